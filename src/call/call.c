@@ -101,8 +101,11 @@ static bool is_sent_name(const struct call *call, struct bytes name)
 
 void call_propagate(struct call *call, const struct bytes *args, int arg_count)
 {
-    struct propagation *propagation = arena_alloc(call->arena, sizeof(*propagation));
+    struct propagation *propagation;
 
+    if (call->unlogged)
+        return;
+    propagation = arena_alloc(call->arena, sizeof(*propagation));
     *propagation = (struct propagation){
         .db = call->db,
         .args = arena_alloc(call->arena, (size_t)arg_count * sizeof(struct bytes)),

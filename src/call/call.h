@@ -88,6 +88,7 @@ struct call {
     bool changed;                       /* it changed a key, even if the change is not counted; not by expiry */
     struct witness *witnesses;          /* call/witness.h */
     bool propagate_nothing;
+    bool unlogged;                      /* there is no log: call_propagate does nothing */
     struct propagation *first, *last;   /* logged in place of the call's own arguments, if any */
     struct propagation *expired, *expired_last;     /* DELs of expired keys: logged first */
     size_t reply_start;                 /* offset in the client's output where this call's reply begins */

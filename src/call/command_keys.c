@@ -1,5 +1,6 @@
 #include "call/command_keys.h"
 
+#include "base/compiler.h"
 #include "base/text.h"
 
 enum { INVALID = -1 };
@@ -82,9 +83,9 @@ static uint32_t bitfield_flags(const struct bytes *args, int arg_count)
 
 static uint32_t variable_flags(const struct command *command, const struct bytes *args, int arg_count, uint32_t flags)
 {
-    if (!(flags & (KEY_VARIABLE_FLAGS | KEY_BY_OPTIONS)))
+    if (LIKELY(!(flags & (KEY_VARIABLE_FLAGS | KEY_BY_OPTIONS))))
         return flags;
-    if (strcmp(command->name, "set") == 0)
+    if (memcmp(command->name, "set", sizeof("set")) == 0)
         return set_flags(args, arg_count);
     if (strcmp(command->name, "bitfield") == 0)
         return bitfield_flags(args, arg_count);
@@ -231,11 +232,11 @@ int command_keys(const struct command *command, const struct bytes *args, int ar
         return 0;
     /* One key at a fixed place: most commands, and the fastest ones. */
     if (spec[1].flags == 0 && spec->last == 0 && spec->step == 1 && spec->keyword == NULL && !spec->numbered && spec->index > 0 &&
-        !(spec->flags & (KEY_VARIABLE_FLAGS | KEY_NOT_KEY)) && capacity > 0) {
+        !(spec->flags & KEY_NOT_KEY) && capacity > 0) {
         if (spec->index >= arg_count)
             return INVALID;
         keys->arg = spec->index;
-        keys->flags = spec->flags;
+        keys->flags = variable_flags(command, args, arg_count, spec->flags);
         return 1;
     }
     if (is_migrate(command))

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/histogram.h"
+#include "base/compiler.h"
 #include "base/mem.h"
 
-/* A name in lower case, padded with zeros to whole words, so that names are hashed and compared a word at a time. */
+/* A name in lower case, padded with zeros to whole words, so that names are hashed and compared a word at a time. Most names are one word. */
 struct slot {
+    uint64_t first_word;
     uint64_t *words;            /* NULL: never used; owned */
     size_t size;
     struct command *command;    /* NULL: renamed away */
@@ -21,7 +22,6 @@ struct name_index {
 
 struct command_table {
     struct command *rows;
-    struct command_stats *stats;    /* by id */
     size_t row_count;
     struct command **sorted;        /* top-level commands that have a name */
     size_t sorted_count;
@@ -30,7 +30,7 @@ struct command_table {
 };
 
 /* Turns the upper-case letters among eight bytes to lower case. */
-static uint64_t lower_word(uint64_t word)
+static inline uint64_t lower_word(uint64_t word)
 {
     const uint64_t ones = 0x0101010101010101ull;
     uint64_t low = word & (0x7f * ones);
@@ -42,7 +42,7 @@ static uint64_t lower_word(uint64_t word)
 }
 
 /* Up to eight bytes in the machine's order, then zeros. Reads no byte after them. */
-static uint64_t load_word(const char *data, size_t size)
+static inline uint64_t load_word(const char *data, size_t size)
 {
     uint64_t word = 0;
     uint32_t first, last;
@@ -53,14 +53,14 @@ static uint64_t load_word(const char *data, size_t size)
         memcpy(&first, data, 4);
         memcpy(&last, data + size - 4, 4);
         word = (uint64_t)last << (size - 4) * 8 | first;
-    } else {
-        for (size_t i = 0; i < size; i++)
-            word |= (uint64_t)(unsigned char)data[i] << i * 8;
+    } else if (size > 0) {      /* up to three bytes without a loop: some are read twice */
+        word = (uint64_t)(unsigned char)data[0] | (uint64_t)(unsigned char)data[size / 2] << size / 2 * 8 |
+            (uint64_t)(unsigned char)data[size - 1] << (size - 1) * 8;
     }
     return lower_word(word);
 }
 
-static uint64_t mix_word(uint64_t hash, uint64_t word)
+static inline uint64_t mix_word(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
     return hash ^ hash >> 32;
@@ -86,9 +86,24 @@ static bool slot_holds(const struct slot *slot, struct bytes name)
     return true;
 }
 
+/* slot_find for a name of one word. */
+static struct slot *slot_find_short(const struct name_index *names, struct bytes name)
+{
+    uint64_t word = load_word(name.data, name.size);
+
+    for (size_t index = mix_word(name.size, word);; index++) {
+        struct slot *slot = &names->slots[index & names->mask];
+
+        if ((slot->first_word == word && slot->size == name.size) || slot->words == NULL)
+            return slot;
+    }
+}
+
 /* The slot of the name, or the free one where it would be added. */
 static struct slot *slot_find(const struct name_index *names, struct bytes name)
 {
+    if (LIKELY(name.size - 1 < 8))
+        return slot_find_short(names, name);
     for (size_t index = name_hash(name);; index++) {
         struct slot *slot = &names->slots[index & names->mask];
 
@@ -107,6 +122,7 @@ static void slot_fill(struct name_index *names, struct bytes name, struct comman
 
         slot->words = mem_zalloc(count * sizeof(*slot->words) + 1);
         slot->size = name.size;
+        slot->first_word = count > 0 ? load_word(name.data, name.size < 8 ? name.size : 8) : 0;
         for (size_t i = 0; i < count; i++)
             slot->words[i] = load_word(name.data + i * 8, name.size - i * 8);
     }
@@ -125,7 +141,6 @@ static void copy_rows(struct command_table *table, const struct command *const *
             table->row_count++;
     }
     table->rows = mem_alloc((table->row_count + 1) * sizeof(*table->rows));
-    table->stats = mem_zalloc((table->row_count + 1) * sizeof(*table->stats));
     table->row_count = 0;
     for (size_t i = 0; families[i] != NULL; i++) {
         for (const struct command *row = families[i]; row->name != NULL; row++) {
@@ -206,14 +221,11 @@ void command_table_destroy(struct command_table *table)
 {
     if (table == NULL)
         return;
-    for (size_t i = 0; i < table->row_count; i++) {
+    for (size_t i = 0; i < table->row_count; i++)
         mem_free(table->rows[i].children);
-        mem_free(atomic_load(&table->stats[i].latency));
-    }
     release_names(&table->names);
     release_names(&table->own);
     mem_free(table->sorted);
-    mem_free(table->stats);
     mem_free(table->rows);
     mem_free(table);
 }
@@ -357,40 +369,4 @@ enum status command_rename(struct command_table *table, struct bytes from, struc
         remove_from_sorted(table, command);
     mark_renamed(command);
     return STATUS_OK;
-}
-
-struct command_stats *command_stats_of(const struct command_table *table, const struct command *command)
-{
-    return &table->stats[command->id];
-}
-
-void command_stats_reset(struct command_table *table)
-{
-    for (size_t i = 0; i < table->row_count; i++) {
-        struct command_stats *stats = &table->stats[i];
-        _Atomic uint64_t *latency = atomic_load_explicit(&stats->latency, memory_order_acquire);
-
-        atomic_store_explicit(&stats->calls, 0, memory_order_relaxed);
-        atomic_store_explicit(&stats->nsec, 0, memory_order_relaxed);
-        atomic_store_explicit(&stats->rejected, 0, memory_order_relaxed);
-        atomic_store_explicit(&stats->failed, 0, memory_order_relaxed);
-        if (latency != NULL)
-            histogram_clear(latency, LATENCY_BUCKETS);
-    }
-}
-
-void command_note_latency(struct command_stats *stats, int64_t ns)
-{
-    _Atomic uint64_t *latency = atomic_load_explicit(&stats->latency, memory_order_acquire);
-
-    if (latency == NULL) {
-        _Atomic uint64_t *fresh = mem_zalloc(LATENCY_BUCKETS * sizeof(*fresh));
-
-        /* Another worker may have been faster; then its counters are used. */
-        if (atomic_compare_exchange_strong(&stats->latency, &latency, fresh))
-            latency = fresh;
-        else
-            mem_free((void *)fresh);
-    }
-    histogram_count(latency, LATENCY_BUCKETS, LATENCY_STEP_BITS, ns < 0 ? 0 : (uint64_t)ns);
 }

@@ -1,20 +1,10 @@
-/* Command table: all rows by name, with their statistics. Immutable after start, except for the statistics, which are atomic. */
+/* Command table: all rows by name. Immutable after start. */
 #ifndef KELVIN_CALL_COMMAND_TABLE_H
 #define KELVIN_CALL_COMMAND_TABLE_H
-
-#include <stdatomic.h>
 
 #include "base/bytes.h"
 #include "base/status.h"
 #include "call/command.h"
-
-struct command_stats {
-    _Atomic uint64_t calls, nsec, rejected, failed;
-    _Atomic uint64_t *_Atomic latency;      /* LATENCY_BUCKETS counters by nanoseconds, allocated at the first call; or NULL */
-};
-
-/* Of the histogram of a command's latency (base/histogram.h). The last bucket holds everything above, too. */
-enum { LATENCY_BUCKETS = 256, LATENCY_STEP_BITS = 3 };
 
 struct command_table;
 
@@ -32,7 +22,7 @@ struct command *command_find_full(const struct command_table *table, struct byte
 /* Top-level commands, in alphabetical order. */
 size_t command_count(const struct command_table *table);
 struct command *command_at(const struct command_table *table, size_t index);
-/* All rows, subcommands too: for statistics. */
+/* All rows, subcommands too, by their id: for statistics. */
 size_t command_row_count(const struct command_table *table);
 struct command *command_row_at(const struct command_table *table, size_t index);
 
@@ -47,10 +37,5 @@ struct bytes command_own_name(const struct command *command);
 /* Renames a command, or removes it (empty name): rename-command. Only at start. Its row keeps the old name, which COMMAND, errors
  * and statistics show. STATUS_NOT_FOUND: no such command; STATUS_INVALID: the new name is used. */
 enum status command_rename(struct command_table *table, struct bytes from, struct bytes to);
-
-struct command_stats *command_stats_of(const struct command_table *table, const struct command *command);
-void command_stats_reset(struct command_table *table);
-/* Counts the duration of a finished call, for LATENCY HISTOGRAM and INFO latencystats. */
-void command_note_latency(struct command_stats *stats, int64_t ns);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/compiler.h"
 #include "call/witness.h"
+#include "keyspace/uses.h"
 #include "resp/request.h"
 #include "value/hash.h"
 #include "value/string.h"
@@ -212,9 +213,7 @@ static void touch_entry(struct key *key, struct entry *entry, enum key_access ac
     if (UNLIKELY(call->client->flags & CLIENT_NO_TOUCH) && !(call->command->flags & COMMAND_TOUCHES))
         return;
     heat_touch(&call->turn->heat, entry, call->turn->minutes, &call->turn->random);
-    /* The access that caused the load is the first touch; the next one shows that the key is worth its memory. */
-    if ((entry->flags & (ENTRY_PROBATION | ENTRY_PINNED)) == ENTRY_PROBATION)
-        keyspace_set_probation(key->keyspace, entry, false);
+    uses_touch(key->keyspace, entry);
 }
 
 static void open_live(struct key *key, struct entry *entry, enum key_access access)
@@ -359,6 +358,23 @@ static void create_entry(struct key *key)
     key_event(key, EVENT_NEW);
 }
 
+static inline bool is_inline(const struct value *value)
+{
+    return value->type == VALUE_STRING && (value->encoding == STRING_EMBEDDED || value->encoding == STRING_RAW);
+}
+
+/* Only inline values may need a block of another size, and may be at another place afterwards. */
+static void store_value(struct key *key, struct entry *entry)
+{
+    ASSERT_LOCKED(key->keyspace->partition);
+    if (!entry_is_inline(entry) && !is_inline(&key->value)) {
+        entry_replace_value(entry, &key->value);
+    } else {
+        key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
+        key->value = entry_value(keyspace_entry(key->keyspace, key->handle));
+    }
+}
+
 /* Puts value and expiry into the entry, which is created if needed. */
 static void store_entry(struct key *key)
 {
@@ -369,13 +385,16 @@ static void store_entry(struct key *key)
     ASSERT_LOCKED(key->keyspace->partition);
     if (key->handle == 0) {
         create_entry(key);
+        key->value = entry_value(keyspace_entry(key->keyspace, key->handle));
     } else {
         entry = keyspace_entry(key->keyspace, key->handle);
         partition_changing(key->keyspace, key->hash, key->handle);
         keyspace_mark_dirty(key->keyspace, entry);
-        key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
-        if (key->expire_ms != entry_expire_ms(keyspace_entry(key->keyspace, key->handle)))
+        store_value(key, entry);
+        if (key->expire_ms != entry_expire_ms(keyspace_entry(key->keyspace, key->handle))) {
             key->handle = keyspace_set_expire(key->keyspace, key->hash, key->handle, key->expire_ms, call->turn->now_ms);
+            key->value = entry_value(keyspace_entry(key->keyspace, key->handle));
+        }
     }
     if (key->replaced) {
         hooks->free_later(hooks->context, key->old);
@@ -383,7 +402,6 @@ static void store_entry(struct key *key)
     }
     key->present = true;
     entry = keyspace_entry(key->keyspace, key->handle);
-    key->value = entry_value(entry);
     if (!entry_is_inline(entry) && __builtin_expect(entry_has_times(entry), 0))
         keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
     call->handles_stale = true;

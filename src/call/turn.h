@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/random.h"
+#include "call/command_stats.h"
 #include "keyspace/heat.h"
 #include "value/value.h"
 
@@ -58,6 +59,8 @@ struct turn {
     struct random random;
     uint64_t lsn_seen;          /* the largest LSN that this turn has touched, by reading or writing */
     _Atomic uint64_t stats[STAT_COUNT];
+    _Atomic uint64_t changes;       /* of data, by calls of this worker, ever */
+    struct command_stats_set *command_stats;    /* of this worker */
 };
 
 static inline void turn_count(struct turn *turn, enum statistic stat, uint64_t by)

@@ -198,15 +198,15 @@ static uint64_t step_end_us(int step)
     return ((UINT64_C(1024) << step) + (UINT64_C(8) << step) - 1) / 1000;
 }
 
-static bool reply_histogram(struct call *call, const char *name, const _Atomic uint64_t *latency)
+static bool reply_histogram(struct call *call, const char *name, const uint64_t counts[LATENCY_BUCKETS])
 {
-    uint64_t seen = 0, reported = 0, total = 0, counts[LATENCY_BUCKETS];
+    uint64_t seen = 0, reported = 0, total = 0;
     struct reply_later later;
     size_t pairs = 0;
     size_t bucket = 0;
 
-    if (latency != NULL)
-        total = histogram_load(latency, LATENCY_BUCKETS, counts);
+    for (int i = 0; i < LATENCY_BUCKETS; i++)
+        total += counts[i];
     if (total == 0)
         return false;
     reply_bulk_string(call->reply, name);
@@ -232,17 +232,22 @@ static bool reply_histogram(struct call *call, const char *name, const _Atomic u
 
 static bool reply_command(struct call *call, const struct command *command)
 {
-    struct command_stats *stats = command_stats_of(call->engine->commands, command);
+    uint64_t counts[LATENCY_BUCKETS];
 
-    return reply_histogram(call, command->name, atomic_load_explicit(&stats->latency, memory_order_acquire));
+    engine_command_latency(call->engine, command, counts);
+    return reply_histogram(call, command->name, counts);
 }
 
 /* Of a name that is no command: what calls have waited for. It is not among those of all commands. */
 static bool reply_wait(struct call *call, struct bytes name)
 {
     enum wait_reason reason = wait_find(name);
+    uint64_t counts[LATENCY_BUCKETS];
 
-    return reason < WAIT_REASONS && reply_histogram(call, wait_name(reason), waits_histogram(call->engine->waits, reason));
+    if (reason == WAIT_REASONS)
+        return false;
+    histogram_load(waits_histogram(call->engine->waits, reason), LATENCY_BUCKETS, counts);
+    return reply_histogram(call, wait_name(reason), counts);
 }
 
 /* LATENCY HISTOGRAM [command ...]: a container selects its subcommands. */

@@ -59,7 +59,8 @@ static void edit_put(struct edit *edit)
 
 static void edit_end(struct edit *edit)
 {
-    buffer_release(&edit->held);
+    if (edit->hll == &edit->held)
+        buffer_release(&edit->held);
 }
 
 /* If nothing changed, an embedded string becomes raw all the same, as in Redis. */

@@ -51,7 +51,9 @@ static void reply_elements(struct key *key, enum list_end end, size_t count)
 
 void list_pop_one(struct key *key, enum list_end end)
 {
-    reply_elements(key, end, 1);
+    char digits[TEXT_INT_SIZE];
+
+    reply_bulk(key->call->reply, list_end_element(&key->value, end, digits));
     remove_popped(key, end, 1);
 }
 
@@ -135,15 +137,9 @@ void lmpop_command(struct call *call)
 /* A copy of the element at an end, because it is about to be moved. */
 static struct bytes take_copy(struct key *key, enum list_end end)
 {
-    struct list_iterator iterator;
     char digits[TEXT_INT_SIZE];
-    struct bytes element;
 
-    list_iterate(&iterator, &key->value, end == LIST_HEAD ? 0 : list_count(&key->value) - 1, LIST_TAIL);
-    list_step(&iterator);
-    element = arena_copy(key->call->arena, list_element(&iterator, digits));
-    list_iterate_end(&iterator);
-    return element;
+    return arena_copy(key->call->arena, list_end_element(&key->value, end, digits));
 }
 
 /* Moves an element within one list. */

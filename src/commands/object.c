@@ -55,7 +55,7 @@ void object_idletime_command(struct call *call)
     reply_integer(call->reply, key_idle_s(&key));
 }
 
-/* Redis replies an error unless the policy is an LFU one. Kelvin always measures heat, as it decides which keys are demoted. */
+/* Redis replies an error unless the policy is an LFU one. Kelvin always measures heat. */
 void object_freq_command(struct call *call)
 {
     struct key key;

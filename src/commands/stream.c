@@ -163,8 +163,11 @@ static uint64_t trim(struct call *call, const struct options *options, struct st
 static void log_add(struct call *call, const struct options *options, struct stream_id id, uint64_t length)
 {
     int pairs = options->next + 1, count = 0;
-    struct bytes *words = arena_alloc(call->arena, (size_t)(call->arg_count - pairs + 6) * sizeof(*words));
+    struct bytes *words;
 
+    if (call->unlogged)
+        return;
+    words = arena_alloc(call->arena, (size_t)(call->arg_count - pairs + 6) * sizeof(*words));
     words[count++] = BYTES("XADD");
     words[count++] = call->args[1];
     if (options->trims && options->refs != REFS_RESPECTED) {
@@ -203,7 +206,7 @@ static bool asks_for_zero(struct call *call, int arg)
 {
     struct stream_id id;
 
-    return stream_id_parse(call->args[arg], &id) && stream_id_is_zero(id);
+    return !bytes_equal(call->args[arg], BYTES("*")) && stream_id_parse(call->args[arg], &id) && stream_id_is_zero(id);
 }
 
 void xadd_command(struct call *call)

@@ -270,15 +270,15 @@ static void element_write(uint8_t *to, const struct element *element)
     back_write(to + element->head_size + element->data.size, element->head_size + element->data.size);
 }
 
-/* A pack's block has the size class of its contents, so most changes need no reallocation. */
-static inline void block_resize(struct listpack **pack, size_t size, size_t size_after)
+/* A pack's block has the size class of its contents and of the gap before them, so most changes need no reallocation. */
+static inline void block_resize(struct listpack **pack, size_t gap, size_t size, size_t size_after)
 {
-    if (mem_class(size_after) != mem_class(size))
-        *pack = mem_realloc(*pack, mem_class(size_after));
+    if (mem_class(gap + size_after) != mem_class(gap + size))
+        *pack = (struct listpack *)((char *)mem_realloc(raw_of(*pack) - gap, mem_class(gap + size_after)) + gap);
 }
 
-/* Replaces `old` bytes by `element`; NULL removes them. The only function that moves existing elements. */
-static void splice_element(struct listpack **pack, size_t at, size_t old, const struct element *element)
+/* Replaces `old` bytes by `element`; NULL removes them. */
+static void splice_element(struct listpack **pack, size_t gap, size_t at, size_t old, const struct element *element)
 {
     size_t size = listpack_size(*pack), new = element != NULL ? element->size : 0, size_after = size - old + new;
     uint8_t *raw;
@@ -286,12 +286,12 @@ static void splice_element(struct listpack **pack, size_t at, size_t old, const 
     CHECK(at >= HEADER_SIZE && at + old < size);
     CHECK(size_after <= LISTPACK_SIZE_MAX);
     if (size_after > size)
-        block_resize(pack, size, size_after);
+        block_resize(pack, gap, size, size_after);
     raw = raw_of(*pack);
     if (old != new)
         memmove(raw + at + new, raw + at + old, size - at - old);
     if (size_after < size) {
-        block_resize(pack, size, size_after);
+        block_resize(pack, gap, size, size_after);
         raw = raw_of(*pack);
     }
     size_set(*pack, size_after);
@@ -531,7 +531,7 @@ static size_t element_insert(struct listpack **pack, size_t at, const struct ele
 {
     if (at == LISTPACK_NONE)
         at = listpack_size(*pack) - 1;
-    splice_element(pack, at, 0, element);
+    splice_element(pack, 0, at, 0, element);
     count_add(*pack, 1);
     return at;
 }
@@ -559,7 +559,7 @@ void listpack_gather_end(struct listpack_gather *gather)
     uint8_t *raw;
 
     CHECK(size_after <= LISTPACK_SIZE_MAX);
-    block_resize(pack, size, size_after);
+    block_resize(pack, 0, size, size_after);
     raw = raw_of(*pack);
     memcpy(raw + size - 1, gather->bytes, gather->size);
     raw[size_after - 1] = END;
@@ -613,14 +613,14 @@ void listpack_replace(struct listpack **pack, size_t at, struct bytes bytes)
 {
     struct element element = element_of_bytes(bytes);
 
-    splice_element(pack, at, element_size(bytes_at(*pack, at)), &element);
+    splice_element(pack, 0, at, element_size(bytes_at(*pack, at)), &element);
 }
 
 void listpack_replace_int(struct listpack **pack, size_t at, int64_t number)
 {
     struct element element = element_of_int(number);
 
-    splice_element(pack, at, element_size(bytes_at(*pack, at)), &element);
+    splice_element(pack, 0, at, element_size(bytes_at(*pack, at)), &element);
 }
 
 size_t listpack_delete(struct listpack **pack, size_t at, size_t count)
@@ -632,8 +632,96 @@ size_t listpack_delete(struct listpack **pack, size_t at, size_t count)
         gone++;
     }
     if (gone > 0) {
-        splice_element(pack, at, end - at, NULL);
+        splice_element(pack, 0, at, end - at, NULL);
         count_subtract(*pack, gone);
     }
     return position_or_none(*pack, at);
+}
+
+/* Packs with a gap */
+
+/* Moves the header to where the pack begins from now on, `by` bytes further to the back. */
+static void move_header(struct listpack **pack, ptrdiff_t by)
+{
+    uint8_t *raw = raw_of(*pack);
+
+    memmove(raw + by, raw, HEADER_SIZE);
+    *pack = (struct listpack *)(raw + by);
+}
+
+/* Moves the pack within its block, which gets the size that the pack needs then. */
+static void gap_set(struct listpack **pack, size_t *gap, size_t gap_after)
+{
+    size_t size = listpack_size(*pack), class = mem_class(gap_after + size);
+    uint8_t *block = raw_of(*pack) - *gap;
+
+    if (gap_after > *gap)
+        block = mem_realloc(block, class);
+    memmove(block + gap_after, block + *gap, size);
+    if (gap_after < *gap)
+        block = mem_realloc(block, class);
+    *pack = (struct listpack *)(block + gap_after);
+    *gap = gap_after;
+}
+
+void listpack_gap_close(struct listpack **pack, size_t *gap)
+{
+    if (*gap > 0)
+        gap_set(pack, gap, 0);
+}
+
+void listpack_gap_prepend(struct listpack **pack, size_t *gap, size_t size_max, struct bytes bytes)
+{
+    struct element element = element_of_bytes(bytes);
+    size_t size = listpack_size(*pack), size_after = size + element.size;
+
+    CHECK(size_after <= LISTPACK_SIZE_MAX);
+    if (element.size > *gap) {
+        size_t room = size_after / 4;
+
+        if (size_after + room > size_max)
+            room = size_after < size_max ? size_max - size_after : 0;
+        if (room > LISTPACK_GAP_MAX)
+            room = LISTPACK_GAP_MAX;
+        gap_set(pack, gap, mem_class(size_after + room) - size);
+    }
+    move_header(pack, -(ptrdiff_t)element.size);
+    *gap -= element.size;
+    size_set(*pack, size_after);
+    element_write(raw_of(*pack) + HEADER_SIZE, &element);
+    count_add(*pack, 1);
+}
+
+void listpack_gap_append(struct listpack **pack, size_t gap, struct bytes bytes)
+{
+    struct element element = element_of_bytes(bytes);
+
+    splice_element(pack, gap, listpack_size(*pack) - 1, 0, &element);
+    count_add(*pack, 1);
+}
+
+void listpack_gap_delete_first(struct listpack **pack, size_t *gap, size_t count)
+{
+    size_t size = listpack_size(*pack), end = HEADER_SIZE, removed;
+
+    for (size_t i = 0; i < count; i++)
+        end += element_size(bytes_at(*pack, end));
+    CHECK(end < size);
+    removed = end - HEADER_SIZE;
+    size_set(*pack, size - removed);
+    count_subtract(*pack, count);
+    move_header(pack, (ptrdiff_t)removed);
+    *gap += removed;
+    if (*gap > LISTPACK_GAP_MAX || *gap > (size - removed) / 2)
+        gap_set(pack, gap, 0);
+}
+
+void listpack_gap_delete_last(struct listpack **pack, size_t gap, size_t count)
+{
+    size_t size = listpack_size(*pack), at = size - 1;
+
+    for (size_t i = 0; i < count; i++)
+        at = listpack_previous(*pack, at);
+    splice_element(pack, gap, at, size - 1 - at, NULL);
+    count_subtract(*pack, count);
 }

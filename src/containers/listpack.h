@@ -91,4 +91,17 @@ void listpack_replace_int(struct listpack **pack, size_t at, int64_t number);
 /* Removes `count` elements from `at` on, or as many as there are. Returns the position of the element after them. */
 size_t listpack_delete(struct listpack **pack, size_t at, size_t count);
 
+/* A pack with a gap: unused bytes before the pack, in the same block, so that elements are added and removed at the front without
+ * moving the others. The pointer is to the pack, and the owner keeps the size of the gap. While it is not 0, only the functions
+ * that read and these may be used; listpack_memory and listpack_destroy must not. */
+enum { LISTPACK_GAP_MAX = 16 * 1024 };
+void listpack_gap_close(struct listpack **pack, size_t *gap);
+/* Makes a gap if there is no room: as large as a quarter of the pack, but not for a pack of more than `size_max` bytes. It is below
+ * LISTPACK_GAP_MAX + a quarter of the pack + the element. */
+void listpack_gap_prepend(struct listpack **pack, size_t *gap, size_t size_max, struct bytes bytes);
+void listpack_gap_append(struct listpack **pack, size_t gap, struct bytes bytes);
+/* `count` elements, which must exist. The gap grows by them, to at most half of the pack and LISTPACK_GAP_MAX: then it is closed. */
+void listpack_gap_delete_first(struct listpack **pack, size_t *gap, size_t count);
+void listpack_gap_delete_last(struct listpack **pack, size_t gap, size_t count);
+
 #endif

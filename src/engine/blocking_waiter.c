@@ -180,14 +180,14 @@ static const char *error_of(const struct waiter *waiter)
 
 static void note_end(struct worker *worker, const struct waiter *waiter, const char *error)
 {
-    struct command_stats *stats = command_stats_of(waiter->engine->commands, waiter->command);
+    struct command_stats *stats = engine_stats_of(waiter->engine, &worker->turn, waiter->command);
 
     if (waiter->how == BLOCKING_SERVED)
         return;                         /* the proxy's call was counted */
-    atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
+    command_stats_add(&stats->calls, 1);
     if (error == NULL)
         return;
-    atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
+    command_stats_add(&stats->failed, 1);
     turn_count(&worker->turn, STAT_ERROR_REPLIES, 1);
     error_stats_note(waiter->engine->errors, bytes_of_string(error));
 }

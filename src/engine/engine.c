@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <string.h>
+
 #include "engine/expiry.h"
 #include "engine/worker.h"
 #include "tier/tier.h"
@@ -19,9 +21,35 @@ void engine_reset_stats(struct engine *engine)
         for (int stat = 0; stat < STAT_COUNT; stat++)
             atomic_store_explicit(&engine->workers[i]->turn.stats[stat], 0, memory_order_relaxed);
     }
-    command_stats_reset(engine->commands);
+    partitions_reset_wait_count(engine->partitions);
+    atomic_fetch_add(&engine->stats_epoch, 1);
     if (engine->tier != NULL)
         tier_reset_stats(engine->tier);
+}
+
+struct command_totals engine_command_totals(const struct engine *engine, const struct command *command)
+{
+    struct command_totals totals = { .calls = 0 };
+
+    for (int i = 0; i < engine->worker_count; i++)
+        command_stats_sum(engine->workers[i]->turn.command_stats, command->id, engine->stats_epoch, &totals);
+    return totals;
+}
+
+void engine_command_latency(const struct engine *engine, const struct command *command, uint64_t counts[LATENCY_BUCKETS])
+{
+    memset(counts, 0, LATENCY_BUCKETS * sizeof(*counts));
+    for (int i = 0; i < engine->worker_count; i++)
+        command_stats_sum_latency(engine->workers[i]->turn.command_stats, command->id, engine->stats_epoch, counts);
+}
+
+uint64_t engine_dirty(const struct engine *engine)
+{
+    uint64_t changes = engine->dirty;
+
+    for (int i = 0; i < engine->worker_count; i++)
+        changes += atomic_load_explicit(&engine->workers[i]->turn.changes, memory_order_relaxed);
+    return changes;
 }
 
 void engine_set_active_expire(struct engine *engine, bool on)

@@ -27,6 +27,7 @@ struct watch_table;
 struct hub;
 struct lazy_free;
 struct registry;
+struct request_hint;
 struct rewrite;
 struct backups;
 struct aof_switch;
@@ -95,15 +96,29 @@ struct engine {
     int64_t started_ms;             /* wall clock */
     char *executable;               /* absolute path; for INFO */
 
-    /* Atomic. */
+    /* Atomic, read by every call and seldom written. What is written often is apart from it: another worker's write would take this cache
+     * line from all others (docs/architecture.md). */
     _Atomic int state;              /* enum engine_state */
-    _Atomic uint64_t client_last_id;
-    _Atomic int64_t client_count;
     _Atomic int64_t monitor_count;  /* engine/monitor.h */
     _Atomic int64_t event_listeners;        /* what listens to events: keys that clients wait for ... 0: events need not be reported */
     _Atomic uint32_t event_classes; /* notify-keyspace-events, as enum event_class; 0: no client is notified */
+    _Atomic uint64_t stats_epoch;   /* of the statistics of commands (call/command_stats.h) */
+    _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
+    _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
+    _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
+    _Atomic bool pause_writes_only;
+    _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
+    _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
+    _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
+    _Atomic bool save_failed;       /* the last background save */
+    _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
+    char apart[64];
+
+    /* Atomic, written while calls run. */
+    _Atomic uint64_t client_last_id;
+    _Atomic int64_t client_count;
     _Atomic int64_t blocked_count;  /* clients that wait: parked */
-    _Atomic uint64_t dirty;         /* changes since the last save */
+    _Atomic uint64_t dirty;         /* engine_dirty(), less the changes that workers count; it may be below 0 and wrap around */
     _Atomic int64_t last_save_ms;
     _Atomic uint64_t memory_peak;
     _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */
@@ -114,24 +129,13 @@ struct engine {
     _Atomic int64_t loading_started_ms;
     _Atomic uint64_t imported_keys, imported_expired;       /* of an RDB file at the start: put in, and dropped */
     struct pace pace;               /* of requests that take memory; thread-safe */
-    _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
-    _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
-    _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
-    _Atomic bool pause_writes_only;
     _Atomic int64_t paused_count;   /* clients whose requests it holds back */
-
     struct client *_Atomic large_client;    /* its request is being received although it does not fit into maxmemory; NULL: none */
     _Atomic uint64_t memory_wanted;         /* bytes of a request that is received as soon as there is room: demotion makes it */
     _Atomic uint64_t reply_held;    /* bytes of long strings that replies hold until they are sent */
     _Atomic int64_t reply_wanted_ms;        /* wall clock: when a client last had to wait because they are too many; 0: never */
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
-
-    _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
-    _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
-
-    _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
-    _Atomic bool save_failed;       /* the last background save */
-    _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
+    char apart_too[64];
 
     /* FUNCTION STATS: replies a map with `name`, `command` and `duration_ms` of the script that runs, or null. NULL: none can run. */
     void (*reply_running_script)(struct engine *engine, struct reply *reply);
@@ -148,13 +152,24 @@ enum run_result {
 
 /* Runs one request of a client of this worker. The arguments are borrowed until it returns. */
 enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count);
-
-/* A pipeline's next requests: begin to bring what they will touch into the CPU's cache. */
-void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage);
+/* The same for one that was looked at ahead (engine/prefetch.h). */
+enum run_result engine_run_hinted(struct worker *worker, struct client *client, const struct bytes *args, int arg_count,
+    const struct request_hint *hint);
 
 /* Sum of a statistic over all workers (any thread). */
 uint64_t engine_stat(const struct engine *engine, enum statistic stat);
 void engine_reset_stats(struct engine *engine);
+/* Of a command, over all workers (any thread). */
+struct command_totals engine_command_totals(const struct engine *engine, const struct command *command);
+void engine_command_latency(const struct engine *engine, const struct command *command, uint64_t counts[LATENCY_BUCKETS]);
+/* Changes since the last save (any thread). */
+uint64_t engine_dirty(const struct engine *engine);
+
+/* Where the worker whose turn it is counts calls of the command. */
+static inline struct command_stats *engine_stats_of(const struct engine *engine, struct turn *turn, const struct command *command)
+{
+    return command_stats_of(turn->command_stats, command->id, atomic_load_explicit(&engine->stats_epoch, memory_order_relaxed));
+}
 /* Whether keys that have expired are looked for, in RAM and in the store (DEBUG SET-ACTIVE-EXPIRE). Any thread. */
 void engine_set_active_expire(struct engine *engine, bool on);
 

@@ -1,7 +1,6 @@
 /* The life of a call: find, check, pass the gate of memory, run under locks (execute_locked.c), account. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/compiler.h"
 #include "call/command_keys.h"
 #include "engine/access.h"
@@ -12,6 +11,7 @@
 #include "engine/execute_private.h"
 #include "engine/memory.h"
 #include "engine/monitor.h"
+#include "engine/prefetch.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
 #include "stats/hot_keys.h"
@@ -70,7 +70,7 @@ static bool is_allowed(struct call *call)
     return true;
 }
 
-static inline __attribute__((always_inline)) void find_keys(struct call *call, struct worker *worker)
+static inline __attribute__((always_inline)) void find_keys(struct call *call, struct worker *worker, const struct request_hint *hint)
 {
     int count;
 
@@ -83,6 +83,10 @@ static inline __attribute__((always_inline)) void find_keys(struct call *call, s
     }
     /* Invalid arguments have no keys: the handler replies the error. */
     call->key_count = call->own_key_count = count > 0 ? count : 0;
+    if (hint != NULL && LIKELY(call->key_count == 1 && call->keys[0].arg == 1)) {
+        call->keys[0].hash = hint->hash;
+        return;
+    }
     for (int i = 0; i < call->key_count; i++)
         call->keys[i].hash = hash_bytes(&call->partitions->seed, call->args[call->keys[i].arg]);
 }
@@ -145,18 +149,16 @@ static enum run_result run_locked(struct call *call, struct worker *worker)
 static void count_changes(struct call *call)
 {
     if (call->change_count > 0)
-        atomic_fetch_add_explicit(&call->engine->dirty, call->change_count, memory_order_relaxed);
+        command_stats_add(&call->turn->changes, call->change_count);
 }
 
 static inline __attribute__((always_inline)) void account(struct call *call, struct worker *worker, int64_t taken_ns)
 {
-    struct command_stats *stats = command_stats_of(call->engine->commands, call->command);
+    struct command_stats *stats = engine_stats_of(call->engine, call->turn, call->command);
 
-    atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&stats->nsec, (uint64_t)taken_ns, memory_order_relaxed);
-    command_note_latency(stats, taken_ns);
+    command_stats_note(stats, taken_ns);
     if (call->failed)
-        atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
+        command_stats_add(&stats->failed, 1);
     execute_note_call(call, taken_ns / 1000);
     if (UNLIKELY(hot_keys_are_tracked(call->engine->hot_keys)))
         execute_note_keys(call, taken_ns);
@@ -166,7 +168,7 @@ static inline __attribute__((always_inline)) void account(struct call *call, str
 
 static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)
 {
-    int64_t now_ns = UNLIKELY(call->ran_ns != 0) ? worker->clock_ns : clock_mono_ns();      /* a unit has read the clock */
+    int64_t now_ns = UNLIKELY(call->ran_ns != 0) ? worker->clock_ns : ticks_now_ns(&worker->ticks);      /* a unit has read the clock */
 
     worker->clock_ns = now_ns;
     account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
@@ -178,7 +180,7 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
 void execute_count_rejected(struct call *call)
 {
     if (call->command != NULL)
-        atomic_fetch_add_explicit(&command_stats_of(call->engine->commands, call->command)->rejected, 1, memory_order_relaxed);
+        command_stats_add(&engine_stats_of(call->engine, call->turn, call->command)->rejected, 1);
     execute_note_error(call);
 }
 
@@ -256,7 +258,7 @@ static void serve_waiters(struct worker *worker, const struct client *client)
 /* Returns when the call began: the time of the call, not of the turn. A turn may be long, and a key must not expire early. */
 static int64_t begin_call(struct worker *worker, struct client *client)
 {
-    int64_t started_ns = worker->clock_ns != 0 ? worker->clock_ns : clock_mono_ns();
+    int64_t started_ns = worker->clock_ns != 0 ? worker->clock_ns : ticks_now_ns(&worker->ticks);
 
     if (client->parked) {
         client->parked = false;
@@ -362,7 +364,8 @@ static inline bool is_queued(const struct call *call)
     return call->client->flags & CLIENT_MULTI && !(call->command->flags & COMMAND_NOT_QUEUED);
 }
 
-enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
+enum run_result engine_run_hinted(struct worker *worker, struct client *client, const struct bytes *args, int arg_count,
+    const struct request_hint *hint)
 {
     struct engine *engine = worker->engine;
     struct call call = {
@@ -393,7 +396,7 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         if (!is_known)
             return end_refused(&call);
         if (call.command->keys != NULL && LIKELY(!is_queued(&call)))
-            find_keys(&call, worker);
+            find_keys(&call, worker, hint);
         if (!is_allowed(&call))
             return end_refused(&call);
         if (UNLIKELY(is_queued(&call)))
@@ -409,10 +412,15 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     return end_done(&call, worker, attempt == RAN);
 }
 
+enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
+{
+    return engine_run_hinted(worker, client, args, arg_count, NULL);
+}
+
 /* The same for the other files of execute. */
 
 bool execute_find(struct call *call) { return find_command(call); }
-void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker); }
+void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker, NULL); }
 
 bool execute_is_paused(struct call *call, uint32_t flags)
 {
@@ -428,25 +436,3 @@ bool execute_pass_memory_gate(struct call *call, struct worker *worker, uint32_t
 }
 
 void execute_account(struct call *call, struct worker *worker, int64_t taken_ns) { account(call, worker, taken_ns); }
-
-void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage)
-{
-    struct engine *engine = worker->engine;
-    struct partition *partition;
-    struct keyspace *keyspace;
-    uint64_t hash;
-
-    if (arg_count < 2)
-        return;
-    hash = hash_bytes(&engine->partitions->seed, args[1]);
-    partition = &engine->partitions->partitions[partition_index(engine->partitions, hash)];
-    partition_lock(partition);
-    keyspace = partition_keyspace_if(partition, client->db);
-    if (keyspace != NULL) {
-        if (stage == 0)
-            table_prefetch_bucket(&keyspace->table, hash);
-        else
-            table_prefetch_entry(&keyspace->table, hash);
-    }
-    partition_unlock(partition);
-}

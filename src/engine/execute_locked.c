@@ -281,6 +281,7 @@ static void check_failed_call(const struct call *call)
 static void run_command(struct call *call)
 {
     call->witnesses = NULL;
+    call->unlogged = call->engine->aof == NULL;     /* remains so while a partition is locked */
     call->command->run(call);
     check_failed_call(call);
 }

@@ -18,12 +18,14 @@ struct mail {
 };
 
 struct mailbox {
+    char apart[64];                 /* other threads write here: not in the cache lines of the worker's own fields, nor next to them */
     struct mutex lock;              /* leaf */
     struct client *ready_first, *ready_last;        /* lock: clients to resume */
     struct mail *first, *last;      /* lock */
     bool memory_came;               /* lock */
     void (*ring)(void *context);    /* immutable: wakes the loop; any thread. NULL: there is none */
     void *ring_context;             /* immutable */
+    char apart_too[64];
 };
 
 void mailbox_init(struct mailbox *mailbox);

@@ -25,9 +25,11 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     *worker = (struct worker){ .engine = engine, .index = index };
     mailbox_init(&worker->mailbox);
     arena_init(&worker->arena);
+    ticks_init(&worker->ticks);
     random_system(&seed, sizeof(seed));
     random_init(&worker->turn.random, seed);
     worker->turn.hooks = &engine->hooks;
+    worker->turn.command_stats = command_stats_create(engine->commands != NULL ? command_row_count(engine->commands) : 0);
     fiber_pool_init(&worker->fibers);
 }
 
@@ -51,6 +53,7 @@ void worker_close_ring(struct worker *worker)
 void worker_release(struct worker *worker)
 {
     worker_close_ring(worker);
+    command_stats_destroy(worker->turn.command_stats);
     blocking_drop_notes(worker);
     scripts_release(worker);
     delivery_stop(worker);
@@ -67,10 +70,11 @@ void worker_begin_turn(struct worker *worker)
     struct engine *engine = worker->engine;
     struct turn *turn = &worker->turn;
     const struct config *config = engine->config;
+    int64_t mono_ns = ticks_sync(&worker->ticks), wall_us = clock_wall_us();
 
-    turn->now_ms = clock_wall_ms();
-    turn->now_us = clock_mono_us();
-    worker->wall_offset_ns = clock_wall_us() * 1000 - clock_mono_ns();
+    turn->now_ms = wall_us / 1000;
+    turn->now_us = mono_ns / 1000;
+    worker->wall_offset_ns = wall_us * 1000 - mono_ns;
     turn->minutes = heat_minutes(turn->now_ms);
     turn->heat.log_factor = (uint32_t)config_number(config, CONFIG_LFU_LOG_FACTOR);
     turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);

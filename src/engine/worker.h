@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/fiber.h"
+#include "base/ticks.h"
 #include "call/call.h"
 #include "engine/client_memory.h"
 #include "engine/event_list.h"
@@ -31,6 +32,7 @@ struct worker {
     int client_count;
     struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */
     uint32_t writes_since_check;
+    struct ticks ticks;             /* this worker: the monotonic clock, synced when a turn begins */
     int64_t wall_offset_ns;         /* wall clock less monotonic clock, as of this turn's begin */
     int64_t clock_ns;               /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
     struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve waiters (engine/blocking.h) */

@@ -1,7 +1,7 @@
 /* Entry: a key with its value, in one block of its keyspace's heap.
  *
  *   entry  = header (8) | expire_ms i64, if ENTRY_EXPIRES | key | value
- *   header = type:4 encoding:4 | flags u8 | heat u8 | key_size u8 | heat_minutes u16 | value_size u16
+ *   header = type:4 encoding:4 | flags u8 | heat u8 | key_size u8 | heat_minutes u16 | value_size:13 uses:3
  *   key    = key_size bytes; key_size 255: size u32, then the bytes, or a pointer to them over ENTRY_KEY_INLINE_MAX
  *   value  = inline strings: value_size bytes; integers: i64; everything else: a pointer (8 bytes, unaligned)
  *
@@ -14,6 +14,7 @@
 #ifndef KELVIN_KEYSPACE_ENTRY_H
 #define KELVIN_KEYSPACE_ENTRY_H
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ enum {
     ENTRY_EXPIRES   = 1 << 0,
     ENTRY_RECORD    = 3 << 1,   /* enum record_state, two bits */
     ENTRY_WRITING   = 1 << 3,   /* its bytes are in the batch that is being written; any change clears the flag (tier rule 6) */
-    ENTRY_PROBATION = 1 << 4,   /* was promoted and has not been touched a second time */
+    ENTRY_PROBATION = 1 << 4,   /* has not been touched since it was created or promoted: that use is not in `uses` yet */
     ENTRY_PINNED    = 1 << 5,   /* a client waits for it: neither freed nor demoted (tier rule 5) */
     ENTRY_EPOCH     = 1 << 7,   /* equals the partitions' parity: created, changed or sealed since the last cut */
     ENTRY_LATCHED   = 1 << 6,   /* its object is being encoded without the lock: may be read, but not changed or freed (tier rule 9) */
@@ -55,9 +56,11 @@ struct entry {
     uint8_t heat;
     uint8_t key_size;
     uint16_t heat_minutes;
-    uint16_t value_size;
+    uint16_t value_size : 13, uses : 3;     /* keyspace/uses.h */
     char body[];
 };
+
+static_assert(sizeof(struct entry) == 8 && STRING_INLINE_MAX < 1 << 13, "a header of 8 bytes");
 
 static inline uint8_t entry_type(const struct entry *entry) { return entry->type_encoding & 15; }
 static inline uint8_t entry_encoding(const struct entry *entry) { return entry->type_encoding >> 4; }
@@ -128,6 +131,13 @@ static inline struct value entry_value(const struct entry *entry)
     else
         memcpy(&value.integer, entry_value_at(entry), 8);
     return value;
+}
+
+/* Replaces a value that is not inline by another one that is not; the old one's object, if there is one, is the caller's. */
+static inline void entry_replace_value(struct entry *entry, const struct value *value)
+{
+    entry->type_encoding = (uint8_t)(value->type | value->encoding << 4);
+    memcpy(entry_value_at(entry), &value->integer, 8);
 }
 
 /* -1: no expiry. */

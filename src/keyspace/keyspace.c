@@ -65,7 +65,7 @@ static void put_value(struct entry *entry, const struct value *value)
 
     entry->type_encoding = (uint8_t)(value->type | value->encoding << 4);
     if (is_inline) {
-        entry->value_size = (uint16_t)value->bytes.size;
+        entry->value_size = (uint16_t)value->bytes.size & 0x1fff;
         if (value->bytes.size > 0)
             memmove(entry_value_at(entry), value->bytes.data, value->bytes.size);
     } else {
@@ -109,7 +109,7 @@ uint32_t keyspace_insert(struct keyspace *keyspace, uint64_t hash, struct bytes 
         return 0;
     entry = heap_at(&keyspace->heap, handle);
     *entry = (struct entry){
-        .flags = (uint8_t)((expires ? ENTRY_EXPIRES : 0) | record << 1 | (keyspace->partition->all->parity ? ENTRY_EPOCH : 0)),
+        .flags = (uint8_t)(ENTRY_PROBATION | (expires ? ENTRY_EXPIRES : 0) | record << 1 | (keyspace->partition->all->parity ? ENTRY_EPOCH : 0)),
         .heat = HEAT_NEW,
         .heat_minutes = heat_minutes(now_ms),
     };
@@ -119,6 +119,7 @@ uint32_t keyspace_insert(struct keyspace *keyspace, uint64_t hash, struct bytes 
     put_value(entry, value);
     table_insert(&keyspace->table, hash, handle);
     keyspace->record_counts[record]++;
+    keyspace->probation_count++;
     if (expires) {
         keyspace->expiring_count++;
         table_note_due(&keyspace->table, hash, handle, expire_ms, now_ms);

@@ -59,7 +59,7 @@ static inline uint32_t keyspace_find(const struct keyspace *keyspace, uint64_t h
     return table_find(&keyspace->table, hash, key);
 }
 
-/* Adds an entry for a key that has none. Takes the value's object; copies inline strings. A new entry has heat HEAT_NEW
+/* Adds an entry for a key that has none. Takes the value's object; copies inline strings. A new entry is on probation and has heat HEAT_NEW
  * and no flags but `record`. Returns 0 if there is no memory (the value still belongs to the caller). */
 uint32_t keyspace_insert(struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct value *value,
     int64_t expire_ms, enum record_state record, int64_t now_ms)

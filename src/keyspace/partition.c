@@ -24,7 +24,7 @@ struct partitions *partitions_create(uint32_t count, int db_count, struct hash_s
         struct partition *partition = &all->partitions[i];
 
         *partition = (struct partition){ .index = i, .all = all };
-        mutex_init(&partition->lock);
+        futex_lock_init(&partition->lock);
         partition->keyspaces = mem_zalloc((size_t)db_count * sizeof(struct keyspace *));
     }
     return all;
@@ -36,13 +36,36 @@ void partitions_destroy(struct partitions *all)
         for (int db = 0; db < all->db_count; db++)
             keyspace_destroy(all->partitions[i].keyspaces[db]);
         mem_free(all->partitions[i].keyspaces);
-        mutex_release(&all->partitions[i].lock);
     }
     owners_release(&all->owners);
     mem_free(all->partitions);
     mem_free(all->incarnations);
     segment_pool_destroy(all->pool);
     mem_free(all);
+}
+
+void partition_lock_wait(struct partition *partition)
+{
+    futex_lock_wait(&partition->lock);
+    atomic_store_explicit(&partition->wait_count, atomic_load_explicit(&partition->wait_count, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+uint64_t partitions_wait_count(const struct partitions *all)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < all->count; i++)
+        count += atomic_load_explicit(&all->partitions[i].wait_count, memory_order_relaxed);
+    return count;
+}
+
+void partitions_reset_wait_count(struct partitions *all)
+{
+    for (uint32_t i = 0; i < all->count; i++) {
+        partition_lock(&all->partitions[i]);
+        atomic_store_explicit(&all->partitions[i].wait_count, 0, memory_order_relaxed);
+        partition_unlock(&all->partitions[i]);
+    }
 }
 
 void partitions_lock_all(struct partitions *all)

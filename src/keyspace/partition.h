@@ -42,10 +42,12 @@ struct partitions {
     struct hash_seed seed;
     struct segment_pool *pool;
     struct keyspace_watch watch;
-    struct owners owners;
     /* What calls have to look for once they have locked partitions: owners of partitions, and changes that are still to serve clients
      * that wait (engine/blocking.h). Raised before the one or the other is set under a partition's lock. */
+    char apart[64];                 /* the two are written by units and for clients that wait; all else here is only read by most calls */
     _Atomic uint64_t obstacle_count;
+    struct owners owners;
+    char apart_too[64];
     uint8_t parity;                 /* flipped at each cut, with all partitions locked; read under any partition's lock */
     _Atomic bool sealing;           /* a checkpoint has made its cut and has not yet written everything that existed then */
     _Atomic uint32_t *incarnations; /* by database */
@@ -106,6 +108,10 @@ static inline bool entry_is_held(const struct keyspace *keyspace, const struct e
 /* The analysis cannot follow these two: functions that need all partitions locked call partition_assert_locked for each. */
 void partitions_lock_all(struct partitions *all) UNCHECKED_LOCKS;
 void partitions_unlock_all(struct partitions *all) UNCHECKED_LOCKS;
+
+/* How often a thread had to wait for a partition's lock, of all partitions. Any thread. */
+uint64_t partitions_wait_count(const struct partitions *all);
+void partitions_reset_wait_count(struct partitions *all);
 
 /* The keyspace of a database, created if it is not there yet. */
 struct keyspace *partition_keyspace(struct partition *partition, int db) REQUIRES(partition->lock);

@@ -8,16 +8,17 @@
 #include <stdint.h>
 
 #include "base/check.h"
-#include "base/mutex.h"
+#include "base/futex_lock.h"
 
 struct claim;
 struct keyspace;
 struct partitions;
 
+/* One cache line: no two partitions share one. */
 struct partition {
-    struct mutex lock;
-    bool locked;                    /* for ASSERT_LOCKED; under the lock */
+    struct futex_lock lock;
     uint32_t index;
+    _Atomic uint64_t wait_count;    /* how often a thread found the lock taken. Written under the lock */
     struct partitions *all;         /* immutable */
     struct keyspace **keyspaces;    /* by database; NULL: no key yet. Under the lock */
     struct keyspace *flushed;       /* flushed keyspaces that a running checkpoint still needs. Under the lock */
@@ -25,18 +26,27 @@ struct partition {
     uint64_t last_lsn;              /* of the last change in this partition. Under the lock */
 } __attribute__((aligned(64)));
 
-static inline void partition_lock(struct partition *partition) ACQUIRE(partition->lock);
+/* Finds it taken: waits for it, and counts that. */
+void partition_lock_wait(struct partition *partition);
+
+static inline void partition_lock(struct partition *partition) ACQUIRE(partition->lock) UNCHECKED_LOCKS;
 static inline void partition_lock(struct partition *partition)
 {
-    mutex_lock(&partition->lock);
-    partition->locked = true;
+    if (UNLIKELY(!futex_lock_try(&partition->lock)))
+        partition_lock_wait(partition);
 }
 
-static inline void partition_unlock(struct partition *partition) RELEASE(partition->lock);
+/* False: another thread has it. */
+static inline bool partition_try_lock(struct partition *partition) TRY_ACQUIRE(true, partition->lock) UNCHECKED_LOCKS;
+static inline bool partition_try_lock(struct partition *partition)
+{
+    return futex_lock_try(&partition->lock);
+}
+
+static inline void partition_unlock(struct partition *partition) RELEASE(partition->lock) UNCHECKED_LOCKS;
 static inline void partition_unlock(struct partition *partition)
 {
-    partition->locked = false;
-    mutex_unlock(&partition->lock);
+    futex_lock_unlock(&partition->lock);
 }
 
 /* The caller holds the lock: release builds check that the lock is held, debug and sanitizer builds that this thread
@@ -44,7 +54,7 @@ static inline void partition_unlock(struct partition *partition)
 static inline void partition_assert_locked(const struct partition *partition) ASSERTS_HELD(partition->lock);
 static inline void partition_assert_locked(const struct partition *partition)
 {
-    CHECK(partition->locked && mutex_is_mine(&partition->lock));
+    CHECK(futex_lock_is_mine(&partition->lock));
 }
 
 /* The same in debug and sanitizer builds, nothing in release builds: for functions that run for each key. */

@@ -131,27 +131,19 @@ uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key)
     return 0;
 }
 
-void table_prefetch_bucket(const struct table *table, uint64_t hash)
+const char *table_bucket_at(const struct table *table, uint64_t hash)
 {
     uint64_t word = table->directory[directory_index(table, hash)];
 
-    __builtin_prefetch(&leaf_buckets(word_leaf(word))[home_of(hash, table->skip + word_depth(word), word_buckets(word))]);
+    return (const char *)&leaf_buckets(word_leaf(word))[home_of(hash, table->skip + word_depth(word), word_buckets(word))];
 }
 
-void table_prefetch_entry(const struct table *table, uint64_t hash)
+const char *table_entry_at(const struct table *table, uint64_t hash)
 {
-    uint64_t word = table->directory[directory_index(table, hash)];
-    struct table_bucket *bucket =
-        &leaf_buckets(word_leaf(word))[home_of(hash, table->skip + word_depth(word), word_buckets(word))];
+    const struct table_bucket *bucket = (const struct table_bucket *)table_bucket_at(table, hash);
     uint32_t matches = bucket_matches(bucket, tag_of(hash));
 
-    while (matches != 0) {
-        const char *entry = (const char *)heap_at(table->heap, bucket->handles[__builtin_ctz(matches)]);
-
-        for (int line = 0; line < 4; line++)
-            __builtin_prefetch(entry + line * 64);
-        matches &= matches - 1;
-    }
+    return matches == 0 ? NULL : (const char *)heap_at(table->heap, bucket->handles[__builtin_ctz(matches)]);
 }
 
 static void leaf_put(struct leaf *leaf, uint32_t shift, uint64_t hash, uint32_t handle, uint32_t due)

@@ -64,10 +64,10 @@ void table_replace(struct table *table, uint64_t hash, uint32_t from, uint32_t t
 /* Notes that the entry, which is in the table, expires: its bucket's due time must not be later. */
 void table_note_due(struct table *table, uint64_t hash, uint32_t handle, int64_t expire_ms, int64_t now_ms);
 
-/* Prefetching for a pipeline: first the bucket's cache line, and when it is there, those of the entries whose tag
- * matches. */
-void table_prefetch_bucket(const struct table *table, uint64_t hash);
-void table_prefetch_entry(const struct table *table, uint64_t hash);
+/* For prefetching: addresses of the bucket that is home to the hash, and of the first entry there whose tag matches (NULL: there is none). They
+ * are not to be read. The first one does not read the bucket. */
+const char *table_bucket_at(const struct table *table, uint64_t hash);
+const char *table_entry_at(const struct table *table, uint64_t hash);
 
 /* Iterates over buckets in table order. A position is a hash (without the bits shared in the partition): it stays valid
  * while the table changes. */

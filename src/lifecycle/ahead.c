@@ -77,7 +77,7 @@ static void fetch_bucket(struct ahead *ahead, uint64_t hash, int db)
     struct keyspace *keyspace = lock_keyspace(ahead, hash, db, &partition);
 
     if (keyspace != NULL)
-        table_prefetch_bucket(&keyspace->table, hash);
+        __builtin_prefetch(table_bucket_at(&keyspace->table, hash));
     unlock(partition);
 }
 
@@ -87,7 +87,7 @@ static void fetch_entry(struct ahead *ahead, uint64_t hash, int db)
     struct keyspace *keyspace = lock_keyspace(ahead, hash, db, &partition);
 
     if (keyspace != NULL)
-        table_prefetch_entry(&keyspace->table, hash);
+        __builtin_prefetch(table_entry_at(&keyspace->table, hash));
     unlock(partition);
 }
 
@@ -98,7 +98,7 @@ static void fetch_entry_and_tag(struct ahead *ahead, const struct ahead_hint *hi
 
     if (keyspace != NULL) {
         if (!is_overwritten(hint->flags))
-            table_prefetch_entry(&keyspace->table, hint->hash);
+            __builtin_prefetch(table_entry_at(&keyspace->table, hint->hash));
         tier_prefetch(keyspace, hint->hash);
     }
     unlock(partition);

@@ -155,7 +155,7 @@ static enum status save_now(struct save *save, struct claim *owner, struct messa
     struct engine *engine = save->engine;
     char folder[PATH_SIZE], image[PATH_SIZE + 64];
     struct checkpoint_data data = { engine->tier, engine->partitions, engine->scripts, owner };
-    uint64_t changes = engine->dirty;
+    uint64_t changes = engine_dirty(engine);
     int64_t taken_us = clock_wall_us();
     enum status status;
 
@@ -287,7 +287,7 @@ void save_consider(struct save *save)
     if (save_is_running(save) || engine->state != ENGINE_READY || task_is_postponed(engine->tasks, TASK_SAVE) || !may_try(save))
         return;
     points = config_string(engine->config, CONFIG_SAVE);
-    wanted = save_points_due(points, engine->dirty, clock_wall_ms() - engine->last_save_ms, &due);
+    wanted = save_points_due(points, engine_dirty(engine), clock_wall_ms() - engine->last_save_ms, &due);
     mem_free(points);
     if (!wanted && !save->scheduled)
         return;

@@ -35,6 +35,7 @@ struct connection {
     bool reads_much;                /* its last read has brought QUERY_KEEP bytes or more */
     bool waits_for_handshake;       /* in loop->handshakes */
     struct connection *prev_queued, *next_queued;   /* in one of the three */
+    bool gathered;                  /* in loop->gather */
     bool in_dirty;
     struct connection *next_dirty;
     bool closing;

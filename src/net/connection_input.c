@@ -49,9 +49,33 @@ static void protocol_error(struct connection *connection)
     connection->client.flags |= CLIENT_CLOSE_AFTER_REPLY;
 }
 
+static void prefetch(struct connection *connection, int count)
+{
+    struct loop *loop = connection->loop;
+    int hinted = 0;
+
+    for (int i = 0; i < count; i++) {
+        struct ahead *ahead = &loop->ahead[i];
+
+        if (ahead->arg_count < 2 || ahead->arg_count > LOOP_BATCH_ARGS)
+            continue;
+        loop->hints[hinted] = (struct request_hint){ .key = ahead->args[1], .db = connection->client.db };
+        ahead->hint = &loop->hints[hinted++];
+    }
+    prefetch_requests(loop->engine, loop->hints, hinted);
+}
+
+/* The request was hashed before it was parsed; if it was the same bytes. */
+static void take_hint(struct ahead *ahead, const struct request_hint *hint)
+{
+    if (ahead->arg_count >= 2 && ahead->arg_count <= LOOP_BATCH_ARGS && ahead->args[1].data == hint->key.data &&
+        ahead->args[1].size == hint->key.size)
+        ahead->hint = hint;
+}
+
 /* Parses requests ahead, at most `capacity`; prefetches for them when there are several. Returns their number; *size is where the last
  * one ends. A long one ends the batch, for its arguments stay in the parser. */
-static int parse_ahead(struct connection *connection, const char *data, size_t size, size_t *at, bool *more)
+static int parse_ahead(struct connection *connection, const char *data, size_t size, const struct request_hint *hint, size_t *at, bool *more)
 {
     struct loop *loop = connection->loop;
     struct request_limits limits = request_limits(connection);
@@ -75,6 +99,7 @@ static int parse_ahead(struct connection *connection, const char *data, size_t s
             return count + 1;
         }
         ahead->begins = *at;
+        ahead->hint = NULL;
         ahead->arg_count = connection->parser.arg_count;
         *at += consumed;
         if (ahead->arg_count == 0)
@@ -88,14 +113,10 @@ static int parse_ahead(struct connection *connection, const char *data, size_t s
     }
     if (*at >= size)
         *more = false;
-    if (count > 1) {
-        for (int stage = 0; stage < 2; stage++) {
-            for (int i = 0; i < count; i++) {
-                if (loop->ahead[i].arg_count > 0 && loop->ahead[i].arg_count <= LOOP_BATCH_ARGS)
-                    engine_prefetch(&loop->worker, &connection->client, loop->ahead[i].args, loop->ahead[i].arg_count, stage);
-            }
-        }
-    }
+    if (count > 1)
+        prefetch(connection, count);
+    else if (hint != NULL && count == 1)
+        take_hint(&loop->ahead[0], hint);
     return count;
 }
 
@@ -144,8 +165,8 @@ static void end_large(struct connection *connection)
     memory_end_large(connection->loop->engine, &connection->client);
 }
 
-/* Runs requests from `data`; *done is how many bytes are done with. */
-static enum run_end run_requests(struct connection *connection, const char *data, size_t size, size_t *done)
+/* Runs requests from `data`; *done is how many bytes are done with. The hint is of the first one, or NULL. */
+static enum run_end run_requests(struct connection *connection, const char *data, size_t size, const struct request_hint *hint, size_t *done)
 {
     struct loop *loop = connection->loop;
     struct client *client = &connection->client;
@@ -159,7 +180,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
     if (is_leaving(connection))
         return RUN_CLOSING;
     while (more && at < size) {
-        int count = parse_ahead(connection, data, size, &at, &more);
+        int count = parse_ahead(connection, data, size, hint, &at, &more);
 
         loop->worker.clock_ns = 0;
         client->large = connection->parser.large;
@@ -179,7 +200,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
                 ;
             else if (run++ >= VISIT_REQUESTS || ahead->begins > VISIT_BYTES)
                 end = RUN_VISIT_OVER;
-            else if (engine_run(&loop->worker, client, args, ahead->arg_count) == RUN_PARKED)
+            else if (engine_run_hinted(&loop->worker, client, args, ahead->arg_count, ahead->hint) == RUN_PARKED)
                 end = RUN_WAITS;
             if (end != RUN_NEEDS_MORE) {
                 if (client->large_count > 0)
@@ -306,7 +327,7 @@ void connection_process(struct connection *connection)
     size_t done = 0;
 
     if (query->size > connection->query_at) {
-        end = run_requests(connection, query->data + connection->query_at, query->size - connection->query_at, &done);
+        end = run_requests(connection, query->data + connection->query_at, query->size - connection->query_at, NULL, &done);
         connection->query_at += done;
         if (connection->query_at < query->size && connection->query_at > query->size / 2)
             drop_done(connection);
@@ -442,10 +463,37 @@ void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer
 {
     struct connection *connection = stream->data;
 
+    if (UNLIKELY(connection->gathered))
+        gather_run(connection->loop);
+    if (connection->closing)
+        return;
     if (got < 0)
         connection_input_ended(connection, got);
-    else if (got > 0 && !connection->closing)
+    else if (got > 0)
         connection_received(connection, (size_t)got, buffer);
+}
+
+/* Runs what was read into memory of the loop. */
+static void run_received(struct connection *connection, const char *data, size_t size, const struct request_hint *hint)
+{
+    bool is_parked = connection->client.parked;
+    enum run_end end = is_parked ? RUN_WAITS : RUN_NEEDS_MORE;
+    size_t done = 0;
+
+    if (!is_parked)
+        end = run_requests(connection, data, size, hint, &done);
+    buffer_append(&connection->query, data + done, size - done);        /* what was not run */
+    settle(connection, end);
+}
+
+void connection_run_gathered(struct connection *connection, const char *data, size_t size, const struct request_hint *hint)
+{
+    loop_enter_turn(connection->loop);      /* the one before it may have ended the turn */
+    run_received(connection, data, size, hint);
+    if (connection->closing || is_over_query_limit(connection))
+        return;
+    connection_mark_dirty(connection);
+    connection_end_long_turn(connection->loop);
 }
 
 void connection_received(struct connection *connection, size_t got, const uv_buf_t *buffer)
@@ -462,13 +510,9 @@ void connection_received(struct connection *connection, size_t got, const uv_buf
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
         return;                     /* whatever it says now, it is on its way out */
     if (buffer->base == loop->read_buffer) {
-        enum run_end end = client->parked ? RUN_WAITS : RUN_NEEDS_MORE;
-        size_t done = 0;
-
-        if (!client->parked)
-            end = run_requests(connection, buffer->base, got, &done);
-        buffer_append(&connection->query, buffer->base + done, got - done);     /* what was not run */
-        settle(connection, end);
+        if (connection->tls == NULL && !client->parked && gather_add(loop, connection, buffer->base, got))
+            return;
+        run_received(connection, buffer->base, got, NULL);
     } else if (buffer->base < connection->query.data || buffer->base >= connection->query.data + connection->query.capacity) {
         bool is_complete = request_large_add(&connection->parser, got);
 

@@ -9,6 +9,8 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
 void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer);
 /* `got` bytes of plain text were read into `buffer`, which is from connection_on_alloc. */
 void connection_received(struct connection *connection, size_t got, const uv_buf_t *buffer);
+/* What was gathered of it (net/gather.h). The hint may be NULL. */
+void connection_run_gathered(struct connection *connection, const char *data, size_t size, const struct request_hint *hint);
 /* Nothing more comes: UV_EOF, or an error. It is closed, now or when it has its replies. */
 void connection_input_ended(struct connection *connection, ssize_t error);
 /* What the connection wants. Of one with TLS, libuv reads only when all that it has read before is decrypted. */

@@ -34,10 +34,11 @@ void loop_end_turn(struct loop *loop)
     struct connection *dirty;
     struct turn *turn = &loop->worker.turn;
     struct aof *aof = loop->engine->aof;
-    bool was_in_turn = loop->in_turn;
     uint64_t covered;
-    bool log_failing;
+    bool log_failing, was_in_turn;
 
+    gather_run(loop);
+    was_in_turn = loop->in_turn;
     blocking_deliver(&loop->worker);
     if (was_in_turn) {
         tracking_end_turn(&loop->worker);
@@ -61,7 +62,7 @@ void loop_end_turn(struct loop *loop)
     }
     if (was_in_turn) {
         turn_count(turn, STAT_TURNS, 1);
-        turn_count(turn, STAT_TURN_US, (uint64_t)(clock_mono_us() - turn->now_us));
+        turn_count(turn, STAT_TURN_US, (uint64_t)(ticks_now_ns(&loop->worker.ticks) / 1000 - turn->now_us));
     }
 }
 

@@ -10,6 +10,8 @@
 #include <uv.h>
 
 #include "engine/engine.h"
+#include "engine/prefetch.h"
+#include "net/gather.h"
 
 struct connection;
 struct tls;
@@ -21,6 +23,7 @@ struct ahead {
     struct bytes args[LOOP_BATCH_ARGS];
     int arg_count;
     size_t begins;                  /* offset in the data */
+    const struct request_hint *hint;        /* in loop->hints; NULL: there is none */
 };
 
 struct loop {
@@ -54,6 +57,8 @@ struct loop {
                                      * clients are closed */
     uint64_t turn_output;           /* bytes of replies that this turn has gathered, about */
     struct ahead ahead[LOOP_BATCH];
+    struct request_hint hints[LOOP_BATCH];
+    struct gather gather;
     int64_t next_client_check_ms;
     void (*on_cron)(struct loop *loop, void *context);      /* main loop only; may be NULL */
     void *cron_context;

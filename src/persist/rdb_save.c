@@ -269,7 +269,7 @@ static enum status write_database(struct saving *saving, int db)
     status = rdb_write_db(saving->writer, (uint64_t)db, saving->counts[db], RDB_COUNT_UNKNOWN);
     if (status != STATUS_OK)
         return write_failed(saving, status);
-    status = image_walk(saving->store, tags_of(saving), saving->incarnations[db], write_record, saving, &problem);
+    status = image_walk(saving->store, tags_of(saving), saving->incarnations[db], 0, write_record, saving, &problem);
     if (status != STATUS_OK && message_is_empty(saving->message))
         message_set(saving->message, "Can't read the image's store: %s", message_is_empty(&problem) ? status_name(status) : problem.text);
     return status;

@@ -138,7 +138,7 @@ void info_persistence(struct buffer *out, void *context)
     info_float(out, "current_fork_perc", 0);
     info_number(out, "current_save_keys_processed", (int64_t)save.keys);
     info_number(out, "current_save_keys_total", (int64_t)save.key_total);
-    info_number(out, "rdb_changes_since_last_save", (int64_t)engine->dirty);
+    info_number(out, "rdb_changes_since_last_save", (int64_t)engine_dirty(engine));
     info_number(out, "rdb_bgsave_in_progress", save.running);
     info_number(out, "rdb_last_save_time", engine->last_save_ms / 1000);
     info_text(out, "rdb_last_bgsave_status", save.last_failed ? "err" : "ok");

@@ -42,7 +42,7 @@ static uint64_t time_in_commands_us(const struct engine *engine)
     uint64_t us = 0;
 
     for (size_t i = 0; i < command_row_count(engine->commands); i++)
-        us += command_stats_of(engine->commands, command_row_at(engine->commands, i))->nsec / 1000;
+        us += engine_command_totals(engine, command_row_at(engine->commands, i)).nsec / 1000;
     return us;
 }
 
@@ -93,6 +93,7 @@ static void write_pubsub(struct buffer *out, const struct engine *engine)
     info_number(out, "pubsubshard_channels", (int64_t)hub_topics(engine->hub, TOPIC_SHARD));
     info_number(out, "unit_escapes", (int64_t)engine_stat(engine, STAT_UNIT_ESCAPES));
     info_number(out, "unit_restarts", (int64_t)engine_stat(engine, STAT_UNIT_RESTARTS));
+    info_number(out, "partition_lock_waits", (int64_t)partitions_wait_count(engine->partitions));
     info_number(out, "pubsub_transit_messages", (int64_t)transit.count);
     info_number(out, "pubsub_transit_bytes", (int64_t)transit.bytes);
 }
@@ -159,13 +160,14 @@ void info_command_stats(struct buffer *out, void *context)
 
     for (size_t i = 0; i < command_row_count(engine->commands); i++) {
         const struct command *command = command_row_at(engine->commands, i);
-        const struct command_stats *stats = command_stats_of(engine->commands, command);
-        uint64_t calls = stats->calls, us = stats->nsec / 1000, rejected = stats->rejected, failed = stats->failed;
+        struct command_totals totals = engine_command_totals(engine, command);
+        uint64_t us = totals.nsec / 1000;
 
-        if (calls == 0 && rejected == 0 && failed == 0)
+        if (totals.calls == 0 && totals.rejected == 0 && totals.failed == 0)
             continue;
         buffer_append_format(out, "cmdstat_%s:calls=%" PRIu64 ",usec=%" PRIu64 ",usec_per_call=%.2f,rejected_calls=%" PRIu64
-            ",failed_calls=%" PRIu64 "\r\n", command->name, calls, us, info_ratio((double)us, (double)calls), rejected, failed);
+            ",failed_calls=%" PRIu64 "\r\n", command->name, totals.calls, us, info_ratio((double)us, (double)totals.calls), totals.rejected,
+            totals.failed);
     }
 }
 
@@ -195,15 +197,18 @@ static double percentile_us(const uint64_t counts[LATENCY_BUCKETS], uint64_t tot
     return (double)histogram_bucket_max(bucket, LATENCY_STEP_BITS) / 1000;
 }
 
-static void write_percentiles(struct buffer *out, const char *name, const _Atomic uint64_t *latency, const char *percentiles)
+static void write_percentiles(struct buffer *out, const struct engine *engine, const struct command *command, const char *percentiles)
 {
-    uint64_t counts[LATENCY_BUCKETS], total = histogram_load(latency, LATENCY_BUCKETS, counts);
+    uint64_t counts[LATENCY_BUCKETS], total = 0;
     const char *at = percentiles, *comma = "";
     char *end;
 
+    engine_command_latency(engine, command, counts);
+    for (int i = 0; i < LATENCY_BUCKETS; i++)
+        total += counts[i];
     if (total == 0)
         return;
-    buffer_append_format(out, "latency_percentiles_usec_%s:", name);
+    buffer_append_format(out, "latency_percentiles_usec_%s:", command->name);
     for (double percent = strtod(at, &end); end != at; percent = strtod(at, &end)) {
         char digits[TEXT_DOUBLE_SIZE];
 
@@ -223,12 +228,7 @@ void info_latency_stats(struct buffer *out, void *context)
     if (!config_number(engine->config, CONFIG_LATENCY_TRACKING))
         return;
     percentiles = config_string(engine->config, CONFIG_LATENCY_TRACKING_INFO_PERCENTILES);
-    for (size_t i = 0; i < command_row_count(engine->commands); i++) {
-        const struct command *command = command_row_at(engine->commands, i);
-        _Atomic uint64_t *latency = command_stats_of(engine->commands, command)->latency;
-
-        if (latency != NULL)
-            write_percentiles(out, command->name, latency, percentiles);
-    }
+    for (size_t i = 0; i < command_row_count(engine->commands); i++)
+        write_percentiles(out, engine, command_row_at(engine->commands, i), percentiles);
     mem_free(percentiles);
 }

@@ -1,5 +1,5 @@
 /* Hot keys: the keys on which commands spent the most time, or that took the most bytes of requests and replies, while a session of
- * HOTKEYS runs. (What demotion goes by is heat, which is kept all the time: keyspace/heat.h.)
+ * HOTKEYS runs. (What demotion goes by is kept all the time: keyspace/uses.h.)
  *
  * Each metric has a Space-Saving summary (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data
  * streams", 2005) of HOT_KEYS_TRACKED keys: a key that comes when all counters are taken gets the smallest one, and the weight that this had

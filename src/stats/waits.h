@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 #include "call/client.h"
-#include "call/command_table.h"
+#include "call/command_stats.h"
 
 struct waits;
 
@@ -22,7 +22,7 @@ void waits_destroy(struct waits *waits);            /* NULL is fine */
 void waits_note(struct waits *waits, enum wait_reason reason, int64_t us);
 void waits_reset(struct waits *waits);
 
-/* LATENCY_BUCKETS counters by nanoseconds, as those of commands (call/command_table.h). */
+/* LATENCY_BUCKETS counters by nanoseconds, as those of commands (call/command_stats.h). */
 const _Atomic uint64_t *waits_histogram(const struct waits *waits, enum wait_reason reason);
 
 struct waits_summary {

@@ -70,7 +70,33 @@ Status write_and_clear(leveldb::DB *db, leveldb::WriteBatch *batch, bool sync)
     return status;
 }
 
-Status copy_all(struct store *from, leveldb::DB *db, uint64_t number, store_found *keep, void *context)
+/* The key of a record or an expiry. */
+std::string key_of(const struct store_item &item)
+{
+    std::string key;
+
+    if (item.kind == STORE_EXPIRY) {
+        key_append_u32(&key, STORE_INCARNATION_EXPIRY);
+        key_append_u64(&key, item.expire_ms > 0 ? static_cast<uint64_t>(item.expire_ms) : 0);
+    }
+    return key + key_prefix(item.incarnation, item.hash) + std::string(item.key.data, item.key.size);
+}
+
+Status add_all(leveldb::DB *db, leveldb::WriteBatch *batch, store_more *more, void *context)
+{
+    struct store_item item = {};
+    Status status;
+
+    while (status.ok() && more(context, &item)) {
+        batch->Put(key_of(item), Slice(item.record.data, item.record.size));
+        if (batch->ApproximateSize() >= batch_size_max)
+            status = write_and_clear(db, batch, false);
+        item = {};
+    }
+    return status;
+}
+
+Status copy_all(struct store *from, leveldb::DB *db, uint64_t number, store_found *keep, store_more *more, void *context)
 {
     std::unique_ptr<leveldb::Iterator> iterator = iterator_create(from);
     leveldb::WriteBatch batch;
@@ -88,6 +114,8 @@ Status copy_all(struct store *from, leveldb::DB *db, uint64_t number, store_foun
         if (batch.ApproximateSize() >= batch_size_max)
             status = write_and_clear(db, &batch, false);
     }
+    if (status.ok() && more != nullptr)
+        status = add_all(db, &batch, more, context);
     key_append_u32(&meta, STORE_INCARNATION_META);
     key_append_u64(&value, number);
     batch.Put(meta + "number", value);
@@ -112,7 +140,8 @@ enum status store_walk(struct store *store, store_found *found, void *context)
     return walk_status(*iterator);
 }
 
-enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, void *context, struct message *message)
+enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, store_more *more, void *context,
+    struct message *message)
 {
     store_user user(from);
     leveldb::Options options = from->options;
@@ -125,7 +154,7 @@ enum status store_rewrite(struct store *from, const char *to, uint64_t number, s
     status = leveldb::DB::Open(options, to, &db);
     std::unique_ptr<leveldb::DB> db_owned(db);
     if (status.ok())
-        status = copy_all(from, db, number, keep, context);
+        status = copy_all(from, db, number, keep, more, context);
     db_owned.reset();
     if (status.ok())
         status = from->env->directory_status(to);

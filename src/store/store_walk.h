@@ -31,9 +31,11 @@ typedef bool store_found(void *context, const struct store_item *item);
 enum status store_walk(struct store *store, store_found *found, void *context);
 
 /* Creates a new, synced store in `to`, which must not exist, with everything of the open store `from` that can be read and for which `keep`
- * returns true. `keep` is not called for meta data: seed and version are copied, and the number is set to `number`. On failure `to` is
- * removed. */
-enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, void *context, struct message *message);
+ * returns true. `keep` is not called for meta data: seed and version are copied, and the number is set to `number`. Then `more` (NULL: no
+ * more) sets an item that is added, a record or an expiry, as long as it returns true. Segments are not copied. On failure `to` is removed. */
+typedef bool store_more(void *context, struct store_item *item);
+enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, store_more *more, void *context,
+    struct message *message);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "keyspace/uses.h"
 #include "tier/epoch.h"
 #include "tier/expiry.h"
 #include "tier/grave.h"
@@ -237,6 +238,7 @@ void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, u
     struct value value;
 
     CHECK(entry_record(entry) == RECORD_CLEAN && !(entry->flags & ENTRY_PINNED));      /* tier rule 6 */
+    ghost_note(&keyspace->tier->ghost, hash, uses_all(entry), keyspace->table.count);
     keyspace_remove(keyspace, hash, handle, &value);
     if (!is_big) {
         value_free(&value);

@@ -4,7 +4,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "keyspace/heat.h"
+#include "keyspace/uses.h"
+#include "tier/census.h"
 #include "tier/count.h"
 #include "tier/epoch.h"
 #include "tier/oversized.h"
@@ -16,8 +17,9 @@
 #include "tier/writing.h"
 
 enum {
-    RANKS = 512,                    /* heat, and one bit for keys that are not on probation */
-    RANK_NOT_NOW = RANKS,           /* the entry can't be taken */
+    RANK_NOT_NOW = USES_RANKS,      /* the entry can't be taken */
+    AGE_TURNOVERS = 3,              /* uses are halved when this many times the hot keys were demoted ... */
+    AGE_GAP_SHARE = 16,             /* ... or a sixteenth of them, if none has less than half of the uses that can be counted */
     BATCH_ITEMS_MAX = 8192,
     BATCHES_WHILE_ASKED = 4,
     FLUSH_WAIT_MS_MAX = 2000,
@@ -25,6 +27,7 @@ enum {
     BRAKE_MS = 1,                   /* for each batch, times the square of the tables beyond that */
     BRAKE_MS_MAX = 50,
     SHARE_MIN = DEMOTE_SHARE_ONE / 100,
+    FRUITLESS_STEP = 4,             /* how much the share grows after a round that took nothing */
     VALUE_SAMPLES = 5,              /* elements looked at for the memory of a value */
 };
 
@@ -35,6 +38,10 @@ struct demotion {
     struct demote_targets targets;
     struct random random;
     uint32_t next_partition;
+    struct census census;
+    uint32_t age;                   /* how often uses were halved */
+    uint64_t taken;                 /* keys since */
+    uint64_t hot_count;             /* keys in all tables */
 };
 
 struct demotion *demotion_create(struct batch *batch)
@@ -66,9 +73,9 @@ bool tier_is_demoting(const struct tier *tier)
 }
 
 /* Handles of the next window's entries, their lines on the way to the CPU. */
-static int window_collect(struct keyspace *keyspace, uint32_t handles[DEMOTE_WINDOW_MAX])
+static uint32_t window_collect(struct keyspace *keyspace, uint32_t handles[DEMOTE_WINDOW_MAX])
 {
-    int count = 0;
+    uint32_t count = 0;
 
     for (int i = 0; i < DEMOTE_WINDOW_BUCKETS; i++) {
         struct table_cursor cursor;
@@ -102,18 +109,15 @@ static bool is_too_large(struct tier *tier, struct keyspace *keyspace, const str
 }
 
 /* 0 goes first. RANK_NOT_NOW: the entry can't be taken. */
-static uint16_t rank_of(struct tier *tier, struct keyspace *keyspace, const struct entry *entry, enum demote_which which,
-    const struct heat_settings *heat, uint16_t minutes)
+static unsigned rank_of(struct tier *tier, struct keyspace *keyspace, const struct entry *entry, enum demote_which which)
 {
-    uint16_t rank = heat_now(heat, entry->heat, entry->heat_minutes, minutes);
-
     if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || epoch_bars_write(tier, keyspace, entry)) {
         stuck_note_held(&tier->stuck);
         return RANK_NOT_NOW;
     }
     if (entry_record(entry) != RECORD_CLEAN && (which == DEMOTE_CLEAN_ONLY || is_too_large(tier, keyspace, entry)))
         return RANK_NOT_NOW;
-    return entry->flags & ENTRY_PROBATION ? rank : rank + RANKS / 2;
+    return uses_rank(entry);
 }
 
 /* Demotes a clean entry, and puts others where they have to go. Returns the bytes that are or will be free. */
@@ -126,6 +130,7 @@ static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_
     uint64_t hash = hash_bytes(&keyspace->partition->all->seed, key);
     uint64_t freed = entry_block_size(entry) + TABLE_BUCKET_SLOTS / 2;
 
+    tier->demotion->taken++;
     if (!entry_is_inline(entry)) {
         struct value value = entry_value(entry);
 
@@ -144,32 +149,52 @@ static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_
     return freed;
 }
 
-uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t share, enum demote_which which,
-    struct demote_targets *targets, struct random *random, int64_t now_ms)
+/* Each entry is halved once, as the windows come to it; the keyspaces are halved at the same time, so that their ranks can be compared. */
+static void age_window(struct tier *tier, struct keyspace *keyspace, const uint32_t *handles, uint32_t count)
 {
-    struct heat_settings heat = { (uint32_t)tier->settings.lfu_log_factor, (uint32_t)tier->settings.lfu_decay_minutes };
-    uint16_t minutes = heat_minutes(now_ms), ranks[DEMOTE_WINDOW_MAX], histogram[RANKS] = { 0 };
-    uint32_t handles[DEMOTE_WINDOW_MAX];
-    int count = window_collect(keyspace, handles), quota, limit = 0, at_limit;
+    struct tier_keyspace *part = keyspace->tier;
+
+    ASSERT_LOCKED(keyspace->partition);
+    if (part->age != tier->demotion->age) {
+        part->age = tier->demotion->age;
+        part->to_age = keyspace->table.count;
+        ghost_age(&part->ghost, keyspace->table.count);
+    }
+    if (part->to_age == 0)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        keyspace_entry(keyspace, handles[i])->uses >>= 1;
+    part->to_age -= part->to_age < count ? part->to_age : count;
+}
+
+static bool is_beyond(struct census_limit limit, unsigned rank, struct random *random)
+{
+    return rank < limit.rank || (rank == limit.rank && random_below(random, CENSUS_ONE) < limit.chance);
+}
+
+uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t share, enum demote_which which,
+    struct demote_targets *targets, struct random *random)
+{
+    uint32_t handles[DEMOTE_WINDOW_MAX], counts[CENSUS_RANKS] = { 0 };
+    uint8_t ranks[DEMOTE_WINDOW_MAX];
+    uint32_t count = window_collect(keyspace, handles);
     size_t before = store_batch_size(targets->batch->store);
+    struct census_limit limit;
     uint64_t freed = 0;
 
     ASSERT_LOCKED(keyspace->partition);
-    for (int i = 0; i < count; i++) {
-        ranks[i] = rank_of(tier, keyspace, keyspace_entry(keyspace, handles[i]), which, &heat, minutes);
+    age_window(tier, keyspace, handles, count);
+    for (uint32_t i = 0; i < count; i++) {
+        ranks[i] = (uint8_t)rank_of(tier, keyspace, keyspace_entry(keyspace, handles[i]), which);
         if (ranks[i] != RANK_NOT_NOW)
-            histogram[ranks[i]]++;
+            counts[ranks[i]]++;
     }
-    quota = (int)(((uint64_t)count * share + random_below(random, DEMOTE_SHARE_ONE)) / DEMOTE_SHARE_ONE);
-    at_limit = quota;
-    while (limit < RANKS - 1 && at_limit > histogram[limit])
-        at_limit -= histogram[limit++];
+    census_add(&tier->demotion->census, counts, count);
+    limit = census_limit(&tier->demotion->census, share, DEMOTE_SHARE_ONE, counts, count);
     /* Other threads wait for the lock: what is left of the window's share, the next round of the windows takes. */
-    for (int i = 0; i < count && quota > 0 && store_batch_size(targets->batch->store) - before < BATCH_HOLD_ENOUGH; i++) {
-        if (ranks[i] > limit || ranks[i] == RANK_NOT_NOW || (ranks[i] == limit && at_limit-- <= 0))
-            continue;
-        quota--;
-        freed += take_entry(tier, keyspace, handles[i], targets);
+    for (uint32_t i = 0; i < count && store_batch_size(targets->batch->store) - before < BATCH_HOLD_ENOUGH; i++) {
+        if (ranks[i] != RANK_NOT_NOW && is_beyond(limit, ranks[i], random))
+            freed += take_entry(tier, keyspace, handles[i], targets);
     }
     return freed;
 }
@@ -254,7 +279,6 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
     struct demotion *demotion = tier->demotion;
     struct demote_targets *targets = &demotion->targets;
     enum demote_which which = tier->state == TIER_OK ? DEMOTE_ALL : DEMOTE_CLEAN_ONLY;
-    int64_t now_ms = clock_wall_ms();
     uint64_t freed = 0;
 
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
@@ -268,9 +292,11 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
             if (keyspace == NULL || keyspace->table.count == 0)
                 continue;
             keyspace_assert_locked(keyspace);
-            freed += demotion_window(tier, keyspace, share, which, targets, &demotion->random, now_ms);
+            freed += demotion_window(tier, keyspace, share, which, targets, &demotion->random);
         }
         partition_unlock(partition);
+        if (demotion->next_partition == 0)
+            census_turn(&demotion->census);
         demoted_free(tier);
         if (freed >= wanted || targets->batch->count >= BATCH_ITEMS_MAX ||
             store_batch_size(targets->batch->store) >= (size_t)tier->settings.batch_size)
@@ -288,17 +314,20 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
     return freed > 0;
 }
 
-static uint64_t sum_live(struct tier *tier)
+static uint64_t sum_live(struct tier *tier, uint64_t *key_count)
 {
     uint64_t live = 0;
 
+    *key_count = 0;
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];
 
         partition_lock(partition);
         for (int db = 0; db < tier->partitions->db_count; db++) {
-            if (partition->keyspaces[db] != NULL)
-                live += partition->keyspaces[db]->heap.live_bytes;
+            if (partition->keyspaces[db] == NULL)
+                continue;
+            live += partition->keyspaces[db]->heap.live_bytes;
+            *key_count += partition->keyspaces[db]->table.count;
         }
         partition_unlock(partition);
     }
@@ -310,12 +339,27 @@ static uint64_t sum_live(struct tier *tier)
  * much takes what is hot. */
 static uint32_t demote_share(struct tier *tier, uint64_t need)
 {
-    uint64_t live = sum_live(tier), half = memory_used(tier) / 2, movable = live > half ? live : half;
+    uint64_t live = sum_live(tier, &tier->demotion->hot_count), half = memory_used(tier) / 2, movable = live > half ? live : half;
     uint64_t share = movable > need ? need * DEMOTE_SHARE_ONE / movable + 1 : DEMOTE_SHARE_ONE / 2;
 
     if (share < SHARE_MIN)
         return SHARE_MIN;
     return share > DEMOTE_SHARE_ONE / 2 ? DEMOTE_SHARE_ONE / 2 : (uint32_t)share;
+}
+
+/* Halves the uses of all keys from the next windows on, if it is time: what was used long ago counts less and less. Time is counted in
+ * demotions, so it stands still while everything that is used fits into memory. */
+static void age_if_due(struct demotion *demotion, uint32_t share)
+{
+    static const uint32_t no_counts[CENSUS_RANKS];
+    struct census_limit limit = census_limit(&demotion->census, share, DEMOTE_SHARE_ONE, no_counts, 0);
+    bool is_high = demotion->census.last_total > 0 && share < DEMOTE_SHARE_ONE && limit.rank >= USES_RANKS / 2;
+
+    if (demotion->taken < AGE_TURNOVERS * demotion->hot_count && !(is_high && demotion->taken > demotion->hot_count / AGE_GAP_SHARE))
+        return;
+    demotion->age++;
+    demotion->taken = 0;
+    demotion->census = (struct census){ 0 };       /* ranks mean something else from now on */
 }
 
 /* LevelDB stops writes for as long as it takes when too many tables wait to be merged. Slowing down before that, more and more, spreads the
@@ -349,6 +393,7 @@ void demotion_run(struct tier *tier)
     memory_is_over(tier, tier->settings.low_percent, &need);
     demotion->is_running = true;
     share = demote_share(tier, need);
+    age_if_due(demotion, share);
     while (!tier->stopping && memory_is_over(tier, tier->settings.low_percent, &need)) {
         if (demote_batch(tier, share, need)) {
             stuck_progress(tier);
@@ -356,7 +401,7 @@ void demotion_run(struct tier *tier)
         } else if (stuck_fruitless(tier)) {
             break;
         } else {
-            share = DEMOTE_SHARE_ONE;
+            share = share < DEMOTE_SHARE_ONE / FRUITLESS_STEP ? share * FRUITLESS_STEP : DEMOTE_SHARE_ONE;
         }
         sweep_compact(tier);
         counting_unblock(&tier->counting);

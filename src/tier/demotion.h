@@ -1,8 +1,8 @@
 /* Demotion: which keys go to the store, how many, and when. The writer only.
  *
- * A sweep over the tables in hash order, which is random with respect to heat: each window of some hundred entries is a fair sample of
- * all, so taking the coldest share of every window comes to the coldest share of everything. First in line are those that came back and were
- * not touched a second time; then by heat, decayed to now. From above the high mark it goes on until memory is below the low mark.
+ * A sweep over the tables in hash order, in windows of some hundred entries. The keys with the fewest uses go (keyspace/uses.h): those up to
+ * a limit that follows from how many keys have which rank (census.h), the same in all windows. Uses are halved when the hot keys have been
+ * replaced a few times. From above the high mark it goes on until memory is below the low mark.
  */
 #ifndef KELVIN_TIER_DEMOTION_H
 #define KELVIN_TIER_DEMOTION_H
@@ -41,9 +41,9 @@ struct demote_targets {
     struct key_list big;            /* to be encoded without the lock */
 };
 
-/* Looks at the next window of one keyspace (its partition is locked) and takes `share` of 1024 of its entries, the coldest. Stops early when
+/* Looks at the next window of one keyspace (its partition is locked) and takes `share` of 1024 of all hot entries, the coldest: those that are in this window. Stops early when
  * BATCH_HOLD_ENOUGH bytes were encoded. Returns the bytes that are or will be free. */
 uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t share, enum demote_which which,
-    struct demote_targets *targets, struct random *random, int64_t now_ms) REQUIRES(keyspace->partition->lock);
+    struct demote_targets *targets, struct random *random) REQUIRES(keyspace->partition->lock);
 
 #endif

@@ -7,7 +7,7 @@
 #include "tier/tags.h"
 
 enum {
-    BITMAPS_MAX = 128 << 20,        /* bytes */
+    MEMORY_MAX = 128 << 20,
     UNITS_MAX = 1 << PLACE_UNIT_BITS,
     GROUP_MAX = 4096,               /* segments */
     NO_SEGMENT = 0, NOT_IN_GROUP = UINT16_MAX,
@@ -32,6 +32,7 @@ struct walking {
     struct segments *segments;
     struct bytes tags;
     uint32_t incarnation;
+    size_t memory;
     image_item_found *found;
     void *context;
     struct message *message;
@@ -83,7 +84,7 @@ static void make_group(struct walking *walking, struct segment **last)
         struct live *live = &walking->group[walking->group_count];
         uint32_t unit_count = unit_count_of(segment);
 
-        if (size + bitmap_size(unit_count) > BITMAPS_MAX)
+        if (walking->group_count > 0 && size + bitmap_size(unit_count) > walking->memory)
             break;
         size += bitmap_size(unit_count);
         *live = (struct live){ segment, mem_zalloc(bitmap_size(unit_count)), unit_count };
@@ -307,7 +308,7 @@ static enum status read_all(struct walking *walking)
     return STATUS_CORRUPT;
 }
 
-enum status image_walk(struct store *store, struct bytes tags, uint32_t incarnation, image_item_found *found, void *context,
+enum status image_walk(struct store *store, struct bytes tags, uint32_t incarnation, size_t memory, image_item_found *found, void *context,
     struct message *message)
 {
     struct walking *walking = mem_zalloc(sizeof(*walking));
@@ -317,6 +318,7 @@ enum status image_walk(struct store *store, struct bytes tags, uint32_t incarnat
     walking->segments = store_segments(store);
     walking->tags = tags;
     walking->incarnation = incarnation;
+    walking->memory = memory != 0 ? memory : MEMORY_MAX;
     walking->found = found;
     walking->context = context;
     walking->message = message;

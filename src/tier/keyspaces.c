@@ -55,6 +55,7 @@ static void release_part(struct tier *tier, struct keyspace *keyspace)
     keyed_release(&part->graves);
     keyed_release(&part->loads);
     collect_drop_map(tier, part->map);
+    ghost_release(&part->ghost);
     mem_free(part);
     keyspace->tier = NULL;
 }

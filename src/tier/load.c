@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "base/mem.h"
+#include "keyspace/uses.h"
 #include "tier/grave.h"
 #include "tier/tier_private.h"
 
@@ -124,6 +125,7 @@ static void load_post(struct tier *tier, struct load *load, struct load_batch *b
     load->in_flight++;
     load->batch_ticket = load->ticket;
     load->posted_us = clock_mono_us();
+    keyspace_assert_locked(load->keyspace);
     CHECK(reading_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
     load_batch_add(batch, load);
     atomic_fetch_add_explicit(&tier->loads.waiting, 1, memory_order_relaxed);
@@ -250,7 +252,7 @@ struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_
     entry = keyspace_entry(keyspace, handle);
     entry->heat = record->heat;
     entry->heat_minutes = record->heat_minutes;
-    keyspace_set_probation(keyspace, entry, true);
+    entry->uses = ghost_take(&keyspace->tier->ghost, hash) & USES_MAX;      /* a new entry is on probation */
     statistics_count(&tier->statistics.promotions);
     return entry;
 }
@@ -360,6 +362,7 @@ static enum status read_now(struct tier *tier, struct keyspace *keyspace, uint64
     struct reading_place reading;
     enum status status = STATUS_NOT_FOUND;
 
+    keyspace_assert_locked(keyspace);
     if (reading_begin(tier, keyspace, hash, key, &reading)) {
         status = reading_record(tier, &reading, keyspace->incarnation, hash, key, bytes);
         reading_end(&reading);

@@ -7,6 +7,9 @@
  *
  * At most LOAD_RING_DEPTH reads are in flight, with LOAD_RING_BYTES of buffers; more loads wait in the ring.
  *
+ * What has been read is installed between two calls of the worker: a call that takes long delays it, also for clients of other workers that
+ * wait for the same keys.
+ *
  * Owner: its worker. It may be opened by another thread before the worker runs.
  */
 #ifndef KELVIN_TIER_LOAD_RING_H

@@ -89,6 +89,7 @@ struct tags_builder {
     uint32_t partition_count;
     struct tags_group *groups;
     size_t count, capacity;
+    bool is_unordered;              /* they are not ascending */
 };
 
 struct tags_builder *tags_builder_create(uint32_t partition_count)
@@ -109,12 +110,22 @@ void tags_builder_destroy(struct tags_builder *builder)
     mem_free(builder);
 }
 
+static bool is_before(uint32_t incarnation, uint32_t partition, const struct tags_group *group)
+{
+    return incarnation < group->incarnation || (incarnation == group->incarnation && partition < group->partition);
+}
+
 static struct tags_group *group_of(struct tags_builder *builder, uint32_t incarnation, uint32_t partition)
 {
     struct tags_group *last = builder->count > 0 ? &builder->groups[builder->count - 1] : NULL;
 
     if (last != NULL && last->incarnation == incarnation && last->partition == partition)
         return last;
+    builder->is_unordered = builder->is_unordered || (last != NULL && is_before(incarnation, partition, last));
+    for (size_t i = 0; i < builder->count && builder->is_unordered; i++) {
+        if (builder->groups[i].incarnation == incarnation && builder->groups[i].partition == partition)
+            return &builder->groups[i];
+    }
     if (builder->count == builder->capacity) {
         builder->capacity = builder->capacity * 2 + 64;
         builder->groups = mem_realloc(builder->groups, builder->capacity * sizeof(builder->groups[0]));

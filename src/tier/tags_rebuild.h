@@ -17,7 +17,8 @@ enum status tags_rebuild(struct tier *tier, struct partitions *partitions, struc
 enum status tags_make(struct store *store, const uint32_t *incarnations, int count, uint32_t partition_count, struct buffer *file,
     struct message *message);
 
-/* A tags file in memory that is put together key by key, in the order of locate_all: ascending incarnations, then hashes. */
+/* A tags file in memory that is put together key by key, best in the order of locate_all: ascending incarnations, then hashes. Any
+ * other order costs a search for the group of each key. */
 struct tags_builder;
 struct tags_builder *tags_builder_create(uint32_t partition_count);
 void tags_builder_destroy(struct tags_builder *builder);            /* NULL is fine */

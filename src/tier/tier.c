@@ -86,10 +86,21 @@ void tier_set_expiry(struct tier *tier, bool on)
     tier->expire_cold = on;
 }
 
+static enum status rebuild_tags(struct tier *tier)
+{
+    struct message problem = { "" }, message;
+    enum status status = tags_rebuild(tier, tier->partitions, &problem);
+
+    if (status == STATUS_OK)
+        return status;
+    message_set(&message, "The tags can't be rebuilt: %s", message_is_empty(&problem) ? status_name(status) : problem.text);
+    tier->hooks.log(tier->hooks.context, message.text);
+    return status;
+}
+
 enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
 {
     struct partitions *partitions = tier->partitions;
-    struct message message = { "" };
     enum status status;
 
     if (store_number(tier->store) != number)
@@ -97,9 +108,7 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
     status = tags_load(tier, partitions, image);
     if (status != STATUS_OK) {
         tier->hooks.log(tier->hooks.context, "The image's tags are missing or damaged: they are read from the store.");
-        status = tags_rebuild(tier, partitions, &message);
-        if (!message_is_empty(&message))
-            tier->hooks.log(tier->hooks.context, message.text);
+        status = rebuild_tags(tier);
     }
     if (status == STATUS_OK && !collect_count_live(tier))
         tier->hooks.log(tier->hooks.context, "A segment of the image is missing or damaged: the keys in it can't be read.");

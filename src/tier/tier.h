@@ -20,6 +20,7 @@
 #include "keyspace/partition.h"
 #include "keyspace/scan_page.h"
 #include "store/store.h"
+#include "tier/ghost.h"
 #include "tier/keyed.h"
 #include "tier/recordmap.h"
 #include "value/value.h"
@@ -70,6 +71,9 @@ struct tier_hooks {
 
 struct tier_keyspace {
     struct recordmap *map;
+    struct ghost ghost;
+    uint32_t age;                   /* the demotion's when uses were halved here last */
+    uint64_t to_age;                /* entries whose uses are still to be halved */
     struct keyed graves;            /* struct grave */
     struct keyed loads;             /* struct load */
     uint64_t unknown_graves;

@@ -19,6 +19,7 @@
 
 enum {
     CHUNK_KEYS = 64,            /* between two looks at everything else */
+    USES_WARM = 2,              /* uses of a key that was not on probation, at least */
     BANDS = 16,                 /* a band of heat has at least one in this many of all keys */
     UNIT_SIZE = 1024,           /* tier-warmup-rate counts a key once for each of these units of its size */
     NEAR_STEPS = 8,             /* records that are stepped over before it is a seek */
@@ -99,8 +100,11 @@ static void restore_heat(const struct tier *tier, struct keyspace *keyspace, str
         entry->heat = was;
         entry->heat_minutes = minutes;
     }
-    if (rank >= 256)
+    if (rank >= 256) {
         keyspace_set_probation(keyspace, entry, false);
+        if (entry->uses < USES_WARM)
+            entry->uses = USES_WARM;
+    }
 }
 
 struct search {

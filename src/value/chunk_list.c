@@ -7,7 +7,6 @@
 #include "value/chunk_list_private.h"
 
 enum {
-    SIZE_OF_COUNTED = 8 * 1024,     /* limit of a chunk when its elements are counted */
     ELEMENT_OVERHEAD = 8,           /* assumed for a new element, as in Redis */
 };
 
@@ -83,12 +82,17 @@ size_t chunk_list_chunks(const struct chunk_list *list)
     return list->used;
 }
 
+static size_t chunk_memory(const struct chunk *chunk)
+{
+    return mem_size((const char *)chunk->data - chunk->gap);
+}
+
 size_t chunk_list_memory(const struct chunk_list *list, size_t samples)
 {
     size_t looked_at = samples == 0 || samples > list->used ? list->used : samples, sum = 0;
 
     for (size_t i = 0; i < looked_at; i++)
-        sum += mem_size(chunk_at(list, i * list->used / looked_at)->data);
+        sum += chunk_memory(chunk_at(list, i * list->used / looked_at));
     if (looked_at < list->used)
         sum = (size_t)((double)sum / (double)looked_at * list->used);
     return sum + mem_size(list->ring) + mem_size(list);
@@ -136,22 +140,4 @@ struct listpack *chunk_list_take_pack(struct chunk_list *list)
     list->used = 0;
     list->count = 0;
     return pack;
-}
-
-void chunk_list_push(struct chunk_list *list, enum list_end end, struct bytes element)
-{
-    size_t index = end == LIST_HEAD || list->used == 0 ? 0 : list->used - 1;
-    struct chunk *chunk = list->used > 0 ? chunk_at(list, index) : NULL;
-
-    list->count++;
-    if (chunk != NULL && chunk_has_room(list, chunk, element)) {      /* the ends are never compressed */
-        struct listpack **pack = pack_slot(chunk);
-
-        listpack_insert(pack, end == LIST_HEAD ? listpack_first(*pack) : LISTPACK_NONE, element);
-        chunk->count++;
-        return;
-    }
-    index = end == LIST_HEAD ? 0 : list->used;
-    chunk_list_insert_alone(list, index, element);
-    settle_around(list, index, index);
 }

@@ -57,6 +57,9 @@ void chunk_list_insert(struct chunk_list *list, size_t index, struct bytes eleme
 /* Removes `count` elements from `index` on, which must exist. */
 void chunk_list_delete(struct chunk_list *list, size_t index, size_t count);
 
+/* The element at an end of a list that is not empty: borrowed until the list changes, or printed into `digits`. */
+struct bytes chunk_list_end_element(const struct chunk_list *list, enum list_end end, char digits[TEXT_INT_SIZE]);
+
 /* Removes elements equal to `element`, at most `count_max`, starting from that end. Returns the number removed. */
 size_t chunk_list_remove(struct chunk_list *list, struct bytes element, size_t count_max, enum list_end from);
 /* The same in a listpack. */

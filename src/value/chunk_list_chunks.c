@@ -74,10 +74,10 @@ static struct plain *plain_of(struct bytes element)
 
 void chunk_free(struct chunk *chunk)
 {
-    if (chunk->form == CHUNK_PACK)
+    if (chunk->form == CHUNK_PACK && chunk->gap == 0)
         listpack_destroy(chunk->data);
     else
-        mem_free(chunk->data);
+        mem_free((char *)chunk->data - chunk->gap);
 }
 
 char *chunk_unpack(const struct chunk *chunk)
@@ -94,6 +94,7 @@ struct chunk chunk_copy(const struct chunk *chunk)
     const struct compressed *compressed = chunk->data;
     struct chunk copy = *chunk;
 
+    copy.gap = 0;
     switch (chunk->form) {
     case CHUNK_PACK: copy.data = listpack_copy(pack_of(chunk)); break;
     case CHUNK_PLAIN: copy.data = plain_of(plain_bytes(chunk)); break;
@@ -113,6 +114,14 @@ void chunk_decompress(struct chunk *chunk)
     chunk->form = CHUNK_PACK;
 }
 
+void chunk_close_gap(struct chunk *chunk)
+{
+    size_t gap = chunk->gap;
+
+    listpack_gap_close((struct listpack **)&chunk->data, &gap);
+    chunk->gap = 0;
+}
+
 static void chunk_compress(struct chunk *chunk)
 {
     struct bytes pack;
@@ -121,6 +130,7 @@ static void chunk_compress(struct chunk *chunk)
 
     if (chunk->form != CHUNK_PACK || chunk->is_incompressible)
         return;
+    chunk_close_gap(chunk);
     pack = listpack_bytes(pack_of(chunk));
     chunk->is_incompressible = true;
     if (pack.size < COMPRESS_SIZE_MIN)
@@ -143,10 +153,10 @@ void chunk_settle(struct chunk_list *list, size_t index)
 {
     if (index >= list->used)
         return;
-    if (index < list->depth || list->used - index <= list->depth)
-        chunk_open(chunk_at(list, index));
-    else
+    if (index >= list->depth && list->used - index > list->depth)
         chunk_compress(chunk_at(list, index));
+    else if (chunk_at(list, index)->form == CHUNK_COMPRESSED)
+        chunk_decompress(chunk_at(list, index));
 }
 
 void chunk_list_settle(struct chunk_list *list, size_t first, size_t last)

@@ -109,9 +109,17 @@ void chunk_list_insert(struct chunk_list *list, size_t index, struct bytes eleme
 /* Removes `count` elements of one chunk, not all of it. */
 static void delete_within(struct chunk *chunk, size_t index, size_t count)
 {
-    chunk_open(chunk);
-    listpack_delete(pack_slot(chunk), listpack_seek(pack_of(chunk), (int64_t)index), count);
-    chunk->count -= (uint32_t)count;
+    if (chunk->form == CHUNK_COMPRESSED)
+        chunk_decompress(chunk);
+    if (index == 0) {
+        chunk_delete_first(chunk, count);
+    } else if (index + count == chunk->count) {
+        chunk_delete_last(chunk, count);
+    } else {
+        chunk_open(chunk);
+        listpack_delete(pack_slot(chunk), listpack_seek(pack_of(chunk), (int64_t)index), count);
+        chunk->count -= (uint32_t)count;
+    }
 }
 
 void chunk_list_delete(struct chunk_list *list, size_t index, size_t count)
@@ -204,8 +212,8 @@ static size_t remove_from_chunk(struct chunk *chunk, struct bytes element, size_
             mem_free(pack);
             if (!is_there)
                 return 0;
-            chunk_open(chunk);
         }
+        chunk_open(chunk);
         removed = chunk_remove_from_pack((struct listpack **)&chunk->data, element, count_max, from);
         if (removed > 0)
             chunk->is_incompressible = false;

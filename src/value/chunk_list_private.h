@@ -12,6 +12,8 @@ enum {
     RING_MIN = 2,
     PLAIN_SIZE_MIN = 64 * 1024,     /* an element of this size has a chunk of its own */
     PACK_EMPTY_SIZE = 7,
+    SIZE_OF_COUNTED = 8 * 1024,     /* limit of a chunk when its elements are counted */
+    GAP_ELEMENT_MAX = 1024,         /* a gap is not made for larger elements */
 };
 
 struct chunk {
@@ -19,6 +21,7 @@ struct chunk {
     uint32_t count;                 /* elements */
     uint8_t form;                   /* enum chunk_form */
     bool is_incompressible;         /* compressing it was tried */
+    uint16_t gap;                   /* unused bytes before the listpack in its block, see listpack.h */
 };
 
 struct plain {
@@ -51,9 +54,10 @@ static inline struct listpack *pack_of(const struct chunk *chunk)
     return chunk->data;
 }
 
-/* The chunk's listpack, which may move when it changes. Forgets whether it can be compressed. */
+/* The chunk's listpack, which may move when it changes. It must have no gap. Forgets whether it can be compressed. */
 static inline struct listpack **pack_slot(struct chunk *chunk)
 {
+    CHECK(chunk->gap == 0);
     chunk->is_incompressible = false;
     return (struct listpack **)&chunk->data;
 }
@@ -86,6 +90,9 @@ static inline size_t chunk_list_find(const struct chunk_list *list, size_t *inde
 
 /* chunk_list.c: whether the element fits into the chunk. */
 bool chunk_has_room(const struct chunk_list *list, const struct chunk *chunk, struct bytes element);
+/* chunk_list_ends.c: removes `count` elements from an end of a chunk, which has more. */
+void chunk_delete_first(struct chunk *chunk, size_t count);
+void chunk_delete_last(struct chunk *chunk, size_t count);
 
 /* chunk_list_chunks.c */
 
@@ -102,15 +109,18 @@ struct chunk chunk_copy(const struct chunk *chunk);
 char *chunk_unpack(const struct chunk *chunk);
 /* The chunk must be compressed. */
 void chunk_decompress(struct chunk *chunk);
+void chunk_close_gap(struct chunk *chunk);
 /* Compresses or decompresses the chunk, depending on its position. */
 void chunk_settle(struct chunk_list *list, size_t index);
 void chunk_list_settle(struct chunk_list *list, size_t first, size_t last);
 
-/* Decompresses the chunk if necessary, so that its elements can be changed. */
+/* Decompresses the chunk or closes its gap if necessary, so that its elements can be changed. */
 static inline void chunk_open(struct chunk *chunk)
 {
     if (chunk->form == CHUNK_COMPRESSED)
         chunk_decompress(chunk);
+    else if (chunk->gap > 0)
+        chunk_close_gap(chunk);
 }
 
 /* Must be called after each change: the chunks from `first` to `last` have changed. In addition, chunks may have

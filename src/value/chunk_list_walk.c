@@ -11,8 +11,7 @@ static bool enter_chunk(struct chunk_list_iterator *iterator)
         iterator->ended = iterator->chunk != 0;
         return !iterator->ended;
     }
-    mem_free(iterator->unpacked);
-    iterator->unpacked = NULL;
+    chunk_list_iterate_end(iterator);
     iterator->pack = NULL;
     if (iterator->chunk >= iterator->list->used) {
         iterator->ended = true;
@@ -82,7 +81,8 @@ bool chunk_list_equals(const struct chunk_list_iterator *iterator, struct bytes 
 
 void chunk_list_iterate_end(struct chunk_list_iterator *iterator)
 {
-    mem_free(iterator->unpacked);
+    if (iterator->unpacked != NULL)
+        mem_free(iterator->unpacked);
     iterator->unpacked = NULL;
 }
 

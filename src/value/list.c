@@ -122,6 +122,15 @@ size_t list_remove(struct value *list, struct bytes element, size_t count_max, e
     return chunk_remove_from_pack(pack_slot(list), element, count_max, from);
 }
 
+struct bytes list_end_element(const struct value *list, enum list_end end, char digits[TEXT_INT_SIZE])
+{
+    const struct listpack *pack = pack_of(list);
+
+    if (list->encoding == LIST_CHUNKS)
+        return chunk_list_end_element(chunks_of(list), end, digits);
+    return listpack_get(pack, end == LIST_HEAD ? listpack_first(pack) : listpack_last(pack), digits);
+}
+
 void list_iterate(struct list_iterator *iterator, const struct value *list, size_t index, enum list_end towards)
 {
     if (list->encoding == LIST_CHUNKS)

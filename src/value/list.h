@@ -41,6 +41,8 @@ size_t list_remove(struct value *list, struct bytes element, size_t count_max, e
 struct list_iterator {
     struct chunk_list_iterator chunks;
 };
+/* The element at an end of a list that is not empty: borrowed until the list changes, or printed into `digits`. */
+struct bytes list_end_element(const struct value *list, enum list_end end, char digits[TEXT_INT_SIZE]);
 void list_iterate(struct list_iterator *iterator, const struct value *list, size_t index, enum list_end towards);
 static inline bool list_step(struct list_iterator *iterator) { return chunk_list_step(&iterator->chunks); }
 static inline struct bytes list_element(const struct list_iterator *iterator, char digits[TEXT_INT_SIZE])

@@ -271,6 +271,9 @@ class LoadTest(ToolCase):
         tests = self.bench("--series", 20, "-t", "ping,get", "-n", 5000, "-c", 8, "--threads", 3)
         for test in tests:
             self.assertEqual(sum(test["series"]["replies"]), 5000)
+            slowest = test["series"]["latency_us_max"]
+            self.assertEqual(len(slowest), len(test["series"]["replies"]))
+            self.assertAlmostEqual(max(slowest), test["latency_us"]["max"], delta=0.01 * max(slowest))
             self.assertLessEqual(len(test["series"]["replies"]), test["seconds"] * 50 + 1)
 
     def test_more_clients_than_requests_and_an_incomplete_pipeline(self):
@@ -485,6 +488,8 @@ class OtherServersTest(unittest.TestCase):
         self.assertEqual((code, series["period_ms"], sum(series["replies"])), (0, 50, 20))
         self.assertGreaterEqual(series["replies"].count(0), 8)
         self.assertGreater(series["replies"][-1], 0)
+        self.assertGreater(max(series["latency_us_max"]), 400000)
+        self.assertEqual([slowest for slowest, replies in zip(series["latency_us_max"], series["replies"]) if not replies and slowest], [])
 
 
 if __name__ == "__main__":

@@ -530,6 +530,39 @@ class NeighboursTest(ServerCase):
             self.assertEqual([client.receive(), client.receive()], [OK, b"%d" % index])
         self.assertGreaterEqual(int(self.server.info("clients")["connected_clients"]), count)
 
+    def test_small_requests_of_many_clients_in_pieces(self):
+        """They are gathered and run together: in order for each client, each in its own database, and before the client's end."""
+        count, keep = 64, 48
+        clients = [self.client() for _ in range(count)]
+        self.c.must("SET", "number", 12345)
+        for client in clients[::2]:
+            client.must("SELECT", 1)
+        for round_number in range(5):
+            requests = [encode(["SET", "piece%d" % (index // 2), "%d-%d" % (index, round_number)]) + encode(["INCR", "all"]) +
+                        encode(["GET", "piece%d" % (index // 2)]) for index in range(keep)]
+            cut = 3 + 11 * round_number
+            for client, request in zip(clients, requests):
+                client.send(request[:cut])
+            for client, request in zip(clients, requests):
+                client.send(request[cut:])
+            for index, client in enumerate(clients[:keep]):
+                self.assertEqual(client.receive(), OK)
+                client.receive()
+                self.assertEqual(client.receive(), b"%d-%d" % (index, round_number))
+        for client in clients[1::2]:
+            client.send(encode(["OBJECT", "ENCODING", "number"]))       # its key is not the first argument
+        for client in clients[1::2]:
+            self.assertEqual(client.receive(), b"int")
+        for client in clients[keep:]:
+            client.send(encode(["INCR", "last"]))
+        for client in clients[keep:]:
+            client.close()
+        for db in (0, 1):
+            self.c.must("SELECT", db)
+            self.assertEqual(self.c.must("GET", "all"), b"%d" % (keep // 2 * 5))
+            until(lambda: self.c.must("GET", "last") == b"%d" % ((count - keep) // 2), 10, "running the last requests")
+        self.c.must("SELECT", 0)
+
     def test_counters_of_many_threads_add_up(self):
         """Lost increments, and replies on the wrong connection: typical bugs with several workers."""
         rounds, hands, wrong = scaled(3000), 8, []

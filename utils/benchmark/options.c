@@ -106,7 +106,7 @@ static const struct row rows[] = {
     OPTION(KIND_FLAG, 0, "json", NULL, json, "one JSON object"),
     OPTION(KIND_FLAG, 0, "info", NULL, info, "run INFO before and after each test: hits, misses, tier, memory"),
     OPTION(KIND_COUNT, 0, "series", "MS", period_ms,
-        "number of replies in each period of MS milliseconds (JSON): shows stalls", LIMITS(1, 1e6)),
+        "number of replies and longest latency in each period of MS milliseconds (JSON): shows stalls", LIMITS(1, 1e6)),
     OPTION(KIND_COUNT, 0, "server-pid", "PID", server_pid, "process whose CPU time per request is reported",
         LIMITS(1, 1e9)),
     OPTION(KIND_FLAG, 0, "progress", NULL, progress, "show progress on stderr even if it is not a terminal"),

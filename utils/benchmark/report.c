@@ -268,7 +268,10 @@ static void json_series(const struct options *options, const struct result *resu
 {
     printf(",\n   \"series\": {\"period_ms\": %llu, \"replies\": [", big(options->period_ms));
     for (size_t i = 0; i < result->series_count; i++)
-        printf("%s%llu", i ? ", " : "", big(result->series[i]));
+        printf("%s%llu", i ? ", " : "", big(result->series[i].replies));
+    printf("],\n    \"latency_us_max\": [");
+    for (size_t i = 0; i < result->series_count; i++)
+        printf("%s%.3f", i ? ", " : "", us((double)result->series[i].latency_ns_max));
     printf("]}");
 }
 

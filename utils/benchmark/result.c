@@ -24,14 +24,16 @@ void result_release(struct result *result)
     result->series_count = 0;
 }
 
-void result_note(struct result *result, size_t index, uint64_t replies)
+void result_note(struct result *result, size_t index, struct period period)
 {
     if (index >= result->series_count) {
         result->series = mem_realloc(result->series, (index + 1) * sizeof(*result->series));
         memset(result->series + result->series_count, 0, (index + 1 - result->series_count) * sizeof(*result->series));
         result->series_count = index + 1;
     }
-    result->series[index] += replies;
+    result->series[index].replies += period.replies;
+    if (period.latency_ns_max > result->series[index].latency_ns_max)
+        result->series[index].latency_ns_max = period.latency_ns_max;
 }
 
 void tally_release(struct tally *tally)

@@ -17,10 +17,15 @@ struct tally {
     struct histogram *latency;  /* of all replies, in ns */
 };
 
+struct period {
+    uint64_t replies;
+    int64_t latency_ns_max;     /* of these replies */
+};
+
 struct result {
     struct tally tallies[REQUEST_CLASSES];
     char error_first[160], wrong_first[160], missing_first[160];     /* "" if there was none */
-    uint64_t *series;           /* number of replies in each period since the start, up to the last period with replies */
+    struct period *series;      /* each period since the start, up to the last one with replies */
     size_t series_count;
 };
 
@@ -28,8 +33,8 @@ void result_init(struct result *result);
 void result_release(struct result *result);
 void result_add(struct result *result, const struct result *other);
 
-/* Adds to the replies of the period `index`; extends the series if necessary. */
-void result_note(struct result *result, size_t index, uint64_t replies);
+/* Adds replies to the period `index`; extends the series if necessary. */
+void result_note(struct result *result, size_t index, struct period period);
 
 /* Sums up reads and writes. `total` is released separately, with tally_release. */
 void result_total(const struct result *result, struct tally *total);

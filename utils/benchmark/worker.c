@@ -33,6 +33,7 @@ struct connection {
     size_t out_sent;
     struct reply_scan scan;     /* of the reply at the beginning of `in` */
     size_t sent, replied;       /* requests of the batch */
+    int64_t latency_ns_max;     /* of the replies of the last read */
     int64_t start_ns;           /* of the batch */
     uint64_t *drawn;            /* keys_max for each request */
     uint8_t *classes;           /* enum request_class of each */
@@ -216,6 +217,8 @@ static void reply_take(struct worker *worker, struct connection *connection, str
     connection->replied++;
     tally->replies++;
     histogram_record(tally->latency, now - connection->start_ns);
+    if (now - connection->start_ns > connection->latency_ns_max)
+        connection->latency_ns_max = now - connection->start_ns;
     tally->found += verdict.found;
     tally->missing += verdict.missing;
     if (verdict.error) {
@@ -265,6 +268,7 @@ static void input_read(struct worker *worker, size_t index)
     size_t room, before = connection->replied;
     ssize_t got;
 
+    connection->latency_ns_max = 0;
     do {
         char *to = buffer_reserve(&connection->in, READ_SIZE);
 
@@ -285,7 +289,7 @@ static void input_read(struct worker *worker, size_t index)
     atomic_fetch_add_explicit(&worker->replies, connection->replied - before, memory_order_relaxed);
     if (worker->plan->period_ns > 0)
         result_note(&worker->result, (size_t)((clock_mono_ns() - worker->plan->start_ns) / worker->plan->period_ns),
-            connection->replied - before);
+            (struct period){ connection->replied - before, connection->latency_ns_max });
     if (connection->replied == connection->sent) {
         worker->idle[(worker->idle_first + worker->idle_count) % worker->count] = index;
         worker->idle_count++;

@@ -77,7 +77,8 @@ struct store_state {
 struct stores;
 struct stores *stores_open(struct check *check, const char *image, const struct dataset_file *dataset, const struct tag_file *tags);
 void stores_check(struct stores *stores, struct store_state *state);
-/* Writes the keys with a valid record to a new store in `to`, with hard links to the segments, and reports the others. */
+/* Writes the keys with a valid record to a new store in `to`, with hard links to the segments, and reports the others. Keys that the index has
+ * lost, but not the tags and the segments, are added again. */
 bool stores_rewrite(struct stores *stores, const char *to);
 /* Writes the record maps of what the last of these two functions has found to a file, which must not exist; synced. Only with --repair. */
 bool stores_write_tags(struct stores *stores, const char *path, struct message *message);

@@ -20,8 +20,8 @@ struct matching {
     struct checked_keys *keys;
     const struct dataset_file *dataset;
     const struct hash_seed *seed;
-    uint32_t partition_count;
-    uint64_t *missing;
+    uint32_t incarnation, partition, partition_count;
+    struct lost_tags *lost;
     struct tagged_key *list;        /* of a section, by tag */
     size_t count, capacity;
 };
@@ -49,6 +49,17 @@ static void list_keys(struct matching *matching, uint32_t incarnation, uint32_t 
     }
     if (matching->count > 0)
         qsort(matching->list, matching->count, sizeof(matching->list[0]), compare_tags);
+}
+
+static void add_lost(struct matching *matching, const struct recordmap_record *record)
+{
+    struct lost_tags *lost = matching->lost;
+
+    if (lost->count == lost->capacity) {
+        lost->capacity = lost->capacity * 2 + 64;
+        lost->list = mem_realloc(lost->list, lost->capacity * sizeof(lost->list[0]));
+    }
+    lost->list[lost->count++] = (struct lost_tag){ record->place, record->tag, matching->incarnation, matching->partition };
 }
 
 static void give(struct checked_key *key, const struct recordmap_record *record)
@@ -82,7 +93,7 @@ static void match_equal(struct matching *matching, const struct recordmap_record
         if (key != NULL)
             give(key, &records[i]);
         else if (records[i].key.data != NULL)
-            (*matching->missing)++;
+            add_lost(matching, &records[i]);
     }
     for (size_t i = 0; i < record_count; i++) {
         if (records[i].key.data != NULL)
@@ -92,7 +103,7 @@ static void match_equal(struct matching *matching, const struct recordmap_record
         if (next < count)
             give(list[next++].key, &records[i]);
         else
-            (*matching->missing)++;
+            add_lost(matching, &records[i]);
     }
 }
 
@@ -106,6 +117,8 @@ static bool match_section(void *context, const struct tags_section *section)
 
     if (dataset_file_db_of(matching->dataset, section->incarnation) < 0)
         return true;
+    matching->incarnation = section->incarnation;
+    matching->partition = section->partition;
     list_keys(matching, section->incarnation, section->partition);
     tags_reader_init(&reader, section);
     has_record = tags_read(&reader, &record);
@@ -117,7 +130,7 @@ static bool match_section(void *context, const struct tags_section *section)
             if (count < EQUAL_MAX)
                 records[count++] = record;
             else
-                (*matching->missing)++;
+                add_lost(matching, &record);
         }
         while (at < matching->count && matching->list[at].tag < tag)
             at++;
@@ -128,15 +141,37 @@ static bool match_section(void *context, const struct tags_section *section)
     return true;
 }
 
-void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, struct bytes tags, const struct hash_seed *seed,
-    uint64_t *missing)
+static int compare_lost(const void *a, const void *b)
 {
-    struct matching matching = { .keys = keys, .dataset = dataset, .seed = seed, .partition_count = dataset->partition_count,
-        .missing = missing };
+    const struct lost_tag *first = a, *second = b;
+
+    return first->place < second->place ? -1 : first->place > second->place;
+}
+
+void lost_tags_release(struct lost_tags *lost)
+{
+    mem_free(lost->list);
+    *lost = (struct lost_tags){ 0 };
+}
+
+bool lost_tags_has(const struct lost_tags *lost, uint64_t place, uint32_t incarnation, uint64_t hash, uint32_t partition_count)
+{
+    uint32_t partition = partition_count == 1 ? 0 : (uint32_t)(hash >> (64 - __builtin_ctz(partition_count)));
+    struct lost_tag wanted = { .place = place };
+    const struct lost_tag *tag = lost->count > 0 ? bsearch(&wanted, lost->list, lost->count, sizeof(wanted), compare_lost) : NULL;
+
+    return tag != NULL && tag->incarnation == incarnation && tag->partition == partition && tag->tag == recordmap_tag(hash);
+}
+
+void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, struct bytes tags, const struct hash_seed *seed,
+    struct lost_tags *lost)
+{
+    struct matching matching = { .keys = keys, .dataset = dataset, .seed = seed, .partition_count = dataset->partition_count, .lost = lost };
     uint32_t partition_count;
 
-    *missing = 0;
     (void)tags_walk(tags, &partition_count, match_section, &matching, NULL);
+    if (lost->count > 0)
+        qsort(lost->list, lost->count, sizeof(lost->list[0]), compare_lost);
     mem_free(matching.list);
 }
 

@@ -6,9 +6,22 @@
 #include "check.h"
 #include "keys.h"
 
-/* Both want the keys in the order of hashes. Sets the places of keys that have a tag, and KEY_HAS_TAG. `missing`: tags without a key. */
+/* Tags whose keys the index does not have. */
+struct lost_tag {
+    uint64_t place, tag;
+    uint32_t incarnation, partition;
+};
+struct lost_tags {
+    struct lost_tag *list;          /* by place */
+    size_t count, capacity;
+};
+void lost_tags_release(struct lost_tags *lost);
+/* Whether a record at that place is what one of the tags is of. */
+bool lost_tags_has(const struct lost_tags *lost, uint64_t place, uint32_t incarnation, uint64_t hash, uint32_t partition_count);
+
+/* Both want the keys in the order of hashes. Sets the places of keys that have a tag, and KEY_HAS_TAG. */
 void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, struct bytes tags, const struct hash_seed *seed,
-    uint64_t *missing);
+    struct lost_tags *lost);
 
 /* Sets the places of keys that have none and whose record is not in LevelDB. A key whose newest record may have been in damaged bytes, or is
  * nowhere, becomes KEY_IS_BAD. */

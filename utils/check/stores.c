@@ -20,6 +20,14 @@
 
 enum { STORE_KEY_PREFIX_SIZE = 12, NAMED_MAX = 1000, RUNS_NAMED = 20 };
 
+/* A key that a damaged block of the index had: its tag and its record are there. */
+struct found_again {
+    uint32_t incarnation;
+    uint64_t hash, place;
+    int64_t expire_ms;              /* -1: never, or its entry in the index of expiries was added */
+    struct bytes key;               /* owned */
+};
+
 struct stores {
     struct check *check;
     const struct dataset_file *dataset;
@@ -33,7 +41,11 @@ struct stores {
     struct checked_keys keys;       /* of the databases that exist */
     struct expiries expiries;
 
-    uint64_t records, purgeable, missing, unannounced, types[16];
+    struct lost_tags lost;
+    struct found_again *found;      /* keys that the index does not have */
+    size_t found_count, found_capacity, found_next;
+
+    uint64_t records, purgeable, unannounced, types[16];
     uint64_t named;                 /* keys without a good record whose names were looked up */
     uint64_t dead_bytes, damaged_runs;
     struct tags_builder *builder;   /* the tags of what is kept. NULL: nothing was rewritten */
@@ -224,11 +236,11 @@ static void compare_tags(struct stores *stores)
 {
     uint64_t before = stores->check->damages;
 
-    places_from_tags(&stores->keys, stores->dataset, stores->tags->file.bytes, &stores->seed, &stores->missing);
+    places_from_tags(&stores->keys, stores->dataset, stores->tags->file.bytes, &stores->seed, &stores->lost);
     for (size_t i = 0; i < stores->keys.count; i++)
         stores->unannounced += (stores->keys.list[i].state & KEY_HAS_TAG) == 0;
-    if (stores->missing > 0)
-        check_damage(stores->check, "tags", "%llu tags are of records that are not in the store", (unsigned long long)stores->missing);
+    if (stores->lost.count > 0)
+        check_damage(stores->check, "tags", "%llu tags are of keys that are not in the store", (unsigned long long)stores->lost.count);
     if (stores->unannounced > 0)
         check_damage(stores->check, "tags", "%llu records in the store have no tag: no lookup would find them",
             (unsigned long long)stores->unannounced);
@@ -280,6 +292,23 @@ static void on_damaged_bytes(struct stores *stores, const struct segment_piece *
             (unsigned long long)piece->size);
 }
 
+static void note_again(struct stores *stores, const struct segment_record *record, uint64_t place)
+{
+    struct found_again *found;
+    int64_t expire_ms;
+    uint8_t type;
+
+    if (hash_bytes(&stores->seed, record->key) != record->hash || judge_record(record->value, &expire_ms, &type) != NULL)
+        return;
+    if (stores->found_count == stores->found_capacity) {
+        stores->found_capacity = stores->found_capacity * 2 + 64;
+        stores->found = mem_realloc(stores->found, stores->found_capacity * sizeof(stores->found[0]));
+    }
+    found = &stores->found[stores->found_count++];
+    *found = (struct found_again){ record->incarnation, record->hash, place, expire_ms,
+        bytes_of(mem_string(record->key), record->key.size) };
+}
+
 /* A record is live if it is the one at the place of its key. */
 static void on_piece(void *context, const struct segment_piece *piece)
 {
@@ -301,7 +330,10 @@ static void on_piece(void *context, const struct segment_piece *piece)
             return;
         }
     }
-    stores->dead_bytes += piece->size;
+    if (lost_tags_has(&stores->lost, place, record->incarnation, record->hash, stores->dataset->partition_count))
+        note_again(stores, record, place);
+    else
+        stores->dead_bytes += piece->size;
 }
 
 static void report_not_found(struct stores *stores)
@@ -472,6 +504,36 @@ static bool number_is_explained(const struct stores *stores)
     return store_number(stores->store) == stores->dataset->store_number || store_files_may_have_lost(&stores->files, number);
 }
 
+static int compare_found(const void *a, const void *b)
+{
+    const struct found_again *first = a, *second = b;
+
+    if (first->incarnation != second->incarnation)
+        return first->incarnation < second->incarnation ? -1 : 1;
+    return first->hash < second->hash ? -1 : first->hash > second->hash;
+}
+
+/* Adds what was found again: the key, then its expiry. */
+static bool add_found(void *context, struct store_item *item)
+{
+    struct stores *stores = context;
+    struct found_again *found = &stores->found[stores->found_next];
+
+    if (stores->found_next == stores->found_count)
+        return false;
+    *item = (struct store_item){ .incarnation = found->incarnation, .hash = found->hash, .key = found->key };
+    if (found->expire_ms >= 0) {
+        item->kind = STORE_EXPIRY;
+        item->expire_ms = found->expire_ms;
+        found->expire_ms = -1;
+        return true;
+    }
+    item->kind = STORE_RECORD;
+    tags_builder_add(stores->builder, found->incarnation, found->hash, found->key, found->place);
+    stores->found_next++;
+    return true;
+}
+
 static void begin_tags(struct stores *stores)
 {
     tags_builder_destroy(stores->builder);
@@ -488,14 +550,17 @@ bool stores_rewrite(struct stores *stores, const char *to)
     }
     stores->kept = stores->dropped = 0;
     begin_tags(stores);
-    if (store_rewrite(stores->store, to, stores->dataset->store_number, keep_item, stores, &message) != STATUS_OK ||
+    if (stores->found_count > 0)
+        qsort(stores->found, stores->found_count, sizeof(stores->found[0]), compare_found);
+    stores->found_next = 0;
+    if (store_rewrite(stores->store, to, stores->dataset->store_number, keep_item, add_found, stores, &message) != STATUS_OK ||
         !segment_files_link(stores->files.dir, to, &message)) {
         check_unrepaired(stores->check, "%s", message.text);
         return false;
     }
     check_repaired(stores->check, "%llu records are kept, %llu dropped; %s%llu more are lost in damaged blocks, and so are their names",
-        (unsigned long long)stores->kept, (unsigned long long)stores->dropped, stores->tags->good ? "" : "at least ",
-        (unsigned long long)stores->missing);
+        (unsigned long long)(stores->kept + stores->found_count), (unsigned long long)stores->dropped, stores->tags->good ? "" : "at least ",
+        (unsigned long long)(stores->lost.count - stores->found_count));
     return true;
 }
 
@@ -533,6 +598,10 @@ void stores_close(struct stores *stores)
     store_files_release(&stores->files);
     tags_builder_destroy(stores->builder);
     keys_release(&stores->keys);
+    lost_tags_release(&stores->lost);
+    for (size_t i = 0; i < stores->found_count; i++)
+        mem_free((void *)stores->found[i].key.data);
+    mem_free(stores->found);
     expiries_release(&stores->expiries);
     mem_free(stores);
 }

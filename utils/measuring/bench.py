@@ -11,9 +11,12 @@ import time
 from support.server import Server
 
 from . import machine
+from .cgroup import Cgroup
+from .report import mb
 
 KEY_SIZE = 16
 PERCENTILES = ("p50", "p99", "p99.9")
+QUIET_BYTES = 256 << 10              # written in 0.2 s: less than this is not background work
 INTERRUPTED = 130                   # kelvin-benchmark's exit status
 
 
@@ -70,6 +73,7 @@ class Bench:
 
     def __init__(self, options, report):
         self.options, self.report = options, report
+        self.noted = set()
         cores = sorted(os.sched_getaffinity(0))
         self.server_core = None
         if len(cores) > 1 and not options.no_pin:
@@ -108,6 +112,41 @@ class Bench:
             server.discard()
             shutil.rmtree(folder, ignore_errors=True)
 
+    def cgroup(self, stack, maxmemory):
+        """Returns a memory cgroup for a Kelvin with this maxmemory, and says so; None if none is wanted or possible. The stack removes it."""
+        if not self.options.cgroup:
+            self.note_once("The page cache is dropped twice per second for the store's files (posix_fadvise), so that nearly all reads go "
+                           "to the disk.\n" if self.options.drop_cache else "The page cache is not limited: reads of the store may be "
+                           "served from it instead of the disk (--cgroup, --drop-cache).\n")
+            return None
+        try:
+            cgroup = Cgroup(self.options.cgroup, maxmemory + maxmemory // 10 + (16 << 20))
+        except machine.Unavailable as error:
+            self.note_once("**No memory cgroup: %s.** Instead, the page cache is dropped twice per second for the store's files "
+                           "(posix_fadvise): nearly all reads go to the disk, but memory is limited only by the server.\n" % error)
+            return None
+        stack.callback(cgroup.remove)
+        self.note_once("Kelvin is in a %s, page cache included: maxmemory + 10 %% + 16 MB.\n" % cgroup.describe())
+        return cgroup
+
+    def drops_cache(self, cgroup):
+        """Returns whether the page cache is dropped instead of limited."""
+        return cgroup is None and bool(self.options.drop_cache or self.options.cgroup)
+
+    def server_limited(self, stack, maxmemory, settings=None, starts=True):
+        """Returns (Kelvin with this maxmemory, its cgroup or None). If the options want its reads from the disk, it is in a memory cgroup;
+        where that is not possible, its files are dropped from the page cache all the time."""
+        cgroup = self.cgroup(stack, maxmemory)
+        server = stack.enter_context(self.server("kelvin", {"maxmemory": maxmemory, **(settings or {})}, cgroup=cgroup, starts=starts))
+        if self.drops_cache(cgroup):
+            stack.enter_context(machine.Ticker(0.5, lambda: machine.page_cache_drop(server.folder)))
+        return server, cgroup
+
+    def note_once(self, text):
+        if text not in self.noted:
+            self.noted.add(text)
+            self.report.note(text)
+
     def run(self, server, *arguments, timeout=None):
         """Runs one test of kelvin-benchmark and returns its part of the JSON. Errors, wrong and missing values raise Failed."""
         with self.begin(server, *arguments) as running:
@@ -122,19 +161,27 @@ class Bench:
     def load(self, server, keys, size, *more):
         return self.run(server, "--load", "-r", keys, "-d", size, *more, timeout=120 + keys / 5000)
 
+    def redis_memory(self, keys, size):
+        """Returns the memory that redis-server would use for these keys, extrapolated from a tenth of them."""
+        some = keys // 10
+        with self.server("redis") as redis:
+            empty = self.info(redis)["used_memory"]
+            self.load(redis, some, size)
+            return (self.info(redis)["used_memory"] - empty) * 10
+
     def info(self, server):
         """Returns all fields of INFO; those that look like numbers are numbers."""
         return {name: int(value) if value.isdigit() else value for name, value in server.info().items()}
 
     def settle(self, server, timeout=90):
-        """Waits until the server's background work is done: three times in a row less than 3 % of a core.
-        Returns the seconds that this took, or None after the timeout."""
-        started, quiet = time.monotonic(), 0
+        """Waits until the server's background work is done: three times in a row less than 3 % of a core, and hardly anything
+        written. Returns the seconds that this took, or None after the timeout."""
+        started, quiet, pid = time.monotonic(), 0, server.process.pid
         while time.monotonic() - started < timeout:
-            cpu, at = machine.cpu_seconds(server.process.pid), time.monotonic()
+            cpu, written, at = machine.cpu_seconds(pid), machine.bytes_written(pid), time.monotonic()
             time.sleep(0.2)
-            busy = (machine.cpu_seconds(server.process.pid) - cpu) / (time.monotonic() - at)
-            quiet = quiet + 1 if busy < 0.03 else 0
+            busy = (machine.cpu_seconds(pid) - cpu) / (time.monotonic() - at)
+            quiet = quiet + 1 if busy < 0.03 and machine.bytes_written(pid) - written < QUIET_BYTES else 0
             if quiet == 3:
                 return time.monotonic() - started
         return None

@@ -15,6 +15,8 @@ LOG = {"appendonly": "yes", "auto-aof-rewrite-percentage": 0}
 COW_PEAK = re.compile(rb"Fork CoW for AOF rewrite: current \d+ MB, peak (\d+) MB")
 MOMENTS = ("steady", "checkpoint")
 LOOPS = ("closed", "open")
+TESTS = ("get", "set")
+HALF = "half"                       # of --changed
 
 
 class Side:
@@ -25,6 +27,7 @@ class Side:
         self.pid = server.process.pid
         self.client = server.client(timeout=120)
         self.generation = 0
+        self.changed_keys = 0               # before a checkpoint
 
     def persistence(self):
         text = self.client.must("INFO", "persistence").decode()
@@ -65,6 +68,7 @@ class Checkpoint:
         self.size = self.options.value_size
         self.seed = 5000
         self.sides, self.runs, self.writes = [], {}, {}
+        self.cgroup = None
         self.data = {"keys": self.options.checkpoint_keys, "cold_keys": self.options.checkpoint_cold_keys, "value_size": self.size,
                      "clients": self.options.clients, "duration_s": self.options.duration, "rps": self.options.rps}
 
@@ -77,8 +81,8 @@ class Checkpoint:
         with contextlib.ExitStack() as stack:
             self.begin(stack)
             self.measure_writes()
-            for loop in LOOPS:
-                for test in ("get", "set"):
+            for loop in options.checkpoint_loops:
+                for test in options.checkpoint_tests:
                     self.measure_requests(test, loop)
             self.end()
         self.print_requests()
@@ -93,19 +97,23 @@ class Checkpoint:
         used = self.bench.info(redis.server)["used_memory"]
         self.maxmemory = options.maxmemory or used * options.checkpoint_cold_keys // keys // 3
         self.note_size("kelvin", "kelvin", keys, {}, stack)
-        self.note_size("kelvin, a third", "kelvin", options.checkpoint_cold_keys, {"maxmemory": self.maxmemory}, stack)
+        self.note_size("kelvin, a third", "kelvin", options.checkpoint_cold_keys, None, stack)
         third = self.sides[2]
         self.hot_keys = options.hot_set or max(1000, self.bench.info(third.server)["tier_hot_keys"] // 4)
         third.hot = ["--hot-percent", options.checkpoint_hot_percent, "--hot-keys", self.hot_keys]
         self.sides = [self.sides[1], redis, third]
-        data_size = keys * (self.size + KEY_SIZE)
-        self.changed_keys = int(min(options.changed, data_size // 2) // (self.size + KEY_SIZE))
-        self.changed = self.changed_keys * (self.size + KEY_SIZE)
+        for side in self.sides:
+            half = side.keys // 2
+            side.changed_keys = half if options.changed == HALF else int(min(options.changed // (self.size + KEY_SIZE), half, keys // 2))
         self.data.update({"maxmemory": self.maxmemory, "hot_keys": self.hot_keys, "hot_percent": options.checkpoint_hot_percent,
-                          "changed_keys": self.changed_keys, "redis_version": self.bench.info(redis.server)["redis_version"]})
+                          "changed_keys": {side.label: side.changed_keys for side in self.sides}, "redis_version": self.bench.info(redis.server)["redis_version"]})
 
     def note_size(self, label, name, keys, settings, stack):
-        server = stack.enter_context(self.bench.server(name, {**LOG, **settings}))
+        """`settings` None: Kelvin with the part's maxmemory, in a memory cgroup if the options want one."""
+        if settings is None:
+            server, self.cgroup = self.bench.server_limited(stack, self.maxmemory, LOG)
+        else:
+            server = stack.enter_context(self.bench.server(name, {**LOG, **settings}))
         side = Side(label, server, keys)
         stack.callback(side.client.close)
         self.sides.append(side)
@@ -127,7 +135,7 @@ class Checkpoint:
                 changed = machine.bytes_written(side.pid)
                 found = self.quiet_rewrite(side)
                 after = machine.bytes_written(side.pid)
-                bytes_changed = self.changed if number else side.keys * (self.size + KEY_SIZE)
+                bytes_changed = (side.changed_keys if number else side.keys) * (self.size + KEY_SIZE)
                 self.writes.setdefault((side.label, what), []).append(
                     {**found, "bytes_changed": bytes_changed, "written_before": changed - before,
                      "written_checkpoint": after - changed, "amplification": (after - before) / bytes_changed,
@@ -138,11 +146,11 @@ class Checkpoint:
         return self.sides[::-1] if number % 2 else self.sides
 
     def change(self, side):
-        """Sets new values of the first `changed_keys` keys, which hashing scatters over all partitions. Then waits until the log is synced
+        """Sets new values of the side's first `changed_keys` keys, which hashing scatters over all partitions. Then waits until the log is synced
         and background writes are done."""
         side.generation += 1
-        self.bench.run(side.server, "-t", "set", "--distribution", "sequential", "-n", self.changed_keys, "-r", side.keys, "-d",
-                       self.size, "--generation", side.generation, "-P", 16, timeout=120 + self.changed_keys / 5000)
+        self.bench.run(side.server, "-t", "set", "--distribution", "sequential", "-n", side.changed_keys, "-r", side.keys, "-d",
+                       self.size, "--generation", side.generation, "-P", 16, timeout=120 + side.changed_keys / 5000)
         time.sleep(1.2)
         self.bench.settle(side.server, 30)
 
@@ -227,6 +235,9 @@ class Checkpoint:
     # After
 
     def end(self):
+        if self.cgroup:
+            self.data["cgroup"] = self.cgroup.results()
+            self.report.check("the cgroup's limit killed nothing", self.data["cgroup"]["killed"] == 0)
         for side in self.sides:
             found = side.client.must("DBSIZE")
             self.report.check("DBSIZE of %s is exact at the end" % side.label, found == side.keys, count(found))
@@ -241,21 +252,30 @@ class Checkpoint:
         report.note("%s keys of 16 bytes, values of %d, in memory; *a third*: %s keys with `maxmemory` %s MB, a third of what "
                     "redis-server %s would use, %g %% of requests for a hot set of %s keys. appendonly yes, appendfsync everysec. %d "
                     "connections, P=1; *closed*: each sends a request when it has the reply to the last one; *open*: %s requests per second "
-                    "are sent, and latency is measured from when they were due. *steady*: %g s; *checkpoint*: from BGREWRITEAOF until it is done, after %s MB were "
+                    "are sent, and latency is measured from when they were due. *steady*: %g s; *checkpoint*: from BGREWRITEAOF until it is done, after %s were "
                     "changed. *RSS peak*: relative to before, including the forked child. Medians of %d runs.\n" % (
                         count(options.checkpoint_keys), self.size, count(options.checkpoint_cold_keys), mb(self.maxmemory),
                         self.data["redis_version"], options.checkpoint_hot_percent, count(self.hot_keys), options.clients,
-                        count(options.rps), options.duration, mb(self.changed), options.runs))
-        for loop in LOOPS:
+                        count(options.rps), options.duration, self.changed_text(), options.runs))
+        for loop in options.checkpoint_loops:
             rows = []
-            for test in ("get", "set"):
+            for test in options.checkpoint_tests:
                 for side in self.sides:
+                    steady = medians(self.runs[test, loop, side.label, "steady"])
                     for moment in MOMENTS:
                         middle = medians(self.runs[test, loop, side.label, moment])
                         rows.append(["%s %s" % (test.upper(), side.label), moment, "%.1f" % middle["hot_percent"], count(middle["ops"])] +
                                     [ms(middle[p]) for p in ("p50", "p99", "p99.9", "max")] +
-                                    ["%.1f" % middle["seconds"] if moment == "checkpoint" else "", "%.2f" % middle["rss_ratio"]])
-            report.table([loop + " loop", "when", "hot %", "ops/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "took s", "RSS peak"], rows)
+                                    (["%.2f" % (middle["p99"] / steady["p99"]), "%.2f" % (middle["ops"] / steady["ops"]),
+                                      "%.1f" % middle["seconds"]] if moment == "checkpoint" else ["", "", ""]) +
+                                    ["%.2f" % middle["rss_ratio"]])
+            report.table([loop + " loop", "when", "hot %", "ops/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "p99 / steady", "ops / steady", "took s",
+                                            "RSS peak"], rows)
+
+    def changed_text(self):
+        if self.options.changed == HALF:
+            return "half of the keys"
+        return "%s MB" % mb(self.sides[0].changed_keys * (self.size + KEY_SIZE))
 
     def print_writes(self):
         self.report.note("Bytes written to the disk (`write_bytes` of /proc/PID/io, including child and log) without other requests: N MB "

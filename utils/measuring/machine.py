@@ -1,4 +1,4 @@
-"""The description of the machine, and statistics of a process from /proc: memory, CPU time; the page cache, memory cgroups."""
+"""The description of the machine, and statistics of a process from /proc: memory, CPU time, bytes read and written; the page cache."""
 import glob
 import os
 import platform
@@ -77,10 +77,37 @@ def cpu_seconds_ever(pid):
     return sum(int(word) for word in read_text("/proc/%d/stat" % pid).rsplit(")", 1)[1].split()[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
+def io_counters(pid):
+    """Returns the fields of /proc/PID/io: a process with all threads and the children that it has waited for. `write_bytes` are
+    counted when a page becomes dirty, so a page that is changed twice before it is written to the disk counts once."""
+    return {name: int(value) for name, value in re.findall(r"^(\w+): (\d+)", read_text("/proc/%d/io" % pid), re.M)}
+
+
 def bytes_written(pid):
-    """Returns the bytes that a process, with all threads and the children that it has waited for, wrote to files. They are counted
-    when a page becomes dirty, so a page that is changed twice before it is written to the disk counts once."""
-    return int(re.search(r"^write_bytes: (\d+)", read_text("/proc/%d/io" % pid), re.M).group(1))
+    return io_counters(pid)["write_bytes"]
+
+
+def device_reads(folder):
+    """Returns (reads, bytes read) of the block device that has the folder, by all programs; None if it is not on one."""
+    device = os.stat(folder).st_dev
+    try:
+        fields = read_text("/sys/dev/block/%d:%d/stat" % (os.major(device), os.minor(device))).split()
+    except OSError:
+        return None
+    return int(fields[0]), 512 * int(fields[2])
+
+
+def disk_used(folder):
+    """Returns the bytes that the files of a folder use on the disk; a file with several names counts once."""
+    found = {}
+    for base, _, names in os.walk(folder):
+        for name in names:
+            try:
+                stat = os.lstat(os.path.join(base, name))
+            except OSError:
+                continue
+            found[stat.st_ino] = 512 * stat.st_blocks
+    return sum(found.values())
 
 
 def disk_free(folder):
@@ -172,58 +199,3 @@ def page_cache_drop(folder):
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
                 os.close(fd)
-
-
-class Cgroup:
-    """A memory cgroup, version 1 or 2, created below `parent`. The user names it, as the permissions depend on the machine.
-
-    A program that is started with the words of `prefix` before its own is in the cgroup from its first page on."""
-
-    def __init__(self, parent, limit):
-        self.folder = os.path.join(parent, "kelvin-measure-%d" % os.getpid())
-        self.limit = limit
-        try:
-            os.mkdir(self.folder)
-        except OSError as error:
-            raise Unavailable("can't create a cgroup in %s: %s" % (parent, error.strerror))
-        for self.version, name in ((2, "memory.max"), (1, "memory.limit_in_bytes")):
-            if os.path.exists(os.path.join(self.folder, name)):
-                break
-        else:
-            self.remove()
-            raise Unavailable("%s has no memory controller (in version 2: +memory in its cgroup.subtree_control)" % parent)
-        try:
-            self.write(name, limit)
-        except OSError as error:
-            self.remove()
-            raise Unavailable("can't set %s: %s" % (name, error.strerror))
-        self.prefix = ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', os.path.join(self.folder, "cgroup.procs")]
-
-    def write(self, name, value):
-        with open(os.path.join(self.folder, name), "w") as file:
-            file.write(str(value))
-
-    def results(self):
-        """Returns the maximum usage (including page cache and kernel memory), and the number of processes killed at the limit."""
-        peak, events = (("memory.peak", "memory.events") if self.version == 2 else
-                        ("memory.max_usage_in_bytes", "memory.oom_control"))
-        found = {"version": self.version, "limit": self.limit}
-        try:
-            found["peak"] = int(read_text(os.path.join(self.folder, peak)))
-        except OSError:
-            pass                                # memory.peak exists since Linux 5.19
-        killed = re.search(r"^oom_kill (\d+)", read_text(os.path.join(self.folder, events)), re.M)
-        found["killed"] = int(killed.group(1)) if killed else 0
-        return found
-
-    def remove(self):
-        """Removes the cgroup. Its processes have ended, but the kernel may need some time to remove them from it."""
-        for _ in range(50):
-            try:
-                os.rmdir(self.folder)
-                return
-            except FileNotFoundError:
-                return
-            except OSError:
-                time.sleep(0.1)
-        raise Unavailable("the cgroup %s could not be removed" % self.folder)

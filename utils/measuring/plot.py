@@ -4,44 +4,22 @@
 
 It shows requests per second of CPU time. With the server on one core, this is its throughput if nothing else runs on the core, and other work
 on the machine affects it least. --wall-clock shows requests per second of elapsed time, for a machine without other work. --keep also writes
-the numbers that the plot and its caption use, in the same format: a small file that can be plotted again.
+the numbers that the plot and its caption use, in the same format: a small file that can be plotted again. --part write draws the part write:
+throughput, worst request and size of the store over time.
 """
 import argparse
 import json
-from xml.sax.saxutils import escape
 
+from . import timeline
 from .report import count, medians
+from .svg import Svg, step_for
 
 WIDTH, HEIGHT = 760, 448
 LEFT, RIGHT, TOP, BOTTOM = 70, 730, 62, 356
 COLOURS = {"kelvin": "#c2410c", "redis": "#1d4ed8"}
 NAMES = {"kelvin": "Kelvin, a third of the data in RAM", "redis": "redis-server, all of the data in RAM"}
 DASHES = {"get": "", "set": "6 4"}
-STEPS = (1, 2, 5)
 KEPT = ("keys", "value_size", "clients", "pipeline", "duration_s", "maxmemory", "hot_keys", "redis", "cgroup", "load", "rss_worst")
-
-
-class Svg:
-    def __init__(self):
-        self.parts = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" '
-                      'font-family="sans-serif" font-size="13" fill="#1f2937">' % (WIDTH, HEIGHT, WIDTH, HEIGHT),
-                      '<rect width="100%" height="100%" fill="#ffffff"/>']
-
-    def text(self, x, y, text, anchor="start", more=""):
-        self.parts.append('<text x="%.1f" y="%.1f" text-anchor="%s"%s>%s</text>' % (x, y, anchor, more, escape(text)))
-
-    def line(self, x1, y1, x2, y2, colour, width=1, dash=""):
-        self.parts.append('<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%g"%s/>' % (
-            x1, y1, x2, y2, colour, width, ' stroke-dasharray="%s"' % dash if dash else ""))
-
-    def series(self, points, colour, dash):
-        self.parts.append('<polyline points="%s" fill="none" stroke="%s" stroke-width="2.5"%s/>' % (
-            " ".join("%.1f,%.1f" % point for point in points), colour, ' stroke-dasharray="%s"' % dash if dash else ""))
-        for x, y in points:
-            self.parts.append('<circle cx="%.1f" cy="%.1f" r="3.5" fill="%s"/>' % (x, y, colour))
-
-    def end(self):
-        return "\n".join(self.parts + ["</svg>", ""])
 
 
 def series_of(tiers, wall_clock):
@@ -55,16 +33,6 @@ def series_of(tiers, wall_clock):
     return {name: sorted(points) for name, points in found.items()}
 
 
-def step_for(highest):
-    """Returns a step of 1, 2 or 5 times a power of ten, of which between four and ten reach the highest value."""
-    power = 1
-    while True:
-        for step in STEPS:
-            if highest / (step * power) <= 9:
-                return step * power
-        power *= 10
-
-
 def draw(data, wall_clock):
     tiers = data["parts"]["tiers"]
     series = series_of(tiers, wall_clock)
@@ -73,7 +41,7 @@ def draw(data, wall_clock):
     highest = max(ops for points in series.values() for _, ops in points)
     step = step_for(highest)
     top = step * (int(highest // step) + 1)
-    svg = Svg()
+    svg = Svg(WIDTH, HEIGHT)
 
     def x_of(share):
         return LEFT + (RIGHT - LEFT) * (share - first) / (100 - first)
@@ -122,12 +90,13 @@ def main(arguments):
     parser.add_argument("svg")
     parser.add_argument("--keep", metavar="FILE")
     parser.add_argument("--wall-clock", action="store_true")
+    parser.add_argument("--part", choices=("tiers", "write"), default="tiers")
     options = parser.parse_args(arguments)
     with open(options.json, encoding="utf-8") as file:
         data = json.load(file)
     with open(options.svg, "w", encoding="utf-8") as file:
-        file.write(draw(data, options.wall_clock))
-    if options.keep:
+        file.write(timeline.draw(data["parts"]["write"]) if options.part == "write" else draw(data, options.wall_clock))
+    if options.keep and options.part == "tiers":
         with open(options.keep, "w", encoding="utf-8") as file:
             json.dump(kept(data), file, indent=1)
             file.write("\n")

@@ -9,7 +9,7 @@ from support.resp import Error
 
 from . import machine
 from .bench import KEY_SIZE, Failed
-from .checkpoint import COMMAND_OVERHEAD, LOG, RECORD_OVERHEAD, Side, rewrite
+from .checkpoint import COMMAND_OVERHEAD, HALF, LOG, RECORD_OVERHEAD, Side, rewrite
 from .report import count, mb, medians
 
 SHORT_TAIL = 1000                   # commands
@@ -23,7 +23,7 @@ LIMIT_S = 120
 class Contender:
     def __init__(self, label, name, settings, log=True):
         self.label, self.name, self.settings, self.log = label, name, settings, log
-        self.server = None
+        self.server = self.cgroup = None
         self.runs = {}
 
 
@@ -40,12 +40,57 @@ def key_of(number, letter=""):
     return "key:" + letter + str(number).zfill(KEY_SIZE - 4 - len(letter))
 
 
+def shut_down(side, limit_s=LIMIT_S):
+    """Returns the seconds from SHUTDOWN to the end of the process."""
+    with side.server.client(timeout=limit_s) as client:
+        started = time.monotonic()
+        client.send(b"SHUTDOWN\r\n" if side.log else b"SHUTDOWN SAVE\r\n")
+        code = side.server.process.wait(limit_s)
+        seconds = time.monotonic() - started
+    if code != 0:
+        raise Failed("%s: SHUTDOWN ended with %s" % (side.label, code))
+    return seconds
+
+
+def start(side, keys, size, drop_cache, limit_s=LIMIT_S):
+    """Returns the seconds from the start of the process to the first GET that returns its value, and statistics at that time."""
+    if drop_cache:
+        machine.page_cache_drop(side.server.folder)
+    key = key_of(random.Random(keys).randrange(keys))
+    loading, started = 0, time.monotonic()
+    side.started = started
+    side.server.launch()
+    while True:
+        if side.server.process.poll() is not None or time.monotonic() - started > limit_s:
+            raise Failed("%s did not start:\n%s" % (side.label, side.server.log_tail(1000)))
+        try:
+            with side.server.client(timeout=limit_s) as client:
+                accepted = time.monotonic()
+                while True:
+                    reply = client.call("GET", key)
+                    if not isinstance(reply, Error):
+                        break
+                    if not reply.startswith(b"LOADING"):
+                        raise Failed("%s: GET returned %r" % (side.label, reply))
+                    loading += 1
+                    time.sleep(0.001)
+                seconds = time.monotonic() - started
+                break
+        except OSError:
+            time.sleep(0.001)
+    if reply is None or len(reply) != size:
+        raise Failed("%s: GET %s returned %r" % (side.label, key, reply))
+    pid = side.server.process.pid
+    return {"seconds": seconds, "accepted_s": accepted - started, "loading_answers": loading, "rss": machine.rss(pid),
+            "rss_peak": machine.rss_peak(pid), "cpu_s": machine.cpu_seconds_ever(pid)}
+
+
 class Restart:
     def __init__(self, bench):
         self.bench, self.options, self.report = bench, bench.options, bench.report
         self.keys, self.size = self.options.restart_keys, self.options.value_size
         data_size = self.keys * (self.size + KEY_SIZE)
-        tail = min(self.options.changed, data_size // 2)
+        self.tail = tail = data_size // 2 if self.options.changed == HALF else min(self.options.changed, data_size // 2)
         self.sets = int(tail // (self.size + KEY_SIZE + COMMAND_OVERHEAD))
         self.incrs, self.hsets = int(tail // 2 // INCR_SIZE), int(tail // 2 // (HSET_SIZE + self.size))
         self.counters, self.hashes = self.keys // 3, self.keys // 10
@@ -56,13 +101,13 @@ class Restart:
         self.report.data["parts"]["restart"] = self.data
         bytes_all = self.keys * (self.size + KEY_SIZE + RECORD_OVERHEAD)
         machine.memory_check(self.keys * (self.size + 200) * 3 // 2)
-        machine.disk_check(self.options.dir, 12 * bytes_all + 5 * self.options.changed + (256 << 20))
-        self.maxmemory = self.options.maxmemory or self.redis_memory() // 3
+        machine.disk_check(self.options.dir, 12 * bytes_all + 5 * self.tail + (256 << 20))
+        self.maxmemory = self.options.maxmemory or self.bench.redis_memory(self.keys, self.size) // 3
         self.data["maxmemory"] = self.maxmemory
         self.sides = contenders(self.maxmemory)
         with contextlib.ExitStack() as stack:
             for side in self.sides:
-                side.server = stack.enter_context(self.bench.server(side.name, side.settings, starts=False))
+                self.create(stack, side)
                 self.build(side)
             self.clean_restarts()
             logged = [side for side in self.sides if side.log]
@@ -71,17 +116,19 @@ class Restart:
             self.tail_restarts("changes", some, self.tail_of_changes, self.check_changes)
             self.data["runs"] = [{"server": side.label, "what": what, "runs": runs}
                                  for side in self.sides for what, runs in side.runs.items()]
+            for side in self.sides:
+                if side.cgroup:
+                    self.data["cgroup"] = side.cgroup.results()
+                    self.report.check("the cgroup's limit killed nothing", self.data["cgroup"]["killed"] == 0)
         self.print_table()
 
     # Preparation
 
-    def redis_memory(self):
-        """Returns the memory that redis-server would use, extrapolated from a tenth of the keys."""
-        some = self.keys // 10
-        with self.bench.server("redis") as redis:
-            empty = self.bench.info(redis)["used_memory"]
-            self.bench.load(redis, some, self.size)
-            return (self.bench.info(redis)["used_memory"] - empty) * 10
+    def create(self, stack, side):
+        if "maxmemory" in side.settings:
+            side.server, side.cgroup = self.bench.server_limited(stack, self.maxmemory, side.settings, starts=False)
+        else:
+            side.server = stack.enter_context(self.bench.server(side.name, side.settings, starts=False))
 
     def run(self, side, test, *words, timeout=600):
         return self.bench.run(side.server, "-t", test, "-d", self.size, *words, timeout=timeout)
@@ -100,7 +147,7 @@ class Restart:
         self.data["hot_keys"] = self.hot_keys
         side.share = self.warm(side)
         self.short_tail(side)
-        side.first_shutdown = self.shut_down(side)
+        side.first_shutdown = shut_down(side)
 
     def rewrite(self, side):
         self.bench.settle(side.server)
@@ -132,50 +179,7 @@ class Restart:
         """A thousand SETs of existing values."""
         self.run(side, "set", "-n", SHORT_TAIL, "-r", self.keys)
 
-    # Shutdown and start
-
-    def shut_down(self, side):
-        """Returns the seconds from SHUTDOWN to the end of the process."""
-        with side.server.client(timeout=LIMIT_S) as client:
-            started = time.monotonic()
-            client.send(b"SHUTDOWN\r\n" if side.log else b"SHUTDOWN SAVE\r\n")
-            code = side.server.process.wait(LIMIT_S)
-            seconds = time.monotonic() - started
-        if code != 0:
-            raise Failed("%s: SHUTDOWN ended with %s" % (side.label, code))
-        return seconds
-
-    def start(self, side):
-        """Returns the seconds from the start of the process to the first GET that returns its value, and statistics at that time."""
-        if self.options.drop_cache:
-            machine.page_cache_drop(side.server.folder)
-        key = key_of(random.Random(self.keys).randrange(self.keys))
-        loading, started = 0, time.monotonic()
-        side.started = started
-        side.server.launch()
-        while True:
-            if side.server.process.poll() is not None or time.monotonic() - started > LIMIT_S:
-                raise Failed("%s did not start:\n%s" % (side.label, side.server.log_tail(1000)))
-            try:
-                with side.server.client(timeout=LIMIT_S) as client:
-                    accepted = time.monotonic()
-                    while True:
-                        reply = client.call("GET", key)
-                        if not isinstance(reply, Error):
-                            break
-                        if not reply.startswith(b"LOADING"):
-                            raise Failed("%s: GET returned %r" % (side.label, reply))
-                        loading += 1
-                        time.sleep(0.001)
-                    seconds = time.monotonic() - started
-                    break
-            except OSError:
-                time.sleep(0.001)
-        if reply is None or len(reply) != self.size:
-            raise Failed("%s: GET %s returned %r" % (side.label, key, reply))
-        pid = side.server.process.pid
-        return {"seconds": seconds, "accepted_s": accepted - started, "loading_answers": loading, "rss": machine.rss(pid),
-                "rss_peak": machine.rss_peak(pid), "cpu_s": machine.cpu_seconds_ever(pid)}
+    # The time after a start
 
     def back(self, side):
         """Returns the seconds from the start of the process until the hit ratio of reads of the hot set is the same as before."""
@@ -211,13 +215,13 @@ class Restart:
         for number in range(self.options.runs):
             for side in self.turn(self.sides, number):
                 self.report.progress("restart: run %d of %d, clean, %s" % (number + 1, self.options.runs, side.label))
-                found = self.start(side)
+                found = start(side, self.keys, self.size, self.options.drop_cache)
                 self.check_size(side, self.keys)
                 found["back_s"] = self.back(side)
                 found["settle_s"] = self.bench.settle(side.server)
                 found["rss_settled"] = machine.rss(side.server.process.pid)
                 self.short_tail(side)
-                found["shutdown_s"] = self.shut_down(side)
+                found["shutdown_s"] = shut_down(side)
                 side.runs.setdefault("clean", []).append(found)
 
     def tail_restarts(self, what, sides, make, check):
@@ -231,7 +235,7 @@ class Restart:
         for number in range(self.options.runs):
             for side in self.turn(sides, number):
                 self.report.progress("restart: run %d of %d, %s, %s" % (number + 1, self.options.runs, what, side.label))
-                found = self.start(side)
+                found = start(side, self.keys, self.size, self.options.drop_cache)
                 if number == self.options.runs - 1:
                     check(side)
                 found["settle_s"] = self.bench.settle(side.server)

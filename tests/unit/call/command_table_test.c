@@ -4,10 +4,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <pthread.h>
 #include <stdio.h>
 
-#include "base/histogram.h"
 #include "call/command_table.h"
 
 static const struct command first_family[] = {
@@ -198,51 +196,6 @@ static void too_many_renames_are_refused(void **state)
     assert_null(find(*state, "nosuch"));
 }
 
-static void a_latency_is_counted_in_the_bucket_that_contains_it(void **state)
-{
-    struct command_stats *stats = command_stats_of(*state, find(*state, "get"));
-
-    for (int bucket = 1; bucket < LATENCY_BUCKETS; bucket++)
-        assert_true(histogram_bucket_min((size_t)bucket, LATENCY_STEP_BITS) > histogram_bucket_min((size_t)bucket - 1, LATENCY_STEP_BITS));
-    for (int bucket = 0; bucket < LATENCY_BUCKETS; bucket++) {
-        command_note_latency(stats, (int64_t)histogram_bucket_min((size_t)bucket, LATENCY_STEP_BITS));
-        assert_int_equal(stats->latency[bucket], 1);
-        command_note_latency(stats, (int64_t)histogram_bucket_max((size_t)bucket, LATENCY_STEP_BITS));
-        assert_int_equal(stats->latency[bucket], 2);
-    }
-    command_note_latency(stats, -5);
-    assert_int_equal(stats->latency[0], 3);
-    command_note_latency(stats, INT64_MAX);
-    assert_int_equal(stats->latency[LATENCY_BUCKETS - 1], 3);
-    stats->calls = 7;
-    command_stats_reset(*state);
-    assert_int_equal(stats->calls, 0);
-    for (int bucket = 0; bucket < LATENCY_BUCKETS; bucket++)
-        assert_int_equal(stats->latency[bucket], 0);
-}
-
-static void *note_many(void *stats)
-{
-    for (int i = 0; i < 10000; i++)
-        command_note_latency(stats, 100);
-    return NULL;
-}
-
-static void no_latency_is_lost_between_threads(void **state)
-{
-    struct command_stats *stats = command_stats_of(*state, find(*state, "set"));
-    pthread_t threads[4];
-    uint64_t sum = 0;
-
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, note_many, stats), 0);
-    for (int i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    for (int bucket = 0; bucket < LATENCY_BUCKETS; bucket++)
-        sum += stats->latency[bucket];
-    assert_int_equal(sum, 40000);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,8 +209,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_removed_command_is_not_found, create, destroy),
         cmocka_unit_test_setup_teardown(the_log_and_acl_know_commands_by_their_rows, create, destroy),
         cmocka_unit_test_setup_teardown(too_many_renames_are_refused, create, destroy),
-        cmocka_unit_test_setup_teardown(a_latency_is_counted_in_the_bucket_that_contains_it, create, destroy),
-        cmocka_unit_test_setup_teardown(no_latency_is_lost_between_threads, create, destroy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "containers/listpack.h"
+#include "support/seed.h"
 
 static void assert_element(const struct listpack *pack, size_t at, struct bytes expected)
 {
@@ -436,6 +437,52 @@ static void gathering_and_appending_give_the_same_pack(void **state)
 }
 
 /* The assumption of mem_class about the allocator, which blocks that grow by it depend on. */
+/* Both packs must have the same bytes after each change. The block with the gap has the size class of both. */
+static void changes_at_the_ends_give_the_same_pack_with_a_gap(void **state)
+{
+    enum { STEPS = 3000, GROWING = 2000, SIZE_MAX_OF_GAP = 4096 };
+    struct listpack *pack = listpack_create(), *other = listpack_create();
+    uint64_t seed = seed_new();
+    struct random random;
+    size_t gap = 0, gaps = 0;
+
+    random_init(&random, seed);
+    for (int i = 0; i < STEPS; i++) {
+        char text[300] = "";
+        struct bytes bytes = bytes_of(text, random_below(&random, 8) == 0 ? random_below(&random, sizeof(text)) : random_below(&random, 4));
+        size_t all = listpack_count(pack), count = 1 + random_below(&random, 3);
+
+        memset(text, '0' + (int)random_below(&random, 20), sizeof(text));
+        if (random_below(&random, 10) < (i < GROWING ? 7 : 2)) {
+            if (random_below(&random, 2)) {
+                listpack_gap_prepend(&pack, &gap, SIZE_MAX_OF_GAP, bytes);
+                listpack_insert(&other, listpack_first(other), bytes);
+            } else {
+                listpack_gap_append(&pack, gap, bytes);
+                listpack_append(&other, bytes);
+            }
+        } else if (all > count && random_below(&random, 2)) {
+            listpack_gap_delete_first(&pack, &gap, count);
+            listpack_delete(&other, listpack_first(other), count);
+        } else if (all > count) {
+            listpack_gap_delete_last(&pack, gap, count);
+            listpack_delete(&other, listpack_seek(other, -(int64_t)count), count);
+        }
+        assert_true(bytes_equal(listpack_bytes(pack), listpack_bytes(other)));
+        assert_true(listpack_is_valid(listpack_bytes(pack)));
+        assert_true(gap < LISTPACK_GAP_MAX + listpack_size(pack) + sizeof(text));
+        assert_true(mem_size((char *)pack - gap) >= gap + listpack_size(pack));
+        gaps += gap > 0;
+    }
+    if (gaps < STEPS / 4)
+        fail_msg("only %zu gaps, seed %" PRIu64, gaps, seed);
+    listpack_gap_close(&pack, &gap);
+    assert_true(bytes_equal(listpack_bytes(pack), listpack_bytes(other)));
+    assert_true(listpack_memory(pack) <= listpack_memory(other));
+    listpack_destroy(pack);
+    listpack_destroy(other);
+}
+
 static void a_block_has_its_size_class(void **state)
 {
     for (size_t size = 1; size < 100000; size += size < 5000 ? 1 : 997) {
@@ -466,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_copy_is_independent),
         cmocka_unit_test(every_truncated_pack_is_invalid),
         cmocka_unit_test(gathering_and_appending_give_the_same_pack),
+        cmocka_unit_test(changes_at_the_ends_give_the_same_pack_with_a_gap),
         cmocka_unit_test(a_block_has_its_size_class),
         cmocka_unit_test(hostile_bytes_are_refused_or_can_be_walked),
     };

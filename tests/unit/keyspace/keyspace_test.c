@@ -129,7 +129,7 @@ static void insert(struct rig *rig, struct model_key *key)
     handle = keyspace_insert(rig->keyspace, key->hash, name_of(key), &value, key->expire_ms, key->record, now_ms);
     assert_int_not_equal(handle, 0);
     key->present = true;
-    key->probation = false;
+    key->probation = true;
     key->heat = keyspace_entry(rig->keyspace, handle)->heat;
     assert_int_equal(key->heat, HEAT_NEW);
 }

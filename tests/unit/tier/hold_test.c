@@ -116,7 +116,7 @@ static void demotion_releases_the_lock(void **state)
         uint64_t freed;
 
         partition_lock(keyspace->partition);
-        freed = demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random, 0);
+        freed = demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random);
         partition_unlock(keyspace->partition);
         assert_true(store_batch_size(batch.store) < BATCH_HOLD_ENOUGH + VALUE_SIZE + 1000);
         assert_true(freed < BATCH_HOLD_ENOUGH + 3 * VALUE_SIZE);

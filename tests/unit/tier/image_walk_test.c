@@ -186,19 +186,29 @@ static enum status on_item(void *context, const struct image_item *item)
     return STATUS_OK;
 }
 
-static enum status walk(struct fixture *fixture)
+static enum status walk_with(struct fixture *fixture, size_t memory)
 {
     for (size_t i = 0; i < fixture->count; i++)
         fixture->known[i].seen = 0;
     fixture->message.text[0] = '\0';
-    return image_walk(fixture->store, buffer_bytes(&fixture->tags), DB, on_item, fixture, &fixture->message);
+    return image_walk(fixture->store, buffer_bytes(&fixture->tags), DB, memory, on_item, fixture, &fixture->message);
+}
+
+static enum status walk(struct fixture *fixture)
+{
+    return walk_with(fixture, 0);
+}
+
+static void expect_all_with(struct fixture *fixture, size_t memory)
+{
+    assert_int_equal(walk_with(fixture, memory), STATUS_OK);
+    for (size_t i = 0; i < fixture->count; i++)
+        assert_int_equal(fixture->known[i].seen, fixture->known[i].incarnation == DB && !fixture->known[i].is_deleted);
 }
 
 static void expect_all(struct fixture *fixture)
 {
-    assert_int_equal(walk(fixture), STATUS_OK);
-    for (size_t i = 0; i < fixture->count; i++)
-        assert_int_equal(fixture->known[i].seen, fixture->known[i].incarnation == DB && !fixture->known[i].is_deleted);
+    expect_all_with(fixture, 0);
 }
 
 /* Many small segments: live, overwritten and deleted records, those of another database, and old ones in LevelDB. */
@@ -229,6 +239,17 @@ static void test_live_records(void **state)
     store_close(fixture->store);
     open_store(fixture);
     expect_all(fixture);
+}
+
+/* A few segments at a time; with too little memory, one. */
+static void test_groups_of_segments(void **state)
+{
+    static const size_t memories[] = { 1, 400, 1000, 100000 };
+    struct fixture *fixture = *state;
+
+    fill_store(fixture);
+    for (size_t i = 0; i < sizeof(memories) / sizeof(memories[0]); i++)
+        expect_all_with(fixture, memories[i]);
 }
 
 static void test_empty(void **state)
@@ -469,6 +490,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_live_records, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_groups_of_segments, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_empty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_huge, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_twins, set_up, tear_down),

@@ -113,7 +113,7 @@ static uint64_t demotable(struct rig *rig, const char *key, size_t *big_count)
     batch_init(&batch);
     keyspace = tier_box_keyspace(&rig->box, 0, bytes_of_string(key), &hash);
     partition_lock(keyspace->partition);
-    freed = demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random, 0);
+    freed = demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random);
     partition_unlock(keyspace->partition);
     *big_count = targets.big.count;
     batch_release(&batch);

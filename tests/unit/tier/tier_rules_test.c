@@ -556,7 +556,7 @@ static void rule_5_the_sweep_leaves_pinned_keys_alone(void **state)
     tier_box_hold_writer(&rig->box);
     for (int i = 0; i < 10; i++) {
         keyspace = lock_key(rig, "k", &hash);
-        demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random, clock_wall_ms());
+        demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random);
         partition_unlock(keyspace->partition);
     }
     assert_non_null(tier_box_entry(&rig->box, 0, "k"));
@@ -564,7 +564,7 @@ static void rule_5_the_sweep_leaves_pinned_keys_alone(void **state)
     assert_string_equal(tier_box_await(rig->a), "$1\nv\n");
     keyspace = lock_key(rig, "k", &hash);
     for (int i = 0; i < 10; i++)
-        demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random, clock_wall_ms());
+        demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random);
     partition_unlock(keyspace->partition);
     assert_null(tier_box_entry(&rig->box, 0, "k"));         /* clean: dropped at once */
     tier_box_release_writer(&rig->box);
@@ -990,23 +990,24 @@ static void rule_10_what_cant_be_read_does_not_hold_up_others(void **state)
 {
     enum { DAMAGED = 250 };
     struct rig *rig = *state;
-    struct partition *first = &rig->box.partitions->partitions[0];
     struct store_batch *batch = store_batch_create();
     int64_t now_ms = clock_wall_ms();
+    struct keyspace *keyspace;
+    uint64_t hash;
     char line[100];
 
     snprintf(line, sizeof(line), "SET k v PXAT %lld", (long long)now_ms + HOUR_MS);
     assert_string_equal(tier_box_say(rig->a, line), "+OK\n");
     make_cold(rig, 0, "k");
     tier_box_hold_writer(&rig->box);
-    partition_lock(first);
-    for (uint64_t i = 0; i < DAMAGED; i++)
-        recordmap_add(partition_keyspace(first, 0)->tier->map, i, BYTES("damaged"), 0);
-    partition_unlock(first);
-    for (uint64_t i = 0; i < DAMAGED; i++) {
-        store_batch_put(batch, 1, i, BYTES("damaged"), BYTES("\xff\xff\xff"));
-        store_batch_put_expiry(batch, now_ms + HOUR_MS / 2, 1, i, BYTES("damaged"));
+    keyspace = tier_box_keyspace(&rig->box, 0, BYTES("k"), &hash);
+    partition_lock(keyspace->partition);
+    for (uint64_t i = 1; i <= DAMAGED; i++) {
+        store_batch_put(batch, 1, hash ^ i, BYTES("damaged"), BYTES("\xff\xff\xff"));
+        store_batch_put_expiry(batch, now_ms + HOUR_MS / 2, 1, hash ^ i, BYTES("damaged"));
+        recordmap_add(keyspace->tier->map, hash ^ i, BYTES("damaged"), 0);
     }
+    partition_unlock(keyspace->partition);
     assert_int_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
     for (int i = 0; i < DAMAGED / 100 + 1; i++)
         sweep_later(rig, now_ms + 2 * HOUR_MS);
@@ -1015,16 +1016,16 @@ static void rule_10_what_cant_be_read_does_not_hold_up_others(void **state)
     assert_int_equal(sweep_later(rig, now_ms + 2 * HOUR_MS), 0);
     /* They can be dealt with at last: these are found again. */
     store_batch_clear(batch);
-    partition_lock(first);
-    for (uint64_t i = 0; i < DAMAGED; i++)
-        recordmap_remove(partition_keyspace(first, 0)->tier->map, i, BYTES("damaged"), 0);
-    partition_unlock(first);
-    for (uint64_t i = 0; i < DAMAGED; i++)
-        store_batch_delete(batch, 1, i, BYTES("damaged"));
+    for (uint64_t i = 1; i <= DAMAGED; i++)
+        store_batch_delete(batch, 1, hash ^ i, BYTES("damaged"));
     assert_int_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
     assert_int_equal(sweep_later(rig, now_ms + 3 * HOUR_MS), 100);
     assert_int_equal(sweep_later(rig, now_ms + 3 * HOUR_MS), 100);
     assert_int_equal(sweep_later(rig, now_ms + 3 * HOUR_MS), 50);
+    partition_lock(keyspace->partition);
+    for (uint64_t i = 1; i <= DAMAGED; i++)
+        recordmap_remove(keyspace->tier->map, hash ^ i, BYTES("damaged"), 0);
+    partition_unlock(keyspace->partition);
     tier_box_release_writer(&rig->box);
     store_batch_destroy(batch);
 }

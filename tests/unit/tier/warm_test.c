@@ -101,6 +101,7 @@ static void prepare(struct rig *rig, int count)
 
     for (int i = 0; i < count; i++) {
         set(rig, i, 0);
+        check_value(rig, i, 0);     /* a second use: no longer on probation */
         key_name(i, key);
         tier_box_entry(&rig->box, 0, key)->heat = (uint8_t)(i % 200);
         tier_box_entry(&rig->box, 0, key)->heat_minutes = heat_minutes(clock_wall_ms());

@@ -111,6 +111,12 @@ static void assert_same(const struct value *list, const struct model *model, uin
         if (seen != model->count)
             fail_msg("seed %" PRIu64 ": %zu elements seen instead of %zu", seed, seen, model->count);
     }
+    if (model->count > 0) {
+        char at_end[TEXT_INT_SIZE];
+
+        assert_true(bytes_equal(list_end_element(list, LIST_HEAD, at_end), model->elements[0]));
+        assert_true(bytes_equal(list_end_element(list, LIST_TAIL, at_end), model->elements[model->count - 1]));
+    }
 }
 
 static void assert_survives(const struct value *list, const struct value_limits *limits, enum codec_form form, uint64_t seed)
@@ -285,6 +291,23 @@ static void a_list_grows_into_chunks_and_shrinks_back(void **state)
     assert_encoding(&list, "listpack");
     assert_int_equal(list_count(&list), 2);
     value_free(&list);
+}
+
+/* The room that pushes at the head reserve is given back when a chunk is full. */
+static void pushes_at_the_head_take_no_more_memory_than_at_the_tail(void **state)
+{
+    struct value heads = list_create(), tails = list_create();
+
+    for (int i = 0; i < 20000; i++) {
+        push(&heads, &normal, LIST_HEAD, BYTES("an element"));
+        push(&tails, &normal, LIST_TAIL, BYTES("an element"));
+    }
+    assert_true(value_memory(&heads, 0) < value_memory(&tails, 0) + 4096);
+    list_delete(&heads, 0, 19700);
+    list_delete(&tails, 300, 19700);
+    assert_true(value_memory(&heads, 0) < 2 * value_memory(&tails, 0));
+    value_free(&heads);
+    value_free(&tails);
 }
 
 static void chunks_limited_by_count_do_not_exceed_it(void **state)
@@ -468,6 +491,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_changes_match_a_plain_array),
         cmocka_unit_test(a_list_grows_into_chunks_and_shrinks_back),
+        cmocka_unit_test(pushes_at_the_head_take_no_more_memory_than_at_the_tail),
         cmocka_unit_test(chunks_limited_by_count_do_not_exceed_it),
         cmocka_unit_test(a_large_element_has_a_chunk_of_its_own),
         cmocka_unit_test(an_index_is_found_among_a_million_elements),

@@ -1,0 +1,44 @@
+#include "base/ticks.h"
+
+#include <cpuid.h>
+
+enum { WINDOW_NS = 10 * 1000 * 1000, WINDOW_NS_MAX = 1000 * 1000 * 1000, POWER_LEAF = 0x80000007, CONSTANT_RATE = 1 << 8 };
+
+/* "Invariant TSC" in the CPU's manuals. */
+static bool has_constant_counter(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid((unsigned)POWER_LEAF, &a, &b, &c, &d) && d & CONSTANT_RATE;
+}
+
+void ticks_init(struct ticks *ticks)
+{
+    *ticks = (struct ticks){ .has_counter = has_constant_counter() };
+}
+
+/* A window that took long is not used: the machine may have been suspended, or moved to a host with another rate. */
+void ticks_sync_at(struct ticks *ticks, uint64_t counter, int64_t now_ns)
+{
+    int64_t window_ns = now_ns - ticks->window_ns;
+
+    ticks->at = counter;
+    ticks->at_ns = now_ns;
+    if (window_ns < WINDOW_NS)
+        return;
+    if (window_ns <= WINDOW_NS_MAX && counter > ticks->window_at) {
+        ticks->rate = (uint64_t)(((unsigned __int128)(uint64_t)window_ns << 32) / (counter - ticks->window_at));
+        ticks->most = (counter - ticks->window_at) * (uint64_t)(WINDOW_NS_MAX / window_ns);
+    }
+    ticks->window_at = counter;
+    ticks->window_ns = now_ns;
+}
+
+int64_t ticks_sync(struct ticks *ticks)
+{
+    int64_t now_ns = clock_mono_ns();
+
+    if (LIKELY(ticks->has_counter))
+        ticks_sync_at(ticks, __rdtsc(), now_ns);
+    return now_ns;
+}

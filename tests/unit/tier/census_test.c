@@ -1,0 +1,71 @@
+#include "tier/census.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+enum { ONE = 1024 };
+
+static void before_the_first_count_a_window_goes_by_itself(void **state)
+{
+    struct census census = { 0 };
+    uint32_t counts[CENSUS_RANKS] = { [0] = 10, [1] = 20, [5] = 70 };
+    struct census_limit limit = census_limit(&census, ONE / 4, ONE, counts, 100);
+
+    assert_int_equal(limit.rank, 1);
+    assert_int_equal(limit.chance, CENSUS_ONE * 3 / 4);     /* 25 = 10 + 15 of 20 */
+}
+
+static void the_limit_is_that_of_the_last_finished_count(void **state)
+{
+    struct census census = { 0 };
+    uint32_t cold[CENSUS_RANKS] = { [0] = 100 }, warm[CENSUS_RANKS] = { [3] = 300 };
+    struct census_limit limit;
+
+    census_add(&census, cold, 100);
+    census_add(&census, warm, 300);
+    census_turn(&census);
+    census_add(&census, warm, 300);
+    limit = census_limit(&census, ONE / 8, ONE, warm, 300);
+    assert_int_equal(limit.rank, 0);                        /* 50 of the 100 */
+    assert_int_equal(limit.chance, CENSUS_ONE / 2);
+    census_turn(&census);
+    limit = census_limit(&census, ONE / 4, ONE, cold, 100);
+    assert_int_equal(limit.rank, 3);
+    assert_int_equal(limit.chance, CENSUS_ONE / 4);
+}
+
+/* Keys that can't be taken are in the total: the others give more. */
+static void the_share_is_of_all_keys(void **state)
+{
+    struct census census = { 0 };
+    uint32_t counts[CENSUS_RANKS] = { [2] = 100 };
+
+    assert_int_equal(census_limit(&census, ONE / 8, ONE, counts, 400).chance, CENSUS_ONE / 2);
+}
+
+static void the_whole_share_takes_every_rank(void **state)
+{
+    struct census census = { 0 };
+    uint32_t counts[CENSUS_RANKS] = { [4] = 5 };
+    struct census_limit limit = census_limit(&census, ONE, ONE, counts, 5);
+
+    assert_int_equal(limit.rank, CENSUS_RANKS - 1);
+    assert_int_equal(limit.chance, CENSUS_ONE);
+    limit = census_limit(&census, ONE / 2, ONE, counts, 1000);      /* more than there is to take */
+    assert_int_equal(limit.rank, CENSUS_RANKS - 1);
+    assert_int_equal(limit.chance, CENSUS_ONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(before_the_first_count_a_window_goes_by_itself),
+        cmocka_unit_test(the_limit_is_that_of_the_last_finished_count),
+        cmocka_unit_test(the_share_is_of_all_keys),
+        cmocka_unit_test(the_whole_share_takes_every_rank),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

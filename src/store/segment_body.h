@@ -32,6 +32,7 @@ struct segment {
     _Atomic uint64_t live;              /* weight of the live ones */
     _Atomic int pins;
     int64_t sealed_ms;
+    bool is_synced;                     /* durable */
     bool is_suspect;                    /* a sync failed: what it has may be lost */
     bool is_spared;
 };
@@ -45,6 +46,7 @@ struct segments {
     uint32_t next_slot;
     uint64_t next_sequence;
     size_t pending;
+    uint64_t unsettled_count;           /* sealed segments that are not settled */
     size_t alignment;
     bool without_direct;
     uint64_t damaged_count;

@@ -180,6 +180,7 @@ static struct segment *open_file(const struct segments *segments, const char *na
     segment->fd = fd;
     segment->size = segment->written = (uint64_t)info.st_size;
     segment->state = SEGMENT_SEALED;
+    segment->is_synced = true;          /* images and their clones are */
     read_footer(segments, segment);
     return segment;
 }
@@ -219,6 +220,7 @@ static enum status open_all(struct segments *segments, struct message *message)
         qsort(found, count, sizeof(*found), by_sequence);
     for (size_t i = 0; i < count; i++) {
         list_append(segments, found[i]);
+        segments->unsettled_count++;
         segments->bytes += found[i]->size;
         segments->total_weight += found[i]->weight;
         segments->next_sequence = found[i]->sequence + 1;
@@ -281,6 +283,7 @@ static void seal(struct segments *segments, struct segment *segment)
     segments->pending += segment->pending.size - before;
     segment->size += segment->pending.size - before;
     segment->state = SEGMENT_SEALED;
+    segments->unsettled_count++;
     segment->sealed_ms = clock_mono_us() / 1000;
     segments->tail = NULL;
 }
@@ -444,14 +447,13 @@ static enum status sync_segment(struct segments *segments, struct segment *segme
     }
     if (segment->is_suspect)
         return STATUS_IO;
-    segment->state = SEGMENT_SETTLED;
-    open_direct(segments, segment);
+    segment->is_synced = true;
     return STATUS_OK;
 }
 
 static bool must_sync(const struct segment *segment)
 {
-    return segment->state == SEGMENT_SEALED && segment->pending.size == 0;
+    return segment->state != SEGMENT_TAIL && !segment->is_synced && segment->pending.size == 0;
 }
 
 enum status segments_sync(struct segments *segments)
@@ -465,15 +467,38 @@ enum status segments_sync(struct segments *segments)
     return status;
 }
 
+/* Waits until its bytes are on the disk, without waiting for the file system's journal as a sync does. Most of them have been written since
+ * it was sealed. */
+static enum status settle(struct segments *segments, struct segment *segment)
+{
+    const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+
+    if (!segment->is_synced && sync_file_range(segment->fd, 0, 0, all) != 0 && errno == EIO) {
+        segment->is_suspect = true;
+        return STATUS_IO;
+    }
+    open_direct(segments, segment);
+    segment->state = SEGMENT_SETTLED;
+    segments->unsettled_count--;
+    return STATUS_OK;
+}
+
 enum status segments_settle(struct segments *segments)
 {
     int64_t now_ms = clock_mono_us() / 1000;
+    int waits = 0;
+    enum status status = STATUS_OK;
 
-    for (struct segment *segment = segments->last; segment != NULL && segment->state != SEGMENT_SETTLED; segment = segment->previous) {
-        if (must_sync(segment) && !segment->is_suspect && now_ms - segment->sealed_ms >= SETTLE_MS)
-            return sync_segment(segments, segment);
+    if (segments->unsettled_count == 0)
+        return STATUS_OK;
+    for (struct segment *segment = segments->first; segment != NULL && waits == 0 && status == STATUS_OK; segment = segment->next) {
+        if (segment->state != SEGMENT_SEALED || segment->pending.size > 0 || segment->is_suspect ||
+            (!segment->is_synced && now_ms - segment->sealed_ms < SETTLE_MS))
+            continue;
+        waits += !segment->is_synced;
+        status = settle(segments, segment);
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* --- live records --- */
@@ -569,6 +594,7 @@ enum status segments_retire(struct segments *segments, struct segment *segment)
     if (segments->disk->unlink(segments->disk->context, AT_FDCWD, path) != 0 && errno != ENOENT)
         return status_of_errno(errno);
     list_remove(segments, segment);
+    segments->unsettled_count -= segment->state == SEGMENT_SEALED;
     segments->bytes -= segment->size;
     segments->total_weight -= segment->weight;
     segment->next = segments->retired;

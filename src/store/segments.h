@@ -7,8 +7,8 @@
  *   class: the record takes at most 128 << class bytes in the segment; with SEGMENT_CLASS_HUGE it may be of any size.
  *
  * Life of a segment: the tail is written; it is sealed when it has `size_max` bytes, for an image, and around a huge record; settled when
- * its bytes are on the disk; collected when few of its records are live (tier/collect.h); retired when none is; freed when its last
- * reader is done.
+ * its bytes are on the disk, and synced for an image; collected when few of its records are live (tier/collect.h); retired when none is;
+ * freed when its last reader is done.
  *
  * Threads: functions without another note are called by the writer only. A place may be pinned under the lock of the partition whose map
  * has it: as long as a map has a place, its segment is not retired.
@@ -91,7 +91,8 @@ enum status segments_write(struct segments *segments);
 void segments_seal(struct segments *segments);
 /* Writes what is pending and syncs all sealed segments. */
 enum status segments_sync(struct segments *segments);
-/* Syncs a sealed segment that was sealed a second ago or longer, so that later reads of it may be direct. Called now and then. */
+/* Waits until the bytes of a segment that was sealed a second ago or longer are on the disk (not durably: that is segments_sync), so that
+ * reads of it may be direct. Called now and then; settles at most one that has to be waited for. */
 enum status segments_settle(struct segments *segments);
 
 /* --- reading: any thread --- */

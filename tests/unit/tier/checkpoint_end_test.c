@@ -96,8 +96,8 @@ static void await_end(struct rig *rig, int phase)
 {
     struct partition *first = &rig->box.partitions->partitions[0];
 
-    while (rig->box.tier->epoch.phase == phase && mutex_try_lock(&first->lock)) {
-        mutex_unlock(&first->lock);
+    while (rig->box.tier->epoch.phase == phase && partition_try_lock(first)) {
+        partition_unlock(first);
         sched_yield();
     }
 }

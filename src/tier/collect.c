@@ -15,6 +15,8 @@ enum {
     KEEP_UP = 2,                    /* bytes moved for each byte that others have written, so that garbage does not grow without bound */
     PLACES_A_STEP = 200000,         /* of a flushed keyspace */
     LOOK_EVERY_MS = 50,             /* for segments to collect, settle or remove */
+    RETRY_MS = 1000,                /* after one that could not be removed */
+    TARGET_WHEN_FULL = 95,          /* percent, in the place of tier-space-target when tier-max-size is reached */
 };
 
 /* A record that was written again. */
@@ -310,6 +312,20 @@ static bool is_too_early(struct collect *collect)
     return false;
 }
 
+/* Removes segments without live records, and settles others. That one can't be removed does not keep others from being written. */
+static void look_after(struct tier *tier, struct segments *segments)
+{
+    enum status status = segments_tidy(segments);
+
+    if (status != STATUS_OK) {
+        tier_note_error(tier, "a segment can't be removed", status);
+        tier->collect->look_at_ms += RETRY_MS;
+    }
+    status = segments_settle(segments);
+    if (status != STATUS_OK)
+        tier_note_error(tier, "a segment can't be synced", status);
+}
+
 bool collect_step(struct tier *tier, enum status *status)
 {
     struct collect *collect = tier->collect;
@@ -328,10 +344,8 @@ bool collect_step(struct tier *tier, enum status *status)
         return move_enough(tier, status);
     if (!collect->is_counted || is_too_early(collect))
         return false;
-    *status = segments_tidy(segments);
-    if (*status == STATUS_OK && segments_settle(segments) != STATUS_OK)
-        tier_note_error(tier, "a segment can't be synced", STATUS_IO);
-    collect->victim = segments_victim(segments, (unsigned)tier->settings.space_target);
+    look_after(tier, segments);
+    collect->victim = segments_victim(segments, tier->state == TIER_FULL ? TARGET_WHEN_FULL : (unsigned)tier->settings.space_target);
     if (collect->victim == NULL) {
         collect->seen_bytes = written_bytes(segments);
         return false;

@@ -53,12 +53,14 @@ static int close_rig(void **state)
 
 static uint32_t pick(struct rig *rig, uint32_t limit) { return (uint32_t)random_below(&rig->random, limit); }
 
+enum { LARGEST = 8 * 1024 };        /* an entry with a longer value would have more than 13 bits of size */
+
 static uint32_t make_size(struct rig *rig)
 {
     switch (pick(rig, 8)) {
-    case 0: return entry_block_round(1 + pick(rig, HEAP_BLOCK_MAX));
+    case 0: return entry_block_round(1 + pick(rig, LARGEST));
     case 1: return entry_block_round(1070 + pick(rig, 40));       /* where the lists of one size end */
-    case 2: return HEAP_BLOCK_MAX - 8 * pick(rig, 4);
+    case 2: return LARGEST - 8 * pick(rig, 4);
     default: return entry_block_round(1 + pick(rig, 120));
     }
 }

@@ -404,11 +404,11 @@ static void a_newer_version_is_refused(void **state)
 
     put(box, 1, 1, "a", "1");
     box_close(box);
-    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\2", 4);
+    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\3", 4);
     assert_int_equal(box_open(box), STATUS_VERSION);
     assert_null(box->store);
-    assert_non_null(strstr(box->message.text, "version 2"));
-    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\1", 4);
+    assert_non_null(strstr(box->message.text, "version 3"));
+    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\2", 4);
     assert_int_equal(box_open(box), STATUS_OK);
     assert_record(box, 1, 1, "a", "1");
 }

@@ -70,6 +70,15 @@ static bool set_maxclients(struct config *config, uint64_t count)
     return config_set(config, &name, &value, 1, &message);
 }
 
+/* As far as the system allows without privileges: each 64 MiB of values in the store need a descriptor, and nobody knows how many that will be. */
+static void raise_to_the_hard_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max)
+        (void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){ limit.rlim_max, limit.rlim_max });
+}
+
 bool descriptors_arrange(struct descriptors *descriptors, struct config *config, struct log *log)
 {
     uint64_t wanted = (uint64_t)config_number(config, CONFIG_MAXCLIENTS), needed, limit;
@@ -81,8 +90,10 @@ bool descriptors_arrange(struct descriptors *descriptors, struct config *config,
     limit = raise_limit(descriptors->reserved + descriptors->tables + wanted, &error);
     descriptors_divide(descriptors, limit, wanted, loops);
     needed = descriptors->reserved + descriptors->tables + wanted;
-    if (descriptors->clients >= wanted)
+    if (descriptors->clients >= wanted) {
+        raise_to_the_hard_limit();
         return true;
+    }
     if (descriptors->clients == 0) {
         log_write(log, LOG_LEVEL_WARNING, "Your current 'ulimit -n' of %" PRIu64 " is not enough for the server to start. "
             "Please increase your open file limit to at least %" PRIu64 ". Exiting.", limit, needed);

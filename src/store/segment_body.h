@@ -40,7 +40,8 @@ struct segment {
 struct segments {
     char *dir;                          /* immutable, as the next two */
     const struct disk *disk;
-    uint64_t size_max;
+    uint64_t size_max, descriptors_max;
+    bool is_lazy;
     _Atomic(struct segment *) *slots;   /* changed by the writer; read by any thread */
     struct segment *first, *last, *tail, *retired;
     uint32_t next_slot;
@@ -49,9 +50,14 @@ struct segments {
     uint64_t unsettled_count;           /* sealed segments that are not settled */
     size_t alignment;
     bool without_direct;
+    uint64_t direct_count;              /* segments that are open twice */
     uint64_t damaged_count;
     _Atomic uint64_t count, bytes, total_weight, live_weight, written_bytes, reads;
 };
+
+/* A descriptor for reading: the segment's, or one that is opened now. -1 with errno. */
+int segment_open(const struct segments *segments, const struct segment *segment);
+void segment_close(const struct segments *segments, const struct segment *segment, int fd);
 
 /* The place of a record at `offset` that takes `size` bytes. */
 uint64_t segment_place(const struct segment *segment, uint64_t offset, unsigned kind, uint64_t size);

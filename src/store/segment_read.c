@@ -108,7 +108,7 @@ static enum status read_span(const struct segments *segments, const struct segme
 }
 
 /* A record that is longer than its place said: huge. It is read into memory of its own. */
-static enum status read_huge(const struct segments *segments, const struct segment *segment, uint64_t begin, uint64_t size,
+static enum status read_huge(const struct segments *segments, const struct segment *segment, int fd, uint64_t begin, uint64_t size,
     uint32_t incarnation, uint64_t hash, struct bytes key, struct buffer *value)
 {
     struct buffer bytes = { 0 };
@@ -120,7 +120,7 @@ static enum status read_huge(const struct segments *segments, const struct segme
     if (begin + size > segment->size)
         return STATUS_CORRUPT;
     buffer_reserve_exact(&bytes, size);
-    got = file_pread_all(segments->disk, segment->fd, bytes.data, size, begin);
+    got = file_pread_all(segments->disk, fd, bytes.data, size, begin);
     status = got < 0 ? STATUS_IO : segment_value(bytes_of(bytes.data, (size_t)got), 0, incarnation, hash, key, &found, &needed);
     if (status == STATUS_TRUNCATED)
         status = STATUS_CORRUPT;
@@ -135,21 +135,26 @@ static enum status read_huge(const struct segments *segments, const struct segme
 enum status segments_read(struct segments *segments, struct segment *segment, uint64_t place, enum segment_access access,
     uint32_t incarnation, uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *value, bool *was_cached)
 {
+    int fd = segment_open(segments, segment);
     struct segment_span span;
     struct bytes read, found;
     uint64_t size;
     enum status status;
 
+    if (fd < 0)
+        return status_of_errno(errno);
     atomic_fetch_add_explicit(&segments->reads, 1, memory_order_relaxed);
     segment_span_of(segment, place, access, &span);
+    if (!span.is_direct)
+        span.fd = fd;
     status = read_span(segments, &span, segment_buffer_grow(scratch, span.size), &read, was_cached);
-    if (status != STATUS_OK)
-        return status;
-    status = segment_value(read, span.skip, incarnation, hash, key, &found, &size);
-    if (status == STATUS_TRUNCATED && (place & SEGMENT_CLASS_HUGE) == SEGMENT_CLASS_HUGE)
-        return read_huge(segments, segment, place_offset(place), size, incarnation, hash, key, value);
+    if (status == STATUS_OK)
+        status = segment_value(read, span.skip, incarnation, hash, key, &found, &size);
     if (status == STATUS_OK)
         buffer_append_bytes(value, found);
+    else if (status == STATUS_TRUNCATED && (place & SEGMENT_CLASS_HUGE) == SEGMENT_CLASS_HUGE)
+        status = read_huge(segments, segment, fd, place_offset(place), size, incarnation, hash, key, value);
+    segment_close(segments, segment, fd);
     return status == STATUS_TRUNCATED ? STATUS_CORRUPT : status;
 }
 
@@ -157,11 +162,12 @@ enum status segments_read(struct segments *segments, struct segment *segment, ui
 
 void segment_walk_begin(struct segments *segments, struct segment *segment, struct segment_walk *walk)
 {
-    *walk = (struct segment_walk){ .segment = segment, .disk = segments->disk, .at = SEGMENT_HEAD_SIZE };
+    *walk = (struct segment_walk){ .segments = segments, .segment = segment, .fd = segment_open(segments, segment), .at = SEGMENT_HEAD_SIZE };
 }
 
 void segment_walk_end(struct segment_walk *walk)
 {
+    segment_close(walk->segments, walk->segment, walk->fd);
     buffer_release(&walk->bytes);
 }
 
@@ -185,7 +191,7 @@ static enum status read_more(struct segment_walk *walk, uint64_t size)
     if (size > walk->segment->written)
         size = walk->segment->written;
     buffer_reserve_exact(&walk->bytes, size);
-    got = file_pread_all(walk->disk, walk->segment->fd, walk->bytes.data + walk->bytes.size, size, walk->at + walk->bytes.size);
+    got = file_pread_all(walk->segments->disk, walk->fd, walk->bytes.data + walk->bytes.size, size, walk->at + walk->bytes.size);
     if (got < 0)
         return STATUS_IO;
     walk->bytes.size += (size_t)got;

@@ -100,10 +100,28 @@ static void segment_destroy(struct segments *segments, struct segment *segment)
 {
     if (segment->fd >= 0)
         segments->disk->close(segments->disk->context, segment->fd);
-    if (segment->direct_fd >= 0)
+    if (segment->direct_fd >= 0) {
         segments->disk->close(segments->disk->context, segment->direct_fd);
+        segments->direct_count--;
+    }
     buffer_release(&segment->pending);
     mem_free(segment);
+}
+
+int segment_open(const struct segments *segments, const struct segment *segment)
+{
+    char path[4096];
+
+    if (segment->fd >= 0)
+        return segment->fd;
+    path_of(segments, segment, path);
+    return file_open(segments->disk, AT_FDCWD, path, O_RDONLY);
+}
+
+void segment_close(const struct segments *segments, const struct segment *segment, int fd)
+{
+    if (fd >= 0 && fd != segment->fd)
+        segments->disk->close(segments->disk->context, fd);
 }
 
 static uint32_t free_slot(struct segments *segments)
@@ -182,6 +200,10 @@ static struct segment *open_file(const struct segments *segments, const char *na
     segment->state = SEGMENT_SEALED;
     segment->is_synced = true;          /* images and their clones are */
     read_footer(segments, segment);
+    if (segments->is_lazy) {
+        segments->disk->close(segments->disk->context, fd);
+        segment->fd = -1;
+    }
     return segment;
 }
 
@@ -236,6 +258,8 @@ enum status segments_open(const struct segments_options *options, struct segment
 
     opened->dir = mem_string(bytes_of_string(options->dir));
     opened->disk = options->disk;
+    opened->descriptors_max = options->descriptors_max != 0 ? options->descriptors_max : UINT64_MAX;
+    opened->is_lazy = options->is_lazy;
     opened->size_max = options->size_max != 0 ? options->size_max : SEGMENT_SIZE_MAX;
     CHECK(opened->size_max <= SEGMENT_SIZE_MAX);
     /* Address space: only pages that are used take memory. */
@@ -313,7 +337,7 @@ uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t 
     unsigned class = class_of(size);
     struct segment *tail = segments->tail;
 
-    CHECK(incarnation != 0);
+    CHECK(incarnation != 0 && !segments->is_lazy);
     if (tail != NULL && (tail->size >= segments->size_max || class == SEGMENT_CLASS_HUGE))
         seal(segments, tail);
     tail = segments->tail != NULL ? segments->tail : new_tail(segments);
@@ -422,7 +446,7 @@ static void open_direct(struct segments *segments, struct segment *segment)
     char path[4096];
     int fd;
 
-    if (segments->without_direct)
+    if (segments->without_direct || segments->count + segments->direct_count >= segments->descriptors_max)
         return;
     path_of(segments, segment, path);
     fd = file_open(segments->disk, AT_FDCWD, path, O_RDONLY | O_DIRECT);
@@ -434,6 +458,7 @@ static void open_direct(struct segments *segments, struct segment *segment)
     }
     if (fd < 0 && errno == EINVAL)
         segments->without_direct = true;        /* the file system can't */
+    segments->direct_count += fd >= 0;
     segment->alignment = (uint32_t)segments->alignment;
     atomic_store_explicit(&segment->direct_fd, fd, memory_order_release);
 }

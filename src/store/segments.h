@@ -73,6 +73,8 @@ struct segments_options {
     const char *dir;                /* exists; segments in it are opened, sealed and without live records */
     const struct disk *disk;
     uint64_t size_max;              /* bytes from which on a segment is sealed, at most 64 MiB; 0: 64 MiB */
+    uint64_t descriptors_max;       /* with more than this open, no segment gets a second one for direct reads; 0: no limit */
+    bool is_lazy;                   /* files are open only while they are read, and nothing is written */
 };
 
 enum status segments_open(const struct segments_options *options, struct segments **segments, struct message *message);
@@ -170,8 +172,9 @@ enum status segments_tidy(struct segments *segments);
 
 /* Every record of a segment in order, the footer not among them. */
 struct segment_walk {
+    struct segments *segments;
     struct segment *segment;
-    const struct disk *disk;
+    int fd;                             /* -1: it could not be opened */
     struct buffer bytes;                /* of the file, from `at` on */
     uint64_t at;
     size_t used;                        /* bytes of `bytes` that were walked over */

@@ -21,6 +21,7 @@ using leveldb::Status;
 enum {
     STORE_VERSION = 2,              /* 1: all records in LevelDB */
     BLOOM_BITS = 10,
+    SEGMENTS_SHARE = 2,             /* of tables_open_max, for descriptors of segments */
     LEVELDB_OTHER_FILES = 10,       /* of max_open_files: those that LevelDB does not use for tables */
 };
 static const size_t size_mib = 1 << 20;
@@ -331,16 +332,16 @@ static size_t or_default(size_t value, size_t fallback)
 static int open_files(int tables)
 {
     struct rlimit limit;
-    int count = tables != 0 ? tables : 10000;
+    int count = tables != 0 ? tables - tables / SEGMENTS_SHARE : 10000;
 
     if (tables == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < static_cast<rlim_t>(count))
         count = static_cast<int>(limit.rlim_cur / 2);
     return count + LEVELDB_OTHER_FILES;
 }
 
-static enum status segments_load(struct store *store, uint64_t size_max, struct message *message)
+static enum status segments_load(struct store *store, uint64_t size_max, uint64_t descriptors_max, bool is_lazy, struct message *message)
 {
-    struct segments_options options = { store->dir.c_str(), store->env->disk, size_max };
+    struct segments_options options = { store->dir.c_str(), store->env->disk, size_max, descriptors_max, is_lazy };
 
     return segments_open(&options, &store->segments, message);
 }
@@ -385,7 +386,8 @@ enum status store_open(const struct store_options *options, struct store **store
     if (status == STATUS_OK)
         status = meta_load(opened.get(), message);
     if (status == STATUS_OK)
-        status = segments_load(opened.get(), options->segment_size, message);
+        status = segments_load(opened.get(), options->segment_size, static_cast<uint64_t>(options->tables_open_max) / SEGMENTS_SHARE,
+            options->without_merging, message);
     if (status != STATUS_OK)
         return status;
     opened->is_writable = true;

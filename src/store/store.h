@@ -59,7 +59,9 @@ struct store_options {
     size_t block_cache_size;        /* bytes. 0: 1 MiB */
     size_t block_size;              /* bytes. 0: 8 KiB */
     size_t file_size_max;           /* bytes of a table file. 0: 32 MiB */
-    int tables_open_max;            /* tables kept open; LevelDB keeps at least 64. 0: 10000, but at most half of RLIMIT_NOFILE */
+    int tables_open_max;            /* files kept open: half of it for tables, of which LevelDB keeps at least 64; half for segments, of which
+                                     * all are open, and as many as this allows a second time, for direct reads. 0: 10000 tables, but at
+                                     * most half of RLIMIT_NOFILE, and all segments */
     uint64_t segment_size;          /* bytes of a segment. 0: 64 MiB */
     bool compression;               /* snappy */
     bool is_temporary;              /* no later start will open it: fewer numbers and syncs, see store_number */

@@ -96,14 +96,14 @@ class DescriptorsTest(unittest.TestCase):
                       b"at least ", server.log())
 
     def test_cold_keys_can_be_read_with_the_maximum_number_of_clients(self):
-        server = self.start(400, tier_table_size="1mb", tier_write_buffer="1mb", maxmemory="24mb")
+        server = self.start(400, tier_segment_size="1mb", tier_write_buffer="1mb", maxmemory="24mb")
         count = 30000 if is_sanitized() else 120000
         with server.client(timeout=120) as client:
             for start in range(0, count, 1000):
                 replies = client.pipeline(["SET", "k%d" % i, (b"%d." % i) * 150] for i in range(start, start + 1000))
                 self.assertEqual(set(replies), {OK})
-        tables = [name for name in os.listdir(os.path.join(server.folder, "store")) if name.endswith(".ldb")]
-        self.assertGreater(len(tables), 15 if is_sanitized() else 70)
+        segments = [name for name in os.listdir(os.path.join(server.folder, "store")) if name.endswith(".seg")]
+        self.assertGreater(len(segments), 15 if is_sanitized() else 70)
         clients, reply = self.connect(server, 400)
         self.assertEqual(reply, FULL)
         self.assertEqual(len(clients), self.maxclients(clients[0]))

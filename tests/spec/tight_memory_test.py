@@ -13,7 +13,7 @@ from support.server import Server, is_sanitized, until                          
 import unittest                                                                                     # noqa: E402
 
 OOM = Error(b"OOM command not allowed when used memory > 'maxmemory'.")
-LIMIT = "1mb"
+LIMIT = "200kb"
 
 
 def thread_seconds(pid, name):

@@ -1,15 +1,21 @@
 #include "base/ticks.h"
 
+#ifdef __x86_64__
 #include <cpuid.h>
+#endif
 
 enum { WINDOW_NS = 10 * 1000 * 1000, WINDOW_NS_MAX = 1000 * 1000 * 1000, POWER_LEAF = 0x80000007, CONSTANT_RATE = 1 << 8 };
 
 /* "Invariant TSC" in the CPU's manuals. */
 static bool has_constant_counter(void)
 {
+#ifdef __x86_64__
     unsigned a, b, c, d;
 
     return __get_cpuid((unsigned)POWER_LEAF, &a, &b, &c, &d) && d & CONSTANT_RATE;
+#else
+    return false;
+#endif
 }
 
 void ticks_init(struct ticks *ticks)
@@ -39,6 +45,6 @@ int64_t ticks_sync(struct ticks *ticks)
     int64_t now_ns = clock_mono_ns();
 
     if (LIKELY(ticks->has_counter))
-        ticks_sync_at(ticks, __rdtsc(), now_ns);
+        ticks_sync_at(ticks, ticks_counter(), now_ns);
     return now_ns;
 }

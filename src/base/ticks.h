@@ -12,7 +12,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#ifdef __x86_64__
 #include <x86intrin.h>
+#endif
 
 #include "base/clock.h"
 #include "base/compiler.h"
@@ -24,6 +26,16 @@ struct ticks {
     uint64_t rate;                  /* nanoseconds a tick, times 2^32; 0: not known */
     uint64_t most;                  /* ticks since the sync that it is used for: about a second */
 };
+
+/* The time stamp counter; on other CPUs than x86 there is none, and the system's clock is read each time. */
+static inline uint64_t ticks_counter(void)
+{
+#ifdef __x86_64__
+    return __rdtsc();
+#else
+    return 0;
+#endif
+}
 
 void ticks_init(struct ticks *ticks);
 
@@ -45,7 +57,7 @@ static inline int64_t ticks_ns_at(const struct ticks *ticks, uint64_t counter)
 /* Nanoseconds by the monotonic clock. */
 static inline int64_t ticks_now_ns(const struct ticks *ticks)
 {
-    int64_t now_ns = ticks_ns_at(ticks, __rdtsc());
+    int64_t now_ns = ticks_ns_at(ticks, ticks_counter());
 
     return LIKELY(now_ns >= 0) ? now_ns : clock_mono_ns();
 }

@@ -39,7 +39,7 @@ static void sample(struct pause *pause, const struct tier_hooks *hooks)
         return;
     busy_us = hooks->busy_us != NULL ? hooks->busy_us(hooks->context) : 0;
     if (busy_us >= pause->busy_us)          /* CONFIG RESETSTAT sets it to 0 */
-        pause->free_percent = 100 * cpu_count() - (int64_t)(busy_us - pause->busy_us) * 100 / elapsed_us;
+        pause->free_percent = 100 * cpu_count() - (int64_t)((double)(busy_us - pause->busy_us) * 100 / (double)elapsed_us);
     pause->busy_us = busy_us;
     pause->sampled_us = now_us;
 }

@@ -80,7 +80,7 @@ static void sleepers_are_woken(void **state)
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     assert_int_equal(shared.count, THREADS);
-    assert_int_equal(shared.waits, THREADS);
+    assert_true(shared.waits >= 1);         /* a thread that came after the unlock did not wait */
 }
 
 int main(void)

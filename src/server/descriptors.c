@@ -70,7 +70,7 @@ static bool set_maxclients(struct config *config, uint64_t count)
     return config_set(config, &name, &value, 1, &message);
 }
 
-/* As far as the system allows without privileges: each 64 MiB of values in the store need a descriptor, and nobody knows how many that will be. */
+/* As far as the system allows without privileges: each 64 MiB of values in the store need a descriptor, and it is not known how many that will be. */
 static void raise_to_the_hard_limit(void)
 {
     struct rlimit limit;

@@ -1,8 +1,9 @@
 #include "tier/resolve.h"
 
 #include "tier/epoch.h"
-#include "tier/read.h"
+#include "tier/look_up.h"
 #include "tier/tier_private.h"
+#include "tier/writer.h"
 
 /* Not if the entry may have been handed over to a checkpoint: the record that is about to be written would be forgotten. */
 static bool may_resolve(const struct tier *tier, const struct keyspace *keyspace, const struct entry *entry)
@@ -12,8 +13,8 @@ static bool may_resolve(const struct tier *tier, const struct keyspace *keyspace
 
 enum status resolve_entries(struct tier *tier, struct key_list *list, resolved_entry *resolved, void *context)
 {
-    struct buffer record = { 0 };
-    enum status status = STATUS_OK;
+    struct look_up *look_up = writer_look_up(tier);
+    enum status statuses[LOOK_UP_MAX], status = STATUS_OK;
 
     for (size_t i = 0; i < list->count; i++) {
         struct listed_key *listed = &list->keys[i];
@@ -22,8 +23,9 @@ enum status resolve_entries(struct tier *tier, struct key_list *list, resolved_e
         struct keyspace *keyspace;
         uint32_t handle = 0;
 
-        record.size = 0;
-        read = read_record(tier, listed->partition, listed->incarnation, listed->hash, key, &record);
+        if (i % LOOK_UP_MAX == 0)
+            look_up_keys(tier, look_up, list, i, list->count - i < LOOK_UP_MAX ? list->count - i : LOOK_UP_MAX, statuses);
+        read = statuses[i % LOOK_UP_MAX];
         if (read != STATUS_OK && read != STATUS_NOT_FOUND) {
             status = read;          /* it stays unknown, and hot */
             continue;
@@ -41,7 +43,6 @@ enum status resolve_entries(struct tier *tier, struct key_list *list, resolved_e
         }
         partition_unlock(listed->partition);
     }
-    buffer_release(&record);
     key_list_clear(list);
     return status;
 }

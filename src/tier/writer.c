@@ -1,6 +1,7 @@
 #include "tier/writer.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -10,6 +11,7 @@
 #include "tier/demotion.h"
 #include "tier/expiry.h"
 #include "tier/loader.h"
+#include "tier/look_up.h"
 #include "tier/pause.h"
 #include "tier/purge.h"
 #include "tier/resolve.h"
@@ -29,8 +31,10 @@ enum {
 
 struct writer {
     pthread_t thread;
+    _Atomic pthread_t self;             /* the same, set by the thread */
     /* The thread's. */
     struct key_list unknown;
+    struct look_up *look_up;
     uint32_t next_grave, next_unknown;      /* partitions */
     struct pause pause;
     int64_t tidied_us;
@@ -156,6 +160,8 @@ static void *writer_main(void *context)
     struct tier *tier = context;
 
     tier->hooks.thread_started(tier->hooks.context, "kelvin-writer");
+    tier->writer->look_up = look_up_create(tier);
+    tier->writer->self = pthread_self();
     while (!tier->stopping) {
         bool more, is_sealing;
 
@@ -171,7 +177,14 @@ static void *writer_main(void *context)
     demotion_serve_requests(tier);              /* no thread is left waiting */
     seal_abort(tier, STATUS_CLOSED);
     purge_stop(tier);
+    look_up_destroy(tier->writer->look_up);
+    tier->writer->look_up = NULL;
     return NULL;
+}
+
+struct look_up *writer_look_up(const struct tier *tier)
+{
+    return tier->writer != NULL && pthread_equal(tier->writer->self, pthread_self()) ? tier->writer->look_up : NULL;
 }
 
 void writer_start(struct tier *tier)

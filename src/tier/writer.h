@@ -6,6 +6,7 @@
 #ifndef KELVIN_TIER_WRITER_H
 #define KELVIN_TIER_WRITER_H
 
+struct look_up;
 struct tier;
 struct writer;
 
@@ -13,5 +14,8 @@ struct writer;
 void writer_start(struct tier *tier);
 /* Joins it; `stopping` is set. Every request is completed. NULL in the tier is fine. */
 void writer_stop(struct tier *tier);
+
+/* The writer's, if this is its thread; else NULL. */
+struct look_up *writer_look_up(const struct tier *tier);
 
 #endif

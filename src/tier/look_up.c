@@ -1,0 +1,137 @@
+#include "tier/look_up.h"
+
+#include <poll.h>
+
+#include "base/mem.h"
+#include "base/read_ring.h"
+#include "tier/read.h"
+#include "tier/tier_private.h"
+
+enum { RECORD_MAX = 64 * 1024, BUFFER_KEPT_MAX = 8 * 1024 };
+
+struct slot {
+    struct ring_read read;              /* first: the ring returns it */
+    struct reading_place reading;
+    struct segment_buffer aligned;
+    uint32_t skip;
+    size_t index;                       /* in the list */
+};
+
+struct look_up {
+    struct read_ring *ring;             /* NULL: io_uring can't be used */
+    struct slot slots[LOOK_UP_MAX];
+};
+
+struct look_up *look_up_create(struct tier *tier)
+{
+    struct look_up *look_up = mem_zalloc(sizeof(*look_up));
+    struct message why;
+
+    look_up->ring = read_ring_open(LOOK_UP_MAX, store_disk(tier->store), &why);     /* the workers' rings log the reason */
+    return look_up;
+}
+
+void look_up_destroy(struct look_up *look_up)
+{
+    if (look_up == NULL)
+        return;
+    read_ring_close(look_up->ring);
+    for (int i = 0; i < LOOK_UP_MAX; i++)
+        segment_buffer_release(&look_up->slots[i].aligned);
+    mem_free(look_up);
+}
+
+/* The key's place, pinned. False: it has no record. */
+static bool begin(struct tier *tier, const struct key_list *list, size_t index, struct reading_place *reading)
+{
+    const struct listed_key *listed = &list->keys[index];
+    struct keyspace *keyspace;
+    bool is_there = false;
+
+    partition_lock(listed->partition);
+    keyspace = tier_keyspace_of(listed->partition, listed->incarnation);
+    if (keyspace != NULL && keyspace->tier != NULL) {
+        keyspace_assert_locked(keyspace);
+        is_there = reading_begin(tier, keyspace, listed->hash, key_list_key(list, index), reading);
+    }
+    partition_unlock(listed->partition);
+    return is_there;
+}
+
+static enum status read_alone(struct tier *tier, const struct key_list *list, size_t index, const struct reading_place *reading)
+{
+    const struct listed_key *listed = &list->keys[index];
+    struct buffer record = { 0 };
+    enum status status = reading_record(tier, reading, listed->incarnation, listed->hash, key_list_key(list, index), &record);
+
+    buffer_release(&record);
+    return status;
+}
+
+static void add_read(struct tier *tier, struct look_up *look_up, struct slot *slot, size_t index)
+{
+    struct segment_span span;
+
+    slot->index = index;
+    segment_span_of(slot->reading.segment, slot->reading.place, access_choose(&tier->access), &span);
+    slot->skip = span.skip;
+    slot->read = (struct ring_read){ .fd = span.fd, .offset = span.offset, .size = span.size,
+        .data = segment_buffer_grow(&slot->aligned, span.size) };
+    read_ring_add(look_up->ring, &slot->read);
+}
+
+/* What can't be used is read again, alone: that says why. */
+static enum status judge(struct tier *tier, const struct key_list *list, const struct slot *slot)
+{
+    const struct listed_key *listed = &list->keys[slot->index];
+    enum status status = STATUS_IO;
+    struct bytes value;
+    uint64_t size;
+
+    if (slot->read.result >= 0)
+        status = segment_value(bytes_of(slot->read.data, (size_t)slot->read.result), slot->skip, listed->incarnation, listed->hash,
+            key_list_key(list, slot->index), &value, &size);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        status = read_alone(tier, list, slot->index, &slot->reading);
+    return status;
+}
+
+static void collect_reads(struct tier *tier, struct look_up *look_up, const struct key_list *list, size_t first, enum status *statuses)
+{
+    (void)read_ring_submit(look_up->ring);
+    while (read_ring_count(look_up->ring) > 0) {
+        struct ring_read *read = read_ring_completed(look_up->ring);
+        struct pollfd poller = { .fd = read_ring_descriptor(look_up->ring), .events = POLLIN };
+
+        if (read == NULL)
+            (void)poll(&poller, 1, 1);
+        for (; read != NULL; read = read->next) {
+            struct slot *slot = (struct slot *)read;
+
+            statuses[slot->index - first] = judge(tier, list, slot);
+            reading_end(&slot->reading);
+            if (slot->aligned.capacity > BUFFER_KEPT_MAX)
+                segment_buffer_release(&slot->aligned);
+        }
+    }
+}
+
+void look_up_keys(struct tier *tier, struct look_up *look_up, const struct key_list *list, size_t first, size_t count,
+    enum status statuses[LOOK_UP_MAX])
+{
+    for (size_t i = 0; i < count; i++) {
+        struct reading_place reading = { 0, NULL };
+
+        if (!begin(tier, list, first + i, &reading)) {
+            statuses[i] = STATUS_NOT_FOUND;
+        } else if (look_up != NULL && look_up->ring != NULL && reading.segment != NULL && place_size(reading.place) <= RECORD_MAX) {
+            look_up->slots[i].reading = reading;
+            add_read(tier, look_up, &look_up->slots[i], first + i);
+        } else {
+            statuses[i] = read_alone(tier, list, first + i, &reading);
+            reading_end(&reading);
+        }
+    }
+    if (look_up != NULL && look_up->ring != NULL)
+        collect_reads(tier, look_up, list, first, statuses);
+}

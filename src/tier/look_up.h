@@ -1,0 +1,22 @@
+/* Look up: whether keys have records, many at a time. The writer's reads, in batches on a ring of its own (base/read_ring.h). */
+#ifndef KELVIN_TIER_LOOK_UP_H
+#define KELVIN_TIER_LOOK_UP_H
+
+#include "base/status.h"
+#include "tier/key_list.h"
+
+enum { LOOK_UP_MAX = 128 };
+
+struct look_up;
+struct tier;
+
+/* On the writer's thread, which owns it. */
+struct look_up *look_up_create(struct tier *tier);
+void look_up_destroy(struct look_up *look_up);      /* NULL is fine */
+
+/* statuses[i]: of the listed key `first` + i. STATUS_OK: it has a record. STATUS_NOT_FOUND: it has none. Otherwise its record can't be read.
+ * `count` is at most LOOK_UP_MAX. No lock is held. `look_up` NULL, for other threads: one after the other. */
+void look_up_keys(struct tier *tier, struct look_up *look_up, const struct key_list *list, size_t first, size_t count,
+    enum status statuses[LOOK_UP_MAX]);
+
+#endif

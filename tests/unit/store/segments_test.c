@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +25,14 @@ struct fixture {
     struct faulty_disk *disk;
     struct segments *segments;
     struct segment_buffer scratch;
+    bool is_lazy;
 };
 
 static void open_segments(struct fixture *fixture)
 {
-    struct segments_options options = { fixture->dir, faulty_disk_table(fixture->disk), SMALL_SEGMENT };
+    struct segments_options options = {
+        .dir = fixture->dir, .disk = faulty_disk_table(fixture->disk), .size_max = SMALL_SEGMENT, .is_lazy = fixture->is_lazy,
+    };
     struct message message = { "" };
 
     assert_int_equal(segments_open(&options, &fixture->segments, &message), STATUS_OK);
@@ -267,6 +271,43 @@ static struct walked walk_all(struct fixture *fixture, const uint64_t *places)
     return walked;
 }
 
+static int open_files(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int count = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Of many segments that are only read, none stays open. */
+static void test_lazy(void **state)
+{
+    enum { COUNT = 3000 };
+    struct fixture *fixture = *state;
+    uint64_t places[COUNT];
+    struct segments_stats stats;
+    int before;
+
+    for (int i = 0; i < COUNT; i++)
+        places[i] = put(fixture, (uint64_t)i, 300);
+    segments_seal(fixture->segments);
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    segments_close(fixture->segments);
+    before = open_files();
+    fixture->is_lazy = true;
+    open_segments(fixture);
+    segments_measure(fixture->segments, &stats);
+    assert_true(stats.count > 10);
+    for (int i = 0; i < COUNT; i++)
+        expect(fixture, places[i], (uint64_t)i, 300, SEGMENT_DIRECT);
+    assert_int_equal(walk_all(fixture, places).records, COUNT);
+    assert_int_equal(open_files(), before);
+}
+
 static void test_walk(void **state)
 {
     enum { COUNT = 3000 };
@@ -355,6 +396,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_sizes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lazy, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_another_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_take_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failing_writes, set_up, tear_down),

@@ -83,10 +83,19 @@ bool memory_reserve_is_used_up(const struct engine *engine)
     return engine->partitions->sealing && engine->tier != NULL && tier_handed_is_full(engine->tier);
 }
 
+/* What is over the limit is in the log's tail, which is being written. */
+static bool log_frees_enough(const struct engine *engine)
+{
+    struct aof *aof = engine->aof;
+    uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY);
+
+    return aof != NULL && aof_error(aof) == STATUS_OK && memory_used(engine) <= limit + aof_stats(aof).buffer_size;
+}
+
 bool memory_may_come(const struct engine *engine)
 {
     return engine->tier != NULL && !tier_is_blocked(engine->tier) &&
-           (!tier_is_stuck(engine->tier) || lazy_free_pending(engine->lazy_free) > 0);
+           (!tier_is_stuck(engine->tier) || lazy_free_pending(engine->lazy_free) > 0 || log_frees_enough(engine));
 }
 
 void memory_wait(struct engine *engine)

@@ -14,8 +14,9 @@ endif
 CC      := $(if $(filter clang fuzz,$(MODE)),clang,gcc)
 CXX     := $(if $(filter clang fuzz,$(MODE)),clang++,g++)
 WARN    := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-unused-parameter $(if $(WERROR),-Werror)
+comma := ,
 # gcc clears structs of more than 64 bytes with "rep stos", which takes 30 cycles to begin: a call has 200 bytes.
-OPT.release := -O2 -g -fno-plt -mmemset-strategy=vector_loop:320:noalign,libcall:-1:noalign
+OPT.release := -O2 -g -fno-plt $(if $(filter x86_64,$(shell uname -m)),-mmemset-strategy=vector_loop:320:noalign$(comma)libcall:-1:noalign)
 OPT.debug   := -O0 -g3 -DKELVIN_DEBUG
 OPT.asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DKELVIN_DEBUG
 OPT.tsan    := -O1 -g -fsanitize=thread -DKELVIN_DEBUG

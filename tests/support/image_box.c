@@ -81,26 +81,31 @@ static bool is_shadowed(struct image_box *image, int db, uint64_t hash, struct b
     return keyspace != NULL && (keyspace_find(keyspace, hash, key) != 0 || grave_find(keyspace, hash, key) != NULL);
 }
 
-/* The bytes of a record that the index shows: of an image, by its tags; or of the tier. */
-static struct bytes record_bytes(struct image_box *image, const struct image_records *records, int db, const struct store_record *at,
-    struct buffer *bytes)
+/* The bytes of a record that the index shows: of an image, by its tags; or of the tier, whose disk may fail. */
+static enum status record_bytes(struct image_box *image, const struct image_records *records, int db, const struct store_record *at,
+    struct buffer *bytes, struct bytes *found)
 {
     struct partitions *all = image->box->partitions;
     struct partition *partition = &all->partitions[partition_index(all, at->hash)];
     struct reading_place reading;
+    enum status status;
 
+    *found = at->record;
     if (at->record.size > 0)
-        return at->record;
+        return STATUS_OK;
     bytes->size = 0;
     if (records != NULL) {
         CHECK(image_records_get(records, image->incarnations[db], at->hash, at->key, bytes) == STATUS_OK);
-        return buffer_bytes(bytes);
+        *found = buffer_bytes(bytes);
+        return STATUS_OK;
     }
     partition_assert_locked(partition);
     CHECK(reading_begin(image->box->tier, partition->keyspaces[db], at->hash, at->key, &reading));
-    CHECK(reading_record(image->box->tier, &reading, image->incarnations[db], at->hash, at->key, bytes) == STATUS_OK);
+    status = reading_record(image->box->tier, &reading, image->incarnations[db], at->hash, at->key, bytes);
     reading_end(&reading);
-    return buffer_bytes(bytes);
+    CHECK(status != STATUS_NOT_FOUND);
+    *found = buffer_bytes(bytes);
+    return status;
 }
 
 /* `records` NULL: of the tier, but for what is shadowed. */
@@ -114,11 +119,15 @@ static void add_records(struct image_box *image, struct store *store, int db, co
 
     while ((status = store_next(iterator, &at)) == STATUS_OK) {
         struct record record;
+        struct bytes found;
 
         if (records == NULL && is_shadowed(image, db, at.hash, at.key))
             continue;
         scratch.size = 0;
-        CHECK(record_decode(record_bytes(image, records, db, &at, &bytes), &limits, &scratch, &record) == STATUS_OK);
+        status = record_bytes(image, records, db, &at, &bytes, &found);
+        if (status != STATUS_OK)
+            break;
+        CHECK(record_decode(found, &limits, &scratch, &record) == STATUS_OK);
         add(image, image->incarnations[db], at.hash, at.key, record.expire_ms, &record.value);
         value_free(&record.value);
     }

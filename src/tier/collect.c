@@ -326,6 +326,13 @@ static void look_after(struct tier *tier, struct segments *segments)
         tier_note_error(tier, "a segment can't be synced", status);
 }
 
+bool collect_is_due(const struct tier *tier)
+{
+    const struct collect *collect = tier->collect;
+
+    return collect->is_counted && (collect->victim != NULL || clock_mono_us() / 1000 >= collect->look_at_ms);
+}
+
 bool collect_step(struct tier *tier, enum status *status)
 {
     struct collect *collect = tier->collect;

@@ -24,6 +24,8 @@ struct tier;
 struct collect *collect_create(struct segments *segments);
 void collect_destroy(struct tier *tier);
 
+/* There is, or may be, something to do: a step should be made soon, also while demotion has no end. */
+bool collect_is_due(const struct tier *tier);
 /* Moves some records. Returns whether there is more to do. */
 bool collect_step(struct tier *tier, enum status *status);
 

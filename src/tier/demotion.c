@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "keyspace/uses.h"
 #include "tier/census.h"
+#include "tier/collect.h"
 #include "tier/count.h"
 #include "tier/epoch.h"
 #include "tier/oversized.h"
@@ -376,7 +377,7 @@ static void slow_down(struct tier *tier)
     nanosleep(&pause, NULL);
 }
 
-void demotion_run(struct tier *tier)
+bool demotion_run(struct tier *tier)
 {
     struct demotion *demotion = tier->demotion;
     uint64_t need;
@@ -386,10 +387,10 @@ void demotion_run(struct tier *tier)
     if (!tier->settings.enabled || !memory_is_over(tier, tier->settings.high_percent, &need)) {
         stuck_end(tier);
         demotion->is_running = false;
-        return;
+        return false;
     }
     if (stuck_pauses(tier))
-        return;
+        return false;
     memory_is_over(tier, tier->settings.low_percent, &need);
     demotion->is_running = true;
     share = demote_share(tier, need);
@@ -409,11 +410,12 @@ void demotion_run(struct tier *tier)
         slow_down(tier);
         counting_block(&tier->counting);
         /* Clients may fill what is freed as quickly, for ever. A checkpoint goes on, and begins, all the same: what it writes can be
-         * dropped without another write. */
-        if (++batches >= BATCHES_WHILE_ASKED && (seal_is_running(tier) || requests_pending(tier)))
-            return;
+         * dropped without another write. And garbage is collected, or the store would grow without bound. */
+        if (++batches >= BATCHES_WHILE_ASKED && (seal_is_running(tier) || requests_pending(tier) || collect_is_due(tier)))
+            return true;
     }
     demotion->is_running = false;
+    return false;
 }
 
 /* --- on request --- */

@@ -25,9 +25,9 @@ struct demotion;
 struct demotion *demotion_create(struct batch *batch);
 void demotion_destroy(struct demotion *demotion);
 
-/* From above the high mark down to the low one, or until there is something else to do. The counting lock is held; it is released between two
- * batches. */
-void demotion_run(struct tier *tier) REQUIRES(tier->counting.lock);
+/* From above the high mark down to the low one, or until there is something else to do, and then true is returned. The counting lock is held; it is
+ * released between two batches. */
+bool demotion_run(struct tier *tier) REQUIRES(tier->counting.lock);
 /* TIER DEMOTE. */
 void demotion_serve_requests(struct tier *tier);
 

@@ -117,7 +117,7 @@ static bool writer_round(struct tier *tier) REQUIRES(tier->counting.lock);
 static bool writer_round(struct tier *tier)
 {
     struct batch *batch = &tier->writing->batch;
-    bool more;
+    bool more, is_demoting;
 
     if (tier->state == TIER_ERROR && !recover_store(tier)) {
         demotion_serve_requests(tier);
@@ -135,12 +135,12 @@ static bool writer_round(struct tier *tier)
     seal_end(tier, batch);
     if (batch->failed && tier->state != TIER_ERROR)
         writing_fail(tier, STATUS_IO);
-    demotion_run(tier);
+    is_demoting = demotion_run(tier);
     if (tier->state == TIER_ERROR)
         return false;
     if (more && !tidy_is_due(tier->writer))
         return true;
-    more = delete_some(tier) || more;
+    more = delete_some(tier) || more || is_demoting;
     if (tier->state == TIER_ERROR)
         return false;
     return tidy_some(tier, more);

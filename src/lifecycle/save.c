@@ -154,7 +154,9 @@ static enum status save_now(struct save *save, struct claim *owner, struct messa
 {
     struct engine *engine = save->engine;
     char folder[PATH_SIZE], image[PATH_SIZE + 64];
-    struct checkpoint_data data = { engine->tier, engine->partitions, engine->scripts, owner };
+    struct checkpoint_data data = {
+        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .owner = owner,
+    };
     uint64_t changes = engine_dirty(engine);
     int64_t taken_us = clock_wall_us();
     enum status status;

@@ -23,6 +23,13 @@ struct rdb_aux {
     struct bytes name, value;
 };
 
+/* Hashes with fields that have times of their own. Version 12 of the format has them, which Redis 7.2 and older do not load. */
+enum rdb_field_times {
+    RDB_TIMES_ALLOWED,
+    RDB_TIMES_REFUSED,              /* such a hash is an error: STATUS_VERSION */
+    RDB_TIMES_DROPPED,              /* it is written without the times, and counted */
+};
+
 struct rdb_save_options {
     const char *image;              /* its directory */
     const char *path;               /* of the file */

@@ -31,6 +31,7 @@ struct request_hint;
 struct rewrite;
 struct backups;
 struct aof_switch;
+struct full_sync;
 struct save;
 struct shutdown;
 struct tasks;
@@ -80,6 +81,7 @@ struct engine {
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */
     struct save *save;              /* lifecycle/save.h */
+    struct full_sync *full_sync;    /* lifecycle/full_sync.h */
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */

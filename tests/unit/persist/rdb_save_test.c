@@ -368,7 +368,7 @@ static void libraries_come_before_the_keys(void **state)
     buffer_release(&text);
 }
 
-/* A reader of a file that grows: what it was once told is complete must be in the file at the end. */
+/* A reader of a file that grows: what was complete once must be in the file at the end. */
 struct follower {
     int fd;
     struct buffer seen;

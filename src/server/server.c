@@ -138,7 +138,7 @@ static void replay_main(void *context)
     if (server->engine.aof != NULL)
         server->load_status = replay_log(&server->engine, &server->load_message);
     else
-        server->load_status = import_dump(&server->engine, server->opening.dump, &server->load_message);
+        server->load_status = import_dump(&server->engine, server->opening.dump, &server->imported, &server->load_message);
     meter_leave(server->engine.meter);
     uv_async_send(&server->loaded);
 }

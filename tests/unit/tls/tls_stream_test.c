@@ -1,4 +1,4 @@
-#include "net/tls_stream.h"
+#include "tls/tls_stream.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

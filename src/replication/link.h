@@ -91,7 +91,8 @@ struct link_host {
     void (*full_resync)(void *context, const char *id, int64_t offset);
     /* Before the first byte of an RDB, then about ten times a second. `total` is -1 if it is not known. */
     void (*rdb_progress)(void *context, uint64_t received, int64_t total);
-    /* The whole RDB, unchecked. The host owns `fd` from now on: open for reading and writing, at its beginning, without a name. */
+    /* The whole RDB, unchecked. The host owns `fd` from now on: open for reading and writing, at its beginning, without a name;
+     * it is read and closed by options.disk. */
     void (*rdb_received)(void *context, int fd, uint64_t size);
     /* The next bytes of the stream, cut anywhere. False: none were taken, as there is no room; the link stops to read and offers them again
      * some milliseconds later. */

@@ -33,6 +33,8 @@ static bool send_request(struct link *link, struct buffer *request)
 {
     enum wire_result result = wire_write(&link->wire, buffer_bytes(request));
 
+    if (result == WIRE_OK)
+        result = wire_flush(&link->wire);
     buffer_release(request);
     return result == WIRE_OK || link_fail_wire(link, result);
 }

@@ -102,7 +102,7 @@ static void add_number(struct buffer *request, const char *word, int64_t number)
     buffer_append_format(request, "$%zu\r\n%s\r\n$%zu\r\n%.*s\r\n", strlen(word), word, size, (int)size, digits);
 }
 
-static bool send_ack(struct link *link)
+static enum wire_result write_ack(struct link *link)
 {
     struct buffer request = { 0 };
     struct link_progress progress = { .synced = -1 };
@@ -114,13 +114,23 @@ static bool send_ack(struct link *link)
     if (progress.synced >= 0)
         add_number(&request, "FACK", progress.synced);
     result = wire_write(&link->wire, buffer_bytes(&request));
-    if (result == WIRE_OK)
-        result = wire_flush(&link->wire);
     buffer_release(&request);
+    return result;
+}
+
+/* While the primary does not read, one is enough: the next one says more. */
+static bool send_ack(struct link *link)
+{
+    enum wire_result result = wire_flush(&link->wire);
+
+    if (result == WIRE_OK && !wire_has_output(&link->wire)) {
+        result = write_ack(link);
+        if (result == WIRE_OK)
+            result = wire_flush(&link->wire);
+    }
     return result == WIRE_OK || link_fail_wire(link, result);
 }
 
-/* While the primary does not read there are no further ones: the next one says more. */
 static bool send_due_ack(struct link *link)
 {
     int64_t now_us;
@@ -131,7 +141,7 @@ static bool send_due_ack(struct link *link)
     if (!atomic_exchange(&link->ack_now, false) && now_us < link->ack_us)
         return true;
     link->ack_us = now_us + ACK_US;
-    return wire_has_output(&link->wire) || send_ack(link);
+    return send_ack(link);
 }
 
 /* The stream */

@@ -42,7 +42,7 @@ struct link_host link_recorder_host(struct link_recorder *recorder);
 void link_recorder_expect(struct link_recorder *recorder, const char *text);
 /* The record is `text` now, whole. Forgets it. */
 void link_recorder_expect_exactly(struct link_recorder *recorder, const char *text);
-/* Waits until so many bytes of the stream are there. */
+/* Waits until this many bytes of the stream are there. */
 void link_recorder_expect_stream(struct link_recorder *recorder, size_t size);
 void link_recorder_set_position(struct link_recorder *recorder, const char *id, int64_t offset, bool failover);
 void link_recorder_set_progress(struct link_recorder *recorder, int64_t applied, int64_t synced);

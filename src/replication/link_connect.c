@@ -7,14 +7,14 @@
 
 #include "base/clock.h"
 #include "base/dial.h"
-#include "replication/resolve.h"
+#include "replication/name_lookup.h"
 
-static bool wait_for_address(struct link *link, struct resolution *resolution)
+static bool wait_for_address(struct link *link, struct name_lookup *lookup)
 {
-    if (!resolve_is_done(resolution) && link_wait(link, resolve_fd(resolution), POLLIN, link->active_us, INT64_MAX) != LINK_WAIT_READY)
+    if (!name_lookup_is_done(lookup) && link_wait(link, name_lookup_fd(lookup), POLLIN, link->active_us, INT64_MAX) != LINK_WAIT_READY)
         return false;
-    if (resolve_error(resolution) != NULL)
-        return link_fail(link, LINK_FAILED_CONNECT, "%s: %s", link->settings->host, resolve_error(resolution));
+    if (name_lookup_error(lookup) != NULL)
+        return link_fail(link, LINK_FAILED_CONNECT, "%s: %s", link->settings->host, name_lookup_error(lookup));
     return true;
 }
 
@@ -25,10 +25,10 @@ static bool wait_to_connect(void *context, int fd)
     return link_wait(link, fd, POLLOUT, link->active_us, INT64_MAX) == LINK_WAIT_READY;
 }
 
-static bool connect_to(struct link *link, const struct resolution *resolution)
+static bool connect_to(struct link *link, const struct name_lookup *lookup)
 {
     struct dial attempt = {
-        .addresses = resolve_addresses(resolution), .sources = resolve_sources(resolution), .wait = wait_to_connect, .context = link,
+        .addresses = name_lookup_addresses(lookup), .sources = name_lookup_sources(lookup), .wait = wait_to_connect, .context = link,
     };
     int fd = dial(&attempt);
 
@@ -58,14 +58,14 @@ static bool shake_tls_hands(struct link *link)
     }
 }
 
-static bool start_tls(struct link *link, const struct resolution *resolution)
+static bool start_tls(struct link *link, const struct name_lookup *lookup)
 {
     struct link_settings *settings = link->settings;
 
     if (settings->tls == NULL)
         return true;
     link->step = "TLS handshake";
-    if (!wire_start_tls(&link->wire, settings->tls, resolve_is_name(resolution) ? settings->host : NULL))
+    if (!wire_start_tls(&link->wire, settings->tls, name_lookup_is_name(lookup) ? settings->host : NULL))
         return link_fail(link, LINK_FAILED_CONNECT, "no memory");
     return shake_tls_hands(link);
 }
@@ -73,15 +73,15 @@ static bool start_tls(struct link *link, const struct resolution *resolution)
 bool link_connect(struct link *link)
 {
     const struct link_settings *settings = link->settings;
-    struct resolution *resolution;
+    struct name_lookup *lookup;
     bool connected;
 
     link->step = "connecting";
     link_set_state(link, LINK_CONNECTING);
-    resolution = resolve_start(settings->host, settings->port, settings->source_address);
-    if (resolution == NULL)
+    lookup = name_lookup_start(settings->host, settings->port, settings->source_address);
+    if (lookup == NULL)
         return link_fail(link, LINK_FAILED_CONNECT, "%s", strerror(errno));
-    connected = wait_for_address(link, resolution) && connect_to(link, resolution) && start_tls(link, resolution);
-    resolve_drop(resolution);
+    connected = wait_for_address(link, lookup) && connect_to(link, lookup) && start_tls(link, lookup);
+    name_lookup_drop(lookup);
     return connected;
 }

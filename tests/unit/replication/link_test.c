@@ -265,7 +265,8 @@ static void errors_of_the_handshake_are_told_apart(void **state)
     static const struct {
         const char *replies, *record;
     } cases[] = {
-        { "-ERR operation not permitted\r\n+OK\r\n+OK\r\n-NOAUTH Authentication required.\r\n", "failed:auth:PSYNC: NOAUTH Authentication required.| " },
+        { "-ERR operation not permitted\r\n+OK\r\n+OK\r\n-NOAUTH Authentication required.\r\n",
+            "failed:auth:PSYNC: NOAUTH Authentication required.| " },
         { "-ERR what\r\n", "failed:refused:PING: ERR what| " },
         { "-LOADING Redis is loading\r\n", "failed:not_yet:PING: LOADING Redis is loading| " },
         { "PONG\r\n", "failed:protocol:PING: not a valid reply: PONG| " },
@@ -280,7 +281,8 @@ static void errors_of_the_handshake_are_told_apart(void **state)
         { "+PONG\r\n+OK\r\n+OK\r\n+FULLRESYNC " ID " 1\r\n-ERR can't\r\n", "failed:refused:waiting for the RDB: ERR can't| " },
         { "+PONG\r\n+OK\r\n+OK\r\n+FULLRESYNC " ID " 1\r\n$-5\r\n", "failed:protocol:waiting for the RDB: the length of the RDB is not valid| " },
         { "+PONG\r\n+OK\r\n+OK\r\n+FULLRESYNC " ID " 1\r\n$99999999999999999999\r\n", "failed:protocol:waiting for the RDB: the length" },
-        { "+PONG\r\n+OK\r\n+OK\r\n+FULLRESYNC " ID " 1\r\n$9223372036854775807\r\nabc", "failed:closed:receiving the RDB: the connection was closed| " },
+        { "+PONG\r\n+OK\r\n+OK\r\n+FULLRESYNC " ID " 1\r\n$9223372036854775807\r\nabc",
+            "failed:closed:receiving the RDB: the connection was closed| " },
     };
     struct box *box = *state;
 
@@ -503,7 +505,8 @@ static void a_disk_that_is_full_ends_the_synchronization(void **state)
     faulty_disk_set(box->disk, &full);
     greet(box);
     send_text(box, "+FULLRESYNC " ID " 7\r\n$5\r\nabcde");
-    snprintf(expected, sizeof(expected), "sync failed:disk:receiving the RDB: the RDB can't be written to %s: No space left on device| waiting ", box->dir);
+    snprintf(expected, sizeof(expected), "sync failed:disk:receiving the RDB: the RDB can't be written to %s: No space left on device| waiting ",
+        box->dir);
     link_recorder_expect(&box->recorder, expected);
     faulty_disk_set(box->disk, NULL);
     link_reconnect(box->link);

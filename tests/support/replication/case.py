@@ -21,6 +21,11 @@ from .readings import check_same
 ALL_PAIRS = ("redis-redis", "kelvin-redis", "redis-kelvin", "kelvin-kelvin")
 
 
+# Of scenarios with one real server: the other side is a Recorder or a ScriptedPrimary.
+PRIMARIES = ("redis-redis", "kelvin-redis")
+REPLICAS = ("redis-redis", "redis-kelvin")
+
+
 def pairs_wanted():
     if is_redis():
         return ["redis-redis"]

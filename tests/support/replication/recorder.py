@@ -103,7 +103,7 @@ class Recorder:
         """Connects for a full synchronization, and records from then on."""
         found = self.connect().psync()
         if found != b"FULLRESYNC":
-            raise AssertionError("PSYNC ? -1 was answered by %r" % found)
+            raise AssertionError("the reply to PSYNC ? -1 is %r" % found)
         return self.record()
 
     def resume(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A replica of a primary whose every byte the test decides: handshake, RDB, stream, broken links, lies."""
+"""A replica of a primary whose every byte the test decides: handshake, RDB, stream, broken links, wrong bytes."""
 import os
 import random
 import sys
@@ -24,7 +24,7 @@ class ReplicaCase(ReplicationCase):
         cls.empty = make_rdb()
 
     def scripted(self, options=None, **more):
-        """A scripted primary and a server that has been told to replicate it."""
+        """A scripted primary and a server that replicates it."""
         primary = ScriptedPrimary(**more)
         self.addCleanup(primary.close)
         replica = self.start("replica", {"repl-timeout": 20, **(options or {})})

@@ -7,6 +7,7 @@ import time
 from ..resp import Error
 
 BATCH = 500
+ATTEMPTS = 4
 READ = {
     b"string": lambda key: [b"GET", key],
     b"hash": lambda key: [b"HGETALL", key],
@@ -129,16 +130,18 @@ def differences(left, right):
 
 
 def check_same(first, *others, timeout=5):
-    """Requires that the servers have the same data. Keys expire meanwhile, so a difference must last to count. Returns the number of keys."""
+    """Requires that the servers have the same data. Keys expire meanwhile, so a difference must last to count: for `timeout` seconds and at
+    least ATTEMPTS readings, as a reading may be slow. Returns the number of keys."""
     with_times = both_know_field_times(first, *others)
     for other in others:
-        deadline = time.monotonic() + timeout
+        deadline, attempts = time.monotonic() + timeout, 0
         while True:
+            attempts += 1
             mine, theirs = contents(first, with_times), contents(other, with_times)
             lines = differences(mine, theirs)
             if not lines:
                 break
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline and attempts >= ATTEMPTS:
                 raise AssertionError("%d and %d keys; the first server has, the second has:\n    %s" % (
                     len(mine) - 1, len(theirs) - 1, "\n    ".join(lines)))
             time.sleep(0.2)

@@ -17,6 +17,7 @@
 #include "engine/worker.h"
 #include "persist/aof.h"
 #include "persist/identity.h"
+#include "stream/history.h"
 
 struct acl;
 struct acl_log;
@@ -31,6 +32,8 @@ struct request_hint;
 struct rewrite;
 struct backups;
 struct aof_switch;
+struct primary;
+struct full_sync;
 struct save;
 struct shutdown;
 struct tasks;
@@ -80,6 +83,8 @@ struct engine {
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */
     struct save *save;              /* lifecycle/save.h */
+    struct full_sync *full_sync;    /* lifecycle/full_sync.h; NULL: unit tests */
+    struct primary *primary;        /* replication/primary.h; the same */
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */
@@ -113,6 +118,8 @@ struct engine {
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
     char apart[64];
+
+    struct history history;         /* thread-safe; all zero: off */
 
     /* Atomic, written while calls run. */
     _Atomic uint64_t client_last_id;

@@ -2,7 +2,7 @@
 import contextlib
 import signal
 
-from ..resp import Error
+from ..resp import Client, Error
 from ..server import REDIS, Server, is_redis, under_test, until
 
 # No wait for more replicas before a full synchronization, and none for replicas at the end.

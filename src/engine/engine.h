@@ -52,6 +52,13 @@ struct engine_upper {
     bool (*denies_writes)(struct engine *engine);   /* the last background save failed: writes are refused. Any thread */
 };
 
+/* See engine/role.h, which alone writes it. Any thread reads it. */
+struct role {
+    _Atomic uint32_t bits;          /* enum role_bit; 0: a primary of which nothing is demanded, the usual case */
+    _Atomic int good_replicas;      /* online, with a recent ACK */
+    _Atomic int64_t link_down_ms;   /* wall clock: since when a replica's link is down; 0: it is up, or this is a primary */
+};
+
 enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_STOPPING };
 
 struct engine {
@@ -117,6 +124,7 @@ struct engine {
     _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
+    struct role role;               /* engine/role.h */
     char apart[64];
 
     struct history history;         /* thread-safe; all zero: off */

@@ -20,8 +20,6 @@ static uint32_t derive_of_replica(const struct engine *engine, uint32_t facts)
         bits |= ROLE_STALE;
     if (is_on(engine, CONFIG_REPLICA_IGNORE_DISK_WRITE_ERRORS))
         bits |= ROLE_IGNORES_DISKS;
-    if (is_on(engine, CONFIG_REPLICA_IGNORE_MAXMEMORY))
-        bits |= ROLE_NEVER_EVICTS;
     return bits;
 }
 
@@ -45,8 +43,10 @@ static void change_facts(struct engine *engine, uint32_t clear, uint32_t set)
 
 void role_set_replica(struct engine *engine, bool is_replica)
 {
-    engine->role.link_down_ms = is_replica ? clock_wall_ms() : 0;
+    engine->role.link_down_ms = 0;
     change_facts(engine, ROLE_FACTS, is_replica ? ROLE_REPLICA : 0);
+    if (is_replica && engine->tier != NULL)
+        tier_set_expiry(engine->tier, false);       /* on again in a tick of the cron */
 }
 
 void role_set_link(struct engine *engine, bool is_up)

@@ -5,7 +5,11 @@
  * from them here, at each change of a fact, after CONFIG SET and in each cron.
  *
  * On a replica the clock removes nothing: what has expired reads as absent for clients and stays until the primary's DEL comes
- * (engine/expiry.h). The applier of the primary's stream is a client with CLIENT_REPLAY: no gate here is for it.
+ * (engine/expiry.h). Nothing is evicted: what does not fit is demoted. The applier of the primary's stream is a client with
+ * CLIENT_REPLAY: no gate here is for it.
+ *
+ * The role is to be changed with all partitions locked and none owned by a unit: calls and expiry look at it again under their locks, so that
+ * after the change none of them adds to the data that is the primary's now.
  *
  * Threads: any; all functions are lock-free.
  */
@@ -24,7 +28,6 @@ enum role_bit {
     ROLE_STALE = 1 << 4,                /* the link is down, and calls get -MASTERDOWN */
     ROLE_FEW_REPLICAS = 1 << 5,         /* writes get -NOREPLICAS */
     ROLE_IGNORES_DISKS = 1 << 6,        /* the primary's stream is applied although the log is in error */
-    ROLE_NEVER_EVICTS = 1 << 7,         /* of a replica: maxmemory-policy is the primary's business */
 };
 
 static inline uint32_t role_bits(const struct engine *engine)
@@ -49,7 +52,7 @@ void role_set_good_replicas(struct engine *engine, int count);
 /* The configuration may have changed. */
 void role_refresh(struct engine *engine);
 
-/* Seconds for which a replica's link has been down; -1: it is up, or this is a primary. */
+/* Seconds for which a replica's link has been down; -1: it is up, has not been up yet, or this is a primary. */
 int64_t role_link_down_s(const struct engine *engine);
 
 /* A primary has become a replica: clients that wait in blocking commands get -UNBLOCKED and are closed, as their keys may never change here.

@@ -374,6 +374,7 @@ void primary_cron(struct engine *engine)
     struct primary *primary = engine->primary;
     int64_t now_ms = clock_wall_ms();
 
+    role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
     if (primary->count == 0) {
         end_backlog_if_due(primary, now_ms);
         return;

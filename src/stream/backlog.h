@@ -88,7 +88,7 @@ void backlog_acknowledge(struct backlog_reader *reader, uint64_t position);
 /* Why a reader has lost its place: "" if it has not, else a sentence without a full stop, for the log. Valid until it is detached. */
 enum backlog_loss {
     BACKLOG_NOT_LOST,
-    BACKLOG_LOST_NO_DISK,           /* it was behind the ring, and disk_size is 0 */
+    BACKLOG_LOST_NO_DISK,           /* it was not in memory any more, and disk_size is 0 */
     BACKLOG_LOST_BOUND,             /* disk_size is used up */
     BACKLOG_LOST_WRITE,             /* a write to the spool failed */
     BACKLOG_LOST_READ,              /* a read from the spool failed, or the checksum was wrong */

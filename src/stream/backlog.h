@@ -50,7 +50,7 @@ struct backlog_options {
 };
 
 struct backlog *backlog_create(const struct backlog_options *options);
-void backlog_destroy(struct backlog *backlog);      /* has no readers; NULL is fine */
+void backlog_destroy(struct backlog *backlog);      /* has no readers; NULL is fine. Waits for files to be closed */
 
 /* Any size, 0 too. May write blocks to the spool, a few for each block that is appended. */
 void backlog_append(struct backlog *backlog, struct bytes bytes);

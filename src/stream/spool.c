@@ -13,6 +13,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 
+enum { CLOSED_AT_ONCE = 1 << 20 };
+
 static char *path_of(const char *dir, const char *name)
 {
     size_t size = strlen(dir) + strlen(name) + 32;
@@ -25,12 +27,14 @@ static char *path_of(const char *dir, const char *name)
 void spool_init(struct spool *spool, const struct disk *disk, const char *dir, const char *name, size_t block_size)
 {
     *spool = (struct spool){ .disk = disk, .path = dir != NULL ? path_of(dir, name) : NULL, .block_size = block_size };
+    closer_init(&spool->closer, disk);
 }
 
 void spool_release(struct spool *spool)
 {
     spool_trim(spool, UINT64_MAX);
     spool_close(spool, spool_take_unused(spool));
+    closer_release(&spool->closer);
     mem_free(spool->path);
 }
 
@@ -205,12 +209,15 @@ int spool_read(const struct spool *spool, const struct spool_file *file, uint64_
     return crc32c(0, block, spool->block_size) == file->sums[index] ? 0 : EBADMSG;
 }
 
-void spool_close(const struct spool *spool, struct spool_file *files)
+void spool_close(struct spool *spool, struct spool_file *files)
 {
     while (files != NULL) {
         struct spool_file *next = files->next;
 
-        close_quietly(spool->disk, files->fd);
+        if (files->count * spool->block_size > CLOSED_AT_ONCE)
+            closer_add(&spool->closer, files->fd);
+        else
+            close_quietly(spool->disk, files->fd);
         mem_free(files);
         files = next;
     }

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stream/closer.h"
+
 struct disk;
 
 struct spool_file {
@@ -33,6 +35,7 @@ struct spool {
     const struct disk *disk;
     char *path;                 /* what a file is called while it has a name; NULL: there is no disk */
     size_t block_size;
+    struct closer closer;       /* of files of more than 1 MiB; has a lock of its own */
     /* Owner: the lock. */
     struct spool_file *files, *last;
     struct spool_file *unused;  /* to be closed, without the lock */
@@ -42,7 +45,7 @@ struct spool {
 
 /* `dir` may be NULL: no disk. */
 void spool_init(struct spool *spool, const struct disk *disk, const char *dir, const char *name, size_t block_size);
-void spool_release(struct spool *spool);        /* no file is held */
+void spool_release(struct spool *spool);        /* no file is held; waits for the closer */
 
 /* --- with the lock --- */
 
@@ -79,6 +82,6 @@ struct spool_file *spool_open(const struct spool *spool, uint64_t first, uint32_
 bool spool_write(const struct spool *spool, const struct spool_file *file, const char *block, uint32_t *sum);
 /* Reads a block. 0; or errno; EBADMSG: its checksum is wrong. */
 int spool_read(const struct spool *spool, const struct spool_file *file, uint64_t number, char *block);
-void spool_close(const struct spool *spool, struct spool_file *files);
+void spool_close(struct spool *spool, struct spool_file *files);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "stream/backlog_private.h"
 
-enum { SLOTS_FIRST = 8, EVICT_WRITES_MAX = 4, FILES_MIN = 8, FILES_MAX = 128 };
+enum { SLOTS_FIRST = 8, EVICT_WRITES_MAX = 4, FILES_MIN = 8, FILES_MAX = 128, FILE_SIZE_MAX = 1 << 30 };
 
 struct backlog *backlog_create(const struct backlog_options *options)
 {
@@ -269,7 +269,8 @@ static bool make_room(struct backlog *backlog)
     return false;
 }
 
-/* So that a spool has at most some FILES_MAX descriptors, and frees its space in steps of at most a FILES_MIN-th of it. */
+/* So that a spool frees its space in steps of at most a FILES_MIN-th of it, and has not many more than FILES_MAX descriptors, unless it has
+ * room for very much. */
 static uint32_t file_capacity(const struct backlog *backlog) REQUIRES(backlog->lock);
 static uint32_t file_capacity(const struct backlog *backlog)
 {
@@ -279,9 +280,9 @@ static uint32_t file_capacity(const struct backlog *backlog)
         size = bound / FILES_MIN;
     if (size < bound / FILES_MAX)
         size = bound / FILES_MAX;
+    if (size > FILE_SIZE_MAX)
+        size = FILE_SIZE_MAX;
     size >>= backlog->block_shift;
-    if (size > UINT32_MAX / 2)
-        size = UINT32_MAX / 2;
     return size > 0 ? (uint32_t)size : 1;
 }
 

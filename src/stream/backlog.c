@@ -257,7 +257,7 @@ static bool first_is_needed(const struct backlog *backlog)
     return backlog_needed_from(backlog) < backlog_start_of(backlog, backlog->ring_first + 1);
 }
 
-/* Gives up places until the first block fits into the spool. False: no place needs it any more. */
+/* Gives positions up until the first block fits into the spool. False: it is not needed any more. */
 static bool make_room(struct backlog *backlog) REQUIRES(backlog->lock);
 static bool make_room(struct backlog *backlog)
 {
@@ -321,8 +321,8 @@ static int write_block(struct backlog *backlog, struct transfer *transfer)
     return errno != 0 ? errno : EIO;
 }
 
-/* After a failure the block stays in memory, and is tried again if a place still needs it. Meanwhile all places that needed it may have
- * gone, and the file with them; or memory_size may have grown so that the block stays. */
+/* After a failure the block stays in memory, and is tried again if it is still needed. Meanwhile all readers that needed it may have gone,
+ * and the file with them; or memory_size may have grown so that the block stays. */
 static void end_transfer(struct backlog *backlog, struct transfer *transfer, int error) REQUIRES(backlog->lock);
 static void end_transfer(struct backlog *backlog, struct transfer *transfer, int error)
 {
@@ -414,10 +414,10 @@ void backlog_stats(struct backlog *backlog, struct backlog_stats *stats)
         .begin = backlog_oldest(backlog), .end = backlog->end,
         .memory_begin = memory_begin(backlog), .memory_used = memory_used(backlog),
         .disk_used = backlog->spool.used, .files = backlog->spool.file_count,
-        .readers = backlog->reader_count, .places = backlog->place_count,
+        .readers = backlog->reader_count, .retained = backlog->retained_count,
         .disk_written = backlog->blocks_written << backlog->block_shift, .disk_read = backlog->blocks_read << backlog->block_shift,
         .write_errors = backlog->write_errors, .read_errors = backlog->read_errors,
-        .lost_readers = backlog->lost_readers, .lost_places = backlog->lost_places,
+        .lost_readers = backlog->lost_readers, .lost_retained = backlog->lost_retained,
     };
     mutex_unlock(&backlog->lock);
 }

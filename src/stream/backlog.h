@@ -1,22 +1,22 @@
-/* Backlog: the last bytes of a stream of bytes, by position, for readers at places of their own.
+/* Backlog: the last bytes of a stream of bytes, by position, for readers at positions of their own.
  *
  *   position    count of bytes since the stream began, u64; the first byte of a backlog has the position `options.first`
  *
  *       begin            memory begin          end
  *         |  spool, on disk   |  ring, in memory |  <- append
- *         ^ the place that is furthest back
+ *         ^ the needed position that is furthest back
  *
- * The last `memory_size` bytes are always there, in blocks of `block_size`. A block that leaves memory is written to the spool if a reader
- * or a retained place still needs it: to files without names, of `file_size` bytes. A file is closed when no place needs it any more. Without
- * places there is no spool.
+ * The last `memory_size` bytes are always there, in blocks of `block_size`. Bytes are *needed* from each reader's position on, and from each
+ * retained position on. A block that leaves memory and is needed is written to the spool: files without names, of `file_size` bytes. A file
+ * that is not needed any more is closed. So there is no spool unless a reader or a retained position is further back than the memory.
  *
- * Each block on disk has a checksum in memory, which is compared when it is read back: a page that the system could not write, and that reads
- * back as zeros, makes the reader lose its place instead of giving it wrong bytes.
+ * Each block on disk has a checksum in memory, which is compared when it is read back: if the system could not write a page, and it reads
+ * back as zeros, the reader is lost instead of getting wrong bytes.
  *
- * The spool has at most `disk_size` bytes. When it is full, or a write fails, the place furthest back is given up, then the next one, until
- * there is room or none needs the block: a retained place is dropped; a reader that has acknowledged less than it has read (see
- * backlog_acknowledge) keeps only what it has not read; another reader loses its place, so that its next read returns BACKLOG_LOST. A
- * retained place further ahead than a reader never costs that reader anything, as only the place furthest back keeps files.
+ * The spool has at most `disk_size` bytes. When it is full, or a write fails, the needed position that is furthest back is given up, then
+ * the next one, until there is room or the block is not needed: a retained position is dropped; a reader that has acknowledged less than it has
+ * read (see backlog_acknowledge) keeps only what it has not read; another reader is lost: its next read returns BACKLOG_LOST. Of a reader
+ * and a retained position at the same position the latter goes first. One further ahead does not go first: that would free no space.
  * So an append never fails and never waits for a reader, but it may write blocks to the disk.
  *
  * Locks: any thread may call any function at any time, except that there is one appender at a time (a lock of the caller's), one thread at a
@@ -59,33 +59,33 @@ void backlog_append(struct backlog *backlog, struct bytes bytes);
 uint64_t backlog_begin(struct backlog *backlog);
 uint64_t backlog_end(const struct backlog *backlog);     /* no lock */
 
-/* At least this many bytes can be appended before a place is given up because of `disk_size`; UINT64_MAX: there is no place. For an
+/* At least this many bytes can be appended before a needed position is given up because of `disk_size`; UINT64_MAX: there is none. For an
  * appender that should rather stop reading its source. */
 uint64_t backlog_room(struct backlog *backlog);
 
 /* --- readers --- */
 
-/* NULL: the position is before begin or after end. resume: for a replica that returns; takes the retained place that is the last one at or
- * before `position`, if there is one, off the list. */
+/* NULL: the position is before begin or after end. resume: for a replica that returns; drops the last retained position at or
+ * before `position`, if there is one: its own. */
 struct backlog_reader *backlog_attach(struct backlog *backlog, uint64_t position);
 struct backlog_reader *backlog_resume(struct backlog *backlog, uint64_t position);
 void backlog_detach(struct backlog_reader *reader);     /* NULL is fine */
 
 /* Copies bytes at the reader's position, at most `max`, none at or after the position `limit`, and moves the reader. BACKLOG_OK: *got of them;
- * 0: there are none for now. There may be more than it got: it reads the disk at most once, and at most one block. BACKLOG_LOST: the reader has lost its
- * place for good, and is to be detached. */
+ * 0: there are none for now. There may be more than it got: it reads the disk at most once, and at most one block. BACKLOG_LOST: the reader is lost,
+ * for good, and is to be detached. */
 enum backlog_result { BACKLOG_OK, BACKLOG_LOST };
 enum backlog_result backlog_read(struct backlog_reader *reader, char *to, size_t max, uint64_t limit, size_t *got);
 
 /* The position of the next byte to read. By the reader's thread. */
 uint64_t backlog_position(const struct backlog_reader *reader);
 
-/* From the first call on, what the reader has read is kept as well until it is acknowledged, so that a retained place can begin there. The
+/* From the first call on, what the reader has read is kept as well until it is acknowledged, so that it can be retained. The
  * first call should be made right after attach, with the same position. A position that is not after the one before has no effect; one
  * beyond the reader's position counts as that. */
 void backlog_acknowledge(struct backlog_reader *reader, uint64_t position);
 
-/* Why a reader has lost its place: "" if it has not, else a sentence without a full stop, for the log. Valid until it is detached. */
+/* Why a reader is lost. */
 enum backlog_loss {
     BACKLOG_NOT_LOST,
     BACKLOG_LOST_NO_DISK,           /* it was not in memory any more, and disk_size is 0 */
@@ -100,22 +100,22 @@ struct backlog_loss_reason {
 struct backlog_loss_reason backlog_reason(const struct backlog_reader *reader);
 const char *backlog_loss_text(enum backlog_loss loss);     /* a phrase for the log */
 
-/* --- retained places --- */
+/* --- retained positions --- */
 
 /* Keeps the bytes from `position` on, as a reader would, until the clock of backlog_expire reaches `until_ms` (INT64_MAX: for good). There
- * are up to BACKLOG_PLACES_MAX; one more drops the one furthest back. False: the position is not there.
- * leave: detaches the reader, and retains the place from which its bytes are kept; a reader that has lost its place leaves none. */
-enum { BACKLOG_PLACES_MAX = 64 };
+ * are up to BACKLOG_RETAINED_MAX; one more drops the one furthest back. False: the position is not there.
+ * leave: detaches the reader, and retains what it has not read or not acknowledged; nothing if it is lost. */
+enum { BACKLOG_RETAINED_MAX = 64 };
 bool backlog_retain(struct backlog *backlog, uint64_t position, int64_t until_ms);
 void backlog_leave(struct backlog_reader *reader, int64_t until_ms);
 
-/* Drops the places whose time is `now_ms` or earlier. Cheap if there are none; call it each second or so. */
+/* Drops the positions whose time is `now_ms` or earlier. Cheap if there are none; call it each second or so. */
 void backlog_expire(struct backlog *backlog, int64_t now_ms);
 
 /* --- settings and statistics --- */
 
-/* Any time. Smaller: what no place needs is freed at once; what one needs is written to the spool by this call and the next appends, a few
- * blocks each. A smaller disk_size gives places up at once. */
+/* Any time. Smaller: what is not needed is freed at once; what is needed is written to the spool by this call and the next appends, a few
+ * blocks each. A smaller disk_size gives positions up at once. */
 void backlog_resize(struct backlog *backlog, uint64_t memory_size);
 void backlog_limit_disk(struct backlog *backlog, uint64_t disk_size);
 
@@ -124,10 +124,10 @@ struct backlog_stats {
     uint64_t memory_begin;          /* position of the first byte that is in memory for sure */
     uint64_t memory_used;           /* bytes allocated: blocks, copies of blocks that readers of the spool hold, administration */
     uint64_t disk_used;             /* bytes in the spool's files */
-    int files, readers, places;
+    int files, readers, retained;
     /* Since creation. */
     uint64_t disk_written, disk_read;                                       /* bytes */
-    uint64_t write_errors, read_errors, lost_readers, lost_places;          /* lost places: not those that expired */
+    uint64_t write_errors, read_errors, lost_readers, lost_retained;          /* lost_retained: not those that expired */
 };
 void backlog_stats(struct backlog *backlog, struct backlog_stats *stats);
 

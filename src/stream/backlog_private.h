@@ -20,13 +20,14 @@ struct block {
     char *data;
 };
 
-struct place {
+struct retained {
     uint64_t position;
     int64_t until_ms;
 };
 
-/* Invariants: each place is in memory or in the spool. The spool is empty, or spool_begin <= ring_first <= spool_end: there is no gap
- * between it and the memory, but, after memory_size has grown, blocks may be in both. It has no file that no place needs. */
+/* Invariants: the bytes from each needed position on are in memory or in the spool. The spool is empty, or spool_begin <= ring_first <=
+ * spool_end: there is no gap between it and the memory, but, after memory_size has grown, blocks may be in both. It has no file that is not
+ * needed. */
 struct backlog {
     /* Constant. */
     uint64_t first;
@@ -47,10 +48,10 @@ struct backlog {
     struct block *spare;        /* for the next tail */
     struct block *unused;       /* to be freed, without the lock */
     struct backlog_reader *readers;
-    struct place places[BACKLOG_PLACES_MAX];
-    int reader_count, place_count, copy_count;      /* copies of blocks that readers have */
+    struct retained retained[BACKLOG_RETAINED_MAX];
+    int reader_count, retained_count, copy_count;      /* copies of blocks that readers have */
     struct spool spool;
-    uint64_t write_errors, read_errors, lost_readers, lost_places, blocks_written, blocks_read;
+    uint64_t write_errors, read_errors, lost_readers, lost_retained, blocks_written, blocks_read;
 };
 
 struct backlog_reader {
@@ -94,13 +95,13 @@ void backlog_evict(struct backlog *backlog) EXCLUDES(backlog->lock);
 
 /* --- backlog_reader.c --- */
 
-/* The position of the place that is furthest back; UINT64_MAX: there is none. */
+/* The needed position that is furthest back; UINT64_MAX: there is none. */
 uint64_t backlog_needed_from(const struct backlog *backlog) REQUIRES(backlog->lock);
 
-/* A place was moved or removed: closes the files that no place needs now. */
+/* A needed position was moved or removed: closes the files that are not needed now. */
 void backlog_trim(struct backlog *backlog) REQUIRES(backlog->lock);
 
-/* Gives up the place that is furthest back, see backlog.h. There is one. */
+/* Gives up the needed position that is furthest back, see backlog.h. There is one. */
 void backlog_give_up(struct backlog *backlog, struct backlog_loss_reason reason) REQUIRES(backlog->lock);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "stream/backlog_private.h"
 
-/* --- places --- */
+/* --- needed positions: those of readers that are not lost, and retained ones --- */
 
 static bool is_lost(const struct backlog_reader *reader)
 {
@@ -23,14 +23,14 @@ static struct backlog_reader *furthest_reader(const struct backlog *backlog)
     return found;
 }
 
-/* -1: there is no place. */
-static int furthest_place(const struct backlog *backlog) REQUIRES(backlog->lock);
-static int furthest_place(const struct backlog *backlog)
+/* An index; -1: there is none. */
+static int furthest_retained(const struct backlog *backlog) REQUIRES(backlog->lock);
+static int furthest_retained(const struct backlog *backlog)
 {
     int found = -1;
 
-    for (int i = 0; i < backlog->place_count; i++)
-        if (found < 0 || backlog->places[i].position < backlog->places[found].position)
+    for (int i = 0; i < backlog->retained_count; i++)
+        if (found < 0 || backlog->retained[i].position < backlog->retained[found].position)
             found = i;
     return found;
 }
@@ -38,11 +38,11 @@ static int furthest_place(const struct backlog *backlog)
 uint64_t backlog_needed_from(const struct backlog *backlog)
 {
     const struct backlog_reader *reader = furthest_reader(backlog);
-    int place = furthest_place(backlog);
+    int index = furthest_retained(backlog);
     uint64_t needed = reader != NULL ? reader->kept : UINT64_MAX;
 
-    if (place >= 0 && backlog->places[place].position < needed)
-        needed = backlog->places[place].position;
+    if (index >= 0 && backlog->retained[index].position < needed)
+        needed = backlog->retained[index].position;
     return needed;
 }
 
@@ -59,10 +59,10 @@ void backlog_trim(struct backlog *backlog)
         spool_trim(spool, UINT64_MAX);      /* memory_size has grown: all of it is in memory */
 }
 
-static void remove_place(struct backlog *backlog, int place) REQUIRES(backlog->lock);
-static void remove_place(struct backlog *backlog, int place)
+static void remove_retained(struct backlog *backlog, int index) REQUIRES(backlog->lock);
+static void remove_retained(struct backlog *backlog, int index)
 {
-    backlog->places[place] = backlog->places[--backlog->place_count];
+    backlog->retained[index] = backlog->retained[--backlog->retained_count];
 }
 
 static void lose(struct backlog_reader *reader, struct backlog_loss_reason reason) REQUIRES(reader->backlog->lock);
@@ -77,12 +77,12 @@ static void lose(struct backlog_reader *reader, struct backlog_loss_reason reaso
 void backlog_give_up(struct backlog *backlog, struct backlog_loss_reason reason)
 {
     struct backlog_reader *reader = furthest_reader(backlog);
-    int place = furthest_place(backlog);
+    int index = furthest_retained(backlog);
 
-    CHECK(reader != NULL || place >= 0);
-    if (place >= 0 && (reader == NULL || backlog->places[place].position <= reader->kept)) {
-        remove_place(backlog, place);
-        backlog->lost_places++;
+    CHECK(reader != NULL || index >= 0);
+    if (index >= 0 && (reader == NULL || backlog->retained[index].position <= reader->kept)) {
+        remove_retained(backlog, index);
+        backlog->lost_retained++;
     } else if (reader->kept < reader->position) {
         reader->kept = reader->position;
     } else {
@@ -91,14 +91,14 @@ void backlog_give_up(struct backlog *backlog, struct backlog_loss_reason reason)
     backlog_trim(backlog);
 }
 
-static void add_place(struct backlog *backlog, uint64_t position, int64_t until_ms) REQUIRES(backlog->lock);
-static void add_place(struct backlog *backlog, uint64_t position, int64_t until_ms)
+static void add_retained(struct backlog *backlog, uint64_t position, int64_t until_ms) REQUIRES(backlog->lock);
+static void add_retained(struct backlog *backlog, uint64_t position, int64_t until_ms)
 {
-    if (backlog->place_count == BACKLOG_PLACES_MAX) {
-        remove_place(backlog, furthest_place(backlog));
-        backlog->lost_places++;
+    if (backlog->retained_count == BACKLOG_RETAINED_MAX) {
+        remove_retained(backlog, furthest_retained(backlog));
+        backlog->lost_retained++;
     }
-    backlog->places[backlog->place_count++] = (struct place){ position, until_ms };
+    backlog->retained[backlog->retained_count++] = (struct retained){ position, until_ms };
 }
 
 bool backlog_retain(struct backlog *backlog, uint64_t position, int64_t until_ms)
@@ -108,35 +108,35 @@ bool backlog_retain(struct backlog *backlog, uint64_t position, int64_t until_ms
     mutex_lock(&backlog->lock);
     is_there = position >= backlog_oldest(backlog) && position <= backlog->end;
     if (is_there) {
-        add_place(backlog, position, until_ms);
+        add_retained(backlog, position, until_ms);
         backlog_trim(backlog);
     }
     backlog_unlock(backlog);
     return is_there;
 }
 
-/* The last place at or before `position`: that of the replica that returns, or of one for which an earlier place is retained, too. */
-static void take_place(struct backlog *backlog, uint64_t position) REQUIRES(backlog->lock);
-static void take_place(struct backlog *backlog, uint64_t position)
+/* The last one at or before `position`. If it is not that of the replica that returns, that one is before it, and keeps its bytes, too. */
+static void take_retained(struct backlog *backlog, uint64_t position) REQUIRES(backlog->lock);
+static void take_retained(struct backlog *backlog, uint64_t position)
 {
     int found = -1;
 
-    for (int i = 0; i < backlog->place_count; i++) {
-        if (backlog->places[i].position > position)
+    for (int i = 0; i < backlog->retained_count; i++) {
+        if (backlog->retained[i].position > position)
             continue;
-        if (found < 0 || backlog->places[i].position > backlog->places[found].position)
+        if (found < 0 || backlog->retained[i].position > backlog->retained[found].position)
             found = i;
     }
     if (found >= 0)
-        remove_place(backlog, found);
+        remove_retained(backlog, found);
 }
 
 void backlog_expire(struct backlog *backlog, int64_t now_ms)
 {
     mutex_lock(&backlog->lock);
-    for (int i = backlog->place_count - 1; i >= 0; i--)
-        if (backlog->places[i].until_ms <= now_ms && backlog->places[i].until_ms != INT64_MAX)
-            remove_place(backlog, i);
+    for (int i = backlog->retained_count - 1; i >= 0; i--)
+        if (backlog->retained[i].until_ms <= now_ms && backlog->retained[i].until_ms != INT64_MAX)
+            remove_retained(backlog, i);
     backlog_trim(backlog);
     backlog_unlock(backlog);
     backlog_evict(backlog);
@@ -175,7 +175,7 @@ struct backlog_reader *backlog_resume(struct backlog *backlog, uint64_t position
     mutex_lock(&backlog->lock);
     reader = attach(backlog, position);
     if (reader != NULL) {
-        take_place(backlog, position);
+        take_retained(backlog, position);
         backlog_trim(backlog);
     }
     backlog_unlock(backlog);
@@ -224,7 +224,7 @@ void backlog_leave(struct backlog_reader *reader, int64_t until_ms)
 
     mutex_lock(&backlog->lock);
     if (!is_lost(reader))
-        add_place(backlog, reader->kept, until_ms);
+        add_retained(backlog, reader->kept, until_ms);
     mutex_unlock(&backlog->lock);
     backlog_detach(reader);
 }
@@ -355,7 +355,7 @@ static void copy_out(struct backlog_reader *reader, const struct source *source,
     backlog_unlock(backlog);
 }
 
-/* Copies the block from the spool, in place of the one before. Returns where the bytes are then, or that the reader has lost its place. */
+/* Copies the block from the spool, instead of the one before. Returns where the bytes are then, or that the reader is lost. */
 static struct source fetch(struct backlog_reader *reader, const struct source *source)
 {
     struct backlog *backlog = reader->backlog;

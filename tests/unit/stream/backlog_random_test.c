@@ -76,7 +76,7 @@ static void append(struct backlog *backlog, size_t size)
     backlog_append(backlog, bytes_of(bytes, size));
 }
 
-/* False: the reader has lost its place. By any thread, so that it can't use cmocka. */
+/* False: the reader is lost. By any thread, so that it can't use cmocka. */
 static bool read_some(struct backlog_reader *reader, size_t max, uint64_t limit, size_t *got)
 {
     char bytes[READ_MAX];
@@ -157,7 +157,7 @@ static void check_statistics(struct box *box)
     assert_true(stats.begin <= stats.memory_begin && in_memory <= box->memory_size);
     assert_true(stats.disk_used <= box->disk_size);
     assert_int_equal(stats.files > 0, stats.disk_used > 0);
-    if (stats.readers + stats.places == 0)
+    if (stats.readers + stats.retained == 0)
         assert_int_equal(stats.disk_used, 0);
 }
 
@@ -220,7 +220,7 @@ static void set_faults(struct box *box, struct disk_faults faults)
     faulty_disk_set(box->disk, &faults);
 }
 
-static void a_bad_disk_costs_places_and_no_byte_is_wrong(void **state)
+static void a_bad_disk_costs_readers_and_no_byte_is_wrong(void **state)
 {
     struct box *box = *state;
     struct backlog_stats stats;
@@ -336,7 +336,7 @@ int main(void)
         BACKLOG_TEST(readers_get_the_stream_while_memory_is_resized),
         BACKLOG_TEST(no_reader_is_lost_while_the_disk_has_room),
         BACKLOG_TEST(readers_that_are_too_slow_are_lost_and_no_other_byte_is_wrong),
-        BACKLOG_TEST(a_bad_disk_costs_places_and_no_byte_is_wrong),
+        BACKLOG_TEST(a_bad_disk_costs_readers_and_no_byte_is_wrong),
         BACKLOG_TEST(the_bound_may_change_at_any_time),
         BACKLOG_TEST(readers_in_threads_get_the_stream),
     };

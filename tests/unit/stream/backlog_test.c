@@ -67,7 +67,7 @@ static void append(struct box *box, size_t size)
     assert_int_equal(backlog_end(box->backlog), end + size);
 }
 
-/* Returns how many bytes there were, all of them right; -1: the place is lost. */
+/* Returns how many bytes there were, all of them right; -1: the reader is lost. */
 static ssize_t read_up_to(struct backlog_reader *reader, size_t max, uint64_t limit)
 {
     char *bytes = malloc(max + 1);
@@ -282,7 +282,7 @@ static void when_the_disk_is_full_the_reader_that_is_furthest_back_is_lost(void 
     backlog_detach(third);
 }
 
-static void retained_places_go_before_readers(void **state)
+static void retained_positions_go_before_readers(void **state)
 {
     struct box *box = *state;
     struct backlog_reader *reader;
@@ -294,13 +294,13 @@ static void retained_places_go_before_readers(void **state)
     reader = backlog_attach(box->backlog, FIRST + 50);
     assert_true(backlog_retain(box->backlog, FIRST + 100, INT64_MAX));
     append(box, DISK + MEMORY + BLOCK);
-    assert_int_equal(stats_of(box).places, 0);
-    assert_int_equal(stats_of(box).lost_places, 2);
+    assert_int_equal(stats_of(box).retained, 0);
+    assert_int_equal(stats_of(box).lost_retained, 2);
     assert_int_equal(stats_of(box).lost_readers, 1);        /* they were all in the same file */
     backlog_detach(reader);
 }
 
-static void a_retained_place_goes_alone_if_that_is_enough(void **state)
+static void a_retained_position_goes_alone_if_that_is_enough(void **state)
 {
     struct box *box = *state;
     struct backlog_reader *reader;
@@ -309,7 +309,7 @@ static void a_retained_place_goes_alone_if_that_is_enough(void **state)
     append(box, 6 * BLOCK);
     reader = backlog_attach(box->backlog, FIRST + 6 * BLOCK);
     append(box, DISK + MEMORY - 5 * BLOCK);
-    assert_int_equal(stats_of(box).lost_places, 1);
+    assert_int_equal(stats_of(box).lost_retained, 1);
     read_to_end(box, reader);
     backlog_detach(reader);
 }
@@ -327,14 +327,14 @@ static void retained_bytes_are_there_until_their_time(void **state)
     reader = backlog_attach(box->backlog, FIRST + 10);
     read_to_end(box, reader);
     backlog_detach(reader);
-    assert_int_equal(stats_of(box).places, 1);
+    assert_int_equal(stats_of(box).retained, 1);
     backlog_expire(box->backlog, 5000);
-    assert_int_equal(stats_of(box).places, 0);
+    assert_int_equal(stats_of(box).retained, 0);
     assert_int_equal(stats_of(box).files, 0);
-    assert_int_equal(stats_of(box).lost_places, 0);
+    assert_int_equal(stats_of(box).lost_retained, 0);
     assert_true(backlog_retain(box->backlog, backlog_end(box->backlog), INT64_MAX));
     backlog_expire(box->backlog, INT64_MAX);
-    assert_int_equal(stats_of(box).places, 1);
+    assert_int_equal(stats_of(box).retained, 1);
 }
 
 static void what_is_not_acknowledged_is_kept_for_the_return(void **state)
@@ -351,9 +351,9 @@ static void what_is_not_acknowledged_is_kept_for_the_return(void **state)
     assert_int_equal(backlog_begin(box->backlog), FIRST + 8 * BLOCK);
     backlog_leave(reader, INT64_MAX);
     append(box, 30 * BLOCK);
-    assert_int_equal(stats_of(box).places, 1);
+    assert_int_equal(stats_of(box).retained, 1);
     reader = backlog_resume(box->backlog, FIRST + 20 * BLOCK);
-    assert_int_equal(stats_of(box).places, 0);
+    assert_int_equal(stats_of(box).retained, 0);
     assert_int_equal(backlog_begin(box->backlog), FIRST + 20 * BLOCK);
     read_to_end(box, reader);
     backlog_acknowledge(reader, UINT64_MAX);                /* its own position at most */
@@ -376,7 +376,7 @@ static void a_full_disk_takes_what_is_not_acknowledged_first(void **state)
     backlog_detach(reader);
 }
 
-static void a_returning_reader_takes_its_own_place_only(void **state)
+static void a_returning_reader_drops_one_retained_position(void **state)
 {
     struct box *box = *state;
     struct backlog_reader *reader;
@@ -387,24 +387,24 @@ static void a_returning_reader_takes_its_own_place_only(void **state)
     assert_true(backlog_retain(box->backlog, FIRST + 900, INT64_MAX));
     assert_null(backlog_resume(box->backlog, FIRST + 1001));
     reader = backlog_resume(box->backlog, FIRST + 700);
-    assert_int_equal(stats_of(box).places, 2);
+    assert_int_equal(stats_of(box).retained, 2);
     append(box, 20 * BLOCK);
     assert_int_equal(backlog_begin(box->backlog), FIRST);   /* for the first one */
     backlog_detach(reader);
     reader = backlog_resume(box->backlog, FIRST + 99);
-    assert_int_equal(stats_of(box).places, 2);
+    assert_int_equal(stats_of(box).retained, 2);
     backlog_detach(reader);
 }
 
-static void there_are_not_more_places_than_the_limit(void **state)
+static void there_are_not_more_retained_positions_than_the_limit(void **state)
 {
     struct box *box = *state;
 
     append(box, 10 * BLOCK);
-    for (int i = 0; i < BACKLOG_PLACES_MAX + 10; i++)
+    for (int i = 0; i < BACKLOG_RETAINED_MAX + 10; i++)
         assert_true(backlog_retain(box->backlog, FIRST + 4 * BLOCK + (uint64_t)i, INT64_MAX));
-    assert_int_equal(stats_of(box).places, BACKLOG_PLACES_MAX);
-    assert_int_equal(stats_of(box).lost_places, 10);
+    assert_int_equal(stats_of(box).retained, BACKLOG_RETAINED_MAX);
+    assert_int_equal(stats_of(box).lost_retained, 10);
 }
 
 static void memory_that_grows_keeps_more_and_loses_nothing(void **state)
@@ -520,7 +520,7 @@ static void set_faults(struct box *box, struct disk_faults faults)
     faulty_disk_set(box->disk, &faults);
 }
 
-/* Two readers; the first write that fails costs the first one its place, the next write succeeds. */
+/* Two readers; the first write that fails costs the first reader, the next one the other. */
 static void check_write_fault(struct box *box, struct disk_faults faults, int error)
 {
     struct backlog_reader *slow = backlog_attach(box->backlog, backlog_end(box->backlog)), *fast;
@@ -546,7 +546,7 @@ static void check_write_fault(struct box *box, struct disk_faults faults, int er
     backlog_detach(fast);
 }
 
-static void a_write_that_fails_costs_readers_of_the_disk_their_place(void **state)
+static void a_write_that_fails_costs_readers_of_the_disk(void **state)
 {
     struct box *box = *state;
 
@@ -591,7 +591,7 @@ static ssize_t write_with_one_fault(void *context, int fd, const void *data, siz
 }
 
 /* The bytes are written to a new file, and those before them are still there. */
-static void one_failed_write_costs_one_place(void **state)
+static void one_failed_write_costs_one_reader(void **state)
 {
     struct box *box = *state;
     struct one_fault fault = { .writes_left = 7 };
@@ -618,7 +618,7 @@ static void one_failed_write_costs_one_place(void **state)
     backlog_destroy(other.backlog);
 }
 
-static void a_read_that_fails_costs_the_reader_its_place(void **state)
+static void a_read_that_fails_costs_the_reader(void **state)
 {
     struct box *box = *state;
     struct backlog_reader *reader = backlog_attach(box->backlog, FIRST), *other = backlog_attach(box->backlog, FIRST);
@@ -669,7 +669,7 @@ static void a_reader_of_the_disk_has_one_block_of_memory_while_it_needs_it(void 
     backlog_detach(reader);
 }
 
-static void a_left_reader_that_was_lost_leaves_no_place(void **state)
+static void a_lost_reader_leaves_nothing(void **state)
 {
     struct box *box = *state;
     struct backlog_reader *reader = backlog_attach(box->backlog, FIRST);
@@ -677,7 +677,7 @@ static void a_left_reader_that_was_lost_leaves_no_place(void **state)
     append(box, DISK + MEMORY + BLOCK);
     assert_lost(reader, BACKLOG_LOST_BOUND, 0);
     backlog_leave(reader, INT64_MAX);
-    assert_int_equal(stats_of(box).places, 0);
+    assert_int_equal(stats_of(box).retained, 0);
 }
 
 static void blocks_of_the_default_size_work_too(void **state)
@@ -707,25 +707,25 @@ int main(void)
         BACKLOG_TEST(no_file_has_a_name),
         BACKLOG_TEST(without_a_disk_a_reader_is_lost_with_the_memory),
         BACKLOG_TEST(when_the_disk_is_full_the_reader_that_is_furthest_back_is_lost),
-        BACKLOG_TEST(retained_places_go_before_readers),
-        BACKLOG_TEST(a_retained_place_goes_alone_if_that_is_enough),
+        BACKLOG_TEST(retained_positions_go_before_readers),
+        BACKLOG_TEST(a_retained_position_goes_alone_if_that_is_enough),
         BACKLOG_TEST(retained_bytes_are_there_until_their_time),
         BACKLOG_TEST(what_is_not_acknowledged_is_kept_for_the_return),
         BACKLOG_TEST(a_full_disk_takes_what_is_not_acknowledged_first),
-        BACKLOG_TEST(a_returning_reader_takes_its_own_place_only),
-        BACKLOG_TEST(there_are_not_more_places_than_the_limit),
+        BACKLOG_TEST(a_returning_reader_drops_one_retained_position),
+        BACKLOG_TEST(there_are_not_more_retained_positions_than_the_limit),
         BACKLOG_TEST(memory_that_grows_keeps_more_and_loses_nothing),
         BACKLOG_TEST(memory_that_shrinks_keeps_what_readers_need),
         BACKLOG_TEST(memory_may_grow_over_what_is_on_disk),
         BACKLOG_TEST(a_smaller_bound_is_kept_at_once),
         BACKLOG_TEST(room_is_what_can_be_appended_without_a_loss),
-        BACKLOG_TEST(a_write_that_fails_costs_readers_of_the_disk_their_place),
+        BACKLOG_TEST(a_write_that_fails_costs_readers_of_the_disk),
         BACKLOG_TEST(a_file_that_cannot_be_opened_is_a_write_that_fails),
-        BACKLOG_TEST(one_failed_write_costs_one_place),
-        BACKLOG_TEST(a_read_that_fails_costs_the_reader_its_place),
+        BACKLOG_TEST(one_failed_write_costs_one_reader),
+        BACKLOG_TEST(a_read_that_fails_costs_the_reader),
         BACKLOG_TEST(wrong_bytes_are_never_returned),
         BACKLOG_TEST(a_reader_of_the_disk_has_one_block_of_memory_while_it_needs_it),
-        BACKLOG_TEST(a_left_reader_that_was_lost_leaves_no_place),
+        BACKLOG_TEST(a_lost_reader_leaves_nothing),
         BACKLOG_TEST(blocks_of_the_default_size_work_too),
     };
 

@@ -17,6 +17,7 @@
 #include "engine/worker.h"
 #include "persist/aof.h"
 #include "persist/identity.h"
+#include "stream/history.h"
 
 struct acl;
 struct acl_log;
@@ -31,6 +32,7 @@ struct request_hint;
 struct rewrite;
 struct backups;
 struct aof_switch;
+struct primary;
 struct full_sync;
 struct save;
 struct shutdown;
@@ -48,6 +50,12 @@ struct rates;
 struct engine_upper {
     void (*cron)(struct engine *engine);            /* main worker's cron */
     bool (*denies_writes)(struct engine *engine);   /* the last background save failed: writes are refused. Any thread */
+};
+
+/* engine/role.h has the words. All zero: a primary. */
+struct role {
+    _Atomic bool is_replica, link_is_up, is_syncing;
+    _Atomic int64_t link_down_ms;   /* wall clock: since when the link is down; 0: it is up, or never was */
 };
 
 enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_STOPPING };
@@ -81,7 +89,8 @@ struct engine {
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */
     struct save *save;              /* lifecycle/save.h */
-    struct full_sync *full_sync;    /* lifecycle/full_sync.h */
+    struct full_sync *full_sync;    /* lifecycle/full_sync.h; NULL: unit tests */
+    struct primary *primary;        /* replication/primary.h; the same */
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */
@@ -109,12 +118,15 @@ struct engine {
     _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
+    struct role role;               /* engine/role.h */
     _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
     _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
     char apart[64];
+
+    struct history history;         /* thread-safe; all zero: off */
 
     /* Atomic, written while calls run. */
     _Atomic uint64_t client_last_id;

@@ -183,41 +183,41 @@ static const struct bytes *logged_args(struct call *call)
     return args;
 }
 
-static inline uint64_t log_one(struct call *call, struct aof *aof, int db, const struct bytes *args, int arg_count)
+static inline uint64_t log_one(struct call *call, struct history *history, int db, const struct bytes *args, int arg_count)
 {
     if (__builtin_expect(call->client->large_count > 0, 0))
-        return aof_append_large(aof, db, args, arg_count, call->client->large, call->client->large_count);
-    return aof_append(aof, db, args, arg_count);
+        return history_append_large(history, db, args, arg_count, call->client->large, call->client->large_count);
+    return history_append(history, db, args, arg_count);
 }
 
 /* Several commands in place of one are replayed all or none. */
-static uint64_t log_list(struct call *call, struct aof *aof, const struct propagation *list)
+static uint64_t log_list(struct call *call, struct history *history, const struct propagation *list)
 {
-    struct aof_group group;
+    struct history_group group;
     uint64_t lsn;
 
     if (list->next == NULL)
-        return log_one(call, aof, list->db, list->args, list->arg_count);
-    aof_group_init(&group);
+        return log_one(call, history, list->db, list->args, list->arg_count);
+    history_group_init(&group);
     for (; list != NULL; list = list->next)
-        aof_group_add(&group, list->db, list->args, list->arg_count);
-    lsn = aof_append_group(aof, &group);
-    aof_group_release(&group);
+        history_group_add(&group, list->db, list->args, list->arg_count);
+    lsn = history_append_group(history, &group);
+    history_group_release(&group);
     return lsn;
 }
 
-static void add_to_group(struct aof_group *group, const struct propagation *list)
+static void add_to_group(struct history_group *group, const struct propagation *list)
 {
     for (; list != NULL; list = list->next)
-        aof_group_add(group, list->db, list->args, list->arg_count);
+        history_group_add(group, list->db, list->args, list->arg_count);
 }
 
 /* A unit's changes are logged together, at its end. */
 static void propagate_in_unit(struct call *call)
 {
-    struct aof_group *group = &call->unit->group;
+    struct history_group *group = &call->unit->group;
 
-    if (call->engine->aof == NULL)
+    if (!history_is_on(&call->engine->history))
         return;
     add_to_group(group, call->expired);
     if (call->change_count == 0 || call->propagate_nothing)
@@ -225,7 +225,7 @@ static void propagate_in_unit(struct call *call)
     if (call->first != NULL)
         add_to_group(group, call->first);
     else
-        aof_group_add(group, call->db, logged_args(call), call->arg_count);
+        history_group_add(group, call->db, logged_args(call), call->arg_count);
 }
 
 /* With the partitions still locked, so that the log's order is an order of execution. */
@@ -234,15 +234,15 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
     struct partitions *all = call->partitions;
     uint64_t lsn = 0;
 
-    if (call->engine->aof == NULL || call->client->flags & CLIENT_REPLAY)
+    if (!history_is_on(&call->engine->history) || call->client->flags & CLIENT_REPLAY)
         return;
     if (call->expired != NULL)
-        lsn = log_list(call, call->engine->aof, call->expired);
+        lsn = log_list(call, &call->engine->history, call->expired);
     if (call->change_count > 0 && !call->propagate_nothing) {
         if (call->first != NULL)
-            lsn = log_list(call, call->engine->aof, call->first);
+            lsn = log_list(call, &call->engine->history, call->first);
         else
-            lsn = log_one(call, call->engine->aof, call->db, logged_args(call), call->arg_count);
+            lsn = log_one(call, &call->engine->history, call->db, logged_args(call), call->arg_count);
     }
     if (lsn == 0)
         return;
@@ -281,7 +281,7 @@ static void check_failed_call(const struct call *call)
 static void run_command(struct call *call)
 {
     call->witnesses = NULL;
-    call->unlogged = call->engine->aof == NULL;     /* remains so while a partition is locked */
+    call->unlogged = !history_is_on(&call->engine->history);     /* remains so while a partition is locked */
     call->command->run(call);
     check_failed_call(call);
 }

@@ -11,7 +11,7 @@
 #include "lifecycle/shutdown.h"
 #include "lifecycle/task.h"
 
-static void lifecycle_cron(struct engine *engine)
+void lifecycle_cron(struct engine *engine)
 {
     aof_switch_retry(engine->aof_switch);
     rewrite_consider(engine->rewrite);

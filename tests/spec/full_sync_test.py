@@ -16,7 +16,7 @@ from support.disk import FAIL, Disk                                             
 from support.replication import servers                                                            # noqa: E402
 from support.replication.readings import check_same                                                # noqa: E402
 from support.replication.recorder import Recorder                                                  # noqa: E402
-from support.resp import OK, Error, Status                                                         # noqa: E402
+from support.resp import OK, Error, Status, encode                                                         # noqa: E402
 from support.server import Server, is_redis, until                                                 # noqa: E402
 
 FILE = "temp-*.sync.rdb"
@@ -188,10 +188,9 @@ class FullSyncTest(unittest.TestCase):
                 server = self.start({"shutdown-timeout": 0})
                 self.fill(server, 10000)
                 self.begin(server)
-                client = server.client()
-                client.send(how)
-                self.assertEqual(server.process.wait(60), 0)
-                client.close()
+                with server.client() as client:
+                    client.send(encode(how))
+                    self.assertEqual(server.process.wait(60), 0)
                 self.assertEqual(leftovers(server.folder), [])
 
     def test_saves_and_rewrites_run_beside_it(self):
@@ -202,7 +201,7 @@ class FullSyncTest(unittest.TestCase):
             self.assertEqual(client.must("BGSAVE"), Status(b"Background saving started"))
             until(lambda: server.info("persistence")["rdb_bgsave_in_progress"] == "0", 60, "the save")
             self.assertEqual(server.info("persistence")["rdb_last_bgsave_status"], "ok")
-            self.assertNotIsInstance(client("BGREWRITEAOF"), Error)
+            self.assertNotIsInstance(client.call("BGREWRITEAOF"), Error)
             until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 60, "the rewrite")
             self.assertEqual(server.info("persistence")["aof_last_bgrewrite_status"], "ok")
         self.assertFalse(recorder.is_loaded.is_set())

@@ -38,6 +38,8 @@ static enum replica_fill announce(struct replica *replica)
     struct history *history = &replica->primary->engine->history;
 
     history_drain(history);
+    if (backlog_end(history_backlog(history)) < sync->point.lsn)
+        return replica->is_plain ? REPLICA_FILL_NOTHING : keep_alive(replica);      /* the log has not written it yet */
     replica->reader = backlog_attach(history_backlog(history), sync->point.lsn);
     if (replica->reader == NULL)
         return fail(replica, "the changes since its full synchronization began are not kept any more (repl-backlog-disk-size)");

@@ -147,6 +147,8 @@ static void on_progress(void *context, struct link_progress *progress)
 
     begin(recorder);
     *progress = recorder->progress;
+    if (recorder->is_loading)
+        progress->applied = 0;
     end(recorder);
 }
 

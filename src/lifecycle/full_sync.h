@@ -11,7 +11,9 @@
  *     if (full_sync_start(sync, &options, &file) == FULL_SYNC_STARTED)
  *         ... for each connection: full_sync_file_hold(file); read, send ...; full_sync_file_release(file)
  *
- *     the sync's thread:      instant once, grown any number of times, ended once; if the image can't be taken, ended only
+ *     the sync's thread:      instant at most once, grown any number of times, ended once
+ *
+ * It fails rather than take the last room on the disk: 64 MiB, or one percent of a smaller disk, are left for the log.
  */
 #ifndef KELVIN_LIFECYCLE_FULL_SYNC_H
 #define KELVIN_LIFECYCLE_FULL_SYNC_H
@@ -40,7 +42,7 @@ struct full_sync_options {
     void *context;
     /* With all partitions locked and no unit under way. Short: no I/O, and only locks that are below the partitions'. */
     void (*instant)(void *context, struct full_sync_instant *instant);
-    /* There is more in the file. At most each 256 KiB or 10 ms, whichever comes last; and at its end, before `ended`. No lock is held. */
+    /* There is more in the file, or its state is final. At most each 10 ms, but for the end. No lock is held. */
     void (*grown)(void *context);
     /* The file's state is final, and the task has ended: another one can be started, by another thread. `message` says why it failed. */
     void (*ended)(void *context, enum status status, const struct message *message);

@@ -19,7 +19,7 @@ struct backlog *backlog_create(const struct backlog_options *options)
     backlog->first = options->first;
     backlog->block_size = block_size;
     backlog->block_shift = (unsigned)__builtin_ctzll(block_size);
-    backlog->file_size = options->file_size != 0 ? options->file_size : BACKLOG_FILE_SIZE;
+    backlog->file_size = options->file_size != 0 ? options->file_size : BACKLOG_SPOOL_FILE_SIZE;
     backlog->end = options->first;
     backlog->memory_size = options->memory_size;
     backlog->disk_size = options->disk_size;

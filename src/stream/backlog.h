@@ -36,12 +36,12 @@ struct backlog;
 struct backlog_reader;
 struct disk;
 
-enum { BACKLOG_BLOCK_SIZE = 256 << 10, BACKLOG_FILE_SIZE = 64 << 20 };
+enum { BACKLOG_BLOCK_SIZE = 256 << 10, BACKLOG_SPOOL_FILE_SIZE = 64 << 20 };
 
 struct backlog_options {
     uint64_t memory_size;       /* bytes that are always kept; up to two blocks more are allocated */
     uint64_t disk_size;         /* bound of the spool; 0: no spool */
-    uint64_t file_size;         /* of one file of the spool; 0: BACKLOG_FILE_SIZE. Less if disk_size is small, more (up to 1 GiB) if it is large */
+    uint64_t file_size;         /* of one file of the spool; 0: BACKLOG_SPOOL_FILE_SIZE. Less if disk_size is small, more (up to 1 GiB) if it is large */
     uint64_t block_size;        /* 0: BACKLOG_BLOCK_SIZE; the unit in which memory is freed, and in which the spool is written and read */
     uint64_t first;             /* position of the first byte that will be appended */
     const char *dir;            /* for the spool's files; copied. NULL: no spool */

@@ -228,17 +228,28 @@ static void propagate_in_unit(struct call *call)
         history_group_add(group, call->db, logged_args(call), call->arg_count);
 }
 
+/* A primary's call, as it came. */
+static uint64_t append_raw(struct call *call)
+{
+    uint64_t lsn = history_append_raw(&call->engine->history, call->client->unlogged_raw, call->client->db);
+
+    call->client->unlogged_raw = bytes_of(NULL, 0);
+    return lsn;
+}
+
 /* With the partitions still locked, so that the log's order is an order of execution. */
 static void propagate(struct call *call, const struct partition_set *set, bool exclusive)
 {
     struct partitions *all = call->partitions;
     uint64_t lsn = 0;
 
-    if (!history_is_on(&call->engine->history) || call->client->flags & CLIENT_REPLAY)
+    if (!history_is_on(&call->engine->history) || (call->client->flags & CLIENT_REPLAY && call->client->unlogged_raw.size == 0))
         return;
-    if (call->expired != NULL)
+    if (UNLIKELY(call->client->unlogged_raw.size > 0))
+        lsn = append_raw(call);
+    else if (call->expired != NULL)
         lsn = log_list(call, &call->engine->history, call->expired);
-    if (call->change_count > 0 && !call->propagate_nothing) {
+    if (call->change_count > 0 && !call->propagate_nothing && !(call->client->flags & CLIENT_REPLAY)) {
         if (call->first != NULL)
             lsn = log_list(call, &call->engine->history, call->first);
         else
@@ -340,7 +351,7 @@ static struct partition *find_owned(const struct call *call, const struct partit
 /* The client is woken when the owner leaves, unless it is refused now. */
 static enum residency wait_for_owner(struct call *call, struct partition *partition)
 {
-    if (unit_is_busy(partition->owner) && !(call->client->flags & CLIENT_PROXY) && !(call->command->flags & COMMAND_ALLOW_BUSY)) {
+    if (unit_is_busy(partition->owner) && !(call->client->flags & (CLIENT_PROXY | CLIENT_PRIMARY)) && !(call->command->flags & COMMAND_ALLOW_BUSY)) {
         execute_reply_busy(call, partition->owner->busy == UNIT_BUSY_WITH_FUNCTION);
         return BUSY;
     }
@@ -355,7 +366,7 @@ static enum residency pass_obstacles(struct call *call, struct worker *worker, c
 {
     struct partition *owned;
 
-    if (call->unit == NULL && call->client->flags & CLIENT_REPLAY)
+    if (call->unit == NULL && (call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
         return RESIDENT;
     while (call->unit == NULL && is_promised(call, worker, set)) {
         unlock_keys(call, set);
@@ -375,7 +386,7 @@ static enum residency make_resident(struct call *call, struct worker *worker)
     enum residency residency = RESIDENT;
 
     if (__builtin_expect(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed), 0) && call->unit == NULL &&
-        call->command->flags & COMMAND_WRITE && !(call->client->flags & CLIENT_REPLAY))
+        call->command->flags & COMMAND_WRITE && (call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) != CLIENT_REPLAY)
         return FROZEN;
     if (call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && call->unit == NULL &&
         !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))

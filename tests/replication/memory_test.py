@@ -49,7 +49,8 @@ class MemoryTest(ReplicationCase):
 
     @only(*FROM_KELVIN)
     def scenario_of_a_replica_that_comes_back_for_what_is_on_disk_only(self):
-        primary = self.start("primary", {"maxmemory": LIMIT, "maxmemory-policy": "noeviction", "repl-backlog-size": MB, "repl-backlog-disk-size": 1024 * MB})
+        primary = self.start("primary", {"maxmemory": LIMIT, "maxmemory-policy": "noeviction", "appendonly": "yes", "appendfsync": "no",
+                                           "repl-backlog-size": MB, "repl-backlog-disk-size": 1024 * MB})
         recorder = Recorder(primary.address).full().wait_loaded()
         self.addCleanup(recorder.cut)
         recorder.cut()

@@ -52,10 +52,11 @@ struct engine_upper {
     bool (*denies_writes)(struct engine *engine);   /* the last background save failed: writes are refused. Any thread */
 };
 
-/* engine/role.h has the words. All zero: a primary. */
+/* See engine/role.h, which alone writes it. Any thread reads it. */
 struct role {
-    _Atomic bool is_replica, link_is_up, is_syncing;
-    _Atomic int64_t link_down_ms;   /* wall clock: since when the link is down; 0: it is up, or never was */
+    _Atomic uint32_t bits;          /* enum role_bit; 0: a primary of which nothing is demanded, the usual case */
+    _Atomic int good_replicas;      /* online, with a recent ACK */
+    _Atomic int64_t link_down_ms;   /* wall clock: since when a replica's link is down; 0: it is up, has not been up yet, or this is a primary */
 };
 
 enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_STOPPING };
@@ -118,12 +119,12 @@ struct engine {
     _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
-    struct role role;               /* engine/role.h */
     _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
     _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
+    struct role role;               /* engine/role.h */
     char apart[64];
 
     struct history history;         /* thread-safe; all zero: off */

@@ -9,6 +9,7 @@
 #include "engine/event.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
+#include "engine/role.h"
 #include "engine/unit.h"
 #include "engine/tracking.h"
 #include "tier/image.h"
@@ -384,10 +385,15 @@ static enum residency pass_obstacles(struct call *call, struct worker *worker, c
 static enum residency make_resident(struct call *call, struct worker *worker)
 {
     enum residency residency = RESIDENT;
+    uint32_t flags = call->client->flags;
 
-    if (__builtin_expect(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed), 0) && call->unit == NULL &&
-        call->command->flags & COMMAND_WRITE && (call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) != CLIENT_REPLAY)
-        return FROZEN;
+    if (UNLIKELY(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed) | (role_bits(call->engine) & ROLE_READ_ONLY)) &&
+        call->unit == NULL && call->command->flags & COMMAND_WRITE && (flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) != CLIENT_REPLAY) {
+        if (call->engine->frozen || flags & CLIENT_PROXY)
+            return FROZEN;
+        if (!(flags & CLIENT_PRIMARY))
+            return NOT_WRITABLE;
+    }
     if (call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && call->unit == NULL &&
         !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))
         residency = execute_weigh(call);
@@ -429,8 +435,6 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     size_t shares_before = call->client->reply.share_count;
     uint64_t held_before = call->engine->reply_held;
 
-    /* Calls that change something have been refused (execute_disks_allow), or have begun before the log was in error. */
-    call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && expiry_is_paused(call->engine);
     set_init(&set, call->key_count);
     for (int i = 0; i < call->key_count && !exclusive; i++)
         set_add(&set, call->partitions, call->keys[i].hash);
@@ -438,12 +442,17 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     residency = RESIDENT;
     if (__builtin_expect(atomic_load_explicit(&call->partitions->obstacle_count, memory_order_relaxed) != 0, 0))
         residency = pass_obstacles(call, worker, &set);
+    /* Calls that change something have been refused (execute_disks_allow), or have begun before the log was in error. Only now: the role does
+     * not change while a partition is locked. */
+    call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && expiry_is_paused(call->engine);
     if (residency == RESIDENT)
         residency = make_resident(call, worker);
     if (residency == RESIDENT)
         run_command(call);
     else if (residency == UNREADABLE)
         reply_error(call, ERR_TIER_READ);
+    else if (residency == NOT_WRITABLE)
+        reply_errorf(call, "%s", execute_write_refusal(call->engine));
     if (__builtin_expect(call->client->reply.share_count > shares_before, 0) && !may_hold(call, held_before))
         residency = REPLIES_FULL;
     if (__builtin_expect(call->copies != NULL, 0))

@@ -106,7 +106,7 @@ static bool visit_keyspace(struct worker *worker, struct partition *partition, i
         done = true;
         partition_lock(partition);
         keyspace = partition_keyspace_if(partition, db);
-        if (keyspace != NULL && partition->owner == NULL && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
+        if (keyspace != NULL && partition->owner == NULL && !role_keeps_expired(worker->engine) && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
             keyspace_assert_locked(keyspace);
             *visits += step == 0;
             done = keyspace_expire_step(keyspace, worker->turn.now_ms, BUCKETS_A_STEP, expire_entry, expiry);

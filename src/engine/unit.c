@@ -10,6 +10,7 @@
 #include "engine/event.h"
 #include "engine/execute_private.h"
 #include "engine/memory_queue.h"
+#include "engine/role.h"
 #include "engine/running_scripts.h"
 #include "engine/script_run.h"
 #include "engine/transaction.h"
@@ -329,10 +330,16 @@ static bool must_not_write(const struct unit *unit)
     return atomic_load_explicit(&unit->worker->engine->frozen, memory_order_relaxed) && unit_may_write(unit);
 }
 
+/* This server has become a replica. A script's writes are refused one by one. */
+static bool is_read_only(const struct call *call)
+{
+    return UNLIKELY(role_bits(call->engine) & ROLE_READ_ONLY) && unit_flags(call) & COMMAND_WRITE;
+}
+
 /* What was checked before the unit waited for its partitions may be different now: a pause has begun, the rules of its user have changed. */
 static bool must_start_again(const struct unit *unit, struct call *call, bool has_waited)
 {
-    if (must_not_write(unit) || execute_is_paused(call, unit_may_write(unit) ? COMMAND_WRITE : 0))
+    if (is_read_only(call) || must_not_write(unit) || execute_is_paused(call, unit_may_write(unit) ? COMMAND_WRITE : 0))
         return true;
     return has_waited && call->client->checks_acl && !access_would_allow(call);
 }

@@ -71,13 +71,34 @@ static bool cut_file_back(struct aof *aof)
     return !aof->torn;
 }
 
+/* A file of a primary's stream begins with a SELECT that is this server's own: it counts as bytes of the file, but not of the stream. */
+static size_t print_head(const struct aof *aof, const struct history_chunk *chunk, char select[HISTORY_SELECT_SIZE]) REQUIRES(aof->flush_lock);
+static size_t print_head(const struct aof *aof, const struct history_chunk *chunk, char select[HISTORY_SELECT_SIZE])
+{
+    bool is_needed = aof->written_db < 0 && atomic_load(&aof->current_size) == 0 && chunk->db_before >= 0 &&
+        (chunk->end > chunk->start || chunk->piece_count > 0);
+
+    return is_needed ? history_select_print(chunk->db_before, select) : 0;
+}
+
+static void count_run(struct aof *aof, struct bytes run) REQUIRES(aof->flush_lock);
+static void count_run(struct aof *aof, struct bytes run)
+{
+    stream_sum_add(&aof->unsynced.sum, aof->unsynced.size, run);
+    aof->unsynced.size += run.size;
+}
+
 /* Writes one chunk. If that fails, the file is truncated to where the chunk began. */
 static bool write_chunk(struct aof *aof, struct history_chunk *chunk) REQUIRES(aof->flush_lock);
 static bool write_chunk(struct aof *aof, struct history_chunk *chunk)
 {
+    char select[HISTORY_SELECT_SIZE];
+    struct bytes head = bytes_of(select, print_head(aof, chunk, select));
     size_t size = 0;
     int error = 0, runs = history_chunk_runs(chunk);
 
+    if (file_write_all(aof->disk, aof->fd, head) != STATUS_OK)
+        error = errno;
     for (int n = 0; n < runs && error == 0; n++) {
         if (file_write_all(aof->disk, aof->fd, history_chunk_run(chunk, n)) != STATUS_OK)
             error = errno;
@@ -88,15 +109,12 @@ static bool write_chunk(struct aof *aof, struct history_chunk *chunk)
         set_error(aof, status_of_errno(error), "a write failed", error);
         return false;
     }
-    for (int n = 0; n < runs; n++) {
-        struct bytes run = history_chunk_run(chunk, n);
-
-        stream_sum_add(&aof->unsynced.sum, aof->unsynced.size, run);
-        aof->unsynced.size += run.size;
-    }
+    count_run(aof, head);
+    for (int n = 0; n < runs; n++)
+        count_run(aof, history_chunk_run(chunk, n));
     if (size > 0)
         aof->written_db = chunk->db_after;
-    atomic_fetch_add(&aof->current_size, size);
+    atomic_fetch_add(&aof->current_size, head.size + size);
     atomic_fetch_add_explicit(&aof->written, size, memory_order_release);
     return true;
 }

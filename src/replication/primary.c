@@ -185,10 +185,8 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
     client->worker->output_came(client);
 }
 
-/* From the first replica on the stream is kept. */
-static void need_backlog(struct engine *engine)
+static void open_backlog(struct engine *engine)
 {
-    struct history *history = &engine->history;
     struct backlog_options options = {
         .memory_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE),
         .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
@@ -196,11 +194,29 @@ static void need_backlog(struct engine *engine)
         .dir = ".",
     };
 
-    if (history_backlog(history) != NULL)
+    history_open_backlog(&engine->history, &options);
+}
+
+void primary_need_backlog(struct engine *engine)
+{
+    if (history_backlog(&engine->history) == NULL)
+        open_backlog(engine);
+}
+
+void primary_renew_backlog(struct engine *engine)
+{
+    CHECK(engine->primary->count == 0);
+    if (history_backlog(&engine->history) != NULL)
+        history_close_backlog(&engine->history);
+    open_backlog(engine);
+}
+
+static void need_backlog(struct engine *engine)
+{
+    if (history_backlog(&engine->history) != NULL)
         return;
     partitions_lock_all(engine->partitions);
-    if (history_backlog(history) == NULL)
-        history_open_backlog(history, &options);
+    primary_need_backlog(engine);
     partitions_unlock_all(engine->partitions);
 }
 
@@ -358,6 +374,7 @@ void primary_cron(struct engine *engine)
     struct primary *primary = engine->primary;
     int64_t now_ms = clock_wall_ms();
 
+    role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
     if (primary->count == 0) {
         end_backlog_if_due(primary, now_ms);
         return;

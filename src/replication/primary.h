@@ -99,6 +99,11 @@ struct primary_stats {
 };
 void primary_stats(struct engine *engine, struct primary_stats *stats);
 
+/* From the first replica on, and on a replica, the stream is kept. Both with all partitions locked; renew: it is another stream from here
+ * on, and there are no replicas. */
+void primary_need_backlog(struct engine *engine);
+void primary_renew_backlog(struct engine *engine);
+
 /* Disconnects all: the stream is another one (a new primary), or this server has no data that can be given away. Any thread. */
 void primary_drop_all(struct primary *primary);
 

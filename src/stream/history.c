@@ -126,6 +126,7 @@ static void chunk_link(struct history *history, struct history_chunk *chunk) REQ
 static void chunk_link(struct history *history, struct history_chunk *chunk)
 {
     chunk->begin = atomic_load_explicit(&history->end, memory_order_relaxed);
+    chunk->db_before = history->db;
     if (history->last != NULL)
         history->last->next = chunk;
     else
@@ -351,6 +352,14 @@ uint64_t history_end(const struct history *history)
 
 /* --- taking --- */
 
+/* What is appended next selects its database. */
+static void ask_for_select(struct history *history) REQUIRES(history->lock);
+static void ask_for_select(struct history *history)
+{
+    if (!history->is_foreign)
+        history->db = -1;
+}
+
 /* What is appended goes to another chunk than what was appended before. */
 static struct history_chunk *begin_chunk(struct history *history) REQUIRES(history->lock);
 static struct history_chunk *begin_chunk(struct history *history)
@@ -366,8 +375,8 @@ uint64_t history_cut(struct history *history)
     uint64_t lsn;
 
     mutex_lock(&history->lock);
+    ask_for_select(history);
     begin_chunk(history)->begins_file = true;
-    history->db = -1;
     lsn = atomic_load_explicit(&history->end, memory_order_relaxed);
     mutex_unlock(&history->lock);
     return lsn;
@@ -387,9 +396,9 @@ uint64_t history_attach_log(struct history *history)
 
     mutex_lock(&history->lock);
     lsn = atomic_load_explicit(&history->end, memory_order_relaxed);
+    ask_for_select(history);
     if (history->last != NULL)
         begin_chunk(history);
-    history->db = -1;
     history->log_begin = lsn;
     history->log_end = UINT64_MAX;
     set_on(history);
@@ -598,7 +607,7 @@ void history_mark(struct history *history, struct history_point *point)
 {
     mutex_lock(&history->lock);
     fill_in(history, point);
-    history->db = -1;
+    ask_for_select(history);
     mutex_unlock(&history->lock);
 }
 
@@ -670,5 +679,14 @@ void history_rename(struct history *history, const char *id)
     mutex_lock(&history->lock);
     keep_second(history);
     memcpy(history->identity.id, id, HISTORY_ID_SIZE);
+    mutex_unlock(&history->lock);
+}
+
+void history_set_foreign(struct history *history, bool is_foreign)
+{
+    mutex_lock(&history->lock);
+    history->is_foreign = is_foreign;
+    if (!is_foreign)
+        history->db = -1;           /* this server's own commands select theirs */
     mutex_unlock(&history->lock);
 }

@@ -49,6 +49,7 @@ struct history_chunk {
     int piece_count;
     size_t capacity;
     int db_after;               /* the selected database at its end; -1: none yet */
+    int db_before;              /* the selected database at its beginning; -1: it selects one itself */
     bool begins_file;           /* a cut: this chunk goes into the next file */
     char data[];
 };
@@ -68,6 +69,7 @@ struct history {
     struct history_chunk *spare; /* of HISTORY_CHUNK_SIZE each */
     int spare_count;
     int db;                     /* the selected database at the end; -1: none */
+    bool is_foreign;            /* a primary's: nothing but its bytes is appended, no SELECT either */
     uint64_t log_begin, log_end;            /* chunks in between are the log's */
     struct history_identity identity;
     int64_t shift;              /* offset less LSN */
@@ -168,6 +170,8 @@ void history_make_id(char id[HISTORY_ID_SIZE]);              /* random hex digit
 void history_new_id(struct history *history, bool keeps_second);
 /* It continues another one from `offset` on, at its present end (a replica, after a full synchronization or at the start); `db` is selected there. */
 void history_become(struct history *history, const char *id, int64_t offset, int db);
+/* The stream is a primary's from here on, or this server's own again. */
+void history_set_foreign(struct history *history, bool is_foreign);
 /* The primary has changed its ID (+CONTINUE with another ID): the old one is the second. */
 void history_rename(struct history *history, const char *id);
 

@@ -16,8 +16,8 @@ from support.resp import Incomplete, ProtocolError, encode
 
 HIDDEN = ("SET string:0:1 x", "APPEND string:3:2 x", "HSET hash:0:1 f0 changed", "HDEL hash:0:1 f1", "RPUSH list:0:1 more", "LSET list:0:1 0 changed", "SADD set:0:1 more",
           "ZADD zset:0:1 0.0001 m1", "ZADD zset:0:1 CH 5 m2", "XADD stream:0:1 * a b", "XACK stream:0:1 group 3-1", "XGROUP CREATE stream:0:1 more 0", "XGROUP SETID stream:0:1 group 0",
-          "XGROUP CREATECONSUMER stream:0:1 group two", "XDEL stream:0:1 40-1", "XCLAIM stream:0:1 group one 0 3-1", "PEXPIRE string:0:1 100000", "PERSIST later:0:1", "DEL set:0:1", "SET extra 1",
-          "PFADD hll:0:1 more", "RENAME list:0:1 list:renamed", "FUNCTION FLUSH", "SWAPDB 0 1", "MOVE hash:0:1 2")
+          "XGROUP CREATECONSUMER stream:0:1 group two", "XDEL stream:0:1 40-1", "XCLAIM stream:0:1 group one 0 4-1", "PEXPIRE string:0:1 100000", "PERSIST later:0:1", "DEL set:0:1", "SET extra 1",
+          "PFADD hll:0:1 more", "RENAME list:0:1 list:renamed", "MOVE hash:0:1 2", "FUNCTION FLUSH", "SWAPDB 0 1")
 
 
 class ComparisonTest(unittest.TestCase):

@@ -9,6 +9,7 @@
 #include "engine/event.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
+#include "engine/own_expiry.h"
 #include "engine/role.h"
 #include "engine/unit.h"
 #include "engine/tracking.h"
@@ -218,7 +219,7 @@ static void propagate_in_unit(struct call *call)
 {
     struct history_group *group = &call->unit->group;
 
-    if (!history_is_on(&call->engine->history))
+    if (!role_is_logged(call->engine))
         return;
     add_to_group(group, call->expired);
     if (call->change_count == 0 || call->propagate_nothing)
@@ -244,7 +245,9 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
     struct partitions *all = call->partitions;
     uint64_t lsn = 0;
 
-    if (!history_is_on(&call->engine->history) || (call->client->flags & CLIENT_REPLAY && call->client->unlogged_raw.size == 0))
+    if (!history_is_on(&call->engine->history))
+        return;
+    if (call->client->unlogged_raw.size == 0 && (call->client->flags & CLIENT_REPLAY || role_is_replica(call->engine)))
         return;
     if (UNLIKELY(call->client->unlogged_raw.size > 0))
         lsn = append_raw(call);
@@ -462,6 +465,8 @@ enum run_result execute_once(struct call *call, struct worker *worker)
             propagate(call, &set, exclusive);
         else
             propagate_in_unit(call);
+        if (UNLIKELY(role_is_replica(call->engine)) && !(call->client->flags & CLIENT_REPLAY))
+            own_expiry_note(call);
     }
     if (__builtin_expect(!event_list_is_empty(&worker->events), 0))
         publish_events(call, worker, residency);

@@ -24,14 +24,14 @@ static void reply_replicas(struct reply *reply, const struct replication_view *v
     }
 }
 
-static void reply_as_replica(struct reply *reply, const struct follow_view *upstream)
+static void reply_as_replica(struct reply *reply, const struct view_upstream *upstream)
 {
     reply_array(reply, 5);
     reply_bulk_string(reply, "slave");
     reply_bulk_string(reply, upstream->host);
     reply_integer(reply, upstream->port);
-    reply_bulk_string(reply, upstream->state);
-    reply_integer(reply, upstream->link_is_up ? upstream->offset : -1);
+    reply_bulk_string(reply, view_link_name(upstream->link));
+    reply_integer(reply, upstream->link == VIEW_LINK_CONNECTED ? upstream->applied : -1);
 }
 
 void role_command(struct call *call)

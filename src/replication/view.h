@@ -8,19 +8,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "replication/follow.h"
 #include "replication/primary.h"
 #include "stream/history.h"
 
 struct engine;
 
-enum { VIEW_REPLICAS = 128 };
+enum { VIEW_HOST_SIZE = 256, VIEW_REPLICAS = 128 };
+
+/* Of the link to the primary, as ROLE names it. */
+enum view_link { VIEW_LINK_CONNECT, VIEW_LINK_CONNECTING, VIEW_LINK_HANDSHAKE, VIEW_LINK_SYNC, VIEW_LINK_CONNECTED };
 
 enum view_failover { VIEW_NO_FAILOVER, VIEW_FAILOVER_WAITS, VIEW_FAILOVER_RUNS };
 
+/* Of a replica: its primary. */
+struct view_upstream {
+    char host[VIEW_HOST_SIZE];
+    int port;
+    enum view_link link;
+    int64_t last_io_s;          /* since something came from the primary; -1: the link is down */
+    int64_t link_down_s;        /* -1: it is up, or has not been up yet */
+    int64_t received, applied;  /* offsets */
+    bool is_syncing;            /* an RDB is being received or loaded: */
+    int64_t sync_size;          /* -1: not known */
+    int64_t sync_received;
+    int64_t sync_last_io_s;
+};
+
 struct replication_view {
     bool is_replica;
-    struct follow_view upstream;        /* of a replica: its primary */
+    struct view_upstream upstream;
     enum view_failover failover;
     struct history_point point;         /* the end of the stream */
     struct primary_stats stats;
@@ -38,6 +54,7 @@ static inline int view_shown(const struct replication_view *view)
 }
 
 /* In the words of INFO and ROLE. */
+const char *view_link_name(enum view_link link);
 const char *view_failover_name(enum view_failover failover);
 const char *view_state_name(enum replica_state state);
 

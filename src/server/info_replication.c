@@ -15,9 +15,9 @@ static struct replication_view *take_view(struct engine *engine)
     return view;
 }
 
-static void write_sync(struct buffer *out, const struct follow_view *upstream)
+static void write_sync(struct buffer *out, const struct view_upstream *upstream)
 {
-    int64_t size = upstream->sync_total > 0 ? upstream->sync_total : 0;
+    int64_t size = upstream->sync_size > 0 ? upstream->sync_size : 0;
 
     info_number(out, "master_sync_total_bytes", size);
     info_number(out, "master_sync_read_bytes", upstream->sync_received);
@@ -26,18 +26,20 @@ static void write_sync(struct buffer *out, const struct follow_view *upstream)
     info_number(out, "master_sync_last_io_seconds_ago", upstream->sync_last_io_s);
 }
 
-static void write_upstream(struct buffer *out, const struct engine *engine, const struct follow_view *upstream)
+static void write_upstream(struct buffer *out, const struct engine *engine, const struct view_upstream *upstream)
 {
+    bool is_up = upstream->link == VIEW_LINK_CONNECTED;
+
     info_text(out, "master_host", upstream->host);
     info_number(out, "master_port", upstream->port);
-    info_text(out, "master_link_status", upstream->link_is_up ? "up" : "down");
+    info_text(out, "master_link_status", is_up ? "up" : "down");
     info_number(out, "master_last_io_seconds_ago", upstream->last_io_s);
-    info_number(out, "master_sync_in_progress", upstream->sync_in_progress);
-    info_number(out, "slave_read_repl_offset", upstream->read_offset);
-    info_number(out, "slave_repl_offset", upstream->offset);
-    if (upstream->sync_in_progress)
+    info_number(out, "master_sync_in_progress", upstream->is_syncing);
+    info_number(out, "slave_read_repl_offset", upstream->received);
+    info_number(out, "slave_repl_offset", upstream->applied);
+    if (upstream->is_syncing)
         write_sync(out, upstream);
-    if (!upstream->link_is_up)
+    if (!is_up)
         info_number(out, "master_link_down_since_seconds", upstream->link_down_s);
     info_number(out, "slave_priority", config_number(engine->config, CONFIG_REPLICA_PRIORITY));
     info_number(out, "slave_read_only", config_number(engine->config, CONFIG_REPLICA_READ_ONLY));

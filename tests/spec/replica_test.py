@@ -50,7 +50,7 @@ OTHERS = """
     a UNSUBSCRIBE c
     a CONFIG GET replicaof
     a CONFIG GET slaveof
-    a ROLE
+    a ~ ROLE
     a LASTSAVE
     a SLOWLOG LEN
     a COMMAND COUNT x
@@ -199,8 +199,11 @@ class RoleTest(ReplicaCase):
             d ! BZPOPMIN none 0
             a @waiting 3
             a %s
+            b @receive
             b @closed
+            c @receive
             c @closed
+            d @receive
             d @closed
         """ % NOWHERE)
 

@@ -364,13 +364,19 @@ static enum residency wait_for_owner(struct call *call, struct partition *partit
     return OWNED;
 }
 
+/* It owns all partitions, or no client is served. */
+static inline bool needs_no_owner(const struct client *client)
+{
+    return client->flags & CLIENT_REPLAY && (client->flags & (CLIENT_PRIMARY | CLIENT_OWNS_ALL)) != CLIENT_PRIMARY;
+}
+
 /* Waits until changes that other workers have made to these partitions have served the clients that wait for them. OWNED and BUSY:
  * a partition belongs to another unit. The partitions are locked in any case. */
 static enum residency pass_obstacles(struct call *call, struct worker *worker, const struct partition_set *set)
 {
     struct partition *owned;
 
-    if (call->unit == NULL && (call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
+    if (call->unit == NULL && needs_no_owner(call->client))
         return RESIDENT;
     while (call->unit == NULL && is_promised(call, worker, set)) {
         unlock_keys(call, set);
@@ -391,7 +397,7 @@ static enum residency make_resident(struct call *call, struct worker *worker)
     uint32_t flags = call->client->flags;
 
     if (UNLIKELY(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed) | (role_bits(call->engine) & ROLE_READ_ONLY)) &&
-        call->unit == NULL && call->command->flags & COMMAND_WRITE && (flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) != CLIENT_REPLAY) {
+        call->unit == NULL && call->command->flags & COMMAND_WRITE && !needs_no_owner(call->client)) {
         if (call->engine->frozen || flags & CLIENT_PROXY)
             return FROZEN;
         if (!(flags & CLIENT_PRIMARY))

@@ -293,6 +293,15 @@ static void a_client_that_only_reads_waits_on_a_replica(void **state)
     worker_read_mail(&box->worker);
     assert_int_equal(blocking_stats(&box->engine).waiters, 0);
     assert_true(box->waiter.reply.out.size > 0 && box->waiter.reply.out.data[0] == '*');
+    box->waiter.reply.out.size = 0;
+    assert_int_equal(engine_run(&box->worker, &box->waiter, box->waiter_args, box->waiter_arg_count), RUN_PARKED);
+    box->applier.flags |= CLIENT_OWNS_ALL;          /* in a group */
+    apply(box, "XADD x 1-2 f v", "$3\r\n1-2\r\n");
+    box->applier.flags &= ~(uint32_t)CLIENT_OWNS_ALL;
+    worker_read_mail(&box->worker);
+    blocking_deliver(&box->worker);
+    worker_read_mail(&box->worker);
+    assert_int_equal(blocking_stats(&box->engine).waiters, 0);
 }
 
 static void pass_time(struct box *box, int64_t until_ms)

@@ -27,6 +27,7 @@ struct engine;
 struct watch_table;
 struct hub;
 struct lazy_free;
+struct own_expiry;
 struct registry;
 struct request_hint;
 struct rewrite;
@@ -84,6 +85,7 @@ struct engine {
     struct acl_log *acl_log;        /* acl/acl_log.h; the same */
     void (*describe_client)(struct buffer *out, const struct call *call);   /* the line of CLIENT INFO; NULL: unit tests */
     struct blocking *blocking;      /* engine/blocking.h */
+    struct own_expiry *own_expiry;  /* engine/own_expiry.h; NULL: unit tests without it */
     struct watch_table *watches;    /* engine/watch.h */
     struct running_scripts *running_scripts;        /* engine/running_scripts.h */
     struct hub *hub;                /* pubsub/hub.h; reached by engine/publish.h. NULL: unit tests without pub/sub */

@@ -9,6 +9,7 @@
 #include "engine/event.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
+#include "engine/own_expiry.h"
 #include "engine/role.h"
 #include "engine/unit.h"
 #include "engine/tracking.h"
@@ -218,7 +219,7 @@ static void propagate_in_unit(struct call *call)
 {
     struct history_group *group = &call->unit->group;
 
-    if (!history_is_on(&call->engine->history))
+    if (!role_is_logged(call->engine))
         return;
     add_to_group(group, call->expired);
     if (call->change_count == 0 || call->propagate_nothing)
@@ -244,7 +245,9 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
     struct partitions *all = call->partitions;
     uint64_t lsn = 0;
 
-    if (!history_is_on(&call->engine->history) || (call->client->flags & CLIENT_REPLAY && call->client->unlogged_raw.size == 0))
+    if (!history_is_on(&call->engine->history))
+        return;
+    if (call->client->unlogged_raw.size == 0 && (call->client->flags & CLIENT_REPLAY || role_is_replica(call->engine)))
         return;
     if (UNLIKELY(call->client->unlogged_raw.size > 0))
         lsn = append_raw(call);
@@ -361,13 +364,19 @@ static enum residency wait_for_owner(struct call *call, struct partition *partit
     return OWNED;
 }
 
+/* It owns all partitions, or no client is served. */
+static inline bool needs_no_owner(const struct client *client)
+{
+    return client->flags & CLIENT_REPLAY && (client->flags & (CLIENT_PRIMARY | CLIENT_OWNS_ALL)) != CLIENT_PRIMARY;
+}
+
 /* Waits until changes that other workers have made to these partitions have served the clients that wait for them. OWNED and BUSY:
  * a partition belongs to another unit. The partitions are locked in any case. */
 static enum residency pass_obstacles(struct call *call, struct worker *worker, const struct partition_set *set)
 {
     struct partition *owned;
 
-    if (call->unit == NULL && (call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
+    if (call->unit == NULL && needs_no_owner(call->client))
         return RESIDENT;
     while (call->unit == NULL && is_promised(call, worker, set)) {
         unlock_keys(call, set);
@@ -388,7 +397,7 @@ static enum residency make_resident(struct call *call, struct worker *worker)
     uint32_t flags = call->client->flags;
 
     if (UNLIKELY(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed) | (role_bits(call->engine) & ROLE_READ_ONLY)) &&
-        call->unit == NULL && call->command->flags & COMMAND_WRITE && (flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) != CLIENT_REPLAY) {
+        call->unit == NULL && call->command->flags & COMMAND_WRITE && !needs_no_owner(call->client)) {
         if (call->engine->frozen || flags & CLIENT_PROXY)
             return FROZEN;
         if (!(flags & CLIENT_PRIMARY))
@@ -462,6 +471,8 @@ enum run_result execute_once(struct call *call, struct worker *worker)
             propagate(call, &set, exclusive);
         else
             propagate_in_unit(call);
+        if (UNLIKELY(role_is_replica(call->engine)) && !(call->client->flags & CLIENT_REPLAY))
+            own_expiry_note(call);
     }
     if (__builtin_expect(!event_list_is_empty(&worker->events), 0))
         publish_events(call, worker, residency);

@@ -101,6 +101,7 @@ static enum replica_fill end_rdb(struct replica *replica)
     if (replica->rdb_only) {
         log_write(primary->engine->log, LOG_LEVEL_NOTICE, "%s has got the RDB that it asked for", client->address);
         client->flags |= CLIENT_CLOSE_AFTER_REPLY;
+        replica->state = REPLICA_LOADS;         /* nothing follows */
         return REPLICA_FILL_SOME;
     }
     replica->state = replica->has_mark ? REPLICA_LOADS : REPLICA_ONLINE;

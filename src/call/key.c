@@ -193,7 +193,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
     }
     partition_changing(key->keyspace, key->hash, key->handle);
     entry = keyspace_entry(key->keyspace, key->handle);
-    key->value = entry_value(entry);
+    entry_read_value(entry, &key->value);
     if (last_ms >= 0 && last_ms <= call->turn->now_ms) {
         remove_dead_hash(key);
         return NULL;
@@ -228,7 +228,7 @@ static void open_live(struct key *key, struct entry *entry, enum key_access acce
 {
     keyspace_assert_locked(key->keyspace);
     key->present = true;
-    key->value = entry_value(entry);
+    entry_read_value(entry, &key->value);
     if (UNLIKELY(entry_has_times(entry))) {
         entry = remove_dead_fields(key, access);
         if (entry == NULL)
@@ -331,22 +331,17 @@ bool key_open_as(struct call *call, int arg, enum key_access access, enum value_
     return false;
 }
 
-void key_replace(struct key *key, struct value value)
-{
-    if (key->present && !key->replaced && value_is_object(&key->value)) {
-        key->old = key->value;
-        key->replaced = true;
-    }
-    key->value = value;
-}
-
 /* A large argument has its own memory, which becomes the value: nothing is copied under the lock. */
 void key_set_string(struct key *key, struct bytes bytes)
 {
     const struct client *client = key->call->client;
     struct blob *blob = request_large_find(client->large, client->large_count, bytes);
 
-    key_replace(key, blob != NULL ? string_value_of_blob(blob_hold(blob)) : string_value(bytes));
+    key_leave_value(key);
+    if (UNLIKELY(blob != NULL))
+        key->value = string_value_of_blob(blob_hold(blob));
+    else
+        string_set(&key->value, bytes);
 }
 
 static void create_entry(struct key *key)
@@ -380,7 +375,7 @@ static inline struct entry *store_value(struct key *key, struct entry *entry)
     }
     key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
     entry = keyspace_entry(key->keyspace, key->handle);
-    key->value = entry_value(entry);
+    entry_read_value(entry, &key->value);
     return entry;
 }
 
@@ -395,7 +390,7 @@ static void store_entry(struct key *key)
     if (key->handle == 0) {
         create_entry(key);
         entry = keyspace_entry(key->keyspace, key->handle);
-        key->value = entry_value(entry);
+        entry_read_value(entry, &key->value);
     } else {
         entry = keyspace_entry(key->keyspace, key->handle);
         partition_changing(key->keyspace, key->hash, key->handle);
@@ -404,7 +399,7 @@ static void store_entry(struct key *key)
         if (key->expire_ms != entry_expire_ms(entry)) {
             key->handle = keyspace_set_expire(key->keyspace, key->hash, key->handle, key->expire_ms, call->turn->now_ms);
             entry = keyspace_entry(key->keyspace, key->handle);
-            key->value = entry_value(entry);
+            entry_read_value(entry, &key->value);
         }
     }
     if (UNLIKELY(key->replaced)) {

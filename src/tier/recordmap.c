@@ -1,10 +1,11 @@
 /* Finding and changing records: primaries in the row of runs (recordmap_runs.c), twins beside them. recordmap_walk.c has what reads and
  * writes all of a map.
  */
-#include "tier/recordmap_private.h"
+#include "tier/recordmap.h"
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "tier/recordmap_private.h"
 
 enum { LOAD_MIN = 96 };       /* tags a run on average before another run is added, for stagger 0 */
 

@@ -48,7 +48,7 @@ FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check $(BUILD)/kelvin-simulate
 
-.PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash crash-long lint clang-check cover \
+.PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash replication crash-long lint clang-check cover \
 	compile_commands.json bench clients redis-suite fuzz soak install deps deps-test help clean
 
 all: deps
@@ -63,6 +63,7 @@ help:
 	@echo "make unit       unit tests only         make spec    tests over the wire only"
 	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, links; cppcheck, codespell, shellcheck"
 	@echo "make crash-long the same with SEEDS (1000) seeds"
+	@echo "make replication  redis-server and Kelvin as primaries and replicas of each other, Sentinel"
 	@echo "make debug      build that way, into build/<mode>/; so do: make asan, tsan, clang"
 	@echo "make clang-check                        clang's warnings, thread safety among them; WERROR=1 makes warnings errors anywhere"
 	@echo "make MODE=asan unit                     and so on: any of the above with another build"
@@ -157,6 +158,10 @@ spec: deps-test
 crash: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@tests/run crash $(BUILD)
+# KELVIN_PAIRS selects the pairs of primary and replica; see tests/README.md.
+replication: deps-test
+	@$(MAKE) --no-print-directory server tools
+	@tests/run replication $(BUILD)
 crash-long: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@SEEDS=$${SEEDS:-1000} tests/run crash-long $(BUILD)

@@ -16,6 +16,7 @@
 struct acl_user;
 struct command;
 struct listener;
+struct replica;
 struct request_large;
 struct tier_wait;
 struct transaction;
@@ -40,6 +41,8 @@ enum client_flag {
     CLIENT_MONITOR = 1 << 13,           /* receives all commands (engine/monitor.h) */
     CLIENT_MULTI = 1 << 14,             /* its commands are queued (engine/transaction.h) */
     CLIENT_SCRIPT = 1 << 15,            /* runs the commands of a script */
+    CLIENT_PRIMARY = 1 << 19,           /* with CLIENT_REPLAY: applies a primary's stream while clients are served (replication/applier.h) */
+    CLIENT_REPLICA = 1 << 18,           /* it has called PSYNC or SYNC (replication/primary.h) */
     CLIENT_PROTECTED = 1 << 9,          /* was sent the error of protected mode and is about to be closed */
     CLIENT_SUBSCRIBED = 1 << 20,        /* to a channel, shard channel or pattern (engine/delivery.h) */
     CLIENT_LISTENS = 1 << 22,           /* has a listener: to be caught up before its calls */
@@ -119,6 +122,10 @@ struct client {
     void *job;                              /* struct job of engine/job.h: background work of the parked call */
     struct listener *listener;              /* it gets messages or pushes: engine/delivery.h; or NULL */
     uint32_t push_generation;               /* pushes for another one are dropped (engine/publish.h) */
+    struct bytes unlogged_raw;              /* CLIENT_PRIMARY: what its call appends to the history in its own place, once, also if it changes
+                                             * nothing then; empty when that was done */
+    struct replica *replica;                /* it is a replica, or may become one: replication/primary.h; or NULL */
+    struct client *next_replica;            /* in its worker's list of replicas */
     struct tracker *tracker;                /* it has turned tracking on: engine/tracking.h; or NULL */
     struct client *next_id;                 /* in engine/client_ids.h, under its lock */
 };

@@ -27,6 +27,7 @@
 #include "commands/command.def"
 #include "commands/transaction.def"
 #include "commands/pubsub.def"
+#include "commands/replication.def"
 #include "commands/misc.def"
 #include "commands/saving.def"
 #include "commands/scripting.def"

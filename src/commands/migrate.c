@@ -103,11 +103,11 @@ static void reply_result(struct call *call, const struct migration *migration)
 {
     if (migration->error[0] != '\0')
         reply_errorf(call, "ERR Target instance replied with error: %s", migration->error);
-    else if (migration->result == LINK_NO_CONNECTION)
+    else if (migration->result == MIGRATE_LINK_NO_CONNECTION)
         reply_errorf(call, "IOERR error or timeout connecting to the client");
-    else if (migration->result == LINK_WRITE_FAILED)
+    else if (migration->result == MIGRATE_LINK_WRITE_FAILED)
         reply_errorf(call, "IOERR error or timeout writing to target instance");
-    else if (migration->result == LINK_READ_FAILED)
+    else if (migration->result == MIGRATE_LINK_READ_FAILED)
         reply_errorf(call, "IOERR error or timeout reading to target instance");
     else if (migration->found_count == 0)
         reply_status(call->reply, BYTES("NOKEY"));

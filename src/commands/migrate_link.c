@@ -2,38 +2,37 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/dial.h"
 #include "engine/job.h"
 
 enum { CHUNK = 64 * 1024, LOOK_MS = 100 };
 
-void link_init(struct link *link, int64_t timeout_ms)
+void migrate_link_init(struct migrate_link *link, int64_t timeout_ms)
 {
     link->fd = -1;
     link->timeout_ms = timeout_ms;
     link->from = link->to = 0;
 }
 
-void link_close(struct link *link)
+void migrate_link_close(struct migrate_link *link)
 {
     if (link->fd >= 0)
         close(link->fd);
     link->fd = -1;
 }
 
-static int64_t deadline_of(const struct link *link)
+static int64_t deadline_of(const struct migrate_link *link)
 {
     return clock_mono_us() / 1000 + link->timeout_ms;
 }
 
 /* False: the time is up, or the server ends. An error of the socket counts as ready: what is done next reports it. */
-static bool wait_until_ready(const struct link *link, short events, int64_t deadline_ms)
+static bool wait_until_ready(const struct migrate_link *link, short events, int64_t deadline_ms)
 {
     struct pollfd poller = { .fd = link->fd, .events = events };
 
@@ -52,46 +51,39 @@ static bool wait_until_ready(const struct link *link, short events, int64_t dead
     return false;
 }
 
-static enum link_result connect_to(struct link *link, const struct addrinfo *address)
+static bool wait_to_connect(void *context, int fd)
 {
-    int error = 0, one = 1;
-    socklen_t size = sizeof(error);
+    struct migrate_link *link = context;
 
-    link->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (link->fd < 0)
-        return LINK_NO_CONNECTION;
-    (void)setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    if (connect(link->fd, address->ai_addr, address->ai_addrlen) == 0)
-        return LINK_OK;
-    if (errno == EINPROGRESS) {
-        if (!wait_until_ready(link, POLLOUT, deadline_of(link)))
-            return LINK_NO_CONNECTION;
-        if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0)
-            return LINK_OK;
-    }
-    return LINK_WRITE_FAILED;
+    link->fd = fd;
+    return wait_until_ready(link, POLLOUT, deadline_of(link));
 }
 
-enum link_result link_open(struct link *link, const struct engine *engine, const char *host, const char *port)
+static enum migrate_link_result connect_to(struct migrate_link *link, const struct addrinfo *addresses)
+{
+    struct dial attempt = { .addresses = addresses, .wait = wait_to_connect, .context = link };
+
+    link->fd = dial(&attempt);
+    if (link->fd >= 0)
+        return MIGRATE_LINK_OK;
+    return errno == ECANCELED || errno == EMFILE || errno == ENFILE ? MIGRATE_LINK_NO_CONNECTION : MIGRATE_LINK_WRITE_FAILED;
+}
+
+enum migrate_link_result migrate_link_open(struct migrate_link *link, const struct engine *engine, const char *host, const char *port)
 {
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV }, *found;
-    enum link_result result = LINK_NO_CONNECTION;
+    enum migrate_link_result result;
 
     link->engine = engine;
     if (getaddrinfo(host, port, &hints, &found) != 0)
-        return LINK_NO_CONNECTION;
-    for (const struct addrinfo *address = found; address != NULL; address = address->ai_next) {
-        result = connect_to(link, address);
-        if (result == LINK_OK)
-            break;
-        link_close(link);
-    }
+        return MIGRATE_LINK_NO_CONNECTION;
+    result = connect_to(link, found);
     freeaddrinfo(found);
     return result;
 }
 
 /* Writes what the socket takes now. False: it has failed. */
-static bool write_some(const struct link *link, struct bytes *bytes)
+static bool write_some(const struct migrate_link *link, struct bytes *bytes)
 {
     ssize_t count = send(link->fd, bytes->data, bytes->size < CHUNK ? bytes->size : CHUNK, MSG_NOSIGNAL);
 
@@ -101,7 +93,7 @@ static bool write_some(const struct link *link, struct bytes *bytes)
     return true;
 }
 
-enum link_result link_write(struct link *link, struct bytes bytes)
+enum migrate_link_result migrate_link_write(struct migrate_link *link, struct bytes bytes)
 {
     while (bytes.size > 0) {
         size_t goal = bytes.size > CHUNK ? bytes.size - CHUNK : 0;
@@ -109,14 +101,14 @@ enum link_result link_write(struct link *link, struct bytes bytes)
 
         while (bytes.size > goal) {
             if (!wait_until_ready(link, POLLOUT, deadline_ms) || !write_some(link, &bytes))
-                return LINK_WRITE_FAILED;
+                return MIGRATE_LINK_WRITE_FAILED;
         }
     }
-    return LINK_OK;
+    return MIGRATE_LINK_OK;
 }
 
 /* Takes the line off what was read. False: its end has not come yet. */
-static bool take_line(struct link *link, struct bytes *line)
+static bool take_line(struct migrate_link *link, struct bytes *line)
 {
     const char *begin = link->in + link->from, *end = memchr(begin, '\n', link->to - link->from);
     size_t size;
@@ -129,7 +121,7 @@ static bool take_line(struct link *link, struct bytes *line)
     return true;
 }
 
-static bool read_some(struct link *link)
+static bool read_some(struct migrate_link *link)
 {
     ssize_t count;
 
@@ -145,13 +137,13 @@ static bool read_some(struct link *link)
     return count > 0;
 }
 
-enum link_result link_read_line(struct link *link, struct bytes *line)
+enum migrate_link_result migrate_link_read_line(struct migrate_link *link, struct bytes *line)
 {
     int64_t deadline_ms = deadline_of(link);
 
     while (!take_line(link, line)) {
         if (!wait_until_ready(link, POLLIN, deadline_ms) || !read_some(link))
-            return LINK_READ_FAILED;
+            return MIGRATE_LINK_READ_FAILED;
     }
-    return LINK_OK;
+    return MIGRATE_LINK_OK;
 }

@@ -16,26 +16,27 @@
 
 struct engine;
 
-enum { LINK_LINE_MAX = 1024 };      /* a longer line, with its end, is an error */
+enum { MIGRATE_LINK_LINE_MAX = 1024 };      /* a longer line, with its end, is an error */
 
-/* LINK_WRITE_FAILED: also if the other server refuses the connection. LINK_NO_CONNECTION: its name is not known, or it did not respond. */
-enum link_result { LINK_OK, LINK_NO_CONNECTION, LINK_WRITE_FAILED, LINK_READ_FAILED };
+/* MIGRATE_LINK_WRITE_FAILED: also if the other server refuses the connection. MIGRATE_LINK_NO_CONNECTION: its name is not known, or it did
+ * not respond. */
+enum migrate_link_result { MIGRATE_LINK_OK, MIGRATE_LINK_NO_CONNECTION, MIGRATE_LINK_WRITE_FAILED, MIGRATE_LINK_READ_FAILED };
 
-struct link {
+struct migrate_link {
     const struct engine *engine;    /* asked whether the server ends */
     int fd;                         /* -1: not open */
     int64_t timeout_ms;
     size_t from, to;                /* of `in`: read, and not returned yet */
-    char in[LINK_LINE_MAX];
+    char in[MIGRATE_LINK_LINE_MAX];
 };
 
-void link_init(struct link *link, int64_t timeout_ms);
-void link_close(struct link *link);         /* if it is open */
+void migrate_link_init(struct migrate_link *link, int64_t timeout_ms);
+void migrate_link_close(struct migrate_link *link);         /* if it is open */
 
 /* `port` is text. Names are looked up in place, with the system's own timeouts. */
-enum link_result link_open(struct link *link, const struct engine *engine, const char *host, const char *port);
-enum link_result link_write(struct link *link, struct bytes bytes);
+enum migrate_link_result migrate_link_open(struct migrate_link *link, const struct engine *engine, const char *host, const char *port);
+enum migrate_link_result migrate_link_write(struct migrate_link *link, struct bytes bytes);
 /* The line, without its CR LF, is valid until the next read. */
-enum link_result link_read_line(struct link *link, struct bytes *line);
+enum migrate_link_result migrate_link_read_line(struct migrate_link *link, struct bytes *line);
 
 #endif

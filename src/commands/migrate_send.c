@@ -57,7 +57,7 @@ static void release_pieces(struct migration *migration)
 
 void migration_destroy(struct migration *migration)
 {
-    link_close(&migration->link);
+    migrate_link_close(&migration->link);
     release_pieces(migration);
     mem_free(migration->pieces);
     buffer_release(&migration->preface);
@@ -84,31 +84,31 @@ static void keep_error(struct migration *migration, struct bytes line)
 
 /* Reads the reply of a command that replies OK or an error. A line that is neither is not from a server that has understood: *accepted is
  * false then, too, and the link has failed. */
-static enum link_result read_reply(struct migration *migration, bool *accepted)
+static enum migrate_link_result read_reply(struct migration *migration, bool *accepted)
 {
     struct bytes line;
-    enum link_result result = link_read_line(&migration->link, &line);
+    enum migrate_link_result result = migrate_link_read_line(&migration->link, &line);
 
     *accepted = false;
-    if (result != LINK_OK)
+    if (result != MIGRATE_LINK_OK)
         return result;
     if (bytes_equal(line, BYTES("+OK"))) {
         *accepted = true;
-        return LINK_OK;
+        return MIGRATE_LINK_OK;
     }
     if (line.size < 2 || line.data[0] != '-')
-        return LINK_READ_FAILED;
+        return MIGRATE_LINK_READ_FAILED;
     keep_error(migration, line);
-    return LINK_OK;
+    return MIGRATE_LINK_OK;
 }
 
 /* If it is refused nothing else is sent: a key would go to a wrong database. */
-static enum link_result send_preface(struct migration *migration)
+static enum migrate_link_result send_preface(struct migration *migration)
 {
-    enum link_result result = link_write(&migration->link, buffer_bytes(&migration->preface));
+    enum migrate_link_result result = migrate_link_write(&migration->link, buffer_bytes(&migration->preface));
     bool accepted;
 
-    for (int i = 0; i < migration->preface_count && result == LINK_OK; i++) {
+    for (int i = 0; i < migration->preface_count && result == MIGRATE_LINK_OK; i++) {
         result = read_reply(migration, &accepted);
         migration->refused = migration->refused || !accepted;
     }
@@ -117,20 +117,20 @@ static enum link_result send_preface(struct migration *migration)
     return result;
 }
 
-static enum link_result begin(struct migration *migration, const struct engine *engine)
+static enum migrate_link_result begin(struct migration *migration, const struct engine *engine)
 {
-    enum link_result result = link_open(&migration->link, engine, migration->host, migration->port);
+    enum migrate_link_result result = migrate_link_open(&migration->link, engine, migration->host, migration->port);
 
-    return result == LINK_OK ? send_preface(migration) : result;
+    return result == MIGRATE_LINK_OK ? send_preface(migration) : result;
 }
 
-static enum link_result send_round(struct migration *migration)
+static enum migrate_link_result send_round(struct migration *migration)
 {
-    enum link_result result = LINK_OK;
+    enum migrate_link_result result = MIGRATE_LINK_OK;
 
-    for (int i = 0; i < migration->piece_count && result == LINK_OK; i++)
-        result = link_write(&migration->link, buffer_bytes(&migration->pieces[i]));
-    for (int i = 0; i < migration->sent_count && result == LINK_OK; i++)
+    for (int i = 0; i < migration->piece_count && result == MIGRATE_LINK_OK; i++)
+        result = migrate_link_write(&migration->link, buffer_bytes(&migration->pieces[i]));
+    for (int i = 0; i < migration->sent_count && result == MIGRATE_LINK_OK; i++)
         result = read_reply(migration, &migration->accepted[migration->sent[i]]);
     return result;
 }
@@ -143,8 +143,8 @@ static void run_job(struct job *job, struct engine *engine)
         migration->result = begin(migration, engine);
     if (!migration_is_over(migration))
         migration->result = send_round(migration);
-    if (migration->result != LINK_OK)
-        link_close(&migration->link);
+    if (migration->result != MIGRATE_LINK_OK)
+        migrate_link_close(&migration->link);
 }
 
 struct migration *migration_create(const struct migration_options *options, int key_count)
@@ -158,7 +158,7 @@ struct migration *migration_create(const struct migration_options *options, int 
     migration->port = mem_string(options->port);
     migration->sent = mem_alloc((size_t)key_count * sizeof(*migration->sent));
     migration->accepted = mem_zalloc((size_t)key_count * sizeof(*migration->accepted));
-    link_init(&migration->link, options->timeout_ms);
+    migrate_link_init(&migration->link, options->timeout_ms);
     write_preface(migration, options);
     return migration;
 }
@@ -214,5 +214,5 @@ void migration_end_round(struct migration *migration)
 
 bool migration_is_over(const struct migration *migration)
 {
-    return migration->result != LINK_OK || migration->refused;
+    return migration->result != MIGRATE_LINK_OK || migration->refused;
 }

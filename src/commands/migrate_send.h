@@ -30,7 +30,7 @@ struct migration_options {
 struct migration {
     struct job job;
     bool copies, replaces;
-    struct link link;
+    struct migrate_link link;
     char *host, *port;
     struct buffer preface;          /* AUTH and SELECT; empty when they have been sent */
     int preface_count;              /* commands in it */
@@ -45,8 +45,8 @@ struct migration {
     int found_count;                /* keys that were sent */
     bool *accepted;                 /* by key */
     bool refused;                   /* it replied an error to AUTH or SELECT */
-    enum link_result result;
-    char error[LINK_LINE_MAX];      /* the first error that the other server replied, without "-"; or "" */
+    enum migrate_link_result result;
+    char error[MIGRATE_LINK_LINE_MAX];      /* the first error that the other server replied, without "-"; or "" */
 };
 
 struct migration *migration_create(const struct migration_options *options, int key_count);

@@ -87,6 +87,11 @@ const struct command pubsub_commands[] = {
     { .name = NULL },
 };
 
+const struct command replication_commands[] = {
+#include "commands/replication.def"
+    { .name = NULL },
+};
+
 const struct command misc_commands[] = {
 #include "commands/misc.def"
     { .name = NULL },

@@ -90,8 +90,10 @@ void blocking_check_synced(struct worker *worker);
 
 /* CLIENT UNBLOCK: ends a client's waiting as if its time were up, or with an error. False if it does not wait. On any worker, without
  * locks. */
-enum blocking_end { BLOCKING_SERVED, BLOCKING_TIMED_OUT, BLOCKING_UNBLOCKED };
+enum blocking_end { BLOCKING_SERVED, BLOCKING_TIMED_OUT, BLOCKING_UNBLOCKED, BLOCKING_BECAME_REPLICA };
 bool blocking_unblock(struct worker *worker, uint64_t client_id, enum blocking_end how);
+/* This server has become a replica: all waiting ends, with an error, and the clients are closed. Any thread, without locks. */
+void blocking_unblock_all(struct engine *engine);
 
 /* For INFO; any thread. */
 struct blocking_stats {

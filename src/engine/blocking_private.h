@@ -127,7 +127,7 @@ void promise_end(struct blocking *blocking, struct noted_key *noted);
 void waiter_end_in_time(struct worker *worker, struct waiter *waiter);
 /* It does not wait any more, and leaves its queues. */
 void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocking_end how);
-/* Delivers a finished waiter to its worker. `worker` is the one that the caller runs on. */
+/* Delivers a finished waiter to its worker. `worker` is the one that the caller runs on; NULL: none. */
 void waiter_deliver(struct worker *worker, struct waiter *waiter);
 /* One that only the registry refers to; it is removed there. */
 void waiter_free(struct waiter *waiter);

@@ -133,7 +133,7 @@ static void run_delivery(struct mail *mail, struct worker *worker)
     worker_resume(worker, waiter->client);
 }
 
-/* `worker` is the one we are on: its own clients get theirs at the end of the turn, without a bell. */
+/* `worker` is the one we are on, or NULL: its own clients get theirs at the end of the turn, without a bell. */
 void waiter_deliver(struct worker *worker, struct waiter *waiter)
 {
     waiter->mail = (struct mail){ .run = run_delivery };
@@ -166,6 +166,7 @@ bool blocking_is_over(const struct waiter *waiter)
 }
 
 static const char unblocked_error[] = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+static const char replica_error[] = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
 
 /* The error with which it ends; NULL: it ends with another reply. */
 static const char *error_of(const struct waiter *waiter)
@@ -174,6 +175,7 @@ static const char *error_of(const struct waiter *waiter)
     case BLOCKING_SERVED: return NULL;
     case BLOCKING_TIMED_OUT: return synced_error(waiter->engine, waiter->end);
     case BLOCKING_UNBLOCKED: return unblocked_error;
+    case BLOCKING_BECAME_REPLICA: return replica_error;
     }
     return NULL;
 }
@@ -226,6 +228,8 @@ void blocking_take_reply(struct worker *worker, struct client *client)
     else
         reply_in_time(client, waiter);
     note_end(worker, waiter, error);
+    if (waiter->how == BLOCKING_BECAME_REPLICA)
+        client->flags |= CLIENT_CLOSE_AFTER_REPLY;
     client->waiter = NULL;
     deadline_remove(worker, waiter);
     synced_remove(worker, waiter);
@@ -270,4 +274,41 @@ bool blocking_unblock(struct worker *worker, uint64_t client_id, enum blocking_e
     }
     mutex_unlock(&blocking->serving);
     return waiter != NULL;
+}
+
+/* The waiters that are not done: they stay as long as `serving` is held. The caller frees the array. */
+static struct waiter **find_waiting(struct blocking *blocking, size_t *count)
+{
+    struct waiter **all;
+    size_t room = 0;
+
+    mutex_lock(&blocking->registry);
+    for (struct waiter *waiter = blocking->waiters; waiter != NULL; waiter = waiter->next)
+        room++;
+    all = mem_alloc((room + 1) * sizeof(*all));
+    *count = 0;
+    for (struct waiter *waiter = blocking->waiters; waiter != NULL; waiter = waiter->next) {
+        if (!waiter->is_done)
+            all[(*count)++] = waiter;
+    }
+    mutex_unlock(&blocking->registry);
+    return all;
+}
+
+void blocking_unblock_all(struct engine *engine)
+{
+    struct blocking *blocking = engine->blocking;
+    struct waiter **all;
+    size_t count;
+
+    if (blocking == NULL)
+        return;
+    mutex_lock(&blocking->serving);
+    all = find_waiting(blocking, &count);
+    for (size_t i = 0; i < count; i++) {
+        waiter_finish(blocking, all[i], BLOCKING_BECAME_REPLICA);
+        waiter_deliver(NULL, all[i]);
+    }
+    mutex_unlock(&blocking->serving);
+    mem_free(all);
 }

@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
+#include "engine/role.h"
 #include "engine/scripts.h"
 #include "engine/worker.h"
 #include "stats/rates.h"
@@ -54,6 +55,7 @@ void cron_tick(struct worker *worker)
         note_rates(engine, worker->turn.now_us);
     if (pause != 0 && worker->turn.now_ms >= pause)
         engine->pause_until_ms = 0;
+    role_refresh(engine);
     if (engine->state == ENGINE_READY)
         expiry_tick(worker);
     note_memory(engine, worker->turn.now_us);

@@ -19,8 +19,8 @@ void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash,
     buffer_append_bytes(&name, entry_key(entry));
     words[0] = BYTES("DEL");
     words[1] = buffer_bytes(&name);
-    if (engine->aof != NULL)
-        keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2);
+    if (history_is_on(&engine->history))
+        keyspace->partition->last_lsn = history_append(&engine->history, keyspace->db, words, 2);
     keyspace_remove(keyspace, hash, handle, &value);
     if (watch->removed != NULL)
         watch->removed(watch->context, keyspace, hash, words[1], record);

@@ -17,6 +17,7 @@
 #include "engine/worker.h"
 #include "persist/aof.h"
 #include "persist/identity.h"
+#include "stream/history.h"
 
 struct acl;
 struct acl_log;
@@ -31,6 +32,8 @@ struct request_hint;
 struct rewrite;
 struct backups;
 struct aof_switch;
+struct primary;
+struct full_sync;
 struct save;
 struct shutdown;
 struct tasks;
@@ -47,6 +50,13 @@ struct rates;
 struct engine_upper {
     void (*cron)(struct engine *engine);            /* main worker's cron */
     bool (*denies_writes)(struct engine *engine);   /* the last background save failed: writes are refused. Any thread */
+};
+
+/* See engine/role.h, which alone writes it. Any thread reads it. */
+struct role {
+    _Atomic uint32_t bits;          /* enum role_bit; 0: a primary of which nothing is demanded, the usual case */
+    _Atomic int good_replicas;      /* online, with a recent ACK */
+    _Atomic int64_t link_down_ms;   /* wall clock: since when a replica's link is down; 0: it is up, has not been up yet, or this is a primary */
 };
 
 enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_STOPPING };
@@ -80,6 +90,8 @@ struct engine {
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */
     struct save *save;              /* lifecycle/save.h */
+    struct full_sync *full_sync;    /* lifecycle/full_sync.h; NULL: unit tests */
+    struct primary *primary;        /* replication/primary.h; the same */
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */
@@ -112,7 +124,10 @@ struct engine {
     _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
+    struct role role;               /* engine/role.h */
     char apart[64];
+
+    struct history history;         /* thread-safe; all zero: off */
 
     /* Atomic, written while calls run. */
     _Atomic uint64_t client_last_id;

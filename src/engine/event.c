@@ -86,8 +86,11 @@ void event_tell(struct engine *engine, struct call *call, struct keyspace *keysp
     uint8_t effects = event_kind(event)->effects;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (call != NULL && call->client->flags & CLIENT_REPLAY)
-        return;                 /* what the replay of the log does while the server runs is one change (lifecycle/reload.h) */
+    if (call != NULL && call->client->flags & CLIENT_REPLAY) {
+        if (!(call->client->flags & CLIENT_PRIMARY))
+            return;             /* what the replay of the log does while the server runs is one change (lifecycle/reload.h) */
+        call = NULL;            /* its thread is no worker */
+    }
     if (effects & EVENT_FEEDS && call != NULL)
         blocking_note(engine, call, keyspace, hash, key);
     else if (effects & EVENT_FEEDS)
@@ -109,6 +112,14 @@ void event_note_deleted(struct engine *engine, struct keyspace *keyspace, uint64
 /* Blocked clients and caches: watches need to know more. */
 static void note_database(struct call *call, int db)
 {
+    struct tracking_list list = { 0 };
+
+    if (call->client->flags & CLIENT_PRIMARY) {
+        if (tracking_is_on(call->engine))
+            tracking_note_all(call->engine, &list);
+        tracking_send(call->engine, NULL, &list, call->client->lsn_needed);
+        return;
+    }
     blocking_note_database(call, db);
     if (tracking_is_on(call->engine))
         tracking_note_all(call->engine, &call->requester->worker->events.changed);
@@ -116,7 +127,7 @@ static void note_database(struct call *call, int db)
 
 void event_note_flush(struct call *call, int db)
 {
-    if (call->client->flags & CLIENT_REPLAY)
+    if ((call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
         return;
     watch_touch_database(call->engine, db);
     note_database(call, db);
@@ -124,7 +135,7 @@ void event_note_flush(struct call *call, int db)
 
 void event_note_swap(struct call *call, int a, int b)
 {
-    if (call->client->flags & CLIENT_REPLAY)
+    if ((call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
         return;
     if (a != b)
         watch_touch_swapped(call->engine, a, b);

@@ -99,7 +99,7 @@ bool evict_keys(struct engine *engine, struct worker *worker)
 {
     enum config_policy policy = (enum config_policy)config_number(engine->config, CONFIG_MAXMEMORY_POLICY);
 
-    if (policy == CONFIG_POLICY_NOEVICTION || expiry_is_suspended(engine))
+    if (policy == CONFIG_POLICY_NOEVICTION || expiry_is_suspended(engine) || role_is_replica(engine))
         return false;
     for (int i = 0; i < KEYS_MAX && memory_is_short(engine); i++) {
         if (!evict_one(engine, worker, policy))

@@ -12,6 +12,7 @@
 #include "engine/memory.h"
 #include "engine/monitor.h"
 #include "engine/prefetch.h"
+#include "engine/role.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
 #include "stats/hot_keys.h"
@@ -55,6 +56,8 @@ static bool is_allowed(struct call *call)
         return false;
     if (call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
         return true;
+    if (UNLIKELY((role_bits(engine) | engine->save_failed) != 0) && !execute_role_allows(call, flags, flags))
+        return false;
     if (engine->state == ENGINE_LOADING && !(flags & COMMAND_LOADING)) {
         reply_error(call, ERR_NOT_LOADED);
         return false;
@@ -65,7 +68,7 @@ static bool is_allowed(struct call *call)
         execute_reply_busy(call, engine->busy_with_function);
         return false;
     }
-    if (__builtin_expect(engine->save_failed || (aof != NULL && aof_error(aof) != STATUS_OK), 0))
+    if (__builtin_expect(aof != NULL && aof_error(aof) != STATUS_OK, 0))
         return execute_disks_allow(call, flags);
     return true;
 }

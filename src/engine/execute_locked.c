@@ -9,6 +9,7 @@
 #include "engine/event.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
+#include "engine/role.h"
 #include "engine/unit.h"
 #include "engine/tracking.h"
 #include "tier/image.h"
@@ -185,41 +186,41 @@ static const struct bytes *logged_args(struct call *call)
     return args;
 }
 
-static inline uint64_t log_one(struct call *call, struct aof *aof, int db, const struct bytes *args, int arg_count)
+static inline uint64_t log_one(struct call *call, struct history *history, int db, const struct bytes *args, int arg_count)
 {
     if (__builtin_expect(call->client->large_count > 0, 0))
-        return aof_append_large(aof, db, args, arg_count, call->client->large, call->client->large_count);
-    return aof_append(aof, db, args, arg_count);
+        return history_append_large(history, db, args, arg_count, call->client->large, call->client->large_count);
+    return history_append(history, db, args, arg_count);
 }
 
 /* Several commands in place of one are replayed all or none. */
-static uint64_t log_list(struct call *call, struct aof *aof, const struct propagation *list)
+static uint64_t log_list(struct call *call, struct history *history, const struct propagation *list)
 {
-    struct aof_group group;
+    struct history_group group;
     uint64_t lsn;
 
     if (list->next == NULL)
-        return log_one(call, aof, list->db, list->args, list->arg_count);
-    aof_group_init(&group);
+        return log_one(call, history, list->db, list->args, list->arg_count);
+    history_group_init(&group);
     for (; list != NULL; list = list->next)
-        aof_group_add(&group, list->db, list->args, list->arg_count);
-    lsn = aof_append_group(aof, &group);
-    aof_group_release(&group);
+        history_group_add(&group, list->db, list->args, list->arg_count);
+    lsn = history_append_group(history, &group);
+    history_group_release(&group);
     return lsn;
 }
 
-static void add_to_group(struct aof_group *group, const struct propagation *list)
+static void add_to_group(struct history_group *group, const struct propagation *list)
 {
     for (; list != NULL; list = list->next)
-        aof_group_add(group, list->db, list->args, list->arg_count);
+        history_group_add(group, list->db, list->args, list->arg_count);
 }
 
 /* A unit's changes are logged together, at its end. */
 static void propagate_in_unit(struct call *call)
 {
-    struct aof_group *group = &call->unit->group;
+    struct history_group *group = &call->unit->group;
 
-    if (call->engine->aof == NULL)
+    if (!history_is_on(&call->engine->history))
         return;
     add_to_group(group, call->expired);
     if (call->change_count == 0 || call->propagate_nothing)
@@ -227,7 +228,16 @@ static void propagate_in_unit(struct call *call)
     if (call->first != NULL)
         add_to_group(group, call->first);
     else
-        aof_group_add(group, call->db, logged_args(call), call->arg_count);
+        history_group_add(group, call->db, logged_args(call), call->arg_count);
+}
+
+/* A primary's call, as it came. */
+static uint64_t append_raw(struct call *call)
+{
+    uint64_t lsn = history_append_raw(&call->engine->history, call->client->unlogged_raw, call->client->db);
+
+    call->client->unlogged_raw = bytes_of(NULL, 0);
+    return lsn;
 }
 
 /* With the partitions still locked, so that the log's order is an order of execution. */
@@ -236,15 +246,17 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
     struct partitions *all = call->partitions;
     uint64_t lsn = 0;
 
-    if (call->engine->aof == NULL || call->client->flags & CLIENT_REPLAY)
+    if (!history_is_on(&call->engine->history) || (call->client->flags & CLIENT_REPLAY && call->client->unlogged_raw.size == 0))
         return;
-    if (call->expired != NULL)
-        lsn = log_list(call, call->engine->aof, call->expired);
-    if (call->change_count > 0 && !call->propagate_nothing) {
+    if (UNLIKELY(call->client->unlogged_raw.size > 0))
+        lsn = append_raw(call);
+    else if (call->expired != NULL)
+        lsn = log_list(call, &call->engine->history, call->expired);
+    if (call->change_count > 0 && !call->propagate_nothing && !(call->client->flags & CLIENT_REPLAY)) {
         if (call->first != NULL)
-            lsn = log_list(call, call->engine->aof, call->first);
+            lsn = log_list(call, &call->engine->history, call->first);
         else
-            lsn = log_one(call, call->engine->aof, call->db, logged_args(call), call->arg_count);
+            lsn = log_one(call, &call->engine->history, call->db, logged_args(call), call->arg_count);
     }
     if (lsn == 0)
         return;
@@ -283,7 +295,7 @@ static void check_failed_call(const struct call *call)
 static void run_command(struct call *call)
 {
     call->witnesses = NULL;
-    call->unlogged = call->engine->aof == NULL;     /* remains so while a partition is locked */
+    call->unlogged = !history_is_on(&call->engine->history);     /* remains so while a partition is locked */
     call->command->run(call);
     check_failed_call(call);
 }
@@ -342,7 +354,7 @@ static struct partition *find_owned(const struct call *call, const struct partit
 /* The client is woken when the owner leaves, unless it is refused now. */
 static enum residency wait_for_owner(struct call *call, struct partition *partition)
 {
-    if (unit_is_busy(partition->owner) && !(call->client->flags & CLIENT_PROXY) && !(call->command->flags & COMMAND_ALLOW_BUSY)) {
+    if (unit_is_busy(partition->owner) && !(call->client->flags & (CLIENT_PROXY | CLIENT_PRIMARY)) && !(call->command->flags & COMMAND_ALLOW_BUSY)) {
         execute_reply_busy(call, partition->owner->busy == UNIT_BUSY_WITH_FUNCTION);
         return BUSY;
     }
@@ -357,7 +369,7 @@ static enum residency pass_obstacles(struct call *call, struct worker *worker, c
 {
     struct partition *owned;
 
-    if (call->unit == NULL && call->client->flags & CLIENT_REPLAY)
+    if (call->unit == NULL && (call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
         return RESIDENT;
     while (call->unit == NULL && is_promised(call, worker, set)) {
         unlock_keys(call, set);
@@ -375,10 +387,15 @@ static enum residency pass_obstacles(struct call *call, struct worker *worker, c
 static enum residency make_resident(struct call *call, struct worker *worker)
 {
     enum residency residency = RESIDENT;
+    uint32_t flags = call->client->flags;
 
-    if (__builtin_expect(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed), 0) && call->unit == NULL &&
-        call->command->flags & COMMAND_WRITE && !(call->client->flags & CLIENT_REPLAY))
-        return FROZEN;
+    if (UNLIKELY(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed) | (role_bits(call->engine) & ROLE_READ_ONLY)) &&
+        call->unit == NULL && call->command->flags & COMMAND_WRITE && (flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) != CLIENT_REPLAY) {
+        if (call->engine->frozen || flags & CLIENT_PROXY)
+            return FROZEN;
+        if (!(flags & CLIENT_PRIMARY))
+            return NOT_WRITABLE;
+    }
     if (call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && call->unit == NULL &&
         !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))
         residency = execute_weigh(call);
@@ -420,8 +437,6 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     size_t shares_before = call->client->reply.share_count;
     uint64_t held_before = call->engine->reply_held;
 
-    /* Calls that change something have been refused (execute_disks_allow), or have begun before the log was in error. */
-    call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && expiry_is_paused(call->engine);
     set_init(&set, call->key_count);
     for (int i = 0; i < call->key_count && !exclusive; i++)
         set_add(&set, call->partitions, call->keys[i].hash);
@@ -429,12 +444,17 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     residency = RESIDENT;
     if (__builtin_expect(atomic_load_explicit(&call->partitions->obstacle_count, memory_order_relaxed) != 0, 0))
         residency = pass_obstacles(call, worker, &set);
+    /* Calls that change something have been refused (execute_disks_allow), or have begun before the log was in error. Only now: the role does
+     * not change while a partition is locked. */
+    call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && expiry_is_paused(call->engine);
     if (residency == RESIDENT)
         residency = make_resident(call, worker);
     if (residency == RESIDENT)
         run_command(call);
     else if (residency == UNREADABLE)
         reply_error(call, ERR_TIER_READ);
+    else if (residency == NOT_WRITABLE)
+        reply_errorf(call, "%s", execute_write_refusal(call->engine));
     if (__builtin_expect(call->client->reply.share_count > shares_before, 0) && !may_hold(call, held_before))
         residency = REPLIES_FULL;
     if (__builtin_expect(call->copies != NULL, 0))

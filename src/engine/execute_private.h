@@ -21,6 +21,7 @@ enum residency {
     OWNED,          /* a partition belongs to a unit (engine/unit.h) */
     BUSY,           /* the same, and the unit has run for so long that the call is refused */
     FROZEN,         /* the last dump before the end is being taken: no write may come after it */
+    NOT_WRITABLE,   /* this server has become a replica since the call was checked: it is refused */
 };
 
 /* execute.c */
@@ -69,6 +70,11 @@ void execute_reply_busy(struct call *call, bool is_function);
 bool execute_allows_listener(struct call *call);
 /* Whether a dump and the log can be written, or are not needed. False: the call is refused, with an error. */
 bool execute_disks_allow(struct call *call, uint32_t flags);
+/* Whether the disks and this server's role allow a call whose commands have these flags: any of them, and all of them. The same. */
+bool execute_role_allows(struct call *call, uint32_t any_flags, uint32_t common_flags);
+/* Why writes are refused by the role; NULL: they are not. */
+const char *execute_write_refusal(const struct engine *engine);
+extern const char execute_stale_error[];
 
 /* Gates. Without locks. `flags` are those of the call's command, or of all that it will run. */
 

@@ -2,6 +2,7 @@
 #include "engine/execute_private.h"
 
 #include "engine/delivery.h"
+#include "engine/role.h"
 
 enum { ARGS_SHOWN_MAX = 128 };
 
@@ -78,4 +79,32 @@ bool execute_disks_allow(struct call *call, uint32_t flags)
         return false;
     }
     return true;
+}
+
+const char execute_stale_error[] = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+
+const char *execute_write_refusal(const struct engine *engine)
+{
+    uint32_t bits = role_bits(engine);
+
+    if (bits & ROLE_FEW_REPLICAS)
+        return "NOREPLICAS Not enough good replicas to write.";
+    return bits & ROLE_READ_ONLY ? "READONLY You can't write against a read only replica." : NULL;
+}
+
+/* In Redis' order. */
+bool execute_role_allows(struct call *call, uint32_t any_flags, uint32_t common_flags)
+{
+    uint32_t bits = role_bits(call->engine);
+    const char *error = any_flags & COMMAND_WRITE ? execute_write_refusal(call->engine) : NULL;
+
+    if (!execute_disks_allow(call, any_flags))
+        return false;
+    if (error == NULL && bits & ROLE_STALE && !(common_flags & COMMAND_STALE))
+        error = execute_stale_error;
+    if (error != NULL)
+        reply_errorf(call, "%s", error);
+    else if (bits & ROLE_SYNCING && !(common_flags & COMMAND_LOADING))
+        reply_error(call, ERR_NOT_LOADED);
+    return !call->failed;
 }

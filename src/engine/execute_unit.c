@@ -30,7 +30,7 @@ static bool pass_gates(struct call *call, struct worker *worker)
 {
     uint32_t flags = unit_flags(call);
 
-    if (!execute_disks_allow(call, flags))
+    if (!execute_role_allows(call, flags, ~call->client->transaction->lacking))
         return false;
     if (execute_is_paused(call, flags)) {
         execute_park(call, worker);

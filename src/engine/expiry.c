@@ -41,8 +41,8 @@ static void log_dead_fields(struct engine *engine, struct keyspace *keyspace, st
         words[2 + i] = bytes_of(dead->text.data + at, dead->sizes[i]);
         at += dead->sizes[i];
     }
-    if (engine->aof != NULL)
-        keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2 + (int)dead->count);
+    if (history_is_on(&engine->history))
+        keyspace->partition->last_lsn = history_append(&engine->history, keyspace->db, words, 2 + (int)dead->count);
 }
 
 size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms)
@@ -106,7 +106,7 @@ static bool visit_keyspace(struct worker *worker, struct partition *partition, i
         done = true;
         partition_lock(partition);
         keyspace = partition_keyspace_if(partition, db);
-        if (keyspace != NULL && partition->owner == NULL && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
+        if (keyspace != NULL && partition->owner == NULL && !role_keeps_expired(worker->engine) && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
             keyspace_assert_locked(keyspace);
             *visits += step == 0;
             done = keyspace_expire_step(keyspace, worker->turn.now_ms, BUCKETS_A_STEP, expire_entry, expiry);

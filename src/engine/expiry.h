@@ -4,7 +4,7 @@
 #ifndef KELVIN_ENGINE_EXPIRY_H
 #define KELVIN_ENGINE_EXPIRY_H
 
-#include "engine/engine.h"
+#include "engine/role.h"
 
 /* Fields that one step removes: the rest is found again. */
 enum { EXPIRY_FIELDS_A_STEP = 512 };
@@ -20,10 +20,10 @@ static inline bool expiry_is_suspended(const struct engine *engine)
     return aof != NULL && __builtin_expect(aof_error(aof) != STATUS_OK, 0);
 }
 
-/* The same for expiry alone, which CLIENT PAUSE suspends, too: a paused data set does not change. */
+/* The same for expiry alone, which CLIENT PAUSE suspends, too, as a paused data set does not change; and on a replica its primary decides. */
 static inline bool expiry_is_paused(const struct engine *engine)
 {
-    return expiry_is_suspended(engine) || __builtin_expect(engine->pause_until_ms != 0, 0);
+    return expiry_is_suspended(engine) || __builtin_expect(engine->pause_until_ms != 0 || role_keeps_expired(engine), 0);
 }
 
 /* Removes up to EXPIRY_FIELDS_A_STEP dead fields of a hash, logged as an HDEL. A hash with no field alive is deleted. Returns the number

@@ -4,6 +4,7 @@
 #include "engine/access.h"
 #include "engine/execute_private.h"
 #include "engine/monitor.h"
+#include "engine/role.h"
 #include "engine/running_scripts.h"
 #include "engine/scripts.h"
 #include "engine/unit_private.h"
@@ -139,10 +140,29 @@ static bool has_room(struct call *call, struct worker *worker, struct script_sta
     return true;
 }
 
+/* What a script says about itself decides before it begins; of others, each command does. */
+static const char *role_refusal(const struct engine *engine, const struct script_start *start)
+{
+    const char *error = NULL;
+
+    if (!(start->flags & (SCRIPT_COMPATIBLE | SCRIPT_NO_WRITES)))
+        error = execute_write_refusal(engine);
+    if (error == NULL && role_bits(engine) & ROLE_STALE && !(start->flags & SCRIPT_ALLOW_STALE))
+        error = execute_stale_error;
+    return error;
+}
+
 bool script_pass_gates(struct call *call, struct worker *worker, struct script_start *start)
 {
+    const char *error;
+
     if (execute_is_paused(call, start->reads_only ? 0 : COMMAND_WRITE)) {
         execute_park(call, worker);
+        return false;
+    }
+    error = role_refusal(call->engine, start);
+    if (error != NULL) {
+        reply_errorf(call, "%s", error);
         return false;
     }
     if (!has_room(call, worker, start))
@@ -163,7 +183,9 @@ static const char *refusal_of(struct script_context *context, struct call *call)
         return "ERR Write commands are not allowed from read-only scripts.";
     if (flags & COMMAND_DENYOOM && start->lacks_memory && !context->has_written)
         return "OOM command not allowed when used memory > 'maxmemory'.";
-    return NULL;
+    if (role_bits(call->engine) & ROLE_STALE && !(flags & COMMAND_STALE))
+        return "ERR Can not execute the command on a stale replica";
+    return flags & COMMAND_WRITE && !context->has_written ? execute_write_refusal(call->engine) : NULL;
 }
 
 /* Finds the command. NULL: it may be called. */
@@ -317,11 +339,18 @@ void script_run(struct call *call)
     struct unit *unit = call->unit;
     struct script_start start = { .source = NULL };
     struct running_script running;
+    const char *error;
 
     if (unit->start.is_found) {
         start = unit->start;
         unit->start = (struct script_start){ .source = NULL };
     } else if (!script_find(call, &start)) {
+        script_start_release(&start);
+        return;
+    }
+    error = role_refusal(call->engine, &start);
+    if (error != NULL) {
+        reply_errorf(call, "%s", error);
         script_start_release(&start);
         return;
     }

@@ -32,6 +32,7 @@ static void append(struct transaction *transaction, struct call *call)
     queued->arg_count = call->arg_count;
     transaction->size += size + sizeof(*queued);
     transaction->flags |= call->command->flags;
+    transaction->lacking |= ~call->command->flags;
 }
 
 void transaction_queue(struct call *call)

@@ -19,7 +19,8 @@ struct transaction {
     struct queued *queue;
     int count, capacity;
     size_t size;                    /* bytes of the queue */
-    uint32_t flags;                 /* enum command_flag: of all queued commands together */
+    uint32_t flags;                 /* enum command_flag: of all queued commands together, */
+    uint32_t lacking;               /* ... and those that a queued command does not have */
     bool has_failed;                /* a command was refused: EXEC will be, too */
     struct watch *watches;          /* engine/watch.h */
     int watch_count;

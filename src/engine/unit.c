@@ -10,6 +10,7 @@
 #include "engine/event.h"
 #include "engine/execute_private.h"
 #include "engine/memory_queue.h"
+#include "engine/role.h"
 #include "engine/running_scripts.h"
 #include "engine/script_run.h"
 #include "engine/transaction.h"
@@ -32,7 +33,7 @@ static struct unit *create(struct call *call, struct worker *worker)
     if (unit == NULL) {
         unit = mem_zalloc(sizeof(*unit));
         arena_init(&unit->arena);
-        aof_group_init(&unit->group);
+        history_group_init(&unit->group);
         reply_init(&unit->reply, 2);
     }
     worker->unit_spare = NULL;
@@ -50,7 +51,7 @@ static struct unit *create(struct call *call, struct worker *worker)
 static void free_unit(struct unit *unit)
 {
     arena_release(&unit->arena);
-    aof_group_release(&unit->group);
+    history_group_release(&unit->group);
     event_list_release(&unit->events);
     reply_release(&unit->reply);
     mem_free(unit);
@@ -68,7 +69,7 @@ static void destroy(struct unit *unit)
         return;
     }
     arena_reset(&unit->arena);
-    aof_group_clear(&unit->group);
+    history_group_clear(&unit->group);
     reply_truncate(&unit->reply, 0);
     worker->unit_spare = unit;
 }
@@ -174,12 +175,12 @@ static void commit(struct unit *unit)
 {
     struct worker *worker = unit->worker;
     struct engine *engine = worker->engine;
-    struct aof *aof = engine->aof;
+    struct history *history = &engine->history;
     struct client *client = unit->client;
     uint64_t lsn = 0;
 
-    if (aof != NULL && unit->group.count > 0)
-        lsn = aof_append_group(aof, &unit->group);
+    if (history_is_on(history) && unit->group.count > 0)
+        lsn = history_append_group(history, &unit->group);
     if (lsn > 0)
         client->lsn_needed = client->lsn_written = lsn;
     if (client->lsn_needed > worker->turn.lsn_seen)
@@ -197,7 +198,7 @@ static void start_over(struct unit *unit, struct call *call)
     CHECK(unit->change_count == 0 && unit->messages.first == NULL);
     event_list_forget_misses(&unit->events);
     commit(unit);
-    aof_group_clear(&unit->group);
+    history_group_clear(&unit->group);
     arena_reset(&unit->arena);
     reply_truncate(&unit->reply, 0);
     unit->failed = false;
@@ -329,10 +330,16 @@ static bool must_not_write(const struct unit *unit)
     return atomic_load_explicit(&unit->worker->engine->frozen, memory_order_relaxed) && unit_may_write(unit);
 }
 
+/* This server has become a replica. A script's writes are refused one by one. */
+static bool is_read_only(const struct call *call)
+{
+    return UNLIKELY(role_bits(call->engine) & ROLE_READ_ONLY) && unit_flags(call) & COMMAND_WRITE;
+}
+
 /* What was checked before the unit waited for its partitions may be different now: a pause has begun, the rules of its user have changed. */
 static bool must_start_again(const struct unit *unit, struct call *call, bool has_waited)
 {
-    if (must_not_write(unit) || execute_is_paused(call, unit_may_write(unit) ? COMMAND_WRITE : 0))
+    if (is_read_only(call) || must_not_write(unit) || execute_is_paused(call, unit_may_write(unit) ? COMMAND_WRITE : 0))
         return true;
     return has_waited && call->client->checks_acl && !access_would_allow(call);
 }

@@ -30,7 +30,7 @@
 #include "engine/publish.h"
 #include "engine/script_start.h"
 #include "keyspace/owners.h"
-#include "persist/aof.h"
+#include "stream/history.h"
 
 struct noted_key;
 struct running_script;
@@ -56,7 +56,7 @@ struct unit {
     struct claim claim;
     struct arena arena;
     struct reply reply;                 /* the client's, when the unit has ended */
-    struct aof_group group;             /* what will be logged */
+    struct history_group group;             /* what will be logged */
     struct event_list events;           /* notifications that will be sent to other clients when it is logged, in the order of the changes */
     /* Zero when it begins: */
     struct worker *worker;

@@ -114,6 +114,8 @@ uint64_t worker_end_turn(struct worker *worker)
         aof_flush(aof, seen);
         if (config_number(engine->config, CONFIG_APPENDFSYNC) == CONFIG_FSYNC_ALWAYS && aof_durable(aof) < seen)
             aof_request_sync(aof, seen);
+    } else if (aof == NULL && history_is_on(&engine->history)) {
+        history_drain(&engine->history);
     }
     worker->turn.lsn_seen = 0;
     worker->clock_ns = 0;

@@ -30,6 +30,7 @@ struct worker {
     struct event_list events;       /* this worker: of the call that runs */
     struct client *clients;         /* this worker: all, newest first */
     int client_count;
+    struct client *replicas;        /* this worker: those that are replicas (replication/primary.h) */
     struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */
     uint32_t writes_since_check;
     struct ticks ticks;             /* this worker: the monotonic clock, synced when a turn begins */

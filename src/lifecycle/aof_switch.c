@@ -128,6 +128,7 @@ static void unpublish(struct engine *engine)
 
     partitions_lock_all_unowned(engine->partitions, &claim);
     engine->aof = NULL;
+    history_detach_log(&engine->history);
     partitions_unlock_all_unowned(engine->partitions, &claim);
     on_durable(engine, 0);          /* clients that waited for the log go on */
 }
@@ -139,12 +140,6 @@ static enum aof_fsync fsync_policy(const struct config *config)
     case CONFIG_FSYNC_NO: return AOF_FSYNC_NO;
     default: return AOF_FSYNC_EVERYSEC;
     }
-}
-
-/* Numbers go on where the log before ended: clients may still wait for one of its. */
-static uint64_t first_number(const struct aof_switch *aof_switch)
-{
-    return aof_switch->retired != NULL ? aof_appended(aof_switch->retired->aof) : 0;
 }
 
 static bool exchange(const char *path, const char *place)
@@ -178,8 +173,8 @@ static bool create_log(struct aof_switch *aof_switch, struct message *message)
     struct engine *engine = aof_switch->engine;
     char *path = path_of(engine, ".new"), *place = path_of(engine, ""), *name = config_string(engine->config, CONFIG_APPENDFILENAME);
     struct aof_options options = {
-        .dir = path, .name = name, .fsync = fsync_policy(engine->config), .load_truncated = true, .first_lsn = first_number(aof_switch),
-        .meter = engine->meter,
+        .dir = path, .name = name, .fsync = fsync_policy(engine->config), .load_truncated = true, .history = &engine->history,
+        .begins_at_cut = true, .meter = engine->meter,
     };
     struct checkpoint_data data = { .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts };
     struct identity identity = engine->identity;

@@ -1,5 +1,6 @@
 #include "lifecycle/import.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -29,6 +30,7 @@ enum {
     LOOK_BYTES = 1 << 20,
     WAIT_MS_MAX = 5000,                 /* without hope for room */
     PROGRESS_LOG_MS = 2000,
+    REPL_ID_SIZE = 40,
 };
 
 struct import {
@@ -40,6 +42,7 @@ struct import {
     aof_import_progress *progress;
     void *context;
     struct import_result *result;
+    struct import_position position;    /* as found so far */
     struct buffer scratch;
     uint64_t keys_looked, bytes_looked; /* as of the last look */
     struct message *message;
@@ -241,10 +244,42 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
     return status;
 }
 
-static void note_aux(const struct import *import, const struct rdb_part *part)
+static bool is_repl_id(struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        if (!isxdigit((unsigned char)text.data[i]))
+            return false;
+    }
+    return text.size == REPL_ID_SIZE;
+}
+
+static void note_position(struct import_position *position, const struct rdb_part *part)
+{
+    int64_t number = -1;
+
+    if (bytes_is(part->name, "repl-id") && is_repl_id(part->value))
+        memcpy(position->repl_id, part->value.data, REPL_ID_SIZE);
+    if (!text_to_int(part->value, &number) || number < 0)
+        return;
+    if (bytes_is(part->name, "repl-offset"))
+        position->offset = number;
+    if (bytes_is(part->name, "repl-stream-db"))
+        position->db = number;
+}
+
+/* A half of it is none. */
+static struct import_position whole_position(const struct import_position *position)
+{
+    static const struct import_position none = { .offset = -1, .db = -1 };
+
+    return position->repl_id[0] != '\0' && position->offset >= 0 ? *position : none;
+}
+
+static void note_aux(struct import *import, const struct rdb_part *part)
 {
     int64_t ctime_s;
 
+    note_position(&import->position, part);
     if (bytes_is(part->name, "redis-ver"))
         log_write(import->engine->log, LOG_LEVEL_NOTICE, "Loading RDB produced by version %.*s", (int)part->value.size, part->value.data);
     if (bytes_is(part->name, "ctime") && text_to_int(part->value, &ctime_s))
@@ -303,6 +338,7 @@ enum status import_rdb(struct engine *engine, int fd, const struct import_rules 
     enum status status;
 
     *result = (struct import_result){ 0 };
+    import.position.offset = import.position.db = -1;
     worker_init(&import.worker, engine, -1);
     worker_begin_turn(&import.worker);
     import.reader = rdb_reader_create_file(fd);
@@ -318,6 +354,7 @@ enum status import_rdb(struct engine *engine, int fd, const struct import_rules 
         status = publish_functions(&import);
     scripts_load_release(&import.functions);
     result->size = rdb_reader_offset(import.reader);
+    result->position = whole_position(&import.position);
     rdb_reader_destroy(import.reader);
     buffer_release(&import.scratch);
     worker_release(&import.worker);
@@ -350,15 +387,15 @@ static void dump_progress(void *context, uint64_t done)
         engine->loading_total > 0 ? 100.0 * (double)done / (double)engine->loading_total : 100.0, (double)engine->loading_total / 1e6);
 }
 
-enum status import_dump(struct engine *engine, const char *path, struct message *message)
+enum status import_dump(struct engine *engine, const char *path, struct import_result *result, struct message *message)
 {
     static const struct import_rules rules = { IMPORT_DROPS_EXPIRED, IMPORT_REFUSES_TWINS };
     struct dump dump = { engine, clock_mono_us() / 1000 };
-    struct import_result result;
     enum status status;
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
+    *result = (struct import_result){ .position = { .offset = -1, .db = -1 } };
     if (fd < 0) {
         message_set(message, "Can't open the dump '%.150s': %s", path, strerror(errno));
         return status_of_errno(errno);
@@ -366,8 +403,8 @@ enum status import_dump(struct engine *engine, const char *path, struct message 
     engine->loading_total = fstat(fd, &info) == 0 ? (uint64_t)info.st_size : 0;
     engine->loading_done = 0;
     engine->loading_started_ms = clock_wall_ms();
-    status = import_rdb(engine, fd, &rules, dump_progress, &dump, &result, message);
-    engine->loading_done = result.size;
+    status = import_rdb(engine, fd, &rules, dump_progress, &dump, result, message);
+    engine->loading_done = result->size;
     close(fd);
     return status;
 }

@@ -34,10 +34,18 @@ struct import_rules {
     enum import_twins twins;
 };
 
+/* Where in a stream the file's content is: its aux fields repl-id, repl-offset and repl-stream-db. */
+struct import_position {
+    char repl_id[41];           /* 40 hex digits; empty: the file does not say, or not all, or not correctly */
+    int64_t offset;             /* of the last byte of the stream that the content includes */
+    int64_t db;                 /* that is selected there; -1: not said. It may be more than there are databases */
+};
+
 struct import_result {
     uint64_t keys, expired;     /* put in, and dropped */
     uint64_t empty;             /* left out: collections without an element */
     uint64_t size;              /* bytes of the file up to the end of the RDB */
+    struct import_position position;
 };
 
 /* From the file's beginning to the RDB's end. `progress` (may be NULL) is called with the bytes done every now and then. On the calling thread, which
@@ -47,7 +55,7 @@ enum status import_rdb(struct engine *engine, int fd, const struct import_rules 
     struct import_result *result, struct message *message);
 
 /* A dump: all of the file at `path`, with progress in the log and in engine->loading_*. */
-enum status import_dump(struct engine *engine, const char *path, struct message *message);
+enum status import_dump(struct engine *engine, const char *path, struct import_result *result, struct message *message);
 
 /* A dump into the data set of a server that runs. */
 enum status import_again(struct engine *engine, const char *path, const struct import_rules *rules, struct message *message);

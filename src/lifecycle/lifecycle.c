@@ -3,13 +3,15 @@
 #include "engine/engine.h"
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/backups.h"
+#include "lifecycle/dump_image.h"
+#include "lifecycle/full_sync.h"
 #include "lifecycle/reload.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/save.h"
 #include "lifecycle/shutdown.h"
 #include "lifecycle/task.h"
 
-static void lifecycle_cron(struct engine *engine)
+void lifecycle_cron(struct engine *engine)
 {
     aof_switch_retry(engine->aof_switch);
     rewrite_consider(engine->rewrite);
@@ -28,8 +30,9 @@ void lifecycle_create(struct engine *engine)
     engine->rewrite = rewrite_create(engine);
     engine->backups = backups_create(engine);
     engine->save = save_create(engine);
+    engine->full_sync = full_sync_create(engine);
     engine->shutdown = shutdown_create(engine);
-    save_clean(engine);
+    dump_image_clean(engine);
     engine->upper = (struct engine_upper){ .cron = lifecycle_cron, .denies_writes = lifecycle_denies_writes };
 }
 
@@ -39,6 +42,7 @@ void lifecycle_stop(struct engine *engine)
     reload_stop(engine);
     backups_destroy(engine->backups);
     aof_switch_stop(engine->aof_switch);
+    full_sync_destroy(engine->full_sync);
     save_destroy(engine->save);
     rewrite_destroy(engine->rewrite);
 }

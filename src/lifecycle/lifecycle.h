@@ -10,6 +10,8 @@ struct engine;
 
 /* Creates the parts and sets engine->upper. Main thread, before the workers start. */
 void lifecycle_create(struct engine *engine);
+/* About ten times a second, on the main worker. */
+void lifecycle_cron(struct engine *engine);
 /* Ends what runs and joins its threads. After the workers have ended, before the job pool. */
 void lifecycle_stop(struct engine *engine);
 /* Frees the parts; closes the log. After all other threads have ended. */

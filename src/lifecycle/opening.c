@@ -144,6 +144,7 @@ bool opening_log(struct opening *opening)
         .name = name,
         .fsync = fsync_policy(config),
         .load_truncated = config_number(config, CONFIG_AOF_LOAD_TRUNCATED),
+        .history = &engine->history,
         .meter = engine->meter,
     };
     struct aof *aof = NULL;

@@ -30,11 +30,10 @@ static enum status wait_for_room(struct engine *engine)
 
 static void log_key(struct engine *engine, struct partition *partition, int db, struct bytes name, struct bytes value)
 {
-    struct aof *aof = engine->aof;
     struct bytes words[3] = { BYTES("SET"), name, value };
 
-    if (aof != NULL)
-        partition->last_lsn = aof_append(aof, db, words, 3);
+    if (history_is_on(&engine->history))
+        partition->last_lsn = history_append(&engine->history, db, words, 3);
     atomic_fetch_add_explicit(&engine->dirty, 1, memory_order_relaxed);
 }
 

@@ -1,13 +1,9 @@
 #include "lifecycle/save.h"
 
-#include <dirent.h>
-#include <libgen.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -15,13 +11,13 @@
 #include "base/mutex.h"
 #include "base/tree.h"
 #include "engine/engine.h"
-#include "engine/memory.h"
+#include "lifecycle/dump_image.h"
 #include "lifecycle/save_points.h"
 #include "lifecycle/task.h"
 #include "persist/checkpoint.h"
 #include "persist/rdb_save.h"
 
-enum { RETRY_MS = 5000, PATH_SIZE = 4096, AUX_COUNT = 2 };
+enum { RETRY_MS = 5000, AUX_COUNT = 2 };
 
 struct save {
     struct engine *engine;
@@ -45,70 +41,6 @@ struct save *save_create(struct engine *engine)
     return save;
 }
 
-/* Where images lie. Links work within one file system only; otherwise the image is a copy. */
-static void image_folder(struct engine *engine, char *folder)
-{
-    char *dir = config_string(engine->config, CONFIG_TIER_DIR), *copy = mem_string(bytes_of_string(dir));
-    const char *parent = dirname(copy);
-    struct stat of_store, of_parent;
-
-    if (stat(dir, &of_store) == 0 && stat(parent, &of_parent) == 0 && of_store.st_dev == of_parent.st_dev && access(parent, W_OK) == 0)
-        snprintf(folder, PATH_SIZE, "%s", parent);
-    else
-        snprintf(folder, PATH_SIZE, ".");
-    mem_free(dir);
-    mem_free(copy);
-}
-
-/* "temp-", digits, and the end. */
-static bool is_temporary(const char *name, const char *end)
-{
-    size_t digits;
-
-    if (strncmp(name, "temp-", 5) != 0)
-        return false;
-    digits = strspn(name + 5, "0123456789");
-    return digits > 0 && strcmp(name + 5 + digits, end) == 0;
-}
-
-static void clean_folder(struct engine *engine, const char *folder)
-{
-    DIR *list = opendir(folder);
-    struct dirent *entry;
-
-    while (list != NULL && (entry = readdir(list)) != NULL) {
-        char path[PATH_SIZE + 300];
-
-        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        if (is_temporary(entry->d_name, ".image"))
-            tree_remove(path);
-        else if (is_temporary(entry->d_name, ".rdb") || is_temporary(entry->d_name, ".reload"))
-            unlink(path);
-        else
-            continue;
-        log_write(engine->log, LOG_LEVEL_NOTICE, "Removed '%s', which a save that did not end has left", path);
-    }
-    if (list != NULL)
-        closedir(list);
-}
-
-void save_clean(struct engine *engine)
-{
-    char folder[PATH_SIZE];
-
-    clean_folder(engine, ".");
-    image_folder(engine, folder);
-    if (strcmp(folder, ".") != 0)
-        clean_folder(engine, folder);
-}
-
-static bool policy_is_lfu(const struct config *config)
-{
-    int64_t policy = config_number(config, CONFIG_MAXMEMORY_POLICY);
-
-    return policy == CONFIG_POLICY_ALLKEYS_LFU || policy == CONFIG_POLICY_VOLATILE_LFU;
-}
-
 static enum status dump(struct save *save, const char *image, int64_t taken_us, struct message *message)
 {
     struct engine *engine = save->engine;
@@ -117,35 +49,15 @@ static enum status dump(struct save *save, const char *image, int64_t taken_us, 
         { BYTES("kelvin-id"), bytes_of_string(engine->identity.id) },
         { BYTES("kelvin-image"), bytes_of(when, (size_t)snprintf(when, sizeof(when), "%lld", (long long)taken_us)) },
     };
-    struct rdb_save_options options = {
-        .image = image,
-        .path = path,
-        .aux = aux,
-        .aux_count = AUX_COUNT,
-        .used_memory = memory_used(engine),
-        .with_freq = policy_is_lfu(engine->config),
-        .lfu_decay_minutes = (uint32_t)config_number(engine->config, CONFIG_LFU_DECAY_TIME),
-        .without_checksum = !config_number(engine->config, CONFIG_RDBCHECKSUM),
-        .compress = config_number(engine->config, CONFIG_RDBCOMPRESSION) != 0,
-        .key_delay_us = config_number(engine->config, CONFIG_RDB_KEY_SAVE_DELAY),
-    };
-    enum status status = rdb_save(&options, &save->progress, message);
+    struct rdb_save_options options = dump_image_options(engine, image);
+    enum status status;
 
+    options.path = path;
+    options.aux = aux;
+    options.aux_count = AUX_COUNT;
+    status = rdb_save(&options, &save->progress, message);
     mem_free(path);
     return status;
-}
-
-/* Without the store there is no image: what is wrong with it says more than what the image's taker saw. */
-static void explain(struct engine *engine, enum status status, struct message *message)
-{
-    struct tier_stats stats;
-
-    tier_stats(engine->tier, &stats);
-    if (stats.state == TIER_ERROR) {
-        message_set(message, "the store of cold keys is in error: %.120s", stats.last_error);
-    } else if (message_is_empty(message)) {
-        message_set(message, "%s", status_name(status));
-    }
 }
 
 /* What changes while it runs counts for the next one: the number is taken before the instant of the image, so it may count a little
@@ -153,16 +65,14 @@ static void explain(struct engine *engine, enum status status, struct message *m
 static enum status save_now(struct save *save, struct claim *owner, struct message *message)
 {
     struct engine *engine = save->engine;
-    char folder[PATH_SIZE], image[PATH_SIZE + 64];
-    struct checkpoint_data data = { engine->tier, engine->partitions, engine->scripts, owner };
+    char image[DUMP_IMAGE_PATH_SIZE];
+    struct checkpoint_data data = {
+        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .owner = owner,
+    };
     uint64_t changes = engine_dirty(engine);
     int64_t taken_us = clock_wall_us();
-    enum status status;
+    enum status status = dump_image_take(engine, &data, ".image", image, message);
 
-    message->text[0] = '\0';
-    image_folder(engine, folder);
-    snprintf(image, sizeof(image), "%s/temp-%d.image", folder, (int)getpid());
-    status = checkpoint_image(&data, image, message);
     if (status == STATUS_OK) {
         status = dump(save, image, taken_us, message);
         tree_remove(image);
@@ -174,8 +84,6 @@ static enum status save_now(struct save *save, struct claim *owner, struct messa
         engine->last_save_ms = clock_wall_ms();
         engine->save_failed = false;
         log_write(engine->log, LOG_LEVEL_NOTICE, "DB saved on disk");
-    } else {
-        explain(engine, status, message);
     }
     return status;
 }

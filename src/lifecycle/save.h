@@ -26,9 +26,6 @@ struct save;
 struct save *save_create(struct engine *engine);
 void save_destroy(struct save *save);       /* gives up the one that runs, and waits for its end; NULL is fine */
 
-/* At the start, once no other process can use the data directory: removes what a killed save has left. */
-void save_clean(struct engine *engine);
-
 /* A client that waits for its SAVE. */
 struct save_wait {
     struct job job;

@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "lifecycle/aof_switch.h"
+#include "lifecycle/full_sync.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/save.h"
 #include "lifecycle/task.h"
@@ -119,8 +120,10 @@ static void prepare_end(struct shutdown *shutdown)
         mutex_unlock(&shutdown->lock);
         finish_jobs(engine, refused);
     }
-    if (ends)
+    if (ends) {
+        full_sync_close(engine->full_sync);
         engine->end(engine->end_context, status);
+    }
 }
 
 static void *shutdown_main(void *context)

@@ -14,7 +14,7 @@
  * Rewrites and background saves compete for the disk: one that is scheduled comes after the other. A rewrite that is due by the log's size
  * does not wait for a save, which may take long; only the two images are taken one after another. A switch of the log waits for the
  * rewrite of the log it leaves, and no rewrite begins until it is done. A shutdown lets a switch come to its end, so that the data is in
- * the log or in a dump; it cancels a save, and takes its own dump then. Backups run beside everything. A reload begins when no file of the
+ * the log or in a dump; it cancels a save, and takes its own dump then. Backups and full syncs run beside everything. A reload begins when no file of the
  * log can change under it, and nothing that would change one begins until it is done. */
 static const enum task_rule rules[TASK_COUNT][TASK_COUNT] = {
     [TASK_REWRITE] = { [TASK_SAVE] = TASK_POSTPONED, [TASK_AOF_SWITCH] = TASK_REFUSED, [TASK_RELOAD] = TASK_REFUSED },

@@ -30,7 +30,7 @@
 
 struct tasks;
 
-enum task { TASK_REWRITE, TASK_SAVE, TASK_AOF_SWITCH, TASK_BACKUP, TASK_SHUTDOWN, TASK_RELOAD, TASK_COUNT };
+enum task { TASK_REWRITE, TASK_SAVE, TASK_AOF_SWITCH, TASK_BACKUP, TASK_SHUTDOWN, TASK_RELOAD, TASK_FULL_SYNC, TASK_COUNT };
 
 /* What a task does about another one that runs. */
 enum task_rule {

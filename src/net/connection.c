@@ -14,6 +14,7 @@
 #include "engine/memory.h"
 #include "engine/transaction.h"
 #include "net/connection_private.h"
+#include "replication/primary.h"
 
 enum {
     ADDRESS_SIZE = 128,
@@ -99,6 +100,7 @@ void connection_close(struct connection *connection)
     if (connection->tls != NULL)
         connection_tls_close(connection);
     memory_end_large(connection->loop->engine, &connection->client);
+    primary_forget(&connection->client);
     atomic_fetch_sub(&connection->loop->engine->client_count, 1);
     connection->removed = worker_remove_client(&connection->loop->worker, &connection->client);
     uv_close(&connection->uv.handle, on_closed);
@@ -165,7 +167,7 @@ void connection_check(struct connection *connection, int64_t now_ms)
     int64_t timeout_s = config_number(connection->loop->engine->config, CONFIG_TIMEOUT);
 
     if (timeout_s > 0 && !connection->client.parked && !connection->waits_for_room &&
-        !(connection->client.flags & (CLIENT_MONITOR | CLIENT_SUBSCRIBED)) && now_ms - connection->client.active_ms > timeout_s * 1000) {
+        !(connection->client.flags & (CLIENT_MONITOR | CLIENT_SUBSCRIBED | CLIENT_REPLICA)) && now_ms - connection->client.active_ms > timeout_s * 1000) {
         connection_close(connection);
         return;
     }

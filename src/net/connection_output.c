@@ -4,10 +4,12 @@
 #include "base/compiler.h"
 #include "engine/memory.h"
 #include "engine/monitor.h"
+#include "replication/primary.h"
 
 enum {
     OUT_KEEP = 16 * 1024,           /* room a connection keeps when nothing is pending */
     STALLED_MS = 10000,
+    FED_PIECES = 4,                 /* of the stream to a replica, in one turn */
     CHECKED_FIRST = 64 * 1024,      /* bytes of replies that are compared with the limits before they are sent */
 };
 
@@ -212,6 +214,29 @@ static bool may_go_on(const struct connection *connection)
            (connection->loop->closes_large && connection->client.authenticated && !connection_waits_for_log(connection));
 }
 
+/* The next pieces of what a replica is sent, as long as its socket takes them at once. */
+static void feed(struct connection *connection, uint64_t covered)
+{
+    struct client *client = &connection->client;
+
+    for (int i = 0; i < FED_PIECES; i++) {
+        if (connection->closing || connection->write_busy || client->reply.out.size > 0)
+            return;
+        switch (primary_fill(client, covered)) {
+        case REPLICA_FILL_NOTHING:
+            return;
+        case REPLICA_FILL_CLOSE:
+            connection_close(connection);
+            return;
+        case REPLICA_FILL_SOME:
+            if (client->reply.out.size > 0)
+                send_replies(connection);
+            break;
+        }
+    }
+    loop_queue(connection);         /* the rest after others have had their turn */
+}
+
 bool connection_flush(struct connection *connection, uint64_t covered, bool log_failing)
 {
     struct client *client = &connection->client;
@@ -231,6 +256,8 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
         connection_check_output(connection);
     if (client->reply.out.size > 0 && !connection->write_busy && !connection->closing)
         send_replies(connection);   /* else on_written comes back to it */
+    if (UNLIKELY(client->flags & CLIENT_REPLICA))
+        feed(connection, covered);
     if (connection->closing)
         return true;
     /* First: another client need not be closed for the memory of this one. */

@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "net/tls.h"
-#include "net/tls_stream.h"
+#include "tls/tls_stream.h"
 
 enum {
     PARTS_AT_ONCE = 16,             /* parts of a reply that are written before the others have their turn */

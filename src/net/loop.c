@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/mem.h"
 #include "engine/blocking.h"
 #include "engine/cron.h"
@@ -19,6 +20,7 @@
 #include "engine/transaction.h"
 #include "engine/unit.h"
 #include "net/connection.h"
+#include "replication/primary.h"
 
 enum {
     READ_SIZE_MIN = 4 * 1024,
@@ -28,6 +30,19 @@ enum {
 
 static void on_visit(uv_idle_t *handle);
 static void pace_soon(void *context);
+
+/* Those of this loop, and of others, when the stream has grown. */
+static void feed_replicas(struct loop *loop)
+{
+    struct engine *engine = loop->engine;
+
+    for (struct client *client = loop->worker.replicas; UNLIKELY(client != NULL); client = client->next_replica)
+        connection_mark_dirty((struct connection *)client);
+    if (!history_is_on(&engine->history) || loop->stream_told == history_handed(&engine->history))
+        return;
+    loop->stream_told = history_handed(&engine->history);
+    primary_end_turn(&loop->worker);
+}
 
 void loop_end_turn(struct loop *loop)
 {
@@ -48,6 +63,8 @@ void loop_end_turn(struct loop *loop)
     if (!was_in_turn && dirty == NULL)
         return;
     covered = worker_end_turn(&loop->worker);
+    feed_replicas(loop);
+    dirty = loop->dirty;
     log_failing = aof != NULL && aof_error(aof) != STATUS_OK;
     loop->in_turn = false;
     loop->turn_output = 0;

@@ -55,6 +55,7 @@ struct loop {
     uint64_t output_max;            /* a client's next request waits while more of its output is pending */
     bool closes_large;              /* maxmemory-clients is given: it waits only for the log and for other clients' turns, and the largest
                                      * clients are closed */
+    uint64_t stream_told;           /* LSN: other loops know that the stream has grown up to here */
     uint64_t turn_output;           /* bytes of replies that this turn has gathered, about */
     struct ahead ahead[LOOP_BATCH];
     struct request_hint hints[LOOP_BATCH];

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "config/config.h"
-#include "net/tls_context.h"
+#include "tls/tls_context.h"
 
 struct tls;
 

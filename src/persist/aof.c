@@ -125,10 +125,21 @@ static enum status refuse_orphans(struct aof *aof, struct message *message)
     return status;
 }
 
+void aof_attach(struct aof *aof)
+{
+    uint64_t lsn = history_attach_log(aof->history);
+
+    atomic_store(&aof->written, lsn);
+    atomic_store(&aof->durable, lsn);
+    atomic_store(&aof->is_attached, true);
+}
+
 static void aof_destroy(struct aof *aof)
 {
-    aof_tail_give_back(&aof->tail, aof->pending);
-    aof_tail_release(&aof->tail);
+    history_give_back(aof->history, aof->pending);
+    if (aof->own_history != NULL)
+        history_release(aof->own_history);
+    mem_free(aof->own_history);
     aof_manifest_release(&aof->manifest);
     aof_manifest_release(&aof->strays);
     if (aof->fd >= 0)
@@ -166,10 +177,13 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
     aof->pending_end = &aof->pending;
     aof->switched_lsn = UINT64_MAX;
     aof->written_db = aof->durable_db = -1;
-    aof_tail_init(&aof->tail);
-    atomic_store(&aof->tail.end, options->first_lsn);
-    atomic_store(&aof->written, options->first_lsn);
-    atomic_store(&aof->durable, options->first_lsn);
+    aof->history = options->history;
+    if (aof->history == NULL) {
+        aof->history = aof->own_history = mem_alloc(sizeof(*aof->history));
+        history_init(aof->history);
+    }
+    atomic_store(&aof->written, history_end(aof->history));
+    atomic_store(&aof->durable, history_end(aof->history));
     aof_manifest_init(&aof->manifest);
     mutex_init(&aof->files_lock);
     mutex_init(&aof->flush_lock);
@@ -195,6 +209,8 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
         return status;
     }
     aof->next_seq = aof_manifest_last_seq(&aof->manifest) + 1;
+    if (!options->begins_at_cut)
+        aof_attach(aof);
     *result = aof;
     return STATUS_OK;
 }
@@ -422,6 +438,17 @@ static enum status start_files(struct aof *aof, struct message *message)
     return STATUS_OK;
 }
 
+/* What could not be written is still the stream's. */
+static void let_go(struct aof *aof) REQUIRES(aof->flush_lock);
+static void let_go(struct aof *aof)
+{
+    if (aof->is_attached)
+        *aof->pending_end = history_take(aof->history);
+    history_hand_over(aof->history, aof->pending);
+    aof->pending = NULL;
+    aof->pending_end = &aof->pending;
+}
+
 enum status aof_start(struct aof *aof, struct message *message)
 {
     enum status status;
@@ -454,6 +481,7 @@ void aof_stop(struct aof *aof)
     pthread_join(aof->flusher, NULL);
     aof->started = false;
     mutex_lock(&aof->flush_lock);
+    let_go(aof);
     close(aof->fd);
     close(aof->dir_fd);
     aof->fd = aof->dir_fd = -1;
@@ -470,23 +498,8 @@ void aof_close(struct aof *aof)
 
 /* Use */
 
-uint64_t aof_append(struct aof *aof, int db, const struct bytes *args, int arg_count)
-{
-    return aof_tail_append(&aof->tail, db, args, arg_count);
-}
-
-uint64_t aof_append_large(struct aof *aof, int db, const struct bytes *args, int arg_count, const struct request_large *large,
-    int large_count)
-{
-    return aof_tail_append_large(&aof->tail, db, args, arg_count, large, large_count);
-}
-
-uint64_t aof_append_group(struct aof *aof, const struct aof_group *group)
-{
-    return aof_tail_append_group(&aof->tail, group);
-}
-
-uint64_t aof_appended(struct aof *aof) { return atomic_load_explicit(&aof->tail.end, memory_order_acquire); }
+struct history *aof_history(struct aof *aof) { return aof->history; }
+uint64_t aof_appended(struct aof *aof) { return history_end(aof->history); }
 uint64_t aof_written(struct aof *aof) { return atomic_load_explicit(&aof->written, memory_order_acquire); }
 uint64_t aof_durable(struct aof *aof) { return atomic_load_explicit(&aof->durable, memory_order_acquire); }
 enum status aof_error(struct aof *aof) { return (enum status)atomic_load(&aof->error); }

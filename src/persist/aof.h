@@ -4,10 +4,10 @@
  *   appendonlydir/appendonly.aof.<n>.base.rdb  (not written by Kelvin, but read after a move from Redis)
  *   appendonlydir/appendonly.aof.<n>.incr.aof  RESP commands, with SELECT where the database changes
  *
- * docs/formats/aof.md describes the bytes, README.md the reasons. Positions are log sequence numbers (LSN): the count of bytes appended
- * since the log was opened, monotonic across files; 0 is the end of what the files had at the start.
+ * docs/formats/aof.md describes the bytes, README.md the reasons. Positions are the stream's (stream/history.h): log sequence
+ * numbers (LSN), bytes appended since the server's start, monotonic across files; 0 is the end of what the files had then.
  *
- * aof_append copies into the tail under a leaf lock, while the caller holds its partitions: the order in the file is the order of
+ * history_append copies into the tail under a leaf lock, while the caller holds its partitions: the order in the file is the order of
  * execution. aof_flush writes the tail with write(2), under a lock of its own. The flusher thread syncs: each second (everysec), or as
  * soon as a client waits (always: one fsync serves all clients that wait).
  *
@@ -20,7 +20,7 @@
  * match, the log is lost (aof_is_lost): it stays in error, writes stay refused, and the data in memory can still be read and saved
  * elsewhere. Nothing counts as written or durable that is not.
  *
- * Threads: aof_append and all functions declared after it may be called from any thread. Locks, in order: files, flush, then the
+ * Threads: aof_stream and all functions declared after it may be called from any thread. Locks, in order: files, flush, then the
  * leaves tail and wake.
  */
 #ifndef KELVIN_PERSIST_AOF_H
@@ -34,6 +34,7 @@
 #include "base/disk.h"
 #include "base/message.h"
 #include "base/status.h"
+#include "stream/history.h"
 
 enum aof_fsync { AOF_FSYNC_ALWAYS, AOF_FSYNC_EVERYSEC, AOF_FSYNC_NO };
 
@@ -47,7 +48,8 @@ struct aof_options {
     bool load_truncated;        /* aof-load-truncated */
     const struct disk *disk;    /* for tests: instead of the system's; or NULL. Outlives the log */
     struct meter *meter;        /* counts the memory of the flusher's thread; NULL: it is not counted. Outlives the log */
-    uint64_t first_lsn;         /* where LSNs begin: after those of a log that was open before; 0 */
+    struct history *history;      /* NULL: one of its own. Outlives the log */
+    bool begins_at_cut;         /* the stream has changes that are not the log's until the first aof_cut */
     int64_t tick_us;            /* for tests: instead of the second between syncs and between retries; 0: a second */
 };
 
@@ -114,26 +116,8 @@ enum status aof_start(struct aof *aof, struct message *message);
 void aof_stop(struct aof *aof);
 void aof_close(struct aof *aof);            /* calls aof_stop and frees the log; NULL is fine */
 
-/* Appends a command and returns the LSN of its end. A SELECT is put before it if `db` is not that of the last command. */
-uint64_t aof_append(struct aof *aof, int db, const struct bytes *args, int arg_count);
-
-/* The same for a request with large arguments (resp/request.h): they are not copied, but referenced until they are written. */
-struct request_large;
-uint64_t aof_append_large(struct aof *aof, int db, const struct bytes *args, int arg_count, const struct request_large *large,
-    int large_count);
-
-/* Commands of which replay runs all or none (a transaction, a script): collected by one thread, then appended at once, so that no other
- * worker's command comes between them. MULTI and EXEC are put around more than one. The arguments are copied. */
-struct aof_group {
-    struct buffer text;
-    int count;
-    int first_db, db;           /* of the first and the last command; -1: none */
-};
-void aof_group_init(struct aof_group *group);
-void aof_group_release(struct aof_group *group);
-void aof_group_clear(struct aof_group *group);
-void aof_group_add(struct aof_group *group, int db, const struct bytes *args, int arg_count);
-uint64_t aof_append_group(struct aof *aof, const struct aof_group *group);      /* empty group: only returns the LSN of the tail's end */
+/* The stream that it writes: what is appended to that from aof_open on (begins_at_cut: from the first aof_cut on) is in the log. */
+struct history *aof_history(struct aof *aof);
 
 /* Writes the whole tail to the file if `lsn` is not written yet, and returns whether it is written now. Any thread; no partition held.
  * False: the disk refused the write (aof_error), or a cut waits for an fsync. The flusher goes on with it then, and calls aof_on_durable's

@@ -71,43 +71,50 @@ static bool cut_file_back(struct aof *aof)
     return !aof->torn;
 }
 
-/* The n-th run of bytes of a chunk: what is before a piece, the piece, ..., what is after the last piece. */
-static struct bytes chunk_run(const struct aof_chunk *chunk, int n)
+/* A file of a primary's stream begins with a SELECT that is this server's own: it counts as bytes of the file, but not of the stream. */
+static size_t print_head(const struct aof *aof, const struct history_chunk *chunk, char select[HISTORY_SELECT_SIZE]) REQUIRES(aof->flush_lock);
+static size_t print_head(const struct aof *aof, const struct history_chunk *chunk, char select[HISTORY_SELECT_SIZE])
 {
-    int piece = n / 2;
-    size_t from = piece == 0 ? chunk->start : chunk->pieces[piece - 1].offset;
+    bool is_needed = aof->written_db < 0 && atomic_load(&aof->current_size) == 0 && chunk->db_before >= 0 &&
+        (chunk->end > chunk->start || chunk->piece_count > 0);
 
-    if (n % 2 != 0)
-        return buffer_bytes(&chunk->pieces[piece].blob->buffer);
-    return bytes_of(chunk->data + from, (piece < chunk->piece_count ? chunk->pieces[piece].offset : chunk->end) - from);
+    return is_needed ? history_select_print(chunk->db_before, select) : 0;
+}
+
+static void count_run(struct aof *aof, struct bytes run) REQUIRES(aof->flush_lock);
+static void count_run(struct aof *aof, struct bytes run)
+{
+    stream_sum_add(&aof->unsynced.sum, aof->unsynced.size, run);
+    aof->unsynced.size += run.size;
 }
 
 /* Writes one chunk. If that fails, the file is truncated to where the chunk began. */
-static bool write_chunk(struct aof *aof, struct aof_chunk *chunk) REQUIRES(aof->flush_lock);
-static bool write_chunk(struct aof *aof, struct aof_chunk *chunk)
+static bool write_chunk(struct aof *aof, struct history_chunk *chunk) REQUIRES(aof->flush_lock);
+static bool write_chunk(struct aof *aof, struct history_chunk *chunk)
 {
+    char select[HISTORY_SELECT_SIZE];
+    struct bytes head = bytes_of(select, print_head(aof, chunk, select));
     size_t size = 0;
-    int error = 0, runs = chunk->piece_count * 2 + 1;
+    int error = 0, runs = history_chunk_runs(chunk);
 
+    if (file_write_all(aof->disk, aof->fd, head) != STATUS_OK)
+        error = errno;
     for (int n = 0; n < runs && error == 0; n++) {
-        if (file_write_all(aof->disk, aof->fd, chunk_run(chunk, n)) != STATUS_OK)
+        if (file_write_all(aof->disk, aof->fd, history_chunk_run(chunk, n)) != STATUS_OK)
             error = errno;
-        size += chunk_run(chunk, n).size;
+        size += history_chunk_run(chunk, n).size;
     }
     if (error != 0) {
         cut_file_back(aof);
         set_error(aof, status_of_errno(error), "a write failed", error);
         return false;
     }
-    for (int n = 0; n < runs; n++) {
-        struct bytes run = chunk_run(chunk, n);
-
-        stream_sum_add(&aof->unsynced.sum, aof->unsynced.size, run);
-        aof->unsynced.size += run.size;
-    }
+    count_run(aof, head);
+    for (int n = 0; n < runs; n++)
+        count_run(aof, history_chunk_run(chunk, n));
     if (size > 0)
         aof->written_db = chunk->db_after;
-    atomic_fetch_add(&aof->current_size, size);
+    atomic_fetch_add(&aof->current_size, head.size + size);
     atomic_fetch_add_explicit(&aof->written, size, memory_order_release);
     return true;
 }
@@ -116,7 +123,7 @@ static bool write_chunk(struct aof *aof, struct aof_chunk *chunk)
 static void write_tail(struct aof *aof) REQUIRES(aof->flush_lock);
 static void write_tail(struct aof *aof)
 {
-    struct aof_chunk *done = NULL, *chunk = aof_tail_take(&aof->tail);
+    struct history_chunk *done = NULL, **done_end = &done, *chunk = aof->is_attached ? history_take(aof->history) : NULL;
     bool progress = false;
 
     *aof->pending_end = chunk;
@@ -133,14 +140,15 @@ static void write_tail(struct aof *aof)
             break;
         progress = true;
         aof->pending = chunk->next;
-        chunk->next = done;
-        done = chunk;
+        chunk->next = NULL;
+        *done_end = chunk;
+        done_end = &chunk->next;
     }
     if (aof->pending == NULL)
         aof->pending_end = &aof->pending;
     if (progress && (aof->pending == NULL || aof->pending->begins_file))
         clear_error(aof);
-    aof_tail_give_back(&aof->tail, done);
+    history_hand_over(aof->history, done);
 }
 
 bool aof_flush(struct aof *aof, uint64_t lsn)

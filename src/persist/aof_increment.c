@@ -103,8 +103,8 @@ static enum status copy_stretch(struct aof *aof, const struct aof_stretch *stret
 static enum status fill_increment(struct aof *aof, int fd, uint64_t *size) REQUIRES(aof->flush_lock);
 static enum status fill_increment(struct aof *aof, int fd, uint64_t *size)
 {
-    char select[AOF_SELECT_SIZE];
-    size_t select_size = aof->durable_db < 0 ? 0 : aof_select_print(aof->durable_db, select);
+    char select[HISTORY_SELECT_SIZE];
+    size_t select_size = aof->durable_db < 0 ? 0 : history_select_print(aof->durable_db, select);
     enum status status = file_write_all(aof->disk, fd, bytes_of(select, select_size));
 
     if (status == STATUS_OK)
@@ -294,7 +294,9 @@ enum status aof_prepare(struct aof *aof, struct message *message)
 uint64_t aof_cut(struct aof *aof)
 {
     CHECK(atomic_exchange(&aof->cut_state, AOF_CUT_WAITING) == AOF_CUT_PREPARED);
-    return aof_tail_cut(&aof->tail);
+    if (!aof->is_attached)
+        aof_attach(aof);
+    return history_cut(aof->history);
 }
 
 /* Adds the files that do not count any more: what can't be removed now is removed by the next start. Images are found without being

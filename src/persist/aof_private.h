@@ -15,7 +15,7 @@
 #include "base/stream_sum.h"
 #include "persist/aof.h"
 #include "persist/aof_manifest.h"
-#include "persist/aof_tail.h"
+#include "stream/history.h"
 
 /* A part of the current file, which begins where the part before it ends, and the sum of its bytes. */
 struct aof_stretch {
@@ -45,7 +45,8 @@ struct aof {
     void *import_context;
     bool replayed, started;
 
-    struct aof_tail tail;
+    struct history *history, *own_history;     /* the second is NULL, or the same */
+    _Atomic bool is_attached;               /* the stream's chunks are taken: set when it is opened, or by the first cut */
 
     _Atomic uint64_t written, durable;  /* stored under the flush lock */
     _Atomic int error;                  /* enum status; stored under the flush lock */
@@ -68,7 +69,7 @@ struct aof {
     /* Flush: the current increment. Only the flusher changes fd, and may read it without the lock. */
     struct mutex flush_lock;
     int fd;
-    struct aof_chunk *pending, **pending_end;   /* taken from the tail, not written yet, in order */
+    struct history_chunk *pending, **pending_end;   /* taken from the tail, not written yet, in order */
     int written_db, durable_db;         /* the selected database at `written` and `durable`; -1: the file has none yet */
     uint64_t durable_size;              /* of the file: where its last good fsync ended */
     struct aof_stretch syncing, unsynced;   /* after it: what the running fsync will cover, and what was written since */
@@ -91,6 +92,9 @@ enum status aof_increment_add(struct aof *aof, int *fd, struct message *message)
 enum status aof_increment_replace(struct aof *aof) REQUIRES(aof->files_lock, aof->flush_lock);
 /* The bytes that count in all files but the current one. */
 uint64_t aof_increment_sizes(struct aof *aof) REQUIRES(aof->files_lock);
+
+/* aof.c. From here on the stream's changes are the log's. */
+void aof_attach(struct aof *aof);
 
 /* aof_adopt.c. Adds the adopted file to the directory, and to the manifest in memory; aof_increment_add, which is to follow, writes and
  * syncs that. Afterwards aof_adopt_end forgets the file's old place, or removes it (adopted_moves). */

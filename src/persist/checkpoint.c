@@ -204,6 +204,8 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
         *lsn = aof_cut(cut->aof);
     if (cut->begins != NULL)
         cut->begins(cut->context);
+    if (data->at_cut != NULL)
+        data->at_cut(data->context);
     if (data->registry != NULL)
         libraries = registry_libraries(data->registry);
     print_databases(partitions, libraries != NULL && libraries->count > 0, &dataset);

@@ -25,6 +25,8 @@ struct checkpoint_data {
     struct registry *registry;      /* NULL: there are no functions */
     struct claim *owner;            /* NULL, or comes to own all partitions at the cut, and keeps them if an image was made: no client changes
                                      * what is in it until partitions_give_all */
+    void (*at_cut)(void *context);  /* NULL, or is called at the cut, with all partitions locked */
+    void *context;
 };
 
 /* One at a time; blocks until it is done; not on a worker, no lock held. `dir` and `name` are the log's. */

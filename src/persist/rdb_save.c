@@ -29,8 +29,10 @@ enum {
     PATH_SIZE = 4096,
     SYNC_SIZE = 32 << 20,           /* bytes; a file that is synced only at its end delays every other fsync */
     CONVERTED_KEPT = 1 << 20,       /* bytes of memory */
+    GROWN_NS = 10000000,            /* between two flushes of a file that is read while it grows */
     TAGS_PARTITIONS = 256,          /* of tags that are made here: any power of two */
     PROGRESS_KEYS = 256,            /* keys between two calls of update_progress */
+    KEY_SHOWN_MAX = 100,            /* bytes of a key in a message */
 };
 
 struct saving {
@@ -48,6 +50,7 @@ struct saving {
     struct rdb_writer *writer;
     struct buffer converted;        /* a payload whose form in the file differs from that in its record */
     uint64_t synced;
+    int64_t flushed_ns;
     uint64_t keys;
     struct heat_settings heat;
     uint16_t minutes;
@@ -59,10 +62,17 @@ static enum status fail_saving(struct saving *saving, enum status status, const 
     return status;
 }
 
+static enum status save_cancelled(struct saving *saving)
+{
+    return fail_saving(saving, STATUS_CLOSED, "The save was ended", "it was cancelled");
+}
+
 static enum status write_failed(struct saving *saving, enum status status)
 {
     int error = rdb_writer_error(saving->writer);
 
+    if (status == STATUS_CANCELLED)
+        return save_cancelled(saving);
     return fail_saving(saving, status, "Write error saving the RDB file", error != 0 ? strerror(error) : status_name(status));
 }
 
@@ -134,13 +144,11 @@ static enum status open_image(struct saving *saving)
     return status == STATUS_OK ? open_tags(saving) : status;
 }
 
-static enum status open_file(struct saving *saving)
+/* A name beside the file's. */
+static enum status open_temp(struct saving *saving)
 {
     char *copy = mem_string(bytes_of_string(saving->options->path));
     int size = snprintf(saving->temp, sizeof(saving->temp), "%s/temp-%d.rdb", dirname(copy), (int)getpid());
-    struct rdb_writer_options options = {
-        .without_checksum = saving->options->without_checksum, .compress = saving->options->compress,
-    };
 
     mem_free(copy);
     if (size >= PATH_SIZE) {
@@ -155,8 +163,35 @@ static enum status open_file(struct saving *saving)
         saving->temp[0] = '\0';
         return status;
     }
-    options.fd = saving->fd;
-    saving->writer = rdb_writer_create(&options);
+    return STATUS_OK;
+}
+
+static bool note_written(void *context, uint64_t size)
+{
+    struct saving *saving = context;
+
+    saving->flushed_ns = clock_mono_ns();
+    if (saving->options->grown != NULL)
+        saving->options->grown(saving->options->context, size);
+    return !saving->progress->cancel;
+}
+
+static enum status open_file(struct saving *saving)
+{
+    const struct rdb_save_options *options = saving->options;
+    bool has_path = options->path != NULL;
+    struct rdb_writer_options of_writer = { .without_checksum = options->without_checksum, .compress = options->compress };
+    enum status status = has_path ? open_temp(saving) : STATUS_OK;
+
+    if (status != STATUS_OK)
+        return status;
+    of_writer.fd = has_path ? saving->fd : options->fd;
+    if (!has_path) {
+        of_writer.version = options->field_times == RDB_TIMES_ALLOWED ? CODEC_RDB_VERSION_TIMES : CODEC_RDB_VERSION;
+        of_writer.wrote = note_written;
+        of_writer.context = saving;
+    }
+    saving->writer = rdb_writer_create(&of_writer);
     return STATUS_OK;
 }
 
@@ -176,9 +211,9 @@ static void write_head(struct saving *saving)
     write_aux_number(saving, "redis-bits", 64);
     write_aux_number(saving, "ctime", clock_wall_ms() / 1000);
     write_aux_number(saving, "used-mem", (int64_t)options->used_memory);
-    write_aux_number(saving, "aof-base", 0);
     for (size_t i = 0; i < options->aux_count; i++)
         (void)rdb_write_aux(saving->writer, options->aux[i].name, options->aux[i].value);
+    write_aux_number(saving, "aof-base", 0);
 }
 
 static bool write_function(void *context, struct bytes text, struct buffer *error)
@@ -201,21 +236,31 @@ static enum status write_functions(struct saving *saving)
     return status;
 }
 
-/* Called from time to time: updates the progress, syncs what was written since the last time, and ends the save if it was cancelled. */
+/* So that the disk is not given all at its end, which would delay every other fsync. */
+static enum status sync_written(struct saving *saving, uint64_t size)
+{
+    int fd = saving->options->path != NULL ? saving->fd : saving->options->fd;
+
+    if (size - saving->synced < SYNC_SIZE)
+        return STATUS_OK;
+    saving->synced = size;
+    return fdatasync(fd) == 0 ? STATUS_OK : fail_saving(saving, status_of_errno(errno), "Write error saving the RDB file", strerror(errno));
+}
+
+/* Called from time to time: updates the progress, lets readers of a file that grows have what is buffered, and ends the save if it was
+ * cancelled. */
 static enum status update_progress(struct saving *saving)
 {
     uint64_t size = rdb_writer_size(saving->writer);
+    enum status status = STATUS_OK;
 
     saving->progress->keys = saving->keys;
     saving->progress->bytes = size;
     if (saving->progress->cancel)
-        return fail_saving(saving, STATUS_CLOSED, "The save was ended", "it was cancelled");
-    if (size - saving->synced >= SYNC_SIZE) {
-        saving->synced = size;
-        if (fdatasync(saving->fd) != 0)
-            return fail_saving(saving, status_of_errno(errno), "Write error saving the RDB file", strerror(errno));
-    }
-    return STATUS_OK;
+        return save_cancelled(saving);
+    if (saving->options->path == NULL && clock_mono_ns() - saving->flushed_ns >= GROWN_NS)
+        status = rdb_writer_flush(saving->writer);
+    return status == STATUS_OK ? sync_written(saving, size) : write_failed(saving, status);
 }
 
 static void delay_after_key(const struct saving *saving)
@@ -228,6 +273,31 @@ static void delay_after_key(const struct saving *saving)
         usleep(1);
 }
 
+/* The record's payload as it is in the file. */
+static enum status convert_payload(struct saving *saving, struct bytes *payload)
+{
+    enum status status = codec_for_dump(*payload, &saving->converted, payload);
+
+    if (status != STATUS_OK || saving->options->field_times == RDB_TIMES_ALLOWED || !codec_has_times(*payload))
+        return status;
+    if (saving->options->field_times == RDB_TIMES_REFUSED)
+        return STATUS_VERSION;
+    saving->progress->times_dropped++;
+    return codec_without_times(*payload, &saving->converted, payload);
+}
+
+static enum status name_record(struct saving *saving, struct bytes key, enum status status)
+{
+    int shown = (int)(key.size < KEY_SHOWN_MAX ? key.size : KEY_SHOWN_MAX);
+
+    if (status == STATUS_VERSION)
+        message_set(saving->message, "The hash '%.*s' has fields with expiry times, which the version of the RDB format that was asked for "
+            "does not have", shown, key.data);
+    else
+        message_set(saving->message, "The record of the key '%.*s' in the image can't be read: %s", shown, key.data, status_name(status));
+    return status;
+}
+
 static enum status write_record(void *context, const struct image_item *found)
 {
     struct saving *saving = context;
@@ -236,12 +306,9 @@ static enum status write_record(void *context, const struct image_item *found)
     enum status status = record_split(found->record, &record, &key.payload);
 
     if (status == STATUS_OK)
-        status = codec_for_dump(key.payload, &saving->converted, &key.payload);
-    if (status != STATUS_OK) {
-        message_set(saving->message, "The record of the key '%.*s' in the image can't be read: %s",
-            (int)(found->key.size < 100 ? found->key.size : 100), found->key.data, status_name(status));
-        return status;
-    }
+        status = convert_payload(saving, &key.payload);
+    if (status != STATUS_OK)
+        return name_record(saving, found->key, status);
     key.expire_ms = record.expire_ms;
     if (saving->options->with_freq)
         key.freq = heat_now(&saving->heat, record.heat, record.heat_minutes, saving->minutes);
@@ -275,6 +342,20 @@ static enum status write_database(struct saving *saving, int db)
     return status;
 }
 
+/* Synced, and under its name. */
+static enum status name_file(struct saving *saving)
+{
+    enum status status;
+
+    if (fsync(saving->fd) != 0)
+        return fail_saving(saving, status_of_errno(errno), "Write error saving the RDB file", strerror(errno));
+    if (rename(saving->temp, saving->options->path) != 0)
+        return fail_saving(saving, status_of_errno(errno), "Error moving the temp RDB file to its place", strerror(errno));
+    saving->temp[0] = '\0';
+    status = directory_sync_parent(disk_system(), saving->options->path);
+    return status == STATUS_OK ? STATUS_OK : fail_saving(saving, status, "Can't sync the RDB file's folder", status_name(status));
+}
+
 static enum status finish_file(struct saving *saving)
 {
     enum status status = update_progress(saving);
@@ -284,14 +365,21 @@ static enum status finish_file(struct saving *saving)
     status = rdb_writer_end(saving->writer);
     if (status != STATUS_OK)
         return write_failed(saving, status);
-    if (fsync(saving->fd) != 0)
-        return fail_saving(saving, status_of_errno(errno), "Write error saving the RDB file", strerror(errno));
-    if (rename(saving->temp, saving->options->path) != 0)
-        return fail_saving(saving, status_of_errno(errno), "Error moving the temp RDB file to its place", strerror(errno));
-    saving->temp[0] = '\0';
     saving->progress->bytes = rdb_writer_size(saving->writer);
-    status = directory_sync_parent(disk_system(), saving->options->path);
-    return status == STATUS_OK ? STATUS_OK : fail_saving(saving, status, "Can't sync the RDB file's folder", status_name(status));
+    return saving->options->path != NULL ? name_file(saving) : STATUS_OK;
+}
+
+static enum status write_file(struct saving *saving)
+{
+    const struct rdb_save_options *options = saving->options;
+    enum status status = STATUS_OK;
+
+    write_head(saving);
+    if (!options->without_functions)
+        status = write_functions(saving);
+    for (int db = 0; db < saving->db_count && status == STATUS_OK && !options->without_keys; db++)
+        status = write_database(saving, db);
+    return status == STATUS_OK ? finish_file(saving) : status;
 }
 
 enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_progress *progress, struct message *message)
@@ -310,13 +398,7 @@ enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_pro
     if (status == STATUS_OK)
         status = open_file(saving);
     if (status == STATUS_OK)
-        write_head(saving);
-    if (status == STATUS_OK)
-        status = write_functions(saving);
-    for (int db = 0; db < saving->db_count && status == STATUS_OK; db++)
-        status = write_database(saving, db);
-    if (status == STATUS_OK)
-        status = finish_file(saving);
+        status = write_file(saving);
     if (saving->fd >= 0)
         close(saving->fd);
     if (saving->temp[0] != '\0')

@@ -12,7 +12,7 @@
 #include "persist/rdb_format.h"
 #include "value/codec.h"
 
-enum { BUFFER_SIZE = 256 << 10, VERSION_OFFSET = 5, VERSION_DIGITS = 4 };
+enum { BUFFER_SIZE = 256 << 10, PIECE_SIZE = 1 << 20, VERSION_OFFSET = 5, VERSION_DIGITS = 4 };
 
 struct rdb_writer {
     int fd;
@@ -22,7 +22,9 @@ struct rdb_writer {
     struct buffer out;
     uint64_t written;           /* bytes written to the file */
     uint64_t crc;               /* of these */
-    int version, version_needed;
+    int version, version_needed, version_fixed;     /* version_fixed 0: it is not */
+    bool (*wrote)(void *context, uint64_t size);
+    void *context;
     enum status status;
     int error;
 };
@@ -36,7 +38,10 @@ struct rdb_writer *rdb_writer_create(const struct rdb_writer_options *options)
     if (options->compress)
         writer->compress = rdb_compress_create();
     writer->disk = options->disk != NULL ? options->disk : disk_system();
-    writer->version = writer->version_needed = CODEC_RDB_VERSION;
+    writer->version_fixed = options->version;
+    writer->version = writer->version_needed = options->version != 0 ? options->version : CODEC_RDB_VERSION;
+    writer->wrote = options->wrote;
+    writer->context = options->context;
     buffer_reserve(&writer->out, BUFFER_SIZE);
     buffer_append_format(&writer->out, "REDIS%04d", writer->version);
     return writer;
@@ -51,17 +56,28 @@ void rdb_writer_destroy(struct rdb_writer *writer)
     mem_free(writer);
 }
 
-static enum status write_bytes(struct rdb_writer *writer, struct bytes bytes)
+static void write_piece(struct rdb_writer *writer, struct bytes bytes)
 {
     if (writer->with_checksum)
         writer->crc = crc64(writer->crc, bytes);
-    if (writer->status != STATUS_OK)
-        return writer->status;
     writer->status = file_write_all(writer->disk, writer->fd, bytes);
-    if (writer->status != STATUS_OK)
+    if (writer->status != STATUS_OK) {
         writer->error = errno;
-    else
-        writer->written += bytes.size;
+        return;
+    }
+    writer->written += bytes.size;
+    if (writer->wrote != NULL && !writer->wrote(writer->context, writer->written))
+        writer->status = STATUS_CANCELLED;
+}
+
+static enum status write_bytes(struct rdb_writer *writer, struct bytes bytes)
+{
+    while (bytes.size > 0 && writer->status == STATUS_OK) {
+        size_t size = writer->wrote != NULL && bytes.size > PIECE_SIZE ? PIECE_SIZE : bytes.size;
+
+        write_piece(writer, bytes_of(bytes.data, size));
+        bytes = bytes_of(bytes.data + size, bytes.size - size);
+    }
     return writer->status;
 }
 
@@ -143,6 +159,8 @@ enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key)
 
     CHECK(key->payload.size > 0);
     type = (uint8_t)key->payload.data[0];
+    if (writer->version_fixed != 0 && version_of_type(type) > writer->version_fixed)
+        return STATUS_VERSION;
     body = bytes_of(key->payload.data + 1, key->payload.size - 1);
     if (writer->compress != NULL)
         rdb_compress_body(writer->compress, type, body, &body);
@@ -160,6 +178,11 @@ enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key)
     append_string(writer, key->key);
     append_bytes(writer, body);
     return flush_if_large(writer);
+}
+
+enum status rdb_writer_flush(struct rdb_writer *writer)
+{
+    return writer->out.size > 0 ? flush_buffer(writer) : writer->status;
 }
 
 static void print_version(int version, char digits[VERSION_DIGITS])

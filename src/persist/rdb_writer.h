@@ -3,7 +3,8 @@
  *   rdb_writer_create, rdb_write_aux ..., rdb_write_function ..., then for each database rdb_write_db and its keys, rdb_writer_end, rdb_writer_destroy
  *
  * The version is 10, which Redis 7.0 and newer load. A value of a type that needs more makes it 11 or 12: the header is overwritten at the
- * end, and the checksum is updated, so the file has to be seekable then.
+ * end, and the checksum is updated, so the file has to be seekable then. For readers that read the file while it grows the version is fixed
+ * from the beginning, and a value that needs more is an error.
  *
  * Errors are sticky: after the first one nothing is written any more, and every function returns the same. The caller syncs and names the
  * file. Owner: one thread.
@@ -24,6 +25,11 @@ struct rdb_writer_options {
     int fd;                     /* at its beginning; the caller keeps it */
     bool without_checksum;      /* rdbchecksum no: the checksum is 0 */
     bool compress;              /* rdbcompression yes: long strings of values as LZF */
+    int version;                /* fixed; 0: it depends on the values */
+    /* After each write to the file, of 1 MiB at most then: what is below `size` does not change any more, if the version is fixed. False:
+     * STATUS_CANCELLED. NULL: none. */
+    bool (*wrote)(void *context, uint64_t size);
+    void *context;
     const struct disk *disk;    /* for tests: instead of the system's; or NULL */
 };
 
@@ -45,7 +51,11 @@ struct rdb_key {
     int freq;                   /* LFU: 0 .. 255; -1: not given */
     struct bytes payload;       /* value/codec.h: type and body */
 };
+/* STATUS_VERSION: the value needs a newer version than the fixed one; nothing was written, and the error is not sticky. */
 enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key);
+
+/* Writes what is buffered. */
+enum status rdb_writer_flush(struct rdb_writer *writer);
 
 /* Writes the end and the checksum, and everything that is buffered. STATUS_INVALID: a newer version is needed, and the file is not
  * seekable. */

@@ -26,6 +26,7 @@ const struct command *const *families_of_commands(void)
         command_commands,
         transaction_commands,
         pubsub_commands,
+        replication_commands,
         misc_commands,
         saving_commands,
         scripting_commands,

@@ -7,12 +7,20 @@
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
 #include "engine/watch.h"
+#include "lifecycle/lifecycle.h"
+#include "replication/primary.h"
 
 static uint64_t hook_memory_used(void *context)
 {
     struct engine *engine = context;
 
     return memory_used(engine) + engine->memory_excess + engine->memory_wanted;
+}
+
+void hook_cron(struct engine *engine)
+{
+    lifecycle_cron(engine);
+    primary_cron(engine);
 }
 
 static struct worker *hook_wake(void *context, struct client *client)
@@ -40,8 +48,8 @@ static void hook_expired(void *context, struct keyspace *keyspace, uint64_t hash
     struct engine *engine = context;
     struct bytes words[2] = { BYTES("DEL"), key };
 
-    if (engine->aof != NULL)
-        keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2);
+    if (history_is_on(&engine->history))
+        keyspace->partition->last_lsn = history_append(&engine->history, keyspace->db, words, 2);
     event_note_deleted(engine, keyspace, hash, key, event);
     engine->dirty++;
 }

@@ -33,6 +33,7 @@
 #include "net/tls.h"
 #include "script/registry.h"
 #include "pubsub/hub.h"
+#include "replication/primary.h"
 #include "server/families.h"
 #include "server/hooks.h"
 #include "server/info_rows.h"
@@ -88,6 +89,8 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->errors = error_stats_create();
     engine->waits = waits_create();
     lifecycle_create(engine);
+    engine->primary = primary_create(engine);
+    engine->upper.cron = hook_cron;
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
     engine->started_ms = clock_wall_ms();
@@ -135,7 +138,7 @@ static void replay_main(void *context)
     if (server->engine.aof != NULL)
         server->load_status = replay_log(&server->engine, &server->load_message);
     else
-        server->load_status = import_dump(&server->engine, server->opening.dump, &server->load_message);
+        server->load_status = import_dump(&server->engine, server->opening.dump, &server->imported, &server->load_message);
     meter_leave(server->engine.meter);
     uv_async_send(&server->loaded);
 }
@@ -298,6 +301,7 @@ static void take_down(struct server *server)
     struct engine *engine = &server->engine;
 
     lifecycle_stop(engine);
+    primary_destroy(engine->primary);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
         tier_stop(engine->tier);
@@ -389,6 +393,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     engine->end = hook_end;
     engine->end_context = server;
     process_make_id(engine->run_id);
+    history_init(&engine->history);
     say_hello(server);
     if (!descriptors_arrange(&server->descriptors, config, engine->log))
         goto out;

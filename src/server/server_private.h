@@ -6,6 +6,7 @@
 
 #include "base/message.h"
 #include "engine/engine.h"
+#include "lifecycle/import.h"
 #include "lifecycle/opening.h"
 #include "net/loop.h"
 #include "server/descriptors.h"
@@ -25,6 +26,7 @@ struct server {
     enum status load_status;
     struct opening opening;
     struct message load_message;
+    struct import_result imported;      /* of the dump, if that was loaded */
     int64_t load_began_us;
     _Atomic int exit_status;
     _Atomic bool stopping;

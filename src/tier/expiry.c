@@ -61,13 +61,13 @@ static enum verdict judge(struct keyspace *keyspace, uint64_t hash, struct bytes
     return load_find(keyspace, hash, key) != NULL ? VERDICT_AGAIN : VERDICT_READ;
 }
 
-/* No key changes under a transaction or a script: then it is to be looked at again. */
-static enum verdict judge_nominee(struct partition *partition, const struct nominee *nominee, struct bytes key) REQUIRES(partition->lock);
-static enum verdict judge_nominee(struct partition *partition, const struct nominee *nominee, struct bytes key)
+/* No key changes under a transaction or a script, or if expiry was turned off meanwhile (by a thread that holds all partitions): then it is to be looked at again. */
+static enum verdict judge_nominee(struct tier *tier, struct partition *partition, const struct nominee *nominee, struct bytes key) REQUIRES(partition->lock);
+static enum verdict judge_nominee(struct tier *tier, struct partition *partition, const struct nominee *nominee, struct bytes key)
 {
     struct keyspace *keyspace = tier_keyspace_of(partition, nominee->incarnation);
 
-    if (partition->owner != NULL)
+    if (partition->owner != NULL || !tier->expire_cold)
         return VERDICT_AGAIN;
     if (keyspace == NULL)
         return VERDICT_STALE;           /* it was flushed */
@@ -121,13 +121,13 @@ static bool expire_nominee(struct tier *tier, const struct nominee *nominee, str
     bool expired = false;
 
     partition_lock(partition);
-    verdict = judge_nominee(partition, nominee, key);
+    verdict = judge_nominee(tier, partition, nominee, key);
     partition_unlock(partition);
     if (verdict == VERDICT_READ) {
         if (read_nominee(tier, partition, nominee, key, now_ms, record, &expired) != STATUS_OK)
             return false;
         partition_lock(partition);
-        verdict = expired ? judge_nominee(partition, nominee, key) : VERDICT_STALE;
+        verdict = expired ? judge_nominee(tier, partition, nominee, key) : VERDICT_STALE;
         if (verdict == VERDICT_READ)
             expire_cold(tier, tier_keyspace_of(partition, nominee->incarnation), nominee->hash, key,
                 expiry_event(buffer_bytes(record), now_ms), batch);

@@ -101,7 +101,8 @@ struct hash_seed tier_seed(const struct tier *tier);
 struct tier_settings *tier_settings(struct tier *tier);
 /* Becomes the partitions' watch; starts writer and loaders. */
 void tier_start(struct tier *tier, struct partitions *partitions);
-void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the clock: not while replaying. Off at first */
+void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the clock: not while replaying, nor on a
+                                                     * replica. Off at first */
 /* After tier_start, when the store was opened from an image and the partitions know their incarnations: loads the record map.
  * `number` is what store_number was when the image was taken. STATUS_CORRUPT: the store has another one, so it lost something. */
 enum status tier_restore(struct tier *tier, const char *image, uint64_t number);

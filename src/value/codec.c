@@ -353,6 +353,20 @@ enum status codec_for_dump(struct bytes payload, struct buffer *room, struct byt
     return status;
 }
 
+bool codec_has_times(struct bytes payload)
+{
+    return payload.size > 0 && (uint8_t)payload.data[0] >= CODEC_RDB_HASH_TIMES_OLD;
+}
+
+enum status codec_without_times(struct bytes payload, struct buffer *room, struct bytes *plain)
+{
+    size_t start = room->size;
+    enum status status = codec_hash_without_times(payload, room);
+
+    *plain = bytes_of(room->data + start, room->size - start);
+    return status;
+}
+
 void codec_dump(const struct value *value, struct buffer *out)
 {
     size_t start = out->size;

@@ -71,6 +71,11 @@ void codec_encode(const struct value *value, struct buffer *out);
  * same bytes, or others, appended to `room`. STATUS_CORRUPT if the payload is not complete. */
 enum status codec_for_dump(struct bytes payload, struct buffer *room, struct bytes *dumped);
 
+/* Whether a payload as for dumps needs CODEC_RDB_VERSION_TIMES. */
+bool codec_has_times(struct bytes payload);
+/* Converts such a payload into one of the same hash without expiry times, appended to `room`. STATUS_CORRUPT if it is not complete. */
+enum status codec_without_times(struct bytes payload, struct buffer *room, struct bytes *plain);
+
 /* Decodes exactly all of `payload`. An inline string value borrows from `payload` or from `scratch` (where LZF is
  * unpacked, by appending); everything else is owned by the new value. `scratch` may move: bytes borrowed from it in
  * earlier calls become invalid, and the caller empties it. `value` is set only if the result is STATUS_OK. */

@@ -195,3 +195,72 @@ enum status codec_read_hash(uint8_t type, struct bytes *input, const struct valu
     status = type == CODEC_RDB_HASH_ZIPMAP ? zipmap_read(&pairs.zipmap, blob) : ziplist_read(&pairs.ziplist, blob);
     return status == STATUS_OK ? read_pairs(&pairs, limits, value) : status;
 }
+
+/* A field and its value, as they are. */
+static enum status copy_pair(struct bytes *input, struct buffer *out)
+{
+    const char *begin = input->data;
+
+    if (!codec_skip_string(input) || !codec_skip_string(input))
+        return STATUS_CORRUPT;
+    buffer_append(out, begin, (size_t)(input->data - begin));
+    return STATUS_OK;
+}
+
+static enum status copy_without_times(struct bytes *input, struct buffer *out)
+{
+    uint64_t count, time;
+    enum status status = codec_read_size(input, &count);
+
+    if (status == STATUS_OK && count > input->size / 3)
+        status = STATUS_CORRUPT;                        /* each takes three bytes at least */
+    if (status == STATUS_OK)
+        codec_write_length(out, count);
+    for (; status == STATUS_OK && count > 0; count--) {
+        status = codec_read_size(input, &time);
+        if (status == STATUS_OK)
+            status = copy_pair(input, out);
+    }
+    return status;
+}
+
+static enum status copy_pack_without_times(struct bytes *input, struct buffer *out)
+{
+    struct buffer scratch = { 0 };
+    struct bytes blob;
+    enum status status = codec_read_blob(input, &scratch, &blob);
+    struct listpack *pack = status == STATUS_OK && listpack_is_valid(blob) ? listpack_of_bytes(blob) : NULL;
+    size_t count = pack != NULL ? listpack_count(pack) : 0, at;
+
+    if (status == STATUS_OK && (count == 0 || count % 3 != 0))
+        status = STATUS_CORRUPT;
+    if (status == STATUS_OK) {
+        codec_write_length(out, count / 3);
+        at = listpack_first(pack);
+        for (size_t i = 0; i < count; i++, at = listpack_next(pack, at)) {
+            char digits[TEXT_INT_SIZE];
+
+            if (i % 3 != 2)
+                codec_write_string(out, listpack_get(pack, at, digits));
+        }
+    }
+    listpack_destroy(pack);
+    buffer_release(&scratch);
+    return status;
+}
+
+enum status codec_hash_without_times(struct bytes payload, struct buffer *out)
+{
+    struct bytes type, earliest;
+    enum status status;
+
+    if (!codec_take(&payload, 1, &type))
+        return STATUS_CORRUPT;
+    if (type.data[0] != CODEC_RDB_HASH_TIMES && type.data[0] != CODEC_RDB_HASH_LISTPACK_TIMES)
+        return STATUS_CORRUPT;                          /* the others are never in records */
+    if (!codec_take(&payload, sizeof(uint64_t), &earliest))
+        return STATUS_CORRUPT;
+    buffer_append_u8(out, CODEC_RDB_HASH);
+    status = type.data[0] == CODEC_RDB_HASH_TIMES ? copy_without_times(&payload, out) : copy_pack_without_times(&payload, out);
+    return status == STATUS_OK && payload.size > 0 ? STATUS_CORRUPT : status;
+}

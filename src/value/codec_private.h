@@ -19,6 +19,9 @@ codec_reader codec_read_list, codec_read_set, codec_read_zset, codec_read_hash, 
 /* codec_for_dump for a stream. */
 enum status codec_stream_for_dump(struct bytes payload, struct buffer *out);
 
+/* codec_without_times. */
+enum status codec_hash_without_times(struct bytes payload, struct buffer *out);
+
 /* Takes the next `size` bytes; false, and nothing taken, if there are not enough. */
 bool codec_take(struct bytes *input, size_t size, struct bytes *taken);
 /* Skips a string in any form. */

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "persist/aof.h"
-#include "persist/aof_tail.h"
+#include "stream/history.h"
 
 enum { COMMANDS = 1000000, TURN = 16 };
 
@@ -23,7 +23,7 @@ static void *append_many(void *context)
 
     memset(value, 'v', sizeof(value));
     for (int i = 0; i < COMMANDS; i++) {
-        uint64_t lsn = aof_append(aof, 0, args, 3);
+        uint64_t lsn = history_append(aof_history(aof), 0, args, 3);
 
         if (i % TURN == TURN - 1)
             CHECK(aof_flush(aof, lsn));
@@ -35,19 +35,19 @@ static void tail_alone(void)
 {
     char value[200];
     struct bytes args[3] = { BYTES("SET"), BYTES("key:000000012345"), { value, sizeof(value) } };
-    struct aof_tail tail;
+    struct history tail;
     int64_t started;
 
     memset(value, 'v', sizeof(value));
-    aof_tail_init(&tail);
+    history_init(&tail);
     started = clock_mono_ns();
     for (int i = 0; i < COMMANDS; i++) {
-        aof_tail_append(&tail, 0, args, 3);
+        history_append(&tail, 0, args, 3);
         if (i % TURN == TURN - 1)
-            aof_tail_give_back(&tail, aof_tail_take(&tail));
+            history_give_back(&tail, history_take(&tail));
     }
     printf("append only, 1 thread       %6.1f ns a command\n", (double)(clock_mono_ns() - started) / COMMANDS);
-    aof_tail_release(&tail);
+    history_release(&tail);
 }
 
 static bool nothing(void *context, const struct bytes *args, int arg_count) { return true; }

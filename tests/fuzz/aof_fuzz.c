@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/message.h"
 #include "persist/aof.h"
-#include "persist/aof_tail.h"
+#include "stream/history.h"
 #include "support/fuzz.h"
 
 enum { UNITS_MAX = 20, FILE_MAX = 1 << 16 };
@@ -104,12 +104,13 @@ static void check_replay(struct fuzz *fuzz, struct bytes file)
 static void make_increment(struct fuzz_input *input, size_t units, struct buffer *file, struct buffer *sound, size_t *ends, size_t *sound_ends)
 {
     char value[64] = "*1\r\n$4\r\nEXEC\r\nwhat is inside a value is no command, ever";
-    struct aof_tail tail;
-    struct aof_group group;
-    struct aof_chunk *chunks;
+    struct history tail;
+    struct history_group group;
+    struct history_chunk *chunks;
 
-    aof_tail_init(&tail);
-    aof_group_init(&group);
+    history_init(&tail);
+    history_attach_log(&tail);
+    history_group_init(&group);
     for (size_t i = 0; i < units; i++) {
         struct bytes args[3] = { BYTES("SET"), bytes_of(value, i), bytes_of(value, fuzz_below(input, sizeof(value))) };
         int count = 1 + (int)fuzz_below(input, 3), repeat = (int)fuzz_below(input, 3);
@@ -117,24 +118,24 @@ static void make_increment(struct fuzz_input *input, size_t units, struct buffer
         if (i == 0)
             command_print(sound, (struct bytes[]){ BYTES("SELECT"), BYTES("0") }, 2);
         if (repeat == 0) {
-            ends[i] = aof_tail_append(&tail, 0, args, count);
+            ends[i] = history_append(&tail, 0, args, count);
             command_print(sound, args, count);
         } else {
-            aof_group_clear(&group);
+            history_group_clear(&group);
             for (int k = 0; k < repeat; k++) {
-                aof_group_add(&group, 0, args, count);
+                history_group_add(&group, 0, args, count);
                 command_print(sound, args, count);
             }
-            ends[i] = aof_tail_append_group(&tail, &group);
+            ends[i] = history_append_group(&tail, &group);
         }
         sound_ends[i] = sound->size;
     }
-    chunks = aof_tail_take(&tail);
-    for (struct aof_chunk *chunk = chunks; chunk != NULL; chunk = chunk->next)
+    chunks = history_take(&tail);
+    for (struct history_chunk *chunk = chunks; chunk != NULL; chunk = chunk->next)
         buffer_append(file, chunk->data + chunk->start, chunk->end - chunk->start);
-    aof_tail_give_back(&tail, chunks);
-    aof_group_release(&group);
-    aof_tail_release(&tail);
+    history_give_back(&tail, chunks);
+    history_group_release(&group);
+    history_release(&tail);
 }
 
 static void damaged_increment(struct fuzz *fuzz, struct fuzz_input *input)

@@ -312,6 +312,20 @@ static void check_dump(const struct value *value, struct bytes dump)
     buffer_release(&room);
 }
 
+/* Whatever can be read can be written without times. */
+static void check_without_times(struct bytes payload, bool is_good)
+{
+    struct buffer room = { 0 };
+    struct bytes plain;
+    enum status status;
+
+    if (!codec_has_times(payload) || (uint8_t)payload.data[0] < CODEC_RDB_HASH_TIMES)
+        return;
+    status = codec_without_times(payload, &room, &plain);
+    CHECK(status == STATUS_OK || (status == STATUS_CORRUPT && !is_good));
+    buffer_release(&room);
+}
+
 static void use(struct fuzz_input *input, const struct value_limits *limits, struct value *value)
 {
     struct value copy = value_copy(value), decoded;
@@ -361,6 +375,7 @@ static void run(struct fuzz_input *input, const struct value_limits *limits, str
     status = codec_decode(payload, limits, &scratch, &value);
     CHECK(status == STATUS_OK || status == STATUS_CORRUPT);
     CHECK(scratch.capacity <= 4096 + 200 * payload.size);
+    check_without_times(payload, status == STATUS_OK);
     if (codec_for_dump(payload, &room, &dumped) != STATUS_OK)
         CHECK(status != STATUS_OK);
     if (status == STATUS_OK) {

@@ -702,6 +702,8 @@ class CrashTest(unittest.TestCase):
         self.assertEqual(read_bytes(dump_path(server)), before)
         self.assertEqual(len(leftovers(server)), 2)
         open(os.path.join(server.folder, "temp-mine.rdb"), "w").close()
+        os.makedirs(os.path.join(server.folder, "temp-12.sync", "store"))
+        open(os.path.join(server.folder, "temp-12.sync.rdb"), "w").close()
         server.start()
         self.assertEqual(leftovers(server), ["temp-mine.rdb"])
         with server.client() as client:

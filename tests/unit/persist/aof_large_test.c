@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/blob.h"
-#include "persist/aof_tail.h"
+#include "stream/history.h"
 #include "resp/request.h"
 
 enum { LARGE = REQUEST_LARGE_MIN };
@@ -23,7 +23,7 @@ static struct blob *make_blob(char fill)
 }
 
 /* All bytes that are to be written, in order. */
-static void gather(struct aof_chunk *chunk, struct buffer *out)
+static void gather(struct history_chunk *chunk, struct buffer *out)
 {
     for (; chunk != NULL; chunk = chunk->next) {
         size_t at = chunk->start;
@@ -42,31 +42,33 @@ static void referenced_arguments_are_written_like_copied_ones(void **state)
     struct blob *first = make_blob('a'), *second = make_blob('b');
     struct request_large large[2] = { { first, 2 }, { second, 4 } };
     struct bytes args[5] = { BYTES("MSET"), BYTES("k"), buffer_bytes(&first->buffer), BYTES("l"), buffer_bytes(&second->buffer) };
-    struct aof_tail held, copied;
-    struct aof_chunk *chunks[2];
+    struct history held, copied;
+    struct history_chunk *chunks[2];
     struct buffer texts[2] = { { 0 } };
     uint64_t lsns[2];
 
     (void)state;
-    aof_tail_init(&held);
-    aof_tail_init(&copied);
-    aof_tail_append(&held, 3, (struct bytes[]){ BYTES("PING") }, 1);
-    aof_tail_append(&copied, 3, (struct bytes[]){ BYTES("PING") }, 1);
-    lsns[0] = aof_tail_append_large(&held, 4, args, 5, large, 2);
-    lsns[1] = aof_tail_append(&copied, 4, args, 5);
+    history_init(&held);
+    history_attach_log(&held);
+    history_init(&copied);
+    history_attach_log(&copied);
+    history_append(&held, 3, (struct bytes[]){ BYTES("PING") }, 1);
+    history_append(&copied, 3, (struct bytes[]){ BYTES("PING") }, 1);
+    lsns[0] = history_append_large(&held, 4, args, 5, large, 2);
+    lsns[1] = history_append(&copied, 4, args, 5);
     assert_int_equal(lsns[0], lsns[1]);
     assert_true(blob_is_shared(first) && blob_is_shared(second));
-    assert_int_equal(aof_tail_append(&held, 4, args, 2), aof_tail_append(&copied, 4, args, 2));
-    chunks[0] = aof_tail_take(&held);
-    chunks[1] = aof_tail_take(&copied);
+    assert_int_equal(history_append(&held, 4, args, 2), history_append(&copied, 4, args, 2));
+    chunks[0] = history_take(&held);
+    chunks[1] = history_take(&copied);
     gather(chunks[0], &texts[0]);
     gather(chunks[1], &texts[1]);
     assert_true(bytes_equal(buffer_bytes(&texts[0]), buffer_bytes(&texts[1])));
-    aof_tail_give_back(&held, chunks[0]);
-    aof_tail_give_back(&copied, chunks[1]);
+    history_give_back(&held, chunks[0]);
+    history_give_back(&copied, chunks[1]);
     assert_false(blob_is_shared(first) || blob_is_shared(second));
-    aof_tail_release(&held);
-    aof_tail_release(&copied);
+    history_release(&held);
+    history_release(&copied);
     buffer_release(&texts[0]);
     buffer_release(&texts[1]);
     blob_release(first);
@@ -78,16 +80,17 @@ static void the_same_argument_twice_is_referenced_twice(void **state)
     struct blob *blob = make_blob('a');
     struct request_large large = { blob, 1 };
     struct bytes args[3] = { BYTES("X"), buffer_bytes(&blob->buffer), buffer_bytes(&blob->buffer) };
-    struct aof_tail tail;
-    struct aof_chunk *chunks;
+    struct history tail;
+    struct history_chunk *chunks;
 
     (void)state;
-    aof_tail_init(&tail);
-    aof_tail_append_large(&tail, 0, args, 3, &large, 1);
-    chunks = aof_tail_take(&tail);
+    history_init(&tail);
+    history_attach_log(&tail);
+    history_append_large(&tail, 0, args, 3, &large, 1);
+    chunks = history_take(&tail);
     assert_int_equal(chunks->piece_count, 2);
-    aof_tail_give_back(&tail, chunks);
-    aof_tail_release(&tail);
+    history_give_back(&tail, chunks);
+    history_release(&tail);
     assert_false(blob_is_shared(blob));
     blob_release(blob);
 }

@@ -134,11 +134,11 @@ static void *appender_main(void *context)
     struct appender *appender = context;
     struct storm *storm = appender->storm;
     struct random random;
-    struct aof_group group;
+    struct history_group group;
     char *value = mem_zalloc(100000);
 
     memset(value, 'x', 100000);
-    aof_group_init(&group);
+    history_group_init(&group);
     random_init(&random, storm->seed + 1000 + (uint64_t)appender->number);
     for (int i = 0; i < UNITS; i++) {
         char thread[8], number[16];
@@ -151,17 +151,17 @@ static void *appender_main(void *context)
         args[2] = bytes_of(number, (size_t)snprintf(number, sizeof(number), "%d", i));
         args[4].size = random_below(&random, 50) == 0 ? random_below(&random, 100000) : random_below(&random, 300);
         if (random_below(&random, 4) == 0) {
-            aof_group_clear(&group);
+            history_group_clear(&group);
             unit.count = 2 + (int)random_below(&random, 3);
             for (int k = 0; k < unit.count; k++) {
                 db = (int)random_below(&random, 3);
                 args[3] = bytes_of(dbs + db, 1);
-                aof_group_add(&group, db, args, 5);
+                history_group_add(&group, db, args, 5);
             }
-            unit.lsn = aof_append_group(storm->aof, &group);
+            unit.lsn = history_append_group(aof_history(storm->aof), &group);
         } else {
             args[3] = bytes_of(dbs + db, 1);
-            unit.lsn = aof_append(storm->aof, db, args, 5);
+            unit.lsn = history_append(aof_history(storm->aof), db, args, 5);
         }
         storm->log[appender->number][storm->logged[appender->number]++] = unit;
         if (random_below(&random, 3) == 0)
@@ -171,7 +171,7 @@ static void *appender_main(void *context)
         if (random_below(&random, 40) == 0)
             durable_await(storm, unit.lsn);
     }
-    aof_group_release(&group);
+    history_group_release(&group);
     mem_free(value);
     return NULL;
 }

@@ -202,7 +202,7 @@ static uint64_t set(struct bench *bench, int db, const char *key, const char *va
 {
     struct bytes args[3] = { BYTES("SET"), bytes_of_string(key), bytes_of_string(value) };
 
-    return aof_append(bench->aof, db, args, 3);
+    return history_append(aof_history(bench->aof), db, args, 3);
 }
 
 static bool notices_say(struct bench *bench, const char *part)
@@ -334,23 +334,23 @@ static void appended_commands_are_replayed_in_order(void **state)
 static void a_group_is_appended_as_one(void **state)
 {
     struct bytes incr[2] = { BYTES("INCR"), BYTES("n") };
-    struct aof_group group;
+    struct history_group group;
     struct bench bench;
     struct buffer text;
 
     bench_init(&bench);
     bench_start(&bench);
-    aof_group_init(&group);
-    assert_int_equal(aof_append_group(bench.aof, &group), 0);
-    aof_group_add(&group, 2, incr, 2);
-    aof_append_group(bench.aof, &group);            /* alone: no MULTI */
-    aof_group_clear(&group);
-    aof_group_add(&group, 2, incr, 2);
-    aof_group_add(&group, 5, incr, 2);
-    aof_group_add(&group, 5, incr, 2);
-    aof_append_group(bench.aof, &group);
+    history_group_init(&group);
+    assert_int_equal(history_append_group(aof_history(bench.aof), &group), 0);
+    history_group_add(&group, 2, incr, 2);
+    history_append_group(aof_history(bench.aof), &group);            /* alone: no MULTI */
+    history_group_clear(&group);
+    history_group_add(&group, 2, incr, 2);
+    history_group_add(&group, 5, incr, 2);
+    history_group_add(&group, 5, incr, 2);
+    history_append_group(aof_history(bench.aof), &group);
     set(&bench, 5, "k", "v");
-    aof_group_release(&group);
+    history_group_release(&group);
     assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "SELECT 2\nINCR n\nINCR n\nSELECT 5\nINCR n\nINCR n\nSET k v\n");
     text = file_get(&bench, INCR1);
@@ -363,14 +363,14 @@ static void a_group_is_appended_as_one(void **state)
 static void commands_about_as_large_as_a_chunk_are_replayed(void **state)
 {
     const size_t sizes[] = { 0, 1, 9, 10, 99, 100, 65000, 65536, 70000, 262000, 262144, 300000, 3000000 };
-    struct aof_group group;
+    struct history_group group;
     struct bench bench;
     char *value = mem_alloc(3000001);
     struct buffer expected;
 
     bench_init(&bench);
     bench_start(&bench);
-    aof_group_init(&group);
+    history_group_init(&group);
     buffer_init(&expected);
     buffer_append_string(&expected, "SELECT 0\n");
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
@@ -379,12 +379,12 @@ static void commands_about_as_large_as_a_chunk_are_replayed(void **state)
 
             memset(value, 'a' + (int)i, sizes[i]);
             if (round < 2) {
-                aof_append(bench.aof, 0, args, 3);
+                history_append(aof_history(bench.aof), 0, args, 3);
             } else {
-                aof_group_clear(&group);
-                aof_group_add(&group, 0, args, 3);
-                aof_group_add(&group, 0, args, 3);
-                aof_append_group(bench.aof, &group);
+                history_group_clear(&group);
+                history_group_add(&group, 0, args, 3);
+                history_group_add(&group, 0, args, 3);
+                history_append_group(aof_history(bench.aof), &group);
                 buffer_append_string(&expected, "SET k ");
                 buffer_append(&expected, value, sizes[i]);
                 buffer_append_u8(&expected, '\n');
@@ -398,7 +398,7 @@ static void commands_about_as_large_as_a_chunk_are_replayed(void **state)
     assert_int_equal(bench_replay(&bench), STATUS_OK);
     assert_true(bytes_equal(buffer_bytes(&bench.replayed), buffer_bytes(&expected)));
     buffer_release(&expected);
-    aof_group_release(&group);
+    history_group_release(&group);
     mem_free(value);
     bench_release(&bench);
 }
@@ -615,7 +615,7 @@ static void a_log_of_before_redis_7_is_adopted(void **state)
     assert_true(outside_exists(&bench, "appendonly.aof"));      /* until the log is complete without it */
     assert_int_equal(aof_start(bench.aof, &bench.message), STATUS_OK);
     assert_false(outside_exists(&bench, "appendonly.aof"));
-    aof_append(bench.aof, 0, words, 1);
+    history_append(aof_history(bench.aof), 0, words, 1);
     text = file_get(&bench, MANIFEST);
     assert_string_equal(text.data, "file appendonly.aof seq 1 type b\nfile " INCR1 " seq 1 type i\n");
     buffer_release(&text);
@@ -867,7 +867,7 @@ static void a_tail_torn_at_any_byte_is_cut_to_whole_commands(void **state)
 {
     struct bytes incr[2] = { BYTES("INCR"), BYTES("n") };
     struct bench bench;
-    struct aof_group group;
+    struct history_group group;
     struct buffer text;
     uint64_t ends[6];
     const char *expected[7] = { "", "SELECT 0\nSET a 1\n", "SELECT 0\nSET a 1\nINCR n\nINCR n\nINCR n\n",
@@ -876,12 +876,12 @@ static void a_tail_torn_at_any_byte_is_cut_to_whole_commands(void **state)
     bench_init(&bench);
     bench_start(&bench);
     ends[0] = set(&bench, 0, "a", "1");
-    aof_group_init(&group);
+    history_group_init(&group);
     for (int i = 0; i < 3; i++)
-        aof_group_add(&group, 0, incr, 2);
-    ends[1] = aof_append_group(bench.aof, &group);
+        history_group_add(&group, 0, incr, 2);
+    ends[1] = history_append_group(aof_history(bench.aof), &group);
     ends[2] = set(&bench, 3, "b", "22");
-    aof_group_release(&group);
+    history_group_release(&group);
     aof_close(bench.aof);
     bench.aof = NULL;
     text = file_get(&bench, INCR1);
@@ -923,7 +923,7 @@ static void a_flipped_bit_is_damage_and_not_a_torn_end(void **state)
 {
     struct bytes incr[2] = { BYTES("INCR"), BYTES("n") };
     struct bench bench;
-    struct aof_group group;
+    struct history_group group;
     struct buffer text;
     int commands, refused = 0;
 
@@ -931,11 +931,11 @@ static void a_flipped_bit_is_damage_and_not_a_torn_end(void **state)
     bench_start(&bench);
     set(&bench, 0, "a", "1");
     set(&bench, 0, "b", "a value of some length");
-    aof_group_init(&group);
+    history_group_init(&group);
     for (int i = 0; i < 3; i++)
-        aof_group_add(&group, 0, incr, 2);
-    aof_append_group(bench.aof, &group);
-    aof_group_release(&group);
+        history_group_add(&group, 0, incr, 2);
+    history_append_group(aof_history(bench.aof), &group);
+    history_group_release(&group);
     set(&bench, 0, "c", "");
     set(&bench, 0, "d", "4");
     assert_int_equal(bench_replay(&bench), STATUS_OK);

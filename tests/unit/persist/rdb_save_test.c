@@ -102,7 +102,10 @@ static void write_tags(const struct bench *bench, struct tags_builder *builder)
     buffer_release(&text);
 }
 
-static void image_write(struct bench *bench, int many, bool in_segments)
+/* Two fields, one of them with a time. */
+#define TIMED BYTES("\x18" "\x01\0\0\0\0\0\0\0" "\2" "\1\1f\1v" "\0\1g\1w")
+
+static void image_write(struct bench *bench, int many, bool in_segments, bool timed)
 {
     char dir[PATH_SIZE + 32], name[32];
     struct message message;
@@ -118,7 +121,9 @@ static void image_write(struct bench *bench, int many, bool in_segments)
     put(&target, 7, 30, "gone", 1000, 5, now, BYTES("\0\4gone"));
     put(&target, 9, 15, "fields", -1, 5, now, BYTES("\4\1\1f\1v"));
     put(&target, 8, 15, "of a database that was flushed", -1, 5, now, BYTES("\0\1x"));
-    bench->keys = 4;
+    bench->keys = timed ? 5 : 4;
+    if (timed)
+        put(&target, 9, 50, "timed", -1, 5, now, TIMED);
     for (int i = 0; i < many; i++, bench->keys++) {
         snprintf(name, sizeof(name), "many:%d", i);
         put(&target, 9, 100 + (uint64_t)i, name, -1, 5, now, BYTES("\0\5value"));
@@ -141,7 +146,7 @@ static void bench_init_with(struct bench *bench, int many, bool in_segments)
     assert_non_null(mkdtemp(bench->root));
     snprintf(bench->image, sizeof(bench->image), "%s/image", bench->root);
     snprintf(bench->path, sizeof(bench->path), "%s/dump.rdb", bench->root);
-    image_write(bench, many, in_segments);
+    image_write(bench, many, in_segments, false);
     bench->options = (struct rdb_save_options){ .image = bench->image, .path = bench->path };
 }
 
@@ -211,7 +216,7 @@ static void save_and_compare(bool in_segments)
     assert_string_equal(bench.message.text, "");
     file_read(bench.path, &text);
     assert_memory_equal(text.data, "REDIS0010\xfa\x09redis-ver\x05" "7.2.5\xfa\x0aredis-bits\xc0\x40", 36);
-    assert_true(has(&text, BYTES("\xfa\x08used-mem\xc1\x39\x30\xfa\x08" "aof-base\xc0\x00\xfa\x09kelvin-id\x10" "0123456789abcdef\xfe\x00\xfb")));
+    assert_true(has(&text, BYTES("\xfa\x08used-mem\xc1\x39\x30\xfa\x09kelvin-id\x10" "0123456789abcdef\xfa\x08" "aof-base\xc0\x00\xfe\x00\xfb")));
     assert_true(has(&text, BYTES("\xfe\x00\xfb\x03\x00\x00\x04text\x05hello\xfc\x00\xd8\xc3\x2c\xbb\x03\x00\x00\x00\x06number\xc0\x2a\xfc\xe8\x03\0\0\0\0\0\0\x00"
         "\x04gone\x04gone\xfe\x02\xfb\x01\x00\x04\x06" "fields\x01\x01" "f\x01v\xff")));
     memcpy(&crc, text.data + text.size - 8, 8);
@@ -363,6 +368,162 @@ static void libraries_come_before_the_keys(void **state)
     buffer_release(&text);
 }
 
+/* A reader of a file that grows: what was complete once must be in the file at the end. */
+struct follower {
+    int fd;
+    struct buffer seen;
+    unsigned calls;
+    _Atomic bool *cancel;           /* set at the second call; or NULL */
+};
+
+static void note_grown(void *context, uint64_t size)
+{
+    struct follower *follower = context;
+
+    assert_true(size > follower->seen.size);
+    while (follower->seen.size < size) {
+        ssize_t got = pread(follower->fd, buffer_reserve(&follower->seen, size - follower->seen.size), size - follower->seen.size,
+            (off_t)follower->seen.size);
+
+        assert_true(got > 0);
+        follower->seen.size += (size_t)got;
+    }
+    if (++follower->calls == 2 && follower->cancel != NULL)
+        *follower->cancel = true;
+}
+
+/* Into an unlinked file; `many` keys. */
+static void follower_init(struct follower *follower, struct bench *bench)
+{
+    char name[] = "/tmp/kelvin-grows-XXXXXX";
+
+    *follower = (struct follower){ .fd = mkstemp(name) };
+    assert_true(follower->fd >= 0);
+    unlink(name);
+    bench->options.path = NULL;
+    bench->options.fd = follower->fd;
+    bench->options.grown = note_grown;
+    bench->options.context = follower;
+}
+
+static void follower_release(struct follower *follower)
+{
+    close(follower->fd);
+    buffer_release(&follower->seen);
+}
+
+static void readers_of_a_file_that_grows_see_the_same_file(void **state)
+{
+    struct bench bench;
+    struct follower follower;
+    struct buffer text = { 0 };
+    uint64_t crc;
+
+    bench_init(&bench, 50000);
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_OK);
+    file_read(bench.path, &text);
+    follower_init(&follower, &bench);
+    bench.options.field_times = RDB_TIMES_REFUSED;
+    bench.progress.key_total = 0;
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_OK);
+    assert_int_equal(follower.seen.size, bench.progress.bytes);
+    assert_in_range(follower.calls, 3, 1000);
+    assert_int_equal(follower.seen.size, text.size);
+    assert_memory_equal(follower.seen.data, "REDIS0010", 9);
+    assert_memory_equal(follower.seen.data + 200, text.data + 200, text.size - 208);     /* ctime differs, and the checksum */
+    memcpy(&crc, follower.seen.data + follower.seen.size - 8, 8);
+    assert_true(crc == crc64(0, bytes_of(follower.seen.data, follower.seen.size - 8)));
+    assert_int_equal(bench.progress.keys, bench.keys);
+    follower_release(&follower);
+    buffer_release(&text);
+    bench_release(&bench);
+}
+
+/* A slow save has readers wait for a moment, not until a buffer is full. */
+static void little_that_was_written_is_there_soon(void **state)
+{
+    struct bench bench;
+    struct follower follower;
+
+    bench_init(&bench, 20);
+    follower_init(&follower, &bench);
+    bench.options.key_delay_us = 11000;
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_OK);
+    assert_in_range(follower.calls, 20, 30);
+    follower_release(&follower);
+    bench_release(&bench);
+}
+
+static void one_that_grows_ends_when_it_is_cancelled(void **state)
+{
+    struct bench bench;
+    struct follower follower;
+
+    bench_init(&bench, 50000);
+    follower_init(&follower, &bench);
+    follower.cancel = &bench.progress.cancel;
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_CLOSED);
+    assert_int_equal(follower.calls, 2);
+    assert_non_null(strstr(bench.message.text, "cancelled"));
+    follower_release(&follower);
+    bench_release(&bench);
+}
+
+static void times_of_fields_are_as_asked_for(void **state)
+{
+    static const struct bytes whole = BYTES("\x18\x05timed\x01\0\0\0\0\0\0\0" "\2" "\1\1f\1v" "\0\1g\1w");
+    static const struct bytes plain = BYTES("\x04\x05timed\x02\1f\1v\1g\1w");
+    struct bench bench;
+
+    for (int times = RDB_TIMES_ALLOWED; times <= RDB_TIMES_DROPPED; times++) {
+        struct follower follower;
+
+        bench_init(&bench, 0);
+        tree_remove(bench.image);
+        image_write(&bench, 100, false, true);
+        follower_init(&follower, &bench);
+        bench.options.field_times = (enum rdb_field_times)times;
+        assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), times == RDB_TIMES_REFUSED ? STATUS_VERSION : STATUS_OK);
+        if (times == RDB_TIMES_REFUSED) {
+            assert_non_null(strstr(bench.message.text, "The hash 'timed' has fields with expiry times"));
+        } else {
+            assert_memory_equal(follower.seen.data, times == RDB_TIMES_ALLOWED ? "REDIS0012" : "REDIS0010", 9);
+            assert_int_equal(has(&follower.seen, whole), times == RDB_TIMES_ALLOWED);
+            assert_int_equal(has(&follower.seen, plain), times == RDB_TIMES_DROPPED);
+            assert_int_equal(bench.progress.keys, bench.keys);
+        }
+        assert_int_equal(bench.progress.times_dropped, times == RDB_TIMES_DROPPED ? 1 : 0);
+        follower_release(&follower);
+        bench_release(&bench);
+    }
+}
+
+static void parts_can_be_left_out(void **state)
+{
+    struct bench bench;
+    struct buffer dump = { 0 }, text = { 0 };
+    uint64_t crc;
+
+    buffer_append(&dump, "\xf5\x04" "code\x0a\x00", 8);
+    crc = crc64(0, buffer_bytes(&dump));
+    buffer_append(&dump, &crc, sizeof(crc));
+    for (int left_out = 0; left_out < 4; left_out++) {
+        bench_init(&bench, 0);
+        write_dataset(&bench, buffer_bytes(&dump));
+        bench.options.without_keys = left_out & 1;
+        bench.options.without_functions = left_out & 2;
+        assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_OK);
+        file_read(bench.path, &text);
+        assert_int_equal(has(&text, BYTES("\x04text\x05hello")), !bench.options.without_keys);
+        assert_int_equal(has(&text, BYTES("\xf5\x04" "code")), !bench.options.without_functions);
+        if (left_out == 3)
+            assert_memory_equal(text.data + text.size - 21, "\xfa\x08" "aof-base\xc0\0\xff", 13);
+        bench_release(&bench);
+    }
+    buffer_release(&dump);
+    buffer_release(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +536,11 @@ int main(void)
         cmocka_unit_test(a_cancelled_save_leaves_the_old_file),
         cmocka_unit_test(a_missing_directory_is_an_error),
         cmocka_unit_test(a_damaged_image_is_an_error),
+        cmocka_unit_test(readers_of_a_file_that_grows_see_the_same_file),
+        cmocka_unit_test(little_that_was_written_is_there_soon),
+        cmocka_unit_test(one_that_grows_ends_when_it_is_cancelled),
+        cmocka_unit_test(times_of_fields_are_as_asked_for),
+        cmocka_unit_test(parts_can_be_left_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

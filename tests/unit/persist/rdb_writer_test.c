@@ -163,6 +163,90 @@ static void a_newer_type_into_a_pipe_is_an_error(void **state)
     close(ends[1]);
 }
 
+static void a_fixed_version_is_there_from_the_beginning(void **state)
+{
+    static const struct { int version; const char *header; char refused; } cases[] = {
+        { 10, "REDIS0010", 20 }, { 11, "REDIS0011", 24 }, { 12, "REDIS0012", 0 },
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int fd = file_make();
+        struct rdb_writer *writer = rdb_writer_create(&(struct rdb_writer_options){ .fd = fd, .version = cases[i].version });
+        char payload[3] = { cases[i].refused, 1, 'v' };
+        struct buffer text = { 0 };
+
+        assert_int_equal(rdb_writer_flush(writer), STATUS_OK);
+        file_read(fd, &text);
+        assert_int_equal(text.size, 9);
+        assert_memory_equal(text.data, cases[i].header, 9);
+        assert_int_equal(rdb_write_key(writer, &(struct rdb_key){ BYTES("key"), 5, 1, bytes_of(payload, 3) }),
+            cases[i].refused == 0 ? STATUS_OK : STATUS_VERSION);
+        assert_int_equal(rdb_write_key(writer, &(struct rdb_key){ BYTES("key"), -1, -1, BYTES("\x13\1v") }), STATUS_OK);
+        assert_int_equal(rdb_writer_end(writer), STATUS_OK);
+        file_read(fd, &text);
+        assert_memory_equal(text.data, cases[i].header, 9);
+        assert_int_equal(text.size, 9 + (cases[i].refused == 0 ? 11 + 7 : 0) + 7 + 9);
+        assert_checksum(&text);
+        rdb_writer_destroy(writer);
+        buffer_release(&text);
+        close(fd);
+    }
+}
+
+struct watcher {
+    int fd;
+    uint64_t size, step_max, size_max;      /* it cancels at size_max */
+    unsigned count;
+};
+
+static bool watch(void *context, uint64_t size)
+{
+    struct watcher *watcher = context;
+    char byte;
+
+    assert_true(size > watcher->size);
+    if (size - watcher->size > watcher->step_max)
+        watcher->step_max = size - watcher->size;
+    watcher->size = size;
+    watcher->count++;
+    assert_int_equal(pread(watcher->fd, &byte, 1, (off_t)size - 1), 1);
+    assert_int_equal(pread(watcher->fd, &byte, 1, (off_t)size), 0);
+    return size < watcher->size_max;
+}
+
+static void a_file_that_grows_is_reported_in_pieces(void **state)
+{
+    enum { SIZE = 10000000 };
+    struct watcher watcher = { .fd = file_make(), .size_max = UINT64_MAX };
+    struct rdb_writer_options options = { .fd = watcher.fd, .version = 10, .wrote = watch, .context = &watcher };
+    struct rdb_writer *writer = rdb_writer_create(&options);
+    struct buffer payload = { 0 };
+
+    buffer_append_u8(&payload, 0);
+    codec_write_length(&payload, SIZE);
+    memset(buffer_reserve(&payload, SIZE), 'x', SIZE);
+    payload.size += SIZE;
+    assert_int_equal(rdb_write_key(writer, &(struct rdb_key){ BYTES("key"), -1, -1, buffer_bytes(&payload) }), STATUS_OK);
+    assert_int_equal(rdb_writer_end(writer), STATUS_OK);
+    assert_int_equal(watcher.size, rdb_writer_size(writer));
+    assert_in_range(watcher.step_max, 1 << 20, 1 << 20);
+    assert_in_range(watcher.count, 10, 20);
+    rdb_writer_destroy(writer);
+    /* Within a value, too, it can be cancelled. */
+    assert_int_equal(ftruncate(watcher.fd, 0), 0);
+    assert_int_equal(lseek(watcher.fd, 0, SEEK_SET), 0);
+    watcher.size = 0;
+    watcher.size_max = 3 << 20;
+    writer = rdb_writer_create(&options);
+    assert_int_equal(rdb_write_key(writer, &(struct rdb_key){ BYTES("key"), -1, -1, buffer_bytes(&payload) }), STATUS_CANCELLED);
+    assert_int_equal(rdb_writer_end(writer), STATUS_CANCELLED);
+    assert_in_range(watcher.size, 3 << 20, 4 << 20);
+    assert_int_equal(lseek(watcher.fd, 0, SEEK_END), watcher.size);
+    rdb_writer_destroy(writer);
+    buffer_release(&payload);
+    close(watcher.fd);
+}
+
 /* A disk that accepts `room` bytes, at most `step` at once, and then fails with `error` (0: its writes return 0). */
 struct small_disk {
     size_t room, step;
@@ -245,6 +329,8 @@ int main(void)
         cmocka_unit_test(large_values_are_written_completely),
         cmocka_unit_test(a_newer_type_raises_the_version_and_the_checksum_stays_right),
         cmocka_unit_test(a_newer_type_into_a_pipe_is_an_error),
+        cmocka_unit_test(a_fixed_version_is_there_from_the_beginning),
+        cmocka_unit_test(a_file_that_grows_is_reported_in_pieces),
         cmocka_unit_test(short_writes_are_continued),
         cmocka_unit_test(a_failure_is_sticky_and_has_its_errno),
     };

@@ -1,4 +1,4 @@
-#include "net/tls_bio.h"
+#include "tls/tls_bio.h"
 
 #include <string.h>
 

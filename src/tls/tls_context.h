@@ -3,8 +3,8 @@
  *
  * Immutable, and counted: CONFIG SET makes a new one, and connections keep the one that they began with. Any thread.
  */
-#ifndef KELVIN_NET_TLS_CONTEXT_H
-#define KELVIN_NET_TLS_CONTEXT_H
+#ifndef KELVIN_TLS_TLS_CONTEXT_H
+#define KELVIN_TLS_TLS_CONTEXT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,7 +42,7 @@ void tls_context_drop(struct tls_context *context);         /* frees it with the
 /* NULL if there is no memory. The context is held by the caller for as long as the SSL lives. */
 struct ssl_st *tls_context_new_server(const struct tls_context *context);
 struct ssl_st *tls_context_new_client(const struct tls_context *context);
-/* How the SSLs of this context read and write (net/tls_bio.h). */
+/* How the SSLs of this context read and write (tls/tls_bio.h). */
 const struct bio_method_st *tls_context_bio(const struct tls_context *context);
 
 #endif

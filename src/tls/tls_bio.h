@@ -2,8 +2,8 @@
  *
  * Unlike OpenSSL's own memory BIO it reads received bytes where they are, so that they are not copied once more.
  */
-#ifndef KELVIN_NET_TLS_BIO_H
-#define KELVIN_NET_TLS_BIO_H
+#ifndef KELVIN_TLS_TLS_BIO_H
+#define KELVIN_TLS_TLS_BIO_H
 
 #include <openssl/bio.h>
 

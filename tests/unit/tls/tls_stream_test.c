@@ -1,8 +1,5 @@
-#include "net/tls_stream.h"
+#include "tls/tls_stream.h"
 
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,58 +10,21 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "support/certificate.h"
 
-/* Both ends of a connection, and a certificate that is its own authority. */
+/* Both ends of a connection. */
 struct box {
-    char dir[64], cert[96], key[96];
-    struct tls_settings settings;
-    struct tls_context *context;
+    struct certificate certificate;
+    struct tls_context *context;    /* the certificate's */
     struct tls_stream *server, *client;
 };
-
-static void write_certificate(const struct box *box)
-{
-    EVP_PKEY *key = EVP_EC_gen("P-256");
-    X509 *cert = X509_new();
-    FILE *file;
-
-    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
-    X509_gmtime_adj(X509_getm_notBefore(cert), -60);
-    X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
-    X509_set_pubkey(cert, key);
-    X509_NAME_add_entry_by_txt(X509_get_subject_name(cert), "CN", MBSTRING_ASC, (const unsigned char *)"test", -1, -1, 0);
-    X509_set_issuer_name(cert, X509_get_subject_name(cert));
-    assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
-    assert_non_null(file = fopen(box->cert, "w"));
-    assert_int_equal(PEM_write_X509(file, cert), 1);
-    fclose(file);
-    assert_non_null(file = fopen(box->key, "w"));
-    assert_int_equal(PEM_write_PrivateKey(file, key, NULL, NULL, 0, NULL, NULL), 1);
-    fclose(file);
-    X509_free(cert);
-    EVP_PKEY_free(key);
-}
 
 static int box_open(void **state)
 {
     struct box *box = mem_zalloc(sizeof(*box));
-    char none[] = "";
-    struct message message;
 
-    strcpy(box->dir, "/tmp/kelvin-test-XXXXXX");
-    assert_non_null(mkdtemp(box->dir));
-    snprintf(box->cert, sizeof(box->cert), "%s/cert", box->dir);
-    snprintf(box->key, sizeof(box->key), "%s/key", box->dir);
-    write_certificate(box);
-    box->settings = (struct tls_settings){
-        .cert_file = box->cert, .key_file = box->key, .key_file_pass = mem_string(bytes_of_string(none)), .auth_clients = TLS_VERIFY_YES,
-        .ca_cert_file = box->cert, .session_caching = true, .session_cache_size = 10, .session_cache_timeout_s = 300,
-    };
-    box->settings.client_cert_file = box->settings.client_key_file = box->settings.client_key_file_pass = box->settings.ca_cert_dir =
-        box->settings.dh_params_file = box->settings.protocols = box->settings.ciphers = box->settings.ciphersuites =
-        box->settings.key_file_pass;
-    box->context = tls_context_create(&box->settings, &message);
-    assert_non_null(box->context);
+    certificate_create(&box->certificate);
+    box->context = box->certificate.context;
     box->server = tls_stream_accept(box->context);
     box->client = tls_stream_connect(box->context, "host");
     assert_true(box->server != NULL && box->client != NULL);
@@ -78,11 +38,7 @@ static int box_close(void **state)
 
     tls_stream_destroy(box->server);
     tls_stream_destroy(box->client);
-    tls_context_drop(box->context);
-    unlink(box->cert);
-    unlink(box->key);
-    rmdir(box->dir);
-    mem_free(box->settings.key_file_pass);
+    certificate_remove(&box->certificate);
     mem_free(box);
     return 0;
 }
@@ -267,7 +223,7 @@ static void settings_that_are_wrong_say_why(void **state)
     struct box *box = *state;
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct tls_settings settings = box->settings;
+        struct tls_settings settings = box->certificate.settings;
         struct message message = { "" };
 
         *(char **)((char *)&settings + wrong[i].offset) = wrong[i].value;

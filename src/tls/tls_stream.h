@@ -2,8 +2,8 @@
  *
  * Owner: one thread. No SSL is ever used by two.
  */
-#ifndef KELVIN_NET_TLS_STREAM_H
-#define KELVIN_NET_TLS_STREAM_H
+#ifndef KELVIN_TLS_TLS_STREAM_H
+#define KELVIN_TLS_TLS_STREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/message.h"
-#include "net/tls_context.h"
+#include "tls/tls_context.h"
 
 struct tls_stream;
 

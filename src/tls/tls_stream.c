@@ -1,4 +1,4 @@
-#include "net/tls_stream.h"
+#include "tls/tls_stream.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "net/tls_bio.h"
+#include "tls/tls_bio.h"
 
 struct tls_stream {
     struct tls_context *context;    /* held */

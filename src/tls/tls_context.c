@@ -1,4 +1,4 @@
-#include "net/tls_context.h"
+#include "tls/tls_context.h"
 
 #include <errno.h>
 #include <openssl/dh.h>
@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #include "base/mem.h"
-#include "net/tls_bio.h"
+#include "tls/tls_bio.h"
 
 struct tls_context {
     _Atomic int references;

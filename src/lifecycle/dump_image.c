@@ -1,0 +1,126 @@
+#include "lifecycle/dump_image.h"
+
+#include <dirent.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/tree.h"
+#include "engine/engine.h"
+#include "engine/memory.h"
+
+enum { FOLDER_SIZE = 4096 };
+
+static void image_folder(struct engine *engine, char folder[FOLDER_SIZE])
+{
+    char *dir = config_string(engine->config, CONFIG_TIER_DIR), *copy = mem_string(bytes_of_string(dir));
+    const char *parent = dirname(copy);
+    struct stat of_store, of_parent;
+
+    if (stat(dir, &of_store) == 0 && stat(parent, &of_parent) == 0 && of_store.st_dev == of_parent.st_dev && access(parent, W_OK) == 0)
+        snprintf(folder, FOLDER_SIZE, "%s", parent);
+    else
+        snprintf(folder, FOLDER_SIZE, ".");
+    mem_free(dir);
+    mem_free(copy);
+}
+
+/* "temp-", digits, and the end. */
+static bool is_temporary(const char *name, const char *end)
+{
+    size_t digits;
+
+    if (strncmp(name, "temp-", 5) != 0)
+        return false;
+    digits = strspn(name + 5, "0123456789");
+    return digits > 0 && strcmp(name + 5 + digits, end) == 0;
+}
+
+static bool is_file_of_dump(const char *name)
+{
+    return is_temporary(name, ".rdb") || is_temporary(name, ".reload") || is_temporary(name, ".sync.rdb");
+}
+
+static void clean_folder(struct engine *engine, const char *folder)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        char path[FOLDER_SIZE + 300];
+
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        if (is_temporary(entry->d_name, ".image") || is_temporary(entry->d_name, ".sync"))
+            tree_remove(path);
+        else if (is_file_of_dump(entry->d_name))
+            unlink(path);
+        else
+            continue;
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Removed '%s', which a save that did not end has left", path);
+    }
+    if (list != NULL)
+        closedir(list);
+}
+
+void dump_image_clean(struct engine *engine)
+{
+    char folder[FOLDER_SIZE];
+
+    clean_folder(engine, ".");
+    image_folder(engine, folder);
+    if (strcmp(folder, ".") != 0)
+        clean_folder(engine, folder);
+}
+
+/* Without the store there is no image: what is wrong with it says more than what the image's taker saw. */
+static void explain(struct engine *engine, enum status status, struct message *message)
+{
+    struct tier_stats stats;
+
+    tier_stats(engine->tier, &stats);
+    if (stats.state == TIER_ERROR)
+        message_set(message, "the store of cold keys is in error: %.120s", stats.last_error);
+    else if (message_is_empty(message))
+        message_set(message, "%s", status_name(status));
+}
+
+enum status dump_image_take(struct engine *engine, const struct checkpoint_data *data, const char *end, char path[DUMP_IMAGE_PATH_SIZE],
+    struct message *message)
+{
+    char folder[FOLDER_SIZE];
+    enum status status;
+
+    message->text[0] = '\0';
+    image_folder(engine, folder);
+    snprintf(path, DUMP_IMAGE_PATH_SIZE, "%s/temp-%d%s", folder, (int)getpid(), end);
+    status = checkpoint_image(data, path, message);
+    if (status != STATUS_OK)
+        explain(engine, status, message);
+    return status;
+}
+
+static bool policy_is_lfu(const struct config *config)
+{
+    int64_t policy = config_number(config, CONFIG_MAXMEMORY_POLICY);
+
+    return policy == CONFIG_POLICY_ALLKEYS_LFU || policy == CONFIG_POLICY_VOLATILE_LFU;
+}
+
+struct rdb_save_options dump_image_options(struct engine *engine, const char *image)
+{
+    const struct config *config = engine->config;
+
+    return (struct rdb_save_options){
+        .image = image,
+        .fd = -1,
+        .used_memory = memory_used(engine),
+        .with_freq = policy_is_lfu(config),
+        .lfu_decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME),
+        .without_checksum = !config_number(config, CONFIG_RDBCHECKSUM),
+        .compress = config_number(config, CONFIG_RDBCOMPRESSION) != 0,
+        .key_delay_us = config_number(config, CONFIG_RDB_KEY_SAVE_DELAY),
+    };
+}

@@ -1,0 +1,146 @@
+#include "lifecycle/full_sync_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+
+enum { PATH_SIZE = 4096, CLOSED_AT_ONCE = 16 << 20 };
+
+struct full_sync_file {
+    _Atomic int references;
+    _Atomic int state;              /* enum full_sync_state; written after all of what it says */
+    _Atomic uint64_t size;          /* written after the bytes */
+    int fd;                         /* -1, or written before `size` is more than 0 */
+    enum status status;             /* written before `state` */
+    struct message message;
+};
+
+struct full_sync_file *full_sync_file_create(void)
+{
+    struct full_sync_file *file = mem_zalloc(sizeof(*file));
+
+    file->references = 1;
+    file->state = FULL_SYNC_RUNNING;
+    file->fd = -1;
+    return file;
+}
+
+struct full_sync_file *full_sync_file_hold(struct full_sync_file *file)
+{
+    CHECK(atomic_fetch_add(&file->references, 1) > 0);
+    return file;
+}
+
+static void *close_main(void *context)
+{
+    (void)close((int)(intptr_t)context);
+    return NULL;
+}
+
+/* The close frees the file's blocks: that takes long if they are many, and the caller may be a worker. */
+static void close_apart(int fd)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attributes, close_main, (void *)(intptr_t)fd) != 0)
+        (void)close(fd);
+    pthread_attr_destroy(&attributes);
+}
+
+void full_sync_file_release(struct full_sync_file *file)
+{
+    if (file == NULL || atomic_fetch_sub(&file->references, 1) > 1)
+        return;
+    if (file->fd >= 0 && file->size > CLOSED_AT_ONCE)
+        close_apart(file->fd);
+    else if (file->fd >= 0)
+        (void)close(file->fd);
+    mem_free(file);
+}
+
+struct full_sync_view full_sync_file_look(const struct full_sync_file *file)
+{
+    enum full_sync_state state = (enum full_sync_state)file->state;     /* first: the size does not change after that */
+
+    return (struct full_sync_view){ state, file->size };
+}
+
+ssize_t full_sync_file_read(const struct full_sync_file *file, void *to, size_t size, uint64_t offset)
+{
+    uint64_t complete = file->size;
+    ssize_t got;
+
+    if (offset >= complete)
+        return 0;
+    if (size > complete - offset)
+        size = (size_t)(complete - offset);
+    do
+        got = pread(file->fd, to, size, (off_t)offset);
+    while (got < 0 && errno == EINTR);
+    if (got == 0) {
+        errno = EIO;                /* bytes that were written are not there */
+        return -1;
+    }
+    return got;
+}
+
+int full_sync_file_descriptor(const struct full_sync_file *file)
+{
+    return file->size > 0 ? file->fd : -1;
+}
+
+enum status full_sync_file_status(const struct full_sync_file *file)
+{
+    CHECK(file->state == FULL_SYNC_FAILED);
+    return file->status;
+}
+
+const char *full_sync_file_problem(const struct full_sync_file *file)
+{
+    CHECK(file->state == FULL_SYNC_FAILED);
+    return file->message.text;
+}
+
+int full_sync_file_open(struct full_sync_file *file, const char *dir)
+{
+    char path[PATH_SIZE];
+
+    CHECK(file->fd < 0);
+    if (snprintf(path, sizeof(path), "%s/temp-%d.sync.rdb", dir, (int)getpid()) >= PATH_SIZE) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    file->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file->fd >= 0 && unlink(path) != 0) {
+        int error = errno;
+
+        (void)close(file->fd);
+        file->fd = -1;
+        errno = error;
+    }
+    return file->fd;
+}
+
+void full_sync_file_grow(struct full_sync_file *file, uint64_t size)
+{
+    CHECK(file->state == FULL_SYNC_RUNNING && size >= file->size && file->fd >= 0);
+    file->size = size;
+}
+
+void full_sync_file_end(struct full_sync_file *file, enum status status, const struct message *message)
+{
+    CHECK(file->state == FULL_SYNC_RUNNING);
+    file->status = status;
+    if (status != STATUS_OK)
+        file->message = *message;
+    file->state = status == STATUS_OK ? FULL_SYNC_DONE : FULL_SYNC_FAILED;
+}

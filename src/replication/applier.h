@@ -1,0 +1,49 @@
+/* Applier: applies a primary's stream to the data set, on a thread of its own ("kelvin-applier"), while clients are served.
+ *
+ * It reads the bytes from the inbox that the link fills (a backlog whose positions are the primary's offsets), some thousand commands ahead:
+ * cold keys that they need are loaded before they run (lifecycle/ahead.h). A unit is one command, or all from MULTI to EXEC. A single command
+ * runs like that of a client that waits in place, and its bytes are appended to the history, as they came, while its partitions are
+ * locked. For a group, and for a command that concerns all keys, the thread owns all partitions from the first command to the last:
+ * clients see all of it or nothing, and a checkpoint has all of it or nothing. Values may be demoted between its commands, so a group may need
+ * more memory than there is; its bytes are in memory until its EXEC has come.
+ *
+ * Nothing is refused to it: no user, no memory gate, no pause. The clock expires nothing. Its errors are logged, and counted.
+ *
+ * Position: what was applied. It moves unit by unit, so the end of the thread, or of the link, never leaves half of one.
+ */
+#ifndef KELVIN_REPLICATION_APPLIER_H
+#define KELVIN_REPLICATION_APPLIER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct applier;
+struct backlog;
+struct engine;
+
+struct applier_options {
+    struct engine *engine;
+    struct backlog *inbox;          /* outlives the applier */
+    int64_t offset;                 /* applied so far; the inbox has what follows */
+    int db;                         /* selected there */
+    void *context;
+    void (*ack)(void *context);     /* the primary asks for an ACK. On the applier's thread, as the next */
+    void (*failed)(void *context, const char *reason);      /* the stream can't be read on: it has ended. Returns at once */
+};
+
+/* NULL: no thread, or the inbox does not have the offset. */
+struct applier *applier_start(const struct applier_options *options);
+/* The inbox has more. Any thread. */
+void applier_wake(struct applier *applier);
+/* Ends it after the unit that runs, and frees it. */
+struct applier_end {
+    int64_t offset;
+    int db;
+};
+struct applier_end applier_stop(struct applier *applier);
+
+/* Any thread. */
+int64_t applier_offset(const struct applier *applier);
+uint64_t applier_errors(const struct applier *applier);     /* commands that failed, or that a primary must not send */
+
+#endif

@@ -1,0 +1,457 @@
+#include "replication/primary_private.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "call/call.h"
+#include "engine/role.h"
+
+enum {
+    BACKLOG_FILE_SIZE = 64 << 20,
+    IDLE_MS = 1000,                 /* a newline is sent so often to one that waits */
+};
+
+struct primary *primary_create(struct engine *engine)
+{
+    struct primary *primary = mem_zalloc(sizeof(*primary));
+
+    primary->engine = engine;
+    mutex_init(&primary->lock);
+    return primary;
+}
+
+void primary_destroy(struct primary *primary)
+{
+    if (primary == NULL)
+        return;
+    sync_stop(primary);
+    CHECK(primary->replicas == NULL);
+    mutex_release(&primary->lock);
+    mem_free(primary);
+}
+
+/* --- the list --- */
+
+static struct primary *primary_of(const struct client *client)
+{
+    return client->worker->engine->primary;
+}
+
+static struct replica *replica_of(struct client *client)
+{
+    struct replica *replica = client->replica;
+
+    if (replica != NULL)
+        return replica;
+    replica = mem_zalloc(sizeof(*replica));
+    replica->primary = primary_of(client);
+    replica->client = client;
+    replica->worker = client->worker->index;
+    replica->acked = replica->synced = -1;
+    client->replica = replica;
+    return replica;
+}
+
+static void enlist(struct replica *replica, enum replica_state state)
+{
+    struct primary *primary = replica->primary;
+
+    replica->state = state;
+    replica->client->flags |= CLIENT_REPLICA;
+    replica->client->next_replica = replica->client->worker->replicas;
+    replica->client->worker->replicas = replica->client;
+    replica->next = primary->replicas;
+    if (primary->replicas != NULL)
+        primary->replicas->prev = replica;
+    primary->replicas = replica;
+    primary->count++;
+    primary->by_worker[replica->worker % 64]++;
+}
+
+static void unlink_from_worker(struct client *client)
+{
+    struct client **at = &client->worker->replicas;
+
+    while (*at != client)
+        at = &(*at)->next_replica;
+    *at = client->next_replica;
+}
+
+void primary_forget(struct client *client)
+{
+    struct replica *replica = client->replica;
+    struct primary *primary;
+
+    if (replica == NULL)
+        return;
+    primary = replica->primary;
+    client->replica = NULL;
+    mutex_lock(&primary->lock);
+    if (replica->state != REPLICA_NEW) {
+        *(replica->prev != NULL ? &replica->prev->next : &primary->replicas) = replica->next;
+        if (replica->next != NULL)
+            replica->next->prev = replica->prev;
+        primary->count--;
+        primary->by_worker[replica->worker % 64]--;
+        unlink_from_worker(client);
+    }
+    sync_leave(replica);
+    mutex_unlock(&primary->lock);
+    if (replica->reader != NULL)
+        backlog_detach(replica->reader);
+    mem_free(replica);
+}
+
+void primary_ring(struct primary *primary)
+{
+    struct engine *engine = primary->engine;
+
+    for (int i = 0; i < engine->worker_count; i++) {
+        if (primary->by_worker[i % 64] > 0)
+            mailbox_ring(&engine->workers[i]->mailbox);
+    }
+}
+
+void primary_end_turn(struct worker *worker)
+{
+    struct primary *primary = worker->engine->primary;
+
+    for (int i = 0; i < worker->engine->worker_count; i++) {
+        if (i != worker->index && primary->by_worker[i % 64] > 0)
+            mailbox_ring(&worker->engine->workers[i]->mailbox);
+    }
+}
+
+void primary_drop_all(struct primary *primary)
+{
+    mutex_lock(&primary->lock);
+    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next)
+        replica->dropped = true;
+    mutex_unlock(&primary->lock);
+    primary_ring(primary);
+}
+
+bool client_is_replica(const struct client *client)
+{
+    return client->replica != NULL && client->replica->state != REPLICA_NEW;
+}
+
+/* --- commands --- */
+
+void replica_set(struct client *client, enum replica_option option, int64_t value)
+{
+    struct replica *replica = replica_of(client);
+
+    mutex_lock(&replica->primary->lock);
+    switch (option) {
+    case REPLICA_PORT: replica->port = (int)value; break;
+    case REPLICA_CAN_EOF: replica->can_eof = value != 0; break;
+    case REPLICA_CAN_PSYNC2: replica->can_psync2 = value != 0; break;
+    case REPLICA_RDB_ONLY: replica->rdb_only = value != 0; break;
+    case REPLICA_WITHOUT_KEYS: replica->without_keys = value != 0; break;
+    case REPLICA_WITHOUT_FUNCTIONS: replica->without_functions = value != 0; break;
+    }
+    mutex_unlock(&replica->primary->lock);
+}
+
+void replica_set_ip(struct client *client, struct bytes ip)
+{
+    struct replica *replica = replica_of(client);
+
+    mutex_lock(&replica->primary->lock);
+    snprintf(replica->ip, sizeof(replica->ip), "%.*s", (int)ip.size, ip.data);
+    mutex_unlock(&replica->primary->lock);
+}
+
+void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
+{
+    struct replica *replica = client->replica;
+
+    if (replica == NULL || replica->state == REPLICA_NEW)
+        return;
+    if (offset > replica->acked)
+        replica->acked = offset;
+    if (synced > replica->synced)
+        replica->synced = synced;
+    replica->acked_ms = client->worker->turn.now_ms;
+    if (replica->state == REPLICA_LOADS) {
+        replica->state = REPLICA_ONLINE;
+        log_write(client->worker->engine->log, LOG_LEVEL_NOTICE, "Synchronization with replica %s succeeded", client->address);
+    }
+    client->worker->output_came(client);
+}
+
+static void open_backlog(struct engine *engine)
+{
+    struct backlog_options options = {
+        .memory_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE),
+        .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
+        .file_size = BACKLOG_FILE_SIZE,
+        .dir = ".",
+    };
+
+    history_open_backlog(&engine->history, &options);
+}
+
+void primary_need_backlog(struct engine *engine)
+{
+    if (history_backlog(&engine->history) == NULL)
+        open_backlog(engine);
+}
+
+void primary_renew_backlog(struct engine *engine)
+{
+    CHECK(engine->primary->count == 0);
+    if (history_backlog(&engine->history) != NULL)
+        history_close_backlog(&engine->history);
+    open_backlog(engine);
+}
+
+static void need_backlog(struct engine *engine)
+{
+    if (history_backlog(&engine->history) != NULL)
+        return;
+    partitions_lock_all(engine->partitions);
+    primary_need_backlog(engine);
+    partitions_unlock_all(engine->partitions);
+}
+
+static bool same_id(struct bytes id, const char *own)
+{
+    return id.size == HISTORY_ID_SIZE && memcmp(id.data, own, HISTORY_ID_SIZE) == 0;
+}
+
+/* The stream that the replica has is this one, as far as it has it. */
+static bool is_of_this_stream(const struct history_point *now, struct bytes id, int64_t offset)
+{
+    if (offset < 1 || offset > now->offset + 1)
+        return false;
+    return same_id(id, now->identity.id) || (same_id(id, now->identity.second_id) && offset <= now->identity.second_offset);
+}
+
+/* Continues the stream at an offset, if it is still there. */
+static bool continue_at(struct replica *replica, struct bytes id, int64_t offset)
+{
+    struct engine *engine = replica->primary->engine;
+    struct history_point now;
+
+    if (history_backlog(&engine->history) == NULL)
+        return false;
+    history_point(&engine->history, &now);
+    if (!is_of_this_stream(&now, id, offset))
+        return false;
+    history_drain(&engine->history);
+    replica->reader = backlog_attach(history_backlog(&engine->history), history_lsn_of(&engine->history, offset - 1));
+    return replica->reader != NULL;
+}
+
+static void reply_continue(struct replica *replica)
+{
+    struct history_point now;
+
+    history_point(&replica->primary->engine->history, &now);
+    if (replica->can_psync2)
+        buffer_append_format(&replica->client->reply.out, "+CONTINUE %s\r\n", now.identity.id);
+    else
+        buffer_append_format(&replica->client->reply.out, "+CONTINUE\r\n");
+}
+
+static void begin(struct replica *replica, enum replica_state state)
+{
+    struct primary *primary = replica->primary;
+
+    replica->acked_ms = replica->fed_ms = replica->client->worker->turn.now_ms;
+    mutex_lock(&primary->lock);
+    enlist(replica, state);
+    if (state == REPLICA_WAITS)
+        sync_join(replica);
+    mutex_unlock(&primary->lock);
+    replica->client->worker->output_came(replica->client);
+}
+
+void primary_psync(struct client *client, struct bytes id, int64_t offset)
+{
+    struct replica *replica = replica_of(client);
+    struct primary *primary = replica->primary;
+    struct log *log = primary->engine->log;
+
+    if (replica->state != REPLICA_NEW)
+        return;
+    if (continue_at(replica, id, offset)) {
+        atomic_fetch_add(&primary->partial, 1);
+        reply_continue(replica);
+        begin(replica, REPLICA_ONLINE);
+        log_write(log, LOG_LEVEL_NOTICE, "Partial resynchronization request from %s accepted, from offset %" PRId64, client->address, offset);
+        return;
+    }
+    if (id.size == HISTORY_ID_SIZE) {
+        atomic_fetch_add(&primary->refused, 1);
+        log_write(log, LOG_LEVEL_NOTICE, "Partial resynchronization request from %s not accepted: it has the stream %.40s up to offset %" PRId64,
+            client->address, id.data, offset - 1);
+    }
+    need_backlog(primary->engine);
+    log_write(log, LOG_LEVEL_NOTICE, "Full resynchronization requested by replica %s", client->address);
+    begin(replica, REPLICA_WAITS);
+}
+
+void primary_sync(struct client *client)
+{
+    struct replica *replica = replica_of(client);
+
+    if (replica->state != REPLICA_NEW)
+        return;
+    replica->is_plain = true;
+    need_backlog(replica->primary->engine);
+    log_write(replica->primary->engine->log, LOG_LEVEL_NOTICE, "Full resynchronization requested by %s (SYNC)", client->address);
+    begin(replica, REPLICA_WAITS);
+}
+
+/* --- from time to time --- */
+
+static bool is_late(const struct replica *replica, int64_t now_ms, int64_t timeout_ms)
+{
+    return replica->state == REPLICA_ONLINE && !replica->is_plain && now_ms - replica->acked_ms > timeout_ms;
+}
+
+static void check_replicas(struct primary *primary, int64_t now_ms)
+{
+    int64_t timeout_ms = config_number(primary->engine->config, CONFIG_REPL_TIMEOUT) * 1000;
+
+    mutex_lock(&primary->lock);
+    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next) {
+        if (!is_late(replica, now_ms, timeout_ms) || replica->dropped)
+            continue;
+        log_write(primary->engine->log, LOG_LEVEL_WARNING, "Disconnecting timedout replica (no ACK for %" PRId64 " s): %s:%d",
+            timeout_ms / 1000, replica->ip, replica->port);
+        replica->dropped = true;
+    }
+    mutex_unlock(&primary->lock);
+}
+
+/* Part of the stream: replicas of replicas get it, too. */
+static void ping(struct primary *primary, int64_t now_ms)
+{
+    struct engine *engine = primary->engine;
+    int64_t period_ms = config_number(engine->config, CONFIG_REPL_PING_REPLICA_PERIOD) * 1000;
+
+    if (role_is_replica(engine) || now_ms - primary->pinged_ms < period_ms)
+        return;
+    primary->pinged_ms = now_ms;
+    history_append_raw(&engine->history, BYTES("*1\r\n$4\r\nPING\r\n"), -1);
+    history_drain(&engine->history);
+}
+
+void primary_ask(struct engine *engine)
+{
+    if (role_is_replica(engine) || engine->primary->count == 0)
+        return;
+    history_append_raw(&engine->history, BYTES("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"), -1);
+}
+
+/* Without replicas for long, and without a log, changes need not be kept. */
+static void end_backlog_if_due(struct primary *primary, int64_t now_ms)
+{
+    struct engine *engine = primary->engine;
+    int64_t ttl_ms = config_number(engine->config, CONFIG_REPL_BACKLOG_TTL) * 1000;
+
+    if (ttl_ms == 0 || now_ms - primary->seen_ms < ttl_ms || history_backlog(&engine->history) == NULL || role_is_replica(engine))
+        return;
+    partitions_lock_all(engine->partitions);
+    mutex_lock(&primary->lock);
+    if (primary->count == 0 && primary->running == NULL)
+        history_close_backlog(&engine->history);
+    mutex_unlock(&primary->lock);
+    partitions_unlock_all(engine->partitions);
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Replication backlog freed after %" PRId64 " seconds without connected replicas.", ttl_ms / 1000);
+}
+
+void primary_cron(struct engine *engine)
+{
+    struct primary *primary = engine->primary;
+    int64_t now_ms = clock_wall_ms();
+
+    role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
+    if (primary->count == 0) {
+        end_backlog_if_due(primary, now_ms);
+        return;
+    }
+    primary->seen_ms = now_ms;
+    check_replicas(primary, now_ms);
+    ping(primary, now_ms);
+    sync_cron(primary, now_ms);
+    primary_ring(primary);
+}
+
+/* --- what others ask --- */
+
+int primary_count(const struct primary *primary)
+{
+    return primary->count;
+}
+
+int primary_view(struct primary *primary, struct replica_view *views, int max)
+{
+    int count = 0;
+    int64_t now_ms = clock_wall_ms();
+
+    mutex_lock(&primary->lock);
+    for (struct replica *replica = primary->replicas; replica != NULL && count < max; replica = replica->next) {
+        views[count] = (struct replica_view){
+            .client_id = replica->client->id, .port = replica->port, .state = (enum replica_state)replica->state,
+            .offset = replica->acked, .synced = replica->synced, .lag_s = (now_ms - replica->acked_ms) / 1000,
+        };
+        memcpy(views[count++].ip, replica->ip, sizeof(replica->ip));
+    }
+    mutex_unlock(&primary->lock);
+    return count;
+}
+
+int primary_acknowledged(struct primary *primary, int64_t offset, bool on_disk)
+{
+    int count = 0;
+
+    if (primary->count == 0)
+        return 0;
+    mutex_lock(&primary->lock);
+    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next)
+        count += replica->state == REPLICA_ONLINE && (on_disk ? replica->synced : replica->acked) >= offset;
+    mutex_unlock(&primary->lock);
+    return count;
+}
+
+int primary_good(struct primary *primary)
+{
+    int64_t now_ms = clock_wall_ms(), lag_ms = config_number(primary->engine->config, CONFIG_MIN_REPLICAS_MAX_LAG) * 1000;
+    int count = 0;
+
+    mutex_lock(&primary->lock);
+    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next)
+        count += replica->state == REPLICA_ONLINE && now_ms - replica->acked_ms <= lag_ms;
+    mutex_unlock(&primary->lock);
+    return count;
+}
+
+void primary_stats(struct engine *engine, struct primary_stats *stats)
+{
+    struct primary *primary = engine->primary;
+    struct backlog *backlog;
+    struct backlog_stats measured;
+
+    *stats = (struct primary_stats){ .full = primary->full, .partial = primary->partial, .refused = primary->refused,
+        .backlog_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE) };
+    mutex_lock(&engine->history.hand_over_lock);     /* it is not closed meanwhile */
+    backlog = history_backlog(&engine->history);
+    if (backlog != NULL) {
+        backlog_stats(backlog, &measured);
+        stats->has_backlog = true;
+        stats->backlog_first = history_offset_of(&engine->history, backlog_begin(backlog)) + 1;
+        stats->backlog_length = backlog_end(backlog) - backlog_begin(backlog);
+        stats->backlog_memory = measured.memory_used;
+        stats->backlog_disk = measured.disk_used;
+    }
+    mutex_unlock(&engine->history.hand_over_lock);
+}

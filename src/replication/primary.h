@@ -1,0 +1,110 @@
+/* Primary: this server's replicas. Each is a client that has called PSYNC or SYNC.
+ *
+ *   NEW -> WAITS -> RECEIVES (-> LOADS) -> ONLINE          or, if all that it lacks is in the backlog: NEW -> ONLINE
+ *
+ * WAITS: for a full synchronization to begin. RECEIVES: it is sent the RDB. LOADS: it has all of it, and the stream begins with its first ACK (an
+ * RDB without a length ends where its reader looks for the mark, so nothing may follow at once). ONLINE: it is sent the stream.
+ *
+ * A replica has no queue of output. It is a position: in the file of the full synchronization (lifecycle/full_sync.h), then in the backlog
+ * (stream/backlog.h). Whenever its socket takes more, its connection calls primary_fill. So memory does not grow with what a
+ * replica lacks, and several replicas are served from one image.
+ *
+ * The stream goes out up to what the log covers: what a power cut could take from this server is not sent.
+ *
+ * Threads: a replica belongs to its client's worker; what other threads look at is atomic. Lock: primary (a leaf; guards the list).
+ */
+#ifndef KELVIN_REPLICATION_PRIMARY_H
+#define KELVIN_REPLICATION_PRIMARY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "stream/history.h"
+
+struct call;
+struct client;
+struct engine;
+struct primary;
+struct worker;
+
+enum replica_state { REPLICA_NEW, REPLICA_WAITS, REPLICA_RECEIVES, REPLICA_LOADS, REPLICA_ONLINE };
+enum { REPLICA_IP_SIZE = 64 };
+
+struct primary *primary_create(struct engine *engine);
+void primary_destroy(struct primary *primary);      /* after the clients are gone; NULL is fine */
+
+/* --- commands of replicas, on the client's worker --- */
+
+/* What REPLCONF says. */
+enum replica_option {
+    REPLICA_PORT,               /* listening-port */
+    REPLICA_CAN_EOF,            /* capa eof */
+    REPLICA_CAN_PSYNC2,         /* capa psync2 */
+    REPLICA_RDB_ONLY,           /* rdb-only: no stream follows, and the connection is closed */
+    REPLICA_WITHOUT_KEYS, REPLICA_WITHOUT_FUNCTIONS,        /* rdb-filter-only */
+};
+void replica_set(struct client *client, enum replica_option option, int64_t value);
+void replica_set_ip(struct client *client, struct bytes ip);
+/* REPLCONF ACK: it has applied the stream up to an offset; synced: and has that on its disk, -1: it does not say. */
+void replica_acknowledge(struct client *client, int64_t offset, int64_t synced);
+
+/* PSYNC id offset: `offset` is that of the first byte that it lacks. The reply is written to the client's output when it is due. */
+void primary_psync(struct client *client, struct bytes id, int64_t offset);
+/* SYNC, of tools and very old replicas. */
+void primary_sync(struct client *client);
+
+/* --- net --- */
+
+bool client_is_replica(const struct client *client);    /* it has called PSYNC or SYNC */
+/* Appends what is to be sent next, some hundred KiB at most, to the client's output, which is empty. REPLICA_FILL_CLOSE: the connection is to be
+ * closed; the log says why. */
+enum replica_fill { REPLICA_FILL_NOTHING, REPLICA_FILL_SOME, REPLICA_FILL_CLOSE };
+enum replica_fill primary_fill(struct client *client, uint64_t covered);
+/* The client is about to go. */
+void primary_forget(struct client *client);
+/* The turn of a worker has ended: replicas of others are told if there is something for them. */
+void primary_end_turn(struct worker *worker);
+
+/* About ten times a second, on the first worker. */
+void primary_cron(struct engine *engine);
+
+/* --- what others ask; any thread --- */
+
+struct replica_view {
+    uint64_t client_id;
+    char ip[REPLICA_IP_SIZE];
+    int port;
+    enum replica_state state;
+    int64_t offset, synced;     /* acknowledged; -1: never */
+    int64_t lag_s;              /* since its last ACK */
+};
+/* Fills in up to `max`; returns their number. */
+int primary_view(struct primary *primary, struct replica_view *views, int max);
+int primary_count(const struct primary *primary);
+/* Replicas that have acknowledged the offset; `on_disk`: that have it on their disks. */
+int primary_acknowledged(struct primary *primary, int64_t offset, bool on_disk);
+/* Online, with an ACK not older than min-replicas-max-lag. */
+int primary_good(struct primary *primary);
+/* Asks all replicas for an ACK now. */
+void primary_ask(struct engine *engine);
+
+struct primary_stats {
+    uint64_t full, partial, refused;    /* synchronizations: full, partial, and partial ones that were refused */
+    bool has_backlog;
+    int64_t backlog_first;              /* offset of its first byte */
+    uint64_t backlog_size, backlog_length, backlog_memory, backlog_disk;
+};
+void primary_stats(struct engine *engine, struct primary_stats *stats);
+
+/* From the first replica on, and on a replica, the stream is kept. Both with all partitions locked; renew: it is another stream from here
+ * on, and there are no replicas. */
+void primary_need_backlog(struct engine *engine);
+void primary_renew_backlog(struct engine *engine);
+
+/* Disconnects all: the stream is another one (a new primary), or this server has no data that can be given away. Any thread. */
+void primary_drop_all(struct primary *primary);
+
+#endif

@@ -1,0 +1,166 @@
+/* What a replica is sent next: newlines while it waits, the header, the RDB, the stream. */
+#include "replication/primary_private.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "lifecycle/full_sync.h"
+
+enum {
+    PIECE_SIZE = 256 << 10,
+    IDLE_MS = 1000,                 /* so often a newline tells one that waits that this server is alive */
+};
+
+static enum replica_fill fail(struct replica *replica, const char *what)
+{
+    log_write(replica->primary->engine->log, LOG_LEVEL_WARNING, "Closing the connection to replica %s: %s", replica->client->address, what);
+    return REPLICA_FILL_CLOSE;
+}
+
+/* A replica that waits takes empty lines for a sign of life. */
+static enum replica_fill keep_alive(struct replica *replica)
+{
+    int64_t now_ms = replica->client->worker->turn.now_ms;
+
+    if (now_ms - replica->fed_ms < IDLE_MS)
+        return REPLICA_FILL_NOTHING;
+    replica->fed_ms = now_ms;
+    buffer_append(&replica->client->reply.out, "\n", 1);
+    return REPLICA_FILL_SOME;
+}
+
+/* The image has been taken: from here on the stream is kept for this replica. */
+static enum replica_fill announce(struct replica *replica)
+{
+    struct replica_sync *sync = replica->sync;
+    struct history *history = &replica->primary->engine->history;
+
+    history_drain(history);
+    replica->reader = backlog_attach(history_backlog(history), sync->point.lsn);
+    if (replica->reader == NULL)
+        return fail(replica, "the changes since its full synchronization began are not kept any more (repl-backlog-disk-size)");
+    replica->state = REPLICA_RECEIVES;
+    if (!replica->is_plain)
+        buffer_append_format(&replica->client->reply.out, "+FULLRESYNC %s %" PRId64 "\r\n", sync->point.identity.id, sync->point.offset);
+    return REPLICA_FILL_SOME;
+}
+
+static enum replica_fill wait_for_sync(struct replica *replica)
+{
+    struct primary *primary = replica->primary;
+    bool runs;
+
+    mutex_lock(&primary->lock);
+    runs = replica->sync != NULL && replica->sync->state == SYNC_RUNS;
+    mutex_unlock(&primary->lock);
+    if (!runs)
+        return replica->is_plain ? REPLICA_FILL_NOTHING : keep_alive(replica);
+    return announce(replica);
+}
+
+static bool with_mark(const struct replica *replica)
+{
+    return replica->can_eof && replica->sync->may_grow;
+}
+
+/* `$EOF:` and a mark, or the length once it is known. */
+static enum replica_fill write_header(struct replica *replica, const struct full_sync_view *view)
+{
+    struct buffer *out = &replica->client->reply.out;
+
+    if (with_mark(replica)) {
+        history_make_id(replica->mark);
+        replica->has_mark = true;
+        buffer_append_format(out, "$EOF:%.*s\r\n", MARK_SIZE, replica->mark);
+    } else if (view->state == FULL_SYNC_DONE) {
+        buffer_append_format(out, "$%" PRIu64 "\r\n", view->size);
+    } else {
+        return keep_alive(replica);
+    }
+    replica->has_header = true;
+    return REPLICA_FILL_SOME;
+}
+
+/* All of the RDB is on its way. */
+static enum replica_fill end_rdb(struct replica *replica)
+{
+    struct primary *primary = replica->primary;
+    struct client *client = replica->client;
+
+    if (replica->has_mark)
+        buffer_append(&client->reply.out, replica->mark, MARK_SIZE);
+    mutex_lock(&primary->lock);
+    sync_leave(replica);
+    mutex_unlock(&primary->lock);
+    replica->acked_ms = client->worker->turn.now_ms;
+    if (replica->rdb_only) {
+        log_write(primary->engine->log, LOG_LEVEL_NOTICE, "%s has got the RDB that it asked for", client->address);
+        client->flags |= CLIENT_CLOSE_AFTER_REPLY;
+        return REPLICA_FILL_SOME;
+    }
+    replica->state = replica->has_mark ? REPLICA_LOADS : REPLICA_ONLINE;
+    if (!replica->has_mark)
+        log_write(primary->engine->log, LOG_LEVEL_NOTICE, "Synchronization with replica %s succeeded", client->address);
+    return REPLICA_FILL_SOME;
+}
+
+static enum replica_fill send_rdb(struct replica *replica)
+{
+    struct full_sync_file *file = replica->sync->file;
+    struct full_sync_view view = full_sync_file_look(file);
+    struct buffer *out = &replica->client->reply.out;
+    ssize_t got;
+
+    if (view.state == FULL_SYNC_FAILED)
+        return fail(replica, full_sync_file_problem(file));
+    if (!replica->has_header)
+        return write_header(replica, &view);
+    if (view.state == FULL_SYNC_RUNNING && view.size <= replica->sent)
+        return REPLICA_FILL_NOTHING;
+    got = full_sync_file_read(file, buffer_reserve(out, PIECE_SIZE), PIECE_SIZE, replica->sent);
+    if (got < 0)
+        return fail(replica, strerror(errno));
+    out->size += (size_t)got;
+    replica->sent += (uint64_t)got;
+    if (view.state == FULL_SYNC_DONE && replica->sent >= view.size)
+        return end_rdb(replica);
+    if (got > 0)
+        replica->fed_ms = replica->client->worker->turn.now_ms;
+    return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;
+}
+
+static enum replica_fill send_stream(struct replica *replica, uint64_t covered)
+{
+    struct buffer *out = &replica->client->reply.out;
+    uint64_t end = history_handed(&replica->primary->engine->history);
+    size_t got = 0;
+
+    if (backlog_position(replica->reader) >= (end < covered ? end : covered))
+        return REPLICA_FILL_NOTHING;
+    switch (backlog_read(replica->reader, buffer_reserve(out, PIECE_SIZE), PIECE_SIZE, covered, &got)) {
+    case BACKLOG_OK:
+        break;
+    case BACKLOG_LOST:
+        return fail(replica, "it is too far behind: what it lacks does not fit into repl-backlog-disk-size, or the disk is full");
+    }
+    out->size += got;
+    return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;
+}
+
+enum replica_fill primary_fill(struct client *client, uint64_t covered)
+{
+    struct replica *replica = client->replica;
+
+    if (replica->dropped)
+        return REPLICA_FILL_CLOSE;
+    switch ((enum replica_state)replica->state) {
+    case REPLICA_NEW: return REPLICA_FILL_NOTHING;
+    case REPLICA_WAITS: return wait_for_sync(replica);
+    case REPLICA_RECEIVES: return send_rdb(replica);
+    case REPLICA_LOADS: return REPLICA_FILL_NOTHING;
+    case REPLICA_ONLINE: return send_stream(replica, covered);
+    }
+    return REPLICA_FILL_NOTHING;
+}

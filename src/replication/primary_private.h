@@ -1,0 +1,80 @@
+/* What the primary's files share. Only src/replication/primary*.c include this.
+ *
+ *   primary.c        the list of replicas, their commands, time limits
+ *   primary_feed.c   what a replica is sent next
+ *   primary_sync.c   full synchronizations: when one begins, and who shares it
+ */
+#ifndef KELVIN_REPLICATION_PRIMARY_PRIVATE_H
+#define KELVIN_REPLICATION_PRIMARY_PRIVATE_H
+
+#include "base/mutex.h"
+#include "engine/engine.h"
+#include "replication/primary.h"
+#include "stream/backlog.h"
+
+enum { MARK_SIZE = 40 };
+
+/* A full synchronization that is under way, or whose file replicas still read. */
+enum sync_state { SYNC_BEGINS, SYNC_RUNS, SYNC_FAILED };
+
+struct replica_sync {
+    struct primary *primary;
+    _Atomic int refs;               /* its thread, and replicas */
+    _Atomic int state;              /* enum sync_state: the file and the point are there once it runs */
+    struct full_sync *task;
+    struct full_sync_file *file;    /* held */
+    struct history_point point;      /* of the image */
+    struct backlog_reader *hold;    /* primary: keeps the stream from the point on until its thread ends; NULL: it does not any more */
+    bool with_keys, with_functions;
+    bool may_grow;                  /* readers may begin before the file is complete */
+};
+
+struct replica {
+    struct replica *prev, *next;    /* primary */
+    struct primary *primary;
+    struct client *client;
+    _Atomic int state;              /* enum replica_state */
+    _Atomic int worker;             /* index of its worker */
+    /* The client's worker's, and read under the lock. */
+    char ip[REPLICA_IP_SIZE];
+    int port;
+    bool can_eof, can_psync2, rdb_only, without_keys, without_functions;
+    bool is_plain;                  /* SYNC */
+    /* The client's worker's. */
+    struct replica_sync *sync;      /* primary; its worker reads it without the lock once `state` is RECEIVES. NULL: none */
+    bool has_header;
+    char mark[MARK_SIZE];           /* of an RDB without a length */
+    bool has_mark;
+    uint64_t sent;                  /* of the file */
+    struct backlog_reader *reader;
+    int64_t fed_ms;                 /* when it was last sent something */
+    _Atomic bool dropped;           /* to be closed */
+    _Atomic int64_t acked, synced, acked_ms;
+};
+
+struct primary {
+    struct engine *engine;
+    struct mutex lock;
+    struct replica *replicas;       /* primary */
+    _Atomic int count;
+    _Atomic int by_worker[64];      /* replicas of each worker, modulo 64 */
+    struct replica_sync *running;   /* primary: whose thread has not ended; NULL: none */
+    int64_t wanted_ms;              /* primary: since when a replica waits for one to begin; 0: none does */
+    int64_t retry_ms;               /* primary: after one that failed */
+    int64_t pinged_ms, seen_ms;     /* the first worker's: the last PING; when there was a replica last */
+    _Atomic uint64_t full, partial, refused;
+};
+
+/* primary.c: replicas may have something to send. Any thread. */
+void primary_ring(struct primary *primary);
+
+/* primary_sync.c */
+/* The replica waits for one; primary's lock is held. */
+void sync_join(struct replica *replica) REQUIRES(replica->primary->lock);
+void sync_leave(struct replica *replica) REQUIRES(replica->primary->lock);
+/* Begins one if it is due. The first worker. */
+void sync_cron(struct primary *primary, int64_t now_ms);
+void sync_stop(struct primary *primary);
+void sync_release(struct replica_sync *sync);
+
+#endif

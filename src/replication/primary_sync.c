@@ -1,0 +1,249 @@
+/* Full synchronizations: one at a time takes an image and writes its RDB to a file; all replicas that wait when it begins, and those that
+ * come while its thread runs, read that file, and then the stream from the image on. */
+#include "replication/primary_private.h"
+
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "lifecycle/full_sync.h"
+
+enum { RETRY_MS = 5000 };
+
+static void free_sync(struct replica_sync *sync)
+{
+    if (sync->file != NULL)
+        full_sync_file_release(sync->file);
+    mem_free(sync);
+}
+
+void sync_release(struct replica_sync *sync)
+{
+    if (atomic_fetch_sub(&sync->refs, 1) == 1)
+        free_sync(sync);
+}
+
+/* What the replica asks for is what the synchronization makes. */
+static bool fits(const struct replica *replica, const struct replica_sync *sync)
+{
+    return sync->with_keys == !replica->without_keys && sync->with_functions == !replica->without_functions;
+}
+
+static void assign(struct replica *replica, struct replica_sync *sync)
+{
+    replica->sync = sync;
+    atomic_fetch_add(&sync->refs, 1);
+}
+
+void sync_join(struct replica *replica)
+{
+    struct primary *primary = replica->primary;
+    struct replica_sync *running = primary->running;
+
+    if (running != NULL && running->state != SYNC_FAILED && fits(replica, running))
+        assign(replica, running);
+    else if (primary->wanted_ms == 0)
+        primary->wanted_ms = clock_wall_ms();
+}
+
+/* No other replica reads it. */
+static bool is_last(const struct replica_sync *sync)
+{
+    return atomic_load(&sync->refs) <= 1;
+}
+
+void sync_leave(struct replica *replica)
+{
+    struct replica_sync *sync = replica->sync;
+    struct primary *primary = replica->primary;
+
+    replica->sync = NULL;
+    if (sync == NULL)
+        return;
+    sync_release(sync);
+    if (sync == primary->running && is_last(sync))
+        full_sync_cancel(primary->engine->full_sync);       /* nobody waits for it any more */
+}
+
+/* --- the sync's thread --- */
+
+/* With all partitions locked: the image's place in the stream. What follows begins with a SELECT. */
+static void on_instant(void *context, struct full_sync_instant *instant)
+{
+    struct replica_sync *sync = context;
+    struct history *history = &sync->primary->engine->history;
+
+    history_mark(history, &sync->point);
+    sync->hold = backlog_attach(history_backlog(history), backlog_end(history_backlog(history)));
+    memcpy(instant->repl_id, sync->point.identity.id, sizeof(instant->repl_id));
+    instant->repl_offset = sync->point.offset;
+    instant->repl_stream_db = sync->point.db;
+}
+
+static void on_grown(void *context)
+{
+    struct replica_sync *sync = context;
+
+    if (sync->state == SYNC_BEGINS)
+        sync->state = SYNC_RUNS;
+    primary_ring(sync->primary);
+}
+
+/* Replicas that wait for it, and have got nothing yet, wait for the next one. */
+static void requeue(struct primary *primary, struct replica_sync *sync) REQUIRES(primary->lock);
+static void requeue(struct primary *primary, struct replica_sync *sync)
+{
+    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next) {
+        if (replica->sync != sync || replica->state != REPLICA_WAITS)
+            continue;
+        replica->sync = NULL;
+        sync_release(sync);
+        if (primary->wanted_ms == 0)
+            primary->wanted_ms = clock_wall_ms();
+    }
+}
+
+static void on_ended(void *context, enum status status, const struct message *message)
+{
+    struct replica_sync *sync = context;
+    struct primary *primary = sync->primary;
+    struct backlog_reader *hold;
+
+    mutex_lock(&primary->lock);
+    if (status != STATUS_OK) {
+        sync->state = SYNC_FAILED;
+        primary->retry_ms = clock_wall_ms() + RETRY_MS;
+        requeue(primary, sync);
+    }
+    hold = sync->hold;
+    sync->hold = NULL;
+    primary->running = NULL;
+    mutex_unlock(&primary->lock);
+    if (hold != NULL)
+        backlog_detach(hold);
+    if (status == STATUS_OK)
+        log_write(primary->engine->log, LOG_LEVEL_NOTICE, "The RDB for replicas is complete: %" PRIu64 " bytes",
+            full_sync_file_look(sync->file).size);
+    else
+        log_write(primary->engine->log, LOG_LEVEL_WARNING, "The RDB for replicas failed: %s", message->text);
+    primary_ring(primary);
+    sync_release(sync);
+}
+
+/* --- when one begins --- */
+
+static int waiting_count(const struct primary *primary) REQUIRES(primary->lock);
+static int waiting_count(const struct primary *primary)
+{
+    int count = 0;
+
+    for (const struct replica *replica = primary->replicas; replica != NULL; replica = replica->next)
+        count += replica->state == REPLICA_WAITS && replica->sync == NULL;
+    return count;
+}
+
+static bool is_due(const struct primary *primary, int64_t now_ms) REQUIRES(primary->lock);
+static bool is_due(const struct primary *primary, int64_t now_ms)
+{
+    const struct config *config = primary->engine->config;
+    int64_t delay_ms = config_number(config, CONFIG_REPL_DISKLESS_SYNC_DELAY) * 1000, max = config_number(config, CONFIG_REPL_DISKLESS_SYNC_MAX_REPLICAS);
+
+    if (primary->wanted_ms == 0 || primary->running != NULL || now_ms < primary->retry_ms)
+        return false;
+    if (!config_number(config, CONFIG_REPL_DISKLESS_SYNC) || (max > 0 && waiting_count(primary) >= max))
+        return true;
+    return now_ms - primary->wanted_ms >= delay_ms;
+}
+
+static struct replica *first_waiting(const struct primary *primary) REQUIRES(primary->lock);
+static struct replica *first_waiting(const struct primary *primary)
+{
+    struct replica *found = NULL;
+
+    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next) {
+        if (replica->state == REPLICA_WAITS && replica->sync == NULL)
+            found = replica;        /* the last one of the list came first */
+    }
+    return found;
+}
+
+/* All that wait for the same go into one. Returns it; NULL: none waits. */
+static struct replica_sync *gather(struct primary *primary)
+{
+    struct replica_sync *sync = NULL;
+    struct replica *first;
+    int left = 0;
+
+    mutex_lock(&primary->lock);
+    first = first_waiting(primary);
+    if (first != NULL) {
+        sync = mem_zalloc(sizeof(*sync));
+        *sync = (struct replica_sync){ .primary = primary, .refs = 1, .state = SYNC_BEGINS, .with_keys = !first->without_keys,
+            .with_functions = !first->without_functions,
+            .may_grow = config_number(primary->engine->config, CONFIG_REPL_DISKLESS_SYNC) != 0 };
+        primary->running = sync;
+    }
+    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next) {
+        if (replica->state != REPLICA_WAITS || replica->sync != NULL)
+            continue;
+        if (fits(replica, sync))
+            assign(replica, sync);
+        else
+            left++;
+    }
+    if (left == 0)
+        primary->wanted_ms = 0;
+    mutex_unlock(&primary->lock);
+    return sync;
+}
+
+static void not_started(struct primary *primary, struct replica_sync *sync)
+{
+    mutex_lock(&primary->lock);
+    sync->state = SYNC_FAILED;
+    primary->running = NULL;
+    primary->retry_ms = clock_wall_ms() + RETRY_MS;
+    requeue(primary, sync);
+    mutex_unlock(&primary->lock);
+    sync_release(sync);
+}
+
+static void start(struct primary *primary)
+{
+    struct engine *engine = primary->engine;
+    struct replica_sync *sync = gather(primary);
+    struct full_sync_options options;
+
+    if (sync == NULL)
+        return;
+    options = (struct full_sync_options){
+        .context = sync, .instant = on_instant, .grown = on_grown, .ended = on_ended,
+        .field_times = RDB_TIMES_REFUSED, .include_keys = sync->with_keys, .include_functions = sync->with_functions,
+    };
+    atomic_fetch_add(&sync->refs, 1);       /* until the file is noted */
+    if (full_sync_start(engine->full_sync, &options, &sync->file) != FULL_SYNC_STARTED) {
+        not_started(primary, sync);
+    } else {
+        atomic_fetch_add(&primary->full, 1);
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Starting a full synchronization: an RDB of the data set, %s",
+            sync->may_grow ? "sent while it is written (repl-diskless-sync yes)" : "sent when it is complete");
+    }
+    sync_release(sync);
+}
+
+void sync_cron(struct primary *primary, int64_t now_ms)
+{
+    bool due;
+
+    mutex_lock(&primary->lock);
+    due = is_due(primary, now_ms);
+    mutex_unlock(&primary->lock);
+    if (due)
+        start(primary);
+}
+
+void sync_stop(struct primary *primary)
+{
+    full_sync_cancel(primary->engine->full_sync);
+}

@@ -1,0 +1,80 @@
+#include "stream/closer.h"
+
+#include "base/disk.h"
+#include "base/mem.h"
+
+enum { CAPACITY_FIRST = 16 };
+
+void closer_init(struct closer *closer, const struct disk *disk)
+{
+    *closer = (struct closer){ .disk = disk };
+    mutex_init(&closer->lock);
+}
+
+void closer_release(struct closer *closer)
+{
+    if (closer->has_thread)
+        pthread_join(closer->thread, NULL);
+    mem_free(closer->fds);
+    mutex_release(&closer->lock);
+}
+
+/* -1: there is none, and the thread ends. */
+static int take_file(struct closer *closer)
+{
+    int fd = -1;
+
+    mutex_lock(&closer->lock);
+    if (closer->count > 0)
+        fd = closer->fds[--closer->count];
+    else
+        closer->is_running = false;
+    mutex_unlock(&closer->lock);
+    return fd;
+}
+
+/* Allocates nothing and frees nothing: the meter does not count this thread. */
+static void *closer_main(void *context)
+{
+    struct closer *closer = context;
+    int fd;
+
+    pthread_setname_np(pthread_self(), "kelvin-close");
+    while ((fd = take_file(closer)) >= 0)
+        closer->disk->close(closer->disk->context, fd);
+    return NULL;
+}
+
+static void push(struct closer *closer, int fd) REQUIRES(closer->lock);
+static void push(struct closer *closer, int fd)
+{
+    if (closer->count == closer->capacity) {
+        closer->capacity = closer->capacity > 0 ? 2 * closer->capacity : CAPACITY_FIRST;
+        closer->fds = mem_realloc(closer->fds, (size_t)closer->capacity * sizeof(closer->fds[0]));
+    }
+    closer->fds[closer->count++] = fd;
+}
+
+static void start_thread(struct closer *closer) REQUIRES(closer->lock);
+static void start_thread(struct closer *closer)
+{
+    if (closer->has_thread)
+        pthread_join(closer->thread, NULL);     /* it has ended, or is about to */
+    closer->has_thread = pthread_create(&closer->thread, NULL, closer_main, closer) == 0;
+    closer->is_running = closer->has_thread;
+}
+
+void closer_add(struct closer *closer, int fd)
+{
+    bool is_apart;
+
+    mutex_lock(&closer->lock);
+    push(closer, fd);
+    if (!closer->is_running)
+        start_thread(closer);
+    is_apart = closer->is_running;
+    closer->count -= !is_apart;
+    mutex_unlock(&closer->lock);
+    if (!is_apart)
+        closer->disk->close(closer->disk->context, fd);
+}

@@ -1,0 +1,31 @@
+/* Closer: closes files without names in a thread of its own. The close frees the file's blocks, which takes milliseconds for each 64 MiB,
+ * and the caller may be a thread that serves clients. The thread exists only while there are files to close.
+ *
+ * Any thread may add. The lock inside is a leaf; it is not held during a close.
+ */
+#ifndef KELVIN_STREAM_CLOSER_H
+#define KELVIN_STREAM_CLOSER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/mutex.h"
+
+struct disk;
+
+struct closer {
+    const struct disk *disk;        /* constant */
+    struct mutex lock;              /* guards what follows */
+    int *fds;
+    int count, capacity;
+    pthread_t thread;
+    bool has_thread, is_running;    /* there is one to join; and it has not seen yet that there are no more files */
+};
+
+void closer_init(struct closer *closer, const struct disk *disk);
+void closer_release(struct closer *closer);     /* after all files are closed */
+
+/* Closes it at once if the system gives no thread. */
+void closer_add(struct closer *closer, int fd);
+
+#endif

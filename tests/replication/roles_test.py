@@ -1,0 +1,193 @@
+#!/usr/bin/python3
+"""Chains, promotion, siblings that continue, ROLE and INFO, FAILOVER."""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from support.replication import servers
+from support.replication.case import ReplicationCase, main
+from support.replication.load import Load, NumberedWriter, fill_all_types
+from support.resp import NULL_ARRAY, Error, Status
+from support.server import scaled, seed_new, until
+
+
+class RolesTest(ReplicationCase):
+    def scenario_of_a_chain(self):
+        seed = seed_new()
+        primary, middle = self.pair()
+        ends = [self.start("primary"), self.start("replica")]
+        fill_all_types(primary, databases=2)
+        for end in ends:
+            servers.make_replica(end, middle)
+        with self.subTest(seed=seed), Load(primary, seed) as load:
+            load.wait_for(scaled(2000))
+            load.stop()
+            servers.wait_in_sync(primary, middle)
+            self.same(middle, *ends, least=5)
+            self.same(primary, middle, least=5)
+        offsets = {servers.replication(server)["master_repl_offset"] for server in [primary, middle] + ends}
+        self.assertEqual(len(offsets), 1)
+        self.assertEqual(len({servers.replication(server)["master_replid"] for server in [primary, middle] + ends}), 1)
+
+    def scenario_of_a_chain_whose_middle_lost_its_link(self):
+        primary, middle = self.pair()
+        end = self.start("replica")
+        servers.make_replica(end, middle)
+        servers.cut_links(primary)
+        servers.must(primary, "SET k v")
+        servers.wait_in_sync(primary, middle)
+        self.same(middle, end)
+        self.assertEqual(servers.count_of(middle, "sync_full"), 1)
+
+    def scenario_of_a_promotion_that_siblings_follow(self):
+        """The former siblings and the former primary continue by the second ID."""
+        backlog = {"repl-backlog-size": 8 << 20}
+        primary, chosen = self.pair(backlog, backlog)
+        sibling = self.start("replica", backlog)
+        servers.make_replica(sibling, primary)
+        fill_all_types(primary, databases=2)
+        servers.wait_in_sync(primary, chosen, sibling)
+        old = servers.replication(primary)
+        self.assertEqual(servers.must(chosen, "REPLICAOF NO ONE"), Status(b"OK"))
+        new = servers.replication(chosen)
+        self.assertEqual(new["role"], "master")
+        self.assertEqual(new["master_replid2"], old["master_replid"])
+        self.assertNotEqual(new["master_replid"], old["master_replid"])
+        self.assertEqual(int(new["second_repl_offset"]), int(old["master_repl_offset"]) + 1)
+        servers.must(chosen, "SET after promotion")
+        servers.make_replica(sibling, chosen)
+        servers.make_replica(primary, chosen)
+        self.same(chosen, sibling, primary, least=100)
+        self.assertEqual((servers.count_of(chosen, "sync_full"), servers.count_of(chosen, "sync_partial_ok")), (0, 2))
+
+    def scenario_of_a_sibling_that_is_ahead_of_the_promoted(self):
+        """It has what the promoted replica never got: it must not continue."""
+        primary, chosen = self.pair()
+        ahead = self.start("replica")
+        servers.make_replica(ahead, primary)
+        servers.must(primary, "SET k v")
+        servers.wait_in_sync(primary, chosen, ahead)
+        with servers.stopped(chosen):
+            servers.must(primary, "SET lost 1")
+            servers.wait_in_sync(primary, ahead)
+            primary.kill9()
+        # What is in its socket is applied or not: the rule is the same.
+        servers.must(chosen, "REPLICAOF NO ONE")
+        servers.must(chosen, "SET new 1")
+        servers.make_replica(ahead, chosen)
+        self.same(chosen, ahead, least=2)
+        primary.expect_crash = True
+
+    def scenario_of_a_primary_that_becomes_a_replica_of_its_replica(self):
+        primary, replica = self.pair()
+        servers.must(primary, "SET k v")
+        servers.wait_in_sync(primary, replica)
+        for _ in range(3):
+            servers.must(replica, "REPLICAOF NO ONE")
+            servers.make_replica(primary, replica)
+            servers.must(replica, "INCR n")
+            self.same(replica, primary, least=2)
+            primary, replica = replica, primary
+        self.assertEqual(servers.values_of(primary, "GET n")[0], b"3")
+        self.assertEqual(sum(servers.count_of(server, "sync_full") for server in (primary, replica)), 1)
+
+    def scenario_has_role_and_info(self):
+        primary, replica = self.pair()
+        servers.must(primary, "SET k v")
+        servers.wait_in_sync(primary, replica)
+        offset = servers.replication(primary)["master_repl_offset"].encode()
+        until(lambda: servers.values_of(primary, "ROLE")[0] == [b"master", int(offset), [[b"127.0.0.1", b"%d" % replica.port, offset]]], 10, "ROLE of the primary")
+        self.assertEqual(servers.values_of(replica, "ROLE")[0], [b"slave", b"127.0.0.1", primary.port, b"connected", int(offset)])
+        found = servers.replication(primary)
+        self.assertEqual(set(dict(field.split("=") for field in found["slave0"].split(","))), {"ip", "port", "state", "offset", "lag"})
+        self.assertTrue(found["slave0"].startswith("ip=127.0.0.1,port=%d,state=online,offset=%d,lag=" % (replica.port, int(offset))), found["slave0"])
+        wanted = {"role": "master", "connected_slaves": "1", "master_failover_state": "no-failover", "repl_backlog_active": "1", "master_replid2": "0" * 40,
+                  "second_repl_offset": "-1", "repl_backlog_size": str(1 << 20)}
+        self.assertEqual({name: found.get(name) for name in wanted}, wanted)
+        self.assertLessEqual({"repl_backlog_first_byte_offset", "repl_backlog_histlen", "master_replid", "master_repl_offset"}, set(found))
+        found = servers.replication(replica)
+        wanted = {"role": "slave", "master_host": "127.0.0.1", "master_port": str(primary.port), "master_link_status": "up", "master_sync_in_progress": "0",
+                  "slave_read_repl_offset": offset.decode(), "slave_repl_offset": offset.decode(), "slave_priority": "100", "slave_read_only": "1",
+                  "replica_announced": "1", "connected_slaves": "0", "master_repl_offset": offset.decode()}
+        self.assertEqual({name: found.get(name) for name in wanted}, wanted)
+        self.assertIn("master_last_io_seconds_ago", found)
+        self.assertEqual(primary.info("clients").get("connected_clients"), "1")
+
+    def scenario_has_the_state_of_a_lost_link(self):
+        primary, replica = self.pair()
+        primary.kill9()
+        primary.expect_crash = True
+        until(lambda: servers.replication(replica)["master_link_status"] == "down", 10, "link down")
+        self.assertIn("master_link_down_since_seconds", servers.replication(replica))
+        self.assertIn(servers.values_of(replica, "ROLE")[0][3], (b"connect", b"connecting"))
+        self.assertEqual(servers.values_of(replica, "ROLE")[0][4], -1 if self.replica_kind == "redis" else servers.values_of(replica, "ROLE")[0][4])
+
+    def scenario_refuses_writes_on_the_replica_and_not_after_promotion(self):
+        primary, replica = self.pair()
+        refused = Error(b"READONLY You can't write against a read only replica.")
+        self.assertEqual(servers.values_of(replica, "SET k v", "EVAL \"return redis.call('SET', 'k', 'v')\" 0", "FLUSHALL", "PFCOUNT none")[0::2], [refused, refused])
+        with self.client(replica) as client:
+            self.assertEqual(client.pipeline([["MULTI"], ["SET", "k", "v"], ["EXEC"]])[1], refused)
+        servers.must(replica, "REPLICAOF NO ONE", "SET k v")
+
+    def scenario_disconnects_clients_that_wait_for_keys(self):
+        primary, replica = self.start("primary"), self.start("replica")
+        with self.client(replica) as client:
+            client.send(b"BLPOP nothing 0\r\n")
+            until(lambda: replica.info("clients")["blocked_clients"] == "1", 10, "blocked")
+            servers.make_replica(replica, primary)
+            self.assertEqual(bytes(client.receive())[:10], b"UNBLOCKED ")
+
+    def scenario_of_failover_without_loss(self):
+        primary, replica = self.pair()
+        writer = NumberedWriter(lambda: primary.client(), pause_s=0.001)
+        writer.start()
+        until(lambda: len(writer.acknowledged) > 50, 20, "writes")
+        self.assertEqual(servers.must(primary, "FAILOVER TO 127.0.0.1 %d" % replica.port), Status(b"OK"))
+        until(lambda: servers.replication(replica)["role"] == "master" and servers.replication(primary)["role"] == "slave", 20, "the roles are exchanged")
+        writer.stop()
+        servers.wait_in_sync(replica, primary)
+        self.assertEqual(writer.lost(replica, writer.acknowledged), [])
+        self.same(replica, primary, least=50)
+        self.assertEqual(servers.count_of(replica, "sync_full"), 0)
+
+    def scenario_of_failover_that_is_not_possible(self):
+        primary = self.start("primary")
+        found = servers.values_of(primary, "FAILOVER", "FAILOVER ABORT", "FAILOVER TO 127.0.0.1 1", "REPLICAOF NO ONE", "FAILOVER FORCE")
+        self.assertEqual([type(reply) for reply in found], [Error, Error, Error, Status, Error])
+        replica = self.start("replica")
+        servers.make_replica(replica, primary)
+        self.assertIsInstance(servers.values_of(replica, "FAILOVER")[0], Error)
+        with servers.stopped(replica), self.client(primary) as client:
+            client.must("SET", "k", "v")
+            client.must("FAILOVER", "TIMEOUT", 300)
+            self.assertEqual(servers.replication(primary)["master_failover_state"], "waiting-for-sync")
+            until(lambda: servers.replication(primary)["master_failover_state"] == "no-failover", 10, "the time of the failover is over")
+            client.must("FAILOVER", "TIMEOUT", 100000)
+            client.must("FAILOVER", "ABORT")
+            client.must("SET", "k", "w")
+        self.same(primary, replica)
+
+    def scenario_of_publish_to_subscribers_of_replicas(self):
+        primary, replica = self.pair()
+        end = self.start("replica")
+        servers.make_replica(end, replica)
+        with self.client(replica) as near, self.client(end) as far:
+            for client in (near, far):
+                self.assertEqual(client.call("SUBSCRIBE", "news"), [b"subscribe", b"news", 1])
+                self.assertEqual(client.call("PSUBSCRIBE", "ne*"), [b"psubscribe", b"ne*", 2])
+            servers.must(primary, "PUBLISH news one", "EVAL \"return redis.call('PUBLISH', 'news', 'two')\" 0")
+            for client in (near, far):
+                found = [client.receive() for _ in range(4)]
+                self.assertEqual(found, [[b"message", b"news", b"one"], [b"pmessage", b"ne*", b"news", b"one"],
+                                         [b"message", b"news", b"two"], [b"pmessage", b"ne*", b"news", b"two"]])
+
+    def scenario_without_replicas_has_an_empty_list(self):
+        primary = self.start("primary")
+        self.assertEqual(servers.values_of(primary, "ROLE")[0][2], [])
+        self.assertIsNot(servers.values_of(primary, "ROLE")[0], NULL_ARRAY)
+
+
+if __name__ == "__main__":
+    main()

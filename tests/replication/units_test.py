@@ -1,0 +1,140 @@
+#!/usr/bin/python3
+"""What belongs together arrives together: transactions, scripts, clients that were served while they waited; beside demotions and rewrites."""
+import contextlib
+import os
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from support import pairs
+from support.replication import servers
+from support.replication.case import ReplicationCase, main, only
+from support.replication.load import Load, fill_all_types
+from support.server import scaled, seed_new, until
+from support.units import Demoter
+
+
+@contextlib.contextmanager
+def demoting(seed, *all_servers):
+    """Demotes random keys of those that are Kelvin."""
+    demoters = [Demoter(server, "%s/%d" % (seed, number)) for number, server in enumerate(all_servers) if server.kelvin]
+    for demoter in demoters:
+        demoter.start()
+    try:
+        yield
+    finally:
+        for demoter in demoters:
+            demoter.stop()
+    for demoter in demoters:
+        if demoter.wrong is not None:
+            raise AssertionError("TIER DEMOTE: %r" % (demoter.wrong,))
+
+
+class UnitsTest(ReplicationCase):
+    def scenario_of_transactions_and_scripts_are_not_seen_in_part(self):
+        seed = seed_new()
+        primary, replica = self.pair({"repl-backlog-size": 32 << 20})
+        pairs.prepare(primary)
+        servers.wait_in_sync(primary, replica)
+        changers = [pairs.Changer(primary, "%s/%d" % (seed, number), ways=("exec", "declared", "computed", "function", "fails", "exec of scripts")) for number in range(2)]
+        lookers = [pairs.Looker(replica, "%s/%d" % (seed, number)) for number in (7, 8)]
+        with self.subTest(seed=seed):
+            for thread in changers + lookers:
+                thread.start()
+            try:
+                with demoting(seed, primary, replica):
+                    for _ in range(3):
+                        wanted = sum(thread.done for thread in changers) + scaled(150)
+                        until(lambda: sum(thread.done for thread in changers) >= wanted or any(thread.wrong for thread in changers + lookers), 60, "changes")
+                        servers.cut_links(primary)
+            finally:
+                for thread in changers + lookers:
+                    thread.stop()
+            for thread in changers + lookers:
+                self.assertIsNone(thread.wrong)
+                self.assertGreater(thread.done, 20)
+            self.same(primary, replica, least=20)
+            self.assertEqual(pairs.totals(replica), pairs.totals(primary))
+
+    def scenario_of_clients_that_waited_for_keys(self):
+        primary, replica = self.pair()
+        commands = ([b"BLPOP", b"l", b"0"], [b"BLMOVE", b"l", b"moved", b"LEFT", b"RIGHT", b"0"], [b"BZPOPMIN", b"z", b"0"], [b"BLMPOP", b"0", b"1", b"l", b"LEFT", b"COUNT", b"2"],
+                    [b"XREADGROUP", b"GROUP", b"g", b"c", b"BLOCK", b"0", b"STREAMS", b"x", b">"])
+        servers.must(primary, "XGROUP CREATE x g $ MKSTREAM")
+        waiting = []
+        for command in commands:
+            client = self.client(primary)
+            client.send(b"*%d\r\n" % len(command) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in command))
+            waiting.append(client)
+            until(lambda: primary.info("clients")["blocked_clients"] == str(len(waiting)), 10, "blocked")
+        with self.client(primary) as client:
+            client.pipeline([["MULTI"], ["RPUSH", "l", "a", "b", "c", "d", "e"], ["ZADD", "z", "1", "one", "2", "two"], ["XADD", "x", "5-5", "f", "v"], ["EXEC"]])
+        for client in waiting:
+            self.assertIsInstance(client.receive(), (list, bytes))
+        self.assertEqual(servers.values_of(primary, "LRANGE l 0 -1", "LRANGE moved 0 -1"), [[b"e"], [b"b"]])
+        self.same(primary, replica, least=4)
+
+    @only("kelvin-redis", "redis-kelvin", "kelvin-kelvin")
+    def scenario_of_random_changes_beside_demotions_on_both_sides(self):
+        seed = seed_new()
+        primary, replica = self.pair({"repl-backlog-size": 32 << 20})
+        fill_all_types(primary, databases=4)
+        with self.subTest(seed=seed), Load(primary, seed, databases=4) as load:
+            with demoting(seed, primary, replica):
+                load.wait_for(scaled(6000))
+                load.stop()
+            self.same(primary, replica, least=10)
+            self.assertEqual(servers.count_of(primary, "sync_full"), 1)
+
+    def scenario_beside_rewrites_of_the_log_and_dumps_on_both_sides(self):
+        seed = seed_new()
+        options = {"appendonly": "yes", "appendfsync": "everysec", "repl-backlog-size": 32 << 20}
+        primary, replica = self.pair(options, options)
+        fill_all_types(primary, databases=4)
+        ended = threading.Event()
+
+        def rewrite():
+            while not ended.wait(0.2):
+                for server in (primary, replica):
+                    servers.values_of(server, "BGREWRITEAOF", "BGSAVE SCHEDULE")
+        thread = threading.Thread(target=rewrite, daemon=True)
+        with self.subTest(seed=seed), Load(primary, seed) as load:
+            thread.start()
+            load.wait_for(scaled(5000))
+            load.stop()
+            ended.set()
+            thread.join(60)
+            self.same(primary, replica, least=10)
+            # What is on the replica's disk is the same, and has the right offset.
+            replica.restart(kill=True)
+            servers.make_replica(replica, primary)
+            self.same(primary, replica, least=10)
+
+    def scenario_of_a_replica_that_is_killed_again_and_again(self):
+        seed = seed_new()
+        primary = self.start("primary", {"repl-backlog-size": 32 << 20})
+        replica = self.start("replica", {"appendonly": "yes", "appendfsync": "everysec", "replicaof": ["127.0.0.1", primary.port]})
+        servers.wait_in_sync(primary, replica)
+        with self.subTest(seed=seed), Load(primary, seed) as load:
+            for number in range(4):
+                load.wait_for(scaled(300))
+                time.sleep(0.05 * number)
+                replica.restart(kill=True)
+            load.wait_for(scaled(300))
+            load.stop()
+            self.same(primary, replica, least=10)
+
+    def scenario_of_a_replica_that_is_killed_while_it_loads(self):
+        primary = self.start("primary")
+        fill_all_types(primary, databases=8)
+        replica = self.start("replica", {"appendonly": "yes", "replicaof": ["127.0.0.1", primary.port]})
+        for pause_s in (0, 0.01, 0.05, 0.1, 0.3):
+            time.sleep(pause_s)
+            replica.restart(kill=True)
+        self.same(primary, replica, least=600)
+
+
+if __name__ == "__main__":
+    main()

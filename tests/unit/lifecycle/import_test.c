@@ -1,0 +1,119 @@
+#include "lifecycle/import.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "persist/rdb_writer.h"
+#include "script/registry.h"
+#include "support/tier_box.h"
+
+#define REPL_ID "0123456789abcdef0123456789ABCDEF01234567"
+
+struct rig {
+    struct tier_box box;
+    struct message message;
+};
+
+static int open_rig(void **state)
+{
+    struct rig *rig = mem_zalloc(sizeof(*rig));
+    struct tier_box_options options = { .seed = seed_new() };
+
+    tier_box_create(&rig->box, &options);
+    rig->box.engine.log = log_create("/dev/null", LOG_LEVEL_NOTHING, NULL, 0);
+    rig->box.engine.scripts = registry_create();
+    *state = rig;
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    struct rig *rig = *state;
+
+    log_destroy(rig->box.engine.log);
+    registry_destroy(rig->box.engine.scripts);
+    tier_box_destroy(&rig->box);
+    mem_free(rig);
+    return 0;
+}
+
+struct aux {
+    const char *name, *value;
+};
+
+/* Imports a file with these aux fields and a key. */
+static struct import_result import_file(struct rig *rig, const struct aux *aux, size_t count)
+{
+    static const struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REPLACES_TWINS };
+    char path[] = "/tmp/kelvin-import-XXXXXX";
+    int fd = mkstemp(path);
+    struct rdb_writer *writer = rdb_writer_create(&(struct rdb_writer_options){ .fd = fd });
+    struct import_result result;
+
+    unlink(path);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(rdb_write_aux(writer, bytes_of_string(aux[i].name), bytes_of_string(aux[i].value)), STATUS_OK);
+    assert_int_equal(rdb_write_db(writer, 0, 1, 0), STATUS_OK);
+    assert_int_equal(rdb_write_key(writer, &(struct rdb_key){ BYTES("k"), -1, -1, BYTES("\0\1v") }), STATUS_OK);
+    assert_int_equal(rdb_writer_end(writer), STATUS_OK);
+    rdb_writer_destroy(writer);
+    assert_int_equal(import_rdb(&rig->box.engine, fd, &rules, NULL, NULL, &result, &rig->message), STATUS_OK);
+    assert_int_equal(result.keys, 1);
+    close(fd);
+    return result;
+}
+
+static void the_position_in_the_stream_is_in_the_result(void **state)
+{
+    static const struct aux whole[] = {
+        { "redis-ver", "7.2.5" }, { "repl-stream-db", "7" }, { "repl-id", REPL_ID }, { "repl-offset", "9000000000000" },
+    };
+    struct import_position position = import_file(*state, whole, 4).position;
+
+    assert_string_equal(position.repl_id, REPL_ID);
+    assert_true(position.offset == 9000000000000);
+    assert_int_equal(position.db, 7);
+    position = import_file(*state, whole + 2, 2).position;
+    assert_string_equal(position.repl_id, REPL_ID);
+    assert_int_equal(position.db, -1);
+}
+
+static void half_a_position_or_a_wrong_one_is_none(void **state)
+{
+    static const struct aux fields[][2] = {
+        { { "repl-stream-db", "7" }, { "repl-id", REPL_ID } },
+        { { "repl-stream-db", "7" }, { "repl-offset", "1" } },
+        { { "repl-id", REPL_ID "0" }, { "repl-offset", "1" } },
+        { { "repl-id", "0123456789abcdef0123456789ABCDEF0123456\r" }, { "repl-offset", "1" } },
+        { { "repl-id", "" }, { "repl-offset", "1" } },
+        { { "repl-id", REPL_ID }, { "repl-offset", "-1" } },
+        { { "repl-id", REPL_ID }, { "repl-offset", "1x" } },
+        { { "repl-id", REPL_ID }, { "repl-offset", "99999999999999999999" } },
+    };
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        struct import_position position = import_file(*state, fields[i], 2).position;
+
+        assert_string_equal(position.repl_id, "");
+        assert_true(position.offset == -1);
+        assert_int_equal(position.db, -1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_position_in_the_stream_is_in_the_result, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(half_a_position_or_a_wrong_one_is_none, open_rig, close_rig),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -33,6 +33,7 @@ struct rewrite;
 struct backups;
 struct aof_switch;
 struct primary;
+struct follow;
 struct full_sync;
 struct save;
 struct shutdown;
@@ -92,6 +93,7 @@ struct engine {
     struct save *save;              /* lifecycle/save.h */
     struct full_sync *full_sync;    /* lifecycle/full_sync.h; NULL: unit tests */
     struct primary *primary;        /* replication/primary.h; the same */
+    struct follow *follow;          /* replication/follow.h; the same */
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */

@@ -10,11 +10,6 @@
 #include "call/call.h"
 #include "engine/role.h"
 
-enum {
-    BACKLOG_FILE_SIZE = 64 << 20,
-    IDLE_MS = 1000,                 /* a newline is sent so often to one that waits */
-};
-
 struct primary *primary_create(struct engine *engine)
 {
     struct primary *primary = mem_zalloc(sizeof(*primary));
@@ -102,7 +97,7 @@ void primary_forget(struct client *client)
     sync_leave(replica);
     mutex_unlock(&primary->lock);
     if (replica->reader != NULL)
-        backlog_detach(replica->reader);
+        backlog_leave(replica->reader, clock_wall_ms() + config_number(primary->engine->config, CONFIG_REPL_BACKLOG_TTL) * 1000);
     mem_free(replica);
 }
 
@@ -178,6 +173,8 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
     if (synced > replica->synced)
         replica->synced = synced;
     replica->acked_ms = client->worker->turn.now_ms;
+    if (replica->reader != NULL && offset > 0)
+        backlog_acknowledge(replica->reader, history_lsn_of(&client->worker->engine->history, offset));
     if (replica->state == REPLICA_LOADS) {
         replica->state = REPLICA_ONLINE;
         log_write(client->worker->engine->log, LOG_LEVEL_NOTICE, "Synchronization with replica %s succeeded", client->address);
@@ -190,10 +187,10 @@ static void open_backlog(struct engine *engine)
     struct backlog_options options = {
         .memory_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE),
         .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
-        .file_size = BACKLOG_FILE_SIZE,
         .dir = ".",
     };
 
+    engine->primary->seen_ms = clock_wall_ms();
     history_open_backlog(&engine->history, &options);
 }
 
@@ -245,8 +242,11 @@ static bool continue_at(struct replica *replica, struct bytes id, int64_t offset
     if (!is_of_this_stream(&now, id, offset))
         return false;
     history_drain(&engine->history);
-    replica->reader = backlog_attach(history_backlog(&engine->history), history_lsn_of(&engine->history, offset - 1));
-    return replica->reader != NULL;
+    replica->reader = backlog_resume(history_backlog(&engine->history), history_lsn_of(&engine->history, offset - 1));
+    if (replica->reader == NULL)
+        return false;
+    backlog_acknowledge(replica->reader, backlog_position(replica->reader));
+    return true;
 }
 
 static void reply_continue(struct replica *replica)
@@ -375,6 +375,10 @@ void primary_cron(struct engine *engine)
     int64_t now_ms = clock_wall_ms();
 
     role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
+    if (history_backlog(&engine->history) != NULL)
+        backlog_expire(history_backlog(&engine->history), now_ms);
+    if (role_is_replica(engine))
+        primary->seen_ms = now_ms;
     if (primary->count == 0) {
         end_backlog_if_due(primary, now_ms);
         return;

@@ -33,6 +33,7 @@
 #include "net/tls.h"
 #include "script/registry.h"
 #include "pubsub/hub.h"
+#include "replication/follow.h"
 #include "replication/primary.h"
 #include "server/families.h"
 #include "server/hooks.h"
@@ -64,6 +65,13 @@ static void ring_worker(void *context, int worker)
     mailbox_ring(&engine->workers[worker]->mailbox);
 }
 
+static struct tls_context *hold_tls(void *context)
+{
+    struct server *server = context;
+
+    return server->tls != NULL ? tls_hold_context(server->tls) : NULL;
+}
+
 static void make_engine(struct server *server, struct hash_seed seed)
 {
     struct engine *engine = &server->engine;
@@ -90,6 +98,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->waits = waits_create();
     lifecycle_create(engine);
     engine->primary = primary_create(engine);
+    engine->follow = follow_create(engine, hold_tls, server);
     engine->upper.cron = hook_cron;
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
@@ -148,6 +157,7 @@ static void say_ready(struct server *server)
     struct engine *engine = &server->engine;
     char *path = config_string(engine->config, CONFIG_UNIXSOCKET);
 
+    follow_begin(engine->follow);           /* no write comes before it */
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)
         tier_set_expiry(engine->tier, true);
@@ -300,8 +310,10 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
+    follow_stop(engine->follow);
     lifecycle_stop(engine);
     primary_destroy(engine->primary);
+    follow_destroy(engine->follow);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
         tier_stop(engine->tier);

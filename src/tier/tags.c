@@ -15,7 +15,7 @@
 #include "tier/tags_private.h"
 #include "tier/tier_private.h"
 
-enum { VERSION_1_TAG_SIZE = 5 };
+enum { VERSION_1_TAG_SIZE = 5, PASSED_SIZE = 4 << 20 };
 
 static uint64_t number_at(const void *at, size_t size)
 {
@@ -174,14 +174,23 @@ static const char *next_section(struct bytes file, size_t end, uint32_t version,
     return NULL;
 }
 
-static const char *check_sections(struct bytes file, uint32_t version, uint64_t partition_count)
+/* Bytes before `at` were read; those from *from on have not been passed yet. */
+static void pass(const struct tags_file *file, size_t *from, size_t at)
 {
-    size_t at = TAGS_HEAD_SIZE, end = file.size - TAGS_END_SIZE;
+    if (file->passed == NULL || at - *from < PASSED_SIZE)
+        return;
+    file->passed(bytes_of(file->bytes.data + *from, at - *from));
+    *from = at;
+}
+
+static const char *check_sections(const struct tags_file *file, uint32_t version, uint64_t partition_count)
+{
+    size_t at = TAGS_HEAD_SIZE, end = file->bytes.size - TAGS_END_SIZE, from = 0;
     struct tags_section section, last = { 0 };
     const char *problem;
 
     while (at < end) {
-        problem = next_section(file, end, version, &at, &section);
+        problem = next_section(file->bytes, end, version, &at, &section);
         if (problem != NULL)
             return problem;
         if (section.incarnation == 0 || section.partition >= partition_count || section.partition < last.partition)
@@ -192,36 +201,65 @@ static const char *check_sections(struct bytes file, uint32_t version, uint64_t 
         if (problem != NULL)
             return problem;
         last = section;
+        pass(file, &from, at);
     }
-    return number_at(file.data + end, 4) == 0 ? NULL : "it does not end as it should";
+    return number_at(file->bytes.data + end, 4) == 0 ? NULL : "it does not end as it should";
 }
 
-enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
+static uint64_t checksum(const struct tags_file *file)
 {
-    uint32_t version = file.size < TAGS_HEAD_SIZE + TAGS_END_SIZE ? 0 : tags_version(file.data);
-    const char *wrong = NULL;
+    size_t size = file->bytes.size - TAGS_END_SIZE, from = 0;
+    uint64_t crc = 0;
+
+    for (size_t at = 0; at < size; pass(file, &from, at)) {
+        size_t piece = size - at < PASSED_SIZE ? size - at : PASSED_SIZE;
+
+        crc = crc64(crc, bytes_of(file->bytes.data + at, piece));
+        at += piece;
+    }
+    return crc;
+}
+
+static const char *check_file(const struct tags_file *file, uint32_t version, uint32_t *partition_count)
+{
+    struct bytes bytes = file->bytes;
+
+    if (version == 0)
+        return "it does not begin as one";
+    if (number_at(bytes.data + bytes.size - 8, 8) != checksum(file))
+        return "its checksum is wrong";
+    *partition_count = (uint32_t)number_at(bytes.data + 8, 4);
+    return check_sections(file, version, *partition_count);
+}
+
+enum status tags_walk_file(const struct tags_file *file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
+{
+    struct bytes bytes = file->bytes;
+    uint32_t version = bytes.size < TAGS_HEAD_SIZE + TAGS_END_SIZE ? 0 : tags_version(bytes.data);
     struct tags_section section;
+    const char *wrong;
+    size_t from = 0;
 
     *partition_count = 0;
-    if (version == 0)
-        wrong = "it does not begin as one";
-    else if (number_at(file.data + file.size - 8, 8) != crc64(0, bytes_of(file.data, file.size - TAGS_END_SIZE)))
-        wrong = "its checksum is wrong";
-    if (wrong == NULL) {
-        *partition_count = (uint32_t)number_at(file.data + 8, 4);
-        wrong = check_sections(file, version, *partition_count);
-    }
+    wrong = check_file(file, version, partition_count);
     if (problem != NULL)
         *problem = wrong;
     if (wrong != NULL)
         return STATUS_CORRUPT;
-    for (size_t at = TAGS_HEAD_SIZE; found != NULL && at < file.size - TAGS_END_SIZE; ) {
-        wrong = next_section(file, file.size - TAGS_END_SIZE, version, &at, &section);
+    for (size_t at = TAGS_HEAD_SIZE; found != NULL && at < bytes.size - TAGS_END_SIZE; pass(file, &from, at)) {
+        wrong = next_section(bytes, bytes.size - TAGS_END_SIZE, version, &at, &section);
         CHECK(wrong == NULL);
         if (!found(context, &section))
             return STATUS_INVALID;
     }
+    if (file->passed != NULL)
+        file->passed(bytes);            /* the last part, too */
     return STATUS_OK;
+}
+
+enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
+{
+    return tags_walk_file(&(struct tags_file){ file, NULL }, partition_count, found, context, problem);
 }
 
 static int db_of(const struct partitions *partitions, uint32_t incarnation)

@@ -515,6 +515,33 @@ static void a_disk_that_is_full_ends_the_synchronization(void **state)
     link_recorder_expect(&box->recorder, "rdb:5 connected ");
 }
 
+static void a_directory_that_is_not_there_is_an_error(void **state)
+{
+    struct box *box = *state;
+
+    box->options.dir = "/nonexistent";
+    greet(box);
+    send_text(box, "+FULLRESYNC " ID " 7\r\n$5\r\nabcde");
+    link_recorder_expect(&box->recorder,
+        "sync failed:disk:receiving the RDB: the RDB can't be written to /nonexistent: No such file or directory| waiting ");
+}
+
+static void a_file_that_a_crash_left_is_replaced(void **state)
+{
+    struct box *box = *state;
+    char path[100];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/temp-link-%d.rdb", box->dir, (int)getpid());
+    assert_non_null(file = fopen(path, "w"));
+    fputs("old and longer", file);
+    fclose(file);
+    greet(box);
+    send_text(box, "+FULLRESYNC " ID " 7\r\n$5\r\nabcde");
+    link_recorder_expect(&box->recorder, "rdb:5 connected ");
+    expect_rdb(box, "abcde");
+}
+
 static void an_rdb_larger_than_the_buffers(void **state)
 {
     enum { SIZE = 3000000 };
@@ -569,6 +596,8 @@ int main(void)
         TEST(a_host_without_room_gets_the_bytes_again),
         TEST(can_be_stopped_while_the_host_has_no_room),
         TEST(a_disk_that_is_full_ends_the_synchronization),
+        TEST(a_directory_that_is_not_there_is_an_error),
+        TEST(a_file_that_a_crash_left_is_replaced),
         TEST(an_rdb_larger_than_the_buffers),
         TEST(reconnects_when_the_host_asks),
     };

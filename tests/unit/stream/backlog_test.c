@@ -515,6 +515,50 @@ static void room_is_what_can_be_appended_without_a_loss(void **state)
     backlog_detach(reader);
 }
 
+static void what_readers_need_stays_in_memory_a_little_longer(void **state)
+{
+    struct box *box = *state;
+    struct backlog *backlog = backlog_create(&(struct backlog_options){ .memory_size = MEMORY, .reader_memory = 3 * MEMORY, .disk_size = DISK,
+        .block_size = BLOCK, .dir = box->dir, .name = "other" });
+    struct box other = { .backlog = backlog };
+    struct backlog_reader *reader = backlog_attach(backlog, 0);
+
+    append(&other, 3 * MEMORY + BLOCK - 1);
+    assert_int_equal(stats_of(&other).disk_written, 0);
+    assert_int_equal(stats_of(&other).memory_begin, 2 * MEMORY + BLOCK - 1);
+    append(&other, 1);
+    assert_int_equal(stats_of(&other).disk_written, BLOCK);
+    read_to_end(&other, reader);
+    assert_int_equal(stats_of(&other).files, 0);
+    append(&other, 1);
+    assert_true(stats_of(&other).memory_used < MEMORY + 4 * BLOCK);
+    for (uint64_t room; (room = backlog_room(backlog)) > 0;)
+        append(&other, (size_t)room);
+    assert_int_equal(stats_of(&other).lost_readers, 0);
+    append(&other, 1);
+    assert_int_equal(stats_of(&other).lost_readers, 1);
+    backlog_detach(reader);
+    backlog_destroy(backlog);
+}
+
+static void space_can_be_taken_from_the_reader_that_is_furthest_back(void **state)
+{
+    struct box *box = *state;
+    struct backlog_reader *slow = backlog_attach(box->backlog, FIRST), *fast;
+
+    assert_false(backlog_shed(box->backlog));
+    append(box, 40 * BLOCK);
+    fast = backlog_attach(box->backlog, FIRST + 30 * BLOCK);
+    assert_true(backlog_shed(box->backlog));
+    assert_lost(slow, BACKLOG_LOST_SHED, 0);
+    assert_int_equal(stats_of(box).disk_used, 4 * BLOCK);
+    read_to_end(box, fast);
+    assert_false(backlog_shed(box->backlog));
+    assert_int_equal(stats_of(box).lost_readers, 1);
+    backlog_detach(slow);
+    backlog_detach(fast);
+}
+
 static void set_faults(struct box *box, struct disk_faults faults)
 {
     faulty_disk_set(box->disk, &faults);
@@ -719,6 +763,8 @@ int main(void)
         BACKLOG_TEST(memory_may_grow_over_what_is_on_disk),
         BACKLOG_TEST(a_smaller_bound_is_kept_at_once),
         BACKLOG_TEST(room_is_what_can_be_appended_without_a_loss),
+        BACKLOG_TEST(what_readers_need_stays_in_memory_a_little_longer),
+        BACKLOG_TEST(space_can_be_taken_from_the_reader_that_is_furthest_back),
         BACKLOG_TEST(a_write_that_fails_costs_readers_of_the_disk),
         BACKLOG_TEST(a_file_that_cannot_be_opened_is_a_write_that_fails),
         BACKLOG_TEST(one_failed_write_costs_one_reader),

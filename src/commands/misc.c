@@ -5,6 +5,7 @@
 #include "base/version.h"
 #include "call/call.h"
 #include "commands/handlers.h"
+#include "engine/role.h"
 #include "engine/synced.h"
 #include "engine/unit.h"
 
@@ -23,7 +24,10 @@ void wait_command(struct call *call)
     struct call_wait wait = { .end = CALL_WAIT_ZERO, .args = call->args, .arg_count = call->arg_count };
     int64_t count;
 
-    if (!arg_integer(call, 1, &count) || !arg_timeout_ms(call, 2, &wait.deadline_us))
+    if (role_is_replica(call->engine))
+        reply_errorf(call, "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured "
+            "to be writable (which is not the default) writes to replicas are just local and are not propagated.");
+    if (call->failed || !arg_integer(call, 1, &count) || !arg_timeout_ms(call, 2, &wait.deadline_us))
         return;
     if (count <= 0)
         reply_integer(call->reply, 0);
@@ -50,7 +54,10 @@ void waitaof_command(struct call *call)
     int64_t here, there;
     const char *error;
 
-    if (!arg_integer(call, 1, &here) ||
+    if (role_is_replica(call->engine))
+        reply_errorf(call, "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and "
+            "are not propagated.");
+    if (call->failed || !arg_integer(call, 1, &here) ||
         !arg_integer_between(call, 1, 0, 1, "ERR value is out of range, value must between 0 and 1", &here) ||
         !arg_integer_between(call, 2, 0, INT64_MAX, "ERR value is out of range, must be positive", &there) ||
         !arg_timeout_ms(call, 3, &wait.deadline_us))

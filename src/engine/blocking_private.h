@@ -80,7 +80,9 @@ struct blocking {
     struct waiter *waiters;         /* `registry`: all that there are */
     struct waited_table *tables;    /* by partition, under its lock */
     struct noted_key *stalled;      /* `serving` */
-    struct noted_key *removed;      /* `registry`: keys that no command removed */
+    struct noted_key *removed;      /* `registry`: keys that no command removed, and those that the primary's stream has changed */
+    struct mail soon;               /* asks the first worker to serve these */
+    _Atomic bool is_asked;          /* it is on its way */
     _Atomic bool any_stalled;
     _Atomic uint64_t with_retry;    /* waiters with a retry_ms */
     _Atomic uint64_t key_count;     /* written under any partition's lock */

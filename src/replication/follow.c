@@ -53,7 +53,8 @@ struct follow {
     enum link_state state;
     int64_t io_ms, received, total;
 
-    _Atomic bool stopping, loading, load_failed, restart;
+    _Atomic bool stopping, loading, restart;
+    _Atomic bool stop_load;         /* the load ends soon: what it loads is not wanted any more */
     _Atomic int load_fd;
     _Atomic uint64_t errors;
 };
@@ -216,16 +217,24 @@ static void on_continued(void *context, const char *id)
     }
 }
 
+/* The loader has ended, or never ran. */
+static void join_loader(struct follow *follow)
+{
+    if (follow->has_loader)
+        pthread_join(follow->loader, NULL);
+    follow->has_loader = false;
+}
+
 static void on_full_resync(void *context, const char *id, int64_t offset)
 {
     struct follow *follow = context;
 
     log_write(log_of(follow), LOG_LEVEL_NOTICE, "Full resync from primary: %s:%" PRId64, id, offset);
-    while (follow->loading && !follow->stopping)
-        pause_us(POLL_US);          /* the load of the one before */
+    follow->stop_load = true;       /* the one before */
+    join_loader(follow);
+    follow->stop_load = false;
     end_inbox(follow);
     follow->restart = false;
-    follow->load_failed = false;
     mutex_lock(&follow->lock);
     memcpy(follow->sync_id, id, sizeof(follow->sync_id));
     follow->sync_offset = offset;
@@ -341,7 +350,7 @@ static void become(struct follow *follow)
 
 static bool load(struct follow *follow, int fd)
 {
-    static const struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REFUSES_TWINS };
+    struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REFUSES_TWINS, &follow->stop_load };
     struct engine *engine = follow->engine;
     struct import_result result = { 0 };
     struct message message = { "" };
@@ -382,7 +391,6 @@ static void *loader_main(void *context)
     close(fd);
     if (good && !follow->stopping)
         start_applier(follow, follow->sync_offset, 0);
-    follow->load_failed = !good;
     follow->restart = follow->restart || !good;
     role_set_syncing(engine, false);
     follow->loading = false;
@@ -391,14 +399,6 @@ static void *loader_main(void *context)
     mutex_unlock(&follow->lock);
     meter_leave(engine->meter);
     return NULL;
-}
-
-/* The loader has ended, or never ran. */
-static void join_loader(struct follow *follow)
-{
-    if (follow->has_loader)
-        pthread_join(follow->loader, NULL);
-    follow->has_loader = false;
 }
 
 static void on_rdb_received(void *context, int fd, uint64_t size)
@@ -471,10 +471,12 @@ static void end_link(struct follow *follow)
 {
     struct link *link = follow->link;
 
+    follow->stop_load = true;
     if (link != NULL)
         link_stop(link);
     follow->link = NULL;
     join_loader(follow);
+    follow->stop_load = false;
     end_inbox(follow);
 }
 
@@ -504,6 +506,7 @@ static void note_primary(struct follow *follow, const char *host, int port)
     follow->port = port;
     follow->state = LINK_WAITING;
     mutex_unlock(&follow->lock);
+    config_set_replicaof(follow->engine->config, bytes_of_string(follow->host), port);
 }
 
 static bool is_same(const struct follow *follow, const char *host, int port)
@@ -538,12 +541,15 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
 
 void follow_begin(struct follow *follow)
 {
-    char *text = config_string(follow->engine->config, CONFIG_REPLICAOF), host[FOLLOW_HOST_SIZE];
+    struct buffer host = { 0 };
     int port;
 
-    if (sscanf(text, "%255s %d", host, &port) == 2 && follow_primary(follow, host, port) != FOLLOW_OK)
-        log_write(log_of(follow), LOG_LEVEL_WARNING, "Can't follow %s:%d: the system gives no thread", host, port);
-    mem_free(text);
+    if (config_replicaof(follow->engine->config, &host, &port)) {
+        buffer_append(&host, "", 1);
+        if (follow_primary(follow, host.data, port) == FOLLOW_NO_THREAD)
+            log_write(log_of(follow), LOG_LEVEL_WARNING, "Can't follow %s:%d: the system gives no thread", host.data, port);
+    }
+    buffer_release(&host);
 }
 
 void follow_configure(struct follow *follow)
@@ -588,32 +594,17 @@ void follow_destroy(struct follow *follow)
 
 /* --- what others ask --- */
 
-static const char *state_name(const struct follow *follow)
-{
-    switch (follow->state) {
-    case LINK_WAITING: return "connect";
-    case LINK_CONNECTING: case LINK_HANDSHAKE: return "connecting";
-    case LINK_SYNC: return "sync";
-    case LINK_CONNECTED: return follow->loading ? "sync" : "connected";
-    }
-    return "connect";
-}
-
 void follow_view(struct follow *follow, struct follow_view *view)
 {
-    struct engine *engine = follow->engine;
     struct history_point now;
-    int64_t io_s;
 
-    history_point(&engine->history, &now);
+    history_point(&follow->engine->history, &now);
     mutex_lock(&follow->lock);
-    io_s = follow->io_ms > 0 ? (clock_wall_ms() - follow->io_ms) / 1000 : -1;
     *view = (struct follow_view){
-        .is_replica = follow->host[0] != '\0', .port = follow->port, .state = state_name(follow), .link_is_up = role_link_is_up(engine),
-        .sync_in_progress = follow->state == LINK_SYNC || follow->loading,
-        .last_io_s = role_link_is_up(engine) ? io_s : -1, .link_down_s = role_link_down_s(engine),
-        .offset = now.offset, .read_offset = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
-        .sync_received = follow->received, .sync_total = follow->total, .sync_last_io_s = io_s,
+        .port = follow->port, .state = follow->state, .is_syncing = follow->state == LINK_SYNC || follow->loading,
+        .io_s = follow->io_ms > 0 ? (clock_wall_ms() - follow->io_ms) / 1000 : -1,
+        .applied = now.offset, .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
+        .sync_received = follow->received, .sync_total = follow->total,
         .errors = follow->errors + (follow->applier != NULL ? applier_errors(follow->applier) : 0),
     };
     memcpy(view->host, follow->host, sizeof(view->host));

@@ -397,6 +397,19 @@ int primary_count(const struct primary *primary)
     return primary->count;
 }
 
+/* As it has announced it, else where its connection comes from. */
+static void copy_ip(const struct replica *replica, char ip[REPLICA_IP_SIZE])
+{
+    const char *address = replica->client->address, *port = address != NULL ? strrchr(address, ':') : NULL;
+    int size = port != NULL ? (int)(port - address) : 0;
+    bool bracketed = size > 2 && address[0] == '[';
+
+    if (replica->ip[0] != '\0' || size == 0)
+        memcpy(ip, replica->ip, REPLICA_IP_SIZE);
+    else
+        snprintf(ip, REPLICA_IP_SIZE, "%.*s", bracketed ? size - 2 : size, bracketed ? address + 1 : address);
+}
+
 int primary_view(struct primary *primary, struct replica_view *views, int max)
 {
     int count = 0;
@@ -408,7 +421,7 @@ int primary_view(struct primary *primary, struct replica_view *views, int max)
             .client_id = replica->client->id, .port = replica->port, .state = (enum replica_state)replica->state,
             .offset = replica->acked, .synced = replica->synced, .lag_s = (now_ms - replica->acked_ms) / 1000,
         };
-        memcpy(views[count++].ip, replica->ip, sizeof(replica->ip));
+        copy_ip(replica, views[count++].ip);
     }
     mutex_unlock(&primary->lock);
     return count;

@@ -17,7 +17,7 @@
 enum {
     READ_SIZE = 256 << 10,
     AHEAD_COMMANDS = 4096,
-    TURN_COMMANDS = 64,             /* the log is written after so many, or when there are no more */
+    TURN_COMMANDS = 64,             /* the log is written after this many, or when there are no more */
     IDLE_MS = 100,
     ERRORS_LOGGED_MS = 1000,
     NAME_SHOWN_MAX = 64,

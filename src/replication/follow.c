@@ -135,7 +135,7 @@ static void on_ack(void *context)
     mutex_unlock(&follow->lock);
 }
 
-/* The stream can't be read on: everything anew. */
+/* The stream can't be read on: all data is asked for again. */
 static void on_applier_failed(void *context, const char *reason)
 {
     struct follow *follow = context;

@@ -1,4 +1,4 @@
-#include "replication/primary_private.h"
+#include "replication/primary.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "call/call.h"
 #include "engine/role.h"
+#include "replication/primary_private.h"
 
 enum { READER_MEMORY = 16 << 20 };     /* of what a replica lacks, before it goes to the disk */
 

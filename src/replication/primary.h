@@ -65,7 +65,7 @@ enum replica_fill { REPLICA_FILL_NOTHING, REPLICA_FILL_SOME, REPLICA_FILL_CLOSE 
 enum replica_fill primary_fill(struct client *client, uint64_t covered);
 /* The client is about to go. */
 void primary_forget(struct client *client);
-/* The turn of a worker has ended: replicas of others are told if there is something for them. */
+/* The turn of a worker has ended: workers with replicas are notified if there is something for them. */
 void primary_end_turn(struct worker *worker);
 
 /* repl-backlog-size or repl-backlog-disk-size was changed. Any thread. */

@@ -148,8 +148,8 @@ static bool run(struct applier *applier, const struct bytes *args, int arg_count
 
         if (engine_run(&applier->worker, client, args, arg_count) == RUN_DONE)
             break;
-        if (applier->stopping)
-            return false;
+        if (applier->stopping && !(client->flags & CLIENT_OWNS_ALL))
+            return false;       /* half a group is never left, also when the server ends: its calls wait on */
         wait_in_place(applier, ended, tries);
     }
     if (out->size > 0 && out->data[0] == '-')
@@ -258,8 +258,7 @@ static void apply_owned(struct applier *applier, size_t from, size_t size)
         at += next_command(applier, at, &parser);
         if (parser.arg_count == 0 || bytes_is(parser.args[0], "multi") || bytes_is(parser.args[0], "exec"))
             continue;
-        while (!run_one(applier, parser.args, parser.arg_count))
-            ;                       /* half a group is never left, also when the server ends */
+        CHECK(run_one(applier, parser.args, parser.arg_count));
     }
     applier->client.flags &= ~(uint32_t)CLIENT_OWNS_ALL;
     applier->client.unlogged_raw = raw;

@@ -20,7 +20,7 @@ struct partition_set {
     struct partition_bits bits;
     bool wide;                      /* `bits` is in use: there may be more than one */
     uint32_t single;                /* when there is just one */
-    uint32_t count;                 /* keys; 0: none */
+    uint32_t count;                 /* keys; 0: none, or the command is exclusive */
 };
 
 /* One key needs no set of words: the hot path does not touch them. */
@@ -42,47 +42,49 @@ static void set_add(struct partition_set *set, const struct partitions *all, uin
         partition_bits_add(&set->bits, index);
 }
 
-/* In ascending order: the lock order. */
-static void set_lock(const struct partition_set *set, struct partitions *all) UNCHECKED_LOCKS;
-static void set_lock(const struct partition_set *set, struct partitions *all)
+/* All partitions, or several of them in ascending order: the lock order. */
+static void lock_several(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
+static void lock_several(struct call *call, const struct partition_set *set)
 {
-    if (set->count == 1) {
-        partition_lock(&all->partitions[set->single]);
-        return;
-    }
-    for (uint32_t word = 0; word < (all->count + 63) / 64; word++) {
+    struct partitions *all = call->partitions;
+
+    if (call->command->flags & COMMAND_EXCLUSIVE)
+        partitions_lock_all(all);
+    for (uint32_t word = 0; set->count > 0 && word < (all->count + 63) / 64; word++) {
         for (uint64_t bits = set->bits.words[word]; bits != 0; bits &= bits - 1)
             partition_lock(&all->partitions[word * 64 + (uint32_t)__builtin_ctzll(bits)]);
     }
 }
 
-static void set_unlock(const struct partition_set *set, struct partitions *all) UNCHECKED_LOCKS;
-static void set_unlock(const struct partition_set *set, struct partitions *all)
+static void unlock_several(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
+static void unlock_several(struct call *call, const struct partition_set *set)
 {
-    if (set->count == 1) {
-        partition_unlock(&all->partitions[set->single]);
-        return;
-    }
-    for (uint32_t word = 0; word < (all->count + 63) / 64; word++) {
+    struct partitions *all = call->partitions;
+
+    if (call->command->flags & COMMAND_EXCLUSIVE)
+        partitions_unlock_all(all);
+    for (uint32_t word = 0; set->count > 0 && word < (all->count + 63) / 64; word++) {
         for (uint64_t bits = set->bits.words[word]; bits != 0; bits &= bits - 1)
             partition_unlock(&all->partitions[word * 64 + (uint32_t)__builtin_ctzll(bits)]);
     }
 }
 
-static void lock_keys(struct call *call, const struct partition_set *set)
+static inline void lock_keys(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
+static inline void lock_keys(struct call *call, const struct partition_set *set)
 {
-    if (call->command->flags & COMMAND_EXCLUSIVE)
-        partitions_lock_all(call->partitions);
-    else if (call->key_count > 0)
-        set_lock(set, call->partitions);
+    if (LIKELY(set->count == 1))
+        partition_lock(&call->partitions->partitions[set->single]);
+    else
+        lock_several(call, set);
 }
 
-static void unlock_keys(struct call *call, const struct partition_set *set)
+static inline void unlock_keys(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
+static inline void unlock_keys(struct call *call, const struct partition_set *set)
 {
-    if (call->command->flags & COMMAND_EXCLUSIVE)
-        partitions_unlock_all(call->partitions);
-    else if (call->key_count > 0)
-        set_unlock(set, call->partitions);
+    if (LIKELY(set->count == 1))
+        partition_unlock(&call->partitions->partitions[set->single]);
+    else
+        unlock_several(call, set);
 }
 
 /* Another worker's call has changed a key of these partitions, and a client that waits for it is still to be served. */

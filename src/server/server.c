@@ -102,6 +102,8 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->primary = primary_create(engine);
     engine->follow = follow_create(engine, hold_tls, server);
     engine->upper.cron = hook_cron;
+    engine->upper.acknowledged = primary_acknowledged;
+    engine->upper.ask_replicas = primary_ask;
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
     engine->started_ms = clock_wall_ms();

@@ -156,11 +156,29 @@ static void replay_main(void *context)
     uv_async_send(&server->loaded);
 }
 
+/* The dump says where in a stream its content is: a replica continues there, and a primary's replicas may. */
+static void continue_history(struct server *server)
+{
+    struct engine *engine = &server->engine;
+    const struct import_position *position = &server->imported.position;
+    struct buffer host = { 0 };
+    int port;
+
+    if (engine->aof != NULL || position->repl_id[0] == '\0')
+        return;
+    history_become(&engine->history, position->repl_id, position->offset,
+        position->db >= 0 && position->db < engine->partitions->db_count ? (int)position->db : 0);
+    if (!config_replicaof(engine->config, &host, &port))
+        history_new_id(&engine->history, true);
+    buffer_release(&host);
+}
+
 static void say_ready(struct server *server)
 {
     struct engine *engine = &server->engine;
     char *path = config_string(engine->config, CONFIG_UNIXSOCKET);
 
+    continue_history(server);
     follow_begin(engine->follow);           /* no write comes before it */
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)

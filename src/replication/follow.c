@@ -341,7 +341,7 @@ static void become(struct follow *follow)
 
 static bool load(struct follow *follow, int fd)
 {
-    static const struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REFUSES_TWINS };
+    static const struct import_rules rules = { .expired = IMPORT_KEEPS_EXPIRED, .twins = IMPORT_REFUSES_TWINS };
     struct engine *engine = follow->engine;
     struct import_result result = { 0 };
     struct message message = { "" };

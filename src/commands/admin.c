@@ -86,15 +86,6 @@ void monitor_command(struct call *call)
     reply_ok(call->reply);
 }
 
-/* ROLE: always a master without replicas. */
-void role_command(struct call *call)
-{
-    reply_array(call->reply, 3);
-    reply_bulk_string(call->reply, "master");
-    reply_integer(call->reply, 0);
-    reply_array(call->reply, 0);
-}
-
 static void release_wait(struct job *job)
 {
     mem_free(job);

@@ -39,7 +39,7 @@ struct follow {
     void *tls_context;
 
     struct mutex turn;              /* a change of the primary, or of the data set */
-    struct link *link;              /* turn */
+    struct link *link;              /* turn; changed under the lock, too */
     pthread_t loader;               /* turn: has_loader */
     bool has_loader;
 
@@ -53,7 +53,10 @@ struct follow {
     enum link_state state;
     int64_t io_ms, received, total;
 
-    _Atomic bool stopping, loading, load_failed, restart;
+    _Atomic bool stopping, loading;
+    _Atomic bool restart;           /* what is here can't be continued: all data is asked for */
+    _Atomic bool must_reconnect;
+    _Atomic bool stop_load;         /* the load ends soon: what it loads is not wanted any more */
     _Atomic int load_fd;
     _Atomic uint64_t errors;
 };
@@ -126,8 +129,10 @@ static void on_ack(void *context)
 {
     struct follow *follow = context;
 
+    mutex_lock(&follow->lock);
     if (follow->link != NULL)
         link_ack_now(follow->link);
+    mutex_unlock(&follow->lock);
 }
 
 /* The stream can't be read on: everything anew. */
@@ -136,7 +141,7 @@ static void on_applier_failed(void *context, const char *reason)
     struct follow *follow = context;
 
     log_write(log_of(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: %s. Starting with a full synchronization.", reason);
-    follow->restart = true;
+    follow->restart = follow->must_reconnect = true;
 }
 
 static bool start_applier(struct follow *follow, int64_t offset, int db)
@@ -216,16 +221,24 @@ static void on_continued(void *context, const char *id)
     }
 }
 
+/* The loader has ended, or never ran. */
+static void join_loader(struct follow *follow)
+{
+    if (follow->has_loader)
+        pthread_join(follow->loader, NULL);
+    follow->has_loader = false;
+}
+
 static void on_full_resync(void *context, const char *id, int64_t offset)
 {
     struct follow *follow = context;
 
     log_write(log_of(follow), LOG_LEVEL_NOTICE, "Full resync from primary: %s:%" PRId64, id, offset);
-    while (follow->loading && !follow->stopping)
-        pause_us(POLL_US);          /* the load of the one before */
+    follow->stop_load = true;       /* the one before */
+    join_loader(follow);
+    follow->stop_load = false;
     end_inbox(follow);
     follow->restart = false;
-    follow->load_failed = false;
     mutex_lock(&follow->lock);
     memcpy(follow->sync_id, id, sizeof(follow->sync_id));
     follow->sync_offset = offset;
@@ -341,7 +354,7 @@ static void become(struct follow *follow)
 
 static bool load(struct follow *follow, int fd)
 {
-    static const struct import_rules rules = { .expired = IMPORT_KEEPS_EXPIRED, .twins = IMPORT_REFUSES_TWINS };
+    struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REFUSES_TWINS, &follow->stop_load };
     struct engine *engine = follow->engine;
     struct import_result result = { 0 };
     struct message message = { "" };
@@ -382,8 +395,8 @@ static void *loader_main(void *context)
     close(fd);
     if (good && !follow->stopping)
         start_applier(follow, follow->sync_offset, 0);
-    follow->load_failed = !good;
-    follow->restart = follow->restart || !good;
+    if (!good && !follow->stop_load)
+        follow->restart = follow->must_reconnect = true;
     role_set_syncing(engine, false);
     follow->loading = false;
     mutex_lock(&follow->lock);
@@ -391,14 +404,6 @@ static void *loader_main(void *context)
     mutex_unlock(&follow->lock);
     meter_leave(engine->meter);
     return NULL;
-}
-
-/* The loader has ended, or never ran. */
-static void join_loader(struct follow *follow)
-{
-    if (follow->has_loader)
-        pthread_join(follow->loader, NULL);
-    follow->has_loader = false;
 }
 
 static void on_rdb_received(void *context, int fd, uint64_t size)
@@ -415,7 +420,7 @@ static void on_rdb_received(void *context, int fd, uint64_t size)
     }
     close(fd);
     follow->loading = false;
-    follow->restart = true;
+    follow->restart = follow->must_reconnect = true;
     log_write(log_of(follow), LOG_LEVEL_WARNING, "Failed to load the primary's RDB: the system gives no thread");
 }
 
@@ -457,12 +462,16 @@ static bool start_link(struct follow *follow)
         .progress = on_progress,
     };
     struct link_options options;
+    struct link *link;
     char *strings[4];
 
     fill_in(follow, &options, strings);
-    follow->link = link_start(&options, &host);
+    link = link_start(&options, &host);
     release_options(&options, strings);
-    return follow->link != NULL;
+    mutex_lock(&follow->lock);
+    follow->link = link;
+    mutex_unlock(&follow->lock);
+    return link != NULL;
 }
 
 /* Nothing arrives, and nothing is applied any more: the history's end is the last unit that was applied. */
@@ -471,10 +480,14 @@ static void end_link(struct follow *follow)
 {
     struct link *link = follow->link;
 
+    follow->stop_load = true;
+    mutex_lock(&follow->lock);
+    follow->link = NULL;
+    mutex_unlock(&follow->lock);
     if (link != NULL)
         link_stop(link);
-    follow->link = NULL;
     join_loader(follow);
+    follow->stop_load = false;
     end_inbox(follow);
 }
 
@@ -504,6 +517,7 @@ static void note_primary(struct follow *follow, const char *host, int port)
     follow->port = port;
     follow->state = LINK_WAITING;
     mutex_unlock(&follow->lock);
+    config_set_replicaof(follow->engine->config, bytes_of_string(follow->host), port);
 }
 
 static bool is_same(const struct follow *follow, const char *host, int port)
@@ -538,12 +552,15 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
 
 void follow_begin(struct follow *follow)
 {
-    char *text = config_string(follow->engine->config, CONFIG_REPLICAOF), host[FOLLOW_HOST_SIZE];
+    struct buffer host = { 0 };
     int port;
 
-    if (sscanf(text, "%255s %d", host, &port) == 2 && follow_primary(follow, host, port) != FOLLOW_OK)
-        log_write(log_of(follow), LOG_LEVEL_WARNING, "Can't follow %s:%d: the system gives no thread", host, port);
-    mem_free(text);
+    if (config_replicaof(follow->engine->config, &host, &port)) {
+        buffer_append(&host, "", 1);
+        if (follow_primary(follow, host.data, port) == FOLLOW_NO_THREAD)
+            log_write(log_of(follow), LOG_LEVEL_WARNING, "Can't follow %s:%d: the system gives no thread", host.data, port);
+    }
+    buffer_release(&host);
 }
 
 void follow_configure(struct follow *follow)
@@ -562,11 +579,12 @@ void follow_configure(struct follow *follow)
 
 void follow_cron(struct follow *follow)
 {
-    if (!follow->restart || follow->loading || !mutex_try_lock(&follow->turn))
+    if (!atomic_exchange(&follow->must_reconnect, false))
         return;
+    mutex_lock(&follow->lock);
     if (follow->link != NULL)
         link_reconnect(follow->link);
-    mutex_unlock(&follow->turn);
+    mutex_unlock(&follow->lock);
 }
 
 void follow_stop(struct follow *follow)
@@ -588,32 +606,17 @@ void follow_destroy(struct follow *follow)
 
 /* --- what others ask --- */
 
-static const char *state_name(const struct follow *follow)
-{
-    switch (follow->state) {
-    case LINK_WAITING: return "connect";
-    case LINK_CONNECTING: case LINK_HANDSHAKE: return "connecting";
-    case LINK_SYNC: return "sync";
-    case LINK_CONNECTED: return follow->loading ? "sync" : "connected";
-    }
-    return "connect";
-}
-
 void follow_view(struct follow *follow, struct follow_view *view)
 {
-    struct engine *engine = follow->engine;
     struct history_point now;
-    int64_t io_s;
 
-    history_point(&engine->history, &now);
+    history_point(&follow->engine->history, &now);
     mutex_lock(&follow->lock);
-    io_s = follow->io_ms > 0 ? (clock_wall_ms() - follow->io_ms) / 1000 : -1;
     *view = (struct follow_view){
-        .is_replica = follow->host[0] != '\0', .port = follow->port, .state = state_name(follow), .link_is_up = role_link_is_up(engine),
-        .sync_in_progress = follow->state == LINK_SYNC || follow->loading,
-        .last_io_s = role_link_is_up(engine) ? io_s : -1, .link_down_s = role_link_down_s(engine),
-        .offset = now.offset, .read_offset = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
-        .sync_received = follow->received, .sync_total = follow->total, .sync_last_io_s = io_s,
+        .port = follow->port, .state = follow->state, .is_syncing = follow->state == LINK_SYNC || follow->loading,
+        .io_s = follow->io_ms > 0 ? (clock_wall_ms() - follow->io_ms) / 1000 : -1,
+        .applied = now.offset, .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
+        .sync_received = follow->received, .sync_total = follow->total,
         .errors = follow->errors + (follow->applier != NULL ? applier_errors(follow->applier) : 0),
     };
     memcpy(view->host, follow->host, sizeof(view->host));

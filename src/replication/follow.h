@@ -20,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "replication/link.h"
+
 struct engine;
 struct follow;
 struct tls;
@@ -48,15 +50,13 @@ void follow_configure(struct follow *follow);
 void follow_cron(struct follow *follow);
 
 struct follow_view {
-    bool is_replica;
-    char host[FOLLOW_HOST_SIZE];
+    char host[FOLLOW_HOST_SIZE];    /* "": no primary */
     int port;
-    const char *state;              /* as ROLE says it: connect, connecting, sync, connected */
-    bool link_is_up, sync_in_progress;
-    int64_t last_io_s, link_down_s; /* -1: none, or the link is up */
-    int64_t offset, read_offset;    /* applied; received. -1: none yet */
-    int64_t sync_received, sync_total;      /* bytes; total -1: not known */
-    int64_t sync_last_io_s;
+    enum link_state state;
+    bool is_syncing;                /* an RDB is received or loaded */
+    int64_t io_s;                   /* since something came from the primary; -1: nothing did yet */
+    int64_t applied, received;      /* offsets */
+    int64_t sync_received, sync_total;      /* bytes of the RDB; total -1: not known */
     uint64_t errors;                /* of commands in the stream */
 };
 void follow_view(struct follow *follow, struct follow_view *view);

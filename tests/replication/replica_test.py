@@ -61,7 +61,8 @@ class HandshakeTest(ReplicaCase):
         self.addCleanup(primary.close)
         replica = self.start("replica", {"replicaof": ["127.0.0.1", primary.port]})
         link = primary.link()
-        self.assertEqual(link.asked, (b"?", -1))
+        # Or for the history that it began at its start, of which no primary knows.
+        self.assertIn(link.asked[1], (-1, 1))
         link.full(self.rdb).wait_ack()
         self.values(replica, **{"from": b"rdb"})
 
@@ -356,15 +357,16 @@ class LieTest(ReplicaCase):
                 data = bytearray(rdb)
                 at = rng.randrange(9, len(data))
                 data[at] ^= 1 << rng.randrange(8)
-                link = primary.link().full(bytes(data), rng.choice(("eof", "length")))
-                until(lambda: link.is_closed.is_set() or link.ack is not None, 20, "refused or (if no checksum covers it) loaded")
-                self.assertIsNone(link.ack, "the RDB with a changed bit at %d was loaded" % at)
+                link = primary.link().full(bytes(data), rng.choice(("eof", "length")), offset=1000)
+                until(lambda: link.is_closed.is_set() or link.ack == 1000, 20, "refused, or loaded")
+                # It may acknowledge while it loads, but nothing that it has not loaded.
+                self.assertNotIn(1000, link.acks, "the RDB with a changed bit at %d was loaded" % at)
         self.recovers(primary, replica)
 
     @only(*KELVIN)
     def scenario_of_other_bytes_than_an_rdb(self):
         primary, replica = self.scripted()
-        for data in (b"$5\r\nhello", b"$0\r\n", b"$-1\r\n", b"$99999999999999999999\r\n", b"$EOF:short\r\n", b"+OK\r\n", b"-ERR no\r\n", b"\0" * 1000, b"$EOF:" + b"m" * 40 + b"\r\n" + b"m" * 40,
+        for data in (b"$5\r\nhello", b"$0\r\n", b"$-1\r\n", b"$99999999999999999999\r\n", b"$EOF:short\r\n", b"+OK\r\n", b"-ERR no\r\n", b"\0" * 100000, b"$EOF:" + b"m" * 40 + b"\r\n" + b"m" * 40,
                      b"$abc\r\n", b"x" * 100000, b"$10\r\nREDIS0099\xff"):
             with self.subTest(data=data[:60]):
                 primary.link().full_header().raw(data).wait_closed()

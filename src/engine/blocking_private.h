@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "engine/blocking.h"
+#include "engine/synced.h"
 #include "engine/engine.h"
 
 /* A key with waiters. Under its partition's lock. */
@@ -36,7 +37,7 @@ struct waiter {
     uint32_t flags;
     int db, protocol;
     uint8_t type;                   /* enum value_type: of values that may serve it */
-    enum call_wait_end end;
+    struct synced_aim aim;          /* how it ends when the time is up */
     bool wakes_on_removal;          /* so may the key's removal, or a value of another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
     const struct command *command;

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
+#include "base/text.h"
 #include "base/tree.h"
 #include "engine/engine.h"
 #include "lifecycle/dump_image.h"
@@ -17,7 +18,7 @@
 #include "persist/checkpoint.h"
 #include "persist/rdb_save.h"
 
-enum { RETRY_MS = 5000, AUX_COUNT = 2 };
+enum { RETRY_MS = 5000, AUX_COUNT = 5, AUX_COUNT_WITHOUT_HISTORY = 2 };
 
 struct save {
     struct engine *engine;
@@ -29,6 +30,7 @@ struct save {
     _Atomic int64_t began_ms, tried_ms, last_ms;
     _Atomic uint64_t count;
     struct rdb_save_progress progress;
+    struct history_point point;     /* of the image that is being written; the task's thread */
 };
 
 struct save *save_create(struct engine *engine)
@@ -44,20 +46,32 @@ struct save *save_create(struct engine *engine)
 static enum status dump(struct save *save, const char *image, int64_t taken_us, struct message *message)
 {
     struct engine *engine = save->engine;
-    char *path = config_string(engine->config, CONFIG_DBFILENAME), when[32];
+    char *path = config_string(engine->config, CONFIG_DBFILENAME), when[32], offset[TEXT_INT_SIZE], db[TEXT_INT_SIZE];
+    const struct history_point *point = &save->point;
     struct rdb_aux aux[AUX_COUNT] = {
         { BYTES("kelvin-id"), bytes_of_string(engine->identity.id) },
         { BYTES("kelvin-image"), bytes_of(when, (size_t)snprintf(when, sizeof(when), "%lld", (long long)taken_us)) },
+        { BYTES("repl-stream-db"), bytes_of(db, text_of_int(point->db < 0 ? 0 : point->db, db)) },
+        { BYTES("repl-id"), bytes_of_string(point->identity.id) },
+        { BYTES("repl-offset"), bytes_of(offset, text_of_int(point->offset, offset)) },
     };
     struct rdb_save_options options = dump_image_options(engine, image);
     enum status status;
 
     options.path = path;
     options.aux = aux;
-    options.aux_count = AUX_COUNT;
+    options.aux_count = history_is_on(&engine->history) ? AUX_COUNT : AUX_COUNT_WITHOUT_HISTORY;
     status = rdb_save(&options, &save->progress, message);
     mem_free(path);
     return status;
+}
+
+/* With all partitions locked: the image's place in the history. */
+static void note_point(void *context)
+{
+    struct save *save = context;
+
+    history_point(&save->engine->history, &save->point);
 }
 
 /* What changes while it runs counts for the next one: the number is taken before the instant of the image, so it may count a little
@@ -67,7 +81,8 @@ static enum status save_now(struct save *save, struct claim *owner, struct messa
     struct engine *engine = save->engine;
     char image[DUMP_IMAGE_PATH_SIZE];
     struct checkpoint_data data = {
-        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .owner = owner,
+        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .owner = owner, .at_cut = note_point,
+        .context = save,
     };
     uint64_t changes = engine_dirty(engine);
     int64_t taken_us = clock_wall_us();

@@ -39,7 +39,7 @@ struct follow {
     void *tls_context;
 
     struct mutex turn;              /* a change of the primary, or of the data set */
-    struct link *link;              /* turn */
+    struct link *link;              /* turn; changed under the lock, too */
     pthread_t loader;               /* turn: has_loader */
     bool has_loader;
 
@@ -53,7 +53,9 @@ struct follow {
     enum link_state state;
     int64_t io_ms, received, total;
 
-    _Atomic bool stopping, loading, restart;
+    _Atomic bool stopping, loading;
+    _Atomic bool restart;           /* what is here can't be continued: all data is asked for */
+    _Atomic bool must_reconnect;
     _Atomic bool stop_load;         /* the load ends soon: what it loads is not wanted any more */
     _Atomic int load_fd;
     _Atomic uint64_t errors;
@@ -127,17 +129,19 @@ static void on_ack(void *context)
 {
     struct follow *follow = context;
 
+    mutex_lock(&follow->lock);
     if (follow->link != NULL)
         link_ack_now(follow->link);
+    mutex_unlock(&follow->lock);
 }
 
-/* The stream can't be read on: everything anew. */
+/* The stream can't be read on: all data is asked for again. */
 static void on_applier_failed(void *context, const char *reason)
 {
     struct follow *follow = context;
 
     log_write(log_of(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: %s. Starting with a full synchronization.", reason);
-    follow->restart = true;
+    follow->restart = follow->must_reconnect = true;
 }
 
 static bool start_applier(struct follow *follow, int64_t offset, int db)
@@ -391,7 +395,8 @@ static void *loader_main(void *context)
     close(fd);
     if (good && !follow->stopping)
         start_applier(follow, follow->sync_offset, 0);
-    follow->restart = follow->restart || !good;
+    if (!good && !follow->stop_load)
+        follow->restart = follow->must_reconnect = true;
     role_set_syncing(engine, false);
     follow->loading = false;
     mutex_lock(&follow->lock);
@@ -415,7 +420,7 @@ static void on_rdb_received(void *context, int fd, uint64_t size)
     }
     close(fd);
     follow->loading = false;
-    follow->restart = true;
+    follow->restart = follow->must_reconnect = true;
     log_write(log_of(follow), LOG_LEVEL_WARNING, "Failed to load the primary's RDB: the system gives no thread");
 }
 
@@ -457,12 +462,16 @@ static bool start_link(struct follow *follow)
         .progress = on_progress,
     };
     struct link_options options;
+    struct link *link;
     char *strings[4];
 
     fill_in(follow, &options, strings);
-    follow->link = link_start(&options, &host);
+    link = link_start(&options, &host);
     release_options(&options, strings);
-    return follow->link != NULL;
+    mutex_lock(&follow->lock);
+    follow->link = link;
+    mutex_unlock(&follow->lock);
+    return link != NULL;
 }
 
 /* Nothing arrives, and nothing is applied any more: the history's end is the last unit that was applied. */
@@ -472,9 +481,11 @@ static void end_link(struct follow *follow)
     struct link *link = follow->link;
 
     follow->stop_load = true;
+    mutex_lock(&follow->lock);
+    follow->link = NULL;
+    mutex_unlock(&follow->lock);
     if (link != NULL)
         link_stop(link);
-    follow->link = NULL;
     join_loader(follow);
     follow->stop_load = false;
     end_inbox(follow);
@@ -568,11 +579,12 @@ void follow_configure(struct follow *follow)
 
 void follow_cron(struct follow *follow)
 {
-    if (!follow->restart || follow->loading || !mutex_try_lock(&follow->turn))
+    if (!atomic_exchange(&follow->must_reconnect, false))
         return;
+    mutex_lock(&follow->lock);
     if (follow->link != NULL)
         link_reconnect(follow->link);
-    mutex_unlock(&follow->turn);
+    mutex_unlock(&follow->lock);
 }
 
 void follow_stop(struct follow *follow)

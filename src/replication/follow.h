@@ -8,7 +8,7 @@
  * the inbox's end on. A new primary is asked for what follows the last unit that was applied.
  *
  * A full synchronization is received into a file while clients read what is there (or get MASTERDOWN: replica-serve-stale-data), and then
- * loaded while they get LOADING. With appendonly yes the log is switched off before the load, and begun anew after it: a new log
+ * loaded while they get LOADING. With appendonly yes the log is switched off before the load, and begun again after it: a new log
  * takes the place of the old one in one step, so a crash leaves the old data or the new.
  *
  * Threads: any. Locks: `turn` is held during a change of the primary, which takes milliseconds, by a thread that is no worker and has no locks;

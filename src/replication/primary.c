@@ -1,4 +1,4 @@
-#include "replication/primary_private.h"
+#include "replication/primary.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +9,9 @@
 #include "base/mem.h"
 #include "call/call.h"
 #include "engine/role.h"
+#include "replication/primary_private.h"
+
+enum { READER_MEMORY = 16 << 20 };     /* of what a replica lacks, before it goes to the disk */
 
 struct primary *primary_create(struct engine *engine)
 {
@@ -76,6 +79,14 @@ static void unlink_from_worker(struct client *client)
     *at = client->next_replica;
 }
 
+/* What a replica that has disconnected lacks is kept until then. */
+static int64_t kept_until(const struct engine *engine)
+{
+    int64_t ttl_s = config_number(engine->config, CONFIG_REPL_BACKLOG_TTL);
+
+    return ttl_s == 0 ? INT64_MAX : clock_wall_ms() + ttl_s * 1000;
+}
+
 void primary_forget(struct client *client)
 {
     struct replica *replica = client->replica;
@@ -97,7 +108,7 @@ void primary_forget(struct client *client)
     sync_leave(replica);
     mutex_unlock(&primary->lock);
     if (replica->reader != NULL)
-        backlog_leave(replica->reader, clock_wall_ms() + config_number(primary->engine->config, CONFIG_REPL_BACKLOG_TTL) * 1000);
+        backlog_leave(replica->reader, kept_until(primary->engine));
     mem_free(replica);
 }
 
@@ -162,6 +173,15 @@ void replica_set_ip(struct client *client, struct bytes ip)
     mutex_unlock(&replica->primary->lock);
 }
 
+/* Clients may wait for it (WAIT). */
+static void ring_waiting(const struct engine *engine)
+{
+    if (engine->blocked_count == 0)
+        return;
+    for (int i = 0; i < engine->worker_count; i++)
+        mailbox_ring(&engine->workers[i]->mailbox);
+}
+
 void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
 {
     struct replica *replica = client->replica;
@@ -179,6 +199,7 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
         replica->state = REPLICA_ONLINE;
         log_write(client->worker->engine->log, LOG_LEVEL_NOTICE, "Synchronization with replica %s succeeded", client->address);
     }
+    ring_waiting(client->worker->engine);
     client->worker->output_came(client);
 }
 
@@ -187,6 +208,7 @@ static void open_backlog(struct engine *engine)
     struct backlog_options options = {
         .memory_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE),
         .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
+        .reader_memory = READER_MEMORY,
         .dir = ".",
     };
 
@@ -369,6 +391,19 @@ static void end_backlog_if_due(struct primary *primary, int64_t now_ms)
     log_write(engine->log, LOG_LEVEL_NOTICE, "Replication backlog freed after %" PRId64 " seconds without connected replicas.", ttl_ms / 1000);
 }
 
+void primary_configure(struct engine *engine)
+{
+    struct backlog *backlog;
+
+    mutex_lock(&engine->history.hand_over_lock);
+    backlog = history_backlog(&engine->history);
+    if (backlog != NULL) {
+        backlog_resize(backlog, (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE));
+        backlog_limit_disk(backlog, (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE));
+    }
+    mutex_unlock(&engine->history.hand_over_lock);
+}
+
 void primary_cron(struct engine *engine)
 {
     struct primary *primary = engine->primary;
@@ -427,8 +462,10 @@ int primary_view(struct primary *primary, struct replica_view *views, int max)
     return count;
 }
 
-int primary_acknowledged(struct primary *primary, int64_t offset, bool on_disk)
+int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk)
 {
+    struct primary *primary = engine->primary;
+    int64_t offset = history_offset_of(&engine->history, lsn);
     int count = 0;
 
     if (primary->count == 0)

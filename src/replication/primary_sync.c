@@ -63,7 +63,7 @@ void sync_leave(struct replica *replica)
         return;
     sync_release(sync);
     if (sync == primary->running && is_last(sync))
-        full_sync_cancel(primary->engine->full_sync);       /* nobody waits for it any more */
+        full_sync_cancel(primary->engine->full_sync);       /* no replica waits for it any more */
 }
 
 /* --- the sync's thread --- */

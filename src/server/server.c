@@ -19,6 +19,7 @@
 #include "engine/client_ids.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
+#include "engine/own_expiry.h"
 #include "engine/running_scripts.h"
 #include "engine/tracking.h"
 #include "engine/watch.h"
@@ -88,6 +89,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->jobs = job_pool_create(engine, JOB_THREADS);
     engine->watches = watch_table_create(engine);
     engine->blocking = blocking_create(engine);
+    engine->own_expiry = own_expiry_create();
     engine->scripts = registry_create();
     engine->running_scripts = running_scripts_create();
     engine->reply_running_script = running_scripts_reply;
@@ -100,6 +102,8 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->primary = primary_create(engine);
     engine->follow = follow_create(engine, hold_tls, server);
     engine->upper.cron = hook_cron;
+    engine->upper.acknowledged = primary_acknowledged;
+    engine->upper.ask_replicas = primary_ask;
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
     engine->started_ms = clock_wall_ms();
@@ -152,11 +156,29 @@ static void replay_main(void *context)
     uv_async_send(&server->loaded);
 }
 
+/* The dump says where in a stream its content is: a replica continues there, and a primary's replicas may. */
+static void continue_history(struct server *server)
+{
+    struct engine *engine = &server->engine;
+    const struct import_position *position = &server->imported.position;
+    struct buffer host = { 0 };
+    int port;
+
+    if (engine->aof != NULL || position->repl_id[0] == '\0')
+        return;
+    history_become(&engine->history, position->repl_id, position->offset,
+        position->db >= 0 && position->db < engine->partitions->db_count ? (int)position->db : 0);
+    if (!config_replicaof(engine->config, &host, &port))
+        history_new_id(&engine->history, true);
+    buffer_release(&host);
+}
+
 static void say_ready(struct server *server)
 {
     struct engine *engine = &server->engine;
     char *path = config_string(engine->config, CONFIG_UNIXSOCKET);
 
+    continue_history(server);
     follow_begin(engine->follow);           /* no write comes before it */
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)
@@ -322,6 +344,7 @@ static void take_down(struct server *server)
         loop_destroy(server->loops[i]);
     tls_destroy(server->tls);
     blocking_destroy(engine->blocking);
+    own_expiry_destroy(engine->own_expiry);
     watch_table_destroy(engine->watches);
     tracking_destroy(engine->tracking, server->loop_count);
     client_ids_destroy(engine->client_ids);

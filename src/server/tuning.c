@@ -6,6 +6,8 @@
 #include "engine/event.h"
 #include "engine/role.h"
 #include "lifecycle/aof_switch.h"
+#include "replication/follow.h"
+#include "replication/primary.h"
 
 /* Rows whose number is copied into the tier's settings. */
 struct tier_row {
@@ -190,6 +192,24 @@ static bool events_changed(void *context, enum config_id id, struct message *mes
     return true;
 }
 
+/* Both sides of replication have copies of these. */
+static const enum config_id replication_rows[] = {
+    CONFIG_REPL_BACKLOG_SIZE, CONFIG_REPL_BACKLOG_DISK_SIZE, CONFIG_MASTERAUTH, CONFIG_MASTERUSER, CONFIG_REPL_TIMEOUT, CONFIG_REPLICA_ANNOUNCE_IP,
+    CONFIG_REPLICA_ANNOUNCE_PORT, CONFIG_BIND_SOURCE_ADDR, CONFIG_TLS_REPLICATION,
+};
+
+static bool replication_changed(void *context, enum config_id id, struct message *message)
+{
+    struct engine *engine = context;
+
+    (void)message;
+    if (id == CONFIG_REPL_BACKLOG_SIZE || id == CONFIG_REPL_BACKLOG_DISK_SIZE)
+        primary_configure(engine);
+    else
+        follow_configure(engine->follow);
+    return true;
+}
+
 void tuning_apply(struct engine *engine)
 {
     for (int i = 0; i < TIER_ROWS; i++) {
@@ -209,5 +229,7 @@ void tuning_apply(struct engine *engine)
     config_on_change(engine->config, CONFIG_DIR, only_at_start, engine);
     for (size_t i = 0; i < sizeof(role_rows) / sizeof(role_rows[0]); i++)
         config_on_change(engine->config, role_rows[i], role_settings_changed, engine);
+    for (size_t i = 0; i < sizeof(replication_rows) / sizeof(replication_rows[0]); i++)
+        config_on_change(engine->config, replication_rows[i], replication_changed, engine);
     config_refuse_absent(engine->config);
 }

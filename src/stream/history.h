@@ -13,7 +13,7 @@
  * changes when the stream becomes another one (a full synchronization); the replication ID says which one it is. The first byte of a
  * stream has offset 1: a replica that has `offset` bytes asks for offset + 1.
  *
- * Who takes chunks: the log, for those of the time in which it is attached; else history_drain. Both hand them over in order to the backlog
+ * A taker of chunks: the log, for those of the time in which it is attached; else history_drain. Both hand them over in order to the backlog
  * (stream/backlog.h), if there is one. If neither a log nor a backlog is there the stream is off: nothing may be appended, and nothing counts.
  *
  * Threads: any, but for what says otherwise. Locks, in order: hand-over, then the leaves tail and backlog.
@@ -143,7 +143,7 @@ static inline int history_chunk_runs(const struct history_chunk *chunk) { return
 /* --- the backlog --- */
 
 /* Turns the stream on for replicas, or ends that; `options` without `first`. Both with all partitions locked; the caller has made sure that
- * nobody reads the backlog that ends. If the stream is off afterwards it gets another ID: what is changed from then on does not count. */
+ * no reader is attached to the backlog that ends. If the stream is off afterwards it gets another ID: what is changed from then on does not count. */
 struct backlog_options;
 void history_open_backlog(struct history *history, const struct backlog_options *options);
 void history_close_backlog(struct history *history);

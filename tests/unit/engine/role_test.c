@@ -13,6 +13,7 @@
 #include "engine/blocking.h"
 #include "engine/event.h"
 #include "engine/expiry.h"
+#include "engine/own_expiry.h"
 #include "engine/role.h"
 #include "stats/error_stats.h"
 #include "stats/latency.h"
@@ -292,6 +293,15 @@ static void a_client_that_only_reads_waits_on_a_replica(void **state)
     worker_read_mail(&box->worker);
     assert_int_equal(blocking_stats(&box->engine).waiters, 0);
     assert_true(box->waiter.reply.out.size > 0 && box->waiter.reply.out.data[0] == '*');
+    box->waiter.reply.out.size = 0;
+    assert_int_equal(engine_run(&box->worker, &box->waiter, box->waiter_args, box->waiter_arg_count), RUN_PARKED);
+    box->applier.flags |= CLIENT_OWNS_ALL;          /* in a group */
+    apply(box, "XADD x 1-2 f v", "$3\r\n1-2\r\n");
+    box->applier.flags &= ~(uint32_t)CLIENT_OWNS_ALL;
+    worker_read_mail(&box->worker);
+    blocking_deliver(&box->worker);
+    worker_read_mail(&box->worker);
+    assert_int_equal(blocking_stats(&box->engine).waiters, 0);
 }
 
 static void pass_time(struct box *box, int64_t until_ms)
@@ -374,6 +384,31 @@ static void a_write_to_a_writable_replica_removes_what_has_expired(void **state)
     say(box, "DBSIZE", ":1\r\n");
 }
 
+static void a_writable_replica_expires_the_keys_of_its_own_clients_only(void **state)
+{
+    struct box *box = *state;
+
+    box->engine.own_expiry = own_expiry_create();
+    role_set_replica(&box->engine, true);
+    configure(box, "replica-read-only", "no");
+    say(box, "SET mine v PX 20", "+OK\r\n");
+    say(box, "HSET m f v g w", ":2\r\n");
+    say(box, "HPEXPIRE m 20 FIELDS 1 f", "*1\r\n:1\r\n");
+    say(box, "SET later v PX 100000", "+OK\r\n");
+    say(box, "SET kept v PX 20", "+OK\r\n");
+    say(box, "PERSIST kept", ":1\r\n");
+    pass_time(box, fill(box));
+    say(box, "DBSIZE", ":6\r\n");
+    own_expiry_tick(&box->worker);
+    say(box, "DBSIZE", ":5\r\n");                 /* `k` is the primary's, and stays */
+    assert_int_equal(engine_stat(&box->engine, STAT_EXPIRED_KEYS), 1);
+    assert_int_equal(engine_stat(&box->engine, STAT_EXPIRED_FIELDS), 1);
+    role_set_replica(&box->engine, false);
+    own_expiry_tick(&box->worker);
+    say(box, "EXISTS later kept", ":2\r\n");
+    own_expiry_destroy(box->engine.own_expiry);
+}
+
 #define WITH_BOX(test) cmocka_unit_test_setup_teardown(test, box_open, box_close)
 
 int main(void)
@@ -389,6 +424,7 @@ int main(void)
         WITH_BOX(what_has_expired_reads_as_absent_and_stays_on_a_replica),
         WITH_BOX(after_promotion_it_is_removed),
         WITH_BOX(a_write_to_a_writable_replica_removes_what_has_expired),
+        WITH_BOX(a_writable_replica_expires_the_keys_of_its_own_clients_only),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

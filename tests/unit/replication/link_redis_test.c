@@ -198,7 +198,7 @@ static void password_and_user(void **state)
     box->options.password = "other";
     link_configure(box->link, &box->options);
     link_reconnect(box->link);
-    link_recorder_expect(&box->recorder, "continued:");
+    link_recorder_expect(&box->recorder, "continued:same ");
     link_recorder_expect(&box->recorder, "connected ");
     check_stream(box, &box->primary);
 }
@@ -215,7 +215,7 @@ static void continues_after_a_cut(void **state)
     for (int i = 0; i < 2; i++) {
         assert_string_equal(redis_process_run(&box->primary, "CLIENT KILL TYPE replica"), ":1");
         assert_string_equal(redis_process_run(&box->primary, "SET while cut"), "+OK");
-        link_recorder_expect(&box->recorder, "continued:");
+        link_recorder_expect(&box->recorder, "continued:same ");
         link_recorder_expect(&box->recorder, "connected ");
         check_stream(box, &box->primary);
     }

@@ -216,7 +216,7 @@ static void a_partial_synchronization(void **state)
     link_recorder_set_progress(&box->recorder, 99, -1);
     greet(box);
     expect_request(box, "*3\r\n$5\r\nPSYNC\r\n$40\r\n" ID "\r\n$3\r\n100\r\n");
-    send_text(box, "+CONTINUE\r\nabc");
+    send_text(box, "+CONTINUE " ID "\r\nabc");          /* not a new one */
     link_recorder_expect(&box->recorder, "connecting handshake position continued:same connected ");
     expect_request(box, ACK(2, 99));
     link_recorder_expect_stream(&box->recorder, 3);
@@ -337,7 +337,7 @@ static void a_primary_that_sends_byte_by_byte(void **state)
         struct tcp_info info;
         socklen_t size = sizeof(info);
 
-        send_bytes(box, ALL + i, 1);
+        send_bytes(box, &ALL[i], 1);
         do                                          /* until it has arrived, so that bytes are not read together too often */
             assert_int_equal(getsockopt(box->fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
         while (info.tcpi_unacked > 0);

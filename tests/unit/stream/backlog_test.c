@@ -7,6 +7,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -724,19 +727,83 @@ static void a_lost_reader_leaves_nothing(void **state)
     assert_int_equal(stats_of(box).retained, 0);
 }
 
+/* Files of this size are closed by another thread. */
 static void blocks_of_the_default_size_work_too(void **state)
 {
     struct box *box = *state;
-    struct backlog *backlog = backlog_create(&(struct backlog_options){ .memory_size = 1 << 20, .disk_size = 8 << 20, .dir = box->dir, .name = "other" });
+    int before = open_descriptors();
+    struct backlog *backlog = backlog_create(&(struct backlog_options){ .memory_size = 1 << 20, .disk_size = 16 << 20, .dir = box->dir, .name = "other" });
     struct box large = { .backlog = backlog };
     struct backlog_reader *reader = backlog_attach(backlog, 0);
 
     append(&large, 5 << 20);
     assert_int_equal(stats_of(&large).disk_used, 4 << 20);
-    assert_int_equal(stats_of(&large).files, 4);
+    assert_int_equal(stats_of(&large).files, 2);
     read_to_end(&large, reader);
+    append(&large, 9 << 20);
+    assert_int_equal(stats_of(&large).files, 4);
     backlog_detach(reader);
+    assert_int_equal(stats_of(&large).files, 0);
     backlog_destroy(backlog);
+    assert_int_equal(open_descriptors(), before);
+}
+
+/* A disk whose first write lasts until the appender has appended as much as it may. */
+struct slow_disk {
+    struct backlog *backlog;
+    atomic_bool is_writing, is_over;
+};
+
+enum { APPENDED_MEANWHILE = 64 * BLOCK };
+
+static ssize_t write_slowly(void *context, int fd, const void *data, size_t size)
+{
+    struct slow_disk *slow = context;
+
+    slow->is_writing = true;
+    while (backlog_end(slow->backlog) < APPENDED_MEANWHILE)
+        sched_yield();
+    for (int i = 0; i < 1000 && !slow->is_over; i++)
+        sched_yield();
+    slow->is_over = true;
+    return write(fd, data, size);
+}
+
+static void *shrink(void *context)
+{
+    struct slow_disk *slow = context;
+
+    backlog_resize(slow->backlog, 0);
+    return NULL;
+}
+
+static void memory_does_not_grow_while_another_thread_writes(void **state)
+{
+    struct box *box = *state;
+    struct slow_disk slow = { .backlog = NULL };
+    struct disk disk = *disk_system();
+    struct box other;
+    struct backlog_reader *reader;
+    pthread_t thread;
+
+    disk.context = &slow;
+    disk.write = write_slowly;
+    slow.backlog = other.backlog = backlog_create(&(struct backlog_options){ .memory_size = 20 * BLOCK, .disk_size = 1 << 30, .block_size = BLOCK,
+        .dir = box->dir, .name = "other", .disk = &disk });
+    reader = backlog_attach(other.backlog, 0);
+    append(&other, 19 * BLOCK);
+    assert_int_equal(pthread_create(&thread, NULL, shrink, &slow), 0);
+    while (!slow.is_writing)
+        sched_yield();
+    for (int i = 0; i < 300; i++) {
+        append(&other, BLOCK);
+        assert_true(stats_of(&other).memory_used < APPENDED_MEANWHILE + 16 * BLOCK);
+    }
+    pthread_join(thread, NULL);
+    assert_true(slow.is_over);
+    read_to_end(&other, reader);
+    backlog_detach(reader);
+    backlog_destroy(other.backlog);
 }
 
 int main(void)
@@ -773,6 +840,7 @@ int main(void)
         BACKLOG_TEST(a_reader_of_the_disk_has_one_block_of_memory_while_it_needs_it),
         BACKLOG_TEST(a_lost_reader_leaves_nothing),
         BACKLOG_TEST(blocks_of_the_default_size_work_too),
+        BACKLOG_TEST(memory_does_not_grow_while_another_thread_writes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

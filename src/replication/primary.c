@@ -11,7 +11,6 @@
 #include "engine/role.h"
 
 enum {
-    BACKLOG_FILE_SIZE = 64 << 20,
     IDLE_MS = 1000,                 /* a newline is sent so often to one that waits */
 };
 

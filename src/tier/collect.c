@@ -38,7 +38,8 @@ struct dropped {
 struct collect {
     struct segment *victim;         /* NULL: none */
     struct segment_walk walk;
-    bool is_damaged;                /* a record of the victim can't be read */
+    bool is_damaged;                /* a record of the victim is damaged */
+    bool is_unread;                 /* the rest of the victim could not be read */
     struct moved *moved;
     size_t count, capacity;
     struct buffer text;
@@ -233,15 +234,19 @@ static void finish_moved(struct tier *tier)
     buffer_shrink(&collect->text, 1 << 20);
 }
 
+/* A suspect segment has to be emptied, or there is no image any more: it is tried again, unless it only has damaged records left. */
 static void end_victim(struct tier *tier)
 {
     struct collect *collect = tier->collect;
+    bool is_empty = segment_is_dead(collect->victim) && !collect->is_damaged && !collect->is_unread;
 
     segment_walk_end(&collect->walk);
-    if (collect->is_damaged || !segment_is_dead(collect->victim))
+    if (!is_empty && segment_is_suspect(collect->victim) && (collect->is_unread || !collect->is_damaged))
+        collect->look_at_ms = clock_mono_us() / 1000 + RETRY_MS;
+    else if (!is_empty)
         segment_spare(collect->victim);
     collect->victim = NULL;
-    collect->is_damaged = false;
+    collect->is_damaged = collect->is_unread = false;
 }
 
 /* Some records of the victim. Returns whether there are more. */
@@ -270,7 +275,7 @@ static bool move_some(struct tier *tier, enum status *status)
     finish_moved(tier);
     if (found != STATUS_OK && found != STATUS_CORRUPT && found != STATUS_NOT_FOUND) {
         tier_note_error(tier, "a segment can't be read", found);
-        collect->is_damaged = true;
+        collect->is_unread = true;
         found = STATUS_NOT_FOUND;
     }
     if (found == STATUS_NOT_FOUND)

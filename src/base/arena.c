@@ -6,12 +6,6 @@
 
 enum { BLOCK_SIZE = 16 * 1024, BLOCK_ALIGN = 16 };
 
-struct arena_block {
-    struct arena_block *next;
-    size_t spare;
-    char data[];
-};
-
 void arena_init(struct arena *arena)
 {
     *arena = (struct arena){ 0 };
@@ -34,18 +28,14 @@ void arena_release(struct arena *arena)
     arena_init(arena);
 }
 
-void arena_reset(struct arena *arena)
+void arena_free_more(struct arena *arena)
 {
-    if (arena->large != NULL) {
-        free_list(arena->large);
-        arena->large = NULL;
-    }
-    if (arena->first != NULL && arena->first->next != NULL) {
+    free_list(arena->large);
+    arena->large = NULL;
+    if (arena->first != NULL) {
         free_list(arena->first->next);
         arena->first->next = NULL;
     }
-    arena->current = arena->first;
-    arena->used = 0;
 }
 
 void *arena_alloc(struct arena *arena, size_t size)

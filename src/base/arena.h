@@ -8,6 +8,13 @@
 #include <stddef.h>
 
 #include "base/bytes.h"
+#include "base/compiler.h"
+
+struct arena_block {
+    struct arena_block *next;
+    size_t spare;
+    char data[];
+};
 
 struct arena {
     struct arena_block *first, *current;
@@ -17,7 +24,14 @@ struct arena {
 
 void  arena_init(struct arena *arena);
 void  arena_release(struct arena *arena);
-void  arena_reset(struct arena *arena);
+void  arena_free_more(struct arena *arena);             /* private: all but the first block */
+static inline void arena_reset(struct arena *arena)
+{
+    if (UNLIKELY(arena->large != NULL || (arena->first != NULL && arena->first->next != NULL)))
+        arena_free_more(arena);
+    arena->current = arena->first;
+    arena->used = 0;
+}
 void *arena_alloc(struct arena *arena, size_t size);    /* aligned to 16, not zeroed */
 /* What is allocated after arena_mark is freed by arena_rewind. Marks nest. */
 struct arena_mark {

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -30,6 +31,14 @@ bool mapped_open(const char *path, struct mapped *mapped, struct message *messag
     if (fd >= 0)
         close(fd);
     return good;
+}
+
+void mapped_forget(struct bytes part)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)part.data & ~(page - 1);
+
+    if (part.size > 0)
+        (void)madvise((void *)begin, (uintptr_t)part.data + part.size - begin, MADV_DONTNEED);
 }
 
 void mapped_close(struct mapped *mapped)

@@ -1,5 +1,7 @@
 #include "base/siphash.h"
 
+#include "base/tail.h"
+
 static inline uint64_t rotate(uint64_t x, int by)
 {
     return (x << by) | (x >> (64 - by));
@@ -23,26 +25,6 @@ static inline void sip_round(struct sip *s)
     s->v2 = rotate(s->v2, 32);
 }
 
-/* The last `left` bytes, fewer than eight, of `size` in all; little-endian machines only, as for the store's formats. Loads of a fixed size are
- * much cheaper than a memcpy of any, so they overlap what was read before, or each other. */
-static inline uint64_t load_tail(const char *at, size_t left, size_t size)
-{
-    uint64_t word;
-    uint32_t low, high;
-
-    if (size >= 8) {
-        memcpy(&word, at + left - 8, 8);
-        return word >> (8 - left) * 8;
-    }
-    if (left >= 4) {
-        memcpy(&low, at, 4);
-        memcpy(&high, at + left - 4, 4);
-        return (uint64_t)high << (left - 4) * 8 | low;
-    }
-    return (uint64_t)(unsigned char)at[0] | (uint64_t)(unsigned char)at[left / 2] << left / 2 * 8 |
-        (uint64_t)(unsigned char)at[left - 1] << (left - 1) * 8;
-}
-
 uint64_t hash_bytes(const struct hash_seed *seed, struct bytes bytes)
 {
     struct sip s = {
@@ -63,7 +45,7 @@ uint64_t hash_bytes(const struct hash_seed *seed, struct bytes bytes)
     }
     word = (uint64_t)bytes.size << 56;
     if (left > 0)
-        word |= load_tail(at, left, bytes.size);
+        word |= tail_load(at, left, bytes.size);
     s.v3 ^= word;
     sip_round(&s);
     s.v0 ^= word;

@@ -57,22 +57,16 @@ bool text_to_int(struct bytes text, int64_t *number)
     return true;
 }
 
+/* The bits give a number of digits that is right, or one too small. */
 static size_t digit_count(uint64_t number)
 {
-    size_t count = 1;
+    static const uint64_t powers[] = { 0, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000, 10000000000,
+        100000000000, 1000000000000, 10000000000000, 100000000000000, 1000000000000000, 10000000000000000, 100000000000000000,
+        1000000000000000000, 10000000000000000000ull };
+    unsigned bits = 64 - (unsigned)__builtin_clzll(number | 1);
+    unsigned below = bits * 1233 >> 12;         /* bits * log10(2) */
 
-    for (;;) {
-        if (number < 10)
-            return count;
-        if (number < 100)
-            return count + 1;
-        if (number < 1000)
-            return count + 2;
-        if (number < 10000)
-            return count + 3;
-        number /= 10000;
-        count += 4;
-    }
+    return below + (number >= powers[below]);
 }
 
 size_t text_of_int(int64_t number, char *out)

@@ -42,15 +42,15 @@ struct propagation {
     int arg_count;
 };
 
-/* The reply when the time is up. The last ones are WAITAOF's (engine/synced.h): what has been reached by then; the command waits for no
- * disk, for the disk of this server, for that and others. */
-enum call_wait_end { CALL_WAIT_NULL_ARRAY, CALL_WAIT_ZERO, CALL_WAIT_SYNCED, CALL_WAIT_SYNCED_HERE, CALL_WAIT_SYNCED_HERE_AND_THERE };
+/* The reply when the time is up. The last two are WAIT's and WAITAOF's (engine/synced.h): what has been reached by then. */
+enum call_wait_end { CALL_WAIT_NULL_ARRAY, CALL_WAIT_ZERO, CALL_WAIT_REPLICAS, CALL_WAIT_SYNCED };
 
 /* What a call waits for that cannot be served now: see call_wait. */
 struct call_wait {
     uint8_t type;                   /* enum value_type of the keys that may serve it */
     int key_first, key_count;       /* arguments that are keys by the command's row; none: only the deadline ends the wait */
     enum call_wait_end end;
+    int64_t here, there;            /* CALL_WAIT_REPLICAS, CALL_WAIT_SYNCED: disks of this server (0 or 1), replicas or their disks */
     bool wakes_on_removal;          /* run again also when a key was removed or has another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
     int64_t retry_ms;               /* wall clock: run again then, too, although no key has changed; within 100 ms. 0: never */

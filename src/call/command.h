@@ -120,6 +120,7 @@ struct command {
     enum command_channels channels;
     bool for_developers;    /* for developers of the server; clients see "syscmd" */
     uint32_t id;            /* assigned by the table: index of its statistics */
+    int only_key;           /* derived by the table: the argument that is its one key, whatever the others are; 0: see command_keys */
     bool renamed;           /* by rename-command, or its container was: its name is not the one that clients use */
     struct command *parent;     /* container, or NULL */
     struct command **children;  /* subcommands, NULL-terminated; or NULL */

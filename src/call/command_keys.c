@@ -230,7 +230,7 @@ int command_keys(const struct command *command, const struct bytes *args, int ar
 
     if (spec == NULL)
         return 0;
-    /* One key at a fixed place: most commands, and the fastest ones. */
+    /* One key at a fixed place, whose flags depend on the options: SET. */
     if (spec[1].flags == 0 && spec->last == 0 && spec->step == 1 && spec->keyword == NULL && !spec->numbered && spec->index > 0 &&
         !(spec->flags & KEY_NOT_KEY) && capacity > 0) {
         if (spec->index >= arg_count)

@@ -134,6 +134,14 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*(struct command *const *)a)->name, (*(struct command *const *)b)->name);
 }
 
+/* One key at a fixed place: most commands, and the fastest ones. */
+static int find_only_key(const struct key_spec *spec)
+{
+    if (spec == NULL || spec[1].flags != 0 || spec->last != 0 || spec->step != 1 || spec->keyword != NULL || spec->numbered || spec->index <= 0)
+        return 0;
+    return spec->flags & (KEY_NOT_KEY | KEY_VARIABLE_FLAGS | KEY_BY_OPTIONS) ? 0 : spec->index;
+}
+
 static void copy_rows(struct command_table *table, const struct command *const *families)
 {
     for (size_t i = 0; families[i] != NULL; i++) {
@@ -146,6 +154,7 @@ static void copy_rows(struct command_table *table, const struct command *const *
         for (const struct command *row = families[i]; row->name != NULL; row++) {
             table->rows[table->row_count] = *row;
             table->rows[table->row_count].id = (uint32_t)table->row_count;
+            table->rows[table->row_count].only_key = find_only_key(row->keys);
             table->row_count++;
         }
     }

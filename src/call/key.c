@@ -10,8 +10,8 @@
 
 enum { DEAD_FIELDS_A_COMMAND = 1000 };
 
-/* What the executor found for an argument. Handlers open their keys in order, so the search is short. */
-static const struct call_key *find_call_key(struct call *call, int arg)
+/* Not the key that was expected next. */
+static const struct call_key *search_call_key(struct call *call, int arg)
 {
     for (int i = 0; i < call->key_count; i++) {
         int index = call->key_next + i;
@@ -24,6 +24,14 @@ static const struct call_key *find_call_key(struct call *call, int arg)
         }
     }
     return NULL;
+}
+
+/* What the executor found for an argument. Handlers open their keys in order. */
+static inline const struct call_key *find_call_key(struct call *call, int arg)
+{
+    const struct call_key *next = &call->keys[call->key_next];
+
+    return LIKELY(call->key_next < call->key_count && next->arg == arg) ? next : search_call_key(call, arg);
 }
 
 /* A command about an expired key, logged before the call's own: `word` and the key, with room for more arguments. */
@@ -185,7 +193,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
     }
     partition_changing(key->keyspace, key->hash, key->handle);
     entry = keyspace_entry(key->keyspace, key->handle);
-    key->value = entry_value(entry);
+    entry_read_value(entry, &key->value);
     if (last_ms >= 0 && last_ms <= call->turn->now_ms) {
         remove_dead_hash(key);
         return NULL;
@@ -220,9 +228,8 @@ static void open_live(struct key *key, struct entry *entry, enum key_access acce
 {
     keyspace_assert_locked(key->keyspace);
     key->present = true;
-    key->value = entry_value(entry);
-    /* A string in its entry cannot be a hash, so it is not checked. */
-    if (!entry_is_inline(entry) && __builtin_expect(entry_has_times(entry), 0)) {
+    entry_read_value(entry, &key->value);
+    if (UNLIKELY(entry_has_times(entry))) {
         entry = remove_dead_fields(key, access);
         if (entry == NULL)
             return;
@@ -268,7 +275,7 @@ static bool open_found(struct key *key, enum key_access access)
     return key->present;
 }
 
-static void key_init(struct key *key, struct call *call, int db, int arg, uint64_t hash)
+static inline void key_init(struct key *key, struct call *call, int db, int arg, uint64_t hash)
 {
     struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, hash)];
 
@@ -324,22 +331,17 @@ bool key_open_as(struct call *call, int arg, enum key_access access, enum value_
     return false;
 }
 
-void key_replace(struct key *key, struct value value)
-{
-    if (key->present && !key->replaced && value_is_object(&key->value)) {
-        key->old = key->value;
-        key->replaced = true;
-    }
-    key->value = value;
-}
-
 /* A large argument has its own memory, which becomes the value: nothing is copied under the lock. */
 void key_set_string(struct key *key, struct bytes bytes)
 {
     const struct client *client = key->call->client;
     struct blob *blob = request_large_find(client->large, client->large_count, bytes);
 
-    key_replace(key, blob != NULL ? string_value_of_blob(blob_hold(blob)) : string_value(bytes));
+    key_leave_value(key);
+    if (UNLIKELY(blob != NULL))
+        key->value = string_value_of_blob(blob_hold(blob));
+    else
+        string_set(&key->value, bytes);
 }
 
 static void create_entry(struct key *key)
@@ -363,16 +365,18 @@ static inline bool is_inline(const struct value *value)
     return value->type == VALUE_STRING && (value->encoding == STRING_EMBEDDED || value->encoding == STRING_RAW);
 }
 
-/* Only inline values may need a block of another size, and may be at another place afterwards. */
-static void store_value(struct key *key, struct entry *entry)
+/* Only inline values may need a block of another size, and may be at another place afterwards. Returns the entry. */
+static inline struct entry *store_value(struct key *key, struct entry *entry)
 {
-    ASSERT_LOCKED(key->keyspace->partition);
+    keyspace_assert_locked(key->keyspace);
     if (!entry_is_inline(entry) && !is_inline(&key->value)) {
         entry_replace_value(entry, &key->value);
-    } else {
-        key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
-        key->value = entry_value(keyspace_entry(key->keyspace, key->handle));
+        return entry;
     }
+    key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
+    entry = keyspace_entry(key->keyspace, key->handle);
+    entry_read_value(entry, &key->value);
+    return entry;
 }
 
 /* Puts value and expiry into the entry, which is created if needed. */
@@ -385,24 +389,25 @@ static void store_entry(struct key *key)
     ASSERT_LOCKED(key->keyspace->partition);
     if (key->handle == 0) {
         create_entry(key);
-        key->value = entry_value(keyspace_entry(key->keyspace, key->handle));
+        entry = keyspace_entry(key->keyspace, key->handle);
+        entry_read_value(entry, &key->value);
     } else {
         entry = keyspace_entry(key->keyspace, key->handle);
         partition_changing(key->keyspace, key->hash, key->handle);
         keyspace_mark_dirty(key->keyspace, entry);
-        store_value(key, entry);
-        if (key->expire_ms != entry_expire_ms(keyspace_entry(key->keyspace, key->handle))) {
+        entry = store_value(key, entry);
+        if (key->expire_ms != entry_expire_ms(entry)) {
             key->handle = keyspace_set_expire(key->keyspace, key->hash, key->handle, key->expire_ms, call->turn->now_ms);
-            key->value = entry_value(keyspace_entry(key->keyspace, key->handle));
+            entry = keyspace_entry(key->keyspace, key->handle);
+            entry_read_value(entry, &key->value);
         }
     }
-    if (key->replaced) {
+    if (UNLIKELY(key->replaced)) {
         hooks->free_later(hooks->context, key->old);
         key->replaced = false;
     }
     key->present = true;
-    entry = keyspace_entry(key->keyspace, key->handle);
-    if (!entry_is_inline(entry) && __builtin_expect(entry_has_times(entry), 0))
+    if (UNLIKELY(entry_has_times(entry)))
         keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
     call->handles_stale = true;
 }

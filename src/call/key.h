@@ -13,6 +13,7 @@
 #ifndef KELVIN_CALL_KEY_H
 #define KELVIN_CALL_KEY_H
 
+#include "base/compiler.h"
 #include "call/call.h"
 #include "call/event.h"
 #include "keyspace/keyspace.h"
@@ -51,7 +52,7 @@ bool key_open_as(struct call *call, int arg, enum key_access access, enum value_
 
 /* Sets another value; takes its object. Inline bytes are borrowed until key_changed. The expiry stays: set expire_ms to -1 to
  * drop it. */
-void key_replace(struct key *key, struct value value);
+static inline void key_replace(struct key *key, struct value value);
 /* key_replace with the best encoding for the bytes. */
 void key_set_string(struct key *key, struct bytes bytes);
 
@@ -70,6 +71,21 @@ void key_remove(struct key *key, enum key_removal removal, enum event event);
  * as the call. Counts no change: storing the value elsewhere does. Nor does it report an event, because "new" of the other key comes
  * first. */
 struct value key_detach(struct key *key);
+
+/* Private: the value is about to be replaced. An object of the entry is freed when the other value is stored. */
+static inline void key_leave_value(struct key *key)
+{
+    if (UNLIKELY(key->present && !key->replaced && value_is_object(&key->value))) {
+        key->old = key->value;
+        key->replaced = true;
+    }
+}
+
+static inline void key_replace(struct key *key, struct value value)
+{
+    key_leave_value(key);
+    key->value = value;
+}
 
 /* Heat of a present key, decayed to now; seconds since it was last touched (in whole minutes). For OBJECT FREQ and IDLETIME. */
 uint8_t key_heat(const struct key *key);

@@ -86,28 +86,6 @@ void monitor_command(struct call *call)
     reply_ok(call->reply);
 }
 
-/* ROLE: always a master without replicas. */
-void role_command(struct call *call)
-{
-    reply_array(call->reply, 3);
-    reply_bulk_string(call->reply, "master");
-    reply_integer(call->reply, 0);
-    reply_array(call->reply, 0);
-}
-
-/* REPLICAOF host port | NO ONE; and SLAVEOF */
-void replicaof_command(struct call *call)
-{
-    int64_t port;
-
-    if (arg_is(call, 1, "no") && arg_is(call, 2, "one"))
-        reply_ok(call->reply);      /* it is a master already */
-    else if (!text_to_int(call->args[2], &port) || port < 0 || port > 65535)
-        reply_errorf(call, "ERR Invalid master port");
-    else
-        reply_errorf(call, "ERR replication is not supported: this server cannot be a replica");
-}
-
 static void release_wait(struct job *job)
 {
     mem_free(job);

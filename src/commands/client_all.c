@@ -253,15 +253,19 @@ static void reply_lines(struct call *call, struct survey *survey)
     mem_free(lines);
 }
 
-/* There are no replicas. False: an error was replied. */
+/* A primary's link is no client here (replication/link.h). False: an error was replied. */
 static bool parse_type(struct call *call, int arg, struct filter *filter)
 {
     if (arg_is(call, arg, "normal") || arg_is(call, arg, "pubsub")) {
-        filter->type_mask = CLIENT_SUBSCRIBED;
+        filter->type_mask = CLIENT_SUBSCRIBED | CLIENT_REPLICA;
         filter->type_flags = arg_is(call, arg, "pubsub") ? CLIENT_SUBSCRIBED : 0;
         return true;
     }
-    if (arg_is(call, arg, "master") || arg_is(call, arg, "replica") || arg_is(call, arg, "slave")) {
+    if (arg_is(call, arg, "replica") || arg_is(call, arg, "slave")) {
+        filter->type_mask = filter->type_flags = CLIENT_REPLICA;
+        return true;
+    }
+    if (arg_is(call, arg, "master")) {
         filter->matches_none = true;
         return true;
     }

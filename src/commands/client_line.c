@@ -15,6 +15,8 @@ static void flag_letters(char *letters, const struct client *client, uint64_t ca
     uint32_t tracking = tracking_mode(client);
     char *next = letters;
 
+    if (client->flags & CLIENT_REPLICA)
+        *next++ = 'S';
     if (client->flags & CLIENT_MONITOR)
         *next++ = 'O';
     if (client->flags & CLIENT_SUBSCRIBED)

@@ -9,6 +9,7 @@
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/monitor.h"
+#include "engine/role.h"
 #include "engine/transaction.h"
 #include "engine/tracking.h"
 
@@ -162,7 +163,7 @@ static void reply_hello(struct call *call)
     reply_bulk_string(reply, "mode");
     reply_bulk_string(reply, "standalone");
     reply_bulk_string(reply, "role");
-    reply_bulk_string(reply, "master");
+    reply_bulk_string(reply, role_is_replica(call->engine) ? "replica" : "master");
     reply_bulk_string(reply, "modules");
     reply_array(reply, 0);
 }

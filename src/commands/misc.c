@@ -5,6 +5,7 @@
 #include "base/version.h"
 #include "call/call.h"
 #include "commands/handlers.h"
+#include "engine/role.h"
 #include "engine/synced.h"
 #include "engine/unit.h"
 
@@ -17,52 +18,55 @@ void time_command(struct call *call)
     reply_bulk_integer(call->reply, now_us % 1000000);
 }
 
-/* There are no replicas, so the number is reached only if it is 0; else the time has to pass. */
-void wait_command(struct call *call)
-{
-    struct call_wait wait = { .end = CALL_WAIT_ZERO, .args = call->args, .arg_count = call->arg_count };
-    int64_t count;
-
-    if (!arg_integer(call, 1, &count) || !arg_timeout_ms(call, 2, &wait.deadline_us))
-        return;
-    if (count <= 0)
-        reply_integer(call->reply, 0);
-    else
-        call_wait(call, &wait);
-}
-
-/* How it ends depends on what it waits for: there are no replicas, so a number of them above 0 is never reached. */
-static enum call_wait_end synced_end(int64_t here, int64_t there)
-{
-    if (here == 0)
-        return CALL_WAIT_SYNCED;
-    return there == 0 ? CALL_WAIT_SYNCED_HERE : CALL_WAIT_SYNCED_HERE_AND_THERE;
-}
-
 static bool must_not_wait(const struct client *client)
 {
     return client->flags & (CLIENT_NO_BLOCKING | CLIENT_REPLAY);
 }
 
+/* Replies now, or when the aim is reached, or when the time is up. */
+static void wait_for(struct call *call, const struct call_wait *wait)
+{
+    struct synced_aim aim = { wait->end, wait->here, wait->there };
+
+    if (must_not_wait(call->client) || synced_is_reached(call->engine, call->requester, &aim)) {
+        synced_reply(call->engine, call->requester, wait->end, call->reply);
+        return;
+    }
+    if (wait->there > 0)
+        synced_ask(call->engine);
+    call_wait(call, wait);
+}
+
+void wait_command(struct call *call)
+{
+    struct call_wait wait = { .end = CALL_WAIT_REPLICAS, .args = call->args, .arg_count = call->arg_count };
+
+    if (role_is_replica(call->engine))
+        reply_errorf(call, "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured "
+            "to be writable (which is not the default) writes to replicas are just local and are not propagated.");
+    if (call->failed || !arg_integer(call, 1, &wait.there) || !arg_timeout_ms(call, 2, &wait.deadline_us))
+        return;
+    wait_for(call, &wait);
+}
+
 void waitaof_command(struct call *call)
 {
-    struct call_wait wait = { .args = call->args, .arg_count = call->arg_count };
-    int64_t here, there;
+    struct call_wait wait = { .end = CALL_WAIT_SYNCED, .args = call->args, .arg_count = call->arg_count };
     const char *error;
 
-    if (!arg_integer(call, 1, &here) ||
-        !arg_integer_between(call, 1, 0, 1, "ERR value is out of range, value must between 0 and 1", &here) ||
-        !arg_integer_between(call, 2, 0, INT64_MAX, "ERR value is out of range, must be positive", &there) ||
+    if (role_is_replica(call->engine))
+        reply_errorf(call, "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and "
+            "are not propagated.");
+    if (call->failed || !arg_integer(call, 1, &wait.here) ||
+        !arg_integer_between(call, 1, 0, 1, "ERR value is out of range, value must between 0 and 1", &wait.here) ||
+        !arg_integer_between(call, 2, 0, INT64_MAX, "ERR value is out of range, must be positive", &wait.there) ||
         !arg_timeout_ms(call, 3, &wait.deadline_us))
         return;
-    wait.end = synced_end(here, there);
-    error = synced_error(call->engine, wait.end);
+    error = synced_error(call->engine, &(struct synced_aim){ wait.end, wait.here, wait.there });
     if (error != NULL)
         reply_errorf(call, "%s", error);
-    else if (must_not_wait(call->client) || (there == 0 && (here == 0 || synced_is_here(call->engine, call->requester))))
-        synced_reply(call->engine, call->requester, call->reply);
     else
-        call_wait(call, &wait);
+        wait_for(call, &wait);
 }
 
 enum { COLUMNS = 64, ROWS = 16, SIDE_MAX = 200, EMBERS_MAX = 5 };

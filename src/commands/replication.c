@@ -1,8 +1,13 @@
-/* PSYNC, SYNC and REPLCONF: what replicas call. */
+/* PSYNC, SYNC and REPLCONF, which replicas call, and REPLICAOF. */
+#include <stdio.h>
+
+#include "base/mem.h"
 #include "call/call.h"
 #include "commands/handlers.h"
 #include "engine/engine.h"
 #include "engine/role.h"
+#include "engine/job.h"
+#include "replication/follow.h"
 #include "replication/primary.h"
 
 /* A replica has data to give away only while it has its primary's. */
@@ -135,4 +140,61 @@ void replconf_command(struct call *call)
             return;
     }
     reply_ok(call->reply);
+}
+
+/* --- REPLICAOF --- */
+
+struct follow_job {
+    struct job job;
+    char host[FOLLOW_HOST_SIZE];    /* "": none */
+    int port;
+    enum follow_result result;
+};
+
+static void run_follow(struct job *base, struct engine *engine)
+{
+    struct follow_job *job = (struct follow_job *)base;
+
+    job->result = follow_primary(engine->follow, job->host[0] != '\0' ? job->host : NULL, job->port);
+}
+
+static void release_follow(struct job *base)
+{
+    mem_free(base);
+}
+
+static void reply_followed(struct call *call, const struct follow_job *done)
+{
+    if (done->result == FOLLOW_NO_THREAD)
+        reply_errorf(call, "ERR Could not create a thread");
+    else if (done->result == FOLLOW_ALREADY && done->host[0] != '\0')
+        reply_status(call->reply, BYTES("OK Already connected to specified master"));
+    else
+        reply_ok(call->reply);
+}
+
+/* The change takes some milliseconds, in which other threads come to an end; they may wait for this worker. */
+void replicaof_command(struct call *call)
+{
+    const struct follow_job *done = call_job(call);
+    struct follow_job *job;
+    int64_t port = 0;
+    bool is_none = arg_is(call, 1, "no") && arg_is(call, 2, "one");
+
+    if (done != NULL) {
+        reply_followed(call, done);
+        return;
+    }
+    if (!is_none && !arg_integer_between(call, 2, 0, UINT16_MAX, "ERR Invalid master port", &port))
+        return;
+    if (call->args[1].size >= FOLLOW_HOST_SIZE) {
+        reply_errorf(call, "ERR Invalid master host");
+        return;
+    }
+    job = mem_zalloc(sizeof(*job));
+    job->job = (struct job){ .run = run_follow, .release = release_follow };
+    job->port = (int)port;
+    if (!is_none)
+        snprintf(job->host, sizeof(job->host), "%.*s", (int)call->args[1].size, call->args[1].data);
+    call_start_job(call, &job->job);
 }

@@ -179,9 +179,18 @@ void config_line_place(struct config *config, enum config_id id, int index, stru
     mutex_unlock(&config->more->changing);
 }
 
+static void set_text(struct config *config, enum config_id id, char *text)
+{
+    struct config_value value = { .text = text };
+
+    mutex_lock(&config->more->changing);
+    config_exchange(config, id, &value);
+    mutex_unlock(&config->more->changing);
+    config_value_release(&value);
+}
+
 void config_set_lines(struct config *config, enum config_id id, struct bytes lines)
 {
-    struct config_value value = { 0 };
     struct buffer text = { 0 };
     struct bytes line;
 
@@ -198,12 +207,38 @@ void config_set_lines(struct config *config, enum config_id id, struct bytes lin
         }
         config_words_release(&words);
     }
-    value.text = mem_string(buffer_bytes(&text));
+    set_text(config, id, mem_string(buffer_bytes(&text)));
     buffer_release(&text);
-    mutex_lock(&config->more->changing);
-    config_exchange(config, id, &value);
-    mutex_unlock(&config->more->changing);
-    config_value_release(&value);
+}
+
+void config_set_replicaof(struct config *config, struct bytes host, int port)
+{
+    struct buffer text = { 0 };
+
+    if (host.size > 0) {
+        config_words_quote(&text, host);
+        buffer_append_format(&text, " %d", port);
+    }
+    set_text(config, CONFIG_REPLICAOF, mem_string(buffer_bytes(&text)));
+    buffer_release(&text);
+}
+
+bool config_replicaof(struct config *config, struct buffer *host, int *port)
+{
+    char *text = config_string(config, CONFIG_REPLICAOF);
+    struct config_words words;
+    int64_t number;
+    bool is_set;
+
+    CHECK(config_words_split(bytes_of_string(text), &words));
+    is_set = words.count == 2 && text_to_int(words.items[1], &number);
+    if (is_set) {
+        buffer_append_bytes(host, words.items[0]);
+        *port = (int)number;
+    }
+    config_words_release(&words);
+    mem_free(text);
+    return is_set;
 }
 
 /* -- CONFIG SET -- */

@@ -111,6 +111,11 @@ void config_line_place(struct config *config, enum config_id id, int index, stru
 /* Replaces all lines of the directive, for CONFIG REWRITE. Without its name; words are separated by single spaces, lines by line ends. */
 void config_set_lines(struct config *config, enum config_id id, struct bytes lines);
 
+/* `replicaof` while the server runs: what CONFIG GET shows and CONFIG REWRITE writes. An empty host: none. Any thread, no callbacks. */
+void config_set_replicaof(struct config *config, struct bytes host, int port);
+/* The primary; false: none. `host` is appended to. */
+bool config_replicaof(struct config *config, struct buffer *host, int *port);
+
 /* Loads one line of a file or one --option: name and values. On failure `message` has the reason, and nothing has changed.
  * Directives that may be repeated (save, rename-command, loadmodule, user ...) accumulate while loading. No callbacks are
  * called. */

@@ -330,7 +330,7 @@ static uint64_t *slot_find(const struct dict *dict, struct bytes key, uint64_t h
     for (size_t i = 0; i < in_place; i++) {
         uint64_t slot = (*bucket)->slots[i];
 
-        if (slot >> TAG_SHIFT == tag && slot != 0 && bytes_equal(pair_of(slot_entry(slot)).key, key)) {
+        if (slot >> TAG_SHIFT == tag && slot != 0 && bytes_equal_inline(pair_of(slot_entry(slot)).key, key)) {
             *index = i;
             return &(*bucket)->slots[i];
         }
@@ -338,7 +338,7 @@ static uint64_t *slot_find(const struct dict *dict, struct bytes key, uint64_t h
     for (size_t i = 0; overflow != NULL && i < overflow->count; i++) {
         uint64_t slot = overflow->slots[i];
 
-        if (slot >> TAG_SHIFT == tag && bytes_equal(pair_of(slot_entry(slot)).key, key)) {
+        if (slot >> TAG_SHIFT == tag && bytes_equal_inline(pair_of(slot_entry(slot)).key, key)) {
             *index = in_place + i;
             return &overflow->slots[i];
         }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "base/tail.h"
 
 enum {
     INDEX_BITS = 14,
@@ -34,11 +35,11 @@ static inline uint8_t *bytes_in(struct buffer *hll)
     return (uint8_t *)hll->data;
 }
 
-static uint64_t load_le(const char *from, size_t size)
+static inline uint64_t load_word(const char *from)
 {
-    uint64_t word = 0;
+    uint64_t word;
 
-    memcpy(&word, from, size);      /* little-endian machines only */
+    memcpy(&word, from, sizeof(word));      /* little-endian machines only */
     return word;
 }
 
@@ -49,12 +50,12 @@ static uint64_t hash_of(struct bytes element)
     size_t at = 0;
 
     for (; at + 8 <= element.size; at += 8) {
-        uint64_t word = load_le(element.data + at, 8) * multiplier;
+        uint64_t word = load_word(element.data + at) * multiplier;
 
         hash = (hash ^ (word ^ word >> 47) * multiplier) * multiplier;
     }
     if (at < element.size)
-        hash = (hash ^ load_le(element.data + at, element.size - at)) * multiplier;
+        hash = (hash ^ tail_load(element.data + at, element.size - at, element.size)) * multiplier;
     hash = (hash ^ hash >> 47) * multiplier;
     return hash ^ hash >> 47;
 }
@@ -73,7 +74,7 @@ bool hll_is_sparse(struct bytes hll)
 
 bool hll_kept_count(struct bytes hll, uint64_t *count)
 {
-    *count = load_le(hll.data + COUNT_AT, 8);
+    *count = load_word(hll.data + COUNT_AT);
     return !(*count & COUNT_UNKNOWN);
 }
 
@@ -84,7 +85,7 @@ void hll_keep_count(char *hll, uint64_t count)
 
 void hll_forget_count(char *hll)
 {
-    hll_keep_count(hll, load_le(hll + COUNT_AT, 8) | COUNT_UNKNOWN);
+    hll_keep_count(hll, load_word(hll + COUNT_AT) | COUNT_UNKNOWN);
 }
 
 /* Dense: register i is the 6 bits from bit 6 * i on, the lowest bit first. Eight registers are six bytes, or a word

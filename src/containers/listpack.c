@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compiler.h"
 #include "base/mem.h"
 
 /*   pack    = size u32 | count u16 | element ... | 0xff        (little-endian; count 65535: unknown, to be counted)
  *   element = head | data | back length                        (back length: size of head and data, read backwards) */
 enum {
+    COUNT_AT = 4,
     HEADER_SIZE = 6,
     END = 0xff,
     COUNT_UNKNOWN = 65535,
@@ -72,14 +74,28 @@ static int64_t sign_extend(uint64_t word, unsigned bits)
     return (int64_t)(word << (64 - bits)) >> (64 - bits);
 }
 
+/* The header: the size in four bytes and the count in two, little-endian as the machine is. */
+
 static void size_set(struct listpack *pack, size_t size)
 {
-    store_le(raw_of(pack), size, 4);
+    uint32_t word = (uint32_t)size;
+
+    memcpy(raw_of(pack), &word, sizeof(word));
 }
 
 static size_t count_header(const struct listpack *pack)
 {
-    return load_le(bytes_at(pack, 4), 2);
+    uint16_t count;
+
+    memcpy(&count, bytes_at(pack, COUNT_AT), sizeof(count));
+    return count;
+}
+
+static void count_set(struct listpack *pack, size_t count)
+{
+    uint16_t word = (uint16_t)count;
+
+    memcpy(raw_of(pack) + COUNT_AT, &word, sizeof(word));
 }
 
 static void count_add(struct listpack *pack, size_t more)
@@ -89,7 +105,7 @@ static void count_add(struct listpack *pack, size_t more)
     if (count == COUNT_UNKNOWN)
         return;
     count += more;
-    store_le(raw_of(pack) + 4, count < COUNT_UNKNOWN ? count : COUNT_UNKNOWN, 2);
+    count_set(pack, count < COUNT_UNKNOWN ? count : COUNT_UNKNOWN);
 }
 
 /* An unknown count stays unknown: only counting could tell, and so large a pack will soon be converted. */
@@ -100,7 +116,7 @@ static void count_subtract(struct listpack *pack, size_t less)
     if (count == COUNT_UNKNOWN)
         return;
     CHECK(count >= less);
-    store_le(raw_of(pack) + 4, count - less, 2);
+    count_set(pack, count - less);
 }
 
 /* The limits are those of Redis; each is one below what its seven-bit groups could represent. */
@@ -198,36 +214,36 @@ static inline struct view view_at(const struct listpack *pack, size_t at)
     return view_of_int(0);
 }
 
-static struct element element_of_int(int64_t number)
+/* Filled in place: a copy of what was just written in smaller pieces makes the CPU wait. */
+static void element_set_int(struct element *element, int64_t number)
 {
-    struct element element = { .head_size = 0 };
     uint64_t word = (uint64_t)number;
 
+    element->data = bytes_of(NULL, 0);
     if (number >= 0 && number < 128) {
-        element.head[0] = (uint8_t)number;
-        element.head_size = 1;
+        element->head[0] = (uint8_t)number;
+        element->head_size = 1;
     } else if (number >= -4096 && number < 4096) {
-        element.head[0] = (uint8_t)(0xc0 | (word >> 8 & 0x1f));
-        element.head[1] = (uint8_t)word;
-        element.head_size = 2;
+        element->head[0] = (uint8_t)(0xc0 | (word >> 8 & 0x1f));
+        element->head[1] = (uint8_t)word;
+        element->head_size = 2;
     } else {
         if (number == sign_extend(word, 16)) {
-            element.head[0] = HEAD_INT_16;
-            element.head_size = 3;
+            element->head[0] = HEAD_INT_16;
+            element->head_size = 3;
         } else if (number == sign_extend(word, 24)) {
-            element.head[0] = HEAD_INT_24;
-            element.head_size = 4;
+            element->head[0] = HEAD_INT_24;
+            element->head_size = 4;
         } else if (number == sign_extend(word, 32)) {
-            element.head[0] = HEAD_INT_32;
-            element.head_size = 5;
+            element->head[0] = HEAD_INT_32;
+            element->head_size = 5;
         } else {
-            element.head[0] = HEAD_INT_64;
-            element.head_size = 9;
+            element->head[0] = HEAD_INT_64;
+            element->head_size = 9;
         }
-        store_le(element.head + 1, word, element.head_size - 1);
+        store_le(element->head + 1, word, element->head_size - 1);
     }
-    element.size = element.head_size + back_size(element.head_size);
-    return element;
+    element->size = element->head_size + back_size(element->head_size);
 }
 
 /* Avoids the full parse of what cannot be a number. */
@@ -237,34 +253,38 @@ static inline bool may_be_int(struct bytes bytes)
         ((bytes.data[0] >= '0' && bytes.data[0] <= '9') || bytes.data[0] == '-');
 }
 
-static struct element element_of_bytes(struct bytes bytes)
+static void element_set_bytes(struct element *element, struct bytes bytes)
 {
-    struct element element = { .data = bytes };
     int64_t number;
 
-    if (may_be_int(bytes) && text_to_int(bytes, &number))
-        return element_of_int(number);
+    if (may_be_int(bytes) && text_to_int(bytes, &number)) {
+        element_set_int(element, number);
+        return;
+    }
+    element->data = bytes;
     CHECK(bytes.size < LISTPACK_SIZE_MAX);
     if (bytes.size < 64) {
-        element.head[0] = (uint8_t)(0x80 | bytes.size);
-        element.head_size = 1;
+        element->head[0] = (uint8_t)(0x80 | bytes.size);
+        element->head_size = 1;
     } else if (bytes.size < 4096) {
-        element.head[0] = (uint8_t)(HEAD_STRING_12 | bytes.size >> 8);
-        element.head[1] = (uint8_t)bytes.size;
-        element.head_size = 2;
+        element->head[0] = (uint8_t)(HEAD_STRING_12 | bytes.size >> 8);
+        element->head[1] = (uint8_t)bytes.size;
+        element->head_size = 2;
     } else {
-        element.head[0] = HEAD_STRING_32;
-        store_le(element.head + 1, bytes.size, 4);
-        element.head_size = 5;
+        element->head[0] = HEAD_STRING_32;
+        store_le(element->head + 1, bytes.size, 4);
+        element->head_size = 5;
     }
-    element.size = element.head_size + bytes.size;
-    element.size += back_size(element.size);
-    return element;
+    element->size = element->head_size + bytes.size;
+    element->size += back_size(element->size);
 }
 
 static void element_write(uint8_t *to, const struct element *element)
 {
-    memcpy(to, element->head, element->head_size);
+    if (LIKELY(element->head_size == 1))
+        *to = element->head[0];
+    else
+        memcpy(to, element->head, element->head_size);
     if (element->data.size > 0)
         memcpy(to + element->head_size, element->data.data, element->data.size);
     back_write(to + element->head_size + element->data.size, element->head_size + element->data.size);
@@ -304,7 +324,7 @@ struct listpack *listpack_create(void)
     struct listpack *pack = mem_alloc(mem_class(HEADER_SIZE + 1));
 
     size_set(pack, HEADER_SIZE + 1);
-    store_le(raw_of(pack) + 4, 0, 2);
+    count_set(pack, 0);
     raw_of(pack)[HEADER_SIZE] = END;
     return pack;
 }
@@ -335,7 +355,10 @@ struct bytes listpack_bytes(const struct listpack *pack)
 
 size_t listpack_size(const struct listpack *pack)
 {
-    return load_le(bytes_at(pack, 0), 4);
+    uint32_t size;
+
+    memcpy(&size, bytes_at(pack, 0), sizeof(size));
+    return size;
 }
 
 size_t listpack_memory(const struct listpack *pack)
@@ -366,7 +389,7 @@ bool listpack_is_valid(struct bytes bytes)
         at += size + width;
         count++;
     }
-    announced = load_le(raw + 4, 2);
+    announced = load_le(raw + COUNT_AT, 2);
     return at == bytes.size - 1 && (announced == COUNT_UNKNOWN || announced == count);
 }
 
@@ -583,43 +606,49 @@ static void gather_element(struct listpack_gather *gather, const struct element 
 
 void listpack_gather(struct listpack_gather *gather, struct bytes bytes)
 {
-    struct element element = element_of_bytes(bytes);
+    struct element element;
 
+    element_set_bytes(&element, bytes);
     gather_element(gather, &element);
 }
 
 void listpack_gather_int(struct listpack_gather *gather, int64_t number)
 {
-    struct element element = element_of_int(number);
+    struct element element;
 
+    element_set_int(&element, number);
     gather_element(gather, &element);
 }
 
 size_t listpack_insert(struct listpack **pack, size_t at, struct bytes bytes)
 {
-    struct element element = element_of_bytes(bytes);
+    struct element element;
 
+    element_set_bytes(&element, bytes);
     return element_insert(pack, at, &element);
 }
 
 size_t listpack_insert_int(struct listpack **pack, size_t at, int64_t number)
 {
-    struct element element = element_of_int(number);
+    struct element element;
 
+    element_set_int(&element, number);
     return element_insert(pack, at, &element);
 }
 
 void listpack_replace(struct listpack **pack, size_t at, struct bytes bytes)
 {
-    struct element element = element_of_bytes(bytes);
+    struct element element;
 
+    element_set_bytes(&element, bytes);
     splice_element(pack, 0, at, element_size(bytes_at(*pack, at)), &element);
 }
 
 void listpack_replace_int(struct listpack **pack, size_t at, int64_t number)
 {
-    struct element element = element_of_int(number);
+    struct element element;
 
+    element_set_int(&element, number);
     splice_element(pack, 0, at, element_size(bytes_at(*pack, at)), &element);
 }
 
@@ -672,9 +701,11 @@ void listpack_gap_close(struct listpack **pack, size_t *gap)
 
 void listpack_gap_prepend(struct listpack **pack, size_t *gap, size_t size_max, struct bytes bytes)
 {
-    struct element element = element_of_bytes(bytes);
-    size_t size = listpack_size(*pack), size_after = size + element.size;
+    struct element element;
+    size_t size = listpack_size(*pack), size_after;
 
+    element_set_bytes(&element, bytes);
+    size_after = size + element.size;
     CHECK(size_after <= LISTPACK_SIZE_MAX);
     if (element.size > *gap) {
         size_t room = size_after / 4;
@@ -694,8 +725,9 @@ void listpack_gap_prepend(struct listpack **pack, size_t *gap, size_t size_max, 
 
 void listpack_gap_append(struct listpack **pack, size_t gap, struct bytes bytes)
 {
-    struct element element = element_of_bytes(bytes);
+    struct element element;
 
+    element_set_bytes(&element, bytes);
     splice_element(pack, gap, listpack_size(*pack) - 1, 0, &element);
     count_add(*pack, 1);
 }

@@ -47,11 +47,13 @@ void blocking_destroy(struct blocking *blocking);           /* after the workers
 /* The call's client waits, as call->wait says. The call's partitions are locked. On its worker, which parks the client. */
 void blocking_register(struct call *call, struct worker *worker);
 
-/* The following three are called by engine/event.h. A call of this worker has changed or removed the key in a way that may serve a
+/* The following four are called by engine/event.h. A call of this worker has changed or removed the key in a way that may serve a
  * waiter; its partition is locked. */
 void blocking_note(struct engine *engine, const struct call *call, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* No command removed it: expiry or eviction did. Its partition is locked. Any thread; blocking_retry serves its waiters. */
 void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
+/* On a replica: the primary's stream has changed it. Its partition is locked. On the applier's thread; the first worker serves its waiters soon. */
+void blocking_note_applied(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* All partitions are locked, and the database is about to have other keys. */
 void blocking_note_database(struct call *call, int db);
 /* After a call of a unit: what the call has noted is served when the unit has ended. */

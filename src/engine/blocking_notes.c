@@ -107,18 +107,11 @@ void blocking_note(struct engine *engine, const struct call *call, const struct 
     note(blocking, call, keyspace->db, hash, key);
 }
 
-void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+/* To be served by blocking_retry. */
+static void note_for_others(struct blocking *blocking, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
-    struct blocking *blocking = engine->blocking;
-    const struct waited *waited;
-    struct noted_key *noted;
+    struct noted_key *noted = mem_alloc(sizeof(*noted) + key.size);
 
-    if (blocking == NULL || blocking->removal_key_count == 0)
-        return;
-    waited = waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, hash, key);
-    if (waited == NULL || waited->removal_waiter_count == 0)
-        return;
-    noted = mem_alloc(sizeof(*noted) + key.size);
     *noted = (struct noted_key){ .hash = hash, .db = keyspace->db, .size = key.size };
     memcpy(noted->key, key.data, key.size);
     mutex_lock(&blocking->registry);
@@ -126,6 +119,38 @@ void blocking_note_removed(struct engine *engine, const struct keyspace *keyspac
     blocking->removed = noted;
     mutex_unlock(&blocking->registry);
     blocking->any_stalled = true;
+}
+
+static void serve_soon(struct mail *mail, struct worker *worker)
+{
+    worker->engine->blocking->is_asked = false;
+    blocking_retry(worker);
+}
+
+void blocking_note_applied(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct blocking *blocking = engine->blocking;
+
+    if (blocking == NULL || blocking->key_count == 0 ||
+        waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, hash, key) == NULL)
+        return;
+    note_for_others(blocking, keyspace, hash, key);
+    if (atomic_exchange(&blocking->is_asked, true))
+        return;
+    blocking->soon = (struct mail){ .run = serve_soon };
+    mailbox_post(&engine->workers[0]->mailbox, &blocking->soon);
+}
+
+void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct blocking *blocking = engine->blocking;
+    const struct waited *waited;
+
+    if (blocking == NULL || blocking->removal_key_count == 0)
+        return;
+    waited = waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, hash, key);
+    if (waited != NULL && waited->removal_waiter_count > 0)
+        note_for_others(blocking, keyspace, hash, key);
 }
 
 void blocking_note_database(struct call *call, int db)

@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "engine/blocking.h"
+#include "engine/synced.h"
 #include "engine/engine.h"
 
 /* A key with waiters. Under its partition's lock. */
@@ -36,7 +37,7 @@ struct waiter {
     uint32_t flags;
     int db, protocol;
     uint8_t type;                   /* enum value_type: of values that may serve it */
-    enum call_wait_end end;
+    struct synced_aim aim;          /* how it ends when the time is up */
     bool wakes_on_removal;          /* so may the key's removal, or a value of another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
     const struct command *command;
@@ -80,7 +81,9 @@ struct blocking {
     struct waiter *waiters;         /* `registry`: all that there are */
     struct waited_table *tables;    /* by partition, under its lock */
     struct noted_key *stalled;      /* `serving` */
-    struct noted_key *removed;      /* `registry`: keys that no command removed */
+    struct noted_key *removed;      /* `registry`: keys that no command removed, and those that the primary's stream has changed */
+    struct mail soon;               /* asks the first worker to serve these */
+    _Atomic bool is_asked;          /* it is on its way */
     _Atomic bool any_stalled;
     _Atomic uint64_t with_retry;    /* waiters with a retry_ms */
     _Atomic uint64_t key_count;     /* written under any partition's lock */

@@ -1,11 +1,12 @@
-/* Waiters for the log: a list for each worker. A worker is rung after each fsync, and when the log is switched off. */
+/* Waiters for the log and for replicas: a list for each worker. A worker is rung after each fsync, when the log is switched off, and when a
+ * replica has acknowledged something. */
 #include "engine/blocking_private.h"
 
 #include "engine/synced.h"
 
 static bool is_for_log(const struct waiter *waiter)
 {
-    return waiter->end >= CALL_WAIT_SYNCED_HERE;
+    return waiter->aim.end >= CALL_WAIT_REPLICAS;
 }
 
 void synced_add(struct worker *worker, struct waiter *waiter)
@@ -29,11 +30,9 @@ void synced_remove(struct worker *worker, struct waiter *waiter)
 }
 
 /* Nothing more is to come: it has what it waits for, or can't get it. */
-static bool is_over(const struct engine *engine, const struct waiter *waiter)
+static bool is_over(struct engine *engine, const struct waiter *waiter)
 {
-    if (synced_error(engine, waiter->end) != NULL)
-        return true;
-    return waiter->end == CALL_WAIT_SYNCED_HERE && synced_is_here(engine, waiter->client);
+    return synced_error(engine, &waiter->aim) != NULL || synced_is_reached(engine, waiter->client, &waiter->aim);
 }
 
 static struct waiter *find_over(const struct worker *worker)

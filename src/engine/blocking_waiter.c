@@ -68,7 +68,7 @@ void blocking_register(struct call *call, struct worker *worker)
         .db = call->db,
         .protocol = client->reply.protocol,
         .type = wait->type,
-        .end = wait->end,
+        .aim = { wait->end, wait->here, wait->there },
         .wakes_on_removal = wait->wakes_on_removal,
         .deadline_us = wait->deadline_us,
         .user = client->user,
@@ -173,7 +173,7 @@ static const char *error_of(const struct waiter *waiter)
 {
     switch (waiter->how) {
     case BLOCKING_SERVED: return NULL;
-    case BLOCKING_TIMED_OUT: return synced_error(waiter->engine, waiter->end);
+    case BLOCKING_TIMED_OUT: return synced_error(waiter->engine, &waiter->aim);
     case BLOCKING_UNBLOCKED: return unblocked_error;
     case BLOCKING_BECAME_REPLICA: return replica_error;
     }
@@ -196,10 +196,10 @@ static void note_end(struct worker *worker, const struct waiter *waiter, const c
 
 static void reply_in_time(struct client *client, const struct waiter *waiter)
 {
-    if (waiter->end >= CALL_WAIT_SYNCED)
-        synced_reply(waiter->engine, client, &client->reply);
+    if (waiter->aim.end >= CALL_WAIT_REPLICAS)
+        synced_reply(waiter->engine, client, waiter->aim.end, &client->reply);
     else
-        reply_wait_end(&client->reply, waiter->end);
+        reply_wait_end(&client->reply, waiter->aim.end);
 }
 
 static void take_served(struct worker *worker, struct client *client, const struct waiter *waiter)

@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
+#include "engine/own_expiry.h"
 #include "engine/role.h"
 #include "engine/scripts.h"
 #include "engine/worker.h"
@@ -56,8 +57,10 @@ void cron_tick(struct worker *worker)
     if (pause != 0 && worker->turn.now_ms >= pause)
         engine->pause_until_ms = 0;
     role_refresh(engine);
-    if (engine->state == ENGINE_READY)
+    if (engine->state == ENGINE_READY) {
         expiry_tick(worker);
+        own_expiry_tick(worker);
+    }
     note_memory(engine, worker->turn.now_us);
     memory_watch_excess(engine);
     if (engine->upper.cron != NULL)

@@ -2,6 +2,7 @@
 
 #include "engine/event.h"
 #include "engine/lazy_free.h"
+#include "engine/role.h"
 #include "engine/watch.h"
 
 void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum event event)
@@ -19,7 +20,7 @@ void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash,
     buffer_append_bytes(&name, entry_key(entry));
     words[0] = BYTES("DEL");
     words[1] = buffer_bytes(&name);
-    if (history_is_on(&engine->history))
+    if (role_is_logged(engine))
         keyspace->partition->last_lsn = history_append(&engine->history, keyspace->db, words, 2);
     keyspace_remove(keyspace, hash, handle, &value);
     if (watch->removed != NULL)

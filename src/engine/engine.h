@@ -27,12 +27,14 @@ struct engine;
 struct watch_table;
 struct hub;
 struct lazy_free;
+struct own_expiry;
 struct registry;
 struct request_hint;
 struct rewrite;
 struct backups;
 struct aof_switch;
 struct primary;
+struct follow;
 struct full_sync;
 struct save;
 struct shutdown;
@@ -50,6 +52,9 @@ struct rates;
 struct engine_upper {
     void (*cron)(struct engine *engine);            /* main worker's cron */
     bool (*denies_writes)(struct engine *engine);   /* the last background save failed: writes are refused. Any thread */
+    /* The number of replicas that have applied the history up to `lsn`, or have it on their disks. Any thread. */
+    int (*acknowledged)(struct engine *engine, uint64_t lsn, bool on_disk);
+    void (*ask_replicas)(struct engine *engine);    /* for an ACK soon. On a worker */
 };
 
 /* See engine/role.h, which alone writes it. Any thread reads it. */
@@ -80,6 +85,7 @@ struct engine {
     struct acl_log *acl_log;        /* acl/acl_log.h; the same */
     void (*describe_client)(struct buffer *out, const struct call *call);   /* the line of CLIENT INFO; NULL: unit tests */
     struct blocking *blocking;      /* engine/blocking.h */
+    struct own_expiry *own_expiry;  /* engine/own_expiry.h; NULL: unit tests without it */
     struct watch_table *watches;    /* engine/watch.h */
     struct running_scripts *running_scripts;        /* engine/running_scripts.h */
     struct hub *hub;                /* pubsub/hub.h; reached by engine/publish.h. NULL: unit tests without pub/sub */
@@ -92,6 +98,7 @@ struct engine {
     struct save *save;              /* lifecycle/save.h */
     struct full_sync *full_sync;    /* lifecycle/full_sync.h; NULL: unit tests */
     struct primary *primary;        /* replication/primary.h; the same */
+    struct follow *follow;          /* replication/follow.h; the same */
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */

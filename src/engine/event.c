@@ -84,14 +84,18 @@ static void notify(struct engine *engine, struct call *call, const struct keyspa
 void event_tell(struct engine *engine, struct call *call, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event)
 {
     uint8_t effects = event_kind(event)->effects;
+    bool is_applied = false;
 
     ASSERT_LOCKED(keyspace->partition);
     if (call != NULL && call->client->flags & CLIENT_REPLAY) {
         if (!(call->client->flags & CLIENT_PRIMARY))
             return;             /* what the replay of the log does while the server runs is one change (lifecycle/reload.h) */
+        is_applied = true;
         call = NULL;            /* its thread is no worker */
     }
-    if (effects & EVENT_FEEDS && call != NULL)
+    if (effects & EVENT_FEEDS && is_applied)
+        blocking_note_applied(engine, keyspace, hash, key);
+    else if (effects & EVENT_FEEDS && call != NULL)
         blocking_note(engine, call, keyspace, hash, key);
     else if (effects & EVENT_FEEDS)
         blocking_note_removed(engine, keyspace, hash, key);

@@ -75,14 +75,20 @@ static bool is_allowed(struct call *call)
 
 static inline __attribute__((always_inline)) void find_keys(struct call *call, struct worker *worker, const struct request_hint *hint)
 {
+    const struct command *command = call->command;
     int count;
 
     /* A unit may be suspended with its call, while the worker runs others. */
-    call->keys = call->unit == NULL ? worker->keys : arena_alloc(call->arena, WORKER_KEYS * sizeof(struct call_key));
-    count = command_keys(call->command, call->args, call->arg_count, call->keys, WORKER_KEYS);
-    if (count > WORKER_KEYS) {
+    call->keys = LIKELY(call->unit == NULL) ? worker->keys : arena_alloc(call->arena, WORKER_KEYS * sizeof(struct call_key));
+    if (LIKELY(command->only_key != 0 && command->only_key < call->arg_count)) {
+        call->keys[0] = (struct call_key){ .arg = command->only_key, .flags = command->keys->flags };
+        count = 1;
+    } else {
+        count = command_keys(command, call->args, call->arg_count, call->keys, WORKER_KEYS);
+    }
+    if (UNLIKELY(count > WORKER_KEYS)) {
         call->keys = arena_alloc(call->arena, (size_t)count * sizeof(struct call_key));
-        count = command_keys(call->command, call->args, call->arg_count, call->keys, count);
+        count = command_keys(command, call->args, call->arg_count, call->keys, count);
     }
     /* Invalid arguments have no keys: the handler replies the error. */
     call->key_count = call->own_key_count = count > 0 ? count : 0;
@@ -90,7 +96,7 @@ static inline __attribute__((always_inline)) void find_keys(struct call *call, s
         call->keys[0].hash = hint->hash;
         return;
     }
-    for (int i = 0; i < call->key_count; i++)
+    for (int i = 0; i < count; i++)
         call->keys[i].hash = hash_bytes(&call->partitions->seed, call->args[call->keys[i].arg]);
 }
 
@@ -220,7 +226,7 @@ static void end_client_options(struct call *call)
         client->flags &= ~(uint32_t)CLIENT_CACHING;
 }
 
-static void end_waiting(struct engine *engine, struct client *client)
+static inline void end_waiting(struct engine *engine, struct client *client)
 {
     if (client->waits != NULL)
         tier_release(engine->tier, client);

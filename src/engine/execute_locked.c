@@ -9,6 +9,7 @@
 #include "engine/event.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
+#include "engine/own_expiry.h"
 #include "engine/role.h"
 #include "engine/unit.h"
 #include "engine/tracking.h"
@@ -19,7 +20,7 @@ struct partition_set {
     struct partition_bits bits;
     bool wide;                      /* `bits` is in use: there may be more than one */
     uint32_t single;                /* when there is just one */
-    uint32_t count;                 /* keys; 0: none */
+    uint32_t count;                 /* keys; 0: none, or the command is exclusive */
 };
 
 /* One key needs no set of words: the hot path does not touch them. */
@@ -41,47 +42,49 @@ static void set_add(struct partition_set *set, const struct partitions *all, uin
         partition_bits_add(&set->bits, index);
 }
 
-/* In ascending order: the lock order. */
-static void set_lock(const struct partition_set *set, struct partitions *all) UNCHECKED_LOCKS;
-static void set_lock(const struct partition_set *set, struct partitions *all)
+/* All partitions, or several of them in ascending order: the lock order. */
+static void lock_several(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
+static void lock_several(struct call *call, const struct partition_set *set)
 {
-    if (set->count == 1) {
-        partition_lock(&all->partitions[set->single]);
-        return;
-    }
-    for (uint32_t word = 0; word < (all->count + 63) / 64; word++) {
+    struct partitions *all = call->partitions;
+
+    if (call->command->flags & COMMAND_EXCLUSIVE)
+        partitions_lock_all(all);
+    for (uint32_t word = 0; set->count > 0 && word < (all->count + 63) / 64; word++) {
         for (uint64_t bits = set->bits.words[word]; bits != 0; bits &= bits - 1)
             partition_lock(&all->partitions[word * 64 + (uint32_t)__builtin_ctzll(bits)]);
     }
 }
 
-static void set_unlock(const struct partition_set *set, struct partitions *all) UNCHECKED_LOCKS;
-static void set_unlock(const struct partition_set *set, struct partitions *all)
+static void unlock_several(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
+static void unlock_several(struct call *call, const struct partition_set *set)
 {
-    if (set->count == 1) {
-        partition_unlock(&all->partitions[set->single]);
-        return;
-    }
-    for (uint32_t word = 0; word < (all->count + 63) / 64; word++) {
+    struct partitions *all = call->partitions;
+
+    if (call->command->flags & COMMAND_EXCLUSIVE)
+        partitions_unlock_all(all);
+    for (uint32_t word = 0; set->count > 0 && word < (all->count + 63) / 64; word++) {
         for (uint64_t bits = set->bits.words[word]; bits != 0; bits &= bits - 1)
             partition_unlock(&all->partitions[word * 64 + (uint32_t)__builtin_ctzll(bits)]);
     }
 }
 
-static void lock_keys(struct call *call, const struct partition_set *set)
+static inline void lock_keys(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
+static inline void lock_keys(struct call *call, const struct partition_set *set)
 {
-    if (call->command->flags & COMMAND_EXCLUSIVE)
-        partitions_lock_all(call->partitions);
-    else if (call->key_count > 0)
-        set_lock(set, call->partitions);
+    if (LIKELY(set->count == 1))
+        partition_lock(&call->partitions->partitions[set->single]);
+    else
+        lock_several(call, set);
 }
 
-static void unlock_keys(struct call *call, const struct partition_set *set)
+static inline void unlock_keys(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
+static inline void unlock_keys(struct call *call, const struct partition_set *set)
 {
-    if (call->command->flags & COMMAND_EXCLUSIVE)
-        partitions_unlock_all(call->partitions);
-    else if (call->key_count > 0)
-        set_unlock(set, call->partitions);
+    if (LIKELY(set->count == 1))
+        partition_unlock(&call->partitions->partitions[set->single]);
+    else
+        unlock_several(call, set);
 }
 
 /* Another worker's call has changed a key of these partitions, and a client that waits for it is still to be served. */
@@ -218,7 +221,7 @@ static void propagate_in_unit(struct call *call)
 {
     struct history_group *group = &call->unit->group;
 
-    if (!history_is_on(&call->engine->history))
+    if (!role_is_logged(call->engine))
         return;
     add_to_group(group, call->expired);
     if (call->change_count == 0 || call->propagate_nothing)
@@ -244,7 +247,9 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
     struct partitions *all = call->partitions;
     uint64_t lsn = 0;
 
-    if (!history_is_on(&call->engine->history) || (call->client->flags & CLIENT_REPLAY && call->client->unlogged_raw.size == 0))
+    if (!history_is_on(&call->engine->history))
+        return;
+    if (call->client->unlogged_raw.size == 0 && (call->client->flags & CLIENT_REPLAY || role_is_replica(call->engine)))
         return;
     if (UNLIKELY(call->client->unlogged_raw.size > 0))
         lsn = append_raw(call);
@@ -361,13 +366,19 @@ static enum residency wait_for_owner(struct call *call, struct partition *partit
     return OWNED;
 }
 
+/* It owns all partitions, or no client is served. */
+static inline bool needs_no_owner(const struct client *client)
+{
+    return client->flags & CLIENT_REPLAY && (client->flags & (CLIENT_PRIMARY | CLIENT_OWNS_ALL)) != CLIENT_PRIMARY;
+}
+
 /* Waits until changes that other workers have made to these partitions have served the clients that wait for them. OWNED and BUSY:
  * a partition belongs to another unit. The partitions are locked in any case. */
 static enum residency pass_obstacles(struct call *call, struct worker *worker, const struct partition_set *set)
 {
     struct partition *owned;
 
-    if (call->unit == NULL && (call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
+    if (call->unit == NULL && needs_no_owner(call->client))
         return RESIDENT;
     while (call->unit == NULL && is_promised(call, worker, set)) {
         unlock_keys(call, set);
@@ -388,7 +399,7 @@ static enum residency make_resident(struct call *call, struct worker *worker)
     uint32_t flags = call->client->flags;
 
     if (UNLIKELY(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed) | (role_bits(call->engine) & ROLE_READ_ONLY)) &&
-        call->unit == NULL && call->command->flags & COMMAND_WRITE && (flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) != CLIENT_REPLAY) {
+        call->unit == NULL && call->command->flags & COMMAND_WRITE && !needs_no_owner(call->client)) {
         if (call->engine->frozen || flags & CLIENT_PROXY)
             return FROZEN;
         if (!(flags & CLIENT_PRIMARY))
@@ -462,6 +473,8 @@ enum run_result execute_once(struct call *call, struct worker *worker)
             propagate(call, &set, exclusive);
         else
             propagate_in_unit(call);
+        if (UNLIKELY(role_is_replica(call->engine)) && !(call->client->flags & CLIENT_REPLAY))
+            own_expiry_note(call);
     }
     if (__builtin_expect(!event_list_is_empty(&worker->events), 0))
         publish_events(call, worker, residency);

@@ -41,7 +41,7 @@ static void log_dead_fields(struct engine *engine, struct keyspace *keyspace, st
         words[2 + i] = bytes_of(dead->text.data + at, dead->sizes[i]);
         at += dead->sizes[i];
     }
-    if (history_is_on(&engine->history))
+    if (role_is_logged(engine))
         keyspace->partition->last_lsn = history_append(&engine->history, keyspace->db, words, 2 + (int)dead->count);
 }
 

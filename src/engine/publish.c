@@ -2,6 +2,7 @@
 
 #include "engine/engine.h"
 #include "engine/execute_private.h"
+#include "engine/role.h"
 #include "engine/unit.h"
 #include "pubsub/hub.h"
 
@@ -48,6 +49,20 @@ void publish_note_delivered(struct engine *engine)
         mailbox_note_memory(&engine->workers[i]->mailbox);
 }
 
+/* Subscribers of replicas get it, too. A message that is published on a replica is local. */
+static void send_to_replicas(struct call *call, enum topic_kind kind, struct bytes channel, struct bytes text)
+{
+    struct engine *engine = call->engine;
+    struct bytes words[3] = { kind == TOPIC_SHARD ? BYTES("SPUBLISH") : BYTES("PUBLISH"), channel, text };
+
+    if (history_backlog(&engine->history) == NULL || role_is_replica(engine) || call->client->flags & CLIENT_REPLAY)
+        return;
+    if (call->unit != NULL)
+        history_group_add(&call->unit->group, call->db, words, 3);
+    else
+        history_append(&engine->history, call->db, words, 3);
+}
+
 bool publish_message(struct call *call, enum topic_kind kind, struct bytes channel, struct bytes text, int64_t *receivers)
 {
     struct engine *engine = call->engine;
@@ -55,12 +70,13 @@ bool publish_message(struct call *call, enum topic_kind kind, struct bytes chann
     struct publication *publication;
 
     *receivers = 0;
-    if (!hub_has_receivers(engine->hub, kind))
-        return true;
-    if (!(call->client->flags & CLIENT_NO_BLOCKING) && must_wait(engine)) {
+    if (hub_has_receivers(engine->hub, kind) && !(call->client->flags & CLIENT_NO_BLOCKING) && must_wait(engine)) {
         execute_park(call, worker);
         return false;
     }
+    send_to_replicas(call, kind, channel, text);
+    if (!hub_has_receivers(engine->hub, kind))
+        return true;
     if (call->unit != NULL) {
         *receivers = unit_publish(call->unit, kind, channel, text);
         return true;

@@ -2,23 +2,43 @@
 
 #include "engine/engine.h"
 
-bool synced_is_here(const struct engine *engine, const struct client *client)
+static bool is_here(const struct engine *engine, const struct client *client)
 {
     struct aof *aof = engine->aof;
 
     return aof != NULL && aof_durable(aof) >= client->lsn_written;
 }
 
-const char *synced_error(const struct engine *engine, enum call_wait_end end)
+static int64_t count_there(struct engine *engine, const struct client *client, enum call_wait_end end)
 {
-    if (end < CALL_WAIT_SYNCED_HERE || engine->aof != NULL)
+    return engine->upper.acknowledged != NULL ? engine->upper.acknowledged(engine, client->lsn_written, end == CALL_WAIT_SYNCED) : 0;
+}
+
+bool synced_is_reached(struct engine *engine, const struct client *client, const struct synced_aim *aim)
+{
+    if (aim->here > 0 && !is_here(engine, client))
+        return false;
+    return aim->there <= 0 || count_there(engine, client, aim->end) >= aim->there;
+}
+
+const char *synced_error(const struct engine *engine, const struct synced_aim *aim)
+{
+    if (aim->end != CALL_WAIT_SYNCED || aim->here == 0 || engine->aof != NULL)
         return NULL;
     return "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 }
 
-void synced_reply(const struct engine *engine, const struct client *client, struct reply *reply)
+void synced_reply(struct engine *engine, const struct client *client, enum call_wait_end end, struct reply *reply)
 {
-    reply_array(reply, 2);
-    reply_integer(reply, synced_is_here(engine, client));
-    reply_integer(reply, 0);
+    if (end == CALL_WAIT_SYNCED) {
+        reply_array(reply, 2);
+        reply_integer(reply, is_here(engine, client));
+    }
+    reply_integer(reply, count_there(engine, client, end));
+}
+
+void synced_ask(struct engine *engine)
+{
+    if (engine->upper.ask_replicas != NULL)
+        engine->upper.ask_replicas(engine);
 }

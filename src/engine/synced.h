@@ -1,4 +1,4 @@
-/* Synced: how far the log has been synced, as a client sees it: the replies of WAITAOF. */
+/* Synced: how far a client's writes have come: the log of this server, and replicas. WAIT and WAITAOF. */
 #ifndef KELVIN_ENGINE_SYNCED_H
 #define KELVIN_ENGINE_SYNCED_H
 
@@ -6,11 +6,19 @@
 
 struct engine;
 
-/* All that the client has written is on this server's disk. False, too, if there is no log. */
-bool synced_is_here(const struct engine *engine, const struct client *client);
-/* Why this end can't be reached, with its code: the log is off. NULL: it can. */
-const char *synced_error(const struct engine *engine, enum call_wait_end end);
-/* Replies on how many disks the client's writes are: this server's, and those of replicas, of which there are none. */
-void synced_reply(const struct engine *engine, const struct client *client, struct reply *reply);
+/* What a client waits for. */
+struct synced_aim {
+    enum call_wait_end end;         /* CALL_WAIT_REPLICAS: applied; CALL_WAIT_SYNCED: on the disk */
+    int64_t here, there;
+};
+
+/* All that the client has written is where it should be. */
+bool synced_is_reached(struct engine *engine, const struct client *client, const struct synced_aim *aim);
+/* Why it can't be reached, with its code: the log is off, or this server has become a replica. NULL: it can. */
+const char *synced_error(const struct engine *engine, const struct synced_aim *aim);
+/* Replies where the client's writes are: the number of replicas, or of disks of this server and of replicas. */
+void synced_reply(struct engine *engine, const struct client *client, enum call_wait_end end, struct reply *reply);
+/* Asks replicas to say how far they are. On a worker, in a turn. */
+void synced_ask(struct engine *engine);
 
 #endif

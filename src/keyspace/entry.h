@@ -121,15 +121,23 @@ static inline char *entry_value_at(const struct entry *entry)
     return (char *)at + entry->key_size;
 }
 
-/* A view: inline bytes are borrowed from the entry, and objects still belong to it. */
+/* A view: inline bytes are borrowed from the entry, and objects still belong to it. Written in place: a copy of what was just written in
+ * smaller pieces makes the CPU wait. */
+static inline void entry_read_value(const struct entry *entry, struct value *value)
+{
+    value->type = entry_type(entry);
+    value->encoding = entry_encoding(entry);
+    if (entry_is_inline(entry))
+        value->bytes = bytes_of(entry_value_at(entry), entry->value_size);
+    else
+        memcpy(&value->integer, entry_value_at(entry), 8);
+}
+
 static inline struct value entry_value(const struct entry *entry)
 {
-    struct value value = { .type = entry_type(entry), .encoding = entry_encoding(entry) };
+    struct value value = { 0 };
 
-    if (entry_is_inline(entry))
-        value.bytes = bytes_of(entry_value_at(entry), entry->value_size);
-    else
-        memcpy(&value.integer, entry_value_at(entry), 8);
+    entry_read_value(entry, &value);
     return value;
 }
 

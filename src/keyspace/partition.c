@@ -80,20 +80,15 @@ void partitions_unlock_all(struct partitions *all)
         partition_unlock(&all->partitions[i]);
 }
 
-struct keyspace *partition_keyspace(struct partition *partition, int db)
+struct keyspace *partition_create_keyspace(struct partition *partition, int db)
 {
-    struct keyspace *keyspace = partition->keyspaces[db];
+    struct keyspace_watch *watch = &partition->all->watch;
+    struct keyspace *keyspace = keyspace_create(partition, db, partition->all->incarnations[db]);
 
-    ASSERT_LOCKED(partition);
-    if (keyspace == NULL) {
-        struct keyspace_watch *watch = &partition->all->watch;
-
-        keyspace = keyspace_create(partition, db, partition->all->incarnations[db]);
-        keyspace->expire_cursor = keyspace->demote_cursor = keyspace->resolve_cursor = partition_first_hash(partition);
-        partition->keyspaces[db] = keyspace;
-        if (watch->keyspace_created != NULL)
-            watch->keyspace_created(watch->context, keyspace);
-    }
+    keyspace->expire_cursor = keyspace->demote_cursor = keyspace->resolve_cursor = partition_first_hash(partition);
+    partition->keyspaces[db] = keyspace;
+    if (watch->keyspace_created != NULL)
+        watch->keyspace_created(watch->context, keyspace);
     return keyspace;
 }
 

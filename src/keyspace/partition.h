@@ -113,13 +113,23 @@ void partitions_unlock_all(struct partitions *all) UNCHECKED_LOCKS;
 uint64_t partitions_wait_count(const struct partitions *all);
 void partitions_reset_wait_count(struct partitions *all);
 
-/* The keyspace of a database, created if it is not there yet. */
-struct keyspace *partition_keyspace(struct partition *partition, int db) REQUIRES(partition->lock);
-/* Returns NULL if there is none. */
+/* Private: partition_keyspace when there is none. */
+struct keyspace *partition_create_keyspace(struct partition *partition, int db) REQUIRES(partition->lock);
+/* The keyspace of a database; NULL if there is none. */
 static inline struct keyspace *partition_keyspace_if(const struct partition *partition, int db) REQUIRES(partition->lock);
 static inline struct keyspace *partition_keyspace_if(const struct partition *partition, int db)
 {
     return partition->keyspaces[db];
+}
+
+/* The same; one that is not there yet is created. */
+static inline struct keyspace *partition_keyspace(struct partition *partition, int db) REQUIRES(partition->lock);
+static inline struct keyspace *partition_keyspace(struct partition *partition, int db)
+{
+    struct keyspace *keyspace = partition->keyspaces[db];
+
+    ASSERT_LOCKED(partition);
+    return LIKELY(keyspace != NULL) ? keyspace : partition_create_keyspace(partition, db);
 }
 
 /* Returns a number never used before. Once they have run out, one that no database uses and that is not taken (see

@@ -119,7 +119,7 @@ uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key)
         while (matches != 0) {
             uint32_t handle = bucket->handles[__builtin_ctz(matches)];
 
-            if (bytes_equal(entry_key(heap_at(table->heap, handle)), key))
+            if (bytes_equal_inline(entry_key(heap_at(table->heap, handle)), key))
                 return handle;
             matches &= matches - 1;
         }

@@ -21,7 +21,7 @@
 enum {
     GROWN_NS = 10000000,            /* between two calls of `grown` */
     AUX_MAX = 3,
-    ROOM_LOOK_SIZE = 16 << 20,      /* bytes written between two looks for room on the disk */
+    ROOM_LOOK_SIZE = 256 << 10,     /* bytes written between two looks for room on the disk */
     ROOM_MAX = 64 << 20,            /* bytes that a full sync leaves to others, ... */
     ROOM_PART = 100,                /* ... or this part of the disk, if that is less */
 };

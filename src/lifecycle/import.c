@@ -64,6 +64,15 @@ static int shown(struct bytes name)
     return (int)(name.size < NAME_SHOWN_MAX ? name.size : NAME_SHOWN_MAX);
 }
 
+static enum status may_go_on(struct import *import)
+{
+    if (import->engine->state == ENGINE_STOPPING)
+        return fail(import, STATUS_CLOSED, "The server is to end");
+    if (import->rules->cancel != NULL && *import->rules->cancel)
+        return fail(import, STATUS_CANCELLED, "The load was cancelled after %" PRIu64 " keys", import->result->keys);
+    return STATUS_OK;
+}
+
 /* Waits until the tier has made room. Demotion may pause; only a long pause means that no room can be made. */
 static enum status wait_for_room(struct import *import)
 {
@@ -72,9 +81,11 @@ static enum status wait_for_room(struct import *import)
     bool is_off = engine->tier == NULL || !tier_settings(engine->tier)->enabled;
     int hopeless_ms = 0;
 
-    while (memory_is_short(engine)) {
-        if (engine->state == ENGINE_STOPPING)
-            return fail(import, STATUS_CLOSED, "The server is to end");
+    for (;;) {
+        enum status status = may_go_on(import);
+
+        if (status != STATUS_OK || !memory_is_short(engine))
+            return status;
         if (memory_may_come(engine)) {
             hopeless_ms = 0;
             tier_nudge(engine->tier);
@@ -87,7 +98,6 @@ static enum status wait_for_room(struct import *import)
         nanosleep(&pause, NULL);
         worker_begin_turn(&import->worker);
     }
-    return STATUS_OK;
 }
 
 static enum status look(struct import *import)
@@ -101,8 +111,6 @@ static enum status look(struct import *import)
     worker_begin_turn(&import->worker);
     if (import->progress != NULL)
         import->progress(import->context, at);
-    if (import->engine->state == ENGINE_STOPPING)
-        return fail(import, STATUS_CLOSED, "The server is to end");
     return wait_for_room(import);
 }
 
@@ -389,7 +397,7 @@ static void dump_progress(void *context, uint64_t done)
 
 enum status import_dump(struct engine *engine, const char *path, struct import_result *result, struct message *message)
 {
-    static const struct import_rules rules = { IMPORT_DROPS_EXPIRED, IMPORT_REFUSES_TWINS };
+    static const struct import_rules rules = { .expired = IMPORT_DROPS_EXPIRED, .twins = IMPORT_REFUSES_TWINS };
     struct dump dump = { engine, clock_mono_us() / 1000 };
     enum status status;
     struct stat info;
@@ -426,7 +434,7 @@ enum status import_again(struct engine *engine, const char *path, const struct i
 
 enum status import_base(void *engine, int fd, aof_import_progress *progress, void *context, uint64_t *size, struct message *message)
 {
-    static const struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REFUSES_TWINS };
+    static const struct import_rules rules = { .expired = IMPORT_KEEPS_EXPIRED, .twins = IMPORT_REFUSES_TWINS };
     struct import_result result;
     enum status status = import_rdb(engine, fd, &rules, progress, context, &result, message);
 

@@ -10,6 +10,8 @@
 #ifndef KELVIN_LIFECYCLE_IMPORT_H
 #define KELVIN_LIFECYCLE_IMPORT_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/message.h"
@@ -32,6 +34,7 @@ enum import_twins {
 struct import_rules {
     enum import_expired expired;
     enum import_twins twins;
+    const _Atomic bool *cancel; /* NULL, or ends the import soon when any thread sets it: STATUS_CANCELLED */
 };
 
 /* Where in a stream the file's content is: its aux fields repl-id, repl-offset and repl-stream-db. */

@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/event.h"
 #include "engine/memory.h"
+#include "engine/role.h"
 #include "value/string.h"
 
 enum { LOOK_KEYS = 64, LOOK_BYTES = 1 << 20, WAIT_MS_MAX = 5000 };
@@ -32,7 +33,7 @@ static void log_key(struct engine *engine, struct partition *partition, int db, 
 {
     struct bytes words[3] = { BYTES("SET"), name, value };
 
-    if (history_is_on(&engine->history))
+    if (role_is_logged(engine))
         partition->last_lsn = history_append(&engine->history, db, words, 3);
     atomic_fetch_add_explicit(&engine->dirty, 1, memory_order_relaxed);
 }

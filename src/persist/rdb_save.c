@@ -76,11 +76,6 @@ static enum status write_failed(struct saving *saving, enum status status)
     return fail_saving(saving, status, "Write error saving the RDB file", error != 0 ? strerror(error) : status_name(status));
 }
 
-static struct bytes tags_of(const struct saving *saving)
-{
-    return saving->tags_made.size > 0 ? buffer_bytes(&saving->tags_made) : saving->tags_file.bytes;
-}
-
 static bool count_section(void *context, const struct tags_section *section)
 {
     struct saving *saving = context;
@@ -94,21 +89,36 @@ static bool count_section(void *context, const struct tags_section *section)
     return true;
 }
 
+/* With many keys the file is larger than what the save may take of memory. */
+static struct tags_file tags_of(const struct saving *saving)
+{
+    if (saving->tags_made.size > 0)
+        return (struct tags_file){ buffer_bytes(&saving->tags_made), NULL };
+    return (struct tags_file){ saving->tags_file.bytes, mapped_forget };
+}
+
+static enum status count_keys(struct saving *saving)
+{
+    struct tags_file tags = tags_of(saving);
+    uint32_t partition_count;
+
+    return tags_walk_file(&tags, &partition_count, count_section, saving, NULL);
+}
+
 /* The image's tags. If the file is missing or damaged, they are found in the store. */
 static enum status open_tags(struct saving *saving)
 {
     char path[PATH_SIZE];
-    uint32_t partition_count;
     struct message problem;
     enum status status = STATUS_OK;
 
     if (snprintf(path, sizeof(path), "%s/tags", saving->options->image) >= PATH_SIZE)
         return fail_saving(saving, STATUS_INVALID, "The image's path is too long", saving->options->image);
     (void)mapped_open(path, &saving->tags_file, &problem);
-    if (tags_walk(saving->tags_file.bytes, &partition_count, count_section, saving, NULL) == STATUS_OK)
+    if (count_keys(saving) == STATUS_OK)
         return STATUS_OK;
     status = tags_make(saving->store, saving->incarnations, saving->db_count, TAGS_PARTITIONS, &saving->tags_made, saving->message);
-    return status == STATUS_OK ? tags_walk(tags_of(saving), &partition_count, count_section, saving, NULL) : status;
+    return status == STATUS_OK ? count_keys(saving) : status;
 }
 
 /* Opens a clone within the image, as opening a store writes to it. What an earlier attempt left is removed first. */
@@ -329,6 +339,7 @@ static enum status write_record(void *context, const struct image_item *found)
 static enum status write_database(struct saving *saving, int db)
 {
     struct message problem = { "" };
+    struct tags_file tags = tags_of(saving);
     enum status status;
 
     if (saving->counts[db] == 0)
@@ -336,7 +347,7 @@ static enum status write_database(struct saving *saving, int db)
     status = rdb_write_db(saving->writer, (uint64_t)db, saving->counts[db], RDB_COUNT_UNKNOWN);
     if (status != STATUS_OK)
         return write_failed(saving, status);
-    status = image_walk(saving->store, tags_of(saving), saving->incarnations[db], 0, write_record, saving, &problem);
+    status = image_walk(saving->store, &tags, saving->incarnations[db], 0, write_record, saving, &problem);
     if (status != STATUS_OK && message_is_empty(saving->message))
         message_set(saving->message, "Can't read the image's store: %s", message_is_empty(&problem) ? status_name(status) : problem.text);
     return status;

@@ -253,7 +253,7 @@ static void apply_owned(struct applier *applier, size_t from, size_t size)
     request_init(&parser);
     partitions_lock_all_unowned(all, &claim);
     partitions_unlock_all_owned(all, &claim);
-    applier->client.flags &= ~(uint32_t)CLIENT_PRIMARY;
+    applier->client.flags |= CLIENT_PRIMARY | CLIENT_OWNS_ALL;
     while (at < from + size) {
         at += next_command(applier, at, &parser);
         if (parser.arg_count == 0 || bytes_is(parser.args[0], "multi") || bytes_is(parser.args[0], "exec"))
@@ -261,6 +261,7 @@ static void apply_owned(struct applier *applier, size_t from, size_t size)
         while (!run_one(applier, parser.args, parser.arg_count))
             ;                       /* half a group is never left, also when the server ends */
     }
+    applier->client.flags &= ~(uint32_t)CLIENT_OWNS_ALL;
     applier->client.unlogged_raw = raw;
     append_rest(applier);
     partitions_give_all(all, &claim);

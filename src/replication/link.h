@@ -84,7 +84,7 @@ struct link_host {
     void (*state_changed)(void *context, enum link_state state);
     /* `reason` is a sentence without a full stop, for the log; it has no password. */
     void (*failed)(void *context, enum link_failure failure, const char *reason);
-    /* `id`: the primary's new one, from this offset on; NULL: the one of the position. */
+    /* `id`: the primary's new one, from this offset on; NULL: it is the position's. */
     void (*continued)(void *context, const char *id);
     /* The data set is to be replaced with one at `offset` of `id`, and all that was received before is void. It may be served until
      * the new one has been loaded. What is received after the RDB begins after `offset`. */

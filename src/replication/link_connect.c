@@ -11,8 +11,10 @@
 
 static bool wait_for_address(struct link *link, struct name_lookup *lookup)
 {
-    if (!name_lookup_is_done(lookup) && link_wait(link, name_lookup_fd(lookup), POLLIN, link->active_us, INT64_MAX) != LINK_WAIT_READY)
-        return false;
+    while (!name_lookup_is_done(lookup)) {
+        if (link_wait(link, name_lookup_fd(lookup), POLLIN, link->active_us, INT64_MAX) != LINK_WAIT_READY)
+            return false;
+    }
     if (name_lookup_error(lookup) != NULL)
         return link_fail(link, LINK_FAILED_CONNECT, "%s: %s", link->settings->host, name_lookup_error(lookup));
     return true;

@@ -187,6 +187,12 @@ static bool send_psync(struct link *link, const struct link_position *position)
     return send_request(link, &request);
 }
 
+/* redis-server names its ID each time. */
+static bool is_new_id(const struct link_position *position, const char *id)
+{
+    return id[0] != '\0' && strcmp(id, position->id) != 0;
+}
+
 static bool accept_reply(struct link *link, const struct link_position *position, struct bytes line)
 {
     const struct link_host *host = &link->host;
@@ -198,7 +204,7 @@ static bool accept_reply(struct link *link, const struct link_position *position
         if (position->id[0] == '\0')
             return fail_reply(link, PSYNC_INVALID, line);
         link_input_expect_stream(&link->input);
-        host->continued(host->context, reply.id[0] != '\0' ? reply.id : NULL);
+        host->continued(host->context, is_new_id(position, reply.id) ? reply.id : NULL);
         return true;
     case PSYNC_FULL:
         link_input_expect_rdb(&link->input);

@@ -15,10 +15,10 @@ struct name_lookup *name_lookup_start(const char *host, uint16_t port, const cha
 /* At any time; the addresses go with it. NULL is fine. */
 void name_lookup_drop(struct name_lookup *lookup);
 
-/* Becomes readable when it is done. */
+/* Becomes readable when it is done; name_lookup_is_done then says so. */
 int name_lookup_fd(const struct name_lookup *lookup);
 bool name_lookup_is_done(const struct name_lookup *lookup);
-/* After it is done. NULL: found; else why not. */
+/* Once name_lookup_is_done has returned true. NULL: found; else why not. */
 const char *name_lookup_error(const struct name_lookup *lookup);
 const struct addrinfo *name_lookup_addresses(const struct name_lookup *lookup);
 const struct addrinfo *name_lookup_sources(const struct name_lookup *lookup);        /* NULL: none was given */

@@ -10,9 +10,7 @@
 #include "call/call.h"
 #include "engine/role.h"
 
-enum {
-    IDLE_MS = 1000,                 /* a newline is sent so often to one that waits */
-};
+enum { READER_MEMORY = 16 << 20 };     /* of what a replica lacks, before it goes to the disk */
 
 struct primary *primary_create(struct engine *engine)
 {
@@ -80,6 +78,14 @@ static void unlink_from_worker(struct client *client)
     *at = client->next_replica;
 }
 
+/* What a replica that has disconnected lacks is kept until then. */
+static int64_t kept_until(const struct engine *engine)
+{
+    int64_t ttl_s = config_number(engine->config, CONFIG_REPL_BACKLOG_TTL);
+
+    return ttl_s == 0 ? INT64_MAX : clock_wall_ms() + ttl_s * 1000;
+}
+
 void primary_forget(struct client *client)
 {
     struct replica *replica = client->replica;
@@ -101,7 +107,7 @@ void primary_forget(struct client *client)
     sync_leave(replica);
     mutex_unlock(&primary->lock);
     if (replica->reader != NULL)
-        backlog_detach(replica->reader);
+        backlog_leave(replica->reader, kept_until(primary->engine));
     mem_free(replica);
 }
 
@@ -166,6 +172,15 @@ void replica_set_ip(struct client *client, struct bytes ip)
     mutex_unlock(&replica->primary->lock);
 }
 
+/* Clients may wait for it (WAIT). */
+static void ring_waiting(const struct engine *engine)
+{
+    if (engine->blocked_count == 0)
+        return;
+    for (int i = 0; i < engine->worker_count; i++)
+        mailbox_ring(&engine->workers[i]->mailbox);
+}
+
 void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
 {
     struct replica *replica = client->replica;
@@ -177,10 +192,13 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
     if (synced > replica->synced)
         replica->synced = synced;
     replica->acked_ms = client->worker->turn.now_ms;
+    if (replica->reader != NULL && offset > 0)
+        backlog_acknowledge(replica->reader, history_lsn_of(&client->worker->engine->history, offset));
     if (replica->state == REPLICA_LOADS) {
         replica->state = REPLICA_ONLINE;
         log_write(client->worker->engine->log, LOG_LEVEL_NOTICE, "Synchronization with replica %s succeeded", client->address);
     }
+    ring_waiting(client->worker->engine);
     client->worker->output_came(client);
 }
 
@@ -189,10 +207,11 @@ static void open_backlog(struct engine *engine)
     struct backlog_options options = {
         .memory_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE),
         .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
-        .file_size = BACKLOG_FILE_SIZE,
+        .reader_memory = READER_MEMORY,
         .dir = ".",
     };
 
+    engine->primary->seen_ms = clock_wall_ms();
     history_open_backlog(&engine->history, &options);
 }
 
@@ -244,8 +263,11 @@ static bool continue_at(struct replica *replica, struct bytes id, int64_t offset
     if (!is_of_this_stream(&now, id, offset))
         return false;
     history_drain(&engine->history);
-    replica->reader = backlog_attach(history_backlog(&engine->history), history_lsn_of(&engine->history, offset - 1));
-    return replica->reader != NULL;
+    replica->reader = backlog_resume(history_backlog(&engine->history), history_lsn_of(&engine->history, offset - 1));
+    if (replica->reader == NULL)
+        return false;
+    backlog_acknowledge(replica->reader, backlog_position(replica->reader));
+    return true;
 }
 
 static void reply_continue(struct replica *replica)
@@ -368,12 +390,29 @@ static void end_backlog_if_due(struct primary *primary, int64_t now_ms)
     log_write(engine->log, LOG_LEVEL_NOTICE, "Replication backlog freed after %" PRId64 " seconds without connected replicas.", ttl_ms / 1000);
 }
 
+void primary_configure(struct engine *engine)
+{
+    struct backlog *backlog;
+
+    mutex_lock(&engine->history.hand_over_lock);
+    backlog = history_backlog(&engine->history);
+    if (backlog != NULL) {
+        backlog_resize(backlog, (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE));
+        backlog_limit_disk(backlog, (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE));
+    }
+    mutex_unlock(&engine->history.hand_over_lock);
+}
+
 void primary_cron(struct engine *engine)
 {
     struct primary *primary = engine->primary;
     int64_t now_ms = clock_wall_ms();
 
     role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
+    if (history_backlog(&engine->history) != NULL)
+        backlog_expire(history_backlog(&engine->history), now_ms);
+    if (role_is_replica(engine))
+        primary->seen_ms = now_ms;
     if (primary->count == 0) {
         end_backlog_if_due(primary, now_ms);
         return;
@@ -392,6 +431,19 @@ int primary_count(const struct primary *primary)
     return primary->count;
 }
 
+/* As it has announced it, else where its connection comes from. */
+static void copy_ip(const struct replica *replica, char ip[REPLICA_IP_SIZE])
+{
+    const char *address = replica->client->address, *port = address != NULL ? strrchr(address, ':') : NULL;
+    int size = port != NULL ? (int)(port - address) : 0;
+    bool bracketed = size > 2 && address[0] == '[';
+
+    if (replica->ip[0] != '\0' || size == 0)
+        memcpy(ip, replica->ip, REPLICA_IP_SIZE);
+    else
+        snprintf(ip, REPLICA_IP_SIZE, "%.*s", bracketed ? size - 2 : size, bracketed ? address + 1 : address);
+}
+
 int primary_view(struct primary *primary, struct replica_view *views, int max)
 {
     int count = 0;
@@ -403,14 +455,16 @@ int primary_view(struct primary *primary, struct replica_view *views, int max)
             .client_id = replica->client->id, .port = replica->port, .state = (enum replica_state)replica->state,
             .offset = replica->acked, .synced = replica->synced, .lag_s = (now_ms - replica->acked_ms) / 1000,
         };
-        memcpy(views[count++].ip, replica->ip, sizeof(replica->ip));
+        copy_ip(replica, views[count++].ip);
     }
     mutex_unlock(&primary->lock);
     return count;
 }
 
-int primary_acknowledged(struct primary *primary, int64_t offset, bool on_disk)
+int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk)
 {
+    struct primary *primary = engine->primary;
+    int64_t offset = history_offset_of(&engine->history, lsn);
     int count = 0;
 
     if (primary->count == 0)

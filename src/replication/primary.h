@@ -68,6 +68,8 @@ void primary_forget(struct client *client);
 /* The turn of a worker has ended: replicas of others are told if there is something for them. */
 void primary_end_turn(struct worker *worker);
 
+/* repl-backlog-size or repl-backlog-disk-size was changed. Any thread. */
+void primary_configure(struct engine *engine);
 /* About ten times a second, on the first worker. */
 void primary_cron(struct engine *engine);
 
@@ -84,8 +86,8 @@ struct replica_view {
 /* Fills in up to `max`; returns their number. */
 int primary_view(struct primary *primary, struct replica_view *views, int max);
 int primary_count(const struct primary *primary);
-/* Replicas that have acknowledged the offset; `on_disk`: that have it on their disks. */
-int primary_acknowledged(struct primary *primary, int64_t offset, bool on_disk);
+/* Replicas that have acknowledged the history up to `lsn`; `on_disk`: that have it on their disks. */
+int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk);
 /* Online, with an ACK not older than min-replicas-max-lag. */
 int primary_good(struct primary *primary);
 /* Asks all replicas for an ACK now. */

@@ -38,9 +38,12 @@ static enum replica_fill announce(struct replica *replica)
     struct history *history = &replica->primary->engine->history;
 
     history_drain(history);
+    if (backlog_end(history_backlog(history)) < sync->point.lsn)
+        return replica->is_plain ? REPLICA_FILL_NOTHING : keep_alive(replica);      /* the log has not written it yet */
     replica->reader = backlog_attach(history_backlog(history), sync->point.lsn);
     if (replica->reader == NULL)
         return fail(replica, "the changes since its full synchronization began are not kept any more (repl-backlog-disk-size)");
+    backlog_acknowledge(replica->reader, sync->point.lsn);
     replica->state = REPLICA_RECEIVES;
     if (!replica->is_plain)
         buffer_append_format(&replica->client->reply.out, "+FULLRESYNC %s %" PRId64 "\r\n", sync->point.identity.id, sync->point.offset);
@@ -98,6 +101,7 @@ static enum replica_fill end_rdb(struct replica *replica)
     if (replica->rdb_only) {
         log_write(primary->engine->log, LOG_LEVEL_NOTICE, "%s has got the RDB that it asked for", client->address);
         client->flags |= CLIENT_CLOSE_AFTER_REPLY;
+        replica->state = REPLICA_LOADS;         /* nothing follows */
         return REPLICA_FILL_SOME;
     }
     replica->state = replica->has_mark ? REPLICA_LOADS : REPLICA_ONLINE;
@@ -143,7 +147,7 @@ static enum replica_fill send_stream(struct replica *replica, uint64_t covered)
     case BACKLOG_OK:
         break;
     case BACKLOG_LOST:
-        return fail(replica, "it is too far behind: what it lacks does not fit into repl-backlog-disk-size, or the disk is full");
+        return fail(replica, backlog_loss_text(backlog_reason(replica->reader).loss));
     }
     out->size += got;
     return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;

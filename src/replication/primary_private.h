@@ -61,7 +61,8 @@ struct primary {
     struct replica_sync *running;   /* primary: whose thread has not ended; NULL: none */
     int64_t wanted_ms;              /* primary: since when a replica waits for one to begin; 0: none does */
     int64_t retry_ms;               /* primary: after one that failed */
-    int64_t pinged_ms, seen_ms;     /* the first worker's: the last PING; when there was a replica last */
+    int64_t pinged_ms;              /* the first worker's: the last PING */
+    _Atomic int64_t seen_ms;        /* when there was a replica last */
     _Atomic uint64_t full, partial, refused;
 };
 

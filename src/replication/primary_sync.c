@@ -213,13 +213,15 @@ static void start(struct primary *primary)
 {
     struct engine *engine = primary->engine;
     struct replica_sync *sync = gather(primary);
+    static const enum rdb_field_times field_times[] = { RDB_TIMES_REFUSED, RDB_TIMES_DROPPED, RDB_TIMES_ALLOWED };
     struct full_sync_options options;
 
     if (sync == NULL)
         return;
     options = (struct full_sync_options){
         .context = sync, .instant = on_instant, .grown = on_grown, .ended = on_ended,
-        .field_times = RDB_TIMES_REFUSED, .include_keys = sync->with_keys, .include_functions = sync->with_functions,
+        .field_times = field_times[config_number(engine->config, CONFIG_REPL_FIELD_TIMES)],
+        .include_keys = sync->with_keys, .include_functions = sync->with_functions,
     };
     atomic_fetch_add(&sync->refs, 1);       /* until the file is noted */
     if (full_sync_start(engine->full_sync, &options, &sync->file) != FULL_SYNC_STARTED) {

@@ -14,6 +14,7 @@ enum {
     UNAUTHENTICATED_ARGS_MAX = 10,
     UNAUTHENTICATED_BULK_MAX = 16 * 1024,
     FAST_DIGITS_MAX = 9,
+    PLAIN_SIZE_MIN = 6,                     /* of an argument with all around it: "$0", and two line ends */
 };
 
 /* The result of reading a header line. */
@@ -345,22 +346,15 @@ static enum request_result inline_parse(struct request_parser *parser, const str
 
 /* Arrays of bulk strings */
 
-/* Reads the number at `at` if it is plain and short and both bytes of its line end are there, which is nearly always
- * the case. Returns the address after the line; NULL means that header_slow has to read it and find out why. */
-static inline const char *number_fast(const char *at, const char *end, int64_t *number)
+/* number_fast for numbers of any length up to FAST_DIGITS_MAX that do not begin with 0. */
+static const char *number_longer(const char *at, const char *end, int64_t *number)
 {
     const char *limit = end - at > FAST_DIGITS_MAX + 2 ? at + FAST_DIGITS_MAX + 1 : end - 1;
-    unsigned digit;
-    int64_t value;
+    int64_t value = 0;
 
-    if (end - at < 3)
-        return NULL;
-    digit = (unsigned char)*at - '0';
-    if (digit > 9 || (digit == 0 && at[1] != '\r'))
-        return NULL;
-    value = digit;
-    for (at++; at < limit; at++) {
-        digit = (unsigned char)*at - '0';
+    for (; at < limit; at++) {
+        unsigned digit = (unsigned char)*at - '0';
+
         if (digit > 9) {
             if (*at != '\r')
                 return NULL;
@@ -370,6 +364,31 @@ static inline const char *number_fast(const char *at, const char *end, int64_t *
         value = value * 10 + digit;
     }
     return NULL;
+}
+
+/* Reads the number at `at` if it is plain and short and both bytes of its line end are there, which is nearly always
+ * the case; mostly it has one digit or two. Returns the address after the line; NULL means that header_slow has to read it
+ * and find out why. */
+static inline const char *number_fast(const char *at, const char *end, int64_t *number)
+{
+    unsigned first, second;
+
+    if (end - at < 4)           /* not even an empty argument follows */
+        return NULL;
+    first = (unsigned char)at[0] - '0';
+    second = (unsigned char)at[1] - '0';
+    if (first > 9)
+        return NULL;
+    if (at[1] == '\r') {
+        *number = first;
+        return at + 3;
+    }
+    if (first == 0 || second > 9)
+        return NULL;
+    if (at[2] != '\r')
+        return number_longer(at, end, number);
+    *number = first * 10 + second;
+    return at + 4;
 }
 
 static enum header unexpected_type(struct request_parser *parser, char got)
@@ -441,7 +460,7 @@ static enum header count_read(struct request_parser *parser, const struct reques
 }
 
 /* Reads the $ line of the next argument into bulk_expected. */
-static inline enum header bulk_read(struct request_parser *parser, const struct request_limits *limits,
+static enum header bulk_read(struct request_parser *parser, const struct request_limits *limits,
     const char *data, size_t size)
 {
     const char *at = data + parser->scanned;
@@ -470,13 +489,38 @@ static inline enum header bulk_read(struct request_parser *parser, const struct 
     return HEADER_OK;
 }
 
+/* Reads arguments that are complete and plain, up to the first one that needs a closer look. */
+static inline void args_read_plain(struct request_parser *parser, const struct request_limits *limits, const char *data, size_t size)
+{
+    const char *at = data + parser->scanned, *end = data + size;
+    int64_t size_max = limits->authenticated || limits->bulk_size_max < UNAUTHENTICATED_BULK_MAX ? limits->bulk_size_max : UNAUTHENTICATED_BULK_MAX;
+    int count = parser->arg_count;
+    int count_max = parser->args_expected < parser->arg_capacity ? (int)parser->args_expected : parser->arg_capacity;
+
+    while (count < count_max && end - at >= PLAIN_SIZE_MIN && *at == '$') {
+        int64_t length;
+        const char *after = number_fast(at + 1, end, &length);
+
+        if (after == NULL || length > size_max || end - after < length + 2)
+            break;
+        parser->args[count++] = bytes_of(after, (size_t)length);
+        at = after + length + 2;        /* the two bytes after the argument are not checked */
+    }
+    parser->arg_count = count;
+    parser->scanned = (size_t)(at - data);
+}
+
 /* Reads arguments until all have been read, data is missing or there is an error. */
 static enum request_result args_read(struct request_parser *parser, const struct request_limits *limits,
     const char *data, size_t size, size_t *wanted)
 {
-    while (parser->arg_count < parser->args_expected) {
-        size_t needed;      /* the two bytes after the argument are not checked */
+    for (;;) {
+        size_t needed;
 
+        if (parser->bulk_expected < 0)
+            args_read_plain(parser, limits, data, size);
+        if (parser->arg_count >= parser->args_expected)
+            return REQUEST_COMPLETE;
         if (parser->bulk_expected < 0) {
             enum header header = bulk_read(parser, limits, data, size);
 
@@ -492,7 +536,6 @@ static enum request_result args_read(struct request_parser *parser, const struct
         parser->scanned += needed;
         parser->bulk_expected = -1;
     }
-    return REQUEST_COMPLETE;
 }
 
 static inline void request_begin(struct request_parser *parser)

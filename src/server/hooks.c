@@ -8,6 +8,7 @@
 #include "engine/memory.h"
 #include "engine/watch.h"
 #include "lifecycle/lifecycle.h"
+#include "replication/follow.h"
 #include "replication/primary.h"
 
 static uint64_t hook_memory_used(void *context)
@@ -21,6 +22,7 @@ void hook_cron(struct engine *engine)
 {
     lifecycle_cron(engine);
     primary_cron(engine);
+    follow_cron(engine->follow);
 }
 
 static struct worker *hook_wake(void *context, struct client *client)

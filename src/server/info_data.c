@@ -81,9 +81,7 @@ void info_memory(struct buffer *out, void *context)
     info_text(out, "maxmemory_policy", policy);
     write_fragmentation(out, &stats);
     info_number(out, "mem_not_counted_for_evict", 0);
-    info_number(out, "mem_replication_backlog", 0);
-    info_number(out, "mem_total_replication_buffers", 0);
-    info_number(out, "mem_clients_slaves", 0);
+    info_write_backlog_memory(out, engine);
     info_number(out, "mem_clients_normal", (int64_t)stats.clients);
     info_number(out, "mem_cluster_links", 0);
     info_number(out, "mem_aof_buffer", (int64_t)stats.aof_buffer);

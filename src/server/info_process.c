@@ -127,23 +127,6 @@ void info_clients(struct buffer *out, void *context)
     info_number(out, "total_blocking_keys_on_nokey", (int64_t)waiting.keys_woken_by_removal);
 }
 
-void info_replication(struct buffer *out, void *context)
-{
-    const struct engine *engine = context;
-
-    info_text(out, "role", "master");
-    info_number(out, "connected_slaves", 0);
-    info_text(out, "master_failover_state", "no-failover");
-    info_text(out, "master_replid", engine->run_id);
-    info_text(out, "master_replid2", "0000000000000000000000000000000000000000");
-    info_number(out, "master_repl_offset", 0);
-    info_number(out, "second_repl_offset", -1);
-    info_number(out, "repl_backlog_active", 0);
-    info_number(out, "repl_backlog_size", config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE));
-    info_number(out, "repl_backlog_first_byte_offset", 0);
-    info_number(out, "repl_backlog_histlen", 0);
-}
-
 static void write_time(struct buffer *out, const char *name, struct timeval time)
 {
     buffer_append_format(out, "%s:%ld.%06ld\r\n", name, (long)time.tv_sec, (long)time.tv_usec);

@@ -60,9 +60,7 @@ static void write_traffic(struct buffer *out, struct engine *engine)
     info_float(out, "instantaneous_input_repl_kbps", 0);
     info_float(out, "instantaneous_output_repl_kbps", 0);
     write_stat(out, "rejected_connections", engine, STAT_REJECTED_CONNECTIONS);
-    info_number(out, "sync_full", 0);
-    info_number(out, "sync_partial_ok", 0);
-    info_number(out, "sync_partial_err", 0);
+    info_write_syncs(out, engine);
 }
 
 static void write_departures(struct buffer *out, struct engine *engine)

@@ -19,6 +19,7 @@
 #include "engine/client_ids.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
+#include "engine/own_expiry.h"
 #include "engine/running_scripts.h"
 #include "engine/tracking.h"
 #include "engine/watch.h"
@@ -33,6 +34,7 @@
 #include "net/tls.h"
 #include "script/registry.h"
 #include "pubsub/hub.h"
+#include "replication/follow.h"
 #include "replication/primary.h"
 #include "server/families.h"
 #include "server/hooks.h"
@@ -64,6 +66,13 @@ static void ring_worker(void *context, int worker)
     mailbox_ring(&engine->workers[worker]->mailbox);
 }
 
+static struct tls_context *hold_tls(void *context)
+{
+    struct server *server = context;
+
+    return server->tls != NULL ? tls_hold_context(server->tls) : NULL;
+}
+
 static void make_engine(struct server *server, struct hash_seed seed)
 {
     struct engine *engine = &server->engine;
@@ -80,6 +89,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->jobs = job_pool_create(engine, JOB_THREADS);
     engine->watches = watch_table_create(engine);
     engine->blocking = blocking_create(engine);
+    engine->own_expiry = own_expiry_create();
     engine->scripts = registry_create();
     engine->running_scripts = running_scripts_create();
     engine->reply_running_script = running_scripts_reply;
@@ -90,7 +100,10 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->waits = waits_create();
     lifecycle_create(engine);
     engine->primary = primary_create(engine);
+    engine->follow = follow_create(engine, hold_tls, server);
     engine->upper.cron = hook_cron;
+    engine->upper.acknowledged = primary_acknowledged;
+    engine->upper.ask_replicas = primary_ask;
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
     engine->started_ms = clock_wall_ms();
@@ -148,6 +161,7 @@ static void say_ready(struct server *server)
     struct engine *engine = &server->engine;
     char *path = config_string(engine->config, CONFIG_UNIXSOCKET);
 
+    follow_begin(engine->follow);           /* no write comes before it */
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)
         tier_set_expiry(engine->tier, true);
@@ -300,8 +314,10 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
+    follow_stop(engine->follow);
     lifecycle_stop(engine);
     primary_destroy(engine->primary);
+    follow_destroy(engine->follow);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
         tier_stop(engine->tier);
@@ -310,6 +326,7 @@ static void take_down(struct server *server)
         loop_destroy(server->loops[i]);
     tls_destroy(server->tls);
     blocking_destroy(engine->blocking);
+    own_expiry_destroy(engine->own_expiry);
     watch_table_destroy(engine->watches);
     tracking_destroy(engine->tracking, server->loop_count);
     client_ids_destroy(engine->client_ids);

@@ -4,7 +4,10 @@
 
 #include "base/message.h"
 #include "engine/event.h"
+#include "engine/role.h"
 #include "lifecycle/aof_switch.h"
+#include "replication/follow.h"
+#include "replication/primary.h"
 
 /* Rows whose number is copied into the tier's settings. */
 struct tier_row {
@@ -26,6 +29,11 @@ static const struct tier_row tier_rows[] = {
     { CONFIG_TIER_WARMUP_RATE, offsetof(struct tier_settings, warmup_rate) },
     { CONFIG_TIER_BLOCK_CACHE, offsetof(struct tier_settings, block_cache_size) },
     { CONFIG_TIER_COMPRESSION, offsetof(struct tier_settings, compression) },
+};
+
+static const enum config_id role_rows[] = {
+    CONFIG_REPLICA_READ_ONLY, CONFIG_REPLICA_SERVE_STALE_DATA, CONFIG_REPLICA_IGNORE_DISK_WRITE_ERRORS, CONFIG_MIN_REPLICAS_TO_WRITE,
+    CONFIG_MIN_REPLICAS_MAX_LAG,
 };
 
 enum {
@@ -168,11 +176,37 @@ static bool clients_changed(void *context, enum config_id id, struct message *me
     return true;
 }
 
+static bool role_settings_changed(void *context, enum config_id id, struct message *message)
+{
+    (void)id;
+    (void)message;
+    role_refresh(context);
+    return true;
+}
+
 static bool events_changed(void *context, enum config_id id, struct message *message)
 {
     (void)id;
     (void)message;
     event_configure(context);
+    return true;
+}
+
+/* Both sides of replication have copies of these. */
+static const enum config_id replication_rows[] = {
+    CONFIG_REPL_BACKLOG_SIZE, CONFIG_REPL_BACKLOG_DISK_SIZE, CONFIG_MASTERAUTH, CONFIG_MASTERUSER, CONFIG_REPL_TIMEOUT, CONFIG_REPLICA_ANNOUNCE_IP,
+    CONFIG_REPLICA_ANNOUNCE_PORT, CONFIG_BIND_SOURCE_ADDR, CONFIG_TLS_REPLICATION,
+};
+
+static bool replication_changed(void *context, enum config_id id, struct message *message)
+{
+    struct engine *engine = context;
+
+    (void)message;
+    if (id == CONFIG_REPL_BACKLOG_SIZE || id == CONFIG_REPL_BACKLOG_DISK_SIZE)
+        primary_configure(engine);
+    else
+        follow_configure(engine->follow);
     return true;
 }
 
@@ -193,5 +227,9 @@ void tuning_apply(struct engine *engine)
     config_on_change(engine->config, CONFIG_APPENDONLY, appendonly_changed, engine);
     config_on_change(engine->config, CONFIG_MAXMEMORY_CLIENTS, clients_changed, engine);
     config_on_change(engine->config, CONFIG_DIR, only_at_start, engine);
+    for (size_t i = 0; i < sizeof(role_rows) / sizeof(role_rows[0]); i++)
+        config_on_change(engine->config, role_rows[i], role_settings_changed, engine);
+    for (size_t i = 0; i < sizeof(replication_rows) / sizeof(replication_rows[0]); i++)
+        config_on_change(engine->config, replication_rows[i], replication_changed, engine);
     config_refuse_absent(engine->config);
 }

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "stream/backlog_private.h"
 
-enum { SLOTS_FIRST = 8, EVICT_WRITES_MAX = 4, FILES_MIN = 8, FILES_MAX = 128, FILE_SIZE_MAX = 1 << 30 };
+enum { SLOTS_FIRST = 8, EVICT_WRITES_MAX = 4, EVICT_WAIT_BLOCKS = 64, FILES_MIN = 8, FILES_MAX = 128, FILE_SIZE_MAX = 1 << 30 };
 
 struct backlog *backlog_create(const struct backlog_options *options)
 {
@@ -19,7 +19,8 @@ struct backlog *backlog_create(const struct backlog_options *options)
     backlog->first = options->first;
     backlog->block_size = block_size;
     backlog->block_shift = (unsigned)__builtin_ctzll(block_size);
-    backlog->file_size = options->file_size != 0 ? options->file_size : BACKLOG_FILE_SIZE;
+    backlog->file_size = options->file_size != 0 ? options->file_size : BACKLOG_SPOOL_FILE_SIZE;
+    backlog->reader_memory = options->reader_memory;
     backlog->end = options->first;
     backlog->memory_size = options->memory_size;
     backlog->disk_size = options->disk_size;
@@ -132,10 +133,11 @@ static uint64_t full_at(const struct backlog *backlog) REQUIRES(backlog->lock);
 static uint64_t full_at(const struct backlog *backlog)
 {
     uint64_t number = backlog->ring_first, kept = blocks_free_on_disk(backlog) << backlog->block_shift, at;
+    uint64_t in_memory = backlog->reader_memory > backlog->memory_size ? backlog->reader_memory : backlog->memory_size;
 
     if (!spool_is_empty(&backlog->spool) && spool_end(&backlog->spool) > number)
         number = spool_end(&backlog->spool);
-    if (__builtin_add_overflow(kept, backlog->memory_size, &kept) ||
+    if (__builtin_add_overflow(kept, in_memory, &kept) ||
         __builtin_add_overflow(backlog_start_of(backlog, number + 1), kept, &at))
         return UINT64_MAX;
     return at;
@@ -189,13 +191,28 @@ static void begin_block(struct backlog *backlog)
         backlog->tail = block_create(backlog->block_size);
 }
 
-/* The first block is full, and memory_size does not cover it. */
-static bool is_over(const struct backlog *backlog) REQUIRES(backlog->lock);
-static bool is_over(const struct backlog *backlog)
+/* The first block is full, and the last `size` bytes begin after it. */
+static bool is_before_last(const struct backlog *backlog, uint64_t size) REQUIRES(backlog->lock);
+static bool is_before_last(const struct backlog *backlog, uint64_t size)
 {
     uint64_t after = backlog_start_of(backlog, backlog->ring_first + 1), end = backlog->end;
 
-    return after <= end && end - after >= backlog->memory_size;
+    return after <= end && end - after >= size;
+}
+
+static bool is_over(const struct backlog *backlog) REQUIRES(backlog->lock);
+static bool is_over(const struct backlog *backlog)
+{
+    return is_before_last(backlog, backlog->memory_size);
+}
+
+/* Memory grows because another thread, which evicts blocks, waits for the disk. */
+static bool is_far_over(const struct backlog *backlog) REQUIRES(backlog->lock);
+static bool is_far_over(const struct backlog *backlog)
+{
+    uint64_t more = backlog->reader_memory + ((uint64_t)EVICT_WAIT_BLOCKS << backlog->block_shift), size;
+
+    return !__builtin_add_overflow(backlog->memory_size, more, &size) && is_before_last(backlog, size);
 }
 
 /* Appends bytes that fit into one block: copied first, then made known under the lock. */
@@ -203,7 +220,7 @@ static void append_to_block(struct backlog *backlog, struct bytes bytes)
 {
     uint64_t end = atomic_load_explicit(&backlog->end, memory_order_relaxed);
     size_t offset = (size_t)(end - backlog->first) & (backlog->block_size - 1);
-    bool over;
+    bool over, far;
 
     if (offset == 0)
         begin_block(backlog);
@@ -213,9 +230,10 @@ static void append_to_block(struct backlog *backlog, struct bytes bytes)
         add_tail(backlog, backlog->tail);
     atomic_store_explicit(&backlog->end, end + bytes.size, memory_order_release);
     over = is_over(backlog);
+    far = over && is_far_over(backlog);
     mutex_unlock(&backlog->lock);
     if (UNLIKELY(over))
-        backlog_evict(backlog);
+        backlog_evict(backlog, far ? BACKLOG_EVICT_WAIT : BACKLOG_EVICT_UNLESS_BUSY);
 }
 
 void backlog_append(struct backlog *backlog, struct bytes bytes)
@@ -295,20 +313,14 @@ struct transfer {
     uint32_t capacity, sum;
 };
 
-/* Returns whether the first block has to be written; else it was dropped. */
-static bool begin_transfer(struct backlog *backlog, struct transfer *transfer) REQUIRES(backlog->lock);
-static bool begin_transfer(struct backlog *backlog, struct transfer *transfer)
+static void begin_transfer(struct backlog *backlog, struct transfer *transfer) REQUIRES(backlog->lock);
+static void begin_transfer(struct backlog *backlog, struct transfer *transfer)
 {
-    if (spool_has(&backlog->spool, backlog->ring_first) || !make_room(backlog)) {
-        drop_first(backlog);
-        return false;
-    }
     *transfer = (struct transfer){ .block = backlog_block(backlog, backlog->ring_first), .number = backlog->ring_first };
     transfer->block->holds++;
     transfer->file = spool_hold_last(&backlog->spool);
     transfer->is_new = transfer->file == NULL;
     transfer->capacity = file_capacity(backlog);
-    return true;
 }
 
 /* 0, or errno. */
@@ -346,20 +358,38 @@ static void end_transfer(struct backlog *backlog, struct transfer *transfer, int
     backlog_let_go(backlog, transfer->block);
 }
 
-/* Drops the first block, or writes it to the spool. False: memory_size covers it. */
+/* What is to be done with the first block. */
+enum fate { FATE_STAYS, FATE_DROPPED, FATE_TO_WRITE };
+
+static enum fate fate_of_first(struct backlog *backlog) REQUIRES(backlog->lock);
+static enum fate fate_of_first(struct backlog *backlog)
+{
+    if (!is_over(backlog))
+        return FATE_STAYS;
+    if (spool_has(&backlog->spool, backlog->ring_first) || !first_is_needed(backlog))
+        return FATE_DROPPED;
+    if (!is_before_last(backlog, backlog->reader_memory))
+        return FATE_STAYS;
+    return make_room(backlog) ? FATE_TO_WRITE : FATE_DROPPED;
+}
+
+/* Drops the first block, or writes it to the spool. False: it stays. */
 static bool evict_next(struct backlog *backlog, int *writes) REQUIRES(backlog->spool_lock);
 static bool evict_next(struct backlog *backlog, int *writes)
 {
     struct transfer transfer;
-    bool over, to_write;
+    enum fate fate;
     int error;
 
     mutex_lock(&backlog->lock);
-    over = is_over(backlog);
-    to_write = over && begin_transfer(backlog, &transfer);
+    fate = fate_of_first(backlog);
+    if (fate == FATE_DROPPED)
+        drop_first(backlog);
+    else if (fate == FATE_TO_WRITE)
+        begin_transfer(backlog, &transfer);
     backlog_unlock(backlog);
-    if (!to_write)
-        return over;
+    if (fate != FATE_TO_WRITE)
+        return fate == FATE_DROPPED;
     error = write_block(backlog, &transfer);
     mutex_lock(&backlog->lock);
     end_transfer(backlog, &transfer, error);
@@ -368,15 +398,25 @@ static bool evict_next(struct backlog *backlog, int *writes)
     return true;
 }
 
-void backlog_evict(struct backlog *backlog)
+static void evict_some(struct backlog *backlog) REQUIRES(backlog->spool_lock);
+static void evict_some(struct backlog *backlog)
 {
     int writes = 0;
 
-    if (!mutex_try_lock(&backlog->spool_lock))
-        return;
     while (writes < EVICT_WRITES_MAX && evict_next(backlog, &writes))
         ;
-    mutex_unlock(&backlog->spool_lock);
+}
+
+void backlog_evict(struct backlog *backlog, enum backlog_evict how)
+{
+    if (how == BACKLOG_EVICT_WAIT) {
+        mutex_lock(&backlog->spool_lock);
+        evict_some(backlog);
+        mutex_unlock(&backlog->spool_lock);
+    } else if (mutex_try_lock(&backlog->spool_lock)) {
+        evict_some(backlog);
+        mutex_unlock(&backlog->spool_lock);
+    }
 }
 
 /* --- settings and statistics --- */
@@ -386,7 +426,7 @@ void backlog_resize(struct backlog *backlog, uint64_t memory_size)
     mutex_lock(&backlog->lock);
     backlog->memory_size = memory_size;
     mutex_unlock(&backlog->lock);
-    backlog_evict(backlog);
+    backlog_evict(backlog, BACKLOG_EVICT_UNLESS_BUSY);
 }
 
 void backlog_limit_disk(struct backlog *backlog, uint64_t disk_size)
@@ -396,6 +436,19 @@ void backlog_limit_disk(struct backlog *backlog, uint64_t disk_size)
     while (backlog->spool.used > disk_size)
         backlog_give_up(backlog, (struct backlog_loss_reason){ disk_size > 0 ? BACKLOG_LOST_BOUND : BACKLOG_LOST_NO_DISK, 0 });
     backlog_unlock(backlog);
+}
+
+bool backlog_shed(struct backlog *backlog)
+{
+    struct spool *spool = &backlog->spool;
+    int files;
+
+    mutex_lock(&backlog->lock);
+    files = spool->file_count;
+    while (files > 0 && spool->file_count == files)
+        backlog_give_up(backlog, (struct backlog_loss_reason){ BACKLOG_LOST_SHED, 0 });
+    backlog_unlock(backlog);
+    return files > 0;
 }
 
 static uint64_t memory_used(const struct backlog *backlog) REQUIRES(backlog->lock);

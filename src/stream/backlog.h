@@ -21,7 +21,8 @@
  *
  * Locks: any thread may call any function at any time, except that there is one appender at a time (a lock of the caller's), one thread at a
  * time for each reader, and none during backlog_destroy. The lock inside is a leaf that is held for no I/O and no copying of data. The
- * spool lock is above it: it is held during writes to the disk, by the appender mostly, and no other function waits for it.
+ * spool lock is above it: it is held during writes to the disk, by the appender mostly. Only the appender may wait for it, if memory would
+ * grow otherwise.
  */
 #ifndef KELVIN_STREAM_BACKLOG_H
 #define KELVIN_STREAM_BACKLOG_H
@@ -36,12 +37,14 @@ struct backlog;
 struct backlog_reader;
 struct disk;
 
-enum { BACKLOG_BLOCK_SIZE = 256 << 10, BACKLOG_FILE_SIZE = 64 << 20 };
+enum { BACKLOG_BLOCK_SIZE = 256 << 10, BACKLOG_SPOOL_FILE_SIZE = 64 << 20 };
 
 struct backlog_options {
-    uint64_t memory_size;       /* bytes that are always kept; up to two blocks more are allocated */
+    uint64_t memory_size;       /* bytes that are always kept; up to three blocks more are allocated */
+    uint64_t reader_memory;     /* what is needed goes to the spool only when it is further back than this, if that is more than memory_size:
+                                 * readers that are slow for a moment do not need the disk. 0 is fine */
     uint64_t disk_size;         /* bound of the spool; 0: no spool */
-    uint64_t file_size;         /* of one file of the spool; 0: BACKLOG_FILE_SIZE. Less if disk_size is small, more (up to 1 GiB) if it is large */
+    uint64_t file_size;         /* of one file of the spool; 0: BACKLOG_SPOOL_FILE_SIZE. Less if disk_size is small, more (up to 1 GiB) if it is large */
     uint64_t block_size;        /* 0: BACKLOG_BLOCK_SIZE; the unit in which memory is freed, and in which the spool is written and read */
     uint64_t first;             /* position of the first byte that will be appended */
     const char *dir;            /* for the spool's files; copied. NULL: no spool */
@@ -90,6 +93,7 @@ enum backlog_loss {
     BACKLOG_NOT_LOST,
     BACKLOG_LOST_NO_DISK,           /* it was not in memory any more, and disk_size is 0 */
     BACKLOG_LOST_BOUND,             /* disk_size is used up */
+    BACKLOG_LOST_SHED,              /* backlog_shed */
     BACKLOG_LOST_WRITE,             /* a write to the spool failed */
     BACKLOG_LOST_READ,              /* a read from the spool failed, or the checksum was wrong */
 };
@@ -109,7 +113,8 @@ enum { BACKLOG_RETAINED_MAX = 64 };
 bool backlog_retain(struct backlog *backlog, uint64_t position, int64_t until_ms);
 void backlog_leave(struct backlog_reader *reader, int64_t until_ms);
 
-/* Drops the positions whose time is `now_ms` or earlier. Cheap if there are none; call it each second or so. */
+/* Drops the positions whose time is `now_ms` or earlier, and continues what backlog_resize has begun. Cheap if there is nothing to do; call
+ * it each second or so. */
 void backlog_expire(struct backlog *backlog, int64_t now_ms);
 
 /* --- settings and statistics --- */
@@ -118,6 +123,10 @@ void backlog_expire(struct backlog *backlog, int64_t now_ms);
  * blocks each. A smaller disk_size gives positions up at once. */
 void backlog_resize(struct backlog *backlog, uint64_t memory_size);
 void backlog_limit_disk(struct backlog *backlog, uint64_t disk_size);
+
+/* The disk is full, and something needs space more than readers do, as the log does: gives up the needed positions that are furthest back,
+ * until a file of the spool is closed. False: there is none. */
+bool backlog_shed(struct backlog *backlog);
 
 struct backlog_stats {
     uint64_t begin, end;            /* positions, as of backlog_begin and backlog_end */

@@ -33,12 +33,12 @@ struct backlog {
     uint64_t first;
     size_t block_size;
     unsigned block_shift;
-    uint64_t file_size;
+    uint64_t file_size, reader_memory;
 
     /* The appender only. */
     struct block *tail;
 
-    struct mutex spool_lock;    /* above `lock`; only tried. Its holder may write to the spool and remove blocks from the ring */
+    struct mutex spool_lock;    /* above `lock`. Its holder may write to the spool and remove blocks from the ring */
 
     struct mutex lock;          /* a leaf; guards what follows */
     _Atomic uint64_t end;       /* written under the lock, read without it */
@@ -90,8 +90,9 @@ uint64_t backlog_oldest(const struct backlog *backlog) REQUIRES(backlog->lock);
 
 void backlog_let_go(struct backlog *backlog, struct block *block) REQUIRES(backlog->lock);
 
-/* Removes blocks that memory_size does not cover, unless another thread is doing that. Writes a few of them to the spool. */
-void backlog_evict(struct backlog *backlog) EXCLUDES(backlog->lock);
+/* Removes blocks that memory_size does not cover. Writes a few of them to the spool. If another thread is doing that: waits, or returns. */
+enum backlog_evict { BACKLOG_EVICT_UNLESS_BUSY, BACKLOG_EVICT_WAIT };
+void backlog_evict(struct backlog *backlog, enum backlog_evict how) EXCLUDES(backlog->lock);
 
 /* --- backlog_reader.c --- */
 

@@ -65,13 +65,13 @@ static void remove_retained(struct backlog *backlog, int index)
     backlog->retained[index] = backlog->retained[--backlog->retained_count];
 }
 
-static void lose(struct backlog_reader *reader, struct backlog_loss_reason reason) REQUIRES(reader->backlog->lock);
-static void lose(struct backlog_reader *reader, struct backlog_loss_reason reason)
+static void lose(struct backlog *backlog, struct backlog_reader *reader, struct backlog_loss_reason reason) REQUIRES(backlog->lock);
+static void lose(struct backlog *backlog, struct backlog_reader *reader, struct backlog_loss_reason reason)
 {
     if (is_lost(reader))
         return;
     reader->reason = reason;
-    reader->backlog->lost_readers++;
+    backlog->lost_readers++;
 }
 
 void backlog_give_up(struct backlog *backlog, struct backlog_loss_reason reason)
@@ -86,7 +86,7 @@ void backlog_give_up(struct backlog *backlog, struct backlog_loss_reason reason)
     } else if (reader->kept < reader->position) {
         reader->kept = reader->position;
     } else {
-        lose(reader, reason);
+        lose(backlog, reader, reason);
     }
     backlog_trim(backlog);
 }
@@ -139,7 +139,7 @@ void backlog_expire(struct backlog *backlog, int64_t now_ms)
             remove_retained(backlog, i);
     backlog_trim(backlog);
     backlog_unlock(backlog);
-    backlog_evict(backlog);
+    backlog_evict(backlog, BACKLOG_EVICT_UNLESS_BUSY);
 }
 
 /* --- readers --- */
@@ -182,25 +182,25 @@ struct backlog_reader *backlog_resume(struct backlog *backlog, uint64_t position
     return reader;
 }
 
-static void drop_copy(struct backlog_reader *reader) REQUIRES(reader->backlog->lock);
-static void drop_copy(struct backlog_reader *reader)
+static void drop_copy(struct backlog *backlog, struct backlog_reader *reader) REQUIRES(backlog->lock);
+static void drop_copy(struct backlog *backlog, struct backlog_reader *reader)
 {
     if (LIKELY(reader->copy == NULL))
         return;
     mem_free(reader->copy);
     reader->copy = NULL;
-    reader->backlog->copy_count--;
+    backlog->copy_count--;
 }
 
-static void unlink_reader(struct backlog_reader *reader) REQUIRES(reader->backlog->lock);
-static void unlink_reader(struct backlog_reader *reader)
+static void unlink_reader(struct backlog *backlog, struct backlog_reader *reader) REQUIRES(backlog->lock);
+static void unlink_reader(struct backlog *backlog, struct backlog_reader *reader)
 {
-    struct backlog_reader **link = &reader->backlog->readers;
+    struct backlog_reader **link = &backlog->readers;
 
     while (*link != reader)
         link = &(*link)->next;
     *link = reader->next;
-    reader->backlog->reader_count--;
+    backlog->reader_count--;
 }
 
 void backlog_detach(struct backlog_reader *reader)
@@ -211,8 +211,8 @@ void backlog_detach(struct backlog_reader *reader)
         return;
     backlog = reader->backlog;
     mutex_lock(&backlog->lock);
-    unlink_reader(reader);
-    drop_copy(reader);
+    unlink_reader(backlog, reader);
+    drop_copy(backlog, reader);
     backlog_trim(backlog);
     backlog_unlock(backlog);
     mem_free(reader);
@@ -250,6 +250,7 @@ const char *backlog_loss_text(enum backlog_loss loss)
     case BACKLOG_NOT_LOST: break;
     case BACKLOG_LOST_NO_DISK: return "its bytes have left memory, and nothing is kept on disk";
     case BACKLOG_LOST_BOUND: return "its bytes did not fit into the bound on disk space";
+    case BACKLOG_LOST_SHED: return "its bytes were given up because the disk was full";
     case BACKLOG_LOST_WRITE: return "its bytes could not be written to the disk";
     case BACKLOG_LOST_READ: return "its bytes could not be read back from the disk";
     }
@@ -258,10 +259,9 @@ const char *backlog_loss_text(enum backlog_loss loss)
 
 /* --- reading --- */
 
-static void keep_from(struct backlog_reader *reader, uint64_t position) REQUIRES(reader->backlog->lock);
-static void keep_from(struct backlog_reader *reader, uint64_t position)
+static void keep_from(struct backlog *backlog, struct backlog_reader *reader, uint64_t position) REQUIRES(backlog->lock);
+static void keep_from(struct backlog *backlog, struct backlog_reader *reader, uint64_t position)
 {
-    struct backlog *backlog = reader->backlog;
     bool is_next_block = backlog_number_of(backlog, position) != backlog_number_of(backlog, reader->kept);
 
     reader->kept = position;
@@ -269,12 +269,12 @@ static void keep_from(struct backlog_reader *reader, uint64_t position)
         backlog_trim(backlog);
 }
 
-static void advance(struct backlog_reader *reader, size_t size) REQUIRES(reader->backlog->lock);
-static void advance(struct backlog_reader *reader, size_t size)
+static void advance(struct backlog *backlog, struct backlog_reader *reader, size_t size) REQUIRES(backlog->lock);
+static void advance(struct backlog *backlog, struct backlog_reader *reader, size_t size)
 {
     reader->position += size;
     if (!reader->acknowledges)
-        keep_from(reader, reader->position);
+        keep_from(backlog, reader, reader->position);
 }
 
 void backlog_acknowledge(struct backlog_reader *reader, uint64_t position)
@@ -286,7 +286,7 @@ void backlog_acknowledge(struct backlog_reader *reader, uint64_t position)
     if (position > reader->position)
         position = reader->position;
     if (position > reader->kept)
-        keep_from(reader, position);
+        keep_from(backlog, reader, position);
     backlog_unlock(backlog);
 }
 
@@ -299,10 +299,9 @@ struct source {
     size_t offset, size;            /* in it */
 };
 
-static struct source find_block(struct backlog_reader *reader, size_t max, uint64_t stop) REQUIRES(reader->backlog->lock);
-static struct source find_block(struct backlog_reader *reader, size_t max, uint64_t stop)
+static struct source find_block(struct backlog *backlog, struct backlog_reader *reader, size_t max, uint64_t stop) REQUIRES(backlog->lock);
+static struct source find_block(struct backlog *backlog, struct backlog_reader *reader, size_t max, uint64_t stop)
 {
-    struct backlog *backlog = reader->backlog;
     struct source source = { .number = backlog_number_of(backlog, reader->position) };
     uint64_t start = backlog_start_of(backlog, source.number);
 
@@ -316,7 +315,7 @@ static struct source find_block(struct backlog_reader *reader, size_t max, uint6
         source.kind = SOURCE_MEMORY;
         source.block = backlog_block(backlog, source.number);
         source.block->holds++;
-        drop_copy(reader);
+        drop_copy(backlog, reader);
     } else if (reader->copy != NULL && reader->copy_number == source.number) {
         source.kind = SOURCE_COPY;
     } else {
@@ -337,7 +336,7 @@ static struct source find_source(struct backlog_reader *reader, size_t max, uint
     if (is_lost(reader))
         source.kind = SOURCE_LOST;
     else if (max > 0 && reader->position < stop)
-        source = find_block(reader, max, stop);
+        source = find_block(backlog, reader, max, stop);
     mutex_unlock(&backlog->lock);
     return source;
 }
@@ -351,7 +350,7 @@ static void copy_out(struct backlog_reader *reader, const struct source *source,
     mutex_lock(&backlog->lock);
     if (source->kind == SOURCE_MEMORY)
         backlog_let_go(backlog, source->block);
-    advance(reader, source->size);
+    advance(backlog, reader, source->size);
     backlog_unlock(backlog);
 }
 
@@ -371,8 +370,8 @@ static struct source fetch(struct backlog_reader *reader, const struct source *s
     backlog->blocks_read++;
     if (error != 0) {
         backlog->read_errors++;
-        drop_copy(reader);
-        lose(reader, (struct backlog_loss_reason){ BACKLOG_LOST_READ, error == EBADMSG ? 0 : error });
+        drop_copy(backlog, reader);
+        lose(backlog, reader, (struct backlog_loss_reason){ BACKLOG_LOST_READ, error == EBADMSG ? 0 : error });
         backlog_trim(backlog);
     }
     after.kind = is_lost(reader) ? SOURCE_LOST : SOURCE_COPY;

@@ -30,7 +30,7 @@ struct live {
 struct walking {
     struct store *store;
     struct segments *segments;
-    struct bytes tags;
+    const struct tags_file *tags;
     uint32_t incarnation;
     size_t memory;
     image_item_found *found;
@@ -127,7 +127,7 @@ static enum status each_tag(struct walking *walking, tag_met *found, void *conte
 {
     struct each each = { walking, found, context, 0 };
     const char *problem = NULL;
-    enum status status = tags_walk(walking->tags, &each.partition_count, read_section, &each, &problem);
+    enum status status = tags_walk_file(walking->tags, &each.partition_count, read_section, &each, &problem);
 
     if (status == STATUS_CORRUPT)
         message_set(walking->message, "the image's tags are damaged: %s", problem);
@@ -308,8 +308,8 @@ static enum status read_all(struct walking *walking)
     return STATUS_CORRUPT;
 }
 
-enum status image_walk(struct store *store, struct bytes tags, uint32_t incarnation, size_t memory, image_item_found *found, void *context,
-    struct message *message)
+enum status image_walk(struct store *store, const struct tags_file *tags, uint32_t incarnation, size_t memory, image_item_found *found,
+    void *context, struct message *message)
 {
     struct walking *walking = mem_zalloc(sizeof(*walking));
     enum status status;

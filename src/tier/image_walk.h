@@ -11,6 +11,8 @@
 #include "base/status.h"
 #include "store/store.h"
 
+struct tags_file;
+
 struct image_item {
     uint64_t hash, place;           /* place 0: it is in LevelDB */
     struct bytes key, record;       /* until the callback returns */
@@ -19,10 +21,10 @@ struct image_item {
 typedef enum status image_item_found(void *context, const struct image_item *item);
 
 /* Calls `found` for each live record of the incarnation, in no order that means anything: those in segments, then those in LevelDB.
- * `tags`: the whole tags file. `memory`: bytes for the segments that are read at a time; 0: 128 MiB. `store` is not written, and has no other iterator of this thread.
+ * `tags`: the tags file. `memory`: bytes for the segments that are read at a time; 0: 128 MiB. `store` is not written, and has no other iterator of this thread.
  * STATUS_CORRUPT: a live record is missing or damaged, or there are more records than tags, or the tags file is damaged. `message` says what
  * it is, with the key if the index has it; it is not set when `found` ends the walk. */
-enum status image_walk(struct store *store, struct bytes tags, uint32_t incarnation, size_t memory, image_item_found *found, void *context,
-    struct message *message);
+enum status image_walk(struct store *store, const struct tags_file *tags, uint32_t incarnation, size_t memory, image_item_found *found,
+    void *context, struct message *message);
 
 #endif

@@ -1,3 +1,4 @@
+/* Reading: the format, and the maps from a file. tags_save.c writes. */
 #include "tier/tags.h"
 
 #include <errno.h>
@@ -11,11 +12,10 @@
 #include "base/crc64.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "tier/tags_private.h"
 #include "tier/tier_private.h"
 
-enum { VERSION = 2, VERSION_1_TAG_SIZE = 5, KEY_UNKNOWN = 0 };
-
-static const char magics[][8] = { "KTAGS1\n", "KTAGS2\n" };
+enum { VERSION_1_TAG_SIZE = 5, PASSED_SIZE = 4 << 20 };
 
 static uint64_t number_at(const void *at, size_t size)
 {
@@ -25,12 +25,10 @@ static uint64_t number_at(const void *at, size_t size)
     return number;
 }
 
-/* --- reading --- */
-
 uint32_t tags_version(const void *head)
 {
     for (uint32_t i = 0; i < 2; i++)
-        if (memcmp(head, magics[i], sizeof(magics[i])) == 0)
+        if (memcmp(head, tags_magics[i], sizeof(tags_magics[i])) == 0)
             return i + 1;
     return 0;
 }
@@ -106,7 +104,7 @@ static bool read_key(struct tags_reader *reader, struct recordmap_record *record
 
     if (!read_number(reader, &size))
         return false;
-    if (size == KEY_UNKNOWN)
+    if (size == TAGS_KEY_UNKNOWN)
         return reader->is_unknown && record->place == 0;
     reader->is_unknown = false;
     if (--size > records.size - reader->at)
@@ -176,14 +174,23 @@ static const char *next_section(struct bytes file, size_t end, uint32_t version,
     return NULL;
 }
 
-static const char *check_sections(struct bytes file, uint32_t version, uint64_t partition_count)
+/* Bytes before `at` were read; those from *from on have not been passed yet. */
+static void pass(const struct tags_file *file, size_t *from, size_t at)
 {
-    size_t at = TAGS_HEAD_SIZE, end = file.size - TAGS_END_SIZE;
+    if (file->passed == NULL || at - *from < PASSED_SIZE)
+        return;
+    file->passed(bytes_of(file->bytes.data + *from, at - *from));
+    *from = at;
+}
+
+static const char *check_sections(const struct tags_file *file, uint32_t version, uint64_t partition_count)
+{
+    size_t at = TAGS_HEAD_SIZE, end = file->bytes.size - TAGS_END_SIZE, from = 0;
     struct tags_section section, last = { 0 };
     const char *problem;
 
     while (at < end) {
-        problem = next_section(file, end, version, &at, &section);
+        problem = next_section(file->bytes, end, version, &at, &section);
         if (problem != NULL)
             return problem;
         if (section.incarnation == 0 || section.partition >= partition_count || section.partition < last.partition)
@@ -194,216 +201,65 @@ static const char *check_sections(struct bytes file, uint32_t version, uint64_t 
         if (problem != NULL)
             return problem;
         last = section;
+        pass(file, &from, at);
     }
-    return number_at(file.data + end, 4) == 0 ? NULL : "it does not end as it should";
+    return number_at(file->bytes.data + end, 4) == 0 ? NULL : "it does not end as it should";
 }
 
-enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
+static uint64_t checksum(const struct tags_file *file)
 {
-    uint32_t version = file.size < TAGS_HEAD_SIZE + TAGS_END_SIZE ? 0 : tags_version(file.data);
-    const char *wrong = NULL;
+    size_t size = file->bytes.size - TAGS_END_SIZE, from = 0;
+    uint64_t crc = 0;
+
+    for (size_t at = 0; at < size; pass(file, &from, at)) {
+        size_t piece = size - at < PASSED_SIZE ? size - at : PASSED_SIZE;
+
+        crc = crc64(crc, bytes_of(file->bytes.data + at, piece));
+        at += piece;
+    }
+    return crc;
+}
+
+static const char *check_file(const struct tags_file *file, uint32_t version, uint32_t *partition_count)
+{
+    struct bytes bytes = file->bytes;
+
+    if (version == 0)
+        return "it does not begin as one";
+    if (number_at(bytes.data + bytes.size - 8, 8) != checksum(file))
+        return "its checksum is wrong";
+    *partition_count = (uint32_t)number_at(bytes.data + 8, 4);
+    return check_sections(file, version, *partition_count);
+}
+
+enum status tags_walk_file(const struct tags_file *file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
+{
+    struct bytes bytes = file->bytes;
+    uint32_t version = bytes.size < TAGS_HEAD_SIZE + TAGS_END_SIZE ? 0 : tags_version(bytes.data);
     struct tags_section section;
+    const char *wrong;
+    size_t from = 0;
 
     *partition_count = 0;
-    if (version == 0)
-        wrong = "it does not begin as one";
-    else if (number_at(file.data + file.size - 8, 8) != crc64(0, bytes_of(file.data, file.size - TAGS_END_SIZE)))
-        wrong = "its checksum is wrong";
-    if (wrong == NULL) {
-        *partition_count = (uint32_t)number_at(file.data + 8, 4);
-        wrong = check_sections(file, version, *partition_count);
-    }
+    wrong = check_file(file, version, partition_count);
     if (problem != NULL)
         *problem = wrong;
     if (wrong != NULL)
         return STATUS_CORRUPT;
-    for (size_t at = TAGS_HEAD_SIZE; found != NULL && at < file.size - TAGS_END_SIZE; ) {
-        wrong = next_section(file, file.size - TAGS_END_SIZE, version, &at, &section);
+    for (size_t at = TAGS_HEAD_SIZE; found != NULL && at < bytes.size - TAGS_END_SIZE; pass(file, &from, at)) {
+        wrong = next_section(bytes, bytes.size - TAGS_END_SIZE, version, &at, &section);
         CHECK(wrong == NULL);
         if (!found(context, &section))
             return STATUS_INVALID;
     }
+    if (file->passed != NULL)
+        file->passed(bytes);            /* the last part, too */
     return STATUS_OK;
 }
 
-/* --- writing --- */
-
-static char *put_number(char *at, uint64_t number)
+enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
 {
-    for (; number >= 128; number >>= 7)
-        *at++ = (char)(number | 128);
-    *at++ = (char)number;
-    return at;
-}
-
-/* `*last` is the tag of the record before, all bits set for none. */
-static void put_record(struct buffer *out, const struct recordmap_record *record, uint32_t place_size, uint64_t *last)
-{
-    char *begin = buffer_reserve(out, 32), *at = put_number(begin, record->tag - *last);
-
-    memcpy(at, &record->place, 8);
-    at += place_size;
-    if (record->is_twin)
-        at = put_number(at, record->key.data == NULL ? KEY_UNKNOWN : record->key.size + 1);
-    out->size += (size_t)(at - begin);
-    if (record->is_twin && record->key.data != NULL)
-        buffer_append_bytes(out, record->key);
-    *last = record->tag;
-}
-
-/* Returns where the section begins. */
-static size_t put_section(struct buffer *out, uint32_t incarnation, uint32_t partition, uint64_t count, uint32_t place_size)
-{
-    size_t begin = out->size;
-    uint64_t size = 0;
-
-    buffer_append(out, &incarnation, 4);
-    buffer_append(out, &partition, 4);
-    buffer_append(out, &count, 8);
-    buffer_append(out, &size, 8);
-    buffer_append(out, &place_size, 4);
-    return begin;
-}
-
-static void end_section(struct buffer *out, size_t begin)
-{
-    uint64_t size = out->size - begin - tags_section_size(VERSION);
-
-    memcpy(out->data + begin + 16, &size, 8);
-}
-
-static void put_head(struct buffer *out, uint32_t partition_count)
-{
-    buffer_append(out, magics[VERSION - 1], sizeof(magics[0]));
-    buffer_append(out, &partition_count, 4);
-}
-
-static void put_end(struct buffer *out, uint64_t crc)
-{
-    uint32_t end = 0;
-
-    buffer_append(out, &end, 4);
-    buffer_append(out, &crc, 8);
-}
-
-void tags_begin(struct buffer *file, uint32_t partition_count)
-{
-    put_head(file, partition_count);
-}
-
-void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, uint64_t count)
-{
-    uint64_t last = UINT64_MAX, places = 0;
-    uint32_t place_size;
-    size_t begin;
-
-    for (uint64_t i = 0; i < count; i++)
-        places |= records[i].place;
-    place_size = (tagrun_bits_of(places) + 7) / 8;
-    begin = put_section(file, incarnation, partition, count, place_size);
-    for (uint64_t i = 0; i < count; i++)
-        put_record(file, &records[i], place_size, &last);
-    end_section(file, begin);
-}
-
-void tags_end(struct buffer *file)
-{
-    put_end(file, crc64(0, buffer_bytes(file)));
-}
-
-static void save_keyspace(struct keyspace *keyspace, struct buffer *out)
-{
-    const struct recordmap *map = keyspace->tier->map;
-    uint32_t place_size = (recordmap_place_bits(map) + 7) / 8;
-    uint64_t last = UINT64_MAX;
-    struct recordmap_walk walk;
-    struct recordmap_record record;
-    size_t begin = put_section(out, keyspace->incarnation, keyspace->partition->index, recordmap_count(map), place_size);
-
-    recordmap_walk_begin(&walk, map, 0);
-    while (recordmap_walk_next(&walk, &record))
-        put_record(out, &record, place_size, &last);
-    end_section(out, begin);
-}
-
-static int compare_incarnations(const void *a, const void *b)
-{
-    const struct keyspace *first = *(struct keyspace *const *)a, *second = *(struct keyspace *const *)b;
-
-    return first->incarnation < second->incarnation ? -1 : first->incarnation > second->incarnation;
-}
-
-/* Those of the partition that have records, in ascending order of incarnations; to be freed. */
-static struct keyspace **list_keyspaces(struct partition *partition, size_t *count) REQUIRES(partition->lock);
-static struct keyspace **list_keyspaces(struct partition *partition, size_t *count)
-{
-    int db_count = partition->all->db_count;
-    size_t room = (size_t)db_count;
-    struct keyspace **list;
-
-    for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
-        room++;
-    list = mem_alloc((room + 1) * sizeof(struct keyspace *));
-    *count = 0;
-    for (int db = 0; db < db_count; db++)
-        if (partition->keyspaces[db] != NULL && recordmap_count(partition->keyspaces[db]->tier->map) > 0)
-            list[(*count)++] = partition->keyspaces[db];
-    for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
-        if (recordmap_count(keyspace->tier->map) > 0)
-            list[(*count)++] = keyspace;
-    qsort(list, *count, sizeof(struct keyspace *), compare_incarnations);
-    return list;
-}
-
-static void save_partition(struct partition *partition, struct buffer *out)
-{
-    struct keyspace **list;
-    size_t count;
-
-    partition_lock(partition);
-    list = list_keyspaces(partition, &count);
-    for (size_t i = 0; i < count; i++)
-        save_keyspace(list[i], out);
-    partition_unlock(partition);
-    mem_free(list);
-}
-
-/* Appends to the file and to its checksum. */
-static enum status flush(int fd, struct buffer *text, uint64_t *crc)
-{
-    enum status status = file_write_all(disk_system(), fd, buffer_bytes(text));
-
-    *crc = crc64(*crc, buffer_bytes(text));
-    text->size = 0;
-    return status;
-}
-
-enum status tags_save(struct tier *tier, const char *dir)
-{
-    struct buffer text = { 0 };
-    char path[4096];
-    uint64_t crc = 0;
-    enum status status;
-    int fd;
-
-    snprintf(path, sizeof(path), "%s/tags", dir);
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return status_of_errno(errno);
-    put_head(&text, tier->partitions->count);
-    status = flush(fd, &text, &crc);
-    for (uint32_t i = 0; i < tier->partitions->count && status == STATUS_OK; i++) {
-        save_partition(&tier->partitions->partitions[i], &text);
-        status = flush(fd, &text, &crc);
-    }
-    put_end(&text, crc);
-    if (status == STATUS_OK)
-        status = file_write_all(disk_system(), fd, buffer_bytes(&text));
-    if (status == STATUS_OK && fsync(fd) != 0)
-        status = status_of_errno(errno);
-    close(fd);
-    buffer_release(&text);
-    return status;
+    return tags_walk_file(&(struct tags_file){ file, NULL }, partition_count, found, context, problem);
 }
 
 static int db_of(const struct partitions *partitions, uint32_t incarnation)
@@ -414,8 +270,6 @@ static int db_of(const struct partitions *partitions, uint32_t incarnation)
     }
     return -1;
 }
-
-/* --- loading --- */
 
 /* A second section of version 1 for the same keyspace. Kelvin never wrote one. */
 static void add_section(struct recordmap *map, const struct tags_section *section)

@@ -37,6 +37,13 @@ bool tags_section_read(uint32_t version, const void *head, uint64_t left, struct
 typedef bool tags_found(void *context, const struct tags_section *section);
 enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_found *found, void *context, const char **problem);
 
+/* The same for a file that is not to be in memory as a whole. */
+struct tags_file {
+    struct bytes bytes;
+    void (*passed)(struct bytes part);      /* called with each part of some MiB when it was read (mapped_forget), several times; or NULL */
+};
+enum status tags_walk_file(const struct tags_file *file, uint32_t *partition_count, tags_found *found, void *context, const char **problem);
+
 /* Reads the records of a section in the order of recordmap_walk. Keys point into the file. */
 struct tags_reader {
     const struct tags_section *section;

@@ -21,18 +21,14 @@ static struct value value_of_big(struct bytes bytes)
     return string_value_of_blob(blob_copy(bytes));
 }
 
-struct value string_value(struct bytes bytes)
+void string_set(struct value *value, struct bytes bytes)
 {
     int64_t number;
 
     if (bytes.size <= INT_TEXT_MAX && text_to_int(bytes, &number))
-        return string_value_of_int(number);
-    return bytes.size <= STRING_INLINE_MAX ? value_of_bytes(STRING_EMBEDDED, bytes) : value_of_big(bytes);
-}
-
-struct value string_value_of_int(int64_t number)
-{
-    return (struct value){ .type = VALUE_STRING, .encoding = STRING_INT, .integer = number };
+        *value = string_value_of_int(number);
+    else
+        *value = bytes.size <= STRING_INLINE_MAX ? value_of_bytes(STRING_EMBEDDED, bytes) : value_of_big(bytes);
 }
 
 struct value string_value_raw(struct bytes bytes)

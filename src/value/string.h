@@ -10,8 +10,18 @@
  * a reply or the log holds it, too, it is copied before it is changed. */
 
 /* The best encoding for the bytes: an integer if it is one (of at most 20 characters), inline (borrowed), or large (copied). */
-struct value string_value(struct bytes bytes);
-struct value string_value_of_int(int64_t number);
+void string_set(struct value *value, struct bytes bytes);
+static inline struct value string_value(struct bytes bytes)
+{
+    struct value value;
+
+    string_set(&value, bytes);
+    return value;
+}
+static inline struct value string_value_of_int(int64_t number)
+{
+    return (struct value){ .type = VALUE_STRING, .encoding = STRING_INT, .integer = number };
+}
 /* For a string that was changed in place: never an integer, reported as raw. Inline (borrowed) or large (copied). */
 struct value string_value_raw(struct bytes bytes);
 

@@ -110,7 +110,7 @@ static void measure_closing(struct bench *bench, const char *dir)
     backlog_stats(bench->backlog, &stats);
     began_ns = clock_mono_ns();
     backlog_detach(bench->reader);
-    printf("detach from %d files of %d MiB: %.2f ms", stats.files, BACKLOG_FILE_SIZE >> 20, (double)(clock_mono_ns() - began_ns) / 1e6);
+    printf("detach from %d files of %d MiB: %.2f ms", stats.files, BACKLOG_SPOOL_FILE_SIZE >> 20, (double)(clock_mono_ns() - began_ns) / 1e6);
     bench->reader = NULL;
     close_backlog(bench);
     printf(", all are closed after %.2f ms\n", (double)(clock_mono_ns() - began_ns) / 1e6);

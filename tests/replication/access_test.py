@@ -69,7 +69,7 @@ class AccessTest(ReplicationCase):
         replica = self.start("replica", {"replica-announce-ip": "10.9.8.7", "replica-announce-port": 1234, "replica-priority": 7})
         servers.make_replica(replica, primary)
         self.assertTrue(servers.replication(primary)["slave0"].startswith("ip=10.9.8.7,port=1234,"))
-        self.assertEqual(servers.values_of(primary, "ROLE")[0][2][0][:2], [b"10.9.8.7", b"1234"])
+        until(lambda: [each[:2] for each in servers.values_of(primary, "ROLE")[0][2]] == [[b"10.9.8.7", b"1234"]], 10, "ROLE")
         self.assertEqual(servers.replication(replica)["slave_priority"], "7")
 
 

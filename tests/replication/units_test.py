@@ -126,6 +126,18 @@ class UnitsTest(ReplicationCase):
             load.stop()
             self.same(primary, replica, least=10)
 
+    def scenario_of_a_primary_that_is_killed_while_it_sends(self):
+        primary = self.start("primary", {"appendonly": "yes"})
+        primary.options["port"] = primary.port
+        fill_all_types(primary, databases=8)
+        replica = self.start("replica", {"replicaof": ["127.0.0.1", primary.port]})
+        for pause_s in (0, 0.01, 0.05, 0.1, 0.3):
+            time.sleep(pause_s)
+            primary.restart(kill=True)
+            servers.must(primary, "INCR lives")
+        self.same(primary, replica, least=600)
+        self.assertEqual(servers.values_of(replica, "GET lives"), [b"5"])
+
     def scenario_of_a_replica_that_is_killed_while_it_loads(self):
         primary = self.start("primary")
         fill_all_types(primary, databases=8)

@@ -147,6 +147,8 @@ static void on_progress(void *context, struct link_progress *progress)
 
     begin(recorder);
     *progress = recorder->progress;
+    if (recorder->is_loading)
+        progress->applied = 0;
     end(recorder);
 }
 
@@ -173,7 +175,8 @@ static void wait_more(struct link_recorder *recorder, const struct timespec *dea
 {
     if (condition_wait_until(&recorder->changed, &recorder->lock, deadline))
         return;
-    fprintf(stderr, "wanted: %s\nrecord: %.*s\nstream: %zu bytes\n", wanted, (int)recorder->record.size, recorder->record.data, recorder->stream.size);
+    fprintf(stderr, "wanted: %s\nrecord: %.*s\nstream: %zu bytes\n", wanted, (int)recorder->record.size, recorder->record.data,
+        recorder->stream.size);
     CHECK(false);
 }
 

@@ -28,6 +28,7 @@ struct link_recorder {
     struct link_progress progress;
     int rdb_fd;                     /* the last one, or -1; closed with the recorder */
     int refusals;                   /* how many times `received` returns false from now on; < 0: always */
+    bool is_loading;                /* nothing is acknowledged */
     /* set before the start */
     const struct disk *disk;        /* link_options.disk */
     bool record_progress;

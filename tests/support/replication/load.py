@@ -44,8 +44,13 @@ class Changes:
             name = args[0].upper()
             if name == b"XREADGROUP" and reads_history(args):
                 continue
-            if name not in NOT_CALLED and (name not in RARE or self.flushes and self.random.random() < 0.2):
+            if name not in NOT_CALLED and name not in RARE:
                 return args
+
+    def flushing(self):
+        """Rare, and never all databases, as the other changes have nothing to work on afterwards."""
+        one, other = (b"%d" % self.random.randrange(self.databases) for _ in range(2))
+        return self.random.choices(([b"SWAPDB", one, other], [b"FLUSHDB"], [b"FLUSHDB", b"ASYNC"]), (60, 25, 15))[0]
 
     def expiring(self):
         family = self.random.choice((b"s", b"h", b"l", b"t", b"z", b"x"))
@@ -62,7 +67,8 @@ class Changes:
             [b"XAUTOCLAIM", key, b"g", b"c0", b"0", b"0", b"COUNT", b"3"]))
 
     def one(self):
-        return self.random.choices((self.single, self.expiring, self.generated), (85, 10, 5))[0]()
+        flushing = 0.4 if self.flushes else 0
+        return self.random.choices((self.single, self.expiring, self.generated, self.flushing), (85, 10, 5, flushing))[0]()
 
     def many(self):
         found = []

@@ -232,9 +232,13 @@ class Recorder:
         return self
 
     def settled(self, server, timeout=10):
-        """level(), and the stream, which began with a command, ends with a complete one."""
-        self.level(server, timeout)
-        done = commands_of(bytes(self.stream))[1]
-        if done != len(self.stream):
-            raise AssertionError("the stream ends within a command: %r" % bytes(self.stream[done:done + 100]))
-        return self
+        """level(), and the stream, which began with a command, ends with a complete one. Returns the bytes; more may come, as keys expire."""
+        deadline = time.monotonic() + timeout
+        while True:
+            self.level(server, timeout)
+            data = bytes(self.stream)
+            done = commands_of(data)[1]
+            if done == len(data):
+                return data
+            if time.monotonic() > deadline:
+                raise AssertionError("the stream ends within a command: %r" % data[done:done + 100])

@@ -25,6 +25,27 @@ static void equal_compares_every_byte(void **state)
     assert_false(bytes_equal(BYTES("abc"), BYTES("ABC")));
 }
 
+/* Both strings are in blocks of their own size, so that a sanitizer sees what is read beyond. */
+static void equal_inline_agrees_with_equal_at_every_size(void **state)
+{
+    for (size_t size = 0; size <= 70; size++) {
+        char *a = test_malloc(size > 0 ? size : 1), *b = test_malloc(size > 0 ? size : 1);
+
+        memset(a, 'x', size);
+        memcpy(b, a, size);
+        assert_true(bytes_equal_inline(bytes_of(a, size), bytes_of(b, size)));
+        assert_false(size > 0 && bytes_equal_inline(bytes_of(a, size), bytes_of(b, size - 1)));
+        for (size_t at = 0; at < size; at++) {
+            b[at] = 'y';
+            assert_false(bytes_equal_inline(bytes_of(a, size), bytes_of(b, size)));
+            b[at] = 'x';
+        }
+        test_free(a);
+        test_free(b);
+    }
+    assert_true(bytes_equal_inline(bytes_of(NULL, 0), BYTES("")));
+}
+
 static void order_is_that_of_unsigned_bytes_and_a_prefix_is_first(void **state)
 {
     assert_true(bytes_compare(BYTES("a"), BYTES("b")) < 0);
@@ -54,6 +75,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_literal_has_its_size_without_the_nul),
         cmocka_unit_test(equal_compares_every_byte),
+        cmocka_unit_test(equal_inline_agrees_with_equal_at_every_size),
         cmocka_unit_test(order_is_that_of_unsigned_bytes_and_a_prefix_is_first),
         cmocka_unit_test(words_match_in_any_case),
     };

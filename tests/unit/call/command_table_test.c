@@ -17,6 +17,17 @@ static const struct command second_family[] = {
     { .name = "config|get", .arity = -3 }, { .name = "config", .arity = -2 }, { .name = "a", .arity = 1 },
     { .name = NULL },
 };
+static const struct command with_keys[] = {
+    { .name = "get", .arity = 2 },
+    { .name = "second", .arity = 3, .keys = KEYS(KEY_AT(2, KEY_RO)) },
+    { .name = "several", .arity = -2, .keys = KEYS(KEY_RANGE(1, -1, 1, KEY_RO)) },
+    { .name = "two", .arity = 3, .keys = KEYS(KEY_AT(1, KEY_RO), KEY_AT(2, KEY_RW)) },
+    { .name = "numbered", .arity = -2, .keys = KEYS(KEY_NUMBERED(1, 1, KEY_RO)) },
+    { .name = "after", .arity = -2, .keys = KEYS(KEY_AFTER("KEY", 1, 0, 1, 0, KEY_RO)) },
+    { .name = "options", .arity = -2, .keys = KEYS(KEY_AT(1, KEY_RW | KEY_VARIABLE_FLAGS)) },
+    { .name = "no-key", .arity = -2, .keys = KEYS(KEY_AT(1, KEY_RO | KEY_NOT_KEY)) },
+    { .name = NULL },
+};
 static const struct command *const families[] = { first_family, second_family, NULL };
 
 static struct command *find(struct command_table *table, const char *name)
@@ -46,6 +57,19 @@ static void a_command_is_found_in_any_case(void **state)
     }
     assert_int_equal(find(*state, "A")->arity, 1);
     assert_int_equal(find(*state, "GET")->arity, 2);
+}
+
+static void a_row_with_one_key_at_a_fixed_place_has_it_noted(void **state)
+{
+    static const struct command *const rows[] = { with_keys, NULL };
+    static const char *const others[] = { "get", "several", "two", "numbered", "after", "options", "no-key" };
+
+    struct command_table *table = command_table_create(rows);
+
+    assert_int_equal(find(table, "second")->only_key, 2);
+    for (size_t i = 0; i < 7; i++)
+        assert_int_equal(find(table, others[i])->only_key, 0);
+    command_table_destroy(table);
 }
 
 static void unknown_commands_are_not_found(void **state)
@@ -200,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_command_is_found_in_any_case, create, destroy),
+        cmocka_unit_test(a_row_with_one_key_at_a_fixed_place_has_it_noted),
         cmocka_unit_test_setup_teardown(unknown_commands_are_not_found, create, destroy),
         cmocka_unit_test(only_letters_have_two_cases),
         cmocka_unit_test(names_of_every_length_are_distinguished),

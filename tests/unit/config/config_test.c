@@ -107,10 +107,31 @@ static void every_default_is_shown_as_redis_shows_it(void **state)
 static void get_all_shows_the_directives_of_redis_and_our_own(void **state)
 {
     int redis = sizeof(redis_defaults) / sizeof(*redis_defaults) + 1;       /* dir */
-    int own = CONFIG_PARTITIONS - CONFIG_TIER_ENABLED + 1 + 3;       /* client-output-pending-max, script-heap-max, slowlog-log-waits-slower-than */
+    int own = CONFIG_PARTITIONS - CONFIG_TIER_ENABLED + 1 + 5;
+        /* client-output-pending-max, script-heap-max, slowlog-log-waits-slower-than, repl-backlog-disk-size, repl-field-times */
 
-    assert_int_equal(own, 23);
+    assert_int_equal(own, 25);
     assert_int_equal(get(*state, "*").count, redis + own - 2);        /* tier-table-size and tier-segment-size are hidden */
+}
+
+static void the_primary_can_be_set_while_the_server_runs(void **state)
+{
+    struct buffer host = { 0 };
+    int port = 0;
+
+    assert_false(config_replicaof(*state, &host, &port));
+    config_set_replicaof(*state, BYTES("db one.example"), 6380);
+    assert_true(config_replicaof(*state, &host, &port));
+    assert_true(bytes_equal(buffer_bytes(&host), BYTES("db one.example")));
+    assert_int_equal(port, 6380);
+    config_set_replicaof(*state, BYTES("10.0.0.1"), 6379);
+    assert_string_equal(get(*state, "replicaof").value, "10.0.0.1 6379");
+    assert_string_equal(get(*state, "slaveof").value, "10.0.0.1 6379");
+    config_set_replicaof(*state, (struct bytes){ 0 }, 0);
+    host.size = 0;
+    assert_false(config_replicaof(*state, &host, &port));
+    assert_string_equal(get(*state, "replicaof").value, "");
+    buffer_release(&host);
 }
 
 static void dir_is_shown_as_an_absolute_path(void **state)
@@ -708,6 +729,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(every_default_is_shown_as_redis_shows_it),
         TEST(get_all_shows_the_directives_of_redis_and_our_own),
+        TEST(the_primary_can_be_set_while_the_server_runs),
         TEST(dir_is_shown_as_an_absolute_path),
         TEST(a_row_is_shown_once_for_all_patterns),
         TEST(a_name_is_shown_as_it_was_written_and_a_match_as_in_the_table),

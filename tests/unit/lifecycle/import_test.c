@@ -52,7 +52,7 @@ struct aux {
 /* Imports a file with these aux fields and a key. */
 static struct import_result import_file(struct rig *rig, const struct aux *aux, size_t count)
 {
-    static const struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REPLACES_TWINS };
+    static const struct import_rules rules = { .expired = IMPORT_KEEPS_EXPIRED, .twins = IMPORT_REPLACES_TWINS };
     char path[] = "/tmp/kelvin-import-XXXXXX";
     int fd = mkstemp(path);
     struct rdb_writer *writer = rdb_writer_create(&(struct rdb_writer_options){ .fd = fd });
@@ -108,11 +108,39 @@ static void half_a_position_or_a_wrong_one_is_none(void **state)
     }
 }
 
+static void a_load_can_be_cancelled(void **state)
+{
+    struct rig *rig = *state;
+    _Atomic bool cancel = true;
+    struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REPLACES_TWINS, &cancel };
+    char path[] = "/tmp/kelvin-import-XXXXXX", name[20];
+    int fd = mkstemp(path);
+    struct rdb_writer *writer = rdb_writer_create(&(struct rdb_writer_options){ .fd = fd });
+    struct import_result result;
+
+    unlink(path);
+    for (int i = 0; i < 10000; i++) {
+        struct bytes key = bytes_of(name, (size_t)snprintf(name, sizeof(name), "key:%d", i));
+
+        assert_int_equal(rdb_write_key(writer, &(struct rdb_key){ key, -1, -1, BYTES("\0\1v") }), STATUS_OK);
+    }
+    assert_int_equal(rdb_writer_end(writer), STATUS_OK);
+    rdb_writer_destroy(writer);
+    assert_int_equal(import_rdb(&rig->box.engine, fd, &rules, NULL, NULL, &result, &rig->message), STATUS_CANCELLED);
+    assert_string_equal(rig->message.text, "The load was cancelled after 64 keys");
+    assert_int_equal(result.keys, 64);
+    cancel = false;
+    assert_int_equal(import_rdb(&rig->box.engine, fd, &rules, NULL, NULL, &result, &rig->message), STATUS_OK);
+    assert_int_equal(result.keys, 10000);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_position_in_the_stream_is_in_the_result, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(half_a_position_or_a_wrong_one_is_none, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_load_can_be_cancelled, open_rig, close_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

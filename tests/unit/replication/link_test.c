@@ -216,7 +216,7 @@ static void a_partial_synchronization(void **state)
     link_recorder_set_progress(&box->recorder, 99, -1);
     greet(box);
     expect_request(box, "*3\r\n$5\r\nPSYNC\r\n$40\r\n" ID "\r\n$3\r\n100\r\n");
-    send_text(box, "+CONTINUE\r\nabc");
+    send_text(box, "+CONTINUE " ID "\r\nabc");          /* not a new one */
     link_recorder_expect(&box->recorder, "connecting handshake position continued:same connected ");
     expect_request(box, ACK(2, 99));
     link_recorder_expect_stream(&box->recorder, 3);
@@ -337,7 +337,7 @@ static void a_primary_that_sends_byte_by_byte(void **state)
         struct tcp_info info;
         socklen_t size = sizeof(info);
 
-        send_bytes(box, ALL + i, 1);
+        send_bytes(box, &ALL[i], 1);
         do                                          /* until it has arrived, so that bytes are not read together too often */
             assert_int_equal(getsockopt(box->fd, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
         while (info.tcpi_unacked > 0);
@@ -515,6 +515,33 @@ static void a_disk_that_is_full_ends_the_synchronization(void **state)
     link_recorder_expect(&box->recorder, "rdb:5 connected ");
 }
 
+static void a_directory_that_is_not_there_is_an_error(void **state)
+{
+    struct box *box = *state;
+
+    box->options.dir = "/nonexistent";
+    greet(box);
+    send_text(box, "+FULLRESYNC " ID " 7\r\n$5\r\nabcde");
+    link_recorder_expect(&box->recorder,
+        "sync failed:disk:receiving the RDB: the RDB can't be written to /nonexistent: No such file or directory| waiting ");
+}
+
+static void a_file_that_a_crash_left_is_replaced(void **state)
+{
+    struct box *box = *state;
+    char path[100];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/temp-link-%d.rdb", box->dir, (int)getpid());
+    assert_non_null(file = fopen(path, "w"));
+    fputs("old and longer", file);
+    fclose(file);
+    greet(box);
+    send_text(box, "+FULLRESYNC " ID " 7\r\n$5\r\nabcde");
+    link_recorder_expect(&box->recorder, "rdb:5 connected ");
+    expect_rdb(box, "abcde");
+}
+
 static void an_rdb_larger_than_the_buffers(void **state)
 {
     enum { SIZE = 3000000 };
@@ -569,6 +596,8 @@ int main(void)
         TEST(a_host_without_room_gets_the_bytes_again),
         TEST(can_be_stopped_while_the_host_has_no_room),
         TEST(a_disk_that_is_full_ends_the_synchronization),
+        TEST(a_directory_that_is_not_there_is_an_error),
+        TEST(a_file_that_a_crash_left_is_replaced),
         TEST(an_rdb_larger_than_the_buffers),
         TEST(reconnects_when_the_host_asks),
     };

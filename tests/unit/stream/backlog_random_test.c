@@ -47,6 +47,7 @@ static int make(void **state)
     box->memory_size = 10 * BLOCK;
     box->disk_size = 100 * BLOCK;
     box->backlog = backlog_create(&(struct backlog_options){ .memory_size = box->memory_size, .disk_size = box->disk_size,
+        .reader_memory = random_below(&box->random, 2) * 15 * BLOCK,
         .file_size = 4 * BLOCK, .block_size = BLOCK, .first = random_below(&box->random, 1 << 20), .dir = box->dir,
         .disk = faulty_disk_table(box->disk) });
     *state = box;

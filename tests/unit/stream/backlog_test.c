@@ -7,6 +7,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -515,6 +518,50 @@ static void room_is_what_can_be_appended_without_a_loss(void **state)
     backlog_detach(reader);
 }
 
+static void what_readers_need_stays_in_memory_a_little_longer(void **state)
+{
+    struct box *box = *state;
+    struct backlog *backlog = backlog_create(&(struct backlog_options){ .memory_size = MEMORY, .reader_memory = 3 * MEMORY, .disk_size = DISK,
+        .block_size = BLOCK, .dir = box->dir, .name = "other" });
+    struct box other = { .backlog = backlog };
+    struct backlog_reader *reader = backlog_attach(backlog, 0);
+
+    append(&other, 3 * MEMORY + BLOCK - 1);
+    assert_int_equal(stats_of(&other).disk_written, 0);
+    assert_int_equal(stats_of(&other).memory_begin, 2 * MEMORY + BLOCK - 1);
+    append(&other, 1);
+    assert_int_equal(stats_of(&other).disk_written, BLOCK);
+    read_to_end(&other, reader);
+    assert_int_equal(stats_of(&other).files, 0);
+    append(&other, 1);
+    assert_true(stats_of(&other).memory_used < MEMORY + 4 * BLOCK);
+    for (uint64_t room; (room = backlog_room(backlog)) > 0;)
+        append(&other, (size_t)room);
+    assert_int_equal(stats_of(&other).lost_readers, 0);
+    append(&other, 1);
+    assert_int_equal(stats_of(&other).lost_readers, 1);
+    backlog_detach(reader);
+    backlog_destroy(backlog);
+}
+
+static void space_can_be_taken_from_the_reader_that_is_furthest_back(void **state)
+{
+    struct box *box = *state;
+    struct backlog_reader *slow = backlog_attach(box->backlog, FIRST), *fast;
+
+    assert_false(backlog_shed(box->backlog));
+    append(box, 40 * BLOCK);
+    fast = backlog_attach(box->backlog, FIRST + 30 * BLOCK);
+    assert_true(backlog_shed(box->backlog));
+    assert_lost(slow, BACKLOG_LOST_SHED, 0);
+    assert_int_equal(stats_of(box).disk_used, 4 * BLOCK);
+    read_to_end(box, fast);
+    assert_false(backlog_shed(box->backlog));
+    assert_int_equal(stats_of(box).lost_readers, 1);
+    backlog_detach(slow);
+    backlog_detach(fast);
+}
+
 static void set_faults(struct box *box, struct disk_faults faults)
 {
     faulty_disk_set(box->disk, &faults);
@@ -680,19 +727,83 @@ static void a_lost_reader_leaves_nothing(void **state)
     assert_int_equal(stats_of(box).retained, 0);
 }
 
+/* Files of this size are closed by another thread. */
 static void blocks_of_the_default_size_work_too(void **state)
 {
     struct box *box = *state;
-    struct backlog *backlog = backlog_create(&(struct backlog_options){ .memory_size = 1 << 20, .disk_size = 8 << 20, .dir = box->dir, .name = "other" });
+    int before = open_descriptors();
+    struct backlog *backlog = backlog_create(&(struct backlog_options){ .memory_size = 1 << 20, .disk_size = 16 << 20, .dir = box->dir, .name = "other" });
     struct box large = { .backlog = backlog };
     struct backlog_reader *reader = backlog_attach(backlog, 0);
 
     append(&large, 5 << 20);
     assert_int_equal(stats_of(&large).disk_used, 4 << 20);
-    assert_int_equal(stats_of(&large).files, 4);
+    assert_int_equal(stats_of(&large).files, 2);
     read_to_end(&large, reader);
+    append(&large, 9 << 20);
+    assert_int_equal(stats_of(&large).files, 4);
     backlog_detach(reader);
+    assert_int_equal(stats_of(&large).files, 0);
     backlog_destroy(backlog);
+    assert_int_equal(open_descriptors(), before);
+}
+
+/* A disk whose first write lasts until the appender has appended as much as it may. */
+struct slow_disk {
+    struct backlog *backlog;
+    atomic_bool is_writing, is_over;
+};
+
+enum { APPENDED_MEANWHILE = 64 * BLOCK };
+
+static ssize_t write_slowly(void *context, int fd, const void *data, size_t size)
+{
+    struct slow_disk *slow = context;
+
+    slow->is_writing = true;
+    while (backlog_end(slow->backlog) < APPENDED_MEANWHILE)
+        sched_yield();
+    for (int i = 0; i < 1000 && !slow->is_over; i++)
+        sched_yield();
+    slow->is_over = true;
+    return write(fd, data, size);
+}
+
+static void *shrink(void *context)
+{
+    struct slow_disk *slow = context;
+
+    backlog_resize(slow->backlog, 0);
+    return NULL;
+}
+
+static void memory_does_not_grow_while_another_thread_writes(void **state)
+{
+    struct box *box = *state;
+    struct slow_disk slow = { .backlog = NULL };
+    struct disk disk = *disk_system();
+    struct box other;
+    struct backlog_reader *reader;
+    pthread_t thread;
+
+    disk.context = &slow;
+    disk.write = write_slowly;
+    slow.backlog = other.backlog = backlog_create(&(struct backlog_options){ .memory_size = 20 * BLOCK, .disk_size = 1 << 30, .block_size = BLOCK,
+        .dir = box->dir, .name = "other", .disk = &disk });
+    reader = backlog_attach(other.backlog, 0);
+    append(&other, 19 * BLOCK);
+    assert_int_equal(pthread_create(&thread, NULL, shrink, &slow), 0);
+    while (!slow.is_writing)
+        sched_yield();
+    for (int i = 0; i < 300; i++) {
+        append(&other, BLOCK);
+        assert_true(stats_of(&other).memory_used < APPENDED_MEANWHILE + 16 * BLOCK);
+    }
+    pthread_join(thread, NULL);
+    assert_true(slow.is_over);
+    read_to_end(&other, reader);
+    backlog_detach(reader);
+    backlog_destroy(other.backlog);
 }
 
 int main(void)
@@ -719,6 +830,8 @@ int main(void)
         BACKLOG_TEST(memory_may_grow_over_what_is_on_disk),
         BACKLOG_TEST(a_smaller_bound_is_kept_at_once),
         BACKLOG_TEST(room_is_what_can_be_appended_without_a_loss),
+        BACKLOG_TEST(what_readers_need_stays_in_memory_a_little_longer),
+        BACKLOG_TEST(space_can_be_taken_from_the_reader_that_is_furthest_back),
         BACKLOG_TEST(a_write_that_fails_costs_readers_of_the_disk),
         BACKLOG_TEST(a_file_that_cannot_be_opened_is_a_write_that_fails),
         BACKLOG_TEST(one_failed_write_costs_one_reader),
@@ -727,6 +840,7 @@ int main(void)
         BACKLOG_TEST(a_reader_of_the_disk_has_one_block_of_memory_while_it_needs_it),
         BACKLOG_TEST(a_lost_reader_leaves_nothing),
         BACKLOG_TEST(blocks_of_the_default_size_work_too),
+        BACKLOG_TEST(memory_does_not_grow_while_another_thread_writes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

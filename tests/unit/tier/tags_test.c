@@ -5,12 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/crc64.h"
+#include "base/file.h"
+#include "base/mapped.h"
 #include "base/mem.h"
+#include "base/meter.h"
 #include "base/random.h"
 #include "support/seed.h"
 #include "support/tier_box.h"
@@ -251,6 +256,77 @@ static void version_1_is_read(void **state)
     buffer_release(&file);
 }
 
+/* --- a large file, mapped --- */
+
+enum { LARGE_SECTIONS = 4, LARGE_RECORDS = 1000000 };
+
+struct large {
+    struct bytes file;
+    uint64_t resident;              /* before */
+    uint64_t sum, count;
+};
+
+static bool sum_section(void *context, const struct tags_section *section)
+{
+    struct large *large = context;
+    struct tags_reader reader;
+    struct recordmap_record record;
+
+    tags_reader_init(&reader, section);
+    while (tags_read(&reader, &record)) {
+        large->sum = large->sum * 31 + record.place;
+        large->count++;
+    }
+    assert_true(meter_resident() < large->resident + large->file.size * 2 / 3);
+    return true;
+}
+
+static void make_large(struct buffer *file)
+{
+    struct recordmap_record *records = mem_alloc(LARGE_RECORDS * sizeof(*records));
+
+    tags_begin(file, PARTITIONS);
+    for (uint32_t section = 0; section < LARGE_SECTIONS; section++) {
+        for (uint64_t i = 0; i < LARGE_RECORDS; i++)
+            records[i] = primary(i * 1000 + section, i * 7);
+        tags_add(file, section + 1, 0, records, LARGE_RECORDS);
+    }
+    tags_end(file);
+    mem_free(records);
+}
+
+/* With its parts forgotten as they are read, not all of it is in memory at a time. */
+static void a_large_file_is_read_part_by_part(void **state)
+{
+    char path[] = "/tmp/kelvin-tags-XXXXXX";
+    int fd = mkstemp(path);
+    struct buffer file = { 0 };
+    struct large at_once = { .resident = UINT64_MAX / 2 }, parts = { 0 };
+    struct tags_file tags = { .passed = mapped_forget };
+    struct mapped mapped;
+    struct message message;
+    const char *problem;
+    uint32_t count;
+
+    make_large(&file);
+    assert_int_equal(tags_walk(buffer_bytes(&file), &count, sum_section, &at_once, NULL), STATUS_OK);
+    assert_int_equal(at_once.count, LARGE_SECTIONS * LARGE_RECORDS);
+    assert_int_equal(file_write_all(disk_system(), fd, buffer_bytes(&file)), STATUS_OK);
+    assert_true(mapped_open(path, &mapped, &message));
+    tags.bytes = parts.file = mapped.bytes;
+    parts.resident = meter_resident();
+    assert_int_equal(tags_walk_file(&tags, &count, sum_section, &parts, &problem), STATUS_OK);
+    assert_true(parts.sum == at_once.sum && parts.count == at_once.count);
+    assert_true(meter_resident() < parts.resident + parts.file.size / 4);
+    assert_int_equal(pwrite(fd, "x", 1, (off_t)file.size / 2), 1);
+    assert_int_equal(tags_walk_file(&tags, &count, sum_section, &parts, &problem), STATUS_CORRUPT);
+    assert_string_equal(problem, "its checksum is wrong");
+    mapped_close(&mapped);
+    buffer_release(&file);
+    close(fd);
+    unlink(path);
+}
+
 /* --- into and out of maps --- */
 
 static void open_box(struct tier_box *box, struct box_client **client)
@@ -423,6 +499,7 @@ int main(void)
         cmocka_unit_test(a_changed_byte_with_a_right_checksum_does_no_harm),
         cmocka_unit_test(what_cannot_be_in_a_map_is_refused),
         cmocka_unit_test(version_1_is_read),
+        cmocka_unit_test(a_large_file_is_read_part_by_part),
         cmocka_unit_test(what_is_saved_is_loaded),
         cmocka_unit_test(a_damaged_file_loads_nothing),
         cmocka_unit_test(version_1_is_loaded_and_saved_as_version_2),

@@ -15,7 +15,6 @@
 /* Both ends of a connection. */
 struct box {
     struct certificate certificate;
-    struct tls_context *context;    /* the certificate's */
     struct tls_stream *server, *client;
 };
 
@@ -24,9 +23,8 @@ static int box_open(void **state)
     struct box *box = mem_zalloc(sizeof(*box));
 
     certificate_create(&box->certificate);
-    box->context = box->certificate.context;
-    box->server = tls_stream_accept(box->context);
-    box->client = tls_stream_connect(box->context, "host");
+    box->server = tls_stream_accept(box->certificate.context);
+    box->client = tls_stream_connect(box->certificate.context, "host");
     assert_true(box->server != NULL && box->client != NULL);
     *state = box;
     return 0;
@@ -198,8 +196,8 @@ static void a_stream_outlives_its_context(void **state)
 {
     struct box *box = *state;
 
-    tls_context_drop(box->context);
-    box->context = NULL;
+    tls_context_drop(box->certificate.context);
+    box->certificate.context = NULL;
     shake_hands(box, SIZE_MAX);
 }
 

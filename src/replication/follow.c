@@ -1,0 +1,624 @@
+#include "replication/follow.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/disk.h"
+#include "base/mem.h"
+#include "base/mutex.h"
+#include "engine/dataset.h"
+#include "engine/engine.h"
+#include "engine/role.h"
+#include "engine/tracking.h"
+#include "engine/watch.h"
+#include "lifecycle/aof_switch.h"
+#include "lifecycle/import.h"
+#include "replication/applier.h"
+#include "replication/link.h"
+#include "replication/primary.h"
+#include "script/registry.h"
+#include "stream/backlog.h"
+#include "tls/tls_context.h"
+
+enum {
+    INBOX_MEMORY = 16 << 20,
+    INBOX_ROOM_MIN = 1 << 20,
+    POLL_US = 2000,
+};
+
+struct follow {
+    struct engine *engine;
+    struct tls_context *(*hold_tls)(void *context);
+    void *tls_context;
+
+    struct mutex turn;              /* a change of the primary, or of the data set */
+    struct link *link;              /* turn; changed under the lock, too */
+    pthread_t loader;               /* turn: has_loader */
+    bool has_loader;
+
+    struct mutex lock;              /* a leaf; guards what follows */
+    char host[FOLLOW_HOST_SIZE];    /* "": none */
+    int port;
+    struct backlog *inbox;          /* the link appends, the applier reads; NULL: none. Changed by the link's thread, or while there is no link */
+    struct applier *applier;        /* NULL: none */
+    char sync_id[LINK_ID_SIZE + 1]; /* of the full synchronization under way */
+    int64_t sync_offset;
+    enum link_state state;
+    int64_t io_ms, received, total;
+
+    _Atomic bool stopping, loading;
+    _Atomic bool restart;           /* what is here can't be continued: all data is asked for */
+    _Atomic bool must_reconnect;
+    _Atomic bool stop_load;         /* the load ends soon: what it loads is not wanted any more */
+    _Atomic int load_fd;
+    _Atomic uint64_t errors;
+};
+
+static struct log *log_of(const struct follow *follow)
+{
+    return follow->engine->log;
+}
+
+static void pause_us(int64_t us)
+{
+    struct timespec pause = { us / 1000000, us % 1000000 * 1000 };
+
+    nanosleep(&pause, NULL);
+}
+
+struct follow *follow_create(struct engine *engine, struct tls_context *(*hold_tls)(void *context), void *context)
+{
+    struct follow *follow = mem_zalloc(sizeof(*follow));
+
+    follow->engine = engine;
+    follow->hold_tls = hold_tls;
+    follow->tls_context = context;
+    follow->load_fd = -1;
+    mutex_init(&follow->turn);
+    mutex_init(&follow->lock);
+    return follow;
+}
+
+/* --- the inbox and the applier --- */
+
+static void make_inbox(struct follow *follow, int64_t offset)
+{
+    struct engine *engine = follow->engine;
+    struct backlog_options options = {
+        .memory_size = INBOX_MEMORY,
+        .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
+        .first = (uint64_t)offset,
+        .dir = ".",
+        .name = "inbox",
+    };
+    struct backlog *inbox = backlog_create(&options);
+
+    mutex_lock(&follow->lock);
+    CHECK(follow->inbox == NULL && follow->applier == NULL);
+    follow->inbox = inbox;
+    mutex_unlock(&follow->lock);
+}
+
+/* Ends the applier and forgets what it has not applied. No thread appends to the inbox. */
+static void end_inbox(struct follow *follow)
+{
+    struct applier *applier;
+    struct backlog *inbox;
+
+    mutex_lock(&follow->lock);
+    applier = follow->applier;
+    inbox = follow->inbox;
+    follow->applier = NULL;
+    follow->inbox = NULL;
+    mutex_unlock(&follow->lock);
+    if (applier != NULL) {
+        follow->errors += applier_errors(applier);
+        applier_stop(applier);
+    }
+    backlog_destroy(inbox);
+}
+
+static void on_ack(void *context)
+{
+    struct follow *follow = context;
+
+    mutex_lock(&follow->lock);
+    if (follow->link != NULL)
+        link_ack_now(follow->link);
+    mutex_unlock(&follow->lock);
+}
+
+/* The stream can't be read on: everything anew. */
+static void on_applier_failed(void *context, const char *reason)
+{
+    struct follow *follow = context;
+
+    log_write(log_of(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: %s. Starting with a full synchronization.", reason);
+    follow->restart = follow->must_reconnect = true;
+}
+
+static bool start_applier(struct follow *follow, int64_t offset, int db)
+{
+    struct applier_options options = {
+        .engine = follow->engine, .inbox = follow->inbox, .offset = offset, .db = db, .context = follow, .ack = on_ack,
+        .failed = on_applier_failed,
+    };
+    struct applier *applier = applier_start(&options);
+
+    if (applier == NULL) {
+        log_write(log_of(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: the system gives no thread");
+        return false;
+    }
+    mutex_lock(&follow->lock);
+    follow->applier = applier;
+    mutex_unlock(&follow->lock);
+    return true;
+}
+
+/* --- the link's host: on the link's thread --- */
+
+static void on_position(void *context, struct link_position *position)
+{
+    struct follow *follow = context;
+    struct history_point now;
+
+    while (follow->loading && !follow->stopping)
+        pause_us(POLL_US);
+    if (follow->inbox != NULL && follow->applier == NULL)
+        end_inbox(follow);          /* of a full synchronization that broke off */
+    history_point(&follow->engine->history, &now);
+    *position = (struct link_position){ .offset = now.offset };
+    if (follow->restart)
+        return;
+    memcpy(position->id, now.identity.id, sizeof(position->id));
+    if (follow->inbox != NULL)
+        position->offset = (int64_t)backlog_end(follow->inbox);
+}
+
+static void on_state(void *context, enum link_state state)
+{
+    struct follow *follow = context;
+
+    mutex_lock(&follow->lock);
+    follow->state = state;
+    follow->io_ms = clock_wall_ms();
+    mutex_unlock(&follow->lock);
+    if (state != LINK_CONNECTED)
+        role_set_link(follow->engine, false);
+    else if (!follow->loading)
+        role_set_link(follow->engine, true);
+}
+
+static void on_failed(void *context, enum link_failure failure, const char *reason)
+{
+    struct follow *follow = context;
+
+    (void)failure;
+    log_write(log_of(follow), LOG_LEVEL_WARNING, "The link to the primary %s:%d: %s", follow->host, follow->port, reason);
+}
+
+static void on_continued(void *context, const char *id)
+{
+    struct follow *follow = context;
+    struct history_point now;
+
+    if (id != NULL) {
+        history_rename(&follow->engine->history, id);
+        primary_drop_all(follow->engine->primary);      /* they ask again, and learn the new ID */
+    }
+    history_point(&follow->engine->history, &now);
+    log_write(log_of(follow), LOG_LEVEL_NOTICE, "Successful partial resynchronization with primary, at offset %" PRId64, now.offset);
+    if (follow->inbox == NULL) {
+        make_inbox(follow, now.offset);
+        start_applier(follow, now.offset, now.db >= 0 ? now.db : 0);
+    }
+}
+
+/* The loader has ended, or never ran. */
+static void join_loader(struct follow *follow)
+{
+    if (follow->has_loader)
+        pthread_join(follow->loader, NULL);
+    follow->has_loader = false;
+}
+
+static void on_full_resync(void *context, const char *id, int64_t offset)
+{
+    struct follow *follow = context;
+
+    log_write(log_of(follow), LOG_LEVEL_NOTICE, "Full resync from primary: %s:%" PRId64, id, offset);
+    follow->stop_load = true;       /* the one before */
+    join_loader(follow);
+    follow->stop_load = false;
+    end_inbox(follow);
+    follow->restart = false;
+    mutex_lock(&follow->lock);
+    memcpy(follow->sync_id, id, sizeof(follow->sync_id));
+    follow->sync_offset = offset;
+    follow->received = follow->total = 0;
+    mutex_unlock(&follow->lock);
+    make_inbox(follow, offset);
+}
+
+static void on_rdb_progress(void *context, uint64_t received, int64_t total)
+{
+    struct follow *follow = context;
+
+    mutex_lock(&follow->lock);
+    follow->received = (int64_t)received;
+    follow->total = total;
+    follow->io_ms = clock_wall_ms();
+    mutex_unlock(&follow->lock);
+}
+
+static bool on_received(void *context, struct bytes bytes)
+{
+    struct follow *follow = context;
+
+    if (backlog_room(follow->inbox) < INBOX_ROOM_MIN + bytes.size)
+        return false;
+    backlog_append(follow->inbox, bytes);
+    mutex_lock(&follow->lock);
+    follow->io_ms = clock_wall_ms();
+    if (follow->applier != NULL)
+        applier_wake(follow->applier);
+    mutex_unlock(&follow->lock);
+    return true;
+}
+
+static void on_progress(void *context, struct link_progress *progress)
+{
+    struct follow *follow = context;
+    struct engine *engine = follow->engine;
+    struct aof *aof = engine->aof;
+
+    *progress = (struct link_progress){ .applied = 0, .synced = -1 };
+    if (follow->loading)
+        return;
+    mutex_lock(&follow->lock);
+    if (follow->applier != NULL)
+        progress->applied = applier_offset(follow->applier);
+    mutex_unlock(&follow->lock);
+    if (aof != NULL)
+        progress->synced = history_offset_of(&engine->history, aof_durable(aof));
+}
+
+/* --- the load of a full synchronization --- */
+
+static void empty_all(struct engine *engine)
+{
+    for (int db = 0; db < engine->partitions->db_count; db++) {
+        watch_touch_database(engine, db);
+        dataset_empty(engine, db);
+    }
+    registry_publish(engine->scripts, library_set_empty());
+}
+
+static void empty(struct engine *engine)
+{
+    partitions_lock_all(engine->partitions);
+    empty_all(engine);
+    partitions_unlock_all(engine->partitions);
+}
+
+static void note_loaded(struct engine *engine)
+{
+    struct tracking_list list = { 0 };
+
+    partitions_lock_all(engine->partitions);
+    for (int db = 0; db < engine->partitions->db_count; db++)
+        watch_touch_database(engine, db);
+    if (tracking_is_on(engine))
+        tracking_note_all(engine, &list);
+    partitions_unlock_all(engine->partitions);
+    tracking_send(engine, NULL, &list, 0);
+}
+
+/* Until the log is on or off. */
+static void switch_log(struct follow *follow, bool on)
+{
+    struct engine *engine = follow->engine;
+
+    if ((engine->aof != NULL) == on || !aof_switch_start(engine->aof_switch, on))
+        return;
+    while ((engine->aof != NULL) != on && !follow->stopping && !(on && aof_switch_has_failed(engine->aof_switch)))
+        pause_us(POLL_US);
+}
+
+/* Replicas of this one have another stream from now on. */
+static void drop_replicas(const struct follow *follow)
+{
+    primary_drop_all(follow->engine->primary);
+    while (primary_count(follow->engine->primary) > 0 && !follow->stopping)
+        pause_us(POLL_US);
+}
+
+/* What is loaded is at `sync_offset` of the primary's stream. */
+static void become(struct follow *follow)
+{
+    struct engine *engine = follow->engine;
+
+    drop_replicas(follow);
+    partitions_lock_all(engine->partitions);
+    primary_renew_backlog(engine);
+    history_become(&engine->history, follow->sync_id, follow->sync_offset, 0);
+    partitions_unlock_all(engine->partitions);
+}
+
+static bool load(struct follow *follow, int fd)
+{
+    struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REFUSES_TWINS, &follow->stop_load };
+    struct engine *engine = follow->engine;
+    struct import_result result = { 0 };
+    struct message message = { "" };
+    struct claim claim;
+    bool good, has_log = engine->aof != NULL;
+
+    switch_log(follow, false);
+    partitions_lock_all_unowned(engine->partitions, &claim);
+    partitions_unlock_all_owned(engine->partitions, &claim);
+    empty(engine);
+    good = import_rdb(engine, fd, &rules, NULL, NULL, &result, &message) == STATUS_OK;
+    if (!good)
+        empty(engine);
+    else
+        become(follow);
+    note_loaded(engine);
+    partitions_give_all(engine->partitions, &claim);
+    if (good && has_log)
+        switch_log(follow, true);
+    if (good)
+        log_write(log_of(follow), LOG_LEVEL_NOTICE, "Loaded the primary's RDB: %" PRIu64 " keys", result.keys);
+    else
+        log_write(log_of(follow), LOG_LEVEL_WARNING, "Failed to load the primary's RDB: %s", message.text);
+    return good;
+}
+
+static void *loader_main(void *context)
+{
+    struct follow *follow = context;
+    struct engine *engine = follow->engine;
+    int fd = atomic_exchange(&follow->load_fd, -1);
+    bool good;
+
+    pthread_setname_np(pthread_self(), "kelvin-sync");
+    meter_join(engine->meter);
+    role_set_syncing(engine, true);
+    good = load(follow, fd);
+    close(fd);
+    if (good && !follow->stopping)
+        start_applier(follow, follow->sync_offset, 0);
+    if (!good && !follow->stop_load)
+        follow->restart = follow->must_reconnect = true;
+    role_set_syncing(engine, false);
+    follow->loading = false;
+    mutex_lock(&follow->lock);
+    role_set_link(engine, good && follow->state == LINK_CONNECTED);
+    mutex_unlock(&follow->lock);
+    meter_leave(engine->meter);
+    return NULL;
+}
+
+static void on_rdb_received(void *context, int fd, uint64_t size)
+{
+    struct follow *follow = context;
+
+    log_write(log_of(follow), LOG_LEVEL_NOTICE, "Received %" PRIu64 " bytes of RDB from the primary", size);
+    join_loader(follow);
+    follow->loading = true;
+    follow->load_fd = fd;
+    if (pthread_create(&follow->loader, NULL, loader_main, follow) == 0) {
+        follow->has_loader = true;
+        return;
+    }
+    close(fd);
+    follow->loading = false;
+    follow->restart = follow->must_reconnect = true;
+    log_write(log_of(follow), LOG_LEVEL_WARNING, "Failed to load the primary's RDB: the system gives no thread");
+}
+
+/* --- REPLICAOF --- */
+
+static void fill_in(struct follow *follow, struct link_options *options, char *strings[4])
+{
+    struct config *config = follow->engine->config;
+    int64_t port = config_number(config, CONFIG_REPLICA_ANNOUNCE_PORT);
+    bool with_tls = config_number(config, CONFIG_TLS_REPLICATION) != 0;
+
+    strings[0] = config_string(config, CONFIG_MASTERUSER);
+    strings[1] = config_string(config, CONFIG_MASTERAUTH);
+    strings[2] = config_string(config, CONFIG_REPLICA_ANNOUNCE_IP);
+    strings[3] = config_string(config, CONFIG_BIND_SOURCE_ADDR);
+    if (port == 0)
+        port = config_number(config, with_tls ? CONFIG_TLS_PORT : CONFIG_PORT);
+    *options = (struct link_options){
+        .host = follow->host, .port = (uint16_t)follow->port, .source_address = strings[3], .user = strings[0], .password = strings[1],
+        .tls = with_tls && follow->hold_tls != NULL ? follow->hold_tls(follow->tls_context) : NULL,
+        .listening_port = (uint16_t)port, .announce_ip = strings[2],
+        .timeout_ms = config_number(config, CONFIG_REPL_TIMEOUT) * 1000, .disk = disk_system(), .dir = ".",
+    };
+}
+
+static void release_options(struct link_options *options, char *strings[4])
+{
+    tls_context_drop(options->tls);
+    for (int i = 0; i < 4; i++)
+        mem_free(strings[i]);
+}
+
+static bool start_link(struct follow *follow) REQUIRES(follow->turn);
+static bool start_link(struct follow *follow)
+{
+    struct link_host host = {
+        .context = follow, .position = on_position, .state_changed = on_state, .failed = on_failed, .continued = on_continued,
+        .full_resync = on_full_resync, .rdb_progress = on_rdb_progress, .rdb_received = on_rdb_received, .received = on_received,
+        .progress = on_progress,
+    };
+    struct link_options options;
+    struct link *link;
+    char *strings[4];
+
+    fill_in(follow, &options, strings);
+    link = link_start(&options, &host);
+    release_options(&options, strings);
+    mutex_lock(&follow->lock);
+    follow->link = link;
+    mutex_unlock(&follow->lock);
+    return link != NULL;
+}
+
+/* Nothing arrives, and nothing is applied any more: the history's end is the last unit that was applied. */
+static void end_link(struct follow *follow) REQUIRES(follow->turn);
+static void end_link(struct follow *follow)
+{
+    struct link *link = follow->link;
+
+    follow->stop_load = true;
+    mutex_lock(&follow->lock);
+    follow->link = NULL;
+    mutex_unlock(&follow->lock);
+    if (link != NULL)
+        link_stop(link);
+    join_loader(follow);
+    follow->stop_load = false;
+    end_inbox(follow);
+}
+
+static void set_role(struct follow *follow, bool is_replica)
+{
+    struct engine *engine = follow->engine;
+    struct claim claim;
+
+    partitions_lock_all_unowned(engine->partitions, &claim);
+    if (is_replica)
+        primary_need_backlog(engine);
+    role_set_replica(engine, is_replica);
+    history_set_foreign(&engine->history, is_replica);
+    if (!is_replica)
+        history_new_id(&engine->history, true);
+    partitions_unlock_all_unowned(engine->partitions, &claim);
+    if (is_replica)
+        role_changed(engine);
+    else
+        primary_drop_all(engine->primary);      /* they come back, and learn the new ID */
+}
+
+static void note_primary(struct follow *follow, const char *host, int port)
+{
+    mutex_lock(&follow->lock);
+    snprintf(follow->host, sizeof(follow->host), "%s", host != NULL ? host : "");
+    follow->port = port;
+    follow->state = LINK_WAITING;
+    mutex_unlock(&follow->lock);
+    config_set_replicaof(follow->engine->config, bytes_of_string(follow->host), port);
+}
+
+static bool is_same(const struct follow *follow, const char *host, int port)
+{
+    return host != NULL && strcmp(follow->host, host) == 0 && follow->port == port;
+}
+
+enum follow_result follow_primary(struct follow *follow, const char *host, int port)
+{
+    bool was_replica, good = true;
+
+    mutex_lock(&follow->turn);
+    was_replica = follow->host[0] != '\0';
+    if (is_same(follow, host, port) || (host == NULL && !was_replica)) {
+        mutex_unlock(&follow->turn);
+        return FOLLOW_ALREADY;
+    }
+    end_link(follow);
+    note_primary(follow, host, port);
+    if (host == NULL || !was_replica)
+        set_role(follow, host != NULL);
+    if (host != NULL)
+        good = start_link(follow);
+    mutex_unlock(&follow->turn);
+    if (host == NULL)
+        log_write(log_of(follow), LOG_LEVEL_NOTICE, "MASTER MODE enabled");
+    else
+        log_write(log_of(follow), LOG_LEVEL_NOTICE, "Before turning into a replica of %s:%d: this server's history is kept as far as it goes", host,
+            port);
+    return good ? FOLLOW_OK : FOLLOW_NO_THREAD;
+}
+
+void follow_begin(struct follow *follow)
+{
+    struct buffer host = { 0 };
+    int port;
+
+    if (config_replicaof(follow->engine->config, &host, &port)) {
+        buffer_append(&host, "", 1);
+        if (follow_primary(follow, host.data, port) == FOLLOW_NO_THREAD)
+            log_write(log_of(follow), LOG_LEVEL_WARNING, "Can't follow %s:%d: the system gives no thread", host.data, port);
+    }
+    buffer_release(&host);
+}
+
+void follow_configure(struct follow *follow)
+{
+    struct link_options options;
+    char *strings[4];
+
+    mutex_lock(&follow->turn);
+    if (follow->link != NULL) {
+        fill_in(follow, &options, strings);
+        link_configure(follow->link, &options);
+        release_options(&options, strings);
+    }
+    mutex_unlock(&follow->turn);
+}
+
+void follow_cron(struct follow *follow)
+{
+    if (!atomic_exchange(&follow->must_reconnect, false))
+        return;
+    mutex_lock(&follow->lock);
+    if (follow->link != NULL)
+        link_reconnect(follow->link);
+    mutex_unlock(&follow->lock);
+}
+
+void follow_stop(struct follow *follow)
+{
+    follow->stopping = true;
+    mutex_lock(&follow->turn);
+    end_link(follow);
+    mutex_unlock(&follow->turn);
+}
+
+void follow_destroy(struct follow *follow)
+{
+    if (follow == NULL)
+        return;
+    mutex_release(&follow->lock);
+    mutex_release(&follow->turn);
+    mem_free(follow);
+}
+
+/* --- what others ask --- */
+
+void follow_view(struct follow *follow, struct follow_view *view)
+{
+    struct history_point now;
+
+    history_point(&follow->engine->history, &now);
+    mutex_lock(&follow->lock);
+    *view = (struct follow_view){
+        .port = follow->port, .state = follow->state, .is_syncing = follow->state == LINK_SYNC || follow->loading,
+        .io_s = follow->io_ms > 0 ? (clock_wall_ms() - follow->io_ms) / 1000 : -1,
+        .applied = now.offset, .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
+        .sync_received = follow->received, .sync_total = follow->total,
+        .errors = follow->errors + (follow->applier != NULL ? applier_errors(follow->applier) : 0),
+    };
+    memcpy(view->host, follow->host, sizeof(view->host));
+    mutex_unlock(&follow->lock);
+}

@@ -1,0 +1,64 @@
+/* Follow: this server as a replica. REPLICAOF starts and ends it; it connects the link, the inbox, the load of a full synchronization, the
+ * applier and the role.
+ *
+ *     link -> received RDB (a file) -> loader thread -> data set, and the history becomes the primary's
+ *          -> stream -> inbox (memory, then disk) -> applier -> data set and history
+ *
+ * The position is the history's end: what was applied. While the link is broken and comes back, the inbox stays, so the stream is asked for from
+ * the inbox's end on. A new primary is asked for what follows the last unit that was applied.
+ *
+ * A full synchronization is received into a file while clients read what is there (or get MASTERDOWN: replica-serve-stale-data), and then
+ * loaded while they get LOADING. With appendonly yes the log is switched off before the load, and begun anew after it: a new log
+ * takes the place of the old one in one step, so a crash leaves the old data or the new.
+ *
+ * Threads: any. Locks: `turn` is held during a change of the primary, which takes milliseconds, by a thread that is no worker and has no locks;
+ * `lock` is a leaf.
+ */
+#ifndef KELVIN_REPLICATION_FOLLOW_H
+#define KELVIN_REPLICATION_FOLLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "replication/link.h"
+
+struct engine;
+struct follow;
+struct tls;
+struct tls_context;
+
+enum { FOLLOW_HOST_SIZE = 256 };
+
+/* `hold_tls`: a reference to the context of connections that the server opens; NULL: it has none. */
+struct follow *follow_create(struct engine *engine, struct tls_context *(*hold_tls)(void *context), void *context);
+/* Ends it, and waits for its threads. Before what the engine is made of goes. */
+void follow_stop(struct follow *follow);
+void follow_destroy(struct follow *follow);         /* NULL is fine */
+
+/* REPLICAOF: follows another primary, or none (NULL). Blocks some milliseconds; not on a worker, no locks. False: `*already`, or the system has
+ * no thread. */
+enum follow_result { FOLLOW_OK, FOLLOW_ALREADY, FOLLOW_NO_THREAD };
+enum follow_result follow_primary(struct follow *follow, const char *host, int port);
+
+/* The data has been loaded at the start: begins with what `replicaof` says. */
+void follow_begin(struct follow *follow);
+
+/* Another directive than replicaof was changed that the link needs (masterauth ...). Any thread. */
+void follow_configure(struct follow *follow);
+
+/* About ten times a second, on the main worker. */
+void follow_cron(struct follow *follow);
+
+struct follow_view {
+    char host[FOLLOW_HOST_SIZE];    /* "": no primary */
+    int port;
+    enum link_state state;
+    bool is_syncing;                /* an RDB is received or loaded */
+    int64_t io_s;                   /* since something came from the primary; -1: nothing did yet */
+    int64_t applied, received;      /* offsets */
+    int64_t sync_received, sync_total;      /* bytes of the RDB; total -1: not known */
+    uint64_t errors;                /* of commands in the stream */
+};
+void follow_view(struct follow *follow, struct follow_view *view);
+
+#endif

@@ -1,0 +1,69 @@
+#include "replication/view.h"
+
+#include <stdio.h>
+
+#include "engine/role.h"
+#include "replication/follow.h"
+
+static enum view_link link_of(const struct follow_view *follow)
+{
+    switch (follow->state) {
+    case LINK_WAITING: return VIEW_LINK_CONNECT;
+    case LINK_CONNECTING: return VIEW_LINK_CONNECTING;
+    case LINK_HANDSHAKE: return VIEW_LINK_HANDSHAKE;
+    case LINK_SYNC: return VIEW_LINK_SYNC;
+    case LINK_CONNECTED: return follow->is_syncing ? VIEW_LINK_SYNC : VIEW_LINK_CONNECTED;
+    }
+    return VIEW_LINK_CONNECT;
+}
+
+static void view_upstream(struct engine *engine, struct view_upstream *upstream)
+{
+    struct follow_view follow;
+
+    follow_view(engine->follow, &follow);
+    *upstream = (struct view_upstream){
+        .port = follow.port, .link = link_of(&follow), .last_io_s = role_link_is_up(engine) ? follow.io_s : -1,
+        .link_down_s = role_link_down_s(engine), .received = follow.received, .applied = follow.applied, .is_syncing = follow.is_syncing,
+        .sync_size = follow.sync_total, .sync_received = follow.sync_received, .sync_last_io_s = follow.io_s,
+    };
+    snprintf(upstream->host, sizeof(upstream->host), "%s", follow.host);
+}
+
+void replication_view(struct engine *engine, struct replication_view *view)
+{
+    *view = (struct replication_view){ .is_replica = role_is_replica(engine), .good_replicas = engine->role.good_replicas };
+    history_point(&engine->history, &view->point);
+    primary_stats(engine, &view->stats);
+    view->replica_count = primary_view(engine->primary, view->replicas, VIEW_REPLICAS);
+    if (view->replica_count == VIEW_REPLICAS)
+        view->replica_count = primary_count(engine->primary);
+    if (view->is_replica)
+        view_upstream(engine, &view->upstream);
+}
+
+const char *view_link_name(enum view_link link)
+{
+    static const char *const names[] = {
+        [VIEW_LINK_CONNECT] = "connect", [VIEW_LINK_CONNECTING] = "connecting", [VIEW_LINK_HANDSHAKE] = "handshake",
+        [VIEW_LINK_SYNC] = "sync", [VIEW_LINK_CONNECTED] = "connected",
+    };
+
+    return names[link];
+}
+
+const char *view_failover_name(enum view_failover failover)
+{
+    static const char *const names[] = {
+        [VIEW_NO_FAILOVER] = "no-failover", [VIEW_FAILOVER_WAITS] = "waiting-for-sync", [VIEW_FAILOVER_RUNS] = "failover-in-progress",
+    };
+
+    return names[failover];
+}
+
+const char *view_state_name(enum replica_state state)
+{
+    if (state == REPLICA_ONLINE)
+        return "online";
+    return state == REPLICA_RECEIVES || state == REPLICA_LOADS ? "send_bulk" : "wait_bgsave";
+}

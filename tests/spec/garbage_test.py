@@ -7,7 +7,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
 from support.server import Server, until                                                             # noqa: E402
 
-KEYS, VALUE_SIZE = 200000, 200
+KEYS, VALUE_SIZE = 150000, 200
+TIMEOUT_S = 180         # a busy machine writes slowly
 ROUNDS = 4
 SPACE_MAX = 2.5             # bytes of segments for each byte that is live
 
@@ -21,7 +22,7 @@ class GarbageTest(ServerCase):
     def write_twice_the_data(self, server):
         """Waits until as much was written to the segments; what the collection writes counts, too."""
         enough = self.written(server) + 2 * KEYS * VALUE_SIZE
-        until(lambda: self.written(server) >= enough, what="records to be written")
+        until(lambda: self.written(server) >= enough, timeout=TIMEOUT_S, what="records to be written")
 
     def is_bounded(self, server):
         info = server.info("tiering")
@@ -36,7 +37,10 @@ class GarbageTest(ServerCase):
                     for _ in range(ROUNDS):
                         self.write_twice_the_data(server)
                         # On a busy machine the collector may lag for a moment. Without it this is never true.
-                        until(lambda: self.is_bounded(server), what="garbage to be collected")
+                        try:
+                            until(lambda: self.is_bounded(server), timeout=TIMEOUT_S, what="garbage to be collected")
+                        except AssertionError as error:
+                            self.fail("%s: %s" % (error, {name: text for name, text in server.info("tiering").items() if "segment" in name}))
                         self.assertIsNone(clients.poll(), "the load ended")
                 finally:
                     clients.kill()

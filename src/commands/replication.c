@@ -33,6 +33,11 @@ void psync_command(struct call *call)
         primary_psync(call->client, call->args[1], offset);
 }
 
+void failover_command(struct call *call)
+{
+    reply_errorf(call, "ERR FAILOVER is not supported yet: use REPLICAOF NO ONE on the replica, or Sentinel");
+}
+
 void sync_command(struct call *call)
 {
     if (has_data(call))
@@ -83,6 +88,8 @@ static void set_capability(struct client *client, struct bytes name)
         replica_set(client, REPLICA_CAN_EOF, true);
     else if (bytes_is(name, "psync2"))
         replica_set(client, REPLICA_CAN_PSYNC2, true);
+    else if (bytes_is(name, "rdb12"))
+        replica_set(client, REPLICA_CAN_RDB12, true);
 }
 
 static bool set_ip(struct call *call, struct bytes ip)

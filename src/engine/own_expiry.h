@@ -1,4 +1,4 @@
-/* Own expiry: keys with a time that clients have written to a writable replica. The primary has no record of them, so this server deletes them when
+/* Own expiry: keys with a time that clients have written to a writable replica. The primary does not know them, so this server deletes them when
  * their time has come, as Redis does; all other keys of a replica stay until the primary's DEL. Neither a write of a client on a replica
  * nor such a deletion is in the stream: its bytes are the primary's.
  *

@@ -85,8 +85,10 @@ static void note_grown(void *context, uint64_t size)
     struct full_sync *sync = context;
 
     full_sync_file_grow(sync->file, size);
-    if (disk_is_full(sync, size))
-        sync->is_full = sync->progress.cancel = true;
+    if (disk_is_full(sync, size)) {
+        sync->is_full = true;
+        sync->progress.cancel = true;
+    }
     if (clock_mono_ns() - sync->grown_ns >= GROWN_NS)
         call_grown(sync);
 }

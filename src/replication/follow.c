@@ -402,6 +402,8 @@ static void *loader_main(void *context)
     mutex_lock(&follow->lock);
     role_set_link(engine, good && follow->state == LINK_CONNECTED);
     mutex_unlock(&follow->lock);
+    if (good)
+        on_ack(follow);             /* a primary may wait for it before it sends the stream */
     meter_leave(engine->meter);
     return NULL;
 }

@@ -128,7 +128,7 @@ static int add_replconf(struct buffer *request, const struct link_settings *sett
         add_command(request, (const char *[]){ "REPLCONF", "ip-address", settings->announce_ip, NULL });
         count++;
     }
-    add_command(request, (const char *[]){ "REPLCONF", "capa", "eof", "capa", "psync2", NULL });
+    add_command(request, (const char *[]){ "REPLCONF", "capa", "eof", "capa", "psync2", "capa", "rdb12", NULL });
     return count;
 }
 

@@ -96,7 +96,7 @@ void primary_forget(struct client *client)
         return;
     primary = replica->primary;
     client->replica = NULL;
-    mutex_lock(&primary->lock);
+    mutex_lock(&replica->primary->lock);
     if (replica->state != REPLICA_NEW) {
         *(replica->prev != NULL ? &replica->prev->next : &primary->replicas) = replica->next;
         if (replica->next != NULL)
@@ -106,7 +106,7 @@ void primary_forget(struct client *client)
         unlink_from_worker(client);
     }
     sync_leave(replica);
-    mutex_unlock(&primary->lock);
+    mutex_unlock(&replica->primary->lock);
     if (replica->reader != NULL)
         backlog_leave(replica->reader, kept_until(primary->engine));
     mem_free(replica);
@@ -157,6 +157,7 @@ void replica_set(struct client *client, enum replica_option option, int64_t valu
     case REPLICA_PORT: replica->port = (int)value; break;
     case REPLICA_CAN_EOF: replica->can_eof = value != 0; break;
     case REPLICA_CAN_PSYNC2: replica->can_psync2 = value != 0; break;
+    case REPLICA_CAN_RDB12: replica->can_rdb12 = value != 0; break;
     case REPLICA_RDB_ONLY: replica->rdb_only = value != 0; break;
     case REPLICA_WITHOUT_KEYS: replica->without_keys = value != 0; break;
     case REPLICA_WITHOUT_FUNCTIONS: replica->without_functions = value != 0; break;
@@ -284,14 +285,12 @@ static void reply_continue(struct replica *replica)
 
 static void begin(struct replica *replica, enum replica_state state)
 {
-    struct primary *primary = replica->primary;
-
     replica->acked_ms = replica->fed_ms = replica->client->worker->turn.now_ms;
-    mutex_lock(&primary->lock);
+    mutex_lock(&replica->primary->lock);
     enlist(replica, state);
     if (state == REPLICA_WAITS)
         sync_join(replica);
-    mutex_unlock(&primary->lock);
+    mutex_unlock(&replica->primary->lock);
     replica->client->worker->output_came(replica->client);
 }
 

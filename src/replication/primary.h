@@ -43,6 +43,7 @@ enum replica_option {
     REPLICA_PORT,               /* listening-port */
     REPLICA_CAN_EOF,            /* capa eof */
     REPLICA_CAN_PSYNC2,         /* capa psync2 */
+    REPLICA_CAN_RDB12,          /* capa rdb12, Kelvin's own: RDB files with field times */
     REPLICA_RDB_ONLY,           /* rdb-only: no stream follows, and the connection is closed */
     REPLICA_WITHOUT_KEYS, REPLICA_WITHOUT_FUNCTIONS,        /* rdb-filter-only */
 };

@@ -94,9 +94,9 @@ static enum replica_fill end_rdb(struct replica *replica)
 
     if (replica->has_mark)
         buffer_append(&client->reply.out, replica->mark, MARK_SIZE);
-    mutex_lock(&primary->lock);
+    mutex_lock(&replica->primary->lock);
     sync_leave(replica);
-    mutex_unlock(&primary->lock);
+    mutex_unlock(&replica->primary->lock);
     replica->acked_ms = client->worker->turn.now_ms;
     if (replica->rdb_only) {
         log_write(primary->engine->log, LOG_LEVEL_NOTICE, "%s has got the RDB that it asked for", client->address);

@@ -24,8 +24,8 @@ struct replica_sync {
     struct full_sync *task;
     struct full_sync_file *file;    /* held */
     struct history_point point;      /* of the image */
-    struct backlog_reader *hold;    /* primary: keeps the stream from the point on until its thread ends; NULL: it does not any more */
-    bool with_keys, with_functions;
+    struct backlog_reader *hold;    /* keeps the stream from the point on until no replica needs the file; NULL: not begun */
+    bool with_keys, with_functions, rdb12;
     bool may_grow;                  /* readers may begin before the file is complete */
 };
 
@@ -38,7 +38,7 @@ struct replica {
     /* The client's worker's, and read under the lock. */
     char ip[REPLICA_IP_SIZE];
     int port;
-    bool can_eof, can_psync2, rdb_only, without_keys, without_functions;
+    bool can_eof, can_psync2, can_rdb12, rdb_only, without_keys, without_functions;
     bool is_plain;                  /* SYNC */
     /* The client's worker's. */
     struct replica_sync *sync;      /* primary; its worker reads it without the lock once `state` is RECEIVES. NULL: none */

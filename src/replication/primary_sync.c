@@ -15,6 +15,8 @@ static void free_sync(struct replica_sync *sync)
 {
     if (sync->file != NULL)
         full_sync_file_release(sync->file);
+    if (sync->hold != NULL)
+        backlog_detach(sync->hold);
     mem_free(sync);
 }
 
@@ -27,7 +29,8 @@ void sync_release(struct replica_sync *sync)
 /* What the replica asks for is what the synchronization makes. */
 static bool fits(const struct replica *replica, const struct replica_sync *sync)
 {
-    return sync->with_keys == !replica->without_keys && sync->with_functions == !replica->without_functions;
+    return sync->with_keys == !replica->without_keys && sync->with_functions == !replica->without_functions &&
+           sync->rdb12 == replica->can_rdb12;
 }
 
 static void assign(struct replica *replica, struct replica_sync *sync)
@@ -90,17 +93,13 @@ static void on_grown(void *context)
     primary_ring(sync->primary);
 }
 
-/* Replicas that wait for it, and have got nothing yet, wait for the next one. */
-static void requeue(struct primary *primary, struct replica_sync *sync) REQUIRES(primary->lock);
-static void requeue(struct primary *primary, struct replica_sync *sync)
+/* It has failed: its replicas are disconnected, and come back. */
+static void drop_waiting(struct primary *primary, const struct replica_sync *sync) REQUIRES(primary->lock);
+static void drop_waiting(struct primary *primary, const struct replica_sync *sync)
 {
     for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next) {
-        if (replica->sync != sync || replica->state != REPLICA_WAITS)
-            continue;
-        replica->sync = NULL;
-        sync_release(sync);
-        if (primary->wanted_ms == 0)
-            primary->wanted_ms = clock_wall_ms();
+        if (replica->sync == sync && replica->state == REPLICA_WAITS)
+            replica->dropped = true;
     }
 }
 
@@ -108,25 +107,16 @@ static void on_ended(void *context, enum status status, const struct message *me
 {
     struct replica_sync *sync = context;
     struct primary *primary = sync->primary;
-    struct backlog_reader *hold;
 
+    (void)message;                  /* full_sync.c has logged it */
     mutex_lock(&primary->lock);
     if (status != STATUS_OK) {
         sync->state = SYNC_FAILED;
         primary->retry_ms = clock_wall_ms() + RETRY_MS;
-        requeue(primary, sync);
+        drop_waiting(primary, sync);
     }
-    hold = sync->hold;
-    sync->hold = NULL;
     primary->running = NULL;
     mutex_unlock(&primary->lock);
-    if (hold != NULL)
-        backlog_detach(hold);
-    if (status == STATUS_OK)
-        log_write(primary->engine->log, LOG_LEVEL_NOTICE, "The RDB for replicas is complete: %" PRIu64 " bytes",
-            full_sync_file_look(sync->file).size);
-    else
-        log_write(primary->engine->log, LOG_LEVEL_WARNING, "The RDB for replicas failed: %s", message->text);
     primary_ring(primary);
     sync_release(sync);
 }
@@ -180,7 +170,7 @@ static struct replica_sync *gather(struct primary *primary)
     if (first != NULL) {
         sync = mem_zalloc(sizeof(*sync));
         *sync = (struct replica_sync){ .primary = primary, .refs = 1, .state = SYNC_BEGINS, .with_keys = !first->without_keys,
-            .with_functions = !first->without_functions,
+            .with_functions = !first->without_functions, .rdb12 = first->can_rdb12,
             .may_grow = config_number(primary->engine->config, CONFIG_REPL_DISKLESS_SYNC) != 0 };
         primary->running = sync;
     }
@@ -204,7 +194,7 @@ static void not_started(struct primary *primary, struct replica_sync *sync)
     sync->state = SYNC_FAILED;
     primary->running = NULL;
     primary->retry_ms = clock_wall_ms() + RETRY_MS;
-    requeue(primary, sync);
+    drop_waiting(primary, sync);
     mutex_unlock(&primary->lock);
     sync_release(sync);
 }
@@ -220,7 +210,7 @@ static void start(struct primary *primary)
         return;
     options = (struct full_sync_options){
         .context = sync, .instant = on_instant, .grown = on_grown, .ended = on_ended,
-        .field_times = field_times[config_number(engine->config, CONFIG_REPL_FIELD_TIMES)],
+        .field_times = sync->rdb12 ? RDB_TIMES_ALLOWED : field_times[config_number(engine->config, CONFIG_REPL_FIELD_TIMES)],
         .include_keys = sync->with_keys, .include_functions = sync->with_functions,
     };
     atomic_fetch_add(&sync->refs, 1);       /* until the file is noted */

@@ -13,6 +13,7 @@
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/tracking.h"
+#include "replication/primary.h"
 #include "server/info_rows.h"
 
 enum { LRU_CLOCK_MASK = 0xffffff };
@@ -115,7 +116,7 @@ void info_clients(struct buffer *out, void *context)
         input_max = input > input_max ? input : input_max;
         output_max = output > output_max ? output : output_max;
     }
-    info_number(out, "connected_clients", engine->client_count);
+    info_number(out, "connected_clients", engine->client_count - primary_count(engine->primary));
     info_number(out, "cluster_connections", 0);
     info_number(out, "maxclients", config_number(engine->config, CONFIG_MAXCLIENTS));
     info_number(out, "client_recent_max_input_buffer", (int64_t)input_max);

@@ -468,6 +468,7 @@ static enum status sync_segment(struct segments *segments, struct segment *segme
     if (segments->disk->fdatasync(segments->disk->context, segment->fd) != 0) {
         /* The kernel may have dropped the pages: a second sync that succeeds would prove nothing. */
         segment->is_suspect = true;
+        segment->is_spared = false;
         return status_of_errno(errno);
     }
     if (segment->is_suspect)
@@ -476,8 +477,11 @@ static enum status sync_segment(struct segments *segments, struct segment *segme
     return STATUS_OK;
 }
 
+/* What a suspect segment that was collected and spared still has can't be read, so it need not be durable. */
 static bool must_sync(const struct segment *segment)
 {
+    if (segment->is_suspect && segment->is_spared)
+        return false;
     return segment->state != SEGMENT_TAIL && !segment->is_synced && segment->pending.size == 0;
 }
 
@@ -500,6 +504,7 @@ static enum status settle(struct segments *segments, struct segment *segment)
 
     if (!segment->is_synced && sync_file_range(segment->fd, 0, 0, all) != 0 && errno == EIO) {
         segment->is_suspect = true;
+        segment->is_spared = false;
         return STATUS_IO;
     }
     open_direct(segments, segment);
@@ -573,6 +578,11 @@ void segments_measure(const struct segments *segments, struct segments_stats *st
 bool segment_is_dead(const struct segment *segment)
 {
     return atomic_load_explicit(&segment->live, memory_order_relaxed) == 0;
+}
+
+bool segment_is_suspect(const struct segment *segment)
+{
+    return segment->is_suspect;
 }
 
 void segment_spare(struct segment *segment)

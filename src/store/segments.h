@@ -159,11 +159,14 @@ void segments_measure(const struct segments *segments, struct segments_stats *st
 
 /* --- garbage collection --- */
 
-/* The sealed segment with the smallest share of live bytes, if all segments together have less than `target_percent`, or there are many
- * small ones; NULL: nothing has to be collected. */
+/* A suspect segment, or the sealed one with the smallest share of live bytes, if all segments together have less than `target_percent`, or
+ * there are many small ones; NULL: nothing has to be collected. */
 struct segment *segments_victim(struct segments *segments, unsigned target_percent);
 bool segment_is_dead(const struct segment *segment);       /* no live records */
-/* Not collected again: a record of it can't be read. */
+/* A sync of it failed, so it is the next victim: what it has may be lost, and segments_sync fails until its live records were written again. */
+bool segment_is_suspect(const struct segment *segment);
+/* Not collected again, unless it becomes suspect: a record of it can't be read. Of a suspect segment all records that can be read were
+ * written again; it is not synced any more. */
 void segment_spare(struct segment *segment);
 /* Removes the file. No map has a place in it. */
 enum status segments_retire(struct segments *segments, struct segment *segment);

@@ -38,7 +38,8 @@ struct dropped {
 struct collect {
     struct segment *victim;         /* NULL: none */
     struct segment_walk walk;
-    bool is_damaged;                /* a record of the victim can't be read */
+    bool is_damaged;                /* a record of the victim is damaged */
+    bool is_unread;                 /* the rest of the victim could not be read */
     struct moved *moved;
     size_t count, capacity;
     struct buffer text;
@@ -233,15 +234,19 @@ static void finish_moved(struct tier *tier)
     buffer_shrink(&collect->text, 1 << 20);
 }
 
+/* A suspect segment has to be emptied, or there is no image any more: it is tried again, unless it only has damaged records left. */
 static void end_victim(struct tier *tier)
 {
     struct collect *collect = tier->collect;
+    bool is_empty = segment_is_dead(collect->victim) && !collect->is_damaged && !collect->is_unread;
 
     segment_walk_end(&collect->walk);
-    if (collect->is_damaged || !segment_is_dead(collect->victim))
+    if (!is_empty && segment_is_suspect(collect->victim) && (collect->is_unread || !collect->is_damaged))
+        collect->look_at_ms = clock_mono_us() / 1000 + RETRY_MS;
+    else if (!is_empty)
         segment_spare(collect->victim);
     collect->victim = NULL;
-    collect->is_damaged = false;
+    collect->is_damaged = collect->is_unread = false;
 }
 
 /* Some records of the victim. Returns whether there are more. */
@@ -270,7 +275,7 @@ static bool move_some(struct tier *tier, enum status *status)
     finish_moved(tier);
     if (found != STATUS_OK && found != STATUS_CORRUPT && found != STATUS_NOT_FOUND) {
         tier_note_error(tier, "a segment can't be read", found);
-        collect->is_damaged = true;
+        collect->is_unread = true;
         found = STATUS_NOT_FOUND;
     }
     if (found == STATUS_NOT_FOUND)
@@ -286,22 +291,6 @@ static uint64_t written_bytes(struct segments *segments)
     return stats.written_bytes;
 }
 
-/* Moves as much as keeps up with what was written since the last step, within a time; at least once. */
-static bool move_enough(struct tier *tier, enum status *status)
-{
-    struct collect *collect = tier->collect;
-    struct segments *segments = store_segments(tier->store);
-    uint64_t began_bytes = written_bytes(segments), enough = (began_bytes - collect->seen_bytes) * KEEP_UP;
-    int64_t until_us = clock_mono_us() + STEP_US;
-    bool more;
-
-    do
-        more = move_some(tier, status);
-    while (*status == STATUS_OK && collect->victim != NULL && clock_mono_us() < until_us && written_bytes(segments) - began_bytes < enough);
-    collect->seen_bytes = written_bytes(segments);
-    return more;
-}
-
 static bool is_too_early(struct collect *collect)
 {
     int64_t now_ms = clock_mono_us() / 1000;
@@ -312,18 +301,64 @@ static bool is_too_early(struct collect *collect)
     return false;
 }
 
-/* Removes segments without live records, and settles others. That one can't be removed does not keep others from being written. */
-static void look_after(struct tier *tier, struct segments *segments)
+/* Segments without live records. That one can't be removed does not keep others from being written. */
+static bool remove_dead(struct tier *tier, struct segments *segments)
 {
     enum status status = segments_tidy(segments);
 
-    if (status != STATUS_OK) {
-        tier_note_error(tier, "a segment can't be removed", status);
-        tier->collect->look_at_ms += RETRY_MS;
-    }
+    if (status == STATUS_OK)
+        return true;
+    tier_note_error(tier, "a segment can't be removed", status);
+    tier->collect->look_at_ms += RETRY_MS;
+    return false;
+}
+
+static void look_after(struct tier *tier, struct segments *segments)
+{
+    enum status status;
+
+    (void)remove_dead(tier, segments);
     status = segments_settle(segments);
     if (status != STATUS_OK)
         tier_note_error(tier, "a segment can't be synced", status);
+}
+
+/* False: nothing has to be collected. */
+static bool take_victim(struct tier *tier)
+{
+    struct collect *collect = tier->collect;
+    struct segments *segments = store_segments(tier->store);
+
+    collect->victim = segments_victim(segments, tier->state == TIER_FULL ? TARGET_WHEN_FULL : (unsigned)tier->settings.space_target);
+    if (collect->victim != NULL)
+        segment_walk_begin(segments, collect->victim, &collect->walk);
+    return collect->victim != NULL;
+}
+
+/* In the same step, as segments may be small; not after one that can't be emptied or removed: that waits for the next look. */
+static bool take_next_victim(struct tier *tier)
+{
+    struct collect *collect = tier->collect;
+
+    return clock_mono_us() / 1000 + LOOK_EVERY_MS >= collect->look_at_ms && remove_dead(tier, store_segments(tier->store)) && take_victim(tier);
+}
+
+/* Moves as much as keeps up with what was written since the last step, within a time; at least once. */
+static bool move_enough(struct tier *tier, enum status *status)
+{
+    struct collect *collect = tier->collect;
+    struct segments *segments = store_segments(tier->store);
+    uint64_t began_bytes = written_bytes(segments), enough = (began_bytes - collect->seen_bytes) * KEEP_UP;
+    int64_t until_us = clock_mono_us() + STEP_US;
+    bool more;
+
+    do {
+        more = move_some(tier, status);
+        if (*status != STATUS_OK || clock_mono_us() >= until_us || written_bytes(segments) - began_bytes >= enough)
+            break;
+    } while (collect->victim != NULL || take_next_victim(tier));
+    collect->seen_bytes = written_bytes(segments);
+    return more;
 }
 
 bool collect_is_due(const struct tier *tier)
@@ -352,13 +387,9 @@ bool collect_step(struct tier *tier, enum status *status)
     if (!collect->is_counted || is_too_early(collect))
         return false;
     look_after(tier, segments);
-    collect->victim = segments_victim(segments, tier->state == TIER_FULL ? TARGET_WHEN_FULL : (unsigned)tier->settings.space_target);
-    if (collect->victim == NULL) {
+    if (!take_victim(tier))
         collect->seen_bytes = written_bytes(segments);
-        return false;
-    }
-    segment_walk_begin(segments, collect->victim, &collect->walk);
-    return true;
+    return collect->victim != NULL;
 }
 
 void collect_destroy(struct tier *tier)

@@ -6,6 +6,8 @@
  *
  * A record that can't be read stays where it is, with its whole segment: other records of it are not lost with it.
  *
+ * A segment that could not be synced comes first: images fail until its live records were written again.
+ *
  * Owner: the writer. The batch is empty when a step is made.
  */
 #ifndef KELVIN_TIER_COLLECT_H

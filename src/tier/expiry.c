@@ -5,10 +5,12 @@
 #include "call/event.h"
 #include "tier/batch.h"
 #include "tier/grave.h"
+#include "tier/key_list.h"
 #include "tier/load.h"
-#include "tier/read.h"
+#include "tier/look_up.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
+#include "tier/writer.h"
 
 enum {
     PAUSE_MS = 1000,                /* before expired keys that could not be dealt with are looked at again */
@@ -75,22 +77,6 @@ static enum verdict judge_nominee(struct tier *tier, struct partition *partition
     return judge(keyspace, nominee->hash, key);
 }
 
-/* Whether the key has a record that has expired. */
-static enum status read_nominee(struct tier *tier, struct partition *partition, const struct nominee *nominee, struct bytes key,
-    int64_t now_ms, struct buffer *bytes, bool *expired)
-{
-    enum value_type type;
-    int64_t expire_ms = -1;
-    enum status read;
-
-    bytes->size = 0;
-    read = read_record(tier, partition, nominee->incarnation, nominee->hash, key, bytes);
-    if (read == STATUS_OK)
-        read = record_peek(buffer_bytes(bytes), &expire_ms, &type);
-    *expired = read == STATUS_OK && expire_ms >= 0 && expire_ms <= now_ms;
-    return read == STATUS_NOT_FOUND ? STATUS_OK : read;
-}
-
 /* Of a record that can be read and is expired: by its own time, or with the last field of a hash. */
 static enum event expiry_event(struct bytes bytes, int64_t now_ms)
 {
@@ -109,34 +95,6 @@ static void expire_cold(struct tier *tier, struct keyspace *keyspace, uint64_t h
     grave_removed(tier, keyspace, hash, key, RECORD_CLEAN);
     batch_bury(batch, keyspace, grave_find(keyspace, hash, key));
     statistics_count(&tier->statistics.expired_cold);
-}
-
-/* Tier rule 10. Records are read without the lock: only this thread could change them until the lock is held again. A record is not read if
- * the key is found in RAM: of keys that were hot when they expired there may be a million. True if the nominee is dealt with. */
-static bool expire_nominee(struct tier *tier, const struct nominee *nominee, struct bytes key, int64_t now_ms, struct buffer *record,
-    struct batch *batch)
-{
-    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, nominee->hash)];
-    enum verdict verdict;
-    bool expired = false;
-
-    partition_lock(partition);
-    verdict = judge_nominee(tier, partition, nominee, key);
-    partition_unlock(partition);
-    if (verdict == VERDICT_READ) {
-        if (read_nominee(tier, partition, nominee, key, now_ms, record, &expired) != STATUS_OK)
-            return false;
-        partition_lock(partition);
-        verdict = expired ? judge_nominee(tier, partition, nominee, key) : VERDICT_STALE;
-        if (verdict == VERDICT_READ)
-            expire_cold(tier, tier_keyspace_of(partition, nominee->incarnation), nominee->hash, key,
-                expiry_event(buffer_bytes(record), now_ms), batch);
-        partition_unlock(partition);
-    }
-    if (verdict == VERDICT_AGAIN)
-        return false;
-    store_batch_delete_expiry(batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);
-    return true;
 }
 
 /* Goes back for what is to be looked at again, now and then only: LevelDB has to step over all that was deleted since. Further and
@@ -168,6 +126,83 @@ static void note_again(struct expiry_walk *walk, int64_t expire_ms, int64_t now_
         walk->again_ms = expire_ms;
 }
 
+/* --- one step --- */
+
+struct step {
+    struct tier *tier;
+    struct batch *batch;
+    int64_t now_ms;
+    struct key_list unread;             /* keys whose records are to be read */
+    const struct nominee *nominees[LOOK_UP_MAX];    /* of these keys */
+    size_t done;
+};
+
+/* The nominee is dealt with, or has to be looked at again. */
+static void end_nominee(struct step *step, const struct nominee *nominee, struct bytes key, bool is_done)
+{
+    if (is_done) {
+        store_batch_delete_expiry(step->batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);
+        step->done++;
+    } else {
+        note_again(&step->tier->expiry, nominee->expire_ms, step->now_ms);
+    }
+}
+
+/* The key's record was read without the lock: only this thread could change it until the lock is held again. */
+static void found_record(void *context, size_t index, enum status status, struct bytes record)
+{
+    struct step *step = context;
+    const struct nominee *nominee = step->nominees[index];
+    struct partition *partition = step->unread.keys[index].partition;
+    struct bytes key = key_list_key(&step->unread, index);
+    enum verdict verdict = VERDICT_STALE;
+    enum value_type type;
+    int64_t gone_ms = -1;
+
+    if (status == STATUS_OK)
+        status = record_peek(record, &gone_ms, &type);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+        end_nominee(step, nominee, key, false);
+        return;
+    }
+    if (gone_ms >= 0 && gone_ms <= step->now_ms) {
+        partition_lock(partition);
+        verdict = judge_nominee(step->tier, partition, nominee, key);
+        if (verdict == VERDICT_READ)
+            expire_cold(step->tier, tier_keyspace_of(partition, nominee->incarnation), nominee->hash, key,
+                expiry_event(record, step->now_ms), step->batch);
+        partition_unlock(partition);
+    }
+    end_nominee(step, nominee, key, verdict != VERDICT_AGAIN);
+}
+
+static void read_records(struct step *step)
+{
+    if (step->unread.count > 0)
+        look_up_records(step->tier, writer_look_up(step->tier), &step->unread, 0, step->unread.count, found_record, step);
+    key_list_clear(&step->unread);
+}
+
+/* Tier rule 10. A record is not read if the key is found in RAM: of keys that were hot when they expired there may be a million. */
+static void expire_nominee(struct step *step, const struct nominee *nominee, struct bytes key)
+{
+    struct partitions *partitions = step->tier->partitions;
+    struct partition *partition = &partitions->partitions[partition_index(partitions, nominee->hash)];
+    enum verdict verdict;
+
+    partition_lock(partition);
+    verdict = judge_nominee(step->tier, partition, nominee, key);
+    if (verdict == VERDICT_READ) {
+        step->nominees[step->unread.count] = nominee;
+        key_list_add(&step->unread, tier_keyspace_of(partition, nominee->incarnation), nominee->hash, key);
+    }
+    partition_unlock(partition);
+    if (verdict != VERDICT_READ)
+        end_nominee(step, nominee, key, verdict != VERDICT_AGAIN);
+    if (step->unread.count == LOOK_UP_MAX)
+        read_records(step);
+}
+
 void expiry_note_put(struct tier *tier, int64_t expire_ms)
 {
     if (expire_ms < tier->expiry.settled_ms)
@@ -178,8 +213,7 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
 {
     struct expiry_walk *walk = &tier->expiry;
     struct nominees nominees = { 0 };
-    struct buffer record = { 0 };
-    size_t done = 0;
+    struct step step = { .tier = tier, .batch = batch, .now_ms = now_ms };
     int64_t soonest = store_expiry_soonest(tier->store);
     enum status status;
 
@@ -190,18 +224,16 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         tier_note_error(tier, "expired keys can't be looked up", status);
     for (size_t i = 0; i < nominees.count; i++) {
-        struct nominee *nominee = &nominees.list[i];
+        const struct nominee *nominee = &nominees.list[i];
 
-        if (expire_nominee(tier, nominee, bytes_of(nominees.text.data + nominee->key_at, nominee->key_size), now_ms, &record, batch))
-            done++;
-        else
-            note_again(walk, nominee->expire_ms, now_ms);
+        expire_nominee(&step, nominee, bytes_of(nominees.text.data + nominee->key_at, nominee->key_size));
         walk->from_ms = nominee->expire_ms;
     }
+    read_records(&step);
     walk->settled_ms = walk->again_ms < walk->from_ms ? walk->again_ms : walk->from_ms;
     *more = nominees.count == (size_t)count;
     mem_free(nominees.list);
     buffer_release(&nominees.text);
-    buffer_release(&record);
-    return done;
+    key_list_release(&step.unread);
+    return step.done;
 }

@@ -58,14 +58,22 @@ static bool begin(struct tier *tier, const struct key_list *list, size_t index, 
     return is_there;
 }
 
-static enum status read_alone(struct tier *tier, const struct key_list *list, size_t index, const struct reading_place *reading)
-{
-    const struct listed_key *listed = &list->keys[index];
-    struct buffer record = { 0 };
-    enum status status = reading_record(tier, reading, listed->incarnation, listed->hash, key_list_key(list, index), &record);
+/* The keys of one call. */
+struct search {
+    struct tier *tier;
+    const struct key_list *list;
+    look_up_found *found;
+    void *context;
+};
 
+static void read_alone(const struct search *search, size_t index, const struct reading_place *reading)
+{
+    const struct listed_key *listed = &search->list->keys[index];
+    struct buffer record = { 0 };
+    enum status status = reading_record(search->tier, reading, listed->incarnation, listed->hash, key_list_key(search->list, index), &record);
+
+    search->found(search->context, index, status, buffer_bytes(&record));
     buffer_release(&record);
-    return status;
 }
 
 static void add_read(struct tier *tier, struct look_up *look_up, struct slot *slot, size_t index)
@@ -81,22 +89,23 @@ static void add_read(struct tier *tier, struct look_up *look_up, struct slot *sl
 }
 
 /* What can't be used is read again, alone: that says why. */
-static enum status judge(struct tier *tier, const struct key_list *list, const struct slot *slot)
+static void judge(const struct search *search, const struct slot *slot)
 {
-    const struct listed_key *listed = &list->keys[slot->index];
+    const struct listed_key *listed = &search->list->keys[slot->index];
     enum status status = STATUS_IO;
-    struct bytes value;
+    struct bytes value = { 0 };
     uint64_t size;
 
     if (slot->read.result >= 0)
         status = segment_value(bytes_of(slot->read.data, (size_t)slot->read.result), slot->skip, listed->incarnation, listed->hash,
-            key_list_key(list, slot->index), &value, &size);
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
-        status = read_alone(tier, list, slot->index, &slot->reading);
-    return status;
+            key_list_key(search->list, slot->index), &value, &size);
+    if (status == STATUS_OK || status == STATUS_NOT_FOUND)
+        search->found(search->context, slot->index, status, value);
+    else
+        read_alone(search, slot->index, &slot->reading);
 }
 
-static void collect_reads(struct tier *tier, struct look_up *look_up, const struct key_list *list, size_t first, enum status *statuses)
+static void collect_reads(struct look_up *look_up, const struct search *search)
 {
     (void)read_ring_submit(look_up->ring);
     while (read_ring_count(look_up->ring) > 0) {
@@ -108,7 +117,7 @@ static void collect_reads(struct tier *tier, struct look_up *look_up, const stru
         for (; read != NULL; read = read->next) {
             struct slot *slot = (struct slot *)read;
 
-            statuses[slot->index - first] = judge(tier, list, slot);
+            judge(search, slot);
             reading_end(&slot->reading);
             if (slot->aligned.capacity > BUFFER_KEPT_MAX)
                 segment_buffer_release(&slot->aligned);
@@ -116,22 +125,45 @@ static void collect_reads(struct tier *tier, struct look_up *look_up, const stru
     }
 }
 
-void look_up_keys(struct tier *tier, struct look_up *look_up, const struct key_list *list, size_t first, size_t count,
-    enum status statuses[LOOK_UP_MAX])
+void look_up_records(struct tier *tier, struct look_up *look_up, const struct key_list *list, size_t first, size_t count, look_up_found *found,
+    void *context)
 {
+    const struct search search = { tier, list, found, context };
+
     for (size_t i = 0; i < count; i++) {
         struct reading_place reading = { 0, NULL };
 
         if (!begin(tier, list, first + i, &reading)) {
-            statuses[i] = STATUS_NOT_FOUND;
+            found(context, first + i, STATUS_NOT_FOUND, (struct bytes){ 0 });
         } else if (look_up != NULL && look_up->ring != NULL && reading.segment != NULL && place_size(reading.place) <= RECORD_MAX) {
             look_up->slots[i].reading = reading;
             add_read(tier, look_up, &look_up->slots[i], first + i);
         } else {
-            statuses[i] = read_alone(tier, list, first + i, &reading);
+            read_alone(&search, first + i, &reading);
             reading_end(&reading);
         }
     }
     if (look_up != NULL && look_up->ring != NULL)
-        collect_reads(tier, look_up, list, first, statuses);
+        collect_reads(look_up, &search);
+}
+
+struct key_statuses {
+    enum status *statuses;
+    size_t first;
+};
+
+static void note_status(void *context, size_t index, enum status status, struct bytes record)
+{
+    struct key_statuses *keys = context;
+
+    (void)record;
+    keys->statuses[index - keys->first] = status;
+}
+
+void look_up_keys(struct tier *tier, struct look_up *look_up, const struct key_list *list, size_t first, size_t count,
+    enum status statuses[LOOK_UP_MAX])
+{
+    struct key_statuses keys = { statuses, first };
+
+    look_up_records(tier, look_up, list, first, count, note_status, &keys);
 }

@@ -56,7 +56,7 @@ class FullSyncTest(ReplicationCase):
             load.wait_for(scaled(3000))
             load.stop()
             self.same(primary, replica, least=10)
-            self.assertEqual(servers.count_of(primary, "sync_full"), 1)
+            self.assertEqual(servers.count_of(primary, "sync_full"), 1, primary.log_tail(3000) + replica.log_tail(3000))
 
     def scenario_of_three_replicas_at_once(self):
         seed = seed_new()

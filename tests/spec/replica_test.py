@@ -166,27 +166,27 @@ class RefusalTest(ReplicaCase):
     def test_expired_keys_read_as_absent_and_stay(self):
         self.dialog("""
             a SET e 1 PX 50
-            a HSET hx f v
-            a PEXPIRE hx 50
+            a HSET eh f v
+            a PEXPIRE eh 50
             a %s
             a @sleep 120
             a GET e
-            a EXISTS e hx s
+            a EXISTS e eh s
             a TTL e
             a TYPE e
             a OBJECT ENCODING e
             a STRLEN e
-            a HGETALL hx
-            a HLEN hx
+            a HGETALL eh
+            a HLEN eh
             a DBSIZE
             a DUMP e
             a SORT_RO l BY e GET e
-            a EVAL return{redis.call('get','e'),redis.call('exists','hx')} 0
+            a EVAL return{redis.call('get','e'),redis.call('exists','eh')} 0
             a SCAN 0 MATCH e*
             a KEYS e*
             a REPLICAOF NO ONE
             a GET e
-            a EXISTS hx
+            a EXISTS eh
             a DBSIZE
         """ % NOWHERE)
 

@@ -23,7 +23,7 @@
 #define ID "0123456789abcdef0123456789abcdef01234567"
 #define OTHER "ffffffffffffffffffffffffffffffffffffffff"
 #define MARK "MMMMMMMMMMmmmmmmmmmm0123456789+++++-----"
-#define CAPA "*5\r\n$8\r\nREPLCONF\r\n$4\r\ncapa\r\n$3\r\neof\r\n$4\r\ncapa\r\n$6\r\npsync2\r\n"
+#define CAPA "*7\r\n$8\r\nREPLCONF\r\n$4\r\ncapa\r\n$3\r\neof\r\n$4\r\ncapa\r\n$6\r\npsync2\r\n$4\r\ncapa\r\n$5\r\nrdb12\r\n"
 #define PING "*1\r\n$4\r\nPING\r\n"
 #define PSYNC_NEW "*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n"
 #define ACK(digits, number) "*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n$" #digits "\r\n" #number "\r\n"

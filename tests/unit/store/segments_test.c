@@ -217,6 +217,28 @@ static void test_failed_sync(void **state)
     assert_int_equal(segments_sync(fixture->segments), STATUS_OK);
 }
 
+/* What could not be collected of it can't be read anyway. */
+static void test_failed_sync_of_what_cant_be_read(void **state)
+{
+    struct fixture *fixture = *state;
+    struct disk_faults faults = { .sync_error = 1000 };
+    struct segment *segment;
+
+    (void)put(fixture, 1, 100);
+    segments_seal(fixture->segments);
+    segment = segments_next(fixture->segments, NULL);
+    segment_spare(segment);
+    faulty_disk_set(fixture->disk, &faults);
+    assert_int_equal(segments_sync(fixture->segments), STATUS_IO);
+    faulty_disk_set(fixture->disk, NULL);
+    assert_true(segment_is_suspect(segment));
+    assert_ptr_equal(segments_victim(fixture->segments, 60), segment);      /* once more */
+    assert_int_equal(segments_sync(fixture->segments), STATUS_IO);
+    segment_spare(segment);
+    assert_null(segments_victim(fixture->segments, 60));
+    assert_int_equal(segments_sync(fixture->segments), STATUS_OK);
+}
+
 /* A damaged byte of a record is an error for its key, never another value. */
 static void test_damage(void **state)
 {
@@ -401,6 +423,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_take_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failing_writes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failed_sync, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_failed_sync_of_what_cant_be_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_walk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_retire, set_up, tear_down),

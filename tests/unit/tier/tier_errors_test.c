@@ -5,17 +5,20 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <glob.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "support/tier_box.h"
+#include "tier/image.h"
 
 #define UNREADABLE "-ERR the key's record can't be read from the store (see the log and INFO tiering)\n"
 
 struct rig {
     struct tier_box box;
     struct box_client *client;
+    int image_count;
 };
 
 static int open_rig(void **state)
@@ -247,6 +250,90 @@ static void a_full_store_takes_nothing_more_but_gives_back(void **state)
     assert_string_equal(say(rig, "TIER DEMOTE dirty"), ":1\n");
 }
 
+static enum status take_image(struct rig *rig)
+{
+    struct tier *tier = rig->box.tier;
+    struct message message = { "" };
+    char dir[300];
+    uint64_t number;
+    enum status status;
+
+    snprintf(dir, sizeof(dir), "%s/image%d", rig->box.root, rig->image_count++);
+    tier_image_begin(tier);
+    status = tier_clean(tier, &message);
+    partitions_lock_all(rig->box.partitions);
+    if (status == STATUS_OK && !tier_may_cut(tier))
+        status = STATUS_CLOSED;
+    if (status == STATUS_OK)
+        tier_cut(tier);
+    partitions_unlock_all(rig->box.partitions);
+    if (status == STATUS_OK)
+        status = tier_image(tier, dir, &number, &message);
+    tier_image_end(tier);
+    return status;
+}
+
+/* With segments that can't be synced, and afterwards. */
+static void fail_and_repeat_image(struct rig *rig)
+{
+    int64_t began_us = clock_mono_us();
+
+    set_faults(rig, (struct disk_faults){ .only = ".seg", .sync_error = 1000 });
+    assert_int_equal(take_image(rig), STATUS_IO);
+    clear_faults(rig);
+    while (take_image(rig) != STATUS_OK)
+        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < 60000000, "there is no image");
+}
+
+static void an_image_works_again_after_a_sync_that_failed(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "MSET a 1 b 2"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE a b"), ":2\n");
+    fail_and_repeat_image(rig);
+    assert_string_equal(say(rig, "TIER WHERE a"), "$4\ncold\n");
+    assert_string_equal(say(rig, "MGET a b"), "*2\n$1\n1\n$1\n2\n");
+}
+
+/* Turns a bit of what the segments have from `text` on. */
+static void damage(struct rig *rig, const char *text)
+{
+    char bytes[4096], pattern[300];
+    glob_t found;
+    bool is_done = false;
+
+    snprintf(pattern, sizeof(pattern), "%s/*.seg", rig->box.dir);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        FILE *file = fopen(found.gl_pathv[i], "r+");
+        size_t size = fread(bytes, 1, sizeof(bytes), file);
+        char *at = memmem(bytes, size, text, strlen(text));
+
+        if (at != NULL) {
+            assert_int_equal(fseek(file, at - bytes, SEEK_SET), 0);
+            assert_int_equal(fputc(*at ^ 1, file), *at ^ 1);
+            is_done = true;
+        }
+        fclose(file);
+    }
+    globfree(&found);
+    assert_true(is_done);
+}
+
+static void a_damaged_record_does_not_keep_a_segment_suspect(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "MSET a 1 damaged text-to-be-damaged b 2"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE a damaged b"), ":3\n");
+    damage(rig, "text-to-be-damaged");
+    fail_and_repeat_image(rig);
+    assert_string_equal(say(rig, "MGET a b"), "*2\n$1\n1\n$1\n2\n");
+    assert_string_equal(say(rig, "GET damaged"), UNREADABLE);
+    assert_string_equal(say(rig, "FLUSHALL"), "+OK\n");
+}
+
 static void an_outage_at_the_end_does_not_hold_up_the_stop(void **state)
 {
     struct rig *rig = *state;
@@ -273,6 +360,8 @@ int main(void)
         WITH_RIG(an_outage_loses_nothing_and_ends),
         WITH_RIG(a_flush_in_an_outage_is_purged_after_it),
         WITH_RIG(a_full_store_takes_nothing_more_but_gives_back),
+        WITH_RIG(an_image_works_again_after_a_sync_that_failed),
+        WITH_RIG(a_damaged_record_does_not_keep_a_segment_suspect),
         cmocka_unit_test_setup(an_outage_at_the_end_does_not_hold_up_the_stop, open_rig),
     };
 

@@ -919,8 +919,11 @@ static void rule_9_a_big_value_among_others_is_written(void **state)
 static size_t sweep_later(struct rig *rig, int64_t now_ms)
 {
     bool more;
-    size_t looked = expiry_step(rig->box.tier, now_ms, 100, &rig->batch, &more);
+    size_t looked;
 
+    tier_set_expiry(rig->box.tier, true);
+    looked = expiry_step(rig->box.tier, now_ms, 100, &rig->batch, &more);
+    tier_set_expiry(rig->box.tier, false);
     commit(rig);
     return looked;
 }

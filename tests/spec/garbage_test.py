@@ -1,0 +1,50 @@
+"""Garbage of the store is collected while clients write as fast as the server lets them, so that demotion has no end."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.server import Server, until                                                             # noqa: E402
+
+KEYS, VALUE_SIZE = 150000, 200
+TIMEOUT_S = 180         # a busy machine writes slowly
+ROUNDS = 4
+SPACE_MAX = 2.5             # bytes of segments for each byte that is live
+
+
+@kelvin_only
+class GarbageTest(ServerCase):
+
+    def written(self, server):
+        return int(server.info("tiering")["tier_segment_written_bytes"])
+
+    def write_twice_the_data(self, server):
+        """Waits until as much was written to the segments; what the collection writes counts, too."""
+        enough = self.written(server) + 2 * KEYS * VALUE_SIZE
+        until(lambda: self.written(server) >= enough, timeout=TIMEOUT_S, what="records to be written")
+
+    def is_bounded(self, server):
+        info = server.info("tiering")
+        return int(info["tier_segment_bytes"]) < SPACE_MAX * int(info["tier_segment_live_bytes"])
+
+    def test_space_is_bounded_while_clients_write(self):
+        options = {"appendonly": "no", "maxmemory": "16mb", "tier-segment-size": "1mb", "tier-space-target": "60"}
+        with Server(options) as server:
+            with subprocess.Popen(["redis-benchmark", "-p", str(server.port), "-t", "set", "-r", str(KEYS), "-d", str(VALUE_SIZE), "-P", "32",
+                                   "-n", "1000000000", "-q"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as clients:
+                try:
+                    for _ in range(ROUNDS):
+                        self.write_twice_the_data(server)
+                        # On a busy machine the collector may lag for a moment. Without it this is never true.
+                        try:
+                            until(lambda: self.is_bounded(server), timeout=TIMEOUT_S, what="garbage to be collected")
+                        except AssertionError as error:
+                            self.fail("%s: %s" % (error, {name: text for name, text in server.info("tiering").items() if "segment" in name}))
+                        self.assertIsNone(clients.poll(), "the load ended")
+                finally:
+                    clients.kill()
+
+
+if __name__ == "__main__":
+    main()

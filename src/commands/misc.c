@@ -33,7 +33,7 @@ static void wait_for(struct call *call, const struct call_wait *wait)
         return;
     }
     if (wait->there > 0)
-        synced_ask(call->engine);
+        synced_ask(call);
     call_wait(call, wait);
 }
 

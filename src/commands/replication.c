@@ -6,6 +6,7 @@
 #include "commands/handlers.h"
 #include "engine/engine.h"
 #include "engine/role.h"
+#include "engine/unit.h"
 #include "engine/job.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
@@ -180,6 +181,14 @@ static void reply_followed(struct call *call, const struct follow_job *done)
         reply_ok(call->reply);
 }
 
+/* The change waits until no unit owns partitions. */
+static bool owns_partitions(const struct call *call)
+{
+    uint32_t count = call->partitions->count;
+
+    return call->unit != NULL && partition_bits_next(&call->unit->claim.owned, 0, count) < count;
+}
+
 /* The change takes some milliseconds, in which other threads come to an end; they may wait for this worker. */
 void replicaof_command(struct call *call)
 {
@@ -190,6 +199,10 @@ void replicaof_command(struct call *call)
 
     if (done != NULL) {
         reply_followed(call, done);
+        return;
+    }
+    if (owns_partitions(call)) {
+        reply_errorf(call, "ERR REPLICAOF is not possible in a transaction with commands that need keys");
         return;
     }
     if (!is_none && !arg_integer_between(call, 2, 0, UINT16_MAX, "ERR Invalid master port", &port))

@@ -137,7 +137,7 @@ static void run_delivery(struct mail *mail, struct worker *worker)
 void waiter_deliver(struct worker *worker, struct waiter *waiter)
 {
     waiter->mail = (struct mail){ .run = run_delivery };
-    if (waiter->worker != worker) {
+    if (worker == NULL || waiter->worker != worker) {
         mailbox_post(&waiter->worker->mailbox, &waiter->mail);
         return;
     }

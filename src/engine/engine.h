@@ -54,7 +54,7 @@ struct engine_upper {
     bool (*denies_writes)(struct engine *engine);   /* the last background save failed: writes are refused. Any thread */
     /* The number of replicas that have applied the history up to `lsn`, or have it on their disks. Any thread. */
     int (*acknowledged)(struct engine *engine, uint64_t lsn, bool on_disk);
-    void (*ask_replicas)(struct engine *engine);    /* for an ACK soon. On a worker */
+    uint64_t (*ask_replicas)(struct engine *engine);        /* for an ACK soon: when the log has written this LSN. On a worker */
 };
 
 /* See engine/role.h, which alone writes it. Any thread reads it. */

@@ -53,14 +53,18 @@ void publish_note_delivered(struct engine *engine)
 static void send_to_replicas(struct call *call, enum topic_kind kind, struct bytes channel, struct bytes text)
 {
     struct engine *engine = call->engine;
+    uint64_t lsn;
     struct bytes words[3] = { kind == TOPIC_SHARD ? BYTES("SPUBLISH") : BYTES("PUBLISH"), channel, text };
 
     if (history_backlog(&engine->history) == NULL || role_is_replica(engine) || call->client->flags & CLIENT_REPLAY)
         return;
-    if (call->unit != NULL)
+    if (call->unit != NULL) {
         history_group_add(&call->unit->group, call->db, words, 3);
-    else
-        history_append(&engine->history, call->db, words, 3);
+        return;
+    }
+    lsn = history_append(&engine->history, call->db, words, 3);
+    if (lsn > call->turn->lsn_seen)
+        call->turn->lsn_seen = lsn;
 }
 
 bool publish_message(struct call *call, enum topic_kind kind, struct bytes channel, struct bytes text, int64_t *receivers)

@@ -37,8 +37,11 @@ void synced_reply(struct engine *engine, const struct client *client, enum call_
     reply_integer(reply, count_there(engine, client, end));
 }
 
-void synced_ask(struct engine *engine)
+void synced_ask(struct call *call)
 {
-    if (engine->upper.ask_replicas != NULL)
-        engine->upper.ask_replicas(engine);
+    struct engine *engine = call->engine;
+    uint64_t lsn = engine->upper.ask_replicas != NULL ? engine->upper.ask_replicas(engine) : 0;
+
+    if (lsn > call->turn->lsn_seen)
+        call->turn->lsn_seen = lsn;         /* the turn's end writes the log up to there */
 }

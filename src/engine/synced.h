@@ -18,7 +18,7 @@ bool synced_is_reached(struct engine *engine, const struct client *client, const
 const char *synced_error(const struct engine *engine, const struct synced_aim *aim);
 /* Replies where the client's writes are: the number of replicas, or of disks of this server and of replicas. */
 void synced_reply(struct engine *engine, const struct client *client, enum call_wait_end end, struct reply *reply);
-/* Asks replicas to say how far they are. On a worker, in a turn. */
-void synced_ask(struct engine *engine);
+/* Asks replicas to report how far they are. */
+void synced_ask(struct call *call);
 
 #endif

@@ -50,6 +50,7 @@ struct follow {
     struct applier *applier;        /* NULL: none */
     char sync_id[LINK_ID_SIZE + 1]; /* of the full synchronization under way */
     int64_t sync_offset;
+    int sync_db;                    /* selected there; the loader's thread */
     enum link_state state;
     int64_t io_ms, received, total;
 
@@ -340,16 +341,23 @@ static void drop_replicas(const struct follow *follow)
         pause_us(POLL_US);
 }
 
-/* What is loaded is at `sync_offset` of the primary's stream. */
-static void become(struct follow *follow)
+/* What is loaded is at `sync_offset` of the primary's stream. False: the server ends. */
+static bool become(struct follow *follow)
 {
     struct engine *engine = follow->engine;
+    bool good = false;
 
-    drop_replicas(follow);
-    partitions_lock_all(engine->partitions);
-    primary_renew_backlog(engine);
-    history_become(&engine->history, follow->sync_id, follow->sync_offset, 0);
-    partitions_unlock_all(engine->partitions);
+    while (!good && !follow->stopping) {
+        drop_replicas(follow);
+        partitions_lock_all(engine->partitions);
+        good = primary_renew_backlog(engine);
+        if (good)
+            history_become(&engine->history, follow->sync_id, follow->sync_offset, follow->sync_db);
+        partitions_unlock_all(engine->partitions);
+        if (!good)
+            pause_us(POLL_US);
+    }
+    return good;
 }
 
 static bool load(struct follow *follow, int fd)
@@ -366,10 +374,13 @@ static bool load(struct follow *follow, int fd)
     partitions_unlock_all_owned(engine->partitions, &claim);
     empty(engine);
     good = import_rdb(engine, fd, &rules, NULL, NULL, &result, &message) == STATUS_OK;
-    if (!good)
+    if (!good) {
         empty(engine);
-    else
-        become(follow);
+        history_new_id(&engine->history, false);        /* the data is none of the old one's */
+    } else {
+        follow->sync_db = result.position.db >= 0 && result.position.db < engine->partitions->db_count ? (int)result.position.db : 0;
+        good = become(follow);
+    }
     note_loaded(engine);
     partitions_give_all(engine->partitions, &claim);
     if (good && has_log)
@@ -394,7 +405,7 @@ static void *loader_main(void *context)
     good = load(follow, fd);
     close(fd);
     if (good && !follow->stopping)
-        start_applier(follow, follow->sync_offset, 0);
+        start_applier(follow, follow->sync_offset, follow->sync_db);
     if (!good && !follow->stop_load)
         follow->restart = follow->must_reconnect = true;
     role_set_syncing(engine, false);

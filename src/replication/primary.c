@@ -223,12 +223,14 @@ void primary_need_backlog(struct engine *engine)
         open_backlog(engine);
 }
 
-void primary_renew_backlog(struct engine *engine)
+bool primary_renew_backlog(struct engine *engine)
 {
-    CHECK(engine->primary->count == 0);
+    if (engine->primary->count > 0 || engine->primary->sync_count > 0)
+        return false;
     if (history_backlog(&engine->history) != NULL)
         history_close_backlog(&engine->history);
     open_backlog(engine);
+    return true;
 }
 
 static void need_backlog(struct engine *engine)
@@ -285,7 +287,7 @@ static void reply_continue(struct replica *replica)
 
 static void begin(struct replica *replica, enum replica_state state)
 {
-    replica->acked_ms = replica->fed_ms = replica->client->worker->turn.now_ms;
+    replica->acked_ms = replica->heard_ms = replica->fed_ms = replica->client->worker->turn.now_ms;
     mutex_lock(&replica->primary->lock);
     enlist(replica, state);
     if (state == REPLICA_WAITS)
@@ -333,9 +335,12 @@ void primary_sync(struct client *client)
 
 /* --- from time to time --- */
 
+/* One that loads an RDB sends newlines, or ACKs. */
 static bool is_late(const struct replica *replica, int64_t now_ms, int64_t timeout_ms)
 {
-    return replica->state == REPLICA_ONLINE && !replica->is_plain && now_ms - replica->acked_ms > timeout_ms;
+    int state = replica->state;
+
+    return (state == REPLICA_ONLINE || state == REPLICA_LOADS) && !replica->is_plain && now_ms - replica->heard_ms > timeout_ms;
 }
 
 static void check_replicas(struct primary *primary, int64_t now_ms)
@@ -346,7 +351,7 @@ static void check_replicas(struct primary *primary, int64_t now_ms)
     for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next) {
         if (!is_late(replica, now_ms, timeout_ms) || replica->dropped)
             continue;
-        log_write(primary->engine->log, LOG_LEVEL_WARNING, "Disconnecting timedout replica (no ACK for %" PRId64 " s): %s:%d",
+        log_write(primary->engine->log, LOG_LEVEL_WARNING, "Disconnecting timedout replica (silent for %" PRId64 " s): %s:%d",
             timeout_ms / 1000, replica->ip, replica->port);
         replica->dropped = true;
     }
@@ -366,11 +371,11 @@ static void ping(struct primary *primary, int64_t now_ms)
     history_drain(&engine->history);
 }
 
-void primary_ask(struct engine *engine)
+uint64_t primary_ask(struct engine *engine)
 {
     if (role_is_replica(engine) || engine->primary->count == 0)
-        return;
-    history_append_raw(&engine->history, BYTES("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"), -1);
+        return 0;
+    return history_append_raw(&engine->history, BYTES("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"), -1);
 }
 
 /* Without replicas for long, and without a log, changes need not be kept. */
@@ -383,7 +388,7 @@ static void end_backlog_if_due(struct primary *primary, int64_t now_ms)
         return;
     partitions_lock_all(engine->partitions);
     mutex_lock(&primary->lock);
-    if (primary->count == 0 && primary->running == NULL)
+    if (primary->count == 0 && primary->sync_count == 0)
         history_close_backlog(&engine->history);
     mutex_unlock(&primary->lock);
     partitions_unlock_all(engine->partitions);

@@ -91,8 +91,8 @@ int primary_count(const struct primary *primary);
 int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk);
 /* Online, with an ACK not older than min-replicas-max-lag. */
 int primary_good(struct primary *primary);
-/* Asks all replicas for an ACK now. */
-void primary_ask(struct engine *engine);
+/* Asks all replicas for an ACK now. Returns the LSN that the log has to cover first; 0: there are none. */
+uint64_t primary_ask(struct engine *engine);
 
 struct primary_stats {
     uint64_t full, partial, refused;    /* synchronizations: full, partial, and partial ones that were refused */
@@ -103,9 +103,9 @@ struct primary_stats {
 void primary_stats(struct engine *engine, struct primary_stats *stats);
 
 /* From the first replica on, and on a replica, the stream is kept. Both with all partitions locked; renew: it is another stream from here
- * on, and there are no replicas. */
+ * on. False: there still are replicas, or what they were sent. */
 void primary_need_backlog(struct engine *engine);
-void primary_renew_backlog(struct engine *engine);
+bool primary_renew_backlog(struct engine *engine);
 
 /* Disconnects all: the stream is another one (a new primary), or this server has no data that can be given away. Any thread. */
 void primary_drop_all(struct primary *primary);

@@ -97,7 +97,7 @@ static enum replica_fill end_rdb(struct replica *replica)
     mutex_lock(&replica->primary->lock);
     sync_leave(replica);
     mutex_unlock(&replica->primary->lock);
-    replica->acked_ms = client->worker->turn.now_ms;
+    replica->acked_ms = replica->heard_ms = client->worker->turn.now_ms;
     if (replica->rdb_only) {
         log_write(primary->engine->log, LOG_LEVEL_NOTICE, "%s has got the RDB that it asked for", client->address);
         client->flags |= CLIENT_CLOSE_AFTER_REPLY;
@@ -153,12 +153,23 @@ static enum replica_fill send_stream(struct replica *replica, uint64_t covered)
     return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;
 }
 
+static void note_input(struct replica *replica)
+{
+    const struct client *client = replica->client;
+
+    if (client->net_input == replica->heard)
+        return;
+    replica->heard = client->net_input;
+    replica->heard_ms = client->worker->turn.now_ms;
+}
+
 enum replica_fill primary_fill(struct client *client, uint64_t covered)
 {
     struct replica *replica = client->replica;
 
     if (replica->dropped)
         return REPLICA_FILL_CLOSE;
+    note_input(replica);
     switch ((enum replica_state)replica->state) {
     case REPLICA_NEW: return REPLICA_FILL_NOTHING;
     case REPLICA_WAITS: return wait_for_sync(replica);

@@ -48,6 +48,8 @@ struct replica {
     uint64_t sent;                  /* of the file */
     struct backlog_reader *reader;
     int64_t fed_ms;                 /* when it was last sent something */
+    uint64_t heard;                 /* bytes that it has sent */
+    _Atomic int64_t heard_ms;       /* when that was last more */
     _Atomic bool dropped;           /* to be closed */
     _Atomic int64_t acked, synced, acked_ms;
 };
@@ -63,6 +65,7 @@ struct primary {
     int64_t retry_ms;               /* primary: after one that failed */
     int64_t pinged_ms;              /* the first worker's: the last PING */
     _Atomic int64_t seen_ms;        /* when there was a replica last */
+    _Atomic int sync_count;         /* synchronizations that are not freed: they may hold the backlog */
     _Atomic uint64_t full, partial, refused;
 };
 

@@ -17,6 +17,7 @@ static void free_sync(struct replica_sync *sync)
         full_sync_file_release(sync->file);
     if (sync->hold != NULL)
         backlog_detach(sync->hold);
+    atomic_fetch_sub(&sync->primary->sync_count, 1);
     mem_free(sync);
 }
 
@@ -172,6 +173,7 @@ static struct replica_sync *gather(struct primary *primary)
         *sync = (struct replica_sync){ .primary = primary, .refs = 1, .state = SYNC_BEGINS, .with_keys = !first->without_keys,
             .with_functions = !first->without_functions, .rdb12 = first->can_rdb12,
             .may_grow = config_number(primary->engine->config, CONFIG_REPL_DISKLESS_SYNC) != 0 };
+        atomic_fetch_add(&primary->sync_count, 1);
         primary->running = sync;
     }
     for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next) {

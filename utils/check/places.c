@@ -213,7 +213,7 @@ static bool is_outdated(const struct search *search, const struct checked_key *k
 void places_search(struct check *check, const char *dir, struct checked_keys *keys, const struct hash_seed *seed)
 {
     struct search search = { keys, seed, mem_zalloc(sizeof(int) << PLACE_SLOT_BITS), -1, 0 };
-    struct segment_counts counts;
+    struct segment_counts counts = { 0 };
 
     segment_files_walk(check, dir, on_piece, &search, &counts);
     for (size_t i = 0; i < keys->count; i++) {

@@ -353,7 +353,7 @@ static void report_not_found(struct stores *stores)
 static void check_segments(struct stores *stores)
 {
     uint64_t before = stores->check->damages;
-    struct segment_counts counts;
+    struct segment_counts counts = { 0 };
 
     keys_sort_by_place(&stores->keys);
     segment_files_walk(stores->check, stores->files.dir, on_piece, stores, &counts);

@@ -225,7 +225,7 @@ static void a_partial_synchronization(void **state)
     link_recorder_set_position(&box->recorder, ID, 102, true);
     accept_link(box);
     expect_request(box, PING);
-    send_text(box, "+PONG\r\n+OK\r\n+CONTINUE " OTHER "\r\nd");
+    send_text(box, "+PONG\r\n+OK\r\n+CONTINUE " OTHER "\r\n" "d");
     expect_request(box, CAPA "*4\r\n$5\r\nPSYNC\r\n$40\r\n" ID "\r\n$3\r\n103\r\n$8\r\nFAILOVER\r\n");
     link_recorder_expect(&box->recorder, "continued:" OTHER " connected ");
     link_recorder_expect_stream(&box->recorder, 4);

@@ -1,5 +1,6 @@
 """DEBUG in detail, SHUTDOWN, ROLE, REPLICAOF; HELP of all containers."""
 import os
+import socket
 import sys
 import time
 import unittest
@@ -125,11 +126,13 @@ class RoleTest(PairCase):
         self.both("ROLE\nROLE x\nREPLICAOF NO ONE\nSLAVEOF no one\nREPLICAOF\nREPLICAOF a\nREPLICAOF a b\nREPLICAOF a 99999999\n"
                   "SLAVEOF a -1\nROLE")
 
-    @kelvin_only
-    def test_replicaof_is_refused(self):
-        reply = self.c.call("REPLICAOF", "127.0.0.1", "6379")
-        self.assertIsInstance(reply, Error)
-        self.assertIn(b"not supported", reply)
+    def test_a_replica_of_a_server_that_is_not_there(self):
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))             # and does not listen
+            port = held.getsockname()[1]
+            self.both("REPLICAOF 127.0.0.1 %d\nSET k v\nREPLICAOF 127.0.0.1 %d" % (port, port))
+            self.assertEqual(self.c.must("ROLE")[:3], [b"slave", b"127.0.0.1", port])
+            self.both("REPLICAOF NO ONE\nSET k v\nREPLICAOF NO ONE")
         self.assertEqual(self.c.must("ROLE")[0], b"master")
 
 
@@ -223,7 +226,7 @@ class AbsentTest(ServerCase):
     """Directives of features that Kelvin does not have can only have their default."""
 
     def test_config_set_refuses_all_but_the_default(self):
-        for name, value, default in (("tls-replication", "yes", "no"), ("min-replicas-to-write", "1", "0")):
+        for name, value, default in (("tls-cluster", "yes", "no"),):
             reply = self.c.call("CONFIG", "SET", name, value)
             self.assertIsInstance(reply, Error)
             self.assertEqual(bytes(reply), b"ERR CONFIG SET failed (possibly related to argument '%s') - not supported by Kelvin yet, "
@@ -232,8 +235,7 @@ class AbsentTest(ServerCase):
             self.c.must("CONFIG", "SET", name, default)
 
     def test_a_start_with_one_is_refused(self):
-        for name, value in (("tls-replication", "yes"), ("replicaof", "127.0.0.1 7000"),
-                            ("cluster-enabled", "yes"), ("loadmodule", "some.so")):
+        for name, value in (("tls-cluster", "yes"), ("cluster-enabled", "yes"), ("loadmodule", "some.so")):
             with self.assertRaises(StartFailed) as caught:
                 with Server(args=["--" + name] + value.split()):
                     pass

@@ -22,7 +22,7 @@ ARGUMENTS_LATER = {"set", "bitop", "hscan", "xadd", "xtrim", "xreadgroup"}
 
 DEPRECATED_SINCE_7_2 = {"quit"}
 # Commands that Kelvin does not have, see docs/differences.md. With them and their subcommands, Kelvin's list is that of the oracle.
-NOT_HERE = {"restore-asking", "module", "failover", "psync", "sync", "replconf", "cluster", "asking", "readonly", "readwrite"}
+NOT_HERE = {"restore-asking", "module", "cluster", "asking", "readonly", "readwrite"}
 
 # ... and those that accept more arguments since then.
 ARGUMENTS_SINCE_7_2 = {b"zrank", b"zrevrank"}

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/crc64.h"
 #include "base/file.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 #include "tier/tags_private.h"
 #include "tier/tier_private.h"
@@ -316,19 +317,21 @@ static bool load_section(void *context, const struct tags_section *section)
 
 enum status tags_load(struct tier *tier, struct partitions *partitions, const char *dir)
 {
-    struct buffer data = { 0 };
+    struct message message;
+    struct mapped mapped;
     char path[4096];
     uint32_t partition_count;
-    enum status status;
+    enum status status = STATUS_CORRUPT;
 
     (void)tier;
     snprintf(path, sizeof(path), "%s/tags", dir);
-    status = file_read_all(disk_system(), AT_FDCWD, path, SIZE_MAX, &data);
-    if (status == STATUS_OK && (data.size < TAGS_HEAD_SIZE || number_at(data.data + 8, 4) != partitions->count))
-        status = STATUS_CORRUPT;        /* or of a server with another number of partitions: a scan finds the same */
-    if (status == STATUS_OK)
-        status = tags_walk(buffer_bytes(&data), &partition_count, load_section, partitions, NULL);
-    buffer_release(&data);
+    if (!mapped_open(path, &mapped, &message))
+        return STATUS_NOT_FOUND;
+    /* Of a server with another number of partitions a scan finds the same. With many keys the file is as large as the maps: it must not be
+     * in memory beside them. */
+    if (mapped.bytes.size >= TAGS_HEAD_SIZE && number_at(mapped.bytes.data + 8, 4) == partitions->count)
+        status = tags_walk_file(&(struct tags_file){ mapped.bytes, mapped_forget }, &partition_count, load_section, partitions, NULL);
+    mapped_close(&mapped);
     return status;
 }
 

@@ -26,7 +26,6 @@ void primary_destroy(struct primary *primary)
 {
     if (primary == NULL)
         return;
-    sync_stop(primary);
     CHECK(primary->replicas == NULL);
     mutex_release(&primary->lock);
     mem_free(primary);

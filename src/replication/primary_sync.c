@@ -236,8 +236,3 @@ void sync_cron(struct primary *primary, int64_t now_ms)
     if (due)
         start(primary);
 }
-
-void sync_stop(struct primary *primary)
-{
-    full_sync_cancel(primary->engine->full_sync);
-}

@@ -137,11 +137,9 @@ static void move_map(struct aof *aof, int fd, uint64_t seq, uint64_t head_size) 
 static void move_map(struct aof *aof, int fd, uint64_t seq, uint64_t head_size)
 {
     struct history_point point;
+    bool has_point = durable_point(aof, &point);
 
-    if (durable_point(aof, &point))
-        aof_map_move(&aof->map, aof->current_seq, aof->durable_size, seq, head_size, &point);
-    else
-        aof_map_forget(&aof->map);
+    aof_map_move(&aof->map, aof->current_seq, aof->durable_size, seq, head_size, has_point ? &point : NULL);
     aof_map_add_file(&aof->map, seq, fd);
 }
 

@@ -164,8 +164,10 @@ void aof_map_move(struct aof_map *map, uint64_t seq, uint64_t size, uint64_t new
         memcpy(map->ranges, old, kept * sizeof(old[0]));
         last_of(map)->size = UINT64_MAX;
     }
-    end_range_at(map, point->offset);
-    add_range(map, new_seq, head_size, point);
+    if (point != NULL) {
+        end_range_at(map, point->offset);
+        add_range(map, new_seq, head_size, point);
+    }
     for (size_t i = kept; i < count; i++) {
         end_range_at(map, old[i].point.offset);
         add_range(map, new_seq, old[i].from - size + head_size, &old[i].point);

@@ -57,7 +57,8 @@ void aof_map_begin(struct aof_map *map, uint64_t seq, uint64_t from, const struc
 void aof_map_skip(struct aof_map *map, uint64_t seq, uint64_t from, uint64_t to);
 /* What follows has no marks: nothing is known any more. */
 void aof_map_forget(struct aof_map *map);
-/* What came after `size` bytes of an increment, whose position is `position`, is in another increment now, after `head_size` bytes. */
+/* What came after `size` bytes of an increment is in another increment now, after `head_size` bytes. `point`: of that place; NULL: a range begins
+ * there, as the first bytes are a mark. */
 void aof_map_move(struct aof_map *map, uint64_t seq, uint64_t size, uint64_t new_seq, uint64_t head_size, const struct history_point *point);
 
 /* --- files --- */

@@ -386,6 +386,13 @@ static bool has_log(const struct history *history)
     return history->log_begin != UINT64_MAX && history->log_end == UINT64_MAX;
 }
 
+/* The next mark can take the place of this one: it does not say that it continues it under another ID. */
+static bool is_replaced(const struct history *history, const struct history_point *mark) REQUIRES(history->lock);
+static bool is_replaced(const struct history *history, const struct history_point *mark)
+{
+    return memcmp(mark->identity.id, history->identity.second_id, HISTORY_ID_SIZE) != 0;
+}
+
 /* The log notes where the stream is now, and which one it is. */
 static void put_mark(struct history *history) REQUIRES(history->lock);
 static void put_mark(struct history *history)
@@ -394,7 +401,7 @@ static void put_mark(struct history *history)
 
     if (!has_log(history))
         return;
-    if (chunk == NULL || chunk->end > chunk->start || chunk->piece_count > 0)
+    if (chunk == NULL || chunk->end > chunk->start || chunk->piece_count > 0 || (chunk->mark != NULL && !is_replaced(history, chunk->mark)))
         chunk = begin_chunk(history);
     if (chunk->mark == NULL)
         chunk->mark = mem_alloc(sizeof(*chunk->mark));

@@ -181,6 +181,34 @@ class RestartTest(ReplicationCase):
         self.assert_syncs(primary, 0, 1)
         self.assertEqual(servers.count_of(middle, "sync_full"), 0)
 
+    @only("kelvin-kelvin")
+    def scenario_of_a_primary_that_becomes_a_replica(self):
+        """As Sentinel does it: the primary is killed, its replica is promoted, and the old primary comes back as one that it then demotes."""
+        primary, replica = self.logged_pair()
+        fill_all_types(primary, databases=4)
+        servers.wait_in_sync(primary, replica)
+        primary.kill9()
+        servers.must(replica, "REPLICAOF NO ONE", "SELECT 2", "INCR n")
+        primary.start()
+        servers.make_replica(primary, replica)
+        servers.must(replica, "SELECT 2", "INCR n")
+        self.same(replica, primary, least=20)
+        self.assert_syncs(replica, 0, 1)
+
+    @only("kelvin-kelvin")
+    def scenario_of_a_primary_that_becomes_a_replica_after_a_write(self):
+        """What it has is not the other's any more."""
+        primary, replica = self.logged_pair()
+        fill_all_types(primary, databases=4)
+        servers.wait_in_sync(primary, replica)
+        primary.kill9()
+        servers.must(replica, "REPLICAOF NO ONE", "SELECT 2", "SET n other")
+        primary.start()
+        servers.must(primary, "SELECT 2", "SET n value")
+        servers.make_replica(primary, replica)
+        self.same(replica, primary, least=20)
+        self.assert_syncs(replica, 1, 0)
+
     def same_chain(self, primary, middle, last):
         self.same(primary, middle, least=20)
         self.same(middle, last, least=20)

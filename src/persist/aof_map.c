@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "base/disk.h"
 #include "base/file.h"
 #include "base/mem.h"
 
@@ -24,6 +24,7 @@ struct part {
 };
 
 struct aof_past {
+    struct aof_map *map;
     struct part *parts;
     size_t count, at;           /* parts[at].from and .size are what is left of it */
     int64_t position;
@@ -33,22 +34,25 @@ void aof_map_init(struct aof_map *map)
 {
     *map = (struct aof_map){ .count = 0 };
     mutex_init(&map->lock);
+    closer_init(&map->closer, disk_system());
 }
 
-static void file_release(struct aof_map_file *file)
+/* A checkpoint may have removed it: then the close frees its space, which takes time. */
+static void file_release(struct aof_map *map, struct aof_map_file *file)
 {
     if (atomic_fetch_sub(&file->refs, 1) > 1)
         return;
-    close(file->fd);
+    closer_add(&map->closer, file->fd);
     mem_free(file);
 }
 
 void aof_map_release(struct aof_map *map)
 {
     for (size_t i = 0; i < map->file_count; i++)
-        file_release(map->files[i]);
+        file_release(map, map->files[i]);
     mem_free(map->files);
     mem_free(map->ranges);
+    closer_release(&map->closer);
     mutex_release(&map->lock);
 }
 
@@ -223,6 +227,14 @@ bool aof_map_end(struct aof_map *map, struct history_point *point)
 
 /* --- files --- */
 
+/* Removes the first `count` of `*left` elements of `size` bytes. */
+static void remove_first(void *elements, size_t *left, size_t count, size_t size)
+{
+    *left -= count;
+    if (count > 0)
+        memmove(elements, (char *)elements + count * size, *left * size);
+}
+
 void aof_map_add_file(struct aof_map *map, uint64_t seq, int fd)
 {
     struct aof_map_file *file;
@@ -234,8 +246,8 @@ void aof_map_add_file(struct aof_map *map, uint64_t seq, int fd)
     *file = (struct aof_map_file){ .refs = 1, .seq = seq, .fd = own };
     mutex_lock(&map->lock);
     if (map->file_count == FILES_MAX) {
-        file_release(map->files[0]);
-        memmove(map->files, map->files + 1, --map->file_count * sizeof(*map->files));
+        file_release(map, map->files[0]);
+        remove_first(map->files, &map->file_count, 1, sizeof(*map->files));
     }
     if (map->file_count == map->file_capacity) {
         map->file_capacity = map->file_capacity == 0 ? 4 : map->file_capacity * 2;
@@ -251,13 +263,11 @@ void aof_map_drop_before(struct aof_map *map, uint64_t seq)
 
     mutex_lock(&map->lock);
     while (files < map->file_count && map->files[files]->seq < seq)
-        file_release(map->files[files++]);
-    map->file_count -= files;
-    memmove(map->files, map->files + files, map->file_count * sizeof(*map->files));
+        file_release(map, map->files[files++]);
+    remove_first(map->files, &map->file_count, files, sizeof(*map->files));
     while (ranges < map->count && map->ranges[ranges].seq < seq)
         ranges++;
-    map->count -= ranges;
-    memmove(map->ranges, map->ranges + ranges, map->count * sizeof(*map->ranges));
+    remove_first(map->ranges, &map->count, ranges, sizeof(*map->ranges));
     mutex_unlock(&map->lock);
 }
 
@@ -296,6 +306,7 @@ struct aof_past *aof_past_open(struct aof_map *map, int64_t from, int64_t until)
     struct aof_past *past = mem_zalloc(sizeof(*past));
     bool good;
 
+    past->map = map;
     past->position = from;
     mutex_lock(&map->lock);
     good = map->count > 0 && map->ranges[0].point.offset <= from;
@@ -316,7 +327,7 @@ void aof_past_close(struct aof_past *past)
     if (past == NULL)
         return;
     for (size_t i = 0; i < past->count; i++)
-        file_release(past->parts[i].file);
+        file_release(past->map, past->parts[i].file);
     mem_free(past->parts);
     mem_free(past);
 }

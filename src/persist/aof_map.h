@@ -5,7 +5,8 @@
  *             another stream follows is forgotten; so they are all of one history, whatever their IDs are
  *   position  bytes of the stream before it, i64: the offset of the byte before it
  *
- * Files are held open, so that a reader is not disturbed by a checkpoint that removes them. Any thread; the lock is a leaf.
+ * Files are held open, so that a reader is not disturbed by a checkpoint that removes them. A reader ends before its map. Any thread; the lock is
+ * above that of the closer only.
  */
 #ifndef KELVIN_PERSIST_AOF_MAP_H
 #define KELVIN_PERSIST_AOF_MAP_H
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/mutex.h"
+#include "stream/closer.h"
 #include "stream/history.h"
 
 struct aof_map_file;
@@ -34,6 +36,7 @@ struct aof_map {
     size_t file_count, file_capacity;
     struct history_point end;       /* after the last closed range, or of the base; has_end */
     bool has_end;
+    struct closer closer;           /* has a lock of its own */
 };
 
 void aof_map_init(struct aof_map *map);

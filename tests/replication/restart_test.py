@@ -2,6 +2,7 @@
 """Restarts with a log: ID, offset and selected database come back, so that partial synchronizations are possible."""
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -9,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support.replication import servers
 from support.replication.case import ReplicationCase, main, only
 from support.replication.load import Load, fill_all_types
-from support.server import REDIS, Server, scaled, seed_new, until
+from support.server import REDIS, Server, scaled, seed_new, under_test, until
 
 LOG = {"appendonly": "yes"}
 KELVIN_PRIMARY = ("kelvin-redis", "kelvin-kelvin")
@@ -298,6 +299,29 @@ class RestartTest(ReplicationCase):
             file.write(text)
         primary.start()
         self.same(primary, replica, least=20)
+        self.assert_syncs(primary, 1, 0)
+
+    @only(*KELVIN_PRIMARY)
+    def scenario_of_a_primary_whose_base_was_repaired(self):
+        """The replica has what the repair has left out: a full synchronization."""
+        primary, replica = self.logged_pair()
+        fill_all_types(primary, databases=2)
+        with self.client(primary) as client:
+            client.must("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() return 1 end)")
+        self.rewrite(primary)
+        servers.wait_in_sync(primary, replica)
+        primary.kill9()
+        folder = os.path.join(primary.folder, "appendonlydir")
+        image = next(name for name in os.listdir(folder) if name.endswith(".base.image"))
+        with open(os.path.join(folder, image, "functions"), "r+b") as file:
+            file.seek(40)
+            file.write(b"x" * 8)
+        tool = os.path.join(os.path.dirname(under_test()), "kelvin-check")
+        done = subprocess.run([tool, "--repair", primary.folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+        self.assertIn(b"the libraries of functions are left out", done.stdout)
+        primary.start()
+        self.same(primary, replica, least=20)
+        self.assertEqual(servers.values_of(replica, "FUNCTION LIST"), [[]])
         self.assert_syncs(primary, 1, 0)
 
     @only("kelvin-kelvin")

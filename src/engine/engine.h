@@ -55,6 +55,9 @@ struct engine_upper {
     /* The number of replicas that have applied the history up to `lsn`, or have it on their disks. Any thread. */
     int (*acknowledged)(struct engine *engine, uint64_t lsn, bool on_disk);
     uint64_t (*ask_replicas)(struct engine *engine);        /* for an ACK soon: when the log has written this LSN. On a worker */
+    /* Before the end: replicas that have not acknowledged the history up to `lsn`, of `*count`. `logs`: each of them is named in the log. Asks for
+     * nothing, but sends what is to be sent. Any thread. */
+    int (*lagging)(struct engine *engine, uint64_t lsn, bool logs, int *count);
 };
 
 /* See engine/role.h, which alone writes it. Any thread reads it. */

@@ -144,6 +144,7 @@ struct engine {
     _Atomic int64_t client_count;
     _Atomic int64_t blocked_count;  /* clients that wait: parked */
     _Atomic uint64_t dirty;         /* engine_dirty(), less the changes that workers count; it may be below 0 and wrap around */
+    _Atomic uint64_t replica_input; /* bytes that a primary has sent to this replica */
     _Atomic int64_t last_save_ms;
     _Atomic uint64_t memory_peak;
     _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */

@@ -14,8 +14,10 @@ static void note_rates(struct engine *engine, int64_t now_us)
 {
     uint64_t totals[RATE_COUNT] = {
         [RATE_COMMANDS] = engine_stat(engine, STAT_COMMANDS),
-        [RATE_NET_INPUT] = engine_stat(engine, STAT_NET_INPUT),
-        [RATE_NET_OUTPUT] = engine_stat(engine, STAT_NET_OUTPUT),
+        [RATE_NET_INPUT] = engine_stat(engine, STAT_NET_INPUT) + engine->replica_input,
+        [RATE_NET_OUTPUT] = engine_stat(engine, STAT_NET_OUTPUT) + engine_stat(engine, STAT_REPLICA_OUTPUT),
+        [RATE_REPLICA_INPUT] = engine->replica_input,
+        [RATE_REPLICA_OUTPUT] = engine_stat(engine, STAT_REPLICA_OUTPUT),
         [RATE_TURNS] = engine_stat(engine, STAT_TURNS),
         [RATE_TURN_US] = engine_stat(engine, STAT_TURN_US),
     };

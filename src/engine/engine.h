@@ -55,6 +55,9 @@ struct engine_upper {
     /* The number of replicas that have applied the history up to `lsn`, or have it on their disks. Any thread. */
     int (*acknowledged)(struct engine *engine, uint64_t lsn, bool on_disk);
     uint64_t (*ask_replicas)(struct engine *engine);        /* for an ACK soon: when the log has written this LSN. On a worker */
+    /* Before the end: replicas that have not acknowledged the history up to `lsn`, of `*count`. `logs`: each of them is named in the log. Asks for
+     * nothing, but sends what is to be sent. Any thread. */
+    int (*lagging)(struct engine *engine, uint64_t lsn, bool logs, int *count);
 };
 
 /* See engine/role.h, which alone writes it. Any thread reads it. */
@@ -141,6 +144,7 @@ struct engine {
     _Atomic int64_t client_count;
     _Atomic int64_t blocked_count;  /* clients that wait: parked */
     _Atomic uint64_t dirty;         /* engine_dirty(), less the changes that workers count; it may be below 0 and wrap around */
+    _Atomic uint64_t replica_input; /* bytes that a primary has sent to this replica */
     _Atomic int64_t last_save_ms;
     _Atomic uint64_t memory_peak;
     _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */

@@ -54,6 +54,8 @@ struct follow {
     char asked_id[LINK_ID_SIZE + 1];        /* the link's thread: the last PSYNC's */
     enum link_state state;
     int64_t io_ms, received, total;
+    char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];      /* of the last connection */
+    int fd;
 
     _Atomic bool stopping, loading;
     _Atomic bool restart;           /* what is here can't be continued: all data is asked for */
@@ -149,8 +151,8 @@ static void on_applier_failed(void *context, const char *reason)
 static bool start_applier(struct follow *follow, int64_t offset, int db)
 {
     struct applier_options options = {
-        .engine = follow->engine, .inbox = follow->inbox, .offset = offset, .db = db, .context = follow, .ack = on_ack,
-        .failed = on_applier_failed,
+        .engine = follow->engine, .inbox = follow->inbox, .offset = offset, .db = db, .address = follow->address, .context = follow,
+        .ack = on_ack, .failed = on_applier_failed,
     };
     struct applier *applier = applier_start(&options);
 
@@ -194,6 +196,7 @@ static void on_position(void *context, struct link_position *position)
         position->offset = (int64_t)backlog_end(follow->inbox);
 }
 
+/* The role changes with the lock, which the end of a load holds, too: so it is up after both. */
 static void on_state(void *context, enum link_state state)
 {
     struct follow *follow = context;
@@ -201,11 +204,22 @@ static void on_state(void *context, enum link_state state)
     mutex_lock(&follow->lock);
     follow->state = state;
     follow->io_ms = clock_wall_ms();
-    mutex_unlock(&follow->lock);
     if (state != LINK_CONNECTED)
         role_set_link(follow->engine, false);
     else if (!follow->loading)
         role_set_link(follow->engine, true);
+    mutex_unlock(&follow->lock);
+}
+
+static void on_connected(void *context, int fd)
+{
+    struct follow *follow = context;
+
+    mutex_lock(&follow->lock);
+    endpoint_of_peer(fd, follow->address);
+    endpoint_of_self(fd, follow->local_address);
+    follow->fd = fd;
+    mutex_unlock(&follow->lock);
 }
 
 static void on_failed(void *context, enum link_failure failure, const char *reason)
@@ -267,6 +281,8 @@ static void on_rdb_progress(void *context, uint64_t received, int64_t total)
     struct follow *follow = context;
 
     mutex_lock(&follow->lock);
+    if ((int64_t)received > follow->received)
+        atomic_fetch_add(&follow->engine->replica_input, received - (uint64_t)follow->received);
     follow->received = (int64_t)received;
     follow->total = total;
     follow->io_ms = clock_wall_ms();
@@ -280,6 +296,7 @@ static bool on_received(void *context, struct bytes bytes)
     if (backlog_room(follow->inbox) < INBOX_ROOM_MIN + bytes.size)
         return false;
     backlog_append(follow->inbox, bytes);
+    atomic_fetch_add(&follow->engine->replica_input, bytes.size);
     mutex_lock(&follow->lock);
     follow->io_ms = clock_wall_ms();
     if (follow->applier != NULL)
@@ -422,10 +439,10 @@ static void *loader_main(void *context)
         start_applier(follow, follow->sync_offset, follow->sync_db);
     if (!good && !follow->stop_load)
         follow->restart = follow->must_reconnect = true;
-    role_set_syncing(engine, false);
-    follow->loading = false;
     mutex_lock(&follow->lock);
     role_set_link(engine, good && follow->state == LINK_CONNECTED);
+    role_set_syncing(engine, false);
+    follow->loading = false;        /* last: an ACK says that clients see the data */
     mutex_unlock(&follow->lock);
     if (good)
         on_ack(follow);             /* a primary may wait for it before it sends the stream */
@@ -484,7 +501,7 @@ static bool start_link(struct follow *follow) REQUIRES(follow->turn);
 static bool start_link(struct follow *follow)
 {
     struct link_host host = {
-        .context = follow, .position = on_position, .state_changed = on_state, .failed = on_failed, .continued = on_continued,
+        .context = follow, .connected = on_connected, .position = on_position, .state_changed = on_state, .failed = on_failed, .continued = on_continued,
         .full_resync = on_full_resync, .rdb_progress = on_rdb_progress, .rdb_received = on_rdb_received, .received = on_received,
         .progress = on_progress,
     };
@@ -632,6 +649,40 @@ void follow_destroy(struct follow *follow)
 }
 
 /* --- what others ask --- */
+
+bool follow_client(struct follow *follow, struct follow_client *client)
+{
+    struct applier_view view;
+    bool is_there;
+
+    mutex_lock(&follow->lock);
+    is_there = follow->state == LINK_CONNECTED && follow->applier != NULL && !follow->loading;
+    if (is_there) {
+        applier_view(follow->applier, &view);
+        *client = (struct follow_client){ .id = view.id, .fd = follow->fd, .db = view.db, .created_ms = view.created_ms,
+            .active_ms = follow->io_ms, .last_command = view.last_command };
+        memcpy(client->address, follow->address, sizeof(client->address));
+        memcpy(client->local_address, follow->local_address, sizeof(client->local_address));
+    }
+    mutex_unlock(&follow->lock);
+    return is_there;
+}
+
+bool follow_kill(struct follow *follow, uint64_t id)
+{
+    struct applier_view view;
+    bool is_there = false;
+
+    mutex_lock(&follow->lock);
+    if (follow->applier != NULL && follow->link != NULL && follow->state == LINK_CONNECTED) {
+        applier_view(follow->applier, &view);
+        is_there = view.id == id;
+        if (is_there)
+            link_reconnect(follow->link);
+    }
+    mutex_unlock(&follow->lock);
+    return is_there;
+}
 
 void follow_view(struct follow *follow, struct follow_view *view)
 {

@@ -20,8 +20,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/endpoint.h"
 #include "replication/link.h"
 
+struct command;
 struct engine;
 struct follow;
 struct tls;
@@ -48,6 +50,19 @@ void follow_configure(struct follow *follow);
 
 /* About ten times a second, on the main worker. */
 void follow_cron(struct follow *follow);
+
+/* The link as a client, as CLIENT LIST shows it. */
+struct follow_client {
+    uint64_t id;
+    char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];
+    int fd, db;
+    int64_t created_ms, active_ms;  /* wall clock */
+    const struct command *last_command;     /* NULL: none yet */
+};
+/* False: it is not connected, or has no data yet. */
+bool follow_client(struct follow *follow, struct follow_client *client);
+/* Breaks the connection of this client, which comes back. False: it is not there any more. */
+bool follow_kill(struct follow *follow, uint64_t id);
 
 struct follow_view {
     char host[FOLLOW_HOST_SIZE];    /* "": no primary */

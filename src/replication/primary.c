@@ -11,6 +11,7 @@
 #include "engine/role.h"
 #include "persist/aof_map.h"
 #include "replication/primary_private.h"
+#include "replication/view.h"
 
 enum { READER_MEMORY = 16 << 20 };     /* of what a replica lacks, before it goes to the disk */
 
@@ -509,6 +510,41 @@ int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk)
         count += replica->state == REPLICA_ONLINE && (on_disk ? replica->synced : replica->acked) >= offset;
     mutex_unlock(&primary->lock);
     return count;
+}
+
+static void log_lagging(const struct replica *replica, int64_t offset)
+{
+    char ip[REPLICA_IP_SIZE];
+
+    copy_ip(replica, ip);
+    log_write(replica->primary->engine->log, LOG_LEVEL_NOTICE,
+        "Lagging replica %s:%d reported offset %" PRId64 " behind master, lag=%" PRId64 ", state=%s.", ip, replica->port,
+        offset - (replica->acked > 0 ? replica->acked : 0), (clock_wall_ms() - replica->acked_ms) / 1000,
+        view_state_name((enum replica_state)replica->state));
+}
+
+int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count)
+{
+    struct primary *primary = engine->primary;
+    int64_t offset = history_offset_of(&engine->history, lsn);
+    int lagging = 0;
+
+    *count = 0;
+    if (primary->count == 0)
+        return 0;
+    history_drain(&engine->history);
+    mutex_lock(&primary->lock);
+    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next) {
+        if (replica->state != REPLICA_ONLINE || replica->acked < offset) {
+            lagging++;
+            if (logs)
+                log_lagging(replica, offset);
+        }
+        (*count)++;
+    }
+    mutex_unlock(&primary->lock);
+    primary_ring(primary);
+    return lagging;
 }
 
 int primary_good(struct primary *primary)

@@ -104,6 +104,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->upper.cron = hook_cron;
     engine->upper.acknowledged = primary_acknowledged;
     engine->upper.ask_replicas = primary_ask;
+    engine->upper.lagging = primary_lagging;
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
     engine->started_ms = clock_wall_ms();

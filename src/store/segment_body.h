@@ -12,6 +12,7 @@ enum {
     SEGMENT_ALIGNMENT_MAX = 4096,
     PENDING_KEPT_MAX = 4 << 20,         /* bytes of the tail's buffer that are kept */
     SETTLE_MS = 1000,
+    SEGMENT_PATH_SIZE = 4096,
     SMALL_SHARE = 4, SMALL_MAX = 64,    /* a segment is small below this share of size_max; the number of these that may be */
 };
 
@@ -25,6 +26,10 @@ struct segment {
     uint32_t alignment;                 /* of direct reads; set before direct_fd */
     int fd;                             /* set before any place of it is in a map; -1: no file yet */
     _Atomic int direct_fd;              /* -1: not direct, or not yet */
+    int write_fd;                       /* for direct writes; -1: none now */
+    bool is_direct;                     /* written past the page cache */
+    atomic_bool is_read_direct;         /* only: a block of it may be written again, and the page cache would keep the old one */
+    struct buffer rest;                 /* with is_direct: what its last block has, which the next write writes again */
     enum segment_state state;
     uint64_t size, written;             /* bytes, with and without the pending ones */
     struct buffer pending;
@@ -49,11 +54,17 @@ struct segments {
     size_t pending;
     uint64_t unsettled_count;           /* sealed segments that are not settled */
     size_t alignment;
-    bool without_direct;
+    bool without_direct, prefers_direct;
+    struct segment_buffer scratch;      /* of direct writes */
     uint64_t direct_count;              /* segments that are open twice */
     uint64_t damaged_count;
     _Atomic uint64_t count, bytes, total_weight, live_weight, written_bytes, reads;
 };
+
+void segment_path(const struct segments *segments, const struct segment *segment, char path[SEGMENT_PATH_SIZE]);
+
+/* Whether one more file may be open twice. */
+bool segment_may_be_direct(const struct segments *segments);
 
 /* A descriptor for reading: the segment's, or one that is opened now. -1 with errno. */
 int segment_open(const struct segments *segments, const struct segment *segment);

@@ -45,7 +45,8 @@ void segments_unpin(struct segment *segment)
 /* The smallest aligned range that has `size` bytes from `begin` on. */
 static void align_span(const struct segment *segment, enum segment_access access, uint64_t begin, uint64_t size, struct segment_span *span)
 {
-    int direct_fd = access == SEGMENT_DIRECT ? atomic_load_explicit(&segment->direct_fd, memory_order_acquire) : -1;
+    bool is_direct = access == SEGMENT_DIRECT || atomic_load_explicit(&segment->is_read_direct, memory_order_acquire);
+    int direct_fd = is_direct ? atomic_load_explicit(&segment->direct_fd, memory_order_acquire) : -1;
     uint64_t alignment = direct_fd >= 0 ? segment->alignment : 1, end = (begin + size + alignment - 1) / alignment * alignment;
 
     span->is_direct = direct_fd >= 0;

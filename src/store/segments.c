@@ -56,9 +56,9 @@ static struct segment *segment_at(const struct segments *segments, uint64_t plac
 
 /* --- the list --- */
 
-static void path_of(const struct segments *segments, const struct segment *segment, char path[4096])
+void segment_path(const struct segments *segments, const struct segment *segment, char path[SEGMENT_PATH_SIZE])
 {
-    snprintf(path, 4096, "%s/%08llu.seg", segments->dir, (unsigned long long)segment->sequence);
+    snprintf(path, SEGMENT_PATH_SIZE, "%s/%08llu.seg", segments->dir, (unsigned long long)segment->sequence);
 }
 
 static void list_append(struct segments *segments, struct segment *segment)
@@ -91,7 +91,7 @@ static struct segment *segment_create(uint64_t sequence, uint32_t slot)
 
     segment->sequence = sequence;
     segment->slot = slot;
-    segment->fd = -1;
+    segment->fd = segment->write_fd = -1;
     atomic_init(&segment->direct_fd, -1);
     return segment;
 }
@@ -100,21 +100,24 @@ static void segment_destroy(struct segments *segments, struct segment *segment)
 {
     if (segment->fd >= 0)
         segments->disk->close(segments->disk->context, segment->fd);
+    if (segment->write_fd >= 0)
+        segments->disk->close(segments->disk->context, segment->write_fd);
     if (segment->direct_fd >= 0) {
         segments->disk->close(segments->disk->context, segment->direct_fd);
         segments->direct_count--;
     }
     buffer_release(&segment->pending);
+    buffer_release(&segment->rest);
     mem_free(segment);
 }
 
 int segment_open(const struct segments *segments, const struct segment *segment)
 {
-    char path[4096];
+    char path[SEGMENT_PATH_SIZE];
 
     if (segment->fd >= 0)
         return segment->fd;
-    path_of(segments, segment, path);
+    segment_path(segments, segment, path);
     return file_open(segments->disk, AT_FDCWD, path, O_RDONLY);
 }
 
@@ -171,7 +174,7 @@ static void read_footer(const struct segments *segments, struct segment *segment
 /* NULL: `status` says why. */
 static struct segment *open_file(const struct segments *segments, const char *name, enum status *status)
 {
-    char path[4096], head[SEGMENT_HEAD_SIZE];
+    char path[SEGMENT_PATH_SIZE], head[SEGMENT_HEAD_SIZE];
     uint64_t sequence = 0;
     uint32_t slot = 0;
     struct segment *segment;
@@ -292,12 +295,13 @@ void segments_close(struct segments *segments)
         segments->retired = segment->next;
         segment_destroy(segments, segment);
     }
+    segment_buffer_release(&segments->scratch);
     munmap(segments->slots, slots_size);
     mem_free(segments->dir);
     mem_free(segments);
 }
 
-/* --- writing --- */
+/* --- putting --- */
 
 static void seal(struct segments *segments, struct segment *segment)
 {
@@ -323,6 +327,8 @@ static struct segment *new_tail(struct segments *segments)
     struct segment *segment = segment_create(segments->next_sequence++, free_slot(segments));
 
     segment->state = SEGMENT_TAIL;
+    segment->is_direct = segments->prefers_direct && segment_may_be_direct(segments);
+    atomic_init(&segment->is_read_direct, segment->is_direct);
     segment_head_append(&segment->pending, segment->sequence, segment->slot);
     segment->size = segment->pending.size;
     segments->pending += segment->pending.size;
@@ -371,164 +377,14 @@ void segments_take_back(struct segments *segments, uint64_t place)
     segments->total_weight -= place_weight(place);
 }
 
+void segments_prefer_direct(struct segments *segments, bool prefers_direct)
+{
+    segments->prefers_direct = prefers_direct;
+}
+
 size_t segments_pending(const struct segments *segments)
 {
     return segments->pending;
-}
-
-static enum status create_file(struct segments *segments, struct segment *segment)
-{
-    char path[4096];
-
-    if (segment->fd >= 0)
-        return STATUS_OK;
-    path_of(segments, segment, path);
-    /* A file of this name is what an earlier attempt left. */
-    (void)segments->disk->unlink(segments->disk->context, AT_FDCWD, path);
-    segment->fd = file_open(segments->disk, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL);
-    return segment->fd >= 0 ? STATUS_OK : status_of_errno(errno);
-}
-
-static enum status write_segment(struct segments *segments, struct segment *segment)
-{
-    struct bytes data = buffer_bytes(&segment->pending);
-    enum status status = create_file(segments, segment);
-
-    /* After a failed write the file may have a part of it, which is written over. */
-    if (status == STATUS_OK && lseek(segment->fd, (off_t)segment->written, SEEK_SET) < 0)
-        status = status_of_errno(errno);
-    if (status == STATUS_OK)
-        status = file_write_all(segments->disk, segment->fd, data);
-    if (status != STATUS_OK)
-        return status;
-    /* The disk begins now, so that little is left when the segment is synced. A hint: errors show at the sync. */
-    (void)sync_file_range(segment->fd, (off64_t)segment->written, (off64_t)data.size, SYNC_FILE_RANGE_WRITE);
-    segment->written += data.size;
-    segments->pending -= data.size;
-    segments->bytes += data.size;
-    segments->written_bytes += data.size;
-    segment->pending.size = 0;
-    if (segment->state == SEGMENT_TAIL)
-        buffer_shrink(&segment->pending, PENDING_KEPT_MAX);
-    else
-        buffer_release(&segment->pending);
-    return STATUS_OK;
-}
-
-enum status segments_write(struct segments *segments)
-{
-    enum status status = STATUS_OK;
-
-    /* What is pending is at the end of the list. */
-    if (segments->pending == 0)
-        return STATUS_OK;
-    for (struct segment *segment = segments->last; segment != NULL && segments->pending > 0 && status == STATUS_OK; segment = segment->previous) {
-        if (segment->pending.size > 0)
-            status = write_segment(segments, segment);
-    }
-    return status;
-}
-
-/* --- syncing --- */
-
-/* Reads with O_DIRECT need an alignment that depends on the device: tried with the head. */
-static bool can_read(const struct segments *segments, int fd, size_t alignment)
-{
-    char *data = mem_alloc_aligned(SEGMENT_ALIGNMENT_MAX, alignment);
-    ssize_t size = segments->disk->pread(segments->disk->context, fd, data, alignment, 0);
-
-    mem_free(data);
-    return size > 0;
-}
-
-static void open_direct(struct segments *segments, struct segment *segment)
-{
-    char path[4096];
-    int fd;
-
-    if (segments->without_direct || segments->count + segments->direct_count >= segments->descriptors_max)
-        return;
-    path_of(segments, segment, path);
-    fd = file_open(segments->disk, AT_FDCWD, path, O_RDONLY | O_DIRECT);
-    if (fd >= 0 && segments->alignment == 0)
-        segments->alignment = can_read(segments, fd, 512) ? 512 : can_read(segments, fd, SEGMENT_ALIGNMENT_MAX) ? SEGMENT_ALIGNMENT_MAX : 0;
-    if (fd >= 0 && segments->alignment == 0) {
-        segments->disk->close(segments->disk->context, fd);
-        fd = -1;
-    }
-    if (fd < 0 && errno == EINVAL)
-        segments->without_direct = true;        /* the file system can't */
-    segments->direct_count += fd >= 0;
-    segment->alignment = (uint32_t)segments->alignment;
-    atomic_store_explicit(&segment->direct_fd, fd, memory_order_release);
-}
-
-static enum status sync_segment(struct segments *segments, struct segment *segment)
-{
-    if (segments->disk->fdatasync(segments->disk->context, segment->fd) != 0) {
-        /* The kernel may have dropped the pages: a second sync that succeeds would prove nothing. */
-        segment->is_suspect = true;
-        segment->is_spared = false;
-        return status_of_errno(errno);
-    }
-    if (segment->is_suspect)
-        return STATUS_IO;
-    segment->is_synced = true;
-    return STATUS_OK;
-}
-
-/* What a suspect segment that was collected and spared still has can't be read, so it need not be durable. */
-static bool must_sync(const struct segment *segment)
-{
-    if (segment->is_suspect && segment->is_spared)
-        return false;
-    return segment->state != SEGMENT_TAIL && !segment->is_synced && segment->pending.size == 0;
-}
-
-enum status segments_sync(struct segments *segments)
-{
-    enum status status = segments_write(segments);
-
-    for (struct segment *segment = segments->first; segment != NULL && status == STATUS_OK; segment = segment->next) {
-        if (must_sync(segment))
-            status = sync_segment(segments, segment);
-    }
-    return status;
-}
-
-/* Waits until its bytes are on the disk, without waiting for the file system's journal as a sync does. Most of them have been written since
- * it was sealed. */
-static enum status settle(struct segments *segments, struct segment *segment)
-{
-    const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
-
-    if (!segment->is_synced && sync_file_range(segment->fd, 0, 0, all) != 0 && errno == EIO) {
-        segment->is_suspect = true;
-        segment->is_spared = false;
-        return STATUS_IO;
-    }
-    open_direct(segments, segment);
-    segment->state = SEGMENT_SETTLED;
-    segments->unsettled_count--;
-    return STATUS_OK;
-}
-
-enum status segments_settle(struct segments *segments)
-{
-    int64_t now_ms = clock_mono_us() / 1000;
-    int waits = 0;
-    enum status status = STATUS_OK;
-
-    if (segments->unsettled_count == 0)
-        return STATUS_OK;
-    for (struct segment *segment = segments->first; segment != NULL && waits == 0 && status == STATUS_OK; segment = segment->next) {
-        if (segment->state != SEGMENT_SEALED || segment->pending.size > 0 || segment->is_suspect ||
-            (!segment->is_synced && now_ms - segment->sealed_ms < SETTLE_MS))
-            continue;
-        waits += !segment->is_synced;
-        status = settle(segments, segment);
-    }
-    return status;
 }
 
 /* --- live records --- */
@@ -622,10 +478,10 @@ struct segment *segments_victim(struct segments *segments, unsigned target_perce
 
 enum status segments_retire(struct segments *segments, struct segment *segment)
 {
-    char path[4096];
+    char path[SEGMENT_PATH_SIZE];
 
     CHECK(segment->state != SEGMENT_TAIL && segment->pending.size == 0);
-    path_of(segments, segment, path);
+    segment_path(segments, segment, path);
     if (segments->disk->unlink(segments->disk->context, AT_FDCWD, path) != 0 && errno != ENOENT)
         return status_of_errno(errno);
     list_remove(segments, segment);

@@ -174,6 +174,8 @@ public:
         Status status = kind == file_kind::LOG && !watched ? Sync() : flush_buffer();
 
         if (fd >= 0) {
+            if (watched)
+                (void)sync_file_range(fd, static_cast<off64_t>(begun), 0, SYNC_FILE_RANGE_WRITE);
             if (env->disk->close(env->disk->context, fd) != 0 && status.ok()) {
                 failed = errno;
                 status = disk_status(path, failed);
@@ -219,9 +221,21 @@ private:
         if (kind == file_kind::LOG)
             env->log_written(path, written, from, size);
         written += size;
+        begin_writeback();
         env->counters.writes.fetch_add(1, std::memory_order_relaxed);
         env->counters.written_bytes.fetch_add(size, std::memory_order_relaxed);
         return Status::OK();
+    }
+
+    /* The disk begins to write what was written: in a memory cgroup a thread that needs a page, and finds only dirty ones that are not being
+     * written, waits for 100 ms. Whole pages, so that none is written twice. A hint, errors show at the sync. */
+    void begin_writeback()
+    {
+        uint64_t end = written / PAGE * PAGE;
+
+        if (end > begun)
+            (void)sync_file_range(fd, static_cast<off64_t>(begun), static_cast<off64_t>(end - begun), SYNC_FILE_RANGE_WRITE);
+        begun = end;
     }
 
     struct store_env *env;
@@ -232,6 +246,8 @@ private:
     int fd;
     int failed = 0;             /* errno of the failure after which it accepts no more writes */
     uint64_t written = 0;       /* bytes in the file */
+    uint64_t begun = 0;         /* of them, what the disk has been asked to write */
+    static constexpr uint64_t PAGE = 4096;
     size_t used = 0;            /* of the buffer */
     char buffer[64 * 1024];
 };

@@ -24,6 +24,18 @@ void access_note(struct access *access, bool is_hit)
     access->percent = percent;
     access->hits = 0;
     access->reads = 0;
-    if (percent < ACCESS_ENOUGH_PERCENT && percent < before + ACCESS_RISING_PERCENT)
+    access->is_missing = percent < ACCESS_ENOUGH_PERCENT && percent < before + ACCESS_RISING_PERCENT;
+    access->is_judged = true;
+    if (access->is_missing)
         access->direct_left = ACCESS_DIRECT_PERIOD;
+}
+
+enum segment_access access_for_writes(const struct access *access, bool is_cramped)
+{
+    return (access->is_judged ? access->is_missing : is_cramped) ? SEGMENT_DIRECT : SEGMENT_BUFFERED;
+}
+
+bool access_is_hitting(const struct access *access)
+{
+    return access->percent >= ACCESS_HITTING_PERCENT;
 }

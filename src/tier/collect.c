@@ -313,11 +313,20 @@ static bool remove_dead(struct tier *tier, struct segments *segments)
     return false;
 }
 
+/* A page cache of half the size of the RAM for keys does not fit beside that. */
+static bool is_cramped(const struct tier *tier)
+{
+    uint64_t limit = (uint64_t)tier->settings.memory_max;
+
+    return tier->machine_memory < limit + limit / 2;
+}
+
 static void look_after(struct tier *tier, struct segments *segments)
 {
     enum status status;
 
     (void)remove_dead(tier, segments);
+    segments_prefer_direct(segments, access_for_writes(&tier->access, is_cramped(tier)) == SEGMENT_DIRECT);
     status = segments_settle(segments);
     if (status != STATUS_OK)
         tier_note_error(tier, "a segment can't be synced", status);

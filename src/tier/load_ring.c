@@ -105,7 +105,7 @@ static void begin_read(struct load_ring *ring, struct load *load)
     slot->loading.load = load;
     slot->loading.ticket = load->batch_ticket;
     segment_span_of(load->reading.segment, load->reading.place, access, &span);
-    slot->is_counted = access == SEGMENT_BUFFERED;
+    slot->is_counted = access == SEGMENT_BUFFERED && !span.is_direct;
     slot->skip = span.skip;
     slot->read = (struct ring_read){ .fd = span.fd, .offset = span.offset, .size = span.size,
         .data = segment_buffer_grow(&slot->loading.aligned, span.size) };

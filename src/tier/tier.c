@@ -1,6 +1,7 @@
 #include "tier/tier.h"
 
 #include "base/disk.h"
+#include "base/machine.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
@@ -120,6 +121,7 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
 void tier_start(struct tier *tier, struct partitions *partitions)
 {
     tier->partitions = partitions;
+    tier->machine_memory = machine_memory();
     partitions->watch = (struct keyspace_watch){
         .context = tier,
         .record_of_new = grave_record_of_new,

@@ -45,6 +45,7 @@ struct tier {
     /* Any thread. */
     struct loads loads;
     struct access access;
+    uint64_t machine_memory;                /* bytes, when it was started */
     struct loaders *loaders;
     struct counting counting;
     struct requests requests;

@@ -29,6 +29,8 @@ std::string directory_of(const std::string &path)
     return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+constexpr size_t BLOCK = 4096;
+
 enum class write_fault { NONE, ERROR, NO_SPACE, SHORT, LATE };
 
 /* Decides what fails. */
@@ -490,7 +492,7 @@ ssize_t disk_write(void *context, int fd, const void *data, size_t size)
         if (size < 2)
             return fail(EIO);
         disk->mark(fd, true, false);
-        size /= 2;
+        size = size >= 2 * BLOCK ? size / 2 / BLOCK * BLOCK : size / 2;      /* as a disk does it that is written to with O_DIRECT */
         break;
     case write_fault::LATE:
         disk->mark(fd, false, true);

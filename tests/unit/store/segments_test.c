@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@ struct fixture {
     struct faulty_disk *disk;
     struct segments *segments;
     struct segment_buffer scratch;
-    bool is_lazy;
+    bool is_lazy, is_direct;
 };
 
 static void open_segments(struct fixture *fixture)
@@ -36,18 +37,30 @@ static void open_segments(struct fixture *fixture)
     struct message message = { "" };
 
     assert_int_equal(segments_open(&options, &fixture->segments, &message), STATUS_OK);
+    segments_prefer_direct(fixture->segments, fixture->is_direct);
 }
 
-static int set_up(void **state)
+static int begin(void **state, bool is_direct)
 {
     struct fixture *fixture = mem_zalloc(sizeof(*fixture));
 
     strcpy(fixture->dir, "/tmp/kelvin-test-XXXXXX");
     assert_non_null(mkdtemp(fixture->dir));
     fixture->disk = faulty_disk_create();
+    fixture->is_direct = is_direct;
     open_segments(fixture);
     *state = fixture;
     return 0;
+}
+
+static int set_up(void **state)
+{
+    return begin(state, false);
+}
+
+static int set_up_direct(void **state)
+{
+    return begin(state, true);
 }
 
 static int tear_down(void **state)
@@ -124,6 +137,32 @@ static void expect(struct fixture *fixture, uint64_t place, uint64_t number, siz
     buffer_release(&value);
 }
 
+struct walked {
+    int records, damaged;
+};
+
+static struct walked walk_all(struct fixture *fixture, const uint64_t *places)
+{
+    struct walked walked = { 0, 0 };
+
+    for (struct segment *segment = segments_next(fixture->segments, NULL); segment != NULL; segment = segments_next(fixture->segments, segment)) {
+        struct segment_walk walk;
+        struct segment_record record;
+        uint64_t place;
+        enum status status;
+
+        segment_walk_begin(fixture->segments, segment, &walk);
+        while ((status = segment_walk_next(&walk, &place, &record)) != STATUS_NOT_FOUND) {
+            if (status == STATUS_OK)
+                assert_int_equal(place, places[walked.records + walked.damaged]);
+            walked.records += status == STATUS_OK;
+            walked.damaged += status == STATUS_CORRUPT && walked.damaged == 0;
+        }
+        segment_walk_end(&walk);
+    }
+    return walked;
+}
+
 static void test_sizes(void **state)
 {
     static const size_t sizes[] = { 0, 1, 90, 100, 128, 200, 500, 1000, 4000, 4096, 65536, 100000, 1 << 20, 3 << 20, 5000000 };
@@ -147,6 +186,53 @@ static void test_sizes(void **state)
         expect(fixture, places[i], (uint64_t)i, sizes[i], SEGMENT_DIRECT);
         assert_true(segments_alive(fixture->segments, places[i]));
     }
+}
+
+/* What was just written is read, from the same block and page as what was read before. */
+static void test_reads_between_writes(void **state)
+{
+    enum { COUNT = 1000 };
+    struct fixture *fixture = *state;
+    uint64_t places[COUNT];
+
+    for (int i = 0; i < COUNT; i++) {
+        enum segment_access access = i % 2 == 0 ? SEGMENT_BUFFERED : SEGMENT_DIRECT;
+
+        places[i] = put(fixture, (uint64_t)i, (size_t)i % 300);
+        assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+        expect(fixture, places[i], (uint64_t)i, (size_t)i % 300, access);
+        expect(fixture, places[i / 2], (uint64_t)(i / 2), (size_t)(i / 2) % 300, access);
+    }
+    segments_seal(fixture->segments);
+    assert_int_equal(segments_sync(fixture->segments), STATUS_OK);
+    assert_int_equal(walk_all(fixture, places).records, COUNT);
+    assert_int_equal(walk_all(fixture, places).damaged, 0);
+}
+
+/* Of a file that was written past the page cache nothing is in there. */
+static void test_direct_writes_are_not_cached(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t place = put(fixture, 1, 30000);
+    struct segment_span span;
+    struct segment *segment;
+    unsigned char pages[16] = { 0 };
+    void *mapped;
+    int cached = 0;
+
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    segment = segments_pin(fixture->segments, place);
+    segment_span_of(segment, place, SEGMENT_BUFFERED, &span);
+    if (fixture->is_direct && !span.is_direct)
+        skip();                     /* the file system has no O_DIRECT */
+    mapped = mmap(NULL, 32768, PROT_READ, MAP_SHARED, span.fd, 0);
+    assert_ptr_not_equal(mapped, MAP_FAILED);
+    assert_int_equal(mincore(mapped, 28672, pages), 0);
+    for (int i = 0; i < 7; i++)
+        cached += pages[i] & 1;
+    assert_int_equal(munmap(mapped, 32768), 0);
+    segments_unpin(segment);
+    assert_int_equal(cached, fixture->is_direct ? 0 : 7);
 }
 
 static void test_another_key(void **state)
@@ -265,32 +351,6 @@ static void test_damage(void **state)
     faulty_disk_set(fixture->disk, NULL);
     buffer_release(&wanted);
     buffer_release(&value);
-}
-
-struct walked {
-    int records, damaged;
-};
-
-static struct walked walk_all(struct fixture *fixture, const uint64_t *places)
-{
-    struct walked walked = { 0, 0 };
-
-    for (struct segment *segment = segments_next(fixture->segments, NULL); segment != NULL; segment = segments_next(fixture->segments, segment)) {
-        struct segment_walk walk;
-        struct segment_record record;
-        uint64_t place;
-        enum status status;
-
-        segment_walk_begin(fixture->segments, segment, &walk);
-        while ((status = segment_walk_next(&walk, &place, &record)) != STATUS_NOT_FOUND) {
-            if (status == STATUS_OK)
-                assert_int_equal(place, places[walked.records + walked.damaged]);
-            walked.records += status == STATUS_OK;
-            walked.damaged += status == STATUS_CORRUPT && walked.damaged == 0;
-        }
-        segment_walk_end(&walk);
-    }
-    return walked;
 }
 
 static int open_files(void)
@@ -418,16 +478,31 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_sizes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_sizes, set_up_direct, tear_down),
+        cmocka_unit_test_setup_teardown(test_reads_between_writes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_reads_between_writes, set_up_direct, tear_down),
+        cmocka_unit_test_setup_teardown(test_direct_writes_are_not_cached, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_direct_writes_are_not_cached, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_lazy, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lazy, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_another_key, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_another_key, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_take_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_take_back, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_failing_writes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_failing_writes, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_failed_sync, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_failed_sync, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_failed_sync_of_what_cant_be_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_failed_sync_of_what_cant_be_read, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_damage, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_walk, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_walk, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_retire, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_retire, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_victim, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_victim, set_up_direct, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

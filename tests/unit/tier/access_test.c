@@ -56,12 +56,43 @@ static void test_cache_warms_up_later(void **state)
     assert_int_equal(read_many(&access, 5 * ACCESS_WINDOW, 80), 0);
 }
 
+/* Writes follow the last window; before the first one the room does. */
+static void test_writes(void **state)
+{
+    struct access access = { 0 };
+
+    (void)state;
+    assert_int_equal(access_for_writes(&access, false), SEGMENT_BUFFERED);
+    assert_int_equal(access_for_writes(&access, true), SEGMENT_DIRECT);
+    (void)read_many(&access, 2 * ACCESS_WINDOW, 90);
+    assert_int_equal(access_for_writes(&access, true), SEGMENT_BUFFERED);
+    (void)read_many(&access, 2 * ACCESS_WINDOW, 5);
+    assert_int_equal(access_for_writes(&access, false), SEGMENT_DIRECT);
+    (void)read_many(&access, ACCESS_DIRECT_PERIOD, 0);
+    assert_int_equal(access_for_writes(&access, false), SEGMENT_DIRECT);
+}
+
+/* Loaders take their reads together while these hit. */
+static void test_hitting(void **state)
+{
+    struct access access = { 0 };
+
+    (void)state;
+    assert_false(access_is_hitting(&access));
+    (void)read_many(&access, 2 * ACCESS_WINDOW, 95);
+    assert_true(access_is_hitting(&access));
+    (void)read_many(&access, 2 * ACCESS_WINDOW, 60);
+    assert_false(access_is_hitting(&access));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hits),
         cmocka_unit_test(test_misses),
         cmocka_unit_test(test_rising),
+        cmocka_unit_test(test_writes),
+        cmocka_unit_test(test_hitting),
         cmocka_unit_test(test_cache_warms_up_later),
     };
 

@@ -136,7 +136,7 @@ void aof_map_skip(struct aof_map *map, uint64_t seq, uint64_t from, uint64_t to)
 
     mutex_lock(&map->lock);
     last = last_of(map);
-    if (last != NULL && last->seq == seq) {
+    if (last != NULL && last->seq == seq && from >= last->from) {       /* else it was read before, and is read again */
         end_range(map, from);
         add_range(map, seq, to, &map->end);
     }

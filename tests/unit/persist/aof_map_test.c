@@ -184,6 +184,7 @@ static void the_end_is_where_the_last_file_counts(void **state)
     aof_map_begin(&map, 5, 100, &point);
     aof_map_skip(&map, 5, 150, 180);            /* local bytes */
     aof_map_skip(&map, 5, 300, 310);
+    aof_map_skip(&map, 5, 300, 310);            /* an annotation may be read twice */
     aof_map_close(&map, 5, 200, -1);
     assert_true(aof_map_end(&map, &end));
     assert_int_equal(end.offset, 10 + 50 + 20);

@@ -231,6 +231,9 @@ class Journal:
                 end = text.find(b"\r\n", at)
                 if end < 0:
                     break
+                if text[at:at + 1] == b"#":
+                    at = end + 2            # a mark
+                    continue
                 args, next_at = [], end + 2
                 for _ in range(int(text[at + 1:end])):
                     end = text.find(b"\r\n", next_at)

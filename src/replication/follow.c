@@ -51,6 +51,7 @@ struct follow {
     char sync_id[LINK_ID_SIZE + 1]; /* of the full synchronization under way */
     int64_t sync_offset;
     int sync_db;                    /* selected there; the loader's thread */
+    char asked_id[LINK_ID_SIZE + 1];        /* the link's thread: the last PSYNC's */
     enum link_state state;
     int64_t io_ms, received, total;
     char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];      /* of the last connection */
@@ -168,6 +169,15 @@ static bool start_applier(struct follow *follow, int64_t offset, int db)
 
 /* --- the link's host: on the link's thread --- */
 
+/* The ID to ask with. As long as nothing was appended under the new ID the old one is as good: a primary that was restarted and becomes a replica of
+ * what was its replica continues. */
+static const char *id_of(const struct follow *follow, const struct history_point *now)
+{
+    bool is_own = follow->inbox == NULL && now->identity.second_offset == now->offset + 1;
+
+    return is_own ? now->identity.second_id : now->identity.id;
+}
+
 static void on_position(void *context, struct link_position *position)
 {
     struct follow *follow = context;
@@ -181,7 +191,8 @@ static void on_position(void *context, struct link_position *position)
     *position = (struct link_position){ .offset = now.offset };
     if (follow->restart)
         return;
-    memcpy(position->id, now.identity.id, sizeof(position->id));
+    memcpy(position->id, id_of(follow, &now), sizeof(position->id));
+    memcpy(follow->asked_id, position->id, sizeof(follow->asked_id));
     position->failover = follow->takeover == FOLLOW_ASKS;
     if (follow->inbox != NULL)
         position->offset = (int64_t)backlog_end(follow->inbox);
@@ -235,7 +246,10 @@ static void on_continued(void *context, const char *id)
     struct history_point now;
 
     end_takeover(follow, FOLLOW_TAKEN);
-    if (id != NULL) {
+    if (id == NULL)
+        id = follow->asked_id;
+    history_point(&follow->engine->history, &now);
+    if (strcmp(id, now.identity.id) != 0) {
         history_rename(&follow->engine->history, id);
         primary_drop_all(follow->engine->primary);      /* they ask again, and learn the new ID */
     }

@@ -21,6 +21,7 @@
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
 #include "engine/own_expiry.h"
+#include "engine/role.h"
 #include "engine/running_scripts.h"
 #include "engine/tracking.h"
 #include "engine/watch.h"
@@ -202,7 +203,7 @@ static void say_ready(struct server *server)
     follow_begin(engine->follow);           /* no write comes before it */
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)
-        tier_set_expiry(engine->tier, true);
+        tier_set_expiry(engine->tier, !role_is_replica(engine));        /* on a replica nothing is removed, and nothing gets into the stream */
     if (engine->tier != NULL && server->opening.image != NULL)
         tier_warm_up(engine->tier, server->opening.image);
     if (config_number(engine->config, CONFIG_PORT) != 0)

@@ -84,6 +84,7 @@ struct follow *follow_create(struct engine *engine, struct tls_context *(*hold_t
     follow->hold_tls = hold_tls;
     follow->tls_context = context;
     follow->load_fd = -1;
+    engine->streamed.commands = command_stats_create(command_row_count(engine->commands));
     mutex_init(&follow->turn);
     mutex_init(&follow->lock);
     return follow;
@@ -629,6 +630,8 @@ void follow_destroy(struct follow *follow)
 {
     if (follow == NULL)
         return;
+    command_stats_destroy(follow->engine->streamed.commands);
+    follow->engine->streamed.commands = NULL;
     mutex_release(&follow->lock);
     mutex_release(&follow->turn);
     mem_free(follow);

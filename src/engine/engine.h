@@ -60,6 +60,12 @@ struct engine_upper {
     int (*lagging)(struct engine *engine, uint64_t lsn, bool logs, int *count);
 };
 
+/* What a primary's stream has run on this replica (replication/applier.h), whose thread is none of the workers that are counted. */
+struct stream_counts {
+    _Atomic uint64_t stats[STAT_COUNT];
+    struct command_stats_set *commands;     /* the applier's thread counts; NULL: none */
+};
+
 /* See engine/role.h, which alone writes it. Any thread reads it. */
 struct role {
     _Atomic uint32_t bits;          /* enum role_bit; 0: a primary of which nothing is demanded, the usual case */
@@ -148,6 +154,7 @@ struct engine {
     _Atomic int64_t blocked_count;  /* clients that wait: parked */
     _Atomic uint64_t dirty;         /* engine_dirty(), less the changes that workers count; it may be below 0 and wrap around */
     _Atomic uint64_t replica_input; /* bytes that a primary has sent to this replica */
+    struct stream_counts streamed;
     _Atomic int64_t last_save_ms;
     _Atomic uint64_t memory_peak;
     _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */
@@ -191,6 +198,8 @@ void engine_reset_stats(struct engine *engine);
 /* Of a command, over all workers (any thread). */
 struct command_totals engine_command_totals(const struct engine *engine, const struct command *command);
 void engine_command_latency(const struct engine *engine, const struct command *command, uint64_t counts[LATENCY_BUCKETS]);
+/* A dump or the log can't be written: writes of clients are refused. *number: the log's errno; 0: it is the dump. Any thread. */
+bool engine_disks_fail(struct engine *engine, int *number);
 /* Changes since the last save (any thread). */
 uint64_t engine_dirty(const struct engine *engine);
 

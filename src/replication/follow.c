@@ -86,6 +86,7 @@ struct follow *follow_create(struct engine *engine, struct tls_context *(*hold_t
     follow->hold_tls = hold_tls;
     follow->tls_context = context;
     follow->load_fd = -1;
+    engine->streamed.commands = command_stats_create(command_row_count(engine->commands));
     mutex_init(&follow->turn);
     mutex_init(&follow->lock);
     return follow;
@@ -191,9 +192,9 @@ static void on_position(void *context, struct link_position *position)
     *position = (struct link_position){ .offset = now.offset };
     if (follow->restart)
         return;
-    memcpy(position->id, id_of(follow, &now), sizeof(position->id));
-    memcpy(follow->asked_id, position->id, sizeof(follow->asked_id));
     position->failover = follow->takeover == FOLLOW_ASKS;
+    memcpy(position->id, position->failover ? now.identity.id : id_of(follow, &now), sizeof(position->id));
+    memcpy(follow->asked_id, position->id, sizeof(follow->asked_id));
     if (follow->inbox != NULL)
         position->offset = (int64_t)backlog_end(follow->inbox);
 }
@@ -690,6 +691,8 @@ void follow_destroy(struct follow *follow)
 {
     if (follow == NULL)
         return;
+    command_stats_destroy(follow->engine->streamed.commands);
+    follow->engine->streamed.commands = NULL;
     mutex_release(&follow->lock);
     mutex_release(&follow->turn);
     mem_free(follow);

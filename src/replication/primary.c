@@ -1,8 +1,11 @@
 #include "replication/primary.h"
 
 #include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -316,8 +319,18 @@ static void reply_continue(struct replica *replica)
         buffer_append_format(&replica->client->reply.out, "+CONTINUE\r\n");
 }
 
+/* repl-disable-tcp-nodelay: fewer packets, up to 40 ms later. */
+static void allow_delay(const struct replica *replica)
+{
+    int zero = 0;
+
+    if (config_number(replica->primary->engine->config, CONFIG_REPL_DISABLE_TCP_NODELAY) && !(replica->client->flags & CLIENT_UNIX_SOCKET))
+        (void)setsockopt(replica->client->fd, IPPROTO_TCP, TCP_NODELAY, &zero, sizeof(zero));
+}
+
 static void begin(struct replica *replica, enum replica_state state)
 {
+    allow_delay(replica);
     replica->acked_ms = replica->heard_ms = replica->fed_ms = replica->client->worker->turn.now_ms;
     mutex_lock(&replica->primary->lock);
     enlist(replica, state);

@@ -408,14 +408,25 @@ void primary_configure(struct engine *engine)
     mutex_unlock(&engine->history.hand_over_lock);
 }
 
+/* It is not closed meanwhile: the end of a full synchronization opens another one. */
+static void expire_backlog(struct engine *engine, int64_t now_ms)
+{
+    struct backlog *backlog;
+
+    mutex_lock(&engine->history.hand_over_lock);
+    backlog = history_backlog(&engine->history);
+    if (backlog != NULL)
+        backlog_expire(backlog, now_ms);
+    mutex_unlock(&engine->history.hand_over_lock);
+}
+
 void primary_cron(struct engine *engine)
 {
     struct primary *primary = engine->primary;
     int64_t now_ms = clock_wall_ms();
 
     role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
-    if (history_backlog(&engine->history) != NULL)
-        backlog_expire(history_backlog(&engine->history), now_ms);
+    expire_backlog(engine, now_ms);
     if (role_is_replica(engine))
         primary->seen_ms = now_ms;
     if (primary->count == 0) {

@@ -31,6 +31,7 @@ enum {
     INBOX_MEMORY = 16 << 20,
     INBOX_ROOM_MIN = 1 << 20,
     POLL_US = 2000,
+    TAKE_OVER_WAIT_US = 2000000,    /* for what was received before */
 };
 
 struct follow {
@@ -62,6 +63,7 @@ struct follow {
     _Atomic bool must_reconnect;
     _Atomic bool stop_load;         /* the load ends soon: what it loads is not wanted any more */
     _Atomic int load_fd;
+    _Atomic int hand;               /* enum follow_hand */
     _Atomic uint64_t errors;
 };
 
@@ -167,6 +169,14 @@ static bool start_applier(struct follow *follow, int64_t offset, int db)
     return true;
 }
 
+/* What the one that was asked to take over has replied; later replies are those to an ordinary PSYNC. */
+static void end_hand_over(struct follow *follow, enum follow_hand end)
+{
+    int asked = FOLLOW_HAND_ASKED;
+
+    atomic_compare_exchange_strong(&follow->hand, &asked, end);
+}
+
 /* --- the link's host: on the link's thread --- */
 
 /* The ID to ask with. As long as nothing was appended under the new ID the old one is as good: a primary that was restarted and becomes a replica of
@@ -191,7 +201,8 @@ static void on_position(void *context, struct link_position *position)
     *position = (struct link_position){ .offset = now.offset };
     if (follow->restart)
         return;
-    memcpy(position->id, id_of(follow, &now), sizeof(position->id));
+    position->failover = follow->hand == FOLLOW_HAND_ASKED;
+    memcpy(position->id, position->failover ? now.identity.id : id_of(follow, &now), sizeof(position->id));
     memcpy(follow->asked_id, position->id, sizeof(follow->asked_id));
     if (follow->inbox != NULL)
         position->offset = (int64_t)backlog_end(follow->inbox);
@@ -227,7 +238,8 @@ static void on_failed(void *context, enum link_failure failure, const char *reas
 {
     struct follow *follow = context;
 
-    (void)failure;
+    if (failure == LINK_FAILED_REFUSED)
+        end_hand_over(follow, FOLLOW_HAND_REFUSED);
     log_write(log_of(follow), LOG_LEVEL_WARNING, "The link to the primary %s:%d: %s", follow->host, follow->port, reason);
 }
 
@@ -249,6 +261,7 @@ static void on_continued(void *context, const char *id)
         make_inbox(follow, now.offset);
         start_applier(follow, now.offset, now.db >= 0 ? now.db : 0);
     }
+    end_hand_over(follow, FOLLOW_HAND_TAKEN);
 }
 
 /* The loader has ended, or never ran. */
@@ -275,6 +288,7 @@ static void on_full_resync(void *context, const char *id, int64_t offset)
     follow->received = follow->total = 0;
     mutex_unlock(&follow->lock);
     make_inbox(follow, offset);
+    end_hand_over(follow, FOLLOW_HAND_TAKEN);
 }
 
 static void on_rdb_progress(void *context, uint64_t received, int64_t total)
@@ -536,12 +550,17 @@ static void end_link(struct follow *follow)
     end_inbox(follow);
 }
 
-static void set_role(struct follow *follow, bool is_replica)
+/* False: nothing was changed, as the history does not end at `lsn` (FOLLOW_ANY_LSN: wherever it ends). */
+static bool set_role(struct follow *follow, bool is_replica, uint64_t lsn)
 {
     struct engine *engine = follow->engine;
     struct claim claim;
 
     partitions_lock_all_unowned(engine->partitions, &claim);
+    if (lsn != FOLLOW_ANY_LSN && history_end(&engine->history) != lsn) {
+        partitions_unlock_all_unowned(engine->partitions, &claim);
+        return false;
+    }
     if (is_replica)
         primary_need_backlog(engine);
     role_set_replica(engine, is_replica);
@@ -553,6 +572,7 @@ static void set_role(struct follow *follow, bool is_replica)
         role_changed(engine);
     else
         primary_drop_all(engine->primary);      /* they come back, and learn the new ID */
+    return true;
 }
 
 static void note_primary(struct follow *follow, const char *host, int port)
@@ -581,9 +601,10 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         return FOLLOW_ALREADY;
     }
     end_link(follow);
+    follow->hand = FOLLOW_HAND_NONE;
     note_primary(follow, host, port);
     if (host == NULL || !was_replica)
-        set_role(follow, host != NULL);
+        set_role(follow, host != NULL, FOLLOW_ANY_LSN);
     if (host != NULL)
         good = start_link(follow);
     mutex_unlock(&follow->turn);
@@ -593,6 +614,109 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         log_write(log_of(follow), LOG_LEVEL_NOTICE, "Before turning into a replica of %s:%d: this server's history is kept as far as it goes", host,
             port);
     return good ? FOLLOW_OK : FOLLOW_NO_THREAD;
+}
+
+/* --- FAILOVER --- */
+
+enum follow_ask follow_hand_over(struct follow *follow, const char *host, int port, uint64_t lsn)
+{
+    enum follow_ask result = FOLLOW_ASK_BEGUN;
+
+    mutex_lock(&follow->turn);
+    if (follow->host[0] != '\0') {
+        result = FOLLOW_ASK_NO_PRIMARY;
+    } else if (!set_role(follow, true, lsn)) {
+        result = FOLLOW_ASK_LONGER;
+    } else {
+        note_primary(follow, host, port);
+        follow->hand = FOLLOW_HAND_ASKED;
+        if (!start_link(follow))
+            follow->hand = FOLLOW_HAND_REFUSED;
+    }
+    mutex_unlock(&follow->turn);
+    return result;
+}
+
+enum follow_hand follow_hand(const struct follow *follow)
+{
+    return (enum follow_hand)follow->hand;
+}
+
+/* The reply may come until the link has ended. */
+static bool may_take_back(struct follow *follow) REQUIRES(follow->turn);
+static bool may_take_back(struct follow *follow)
+{
+    if (follow->hand == FOLLOW_HAND_TAKEN || follow->hand == FOLLOW_HAND_NONE)
+        return false;
+    end_link(follow);
+    if (follow->hand != FOLLOW_HAND_TAKEN)
+        return true;
+    start_link(follow);
+    return false;
+}
+
+bool follow_take_back(struct follow *follow)
+{
+    bool can;
+
+    mutex_lock(&follow->turn);
+    can = may_take_back(follow);
+    if (can) {
+        note_primary(follow, NULL, 0);
+        set_role(follow, false, FOLLOW_ANY_LSN);
+    }
+    follow->hand = FOLLOW_HAND_NONE;
+    mutex_unlock(&follow->turn);
+    return can;
+}
+
+static bool has_unapplied(struct follow *follow)
+{
+    bool has;
+
+    mutex_lock(&follow->lock);
+    has = follow->inbox != NULL && follow->applier != NULL && (int64_t)backlog_end(follow->inbox) > applier_offset(follow->applier);
+    mutex_unlock(&follow->lock);
+    return has;
+}
+
+/* What the primary has sent before is not lost, unless the applier is far back. */
+static void await_applier(struct follow *follow)
+{
+    int64_t until_us = clock_mono_us() + TAKE_OVER_WAIT_US;
+
+    while (has_unapplied(follow) && !follow->stopping && clock_mono_us() < until_us)
+        pause_us(POLL_US);
+}
+
+static bool has_history(struct follow *follow, struct bytes id)
+{
+    struct history_point now;
+
+    history_point(&follow->engine->history, &now);
+    return !follow->loading && bytes_is(id, now.identity.id);
+}
+
+enum follow_take_over follow_take_over(struct follow *follow, struct bytes id)
+{
+    enum follow_take_over result = FOLLOW_TAKEN_OVER;
+
+    mutex_lock(&follow->turn);
+    if (follow->host[0] == '\0') {
+        result = FOLLOW_IS_PRIMARY;
+    } else if (!has_history(follow, id)) {
+        result = FOLLOW_HAS_OTHER_ID;
+    } else {
+        await_applier(follow);
+        end_link(follow);
+        follow->hand = FOLLOW_HAND_NONE;
+        note_primary(follow, NULL, 0);
+        set_role(follow, false, FOLLOW_ANY_LSN);
+    }
+    mutex_unlock(&follow->turn);
+    if (result == FOLLOW_TAKEN_OVER)
+        log_write(log_of(follow), LOG_LEVEL_NOTICE, "MASTER MODE enabled: the primary has handed its role over (PSYNC with FAILOVER)");
+    return result;
 }
 
 void follow_begin(struct follow *follow)

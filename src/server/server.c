@@ -34,6 +34,7 @@
 #include "net/tls.h"
 #include "script/registry.h"
 #include "pubsub/hub.h"
+#include "replication/failover.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
 #include "server/families.h"
@@ -101,6 +102,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     lifecycle_create(engine);
     engine->primary = primary_create(engine);
     engine->follow = follow_create(engine, hold_tls, server);
+    engine->failover = failover_create(engine);
     engine->upper.cron = hook_cron;
     engine->upper.acknowledged = primary_acknowledged;
     engine->upper.ask_replicas = primary_ask;
@@ -349,9 +351,11 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
+    failover_stop(engine->failover);
     follow_stop(engine->follow);
     lifecycle_stop(engine);
     primary_destroy(engine->primary);
+    failover_destroy(engine->failover);
     follow_destroy(engine->follow);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)

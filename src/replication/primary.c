@@ -427,8 +427,10 @@ void primary_cron(struct engine *engine)
     int64_t now_ms = clock_wall_ms();
 
     role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
+    mutex_lock(&engine->history.hand_over_lock);        /* a full synchronization of this server may replace it */
     if (history_backlog(&engine->history) != NULL)
         backlog_expire(history_backlog(&engine->history), now_ms);
+    mutex_unlock(&engine->history.hand_over_lock);
     if (role_is_replica(engine))
         primary->seen_ms = now_ms;
     if (primary->count == 0) {

@@ -1,6 +1,7 @@
 #include "engine/cron.h"
 
 #include "engine/blocking.h"
+#include "engine/client_pause.h"
 #include "engine/engine.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
@@ -56,8 +57,7 @@ void cron_tick(struct worker *worker)
     blocking_retry(worker);
     if (engine->rates != NULL)
         note_rates(engine, worker->turn.now_us);
-    if (pause != 0 && worker->turn.now_ms >= pause)
-        engine->pause_until_ms = 0;
+    client_pause_tick(engine, worker->turn.now_ms);
     role_refresh(engine);
     if (engine->state == ENGINE_READY) {
         expiry_tick(worker);

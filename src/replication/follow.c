@@ -530,6 +530,7 @@ static bool start_link(struct follow *follow)
     mutex_lock(&follow->lock);
     follow->link = link;
     mutex_unlock(&follow->lock);
+    follow_configure(follow);       /* a directive may have been changed after it was read */
     return link != NULL;
 }
 
@@ -737,13 +738,13 @@ void follow_configure(struct follow *follow)
     struct link_options options;
     char *strings[4];
 
-    mutex_lock(&follow->turn);
+    mutex_lock(&follow->lock);      /* not `turn`: a change of the primary sets replicaof, which waits for the change of this directive */
     if (follow->link != NULL) {
         fill_in(follow, &options, strings);
         link_configure(follow->link, &options);
         release_options(&options, strings);
     }
-    mutex_unlock(&follow->turn);
+    mutex_unlock(&follow->lock);
 }
 
 void follow_cron(struct follow *follow)

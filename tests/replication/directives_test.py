@@ -1,14 +1,17 @@
 #!/usr/bin/python3
 """The directives of replication: each of them has its effect, or is refused."""
 import ctypes
+import errno
 import os
 import re
 import socket
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from support.disk import FAIL, Disk
 from support.replication import servers
 from support.replication.case import PRIMARIES, REPLICAS, ReplicationCase, main, only
 from support.replication.recorder import Recorder
@@ -197,6 +200,38 @@ class ReplicaTest(ReplicationCase):
         self.assertIn(b"Replica is applying a command even though it is unable to write to disk.", replica.log())
         os.rmdir(os.path.join(replica.folder, "dump.rdb"))
 
+    @only("redis-kelvin")
+    def scenario_whose_log_can_not_be_written(self):
+        for value in ("no", "yes"):
+            with self.subTest(value=value):
+                primary = ScriptedPrimary()
+                self.addCleanup(primary.close)
+                replica = self.start("replica", {"appendonly": "yes", "appendfsync": "everysec", "replica-ignore-disk-write-errors": value}, start=False)
+                disk = Disk(replica.folder)
+                self.addCleanup(disk.remove)
+                replica.environment = disk.environment
+                replica.start()
+                servers.make_replica(replica, primary, wait=False)
+                link = primary.link().full(self.rdb, offset=100).wait_ack()
+                link.send_commands(SELECT_0, ["SET", "before", "1"]).wait_ack()
+                disk.rule(0, "write", "*.incr.aof", FAIL, error=errno.ENOSPC)
+                link.send_commands(["SET", "first", "1"]).wait_ack()
+                until(lambda: replica.info("persistence")["aof_last_write_status"] == "err", 20, "the log is in error")
+                link.send_commands(["SET", "second", "1"])
+                if value == "no":
+                    self.ends(replica, b"Replica was unable to write command to disk.")
+                    disk.heal()
+                else:
+                    link.wait_ack()
+                    self.assertEqual(servers.values_of(replica, "GET second")[0], b"1")
+                    disk.heal()
+                    until(lambda: replica.info("persistence")["aof_last_write_status"] == "ok", 20, "the log is written again")
+                    replica.terminate()
+                replica.start()
+                found = servers.values_of(replica, "GET before", "GET first", "GET second")
+                self.assertEqual(found[0], b"1")
+                self.assertEqual(found[2], None if value == "no" else b"1")
+
 
 class RewriteTest(ReplicationCase):
     """CONFIG REWRITE of what was set while the server ran."""
@@ -230,6 +265,28 @@ class RewriteTest(ReplicationCase):
         self.assertEqual([lines(name) for name in ("replicaof", "masteruser", "masterauth")], [[], [], []])
         replica.restart()
         self.assertEqual(servers.replication(replica)["role"], "master")
+
+    @only(*REPLICAS)
+    def scenario_of_directives_that_change_beside_replicaof(self):
+        """Both finish: neither holds what the other one waits for."""
+        primary, other, replica = self.start("primary"), self.start("primary"), self.start("replica")
+        done = []
+
+        def change():
+            with replica.client(timeout=60) as client:
+                for number in range(300):
+                    client.must("CONFIG", "SET", "masteruser", "", "repl-timeout", 50 + number % 5)
+            done.append(True)
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        with replica.client(timeout=60) as client:
+            while not done and thread.is_alive():
+                for address in (primary.address, other.address):
+                    client.must("REPLICAOF", *address)
+        thread.join(60)
+        self.assertEqual(done, [True])
+        servers.make_replica(replica, primary)
 
 
 class StatisticsTest(ReplicationCase):

@@ -1,13 +1,13 @@
 /* The applier's thread: takes units from the inbox, one after the other. */
-#include "replication/applier_private.h"
+#include "replication/applier.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/mem.h"
 #include "base/message.h"
+#include "replication/applier_private.h"
 #include "stream/backlog.h"
 
 enum {

@@ -1,4 +1,4 @@
-/* Groups: commands that clients see all or nothing of. Their partitions are owned from the first command to the last. */
+/* Groups: commands of which clients see all or none. Their partitions are owned from the first command to the last. */
 #include "replication/applier_private.h"
 
 #include <string.h>

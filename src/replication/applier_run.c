@@ -123,7 +123,9 @@ static bool is_allowed(const struct applier *applier, const struct bytes *args, 
 {
     const struct command *command = applier_find(applier, args, arg_count);
 
-    return command != NULL && (command->flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) || bytes_is(args[0], "select"));
+    if (command == NULL || command->flags & COMMAND_OWNS_KEYS)      /* MIGRATE is sent as what it does here */
+        return false;
+    return command->flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) || bytes_is(args[0], "select");
 }
 
 bool applier_is_getack(const struct bytes *args, int arg_count)

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "replication/primary.h"
 
 enum {
     AHEAD_COMMANDS = 4096,
@@ -31,8 +32,7 @@ void applier_end_turn(struct applier *applier)
     mailbox_empty(&applier->worker.mailbox, &delivery);     /* it is woken when an owner leaves, and looks by itself */
     while (mailbox_next_ready(&applier->worker.mailbox, &delivery) != NULL)
         ;
-    for (int i = 0; i < applier->engine->worker_count; i++)
-        mailbox_ring(&applier->engine->workers[i]->mailbox);        /* replicas of this replica */
+    primary_end_turn(&applier->worker);        /* wakes the workers of this server's own replicas */
     applier_begin_turn(applier);
 }
 

@@ -92,14 +92,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     feed(&fuzz, &box, buffer_bytes(&text));
     if (mode == 1 || mode == 2)
         CHECK(applier_box_await(&box, (int64_t)wanted));
-    end = applier_stop(box.applier);            /* it may be anywhere */
+    end = applier_box_stop(&box);            /* it may be anywhere */
     applier_box_start(&box, end.offset, end.db);
     buffer_append(&text, "x", 1);               /* not a command: the stream ends here at the latest, or this is the rest of one */
     applier_box_feed(&box, BYTES("x"));
     for (int i = 0; i < WAITS_MAX && !box.failed; i++)
         sched_yield();
-    end = applier_stop(box.applier);
-    box.applier = NULL;
+    end = applier_box_stop(&box);
     check_history(&box, &text, (size_t)end.offset);
     applier_box_destroy(&box);
     buffer_release(&text);

@@ -91,7 +91,7 @@ void applier_box_destroy(struct applier_box *box)
     struct engine *engine = &box->engine;
 
     if (box->applier != NULL)
-        applier_stop(box->applier);
+        applier_box_stop(box);
     backlog_detach(box->output);
     backlog_destroy(box->inbox);
     mem_free(box->text);
@@ -117,6 +117,8 @@ static void on_ack(void *context)
 {
     struct applier_box *box = context;
 
+    while (box->applier == NULL)
+        sched_yield();              /* it has just been started */
     box->acked = applier_offset(box->applier);
     box->acks++;
 }
@@ -134,9 +136,18 @@ void applier_box_start(struct applier_box *box, int64_t offset, int db)
     struct applier_options options = { .engine = &box->engine, .inbox = box->inbox, .offset = offset, .db = db, .context = box, .ack = on_ack,
         .failed = on_failed };
 
+    CHECK(box->applier == NULL);
     box->failed = false;
     box->applier = applier_start(&options);
     CHECK(box->applier != NULL);
+}
+
+struct applier_end applier_box_stop(struct applier_box *box)
+{
+    struct applier_end end = applier_stop(box->applier);
+
+    box->applier = NULL;
+    return end;
 }
 
 void applier_box_feed(struct applier_box *box, struct bytes bytes)

@@ -17,7 +17,7 @@ struct applier_box {
     struct client client;
     struct backlog *inbox;
     struct backlog_reader *output;      /* of the history */
-    struct applier *applier;
+    struct applier *_Atomic applier;    /* NULL: none */
     _Atomic int acks;
     _Atomic int64_t acked;              /* the applier's offset at the last one */
     _Atomic bool failed;
@@ -31,6 +31,7 @@ void applier_box_destroy(struct applier_box *box);
 
 /* An applier at `offset`, where the inbox must be. */
 void applier_box_start(struct applier_box *box, int64_t offset, int db);
+struct applier_end applier_box_stop(struct applier_box *box);
 
 /* Appends to the inbox, and wakes the applier. */
 void applier_box_feed(struct applier_box *box, struct bytes bytes);

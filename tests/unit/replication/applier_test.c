@@ -79,7 +79,7 @@ static void units_are_applied_whole_at_any_cut(void **state)
         applier_box_feed(&box, bytes_of(text.data, cut));
         assert_true(applier_box_await(&box, unit > 0 ? (int64_t)ends[unit - 1] : 0));
         /* A new one continues there, with the database that was selected. */
-        end = applier_stop(box.applier);
+        end = applier_box_stop(&box);
         assert_int_equal(end.offset, unit > 0 ? ends[unit - 1] : 0);
         assert_int_equal(end.db, unit > 0 ? 1 : 0);
         same_history(&box, bytes_of(text.data, (size_t)end.offset));

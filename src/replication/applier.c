@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "replication/applier_private.h"
@@ -18,6 +19,11 @@ enum {
 
 int64_t applier_offset(const struct applier *applier) { return applier->offset; }
 uint64_t applier_errors(const struct applier *applier) { return applier->errors; }
+
+void applier_view(const struct applier *applier, struct applier_view *view)
+{
+    *view = (struct applier_view){ applier->client.id, applier->db, applier->last_command, applier->client.created_ms };
+}
 
 void applier_wake(struct applier *applier)
 {
@@ -73,15 +79,13 @@ static bool end_group(struct applier *applier, size_t end)
     struct feed *feed = &applier->feed;
     uint64_t size = feed_position(feed) + (end - feed->at) - (uint64_t)applier->offset;
 
-    if (!applier->group.is_large) {
-        applier_group_run(applier, text_from(feed, feed->keep, end));
+    if (!applier->group.is_large)
+        return applier_group_run(applier, text_from(feed, feed->keep, end));
+    if (applier_group_run_again(applier, (size_t)size))
         return true;
-    }
-    if (!applier_group_run_again(applier, (size_t)size)) {
+    if (!applier->has_failed)
         applier_fail(applier, "a large transaction can't be read a second time");
-        return false;
-    }
-    return true;
+    return false;
 }
 
 /* The next command, of `size` bytes. In an open group. */
@@ -121,8 +125,7 @@ static bool take_command(struct applier *applier, size_t size)
     if (!concerns_all(applier, args, count))
         return applier_run_single(applier, args, count, text_from(feed, feed->at, feed->at + size));
     applier_group_add(applier, args, count);
-    applier_group_run(applier, text_from(feed, feed->at, feed->at + size));
-    return true;
+    return applier_group_run(applier, text_from(feed, feed->at, feed->at + size));
 }
 
 /* Passes what was taken. The text of a group that is not large is kept. */
@@ -232,6 +235,8 @@ static void release(struct applier *applier)
     feed_close(&applier->feed);
     worker_remove_client(&applier->worker, &applier->client);
     reply_release(&applier->client.reply);
+    mem_free(applier->client.address);
+    applier->worker.turn.command_stats = NULL;      /* the engine's */
     worker_release(&applier->worker);
     mem_free(applier->ahead);
     condition_release(&applier->woken);
@@ -252,13 +257,17 @@ struct applier *applier_start(const struct applier_options *options)
     applier->options = *options;
     applier->engine = engine;
     applier->offset = options->offset;
+    applier->db = options->db;
     applier->ahead = ahead_create(engine);
     mutex_init(&applier->lock);
     condition_init(&applier->woken);
     worker_init(&applier->worker, engine, -1);
+    command_stats_destroy(applier->worker.turn.command_stats);
+    applier->worker.turn.command_stats = engine->streamed.commands;
     applier->worker.resume = applier->worker.discard = applier->worker.close = applier->worker.output_came = ignore_client;
     applier->client = (struct client){ .flags = CLIENT_REPLAY | CLIENT_NO_BLOCKING, .authenticated = true, .worker = &applier->worker,
-        .address = "", .db = options->db, .id = atomic_fetch_add(&engine->client_last_id, 1) + 1 };
+        .address = mem_string(bytes_of_string(options->address)), .db = options->db, .created_ms = clock_wall_ms(),
+        .id = atomic_fetch_add(&engine->client_last_id, 1) + 1 };
     reply_init(&applier->client.reply, 2);
     worker_add_client(&applier->worker, &applier->client);
     if (pthread_create(&applier->thread, NULL, applier_main, applier) == 0)

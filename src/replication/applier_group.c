@@ -71,10 +71,11 @@ static bool is_bracket(const struct bytes *args)
     return bytes_is(args[0], "multi") || bytes_is(args[0], "exec");
 }
 
+/* It goes on to the end, unless the process ends. */
 static void run_in_group(struct applier *applier, const struct bytes *args, int arg_count)
 {
     if (!is_bracket(args))
-        CHECK(applier_run(applier, args, arg_count));       /* it owns partitions: it goes on to the end */
+        CHECK(applier_run(applier, args, arg_count) || applier->has_failed);
 }
 
 static void end_group(struct applier *applier, size_t size, uint64_t lsn)
@@ -88,7 +89,7 @@ static void end_group(struct applier *applier, size_t size, uint64_t lsn)
         applier_ack(applier);
 }
 
-void applier_group_run(struct applier *applier, struct bytes text)
+bool applier_group_run(struct applier *applier, struct bytes text)
 {
     static const struct request_limits limits = { INT64_MAX, INT32_MAX, 64 << 10, true };
     struct request_parser parser;
@@ -96,12 +97,16 @@ void applier_group_run(struct applier *applier, struct bytes text)
 
     request_init(&parser);
     own(applier);
-    for (size_t at = 0; at < text.size; at += size) {
+    for (size_t at = 0; at < text.size && !applier->has_failed; at += size) {
         CHECK(request_parse(&parser, &limits, text.data + at, text.size - at, &size, &wanted) == REQUEST_COMPLETE);
         run_in_group(applier, parser.args, parser.arg_count);
     }
     request_release(&parser);
-    end_group(applier, text.size, applier_append(applier, text));
+    if (applier->has_failed)
+        give(applier, 0);
+    else
+        end_group(applier, text.size, applier_append(applier, text));
+    return !applier->has_failed;
 }
 
 /* --- groups that are read a second time --- */
@@ -111,12 +116,17 @@ static void run_text(struct applier *applier, struct feed *feed, uint64_t *lsn)
 {
     size_t from = feed->at, size;
 
-    while (applier_look_ahead(applier, feed), feed_next(feed, &size) == FEED_COMMAND) {
+    while (!applier->has_failed) {
+        applier_look_ahead(applier, feed);
+        if (feed_next(feed, &size) != FEED_COMMAND)
+            break;
         run_in_group(applier, feed->parser.args, feed->parser.arg_count);
         feed_pass(feed, size);
         applier_note_ran(applier);
         applier->in_turn++;
     }
+    if (applier->has_failed)
+        return;         /* the log ends with a part of the group, which the next start leaves out */
     *lsn = applier_append(applier, bytes_of(feed->text.data + from, feed->at - from));
     feed->keep = feed->at;
     applier_end_turn(applier);
@@ -134,8 +144,12 @@ static bool run_feed(struct applier *applier, struct feed *feed)
     uint64_t lsn = 0;
 
     own(applier);
-    while (feed_read(feed) == FEED_COMMAND)
+    while (!applier->has_failed && feed_read(feed) == FEED_COMMAND)
         run_text(applier, feed, &lsn);
+    if (applier->has_failed) {
+        give(applier, 0);
+        return false;
+    }
     if (feed_position(feed) == feed->limit) {
         end_group(applier, (size_t)(feed->limit - (uint64_t)applier->offset), lsn);
         return true;

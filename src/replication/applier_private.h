@@ -28,6 +28,8 @@ struct applier {
     _Atomic bool stopping;
     _Atomic int64_t offset;
     _Atomic uint64_t errors;
+    _Atomic int db;                 /* of the client, as others see it */
+    const struct command *_Atomic last_command;
     struct mutex lock;              /* leaf */
     struct condition woken;
     bool has_more;                  /* lock */
@@ -40,7 +42,7 @@ struct applier {
     struct client client;
     struct claim claim;             /* of the group that runs */
     int in_turn;
-    int64_t logged_ms;
+    int64_t logged_ms, disks_logged_ms;
     bool has_failed;
 };
 
@@ -62,7 +64,7 @@ void applier_note_ran(struct applier *applier);
 /* The row; NULL: there is no such command. */
 const struct command *applier_find(const struct applier *applier, const struct bytes *args, int arg_count);
 bool applier_is_getack(const struct bytes *args, int arg_count);
-/* Runs a command of the stream. False: the applier is to stop, and it has not run. */
+/* Runs a command of the stream. False: the applier is to stop. Then it has not run, or has changed nothing. */
 bool applier_run(struct applier *applier, const struct bytes *args, int arg_count);
 /* The same for one outside of groups: its bytes, `raw`, are appended to the history, and the position moves. */
 bool applier_run_single(struct applier *applier, const struct bytes *args, int arg_count, struct bytes raw);
@@ -78,9 +80,10 @@ void applier_ack(struct applier *applier);
 void applier_group_begin(struct applier *applier);
 /* One of its commands: the partitions it needs. */
 void applier_group_add(struct applier *applier, const struct bytes *args, int arg_count);
-/* Applies commands that are in memory, while clients see none of their keys. */
-void applier_group_run(struct applier *applier, struct bytes text);
-/* The same for those of the inbox from the applier's position on. False: they can't be read, and only a part was applied; or none. */
+/* Applies commands that are in memory, while clients see none of their keys. False: the process ends. */
+bool applier_group_run(struct applier *applier, struct bytes text);
+/* The same for those of the inbox from the applier's position on. False: they can't be read, and only a part was applied, or none; or the
+ * process ends. */
 bool applier_group_run_again(struct applier *applier, size_t size);
 
 #endif

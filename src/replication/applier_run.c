@@ -4,12 +4,15 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "engine/role.h"
 #include "replication/primary.h"
 
 enum {
     AHEAD_COMMANDS = 4096,
     TURN_COMMANDS = 64,             /* the log is written after this many, or when there are no more */
     ERRORS_LOGGED_MS = 1000,
+    DISKS_LOGGED_MS = 10000,
+    ERROR_SHOWN_MAX = 256,
     NAME_SHOWN_MAX = 64,
 };
 
@@ -21,6 +24,19 @@ void applier_begin_turn(struct applier *applier)
     applier->worker.turn.clock_stopped = true;
 }
 
+/* What the turn has counted becomes the server's. */
+static void give_counts(struct applier *applier)
+{
+    struct stream_counts *streamed = &applier->engine->streamed;
+    struct turn *turn = &applier->worker.turn;
+
+    for (int stat = 0; stat < STAT_COUNT; stat++) {
+        if (turn->stats[stat] != 0)
+            atomic_fetch_add(&streamed->stats[stat], atomic_exchange(&turn->stats[stat], 0));
+    }
+    atomic_fetch_add(&applier->engine->dirty, atomic_exchange(&turn->changes, 0));
+}
+
 void applier_end_turn(struct applier *applier)
 {
     struct mail_delivery delivery;
@@ -29,6 +45,7 @@ void applier_end_turn(struct applier *applier)
         return;
     applier->in_turn = 0;
     worker_end_turn(&applier->worker);
+    give_counts(applier);
     mailbox_empty(&applier->worker.mailbox, &delivery);     /* it is woken when an owner leaves, and looks by itself */
     while (mailbox_next_ready(&applier->worker.mailbox, &delivery) != NULL)
         ;
@@ -64,11 +81,30 @@ void applier_note_ran(struct applier *applier)
 
 /* --- running --- */
 
+/* The process ends, without a dump: what is on its disk goes up to the last unit before. */
+static void end_server(struct applier *applier)
+{
+    applier->has_failed = true;
+    applier->engine->end(applier->engine->end_context, 1);
+}
+
+static void end_after_error(struct applier *applier, const struct bytes *args, const char *why, size_t why_size)
+{
+    log_write(applier->engine->log, LOG_LEVEL_WARNING, "This replica panicked sending an error to its master: '%.*s' after processing the command '%.*s'",
+        (int)(why_size < ERROR_SHOWN_MAX ? why_size : ERROR_SHOWN_MAX), why, (int)(args[0].size < NAME_SHOWN_MAX ? args[0].size : NAME_SHOWN_MAX),
+        args[0].data);
+    end_server(applier);
+}
+
 static void note_error(struct applier *applier, const struct bytes *args, const char *why, size_t why_size)
 {
     int64_t now_ms = clock_mono_us() / 1000;
 
     atomic_fetch_add(&applier->errors, 1);
+    if (config_number(applier->engine->config, CONFIG_PROPAGATION_ERROR_BEHAVIOR) != CONFIG_STREAM_ERROR_IGNORED) {
+        end_after_error(applier, args, why, why_size);
+        return;
+    }
     if (now_ms - applier->logged_ms < ERRORS_LOGGED_MS)
         return;
     applier->logged_ms = now_ms;
@@ -87,13 +123,36 @@ static void wait_in_place(struct applier *applier, uint64_t loads_ended, int tri
     nanosleep(&pause, NULL);
 }
 
-/* False: the applier is to stop, and the command has not run. */
+/* The log or the last dump is in error: replica-ignore-disk-write-errors. False: the process ends. */
+static bool disks_allow(struct applier *applier)
+{
+    struct engine *engine = applier->engine;
+    int64_t now_ms = clock_mono_us() / 1000;
+    int number;
+
+    if (!engine_disks_fail(engine, &number))
+        return true;
+    if (!(role_bits(engine) & ROLE_IGNORES_DISKS)) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "Replica was unable to write command to disk.");
+        end_server(applier);
+        return false;
+    }
+    if (now_ms - applier->disks_logged_ms >= DISKS_LOGGED_MS) {
+        applier->disks_logged_ms = now_ms;
+        log_write(engine->log, LOG_LEVEL_WARNING, "Replica is applying a command even though it is unable to write to disk.");
+    }
+    return true;
+}
+
+/* False: the applier is to stop. Then the command has not run, or has changed nothing. */
 static bool run_call(struct applier *applier, const struct bytes *args, int arg_count)
 {
     struct client *client = &applier->client;
     struct tier *tier = applier->engine->tier;
     struct buffer *out = &client->reply.out;
 
+    if (!disks_allow(applier))
+        return false;
     out->size = 0;
     ahead_submit(applier->ahead);
     for (int tries = 0; ; tries++) {
@@ -108,7 +167,7 @@ static bool run_call(struct applier *applier, const struct bytes *args, int arg_
     if (out->size > 0 && out->data[0] == '-')
         note_error(applier, args, out->data + 1, out->size - 3);
     reply_truncate(&client->reply, 0);
-    return true;
+    return !applier->has_failed;
 }
 
 const struct command *applier_find(const struct applier *applier, const struct bytes *args, int arg_count)
@@ -141,6 +200,7 @@ static bool is_mere_sign(const struct bytes *args, int arg_count)
 
 void applier_advance(struct applier *applier, size_t size)
 {
+    applier->db = applier->client.db;
     applier->offset += (int64_t)size;
 }
 
@@ -152,11 +212,12 @@ void applier_ack(struct applier *applier)
 
 bool applier_run(struct applier *applier, const struct bytes *args, int arg_count)
 {
+    applier->last_command = applier_find(applier, args, arg_count);
     if (is_mere_sign(args, arg_count))
         return true;
     if (!is_allowed(applier, args, arg_count)) {
         note_error(applier, args, "a primary does not send it", 26);
-        return true;
+        return !applier->has_failed;
     }
     return run_call(applier, args, arg_count);
 }

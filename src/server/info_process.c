@@ -13,6 +13,8 @@
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/tracking.h"
+#include "lifecycle/shutdown.h"
+#include "replication/follow.h"
 #include "replication/primary.h"
 #include "server/info_rows.h"
 
@@ -101,12 +103,15 @@ void info_server(struct buffer *out, void *context)
     info_text(out, "executable", engine->executable);
     info_text(out, "config_file", config_file(engine->config) != NULL ? config_file(engine->config) : "");
     info_number(out, "io_threads_active", engine->worker_count > 1);
+    if (shutdown_left_ms(engine->shutdown) >= 0)
+        info_number(out, "shutdown_in_milliseconds", shutdown_left_ms(engine->shutdown));
     write_listeners(out, engine->config);
 }
 
 void info_clients(struct buffer *out, void *context)
 {
-    const struct engine *engine = context;
+    struct engine *engine = context;
+    struct follow_client link;
     struct blocking_stats waiting = blocking_stats(engine);
     uint64_t input_max = 0, output_max = 0;
 
@@ -116,7 +121,7 @@ void info_clients(struct buffer *out, void *context)
         input_max = input > input_max ? input : input_max;
         output_max = output > output_max ? output : output_max;
     }
-    info_number(out, "connected_clients", engine->client_count - primary_count(engine->primary));
+    info_number(out, "connected_clients", engine->client_count - primary_count(engine->primary) + follow_client(engine->follow, &link));
     info_number(out, "cluster_connections", 0);
     info_number(out, "maxclients", config_number(engine->config, CONFIG_MAXCLIENTS));
     info_number(out, "client_recent_max_input_buffer", (int64_t)input_max);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "call/command_stats.h"
 #include "commands/rows.h"
 #include "engine/blocking.h"
 #include "engine/event.h"
@@ -55,6 +56,7 @@ static void open_engine(struct engine *engine)
     engine->lazy_free = lazy_free_create(engine->meter);
     engine->primary = primary_create(engine);
     engine->log = log_create("/dev/null", LOG_LEVEL_NOTHING, NULL, 0);
+    engine->streamed.commands = command_stats_create(command_row_count(engine->commands));
     engine->state = ENGINE_READY;
     engine->active_expire = true;
     engine->hooks = (struct key_hooks){ .context = engine, .event = note, .free_later = free_at_once };
@@ -98,6 +100,7 @@ void applier_box_destroy(struct applier_box *box)
     worker_remove_client(&box->worker, &box->client);
     reply_release(&box->client.reply);
     worker_release(&box->worker);
+    command_stats_destroy(engine->streamed.commands);
     primary_destroy(engine->primary);
     history_release(&engine->history);
     blocking_destroy(engine->blocking);
@@ -133,7 +136,7 @@ static void on_failed(void *context, const char *reason)
 
 void applier_box_start(struct applier_box *box, int64_t offset, int db)
 {
-    struct applier_options options = { .engine = &box->engine, .inbox = box->inbox, .offset = offset, .db = db, .context = box, .ack = on_ack,
+    struct applier_options options = { .engine = &box->engine, .inbox = box->inbox, .offset = offset, .db = db, .address = "", .context = box, .ack = on_ack,
         .failed = on_failed };
 
     CHECK(box->applier == NULL);

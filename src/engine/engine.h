@@ -35,6 +35,7 @@ struct backups;
 struct aof_switch;
 struct primary;
 struct follow;
+struct failover;
 struct full_sync;
 struct save;
 struct shutdown;
@@ -115,7 +116,6 @@ struct engine {
     struct hot_keys *hot_keys;      /* stats/hot_keys.h; NULL: unit tests without it */
     struct latency *latency;        /* stats/latency.h */
     struct error_stats *errors;     /* stats/error_stats.h */
-    struct client_pause *client_pause;
     struct waits *waits;            /* stats/waits.h */
     struct rates *rates;            /* stats/rates.h; noted by the first worker */
     const struct info_section *info;    /* stats/info.h; their context is the engine */
@@ -135,9 +135,9 @@ struct engine {
     _Atomic uint64_t stats_epoch;   /* of the statistics of commands (call/command_stats.h) */
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
-    _Atomic int64_t pause_until_ms; /* engine/client_pause.h, which alone writes these three; 0: no */
+    _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
-    _Atomic bool writes_are_held;   /* by a failover: nothing expires or is evicted either */
+    _Atomic bool holds_writes;      /* FAILOVER: writes, expiry and eviction wait, whatever CLIENT PAUSE says */
     _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
     _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
@@ -210,5 +210,11 @@ static inline struct command_stats *engine_stats_of(const struct engine *engine,
 }
 /* Whether keys that have expired are looked for, in RAM and in the store (DEBUG SET-ACTIVE-EXPIRE). Any thread. */
 void engine_set_active_expire(struct engine *engine, bool on);
+
+/* CLIENT PAUSE or FAILOVER: the data set does not change. */
+static inline bool engine_is_paused(const struct engine *engine)
+{
+    return engine->pause_until_ms != 0 || engine->holds_writes;
+}
 
 #endif

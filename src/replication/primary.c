@@ -408,7 +408,7 @@ static void ping(struct primary *primary, int64_t now_ms)
     struct engine *engine = primary->engine;
     int64_t period_ms = config_number(engine->config, CONFIG_REPL_PING_REPLICA_PERIOD) * 1000;
 
-    if (role_is_replica(engine) || engine->writes_are_held || now_ms - primary->pinged_ms < period_ms)
+    if (role_is_replica(engine) || engine->holds_writes || now_ms - primary->pinged_ms < period_ms)
         return;
     primary->pinged_ms = now_ms;
     history_append_raw(&engine->history, BYTES("*1\r\n$4\r\nPING\r\n"), -1);
@@ -417,7 +417,7 @@ static void ping(struct primary *primary, int64_t now_ms)
 
 uint64_t primary_ask(struct engine *engine)
 {
-    if (role_is_replica(engine) || engine->writes_are_held || engine->primary->count == 0)
+    if (role_is_replica(engine) || engine->holds_writes || engine->primary->count == 0)
         return 0;
     return history_append_raw(&engine->history, BYTES("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"), -1);
 }
@@ -452,14 +452,25 @@ void primary_configure(struct engine *engine)
     mutex_unlock(&engine->history.hand_over_lock);
 }
 
+/* It is not closed meanwhile: the end of a full synchronization opens another one. */
+static void expire_backlog(struct engine *engine, int64_t now_ms)
+{
+    struct backlog *backlog;
+
+    mutex_lock(&engine->history.hand_over_lock);
+    backlog = history_backlog(&engine->history);
+    if (backlog != NULL)
+        backlog_expire(backlog, now_ms);
+    mutex_unlock(&engine->history.hand_over_lock);
+}
+
 void primary_cron(struct engine *engine)
 {
     struct primary *primary = engine->primary;
     int64_t now_ms = clock_wall_ms();
 
     role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
-    if (history_backlog(&engine->history) != NULL)
-        backlog_expire(history_backlog(&engine->history), now_ms);
+    expire_backlog(engine, now_ms);
     if (role_is_replica(engine))
         primary->seen_ms = now_ms;
     if (primary->count == 0) {

@@ -31,6 +31,7 @@ enum {
     INBOX_MEMORY = 16 << 20,
     INBOX_ROOM_MIN = 1 << 20,
     POLL_US = 2000,
+    AGAIN_MS_MIN = 1000, AGAIN_MS_MAX = 10000,      /* the pause before all is asked for again because the stream could not be applied */
     TAKE_OVER_WAIT_US = 2000000,    /* for what was received before */
 };
 
@@ -55,6 +56,7 @@ struct follow {
     char asked_id[LINK_ID_SIZE + 1];        /* the link's thread: the last PSYNC's */
     enum link_state state;
     int64_t io_ms, received, total;
+    int64_t sync_ms, again_ms;      /* monotonic: when the last full synchronization began, and before when none is asked for */
     char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];      /* of the last connection */
     int fd;
 
@@ -142,13 +144,25 @@ static void on_ack(void *context)
     mutex_unlock(&follow->lock);
 }
 
-/* The stream can't be read on: all data is asked for again. */
+/* The stream can't be read on: all data is asked for again. The next stream may be as bad, so there is a pause, about as long as it took until
+ * this one was found to be bad. */
 static void on_applier_failed(void *context, const char *reason)
 {
     struct follow *follow = context;
+    int64_t now_ms = clock_mono_us() / 1000, pause_ms;
 
-    log_write(log_of(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: %s. Starting with a full synchronization.", reason);
+    mutex_lock(&follow->lock);
+    pause_ms = now_ms - follow->sync_ms;
+    if (pause_ms < AGAIN_MS_MIN)
+        pause_ms = AGAIN_MS_MIN;
+    if (pause_ms > AGAIN_MS_MAX)
+        pause_ms = AGAIN_MS_MAX;
+    follow->again_ms = now_ms + pause_ms;
+    role_set_link(follow->engine, false);
     follow->restart = follow->must_reconnect = true;
+    mutex_unlock(&follow->lock);
+    log_write(log_of(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: %s. A full synchronization begins in %" PRId64 " ms.", reason,
+        pause_ms);
 }
 
 static bool start_applier(struct follow *follow, int64_t offset, int db)
@@ -281,10 +295,11 @@ static void on_full_resync(void *context, const char *id, int64_t offset)
     join_loader(follow);
     follow->stop_load = false;
     end_inbox(follow);
-    follow->restart = false;
+    follow->restart = follow->must_reconnect = false;
     mutex_lock(&follow->lock);
     memcpy(follow->sync_id, id, sizeof(follow->sync_id));
     follow->sync_offset = offset;
+    follow->sync_ms = clock_mono_us() / 1000;
     follow->received = follow->total = 0;
     mutex_unlock(&follow->lock);
     make_inbox(follow, offset);
@@ -749,11 +764,14 @@ void follow_configure(struct follow *follow)
 
 void follow_cron(struct follow *follow)
 {
-    if (!atomic_exchange(&follow->must_reconnect, false))
+    if (!follow->must_reconnect)
         return;
     mutex_lock(&follow->lock);
-    if (follow->link != NULL)
-        link_reconnect(follow->link);
+    if (clock_mono_us() / 1000 >= follow->again_ms) {
+        follow->must_reconnect = false;
+        if (follow->link != NULL)
+            link_reconnect(follow->link);
+    }
     mutex_unlock(&follow->lock);
 }
 
@@ -821,7 +839,7 @@ void follow_view(struct follow *follow, struct follow_view *view)
     *view = (struct follow_view){
         .port = follow->port, .state = follow->state, .is_syncing = follow->state == LINK_SYNC || follow->loading,
         .io_s = follow->io_ms > 0 ? (clock_wall_ms() - follow->io_ms) / 1000 : -1,
-        .applied = now.offset, .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
+        .applied = follow->applier != NULL ? applier_offset(follow->applier) : now.offset, .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
         .sync_received = follow->received, .sync_total = follow->total,
         .errors = follow->errors + (follow->applier != NULL ? applier_errors(follow->applier) : 0),
     };

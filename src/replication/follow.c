@@ -189,7 +189,7 @@ static void on_state(void *context, enum link_state state)
 
     mutex_lock(&follow->lock);
     follow->state = state;
-    follow->io_ms = clock_wall_ms();
+    follow->io_ms = clock_mono_us() / 1000;
     mutex_unlock(&follow->lock);
     if (state != LINK_CONNECTED)
         role_set_link(follow->engine, false);
@@ -255,7 +255,7 @@ static void on_rdb_progress(void *context, uint64_t received, int64_t total)
     mutex_lock(&follow->lock);
     follow->received = (int64_t)received;
     follow->total = total;
-    follow->io_ms = clock_wall_ms();
+    follow->io_ms = clock_mono_us() / 1000;
     mutex_unlock(&follow->lock);
 }
 
@@ -267,7 +267,7 @@ static bool on_received(void *context, struct bytes bytes)
         return false;
     backlog_append(follow->inbox, bytes);
     mutex_lock(&follow->lock);
-    follow->io_ms = clock_wall_ms();
+    follow->io_ms = clock_mono_us() / 1000;
     if (follow->applier != NULL)
         applier_wake(follow->applier);
     mutex_unlock(&follow->lock);
@@ -350,9 +350,7 @@ static bool become(struct follow *follow)
     while (!good && !follow->stopping) {
         drop_replicas(follow);
         partitions_lock_all(engine->partitions);
-        good = primary_renew_backlog(engine);
-        if (good)
-            history_become(&engine->history, follow->sync_id, follow->sync_offset, follow->sync_db);
+        good = primary_become(engine, follow->sync_id, follow->sync_offset, follow->sync_db);
         partitions_unlock_all(engine->partitions);
         if (!good)
             pause_us(POLL_US);
@@ -627,7 +625,7 @@ void follow_view(struct follow *follow, struct follow_view *view)
     mutex_lock(&follow->lock);
     *view = (struct follow_view){
         .port = follow->port, .state = follow->state, .is_syncing = follow->state == LINK_SYNC || follow->loading,
-        .io_s = follow->io_ms > 0 ? (clock_wall_ms() - follow->io_ms) / 1000 : -1,
+        .io_s = follow->io_ms > 0 ? (clock_mono_us() / 1000 - follow->io_ms) / 1000 : -1,
         .applied = now.offset, .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
         .sync_received = follow->received, .sync_total = follow->total,
         .errors = follow->errors + (follow->applier != NULL ? applier_errors(follow->applier) : 0),

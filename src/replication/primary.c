@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "call/call.h"
 #include "engine/role.h"
@@ -83,7 +82,7 @@ static int64_t kept_until(const struct engine *engine)
 {
     int64_t ttl_s = config_number(engine->config, CONFIG_REPL_BACKLOG_TTL);
 
-    return ttl_s == 0 ? INT64_MAX : clock_wall_ms() + ttl_s * 1000;
+    return ttl_s == 0 ? INT64_MAX : primary_now_ms() + ttl_s * 1000;
 }
 
 void primary_forget(struct client *client)
@@ -96,6 +95,9 @@ void primary_forget(struct client *client)
     primary = replica->primary;
     client->replica = NULL;
     mutex_lock(&replica->primary->lock);
+    sync_leave(replica);
+    if (replica->reader != NULL)
+        backlog_leave(replica->reader, kept_until(primary->engine));
     if (replica->state != REPLICA_NEW) {
         *(replica->prev != NULL ? &replica->prev->next : &primary->replicas) = replica->next;
         if (replica->next != NULL)
@@ -104,10 +106,7 @@ void primary_forget(struct client *client)
         primary->by_worker[replica->worker % 64]--;
         unlink_from_worker(client);
     }
-    sync_leave(replica);
     mutex_unlock(&replica->primary->lock);
-    if (replica->reader != NULL)
-        backlog_leave(replica->reader, kept_until(primary->engine));
     mem_free(replica);
 }
 
@@ -192,7 +191,7 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
         replica->acked = offset;
     if (synced > replica->synced)
         replica->synced = synced;
-    replica->acked_ms = client->worker->turn.now_ms;
+    replica->acked_ms = primary_now_ms();
     if (replica->reader != NULL && offset > 0)
         backlog_acknowledge(replica->reader, history_lsn_of(&client->worker->engine->history, offset));
     if (replica->state == REPLICA_LOADS) {
@@ -212,7 +211,7 @@ static void open_backlog(struct engine *engine)
         .dir = ".",
     };
 
-    engine->primary->seen_ms = clock_wall_ms();
+    engine->primary->seen_ms = primary_now_ms();
     history_open_backlog(&engine->history, &options);
 }
 
@@ -222,14 +221,28 @@ void primary_need_backlog(struct engine *engine)
         open_backlog(engine);
 }
 
-bool primary_renew_backlog(struct engine *engine)
+/* No replica, and no synchronization, has a reader in the backlog, and none gets one as long as the lock is held. */
+static bool may_close_backlog(const struct primary *primary) REQUIRES(primary->lock);
+static bool may_close_backlog(const struct primary *primary)
 {
-    if (engine->primary->count > 0 || engine->primary->sync_count > 0)
-        return false;
-    if (history_backlog(&engine->history) != NULL)
+    return primary->count == 0 && primary->sync_count == 0;
+}
+
+bool primary_become(struct engine *engine, const char *id, int64_t offset, int db)
+{
+    struct primary *primary = engine->primary;
+    bool good;
+
+    mutex_lock(&primary->lock);
+    good = may_close_backlog(primary);
+    if (good && history_backlog(&engine->history) != NULL)
         history_close_backlog(&engine->history);
-    open_backlog(engine);
-    return true;
+    if (good) {
+        open_backlog(engine);
+        history_become(&engine->history, id, offset, db);
+    }
+    mutex_unlock(&primary->lock);
+    return good;
 }
 
 static void need_backlog(struct engine *engine)
@@ -254,7 +267,8 @@ static bool is_of_this_stream(const struct history_point *now, struct bytes id, 
     return same_id(id, now->identity.id) || (same_id(id, now->identity.second_id) && offset <= now->identity.second_offset);
 }
 
-/* Continues the stream at an offset, if it is still there. */
+/* Continues the stream at an offset, if it is still there. The replica is to be enlisted before the lock is given back. */
+static bool continue_at(struct replica *replica, struct bytes id, int64_t offset) REQUIRES(replica->primary->lock);
 static bool continue_at(struct replica *replica, struct bytes id, int64_t offset)
 {
     struct engine *engine = replica->primary->engine;
@@ -284,13 +298,36 @@ static void reply_continue(struct replica *replica)
         buffer_append_format(&replica->client->reply.out, "+CONTINUE\r\n");
 }
 
+static void begin(struct replica *replica, enum replica_state state) REQUIRES(replica->primary->lock);
 static void begin(struct replica *replica, enum replica_state state)
 {
-    replica->acked_ms = replica->heard_ms = replica->fed_ms = replica->client->worker->turn.now_ms;
-    mutex_lock(&replica->primary->lock);
+    replica->acked_ms = replica->heard_ms = replica->fed_ms = primary_now_ms();
     enlist(replica, state);
     if (state == REPLICA_WAITS)
         sync_join(replica);
+}
+
+static bool begin_continued(struct replica *replica, struct bytes id, int64_t offset)
+{
+    bool good;
+
+    mutex_lock(&replica->primary->lock);
+    good = continue_at(replica, id, offset);
+    if (good) {
+        reply_continue(replica);
+        begin(replica, REPLICA_ONLINE);
+    }
+    mutex_unlock(&replica->primary->lock);
+    if (good)
+        replica->client->worker->output_came(replica->client);
+    return good;
+}
+
+static void begin_full(struct replica *replica)
+{
+    need_backlog(replica->primary->engine);
+    mutex_lock(&replica->primary->lock);
+    begin(replica, REPLICA_WAITS);
     mutex_unlock(&replica->primary->lock);
     replica->client->worker->output_came(replica->client);
 }
@@ -303,10 +340,8 @@ void primary_psync(struct client *client, struct bytes id, int64_t offset)
 
     if (replica->state != REPLICA_NEW)
         return;
-    if (continue_at(replica, id, offset)) {
+    if (begin_continued(replica, id, offset)) {
         atomic_fetch_add(&primary->partial, 1);
-        reply_continue(replica);
-        begin(replica, REPLICA_ONLINE);
         log_write(log, LOG_LEVEL_NOTICE, "Partial resynchronization request from %s accepted, from offset %" PRId64, client->address, offset);
         return;
     }
@@ -315,9 +350,8 @@ void primary_psync(struct client *client, struct bytes id, int64_t offset)
         log_write(log, LOG_LEVEL_NOTICE, "Partial resynchronization request from %s not accepted: it has the stream %.40s up to offset %" PRId64,
             client->address, id.data, offset - 1);
     }
-    need_backlog(primary->engine);
     log_write(log, LOG_LEVEL_NOTICE, "Full resynchronization requested by replica %s", client->address);
-    begin(replica, REPLICA_WAITS);
+    begin_full(replica);
 }
 
 void primary_sync(struct client *client)
@@ -327,9 +361,8 @@ void primary_sync(struct client *client)
     if (replica->state != REPLICA_NEW)
         return;
     replica->is_plain = true;
-    need_backlog(replica->primary->engine);
     log_write(replica->primary->engine->log, LOG_LEVEL_NOTICE, "Full resynchronization requested by %s (SYNC)", client->address);
-    begin(replica, REPLICA_WAITS);
+    begin_full(replica);
 }
 
 /* --- from time to time --- */
@@ -387,7 +420,7 @@ static void end_backlog_if_due(struct primary *primary, int64_t now_ms)
         return;
     partitions_lock_all(engine->partitions);
     mutex_lock(&primary->lock);
-    if (primary->count == 0 && primary->sync_count == 0)
+    if (may_close_backlog(primary))
         history_close_backlog(&engine->history);
     mutex_unlock(&primary->lock);
     partitions_unlock_all(engine->partitions);
@@ -407,14 +440,21 @@ void primary_configure(struct engine *engine)
     mutex_unlock(&engine->history.hand_over_lock);
 }
 
+static void expire_retained(struct engine *engine, int64_t now_ms)
+{
+    mutex_lock(&engine->history.hand_over_lock);         /* the backlog is not closed meanwhile */
+    if (history_backlog(&engine->history) != NULL)
+        backlog_expire(history_backlog(&engine->history), now_ms);
+    mutex_unlock(&engine->history.hand_over_lock);
+}
+
 void primary_cron(struct engine *engine)
 {
     struct primary *primary = engine->primary;
-    int64_t now_ms = clock_wall_ms();
+    int64_t now_ms = primary_now_ms();
 
     role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
-    if (history_backlog(&engine->history) != NULL)
-        backlog_expire(history_backlog(&engine->history), now_ms);
+    expire_retained(engine, now_ms);
     if (role_is_replica(engine))
         primary->seen_ms = now_ms;
     if (primary->count == 0) {
@@ -451,7 +491,7 @@ static void copy_ip(const struct replica *replica, char ip[REPLICA_IP_SIZE])
 int primary_view(struct primary *primary, struct replica_view *views, int max)
 {
     int count = 0;
-    int64_t now_ms = clock_wall_ms();
+    int64_t now_ms = primary_now_ms();
 
     mutex_lock(&primary->lock);
     for (struct replica *replica = primary->replicas; replica != NULL && count < max; replica = replica->next) {
@@ -482,7 +522,7 @@ int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk)
 
 int primary_good(struct primary *primary)
 {
-    int64_t now_ms = clock_wall_ms(), lag_ms = config_number(primary->engine->config, CONFIG_MIN_REPLICAS_MAX_LAG) * 1000;
+    int64_t now_ms = primary_now_ms(), lag_ms = config_number(primary->engine->config, CONFIG_MIN_REPLICAS_MAX_LAG) * 1000;
     int count = 0;
 
     mutex_lock(&primary->lock);

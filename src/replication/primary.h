@@ -64,7 +64,7 @@ bool client_is_replica(const struct client *client);    /* it has called PSYNC o
  * closed; the log says why. */
 enum replica_fill { REPLICA_FILL_NOTHING, REPLICA_FILL_SOME, REPLICA_FILL_CLOSE };
 enum replica_fill primary_fill(struct client *client, uint64_t covered);
-/* In each turn, also while its socket takes nothing: notes signs of life. False: the connection is to be closed. */
+/* In each turn, also while its socket is full: notes signs of life. False: the connection is to be closed. */
 bool primary_attend(struct client *client);
 /* The client is about to go. */
 void primary_forget(struct client *client);

@@ -90,7 +90,7 @@ class FullDiskTest(BadLuckCase):
         until(lambda: disk.acted > 0, 20, "the spool is to be written")
         recorder.read_on()
         self.wait_log(primary, b"could not be written to the disk")
-        # The one that reads is not disturbed; the lost one gets everything anew.
+        # The one that reads is not disturbed; the lost one gets everything again.
         servers.wait_in_sync(primary, replica)
         disk.heal()
         recorder.cut()
@@ -340,6 +340,7 @@ class ChangesTest(BadLuckCase):
             ended.set()
             thread.join(60)
             load.stop()
+            servers.must(primary, "SET last 1")
             self.same(primary, replica)
 
     @only(*FROM_KELVIN, "redis-kelvin")

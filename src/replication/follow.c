@@ -333,6 +333,12 @@ static void switch_log(struct follow *follow, bool on)
         pause_us(POLL_US);
 }
 
+/* It is switched off for a load only; one that has failed does not switch it on. */
+static bool wants_log(const struct engine *engine)
+{
+    return config_number(engine->config, CONFIG_APPENDONLY) != 0;
+}
+
 /* Replicas of this one have another stream from now on. */
 static void drop_replicas(const struct follow *follow)
 {
@@ -365,7 +371,7 @@ static bool load(struct follow *follow, int fd)
     struct import_result result = { 0 };
     struct message message = { "" };
     struct claim claim;
-    bool good, has_log = engine->aof != NULL;
+    bool good;
 
     switch_log(follow, false);
     partitions_lock_all_unowned(engine->partitions, &claim);
@@ -381,7 +387,7 @@ static bool load(struct follow *follow, int fd)
     }
     note_loaded(engine);
     partitions_give_all(engine->partitions, &claim);
-    if (good && has_log)
+    if (good && wants_log(engine))
         switch_log(follow, true);
     if (good)
         log_write(log_of(follow), LOG_LEVEL_NOTICE, "Loaded the primary's RDB: %" PRIu64 " keys", result.keys);
@@ -552,6 +558,8 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         set_role(follow, host != NULL);
     if (host != NULL)
         good = start_link(follow);
+    else if (wants_log(follow->engine))
+        (void)aof_switch_start(follow->engine->aof_switch, true);      /* a load that failed has left it off */
     mutex_unlock(&follow->turn);
     if (host == NULL)
         log_write(log_of(follow), LOG_LEVEL_NOTICE, "MASTER MODE enabled");

@@ -16,7 +16,7 @@ from support.replication.case import PRIMARIES, REPLICAS, ReplicationCase, main,
 from support.replication.faults import folder_new, with_disk
 from support.replication.readings import check_same
 from support.replication.recorder import Recorder
-from support.replication.scripted import REPLID, ScriptedPrimary, encode_all, make_rdb
+from support.replication.scripted import OTHER_REPLID, REPLID, ScriptedPrimary, encode_all, make_rdb
 from support.resp import encode
 from support.server import is_sanitized, until
 
@@ -141,6 +141,48 @@ class PromotionTest(ReplicationCase):
             sibling = Recorder(replica.address).connect()
             self.addCleanup(sibling.socket.close)
             self.assertEqual(sibling.psync(REPLID, offset), wanted)
+
+
+class FailedLoadTest(ReplicationCase):
+    """Kelvin only: redis-server ends its process on a damaged RDB."""
+
+    def damaged(self):
+        """A replica with `appendonly yes` whose second full synchronization can't be loaded."""
+        primary = ScriptedPrimary()
+        self.addCleanup(primary.close)
+        replica = self.start("replica", {"appendonly": "yes", "repl-timeout": 20})
+        servers.make_replica(replica, primary, wait=False)
+        primary.link().full(make_rdb(["SET", "old", "1"]), offset=500).wait_ack().cut()
+        until(lambda: replica.info("persistence")["aof_enabled"] == "1", 20, "the log")
+        data = bytearray(make_rdb(*[["SET", "k%d" % number, "v"] for number in range(100)]))
+        data[-1] ^= 1
+        primary.link().full(bytes(data), replid=OTHER_REPLID, offset=1000).wait_closed()
+        until(lambda: b"Failed to load the primary's RDB" in replica.log_new(), 20, "the load fails")
+        return primary, replica
+
+    @only("redis-kelvin")
+    def scenario_is_followed_by_a_log_again(self):
+        primary, replica = self.damaged()
+        link = primary.link()
+        self.assertEqual(link.asked[1], -1, "nothing that it has is a part of a history")
+        link.full(make_rdb(["SET", "new", "1"]), replid=OTHER_REPLID, offset=2000).wait_ack()
+        link.send_commands(["SELECT", "0"], ["SET", "stream", "1"]).wait_ack()
+        until(lambda: replica.info("persistence")["aof_enabled"] == "1", 20, "the log")
+        until(lambda: replica.info("persistence")["aof_rewrite_in_progress"] == "0", 20, "its base")
+        replica.restart(kill=True)
+        self.assertEqual(servers.values_of(replica, "GET new", "GET stream", "DBSIZE"), [b"1", b"1", 2])
+
+    @only("redis-kelvin")
+    def scenario_and_a_promotion_are_followed_by_a_log_again(self):
+        """What clients write then is not lost by a kill, and nothing of before comes back."""
+        primary, replica = self.damaged()
+        servers.must(replica, "REPLICAOF NO ONE")
+        until(lambda: replica.info("persistence")["aof_enabled"] == "1", 20, "the log")
+        servers.must(replica, "SET after 1")
+        until(lambda: replica.info("persistence")["aof_rewrite_in_progress"] == "0", 20, "its base")
+        time.sleep(1.5)
+        replica.restart(kill=True)
+        self.assertEqual(servers.values_of(replica, "GET after", "GET old", "DBSIZE"), [b"1", None, 1])
 
 
 class WritableTest(ReplicationCase):

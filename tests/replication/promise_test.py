@@ -174,7 +174,7 @@ class FailedLoadTest(ReplicationCase):
 
     @only("redis-kelvin")
     def scenario_and_a_promotion_are_followed_by_a_log_again(self):
-        """What clients write then is not lost by a kill, and nothing of before comes back."""
+        """What clients write then is not lost by a kill, and no key of before comes back."""
         primary, replica = self.damaged()
         servers.must(replica, "REPLICAOF NO ONE")
         until(lambda: replica.info("persistence")["aof_enabled"] == "1", 20, "the log")

@@ -19,7 +19,8 @@ enum statistic {
     STAT_COMMANDS,              /* calls that ran */
     STAT_CONNECTIONS,           /* accepted */
     STAT_REJECTED_CONNECTIONS,
-    STAT_NET_INPUT, STAT_NET_OUTPUT,        /* bytes */
+    STAT_NET_INPUT, STAT_NET_OUTPUT,        /* bytes; not those to replicas and from a primary */
+    STAT_REPLICA_OUTPUT,        /* bytes */
     STAT_KEYSPACE_HITS, STAT_KEYSPACE_MISSES,
     STAT_EXPIRED_KEYS,
     STAT_EVICTED_KEYS,

@@ -11,6 +11,7 @@
 #include "commands/client_line.h"
 #include "commands/handlers.h"
 #include "engine/engine.h"
+#include "replication/follow.h"
 
 struct filter {
     int64_t id;                     /* 0: any */
@@ -18,7 +19,6 @@ struct filter {
     size_t id_count;
     char *address, *local_address;  /* NULL: any */
     struct acl_user *user;          /* held; NULL: any */
-    bool matches_none;              /* no client matches: a type that has none */
     uint32_t type_mask, type_flags; /* the flags of a client in the mask must be these */
     int64_t age_s_min;              /* MAXAGE; 0: any */
     bool spare_caller;
@@ -91,7 +91,7 @@ static bool is_meant(const struct survey *survey, const struct client *client, i
 {
     const struct filter *filter = &survey->filter;
 
-    if (filter->matches_none || (filter->id != 0 && (uint64_t)filter->id != client->id))
+    if (filter->id != 0 && (uint64_t)filter->id != client->id)
         return false;
     if ((client->flags & filter->type_mask) != filter->type_flags)
         return false;
@@ -203,6 +203,27 @@ static struct survey *survey_all(struct call *call, enum purpose purpose, struct
     return NULL;
 }
 
+/* The link to the primary has no connection of net: it is added to the first part, when all workers have finished. */
+static void look_at_link(struct call *call, struct survey *survey)
+{
+    struct follow *follow = call->engine->follow;
+    struct part *part = &survey->parts[0];
+    struct follow_client link;
+    struct client client;
+
+    if (follow == NULL || !follow_client(follow, &link))
+        return;
+    client = (struct client){ .id = link.id, .flags = CLIENT_PRIMARY, .address = link.address, .local_address = link.local_address,
+        .fd = link.fd, .db = link.db, .created_ms = link.created_ms, .active_ms = link.active_ms, .last_command = link.last_command,
+        .reply = { .protocol = 2 } };
+    if (!is_meant(survey, &client, call->turn->now_ms))
+        return;
+    if (survey->purpose == LIST_CLIENTS)
+        note_line(survey, part, &client, call->turn->now_ms);
+    else
+        part->killed += follow_kill(follow, link.id);
+}
+
 /* A survey that was a job is released by the engine. */
 static void survey_end(struct call *call, struct survey *survey)
 {
@@ -253,11 +274,11 @@ static void reply_lines(struct call *call, struct survey *survey)
     mem_free(lines);
 }
 
-/* A primary's link is no client here (replication/link.h). False: an error was replied. */
+/* False: an error was replied. */
 static bool parse_type(struct call *call, int arg, struct filter *filter)
 {
     if (arg_is(call, arg, "normal") || arg_is(call, arg, "pubsub")) {
-        filter->type_mask = CLIENT_SUBSCRIBED | CLIENT_REPLICA;
+        filter->type_mask = CLIENT_SUBSCRIBED | CLIENT_REPLICA | CLIENT_PRIMARY;
         filter->type_flags = arg_is(call, arg, "pubsub") ? CLIENT_SUBSCRIBED : 0;
         return true;
     }
@@ -266,7 +287,7 @@ static bool parse_type(struct call *call, int arg, struct filter *filter)
         return true;
     }
     if (arg_is(call, arg, "master")) {
-        filter->matches_none = true;
+        filter->type_mask = filter->type_flags = CLIENT_PRIMARY;
         return true;
     }
     reply_errorf(call, "ERR Unknown client type '%.*s'", (int)call->args[arg].size, call->args[arg].data);
@@ -308,6 +329,7 @@ void client_list_command(struct call *call)
     survey = survey_all(call, LIST_CLIENTS, &filter);
     if (survey == NULL)
         return;
+    look_at_link(call, survey);
     reply_lines(call, survey);
     survey_end(call, survey);
 }
@@ -394,6 +416,7 @@ void client_kill_command(struct call *call)
     survey = survey_all(call, KILL_CLIENTS, &filter);
     if (survey == NULL)
         return;
+    look_at_link(call, survey);
     for (int i = 0; i < survey->part_count; i++) {
         killed += survey->parts[i].killed;
         if (survey->parts[i].caller_killed)

@@ -15,6 +15,8 @@ static void flag_letters(char *letters, const struct client *client, uint64_t ca
     uint32_t tracking = tracking_mode(client);
     char *next = letters;
 
+    if (client->flags & CLIENT_PRIMARY)
+        *next++ = 'M';
     if (client->flags & CLIENT_REPLICA)
         *next++ = 'S';
     if (client->flags & CLIENT_MONITOR)
@@ -115,7 +117,10 @@ void client_line(struct buffer *out, const struct client *client, const struct l
     append_memory(out, client, caller);
     buffer_append_format(out, " events=%s cmd=%s user=", is_written ? "rw" : "r",
         client->last_command == NULL ? "NULL" : client->last_command->name);
-    buffer_append_bytes(out, client->user == NULL ? BYTES("default") : acl_user_name(client->user));
+    if (client->flags & CLIENT_PRIMARY)
+        buffer_append_string(out, "(superuser)");
+    else
+        buffer_append_bytes(out, client->user == NULL ? BYTES("default") : acl_user_name(client->user));
     buffer_append_format(out, " redir=%lld resp=%d lib-name=%s lib-ver=%s\n",
         tracking_mode(client) & TRACKING_ON ? (long long)tracking_redirect(client) : -1, client->reply.protocol,
         text_or_empty(client->lib_name), text_or_empty(client->lib_version));

@@ -1,6 +1,7 @@
 #include "engine/cron.h"
 
 #include "engine/blocking.h"
+#include "engine/client_pause.h"
 #include "engine/engine.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
@@ -14,8 +15,10 @@ static void note_rates(struct engine *engine, int64_t now_us)
 {
     uint64_t totals[RATE_COUNT] = {
         [RATE_COMMANDS] = engine_stat(engine, STAT_COMMANDS),
-        [RATE_NET_INPUT] = engine_stat(engine, STAT_NET_INPUT),
-        [RATE_NET_OUTPUT] = engine_stat(engine, STAT_NET_OUTPUT),
+        [RATE_NET_INPUT] = engine_stat(engine, STAT_NET_INPUT) + engine->replica_input,
+        [RATE_NET_OUTPUT] = engine_stat(engine, STAT_NET_OUTPUT) + engine_stat(engine, STAT_REPLICA_OUTPUT),
+        [RATE_REPLICA_INPUT] = engine->replica_input,
+        [RATE_REPLICA_OUTPUT] = engine_stat(engine, STAT_REPLICA_OUTPUT),
         [RATE_TURNS] = engine_stat(engine, STAT_TURNS),
         [RATE_TURN_US] = engine_stat(engine, STAT_TURN_US),
     };
@@ -54,8 +57,7 @@ void cron_tick(struct worker *worker)
     blocking_retry(worker);
     if (engine->rates != NULL)
         note_rates(engine, worker->turn.now_us);
-    if (pause != 0 && worker->turn.now_ms >= pause)
-        engine->pause_until_ms = 0;
+    client_pause_tick(engine, worker->turn.now_ms);
     role_refresh(engine);
     if (engine->state == ENGINE_READY) {
         expiry_tick(worker);

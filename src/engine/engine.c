@@ -21,6 +21,7 @@ void engine_reset_stats(struct engine *engine)
         for (int stat = 0; stat < STAT_COUNT; stat++)
             atomic_store_explicit(&engine->workers[i]->turn.stats[stat], 0, memory_order_relaxed);
     }
+    engine->replica_input = 0;
     partitions_reset_wait_count(engine->partitions);
     atomic_fetch_add(&engine->stats_epoch, 1);
     if (engine->tier != NULL)

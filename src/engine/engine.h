@@ -55,6 +55,9 @@ struct engine_upper {
     /* The number of replicas that have applied the history up to `lsn`, or have it on their disks. Any thread. */
     int (*acknowledged)(struct engine *engine, uint64_t lsn, bool on_disk);
     uint64_t (*ask_replicas)(struct engine *engine);        /* for an ACK soon: when the log has written this LSN. On a worker */
+    /* Before the end: replicas that have not acknowledged the history up to `lsn`, of `*count`. `logs`: each of them is named in the log. Asks for
+     * nothing, but sends what is to be sent. Any thread. */
+    int (*lagging)(struct engine *engine, uint64_t lsn, bool logs, int *count);
 };
 
 /* See engine/role.h, which alone writes it. Any thread reads it. */
@@ -99,12 +102,14 @@ struct engine {
     struct full_sync *full_sync;    /* lifecycle/full_sync.h; NULL: unit tests */
     struct primary *primary;        /* replication/primary.h; the same */
     struct follow *follow;          /* replication/follow.h; the same */
+    struct failover *failover;      /* replication/failover.h; the same */
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */
     struct hot_keys *hot_keys;      /* stats/hot_keys.h; NULL: unit tests without it */
     struct latency *latency;        /* stats/latency.h */
     struct error_stats *errors;     /* stats/error_stats.h */
+    struct client_pause *client_pause;
     struct waits *waits;            /* stats/waits.h */
     struct rates *rates;            /* stats/rates.h; noted by the first worker */
     const struct info_section *info;    /* stats/info.h; their context is the engine */
@@ -124,8 +129,9 @@ struct engine {
     _Atomic uint64_t stats_epoch;   /* of the statistics of commands (call/command_stats.h) */
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
-    _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
+    _Atomic int64_t pause_until_ms; /* engine/client_pause.h, which alone writes these three; 0: no */
     _Atomic bool pause_writes_only;
+    _Atomic bool writes_are_held;   /* by a failover: nothing expires or is evicted either */
     _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
     _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
@@ -141,6 +147,7 @@ struct engine {
     _Atomic int64_t client_count;
     _Atomic int64_t blocked_count;  /* clients that wait: parked */
     _Atomic uint64_t dirty;         /* engine_dirty(), less the changes that workers count; it may be below 0 and wrap around */
+    _Atomic uint64_t replica_input; /* bytes that a primary has sent to this replica */
     _Atomic int64_t last_save_ms;
     _Atomic uint64_t memory_peak;
     _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */

@@ -104,7 +104,10 @@ static void write_line(struct buffer *text, struct call *call)
 
 void monitor_notify(struct call *call, struct worker *worker)
 {
-    if (!(call->command->flags & (COMMAND_ADMIN | COMMAND_SKIP_MONITOR)) && !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))
+    uint32_t flags = call->client->flags;
+    bool is_hidden = flags & CLIENT_PROXY || (flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY;      /* a primary's stream is shown */
+
+    if (!(call->command->flags & (COMMAND_ADMIN | COMMAND_SKIP_MONITOR)) && !is_hidden)
         monitor_send(call, worker);
 }
 

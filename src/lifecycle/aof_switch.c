@@ -176,7 +176,9 @@ static bool create_log(struct aof_switch *aof_switch, struct message *message)
         .dir = path, .name = name, .fsync = fsync_policy(engine->config), .load_truncated = true, .history = &engine->history,
         .begins_at_cut = true, .meter = engine->meter,
     };
-    struct checkpoint_data data = { .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts };
+    struct checkpoint_data data = {
+        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .history = &engine->history,
+    };
     struct identity identity = engine->identity;
     struct aof *aof = NULL;
     bool good = false;

@@ -54,7 +54,9 @@ static enum status make_backup(struct backups *backups, const struct backup_plac
     struct engine *engine = backups->engine;
     struct backup_done *done = backups->done;
     char *root = config_string(engine->config, CONFIG_BACKUP_DIR);
-    struct checkpoint_data data = { .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts };
+    struct checkpoint_data data = {
+        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .history = &engine->history,
+    };
     bool allowed = backups->place == BACKUPS_ANYWHERE || backup_is_below(backups->dir, ".", root);
 
     mem_free(root);

@@ -432,12 +432,25 @@ enum status import_again(struct engine *engine, const char *path, const struct i
     return status;
 }
 
+/* It was a dump. */
+static void note_base(struct engine *engine, const struct import_position *position)
+{
+    struct history_point point;
+
+    if (position->repl_id[0] == '\0' || position->db > INT32_MAX)
+        return;
+    history_point_make(&point, position->repl_id, position->offset, (int)position->db);
+    aof_set_base_point(engine->aof, &point);
+}
+
 enum status import_base(void *engine, int fd, aof_import_progress *progress, void *context, uint64_t *size, struct message *message)
 {
     static const struct import_rules rules = { .expired = IMPORT_KEEPS_EXPIRED, .twins = IMPORT_REFUSES_TWINS };
-    struct import_result result;
+    struct import_result result = { 0 };
     enum status status = import_rdb(engine, fd, &rules, progress, context, &result, message);
 
     *size = result.size;
+    if (status == STATUS_OK)
+        note_base(engine, &result.position);
     return status;
 }

@@ -56,6 +56,7 @@ static enum aof_fsync fsync_policy(const struct config *config)
 static void find_image(struct opening *opening, const char *dir)
 {
     const char *base = aof_base(opening->engine->aof);
+    struct history_point point;
     struct buffer path = { 0 };
 
     checkpoint_clean(dir, base);
@@ -63,6 +64,8 @@ static void find_image(struct opening *opening, const char *dir)
         return;
     buffer_append_format(&path, "%s/%s", dir, base);
     opening->image = mem_string(buffer_bytes(&path));
+    if (checkpoint_point(opening->image, &point))
+        aof_set_base_point(opening->engine->aof, &point);
     buffer_release(&path);
 }
 

@@ -43,7 +43,9 @@ static void *rewrite_main(void *context)
     struct rewrite *rewrite = context;
     struct engine *engine = rewrite->engine;
     struct aof *aof = rewrite->aof;
-    struct checkpoint_data data = { .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts };
+    struct checkpoint_data data = {
+        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .history = &engine->history,
+    };
     char *dir, *name;
     struct message message = { "" };
     enum status status;

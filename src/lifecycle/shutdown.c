@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
@@ -20,6 +21,8 @@ struct shutdown {
     bool ending;                    /* lock: there is no way back */
     _Atomic bool insisted;          /* changed with the lock: ends without a dump, whatever was asked before */
     _Atomic bool aborted;           /* changed with the lock */
+    _Atomic bool hurried;           /* changed with the lock: replicas are not waited for */
+    _Atomic int64_t until_ms;       /* monotonic; replicas are waited for until then. 0: they are not */
     int flags, status;              /* lock */
     struct job *waiting;            /* lock: list */
     /* Asked for after it was aborted, and before the abort was complete: another one follows. */
@@ -73,7 +76,7 @@ static void refuse_end(struct shutdown *shutdown)
     struct engine *engine = shutdown->engine;
 
     log_refusal(shutdown);
-    shutdown->aborted = false;
+    shutdown->aborted = shutdown->hurried = false;
     save_reopen(engine->save);
     rewrite_allow(engine->rewrite);
     aof_switch_go_on(engine->aof_switch);
@@ -89,6 +92,98 @@ static void refuse_end(struct shutdown *shutdown)
     shutdown->again_waiting = NULL;
 }
 
+/* --- replicas --- */
+
+enum { LOOK_MS = 10 };
+
+static bool is_over(const struct shutdown *shutdown)
+{
+    return shutdown->hurried || shutdown->aborted || clock_mono_us() / 1000 >= shutdown->until_ms;
+}
+
+/* Until all replicas have acknowledged the history up to `lsn`. False: the time is over, or they are not to be waited for any more. */
+static bool await_acknowledged(struct shutdown *shutdown, uint64_t lsn)
+{
+    struct engine *engine = shutdown->engine;
+    int count;
+
+    while (engine->upper.lagging(engine, lsn, false, &count) > 0) {
+        if (is_over(shutdown))
+            return false;
+        tasks_wait(engine->tasks, tasks_version(engine->tasks), LOOK_MS);
+    }
+    return true;
+}
+
+static uint64_t end_of_history(struct engine *engine)
+{
+    struct history_point point;
+
+    history_point(&engine->history, &point);
+    return point.lsn;
+}
+
+/* Calls that ran when writes began to wait may still add to the history, so its end is looked at again. Returns what was waited for last. */
+static uint64_t await_end_of_history(struct shutdown *shutdown)
+{
+    struct engine *engine = shutdown->engine;
+    uint64_t lsn, after;
+
+    do {
+        lsn = end_of_history(engine);
+        engine->upper.ask_replicas(engine);
+        after = end_of_history(engine);
+    } while (await_acknowledged(shutdown, lsn) && end_of_history(engine) != after);
+    return lsn;
+}
+
+static void log_replicas(struct engine *engine, uint64_t lsn)
+{
+    int count, lagging = engine->upper.lagging(engine, lsn, true, &count);
+
+    if (count > 0)
+        log_write(engine->log, LOG_LEVEL_NOTICE, "%d of %d replicas are in sync when shutting down.", count - lagging, count);
+}
+
+static bool has_lagging(struct engine *engine)
+{
+    int count;
+
+    return engine->upper.lagging != NULL && engine->state != ENGINE_LOADING &&
+        engine->upper.lagging(engine, end_of_history(engine), false, &count) > 0;
+}
+
+/* Writes wait from here on; refuse_end lets them go on. */
+static void await_replicas(struct shutdown *shutdown)
+{
+    struct engine *engine = shutdown->engine;
+    int64_t timeout_ms = config_number(engine->config, CONFIG_SHUTDOWN_TIMEOUT) * 1000;
+    uint64_t lsn = 0;
+
+    if (!has_lagging(engine))
+        return;
+    if (timeout_ms > 0 && !shutdown->hurried) {
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Waiting for replicas before shutting down.");
+        shutdown->until_ms = clock_mono_us() / 1000 + timeout_ms;
+        engine->frozen = true;
+        lsn = await_end_of_history(shutdown);
+        shutdown->until_ms = 0;
+    } else {
+        lsn = end_of_history(engine);
+    }
+    if (!shutdown->aborted)
+        log_replicas(engine, lsn);
+}
+
+int64_t shutdown_left_ms(const struct shutdown *shutdown)
+{
+    int64_t until_ms = shutdown != NULL ? shutdown->until_ms : 0, now_ms = clock_mono_us() / 1000;
+
+    if (until_ms == 0)
+        return -1;
+    return until_ms > now_ms ? until_ms - now_ms : 0;
+}
+
 /* Blocks till the end, or till it is refused. */
 static void prepare_end(struct shutdown *shutdown)
 {
@@ -102,11 +197,12 @@ static void prepare_end(struct shutdown *shutdown)
         bool good, again = false;
         int flags;
 
+        await_replicas(shutdown);
         mutex_lock(&shutdown->lock);
         flags = shutdown->flags;
         mutex_unlock(&shutdown->lock);
         meter_join(engine->meter);
-        good = shutdown_prepare(engine, flags, &message);
+        good = shutdown->aborted ? false : shutdown_prepare(engine, flags, &message);
         meter_leave(engine->meter);
         mutex_lock(&shutdown->lock);
         ends = shutdown->ending = shutdown->insisted || (good && !shutdown->aborted);
@@ -158,6 +254,14 @@ static bool ask_for_end(struct shutdown *shutdown, int flags, struct job *wait)
         shutdown->again_flags = flags;
         return true;
     }
+    if (flags & CONFIG_SHUTDOWN_NOW) {
+        shutdown->hurried = true;
+        tasks_wake(engine->tasks);
+    }
+    if (running && shutdown->until_ms != 0) {
+        shutdown->flags |= flags;           /* it has not begun to save */
+        return true;
+    }
     if (running) {
         if (flags & CONFIG_SHUTDOWN_NOSAVE) {
             shutdown->insisted = true;
@@ -195,7 +299,7 @@ void shutdown_signal(struct shutdown *shutdown, int number)
     if (number == SIGINT && task_is_running(engine->tasks, TASK_SHUTDOWN)) {
         log_write(engine->log, LOG_LEVEL_WARNING, "You insist... exiting now.");
         shutdown->status = 1;
-        flags |= CONFIG_SHUTDOWN_NOSAVE;
+        flags |= CONFIG_SHUTDOWN_NOSAVE | CONFIG_SHUTDOWN_NOW;
     } else {
         log_write(engine->log, LOG_LEVEL_WARNING, "Received %s scheduling shutdown...", number == SIGINT ? "SIGINT" : "SIGTERM");
     }

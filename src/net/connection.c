@@ -1,13 +1,12 @@
 #include "net/connection.h"
 
-#include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/endpoint.h"
 #include "base/mem.h"
 #include "engine/access.h"
 #include "engine/engine.h"
@@ -17,35 +16,17 @@
 #include "replication/primary.h"
 
 enum {
-    ADDRESS_SIZE = 128,
     IDLE_MS = 2000,
 };
 
 static char *socket_address(int fd, bool is_unix, bool peer)
 {
-    struct sockaddr_storage address = { 0 };
-    socklen_t size = sizeof(address);
-    char host[INET6_ADDRSTRLEN] = "", text[ADDRESS_SIZE];
-    int port = 0;
+    char text[ENDPOINT_SIZE] = "?:0";
 
-    if (is_unix) {
-        snprintf(text, sizeof(text), "?:0");
-        return mem_string(bytes_of_string(text));
-    }
-    if ((peer ? getpeername(fd, (struct sockaddr *)&address, &size) : getsockname(fd, (struct sockaddr *)&address, &size)) == 0) {
-        if (address.ss_family == AF_INET) {
-            struct sockaddr_in *in = (struct sockaddr_in *)&address;
-
-            inet_ntop(AF_INET, &in->sin_addr, host, sizeof(host));
-            port = ntohs(in->sin_port);
-        } else if (address.ss_family == AF_INET6) {
-            struct sockaddr_in6 *in = (struct sockaddr_in6 *)&address;
-
-            inet_ntop(AF_INET6, &in->sin6_addr, host, sizeof(host));
-            port = ntohs(in->sin6_port);
-        }
-    }
-    snprintf(text, sizeof(text), strchr(host, ':') != NULL ? "[%s]:%d" : "%s:%d", host, port);
+    if (!is_unix && peer)
+        endpoint_of_peer(fd, text);
+    else if (!is_unix)
+        endpoint_of_self(fd, text);
     return mem_string(bytes_of_string(text));
 }
 

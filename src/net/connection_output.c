@@ -18,7 +18,7 @@ void connection_count_output(struct connection *connection, size_t size)
     connection->client.net_output += size;
     /* One that has waited long for a key is not idle as soon as it has its reply. */
     connection->client.active_ms = connection->loop->worker.turn.now_ms;
-    turn_count(&connection->loop->worker.turn, STAT_NET_OUTPUT, size);
+    turn_count(&connection->loop->worker.turn, connection->client.flags & CLIENT_REPLICA ? STAT_REPLICA_OUTPUT : STAT_NET_OUTPUT, size);
     turn_count(&connection->loop->worker.turn, STAT_WRITES_PROCESSED, 1);
 }
 

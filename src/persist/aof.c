@@ -142,6 +142,7 @@ static void aof_destroy(struct aof *aof)
     mem_free(aof->own_history);
     aof_manifest_release(&aof->manifest);
     aof_manifest_release(&aof->strays);
+    aof_map_release(&aof->map);
     if (aof->fd >= 0)
         close(aof->fd);
     if (aof->prepared_fd >= 0)
@@ -185,6 +186,7 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
     atomic_store(&aof->written, history_end(aof->history));
     atomic_store(&aof->durable, history_end(aof->history));
     aof_manifest_init(&aof->manifest);
+    aof_map_init(&aof->map);
     mutex_init(&aof->files_lock);
     mutex_init(&aof->flush_lock);
     mutex_init(&aof->wake_lock);
@@ -245,6 +247,7 @@ enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, vo
         .manifest = &aof->manifest,
         .disk = aof->disk,
         .load_truncated = aof->load_truncated,
+        .map = &aof->map,
         .run = run,
         .import = aof->import,
         .import_context = aof->import_context,
@@ -267,6 +270,21 @@ enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, vo
     aof_manifest_release(&alone);
     aof->replayed = status == STATUS_OK;
     return status;
+}
+
+void aof_set_base_point(struct aof *aof, const struct history_point *point)
+{
+    aof_map_begin_at(&aof->map, point);
+}
+
+bool aof_recovered(struct aof *aof, struct history_point *point)
+{
+    return aof_map_end(&aof->map, point);
+}
+
+struct aof_past *aof_past(struct aof *aof, int64_t from, int64_t until)
+{
+    return aof_past_open(&aof->map, from, until);
 }
 
 /* The tail is written; the files do not change as nothing is appended, but for what replaces a file after a failed fsync. */
@@ -400,6 +418,21 @@ static void trim_file(struct aof *aof, const struct aof_file *file)
         close(fd);
 }
 
+/* The increments that the stream may be read from. */
+static void hold_files(struct aof *aof) REQUIRES(aof->files_lock);
+static void hold_files(struct aof *aof)
+{
+    for (int i = 0; i < aof->manifest.count; i++) {
+        const struct aof_file *file = &aof->manifest.files[i];
+        int fd = file->type == AOF_FILE_INCREMENT ? openat(aof->dir_fd, file->name, O_RDONLY | O_CLOEXEC) : -1;
+
+        if (fd < 0)
+            continue;
+        aof_map_add_file(&aof->map, file->seq, fd);
+        close(fd);
+    }
+}
+
 /* Brings the directory in order and opens or creates the increment that is appended to. */
 static enum status start_files(struct aof *aof, struct message *message) REQUIRES(aof->files_lock);
 static enum status start_files(struct aof *aof, struct message *message)
@@ -432,6 +465,8 @@ static enum status start_files(struct aof *aof, struct message *message)
     if (status != STATUS_OK)
         return status;
     aof_adopt_end(aof);
+    aof->current_seq = aof->manifest.files[aof->manifest.count - 1].seq;
+    hold_files(aof);
     aof->durable_size = atomic_load(&aof->current_size);
     atomic_store(&aof->other_size, aof_increment_sizes(aof));
     atomic_store(&aof->base_size, atomic_load(&aof->other_size) + aof->durable_size);

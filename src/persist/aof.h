@@ -48,7 +48,7 @@ struct aof_options {
     bool load_truncated;        /* aof-load-truncated */
     const struct disk *disk;    /* for tests: instead of the system's; or NULL. Outlives the log */
     struct meter *meter;        /* counts the memory of the flusher's thread; NULL: it is not counted. Outlives the log */
-    struct history *history;      /* NULL: one of its own. Outlives the log */
+    struct history *history;      /* NULL: one of its own, of which the files have no marks. Outlives the log */
     bool begins_at_cut;         /* the stream has changes that are not the log's until the first aof_cut */
     int64_t tick_us;            /* for tests: instead of the second between syncs and between retries; 0: a second */
 };
@@ -83,6 +83,11 @@ enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, vo
 /* The same after aof_start, for all that was appended. Nothing is appended meanwhile, and no step of a checkpoint is taken. A torn end is an
  * error. */
 enum status aof_replay_again(struct aof *aof, aof_run *run, aof_progress *progress, void *context, struct message *message);
+
+/* Where the replication stream is at the end of what aof_replay has found, as the marks in the increments say, or the base: an image's
+ * point is to be set before aof_replay, that of an imported RDB by aof_import. False: nothing says it, as the files are from before that, or another server has appended to them. */
+void aof_set_base_point(struct aof *aof, const struct history_point *point);
+bool aof_recovered(struct aof *aof, struct history_point *point);
 
 /* Loads the RDB at the beginning of the file, from offset 0, and sets *size to its size in bytes. `progress` is to be called with the
  * bytes done. */
@@ -151,6 +156,11 @@ void aof_set_fsync(struct aof *aof, enum aof_fsync fsync);
 enum status aof_prepare(struct aof *aof, struct message *message);
 uint64_t aof_cut(struct aof *aof);
 enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, struct message *message);
+
+/* Reads the stream from the increments (persist/aof_map.h): [from, until), counted as bytes before; all of it is written. NULL: they do not have it
+ * all any more. The files are held until aof_past_close. */
+struct aof_past;
+struct aof_past *aof_past(struct aof *aof, int64_t from, int64_t until);
 
 struct aof_stats {
     uint64_t current_size, base_size;       /* bytes of all files, including the image: now; when last rewritten or loaded */

@@ -71,14 +71,48 @@ static bool cut_file_back(struct aof *aof)
     return !aof->torn;
 }
 
-/* A file of a primary's stream begins with a SELECT that is this server's own: it counts as bytes of the file, but not of the stream. */
-static size_t print_head(const struct aof *aof, const struct history_chunk *chunk, char select[HISTORY_SELECT_SIZE]) REQUIRES(aof->flush_lock);
-static size_t print_head(const struct aof *aof, const struct history_chunk *chunk, char select[HISTORY_SELECT_SIZE])
+size_t aof_print_local_select(const struct aof *aof, int db, char *out)
 {
-    bool is_needed = aof->written_db < 0 && atomic_load(&aof->current_size) == 0 && chunk->db_before >= 0 &&
-        (chunk->end > chunk->start || chunk->piece_count > 0);
+    char select[HISTORY_SELECT_SIZE];
+    size_t size, before;
 
-    return is_needed ? history_select_print(chunk->db_before, select) : 0;
+    if (db < 0)
+        return 0;
+    size = history_select_print(db, select);
+    before = aof->own_history == NULL ? aof_mark_print_local(size, out) : 0;
+    memcpy(out + before, select, size);
+    return before + size;
+}
+
+/* What is written before a chunk counts as bytes of the file, but not of the stream: its mark, and in a primary's stream the SELECT that a new
+ * file needs. */
+enum { HEAD_SIZE = AOF_MARK_SIZE + AOF_LOCAL_SELECT_SIZE };
+
+static size_t print_head(const struct aof *aof, const struct history_chunk *chunk, char head[HEAD_SIZE]) REQUIRES(aof->flush_lock);
+static size_t print_head(const struct aof *aof, const struct history_chunk *chunk, char head[HEAD_SIZE])
+{
+    bool has_bytes = chunk->end > chunk->start || chunk->piece_count > 0;
+    size_t size = chunk->mark != NULL && aof->own_history == NULL ? aof_mark_print(chunk->mark, head) : 0;
+
+    if (has_bytes && aof->written_db < 0)
+        size += aof_print_local_select(aof, chunk->db_before, head + size);
+    return size;
+}
+
+/* A chunk and what was printed before it were written to the end of the file. */
+static void note_written(struct aof *aof, const struct history_chunk *chunk, size_t head_size) REQUIRES(aof->flush_lock);
+static void note_written(struct aof *aof, const struct history_chunk *chunk, size_t head_size)
+{
+    uint64_t at = atomic_load(&aof->current_size);
+
+    if (head_size == 0 || aof->own_history != NULL)
+        return;
+    if (chunk->mark == NULL) {
+        aof_map_skip(&aof->map, aof->current_seq, at, at + head_size);
+        return;
+    }
+    aof_map_begin(&aof->map, aof->current_seq, at + head_size, chunk->mark);
+    aof->written_identity = chunk->mark->identity;
 }
 
 static void count_run(struct aof *aof, struct bytes run) REQUIRES(aof->flush_lock);
@@ -92,8 +126,8 @@ static void count_run(struct aof *aof, struct bytes run)
 static bool write_chunk(struct aof *aof, struct history_chunk *chunk) REQUIRES(aof->flush_lock);
 static bool write_chunk(struct aof *aof, struct history_chunk *chunk)
 {
-    char select[HISTORY_SELECT_SIZE];
-    struct bytes head = bytes_of(select, print_head(aof, chunk, select));
+    char text[HEAD_SIZE];
+    struct bytes head = bytes_of(text, print_head(aof, chunk, text));
     size_t size = 0;
     int error = 0, runs = history_chunk_runs(chunk);
 
@@ -112,6 +146,7 @@ static bool write_chunk(struct aof *aof, struct history_chunk *chunk)
     count_run(aof, head);
     for (int n = 0; n < runs; n++)
         count_run(aof, history_chunk_run(chunk, n));
+    note_written(aof, chunk, head.size);
     if (size > 0)
         aof->written_db = chunk->db_after;
     atomic_fetch_add(&aof->current_size, head.size + size);
@@ -211,6 +246,7 @@ static bool replace_untrusted(struct aof *aof)
 /* Syncs what is written. No lock is held during the fsync: other threads go on writing. */
 static bool sync_file(struct aof *aof)
 {
+    struct history_identity target_identity;
     uint64_t target, target_size;
     int64_t started, took;
     int target_db, error = 0;
@@ -220,11 +256,14 @@ static bool sync_file(struct aof *aof)
     target = aof_written(aof);
     target_size = atomic_load(&aof->current_size);
     target_db = aof->written_db;
+    target_identity = aof->written_identity;
+    if (aof->unsynced.size == 0) {          /* marks are bytes, too, which no LSN counts */
+        mutex_unlock(&aof->flush_lock);
+        return true;
+    }
     aof->syncing = aof->unsynced;
     aof->unsynced = (struct aof_stretch){ 0 };
     mutex_unlock(&aof->flush_lock);
-    if (target == aof_durable(aof))
-        return true;
 
     atomic_store(&aof->fsync_pending, 1);
     started = clock_mono_us();
@@ -239,6 +278,7 @@ static bool sync_file(struct aof *aof)
     if (error == 0) {
         aof->durable_size = target_size;
         aof->durable_db = target_db;
+        aof->durable_identity = target_identity;
         aof->syncing = (struct aof_stretch){ 0 };
         atomic_store_explicit(&aof->durable, target, memory_order_release);
     } else {
@@ -270,6 +310,9 @@ static void switch_file(struct aof *aof)
     atomic_store(&aof->current_size, 0);
     aof->durable_size = 0;
     aof->written_db = aof->durable_db = -1;
+    aof->durable_identity = aof->written_identity;
+    aof->current_seq = aof->manifest.files[aof->manifest.count - 1].seq;
+    aof_map_add_file(&aof->map, aof->current_seq, aof->fd);
     aof->manifest.files[aof->manifest.count - 1].first_lsn = aof->switched_lsn = aof_written(aof);
     mutex_lock(&aof->wake_lock);
     aof->cut_waits = false;

@@ -99,14 +99,28 @@ static enum status copy_stretch(struct aof *aof, const struct aof_stretch *stret
     return status;
 }
 
-/* Writes the new increment's contents: a SELECT and everything after the last good fsync. *size is their size. */
-static enum status fill_increment(struct aof *aof, int fd, uint64_t *size) REQUIRES(aof->flush_lock);
-static enum status fill_increment(struct aof *aof, int fd, uint64_t *size)
+/* Where the stream is at `durable`. False: the log has not noted it. */
+static bool durable_point(const struct aof *aof, struct history_point *point) REQUIRES(aof->flush_lock);
+static bool durable_point(const struct aof *aof, struct history_point *point)
 {
-    char select[HISTORY_SELECT_SIZE];
-    size_t select_size = aof->durable_db < 0 ? 0 : history_select_print(aof->durable_db, select);
-    enum status status = file_write_all(aof->disk, fd, bytes_of(select, select_size));
+    *point = (struct history_point){
+        .offset = history_offset_of(aof->history, atomic_load(&aof->durable)), .db = aof->durable_db, .identity = aof->durable_identity,
+    };
+    return aof->durable_identity.id[0] != '\0';
+}
 
+/* Writes the new increment's contents: a mark, a SELECT and everything after the last good fsync. *head_size is the size of the first two, *size that
+ * of all. */
+static enum status fill_increment(struct aof *aof, int fd, uint64_t *head_size, uint64_t *size) REQUIRES(aof->flush_lock);
+static enum status fill_increment(struct aof *aof, int fd, uint64_t *head_size, uint64_t *size)
+{
+    char head[AOF_MARK_SIZE + AOF_LOCAL_SELECT_SIZE];
+    struct history_point point;
+    size_t mark_size = durable_point(aof, &point) ? aof_mark_print(&point, head) : 0;
+    enum status status;
+
+    *head_size = mark_size + aof_print_local_select(aof, aof->durable_db, head + mark_size);
+    status = file_write_all(aof->disk, fd, bytes_of(head, *head_size));
     if (status == STATUS_OK)
         status = copy_stretch(aof, &aof->syncing, aof->durable_size, fd);
     if (status == STATUS_OK)
@@ -114,8 +128,19 @@ static enum status fill_increment(struct aof *aof, int fd, uint64_t *size)
     if (status == STATUS_OK && (aof->disk->fdatasync(aof->disk->context, fd) != 0
         || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0))
         status = status_of_errno(errno);
-    *size = select_size + aof->syncing.size + aof->unsynced.size;
+    *size = *head_size + aof->syncing.size + aof->unsynced.size;
     return status;
+}
+
+/* The map follows what was copied to the new increment. */
+static void move_map(struct aof *aof, int fd, uint64_t seq, uint64_t head_size) REQUIRES(aof->flush_lock);
+static void move_map(struct aof *aof, int fd, uint64_t seq, uint64_t head_size)
+{
+    struct history_point point;
+    bool has_point = durable_point(aof, &point);
+
+    aof_map_move(&aof->map, aof->current_seq, aof->durable_size, seq, head_size, has_point ? &point : NULL);
+    aof_map_add_file(&aof->map, seq, fd);
 }
 
 /* After a failed fsync: the log goes on in a new increment. The old file counts up to its last good fsync, and the manifest says so, in the
@@ -125,7 +150,7 @@ static enum status fill_increment(struct aof *aof, int fd, uint64_t *size)
 enum status aof_increment_replace(struct aof *aof)
 {
     struct aof_manifest next;
-    uint64_t seq, prepared_seq = 0, size = 0;
+    uint64_t seq, prepared_seq = 0, head_size = 0, size = 0;
     char *name = NULL, *prepared_name = NULL;
     int fd, prepared_fd = -1, current = current_index(aof);
     bool replaced = false;
@@ -137,7 +162,7 @@ enum status aof_increment_replace(struct aof *aof)
         status = status_of_errno(errno);
         goto out;
     }
-    status = fill_increment(aof, fd, &size);
+    status = fill_increment(aof, fd, &head_size, &size);
     if (status != STATUS_OK)
         goto out;
     next.files[current].valid_size = aof->durable_size;
@@ -162,6 +187,8 @@ enum status aof_increment_replace(struct aof *aof)
         aof_report(aof, "AOF: could not truncate the old increment; the manifest says how much of it counts");
     close(aof->fd);
     aof->fd = fd;
+    move_map(aof, fd, seq, head_size);
+    aof->current_seq = seq;
     if (prepared_fd >= 0) {
         close(aof->prepared_fd);
         unlinkat(aof->dir_fd, aof->manifest.files[aof->manifest.count - 1].name, 0);
@@ -172,6 +199,7 @@ enum status aof_increment_replace(struct aof *aof)
     atomic_store(&aof->current_size, size);
     aof->durable_size = size;
     aof->durable_db = aof->written_db;
+    aof->durable_identity = aof->written_identity;
     aof->syncing = aof->unsynced = (struct aof_stretch){ 0 };
     aof->untrusted = aof->torn = false;
     atomic_store_explicit(&aof->durable, aof_written(aof), memory_order_release);
@@ -324,6 +352,17 @@ static void remove_history(struct aof *aof)
     }
 }
 
+static void forget_removed(struct aof *aof) REQUIRES(aof->files_lock);
+static void forget_removed(struct aof *aof)
+{
+    for (int i = 0; i < aof->manifest.count; i++) {
+        if (aof->manifest.files[i].type != AOF_FILE_INCREMENT)
+            continue;
+        aof_map_drop_before(&aof->map, aof->manifest.files[i].seq);
+        return;
+    }
+}
+
 /* The manifest with the new base in front, and with the files before the cut as history. */
 static void make_manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
     REQUIRES(aof->files_lock);
@@ -369,6 +408,7 @@ enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, str
         aof_manifest_release(&next);
     } else {
         install_manifest(aof, &next);
+        forget_removed(aof);
         remove_history(aof);
         atomic_store(&aof->other_size, aof_increment_sizes(aof));
         atomic_store(&aof->base_size, atomic_load(&aof->other_size) + atomic_load(&aof->current_size));

@@ -15,6 +15,8 @@
 #include "base/stream_sum.h"
 #include "persist/aof.h"
 #include "persist/aof_manifest.h"
+#include "persist/aof_map.h"
+#include "persist/aof_mark.h"
 #include "stream/history.h"
 
 /* A part of the current file, which begins where the part before it ends, and the sum of its bytes. */
@@ -47,6 +49,7 @@ struct aof {
 
     struct history *history, *own_history;     /* the second is NULL, or the same */
     _Atomic bool is_attached;               /* the stream's chunks are taken: set when it is opened, or by the first cut */
+    struct aof_map map;                     /* has a lock of its own */
 
     _Atomic uint64_t written, durable;  /* stored under the flush lock */
     _Atomic int error;                  /* enum status; stored under the flush lock */
@@ -70,7 +73,9 @@ struct aof {
     struct mutex flush_lock;
     int fd;
     struct history_chunk *pending, **pending_end;   /* taken from the tail, not written yet, in order */
+    uint64_t current_seq;
     int written_db, durable_db;         /* the selected database at `written` and `durable`; -1: the file has none yet */
+    struct history_identity written_identity, durable_identity;    /* there; no ID: nothing was marked yet */
     uint64_t durable_size;              /* of the file: where its last good fsync ended */
     struct aof_stretch syncing, unsynced;   /* after it: what the running fsync will cover, and what was written since */
     bool torn;                          /* truncating after a failed write failed: there are bytes after current_size */
@@ -101,7 +106,9 @@ void aof_attach(struct aof *aof);
 enum status aof_adopt_begin(struct aof *aof, struct message *message) REQUIRES(aof->files_lock);
 void aof_adopt_end(struct aof *aof);
 
-/* aof_flusher.c */
+/* aof_flusher.c. Prints a SELECT that is this server's own, not the stream's, with its LOCAL line; nothing for -1. */
+enum { AOF_LOCAL_SELECT_SIZE = AOF_MARK_LOCAL_SIZE + HISTORY_SELECT_SIZE };
+size_t aof_print_local_select(const struct aof *aof, int db, char *out);
 void *aof_flusher_main(void *aof);
 
 /* Calls aof_on_notice's function. */

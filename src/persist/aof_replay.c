@@ -13,6 +13,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "base/text.h"
+#include "persist/aof_map.h"
+#include "persist/aof_mark.h"
 #include "persist/aof_name.h"
 #include "persist/aof_tear.h"
 #include "persist/rdb_reader.h"
@@ -49,7 +52,7 @@ struct span {
 
 /* A command that was read and is to be run. */
 struct parsed_command {
-    uint64_t where, end;            /* in the file, annotations included */
+    uint64_t where, end;            /* in the file */
     size_t span;                    /* index of its first argument */
     int arg_count;
     enum word word;
@@ -72,6 +75,11 @@ struct player {
     int64_t progress_us;
     int commands_since_look;                     /* commands since the clock was read */
     const char *problem;            /* of the current record */
+    uint64_t seq;                   /* of the file, if it is an increment; 0: it is none */
+    bool is_marked, has_command;    /* the file, so far */
+    uint64_t mark_at;               /* after the last STREAM mark that was read */
+    uint64_t select_at;             /* of the last SELECT that was run; UINT64_MAX: none of this file */
+    int select_db;
 };
 
 /* Makes [begin, begin + upto) available. False: the file ends before that, or can't be read. */
@@ -150,9 +158,42 @@ static enum record read_number(struct player *player, size_t *position, char kin
     return RECORD_COMPLETE;
 }
 
-/* Lines that begin with '#' have a timestamp or a comment. */
+/* What the annotation in [at, end) of the file says about the stream. */
+static void note_annotation(struct player *player, struct bytes line, uint64_t at, uint64_t end)
+{
+    struct aof_map *map = player->replay->map;
+    struct history_point point;
+    uint64_t size = 0;
+
+    if (map == NULL || player->seq == 0)
+        return;
+    switch (aof_mark_parse(line, &point, &size)) {
+    case AOF_MARK_NONE:
+        break;
+    case AOF_MARK_LOCAL:
+        if (size <= player->reader.size - end) {
+            aof_map_skip(map, player->seq, at, end + size);
+            return;
+        }
+        break;
+    case AOF_MARK_STREAM:
+        aof_map_skip(map, player->seq, at, end);
+        aof_map_begin(map, player->seq, end, &point);
+        player->is_marked = true;
+        player->mark_at = end;
+        return;
+    case AOF_MARK_BAD:
+        aof_map_forget(map);
+        player->is_marked = false;
+        break;
+    }
+    aof_map_skip(map, player->seq, at, end);
+}
+
+/* Lines that begin with '#' have a mark, a timestamp or a comment. */
 static enum record skip_annotation(struct player *player, size_t *position)
 {
+    uint64_t at = player->reader.offset + player->reader.begin + *position;
     size_t size = 0;
 
     player->problem = "an annotation that does not end";
@@ -164,8 +205,27 @@ static enum record skip_annotation(struct player *player, size_t *position)
         if (size > LINE_SIZE_MAX)
             return RECORD_BAD;
     }
+    note_annotation(player, bytes_of(reader_at(&player->reader, *position), size), at, at + size);
     *position += size;
     return RECORD_COMPLETE;
+}
+
+/* RECORD_NOTHING: the file ends after them. */
+static enum record skip_annotations(struct player *player, size_t *position)
+{
+    struct reader *reader = &player->reader;
+
+    for (;;) {
+        enum record result;
+
+        if (!reader_need(reader, *position + 1))
+            return reader->failed ? RECORD_TORN : RECORD_NOTHING;
+        if (*reader_at(reader, *position) != '#')
+            return RECORD_COMPLETE;
+        result = skip_annotation(player, position);
+        if (result != RECORD_COMPLETE)
+            return result;
+    }
 }
 
 /* Makes room for one more element of `size` bytes at the end of a queue. */
@@ -196,8 +256,8 @@ static void add_span(struct player *player, uint64_t offset, size_t size)
     player->spans[player->span_end++] = (struct span){ offset, size };
 }
 
-/* Reads the command at *position, after any annotations. RECORD_COMPLETE: its arguments are the last spans, and *position is after it.
- * RECORD_NOTHING: the file ends here, at the end of a command. Otherwise *position is unchanged. */
+/* Reads the command at *position. RECORD_COMPLETE: its arguments are the last spans, and *position is after it. Otherwise *position is
+ * unchanged. */
 static enum record read_record(struct player *player, size_t *position, int *arg_count)
 {
     struct reader *reader = &player->reader;
@@ -205,17 +265,6 @@ static enum record read_record(struct player *player, size_t *position, int *arg
     uint64_t count = 0, size = 0;
     enum record result;
 
-    for (;;) {
-        if (!reader_need(reader, here + 1)) {
-            *position = here;
-            return reader->failed ? RECORD_TORN : RECORD_NOTHING;
-        }
-        if (*reader_at(reader, here) != '#')
-            break;
-        result = skip_annotation(player, &here);
-        if (result != RECORD_COMPLETE)
-            return result;
-    }
     result = read_number(player, &here, '*', &count, "expected '*' and the number of arguments");
     if (result != RECORD_COMPLETE)
         return result;
@@ -264,19 +313,31 @@ static enum word word_of(const struct bytes *args, int arg_count)
     return bytes_is(args[0], "EXEC") ? WORD_EXEC : WORD_PLAIN;
 }
 
+/* Commands of a file that does not begin with a mark are another server's: where the stream is after them is not known. */
+static void note_command(struct player *player)
+{
+    if (!player->has_command && !player->is_marked && player->replay->map != NULL)
+        aof_map_forget(player->replay->map);
+    player->has_command = true;
+}
+
 /* Reads one more command ahead. False: there is none; player->ended says why, player->ahead where. */
 static bool read_ahead(struct player *player)
 {
     struct reader *reader = &player->reader;
-    struct parsed_command command = { .where = player->ahead };
+    struct parsed_command command = { 0 };
     size_t position = (size_t)(player->ahead - reader->offset - reader->begin), spans = player->span_end - player->span_first;
     const struct bytes *args;
 
     if (player->ended != RECORD_COMPLETE)
         return false;
-    player->ended = read_record(player, &position, &command.arg_count);
+    player->ended = skip_annotations(player, &position);
+    player->ahead = command.where = reader->offset + reader->begin + position;
+    if (player->ended == RECORD_COMPLETE)
+        player->ended = read_record(player, &position, &command.arg_count);
     if (player->ended != RECORD_COMPLETE)
         return false;
+    note_command(player);
     player->ahead = command.end = reader->offset + reader->begin + position;
     command.span = player->span_first + spans;
     args = args_of(player, &command);
@@ -372,9 +433,15 @@ static void pop_command(struct player *player)
 static bool run_first_command(struct player *player, uint64_t *where)
 {
     const struct parsed_command *command = &player->commands[player->command_first];
+    const struct bytes *args = args_of(player, command);
+    int64_t db;
 
     *where = command->where;
-    return player->replay->run(player->replay->context, args_of(player, command), command->arg_count);
+    if (command->arg_count == 2 && bytes_is(args[0], "SELECT") && text_to_int(args[1], &db) && db >= 0 && db <= INT32_MAX) {
+        player->select_at = command->where;
+        player->select_db = (int)db;
+    }
+    return player->replay->run(player->replay->context, args, command->arg_count);
 }
 
 static void report_progress(struct player *player, bool always)
@@ -593,6 +660,19 @@ static enum status judge_file_end(struct player *player, const struct aof_file *
     return STATUS_OK;
 }
 
+/* The file counts up to `where`. */
+static void note_end(struct player *player, uint64_t where)
+{
+    struct aof_map *map = player->replay->map;
+    bool selects = player->select_at != UINT64_MAX && player->select_at >= player->mark_at;
+
+    if (map == NULL || player->seq == 0)
+        return;
+    if (player->is_marked && player->mark_at > where)
+        aof_map_forget(map);
+    aof_map_close(map, player->seq, where, selects ? player->select_db : -1);
+}
+
 static enum status replay_file(struct player *player, const struct aof_file *file, uint64_t size, bool may_be_torn,
     struct message *message)
 {
@@ -609,6 +689,10 @@ static enum status replay_file(struct player *player, const struct aof_file *fil
     reader->size = size;
     reader->offset = 0;
     reader->begin = reader->data.size = 0;
+    player->seq = file->type == AOF_FILE_INCREMENT ? file->seq : 0;
+    player->is_marked = player->has_command = false;
+    player->mark_at = 0;
+    player->select_at = UINT64_MAX;
     if (file->type == AOF_FILE_BASE)
         status = import_rdb(player, file->name, message);
     if (status == STATUS_OK) {
@@ -617,6 +701,8 @@ static enum status replay_file(struct player *player, const struct aof_file *fil
             result = play_without_zeros(player, &where);
         status = judge_file_end(player, file, may_be_torn, result, where, size, message);
     }
+    if (status == STATUS_OK)
+        note_end(player, where);
     close(reader->fd);
     player->done += size;
     return status;

@@ -6,6 +6,8 @@
 #include "persist/aof.h"
 #include "persist/aof_manifest.h"
 
+struct aof_map;
+
 struct aof_replay {
     int dir_fd;
     const struct aof_manifest *manifest;
@@ -18,6 +20,7 @@ struct aof_replay {
     aof_ahead *ahead;           /* may be NULL: then nothing is read ahead */
     aof_progress *progress;     /* may be NULL */
     void *context;
+    struct aof_map *map;        /* NULL, or learns from the marks where the increments are in the stream */
     uint64_t *damaged_at;       /* NULL, or set to the offset (in its file) of what is torn, bad or refused */
 };
 

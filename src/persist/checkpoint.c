@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/tree.h"
+#include "persist/aof_mark.h"
 #include "persist/aof_name.h"
 #include "persist/dataset_file.h"
 #include "script/library_dump.h"
@@ -62,7 +63,16 @@ static enum status write_functions(const char *image, const struct library_set *
     return status;
 }
 
-static enum status write_dataset(const char *image, struct buffer *text, uint64_t number)
+static void print_point(const struct history_point *point, struct buffer *text)
+{
+    char line[AOF_MARK_SIZE];
+
+    aof_mark_print_point(point, line);
+    buffer_append_format(text, "stream %s\n", line);
+}
+
+/* `point`: NULL, or where the image is in the stream. */
+static enum status write_dataset(const char *image, struct buffer *text, uint64_t number, const struct history_point *point)
 {
     char path[PATH_SIZE + 16];
     uint64_t crc;
@@ -70,6 +80,8 @@ static enum status write_dataset(const char *image, struct buffer *text, uint64_
 
     snprintf(path, sizeof(path), "%s/dataset", image);
     buffer_append_format(text, "store %llu\n", (unsigned long long)number);
+    if (point != NULL)
+        print_point(point, text);
     status = dataset_file_describe(image, text);
     if (status != STATUS_OK)
         return status;
@@ -110,6 +122,20 @@ enum status checkpoint_databases(const char *image, struct image_databases *into
         return status;
     message->text[0] = '\0';
     return STATUS_OK;
+}
+
+bool checkpoint_point(const char *image, struct history_point *point)
+{
+    struct dataset_file dataset;
+    struct message message;
+    bool has_point;
+
+    if (load_dataset(image, &dataset, &message) != STATUS_OK)
+        return false;
+    has_point = dataset.has_point;
+    *point = dataset.point;
+    dataset_file_release(&dataset);
+    return has_point;
 }
 
 enum status checkpoint_functions(const char *image, struct buffer *dump, struct message *message)
@@ -187,7 +213,8 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
     uint64_t number = 0;
     enum status status;
     struct claim own = { .has_token = false }, *claim = data->owner != NULL ? data->owner : &own;
-    bool is_owned = false;
+    struct history_point point;
+    bool is_owned = false, has_point;
 
     tier_image_begin(tier);
     status = tier_clean(tier, message);
@@ -208,6 +235,9 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
         data->at_cut(data->context);
     if (data->registry != NULL)
         libraries = registry_libraries(data->registry);
+    has_point = data->history != NULL && history_is_on(data->history);
+    if (has_point)
+        history_point(data->history, &point);
     print_databases(partitions, libraries != NULL && libraries->count > 0, &dataset);
     tier_cut(tier);
     is_owned = data->owner != NULL;
@@ -219,7 +249,7 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
     if (status == STATUS_OK && libraries != NULL && libraries->count > 0)
         status = write_functions(path, libraries);
     if (status == STATUS_OK)
-        status = write_dataset(path, &dataset, number);
+        status = write_dataset(path, &dataset, number, has_point ? &point : NULL);
 out:
     tier_image_end(tier);
     if (is_owned && status != STATUS_OK)

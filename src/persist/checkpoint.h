@@ -23,6 +23,7 @@ struct checkpoint_data {
     struct tier *tier;
     struct partitions *partitions;
     struct registry *registry;      /* NULL: there are no functions */
+    struct history *history;        /* NULL: the image is to say nothing about the stream */
     struct claim *owner;            /* NULL, or comes to own all partitions at the cut, and keeps them if an image was made: no client changes
                                      * what is in it until partitions_give_all */
     void (*at_cut)(void *context);  /* NULL, or is called at the cut, with all partitions locked */
@@ -54,6 +55,9 @@ struct image_databases {
     uint64_t number;                /* the store_number that its store has to have */
 };
 enum status checkpoint_databases(const char *image, struct image_databases *databases, struct message *message);
+
+/* Where the image is in the replication stream. False: it does not say it, or can't be read. */
+bool checkpoint_point(const char *image, struct history_point *point);
 
 /* Appends the file `functions` of an image: a dump of its libraries (script/library_dump.h); nothing if it has none. The file
  * is verified. */

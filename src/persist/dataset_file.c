@@ -14,6 +14,7 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "keyspace/partition.h"
+#include "persist/aof_mark.h"
 
 enum { SUM_BLOCK = 1 << 18, VERSION_PLAIN = 1, VERSION_FUNCTIONS = 2 };
 
@@ -160,6 +161,8 @@ static const char *read_files(struct bytes *text, struct dataset_file *dataset)
             return "a line has no end";
         if (begins_with(line, "file ", &rest) && !take_file(rest, dataset))
             return "a file's line is invalid";
+        if (begins_with(line, "stream ", &rest))
+            dataset->has_point = aof_mark_parse_point(rest, &dataset->point);
         if (begins_with(line, "functions ", &rest) && !take_functions(rest, dataset))
             return "the functions' line is invalid";
     }

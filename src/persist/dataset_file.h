@@ -8,6 +8,7 @@
  *   store <number>                 of the last batch that was written to the image's store (store_number)
  *   file <bytes> <CRC-64> <name>   a line for each small file of the image's store: logs, MANIFEST, CURRENT. LevelDB takes a log that was
  *                                  truncated, or whose last length is damaged, for one that ended there; tables it verifies itself
+ *   stream <position>              where the image is in the replication stream, as in a STREAM line of the log (persist/aof_mark.h)
  *   functions <bytes> <CRC-64>     of the image's file `functions`, if there are libraries (docs/formats/functions.md)
  *   end <CRC-64 of all before this line, 16 hexadecimal digits>
  *
@@ -22,6 +23,7 @@
 #include "base/buffer.h"
 #include "base/message.h"
 #include "base/status.h"
+#include "stream/history.h"
 
 enum { DATASET_FILE_SIZE_MAX = 64 << 20, DATASET_FILE_DATABASES_MAX = 1 << 21 };
 
@@ -38,6 +40,8 @@ struct dataset_file {
     struct dataset_small *files;
     int file_count;
     struct dataset_small functions; /* .name is NULL: there are none */
+    struct history_point point;     /* has_point */
+    bool has_point;
     uint32_t *incarnations;         /* by database; 1 .. incarnation_last, none twice */
 };
 
@@ -47,7 +51,7 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
 enum status dataset_file_load(const char *path, struct dataset_file *dataset, const char **problem);
 void dataset_file_release(struct dataset_file *dataset);
 
-/* Appends the whole text, with the files in `image` as they are now. */
+/* Appends the whole text, with the files in `image` as they are now, but without the point: what was repaired is not what replicas have. */
 enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text);
 /* Appends the first line, for an image with or without functions. */
 void dataset_file_begin(bool has_functions, struct buffer *text);

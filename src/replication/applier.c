@@ -30,6 +30,8 @@ struct applier {
     _Atomic bool stopping;
     _Atomic int64_t offset;
     _Atomic uint64_t errors;
+    _Atomic int db;                 /* of the client, as others see it */
+    const struct command *_Atomic last_command;
     struct mutex lock;              /* leaf */
     struct condition woken;
     bool has_more;                  /* lock */
@@ -50,6 +52,11 @@ struct applier {
 
 int64_t applier_offset(const struct applier *applier) { return applier->offset; }
 uint64_t applier_errors(const struct applier *applier) { return applier->errors; }
+
+void applier_view(const struct applier *applier, struct applier_view *view)
+{
+    *view = (struct applier_view){ applier->client.id, applier->db, applier->last_command, applier->client.created_ms };
+}
 
 void applier_wake(struct applier *applier)
 {
@@ -197,12 +204,14 @@ static size_t next_command(struct applier *applier, size_t at, struct request_pa
 static void advance(struct applier *applier, size_t size)
 {
     applier->run_at += size;
+    applier->db = applier->client.db;
     applier->offset += (int64_t)size;
 }
 
 /* Of one that is not in a group. */
 static bool run_one(struct applier *applier, const struct bytes *args, int arg_count)
 {
+    applier->last_command = find(applier, args, arg_count);
     if (is_mere_sign(args, arg_count))
         return true;
     if (!is_allowed(applier, args, arg_count)) {
@@ -410,6 +419,7 @@ static void release(struct applier *applier)
     backlog_detach(applier->reader);
     worker_remove_client(&applier->worker, &applier->client);
     reply_release(&applier->client.reply);
+    mem_free(applier->client.address);
     worker_release(&applier->worker);
     request_release(&applier->parser);
     request_release(&applier->scout);
@@ -433,6 +443,7 @@ struct applier *applier_start(const struct applier_options *options)
     applier->engine = engine;
     applier->reader = reader;
     applier->offset = options->offset;
+    applier->db = options->db;
     applier->group_at = SIZE_MAX;
     applier->ahead = ahead_create(engine);
     mutex_init(&applier->lock);
@@ -442,7 +453,7 @@ struct applier *applier_start(const struct applier_options *options)
     worker_init(&applier->worker, engine, -1);
     applier->worker.resume = applier->worker.discard = applier->worker.close = applier->worker.output_came = ignore_client;
     applier->client = (struct client){ .flags = CLIENT_REPLAY | CLIENT_NO_BLOCKING, .authenticated = true, .worker = &applier->worker,
-        .address = "", .db = options->db, .id = atomic_fetch_add(&engine->client_last_id, 1) + 1 };
+        .address = mem_string(bytes_of_string(options->address)), .db = options->db, .created_ms = clock_wall_ms(), .id = atomic_fetch_add(&engine->client_last_id, 1) + 1 };
     reply_init(&applier->client.reply, 2);
     worker_add_client(&applier->worker, &applier->client);
     if (pthread_create(&applier->thread, NULL, applier_main, applier) == 0)

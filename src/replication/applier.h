@@ -19,6 +19,7 @@
 
 struct applier;
 struct backlog;
+struct command;
 struct engine;
 
 struct applier_options {
@@ -26,6 +27,7 @@ struct applier_options {
     struct backlog *inbox;          /* outlives the applier */
     int64_t offset;                 /* applied so far; the inbox has what follows */
     int db;                         /* selected there */
+    const char *address;            /* of the primary; copied */
     void *context;
     void (*ack)(void *context);     /* the primary asks for an ACK. On the applier's thread, as the next */
     void (*failed)(void *context, const char *reason);      /* the stream can't be read on: it has ended. Returns at once */
@@ -42,6 +44,14 @@ struct applier_end {
 };
 struct applier_end applier_stop(struct applier *applier);
 
+/* The client that the commands are run as. */
+struct applier_view {
+    uint64_t id;
+    int db;
+    const struct command *last_command;     /* NULL: none yet */
+    int64_t created_ms;
+};
+void applier_view(const struct applier *applier, struct applier_view *view);
 /* Any thread. */
 int64_t applier_offset(const struct applier *applier);
 uint64_t applier_errors(const struct applier *applier);     /* commands that failed, or that a primary must not send */

@@ -51,9 +51,13 @@ struct follow {
     char sync_id[LINK_ID_SIZE + 1]; /* of the full synchronization under way */
     int64_t sync_offset;
     int sync_db;                    /* selected there; the loader's thread */
+    char asked_id[LINK_ID_SIZE + 1];        /* the link's thread: the last PSYNC's */
     enum link_state state;
     int64_t io_ms, received, total;
+    char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];      /* of the last connection */
+    int fd;
 
+    _Atomic int takeover;           /* enum follow_takeover */
     _Atomic bool stopping, loading;
     _Atomic bool restart;           /* what is here can't be continued: all data is asked for */
     _Atomic bool must_reconnect;
@@ -148,8 +152,8 @@ static void on_applier_failed(void *context, const char *reason)
 static bool start_applier(struct follow *follow, int64_t offset, int db)
 {
     struct applier_options options = {
-        .engine = follow->engine, .inbox = follow->inbox, .offset = offset, .db = db, .context = follow, .ack = on_ack,
-        .failed = on_applier_failed,
+        .engine = follow->engine, .inbox = follow->inbox, .offset = offset, .db = db, .address = follow->address, .context = follow,
+        .ack = on_ack, .failed = on_applier_failed,
     };
     struct applier *applier = applier_start(&options);
 
@@ -165,6 +169,15 @@ static bool start_applier(struct follow *follow, int64_t offset, int db)
 
 /* --- the link's host: on the link's thread --- */
 
+/* The ID to ask with. As long as nothing was appended under the new ID the old one is as good: a primary that was restarted and becomes a replica of
+ * what was its replica continues. */
+static const char *id_of(const struct follow *follow, const struct history_point *now)
+{
+    bool is_own = follow->inbox == NULL && now->identity.second_offset == now->offset + 1;
+
+    return is_own ? now->identity.second_id : now->identity.id;
+}
+
 static void on_position(void *context, struct link_position *position)
 {
     struct follow *follow = context;
@@ -178,11 +191,14 @@ static void on_position(void *context, struct link_position *position)
     *position = (struct link_position){ .offset = now.offset };
     if (follow->restart)
         return;
-    memcpy(position->id, now.identity.id, sizeof(position->id));
+    memcpy(position->id, id_of(follow, &now), sizeof(position->id));
+    memcpy(follow->asked_id, position->id, sizeof(follow->asked_id));
+    position->failover = follow->takeover == FOLLOW_ASKS;
     if (follow->inbox != NULL)
         position->offset = (int64_t)backlog_end(follow->inbox);
 }
 
+/* The role changes with the lock, which the end of a load holds, too: so it is up after both. */
 static void on_state(void *context, enum link_state state)
 {
     struct follow *follow = context;
@@ -190,18 +206,37 @@ static void on_state(void *context, enum link_state state)
     mutex_lock(&follow->lock);
     follow->state = state;
     follow->io_ms = clock_mono_us() / 1000;
-    mutex_unlock(&follow->lock);
     if (state != LINK_CONNECTED)
         role_set_link(follow->engine, false);
     else if (!follow->loading)
         role_set_link(follow->engine, true);
+    mutex_unlock(&follow->lock);
+}
+
+static void on_connected(void *context, int fd)
+{
+    struct follow *follow = context;
+
+    mutex_lock(&follow->lock);
+    endpoint_of_peer(fd, follow->address);
+    endpoint_of_self(fd, follow->local_address);
+    follow->fd = fd;
+    mutex_unlock(&follow->lock);
+}
+
+static void end_takeover(struct follow *follow, enum follow_takeover end)
+{
+    int asks = FOLLOW_ASKS;
+
+    (void)atomic_compare_exchange_strong(&follow->takeover, &asks, (int)end);
 }
 
 static void on_failed(void *context, enum link_failure failure, const char *reason)
 {
     struct follow *follow = context;
 
-    (void)failure;
+    if (failure == LINK_FAILED_REFUSED || failure == LINK_FAILED_NOT_YET || failure == LINK_FAILED_AUTH)
+        end_takeover(follow, FOLLOW_REFUSED);
     log_write(log_of(follow), LOG_LEVEL_WARNING, "The link to the primary %s:%d: %s", follow->host, follow->port, reason);
 }
 
@@ -210,7 +245,11 @@ static void on_continued(void *context, const char *id)
     struct follow *follow = context;
     struct history_point now;
 
-    if (id != NULL) {
+    end_takeover(follow, FOLLOW_TAKEN);
+    if (id == NULL)
+        id = follow->asked_id;
+    history_point(&follow->engine->history, &now);
+    if (strcmp(id, now.identity.id) != 0) {
         history_rename(&follow->engine->history, id);
         primary_drop_all(follow->engine->primary);      /* they ask again, and learn the new ID */
     }
@@ -234,6 +273,7 @@ static void on_full_resync(void *context, const char *id, int64_t offset)
 {
     struct follow *follow = context;
 
+    end_takeover(follow, FOLLOW_TAKEN);
     log_write(log_of(follow), LOG_LEVEL_NOTICE, "Full resync from primary: %s:%" PRId64, id, offset);
     follow->stop_load = true;       /* the one before */
     join_loader(follow);
@@ -253,6 +293,8 @@ static void on_rdb_progress(void *context, uint64_t received, int64_t total)
     struct follow *follow = context;
 
     mutex_lock(&follow->lock);
+    if ((int64_t)received > follow->received)
+        atomic_fetch_add(&follow->engine->replica_input, received - (uint64_t)follow->received);
     follow->received = (int64_t)received;
     follow->total = total;
     follow->io_ms = clock_mono_us() / 1000;
@@ -266,6 +308,7 @@ static bool on_received(void *context, struct bytes bytes)
     if (backlog_room(follow->inbox) < INBOX_ROOM_MIN + bytes.size)
         return false;
     backlog_append(follow->inbox, bytes);
+    atomic_fetch_add(&follow->engine->replica_input, bytes.size);
     mutex_lock(&follow->lock);
     follow->io_ms = clock_mono_us() / 1000;
     if (follow->applier != NULL)
@@ -412,10 +455,10 @@ static void *loader_main(void *context)
         start_applier(follow, follow->sync_offset, follow->sync_db);
     if (!good && !follow->stop_load)
         follow->restart = follow->must_reconnect = true;
-    role_set_syncing(engine, false);
-    follow->loading = false;
     mutex_lock(&follow->lock);
     role_set_link(engine, good && follow->state == LINK_CONNECTED);
+    role_set_syncing(engine, false);
+    follow->loading = false;        /* last: an ACK says that clients see the data */
     mutex_unlock(&follow->lock);
     if (good)
         on_ack(follow);             /* a primary may wait for it before it sends the stream */
@@ -474,7 +517,7 @@ static bool start_link(struct follow *follow) REQUIRES(follow->turn);
 static bool start_link(struct follow *follow)
 {
     struct link_host host = {
-        .context = follow, .position = on_position, .state_changed = on_state, .failed = on_failed, .continued = on_continued,
+        .context = follow, .connected = on_connected, .position = on_position, .state_changed = on_state, .failed = on_failed, .continued = on_continued,
         .full_resync = on_full_resync, .rdb_progress = on_rdb_progress, .rdb_received = on_rdb_received, .received = on_received,
         .progress = on_progress,
     };
@@ -508,23 +551,33 @@ static void end_link(struct follow *follow)
     end_inbox(follow);
 }
 
-static void set_role(struct follow *follow, bool is_replica)
+/* `offset`: where the history has to end for this; -1: anywhere. */
+static bool set_role(struct follow *follow, bool is_replica, int64_t offset)
 {
     struct engine *engine = follow->engine;
+    struct history_point now;
     struct claim claim;
+    bool good;
 
     partitions_lock_all_unowned(engine->partitions, &claim);
-    if (is_replica)
-        primary_need_backlog(engine);
-    role_set_replica(engine, is_replica);
-    history_set_foreign(&engine->history, is_replica);
-    if (!is_replica)
-        history_new_id(&engine->history, true);
+    history_point(&engine->history, &now);
+    good = offset < 0 || offset == now.offset;
+    if (good) {
+        if (is_replica)
+            primary_need_backlog(engine);
+        role_set_replica(engine, is_replica);
+        history_set_foreign(&engine->history, is_replica);
+        if (!is_replica)
+            history_new_id(&engine->history, true);
+    }
     partitions_unlock_all_unowned(engine->partitions, &claim);
+    if (!good)
+        return false;
     if (is_replica)
         role_changed(engine);
     else
         primary_drop_all(engine->primary);      /* they come back, and learn the new ID */
+    return true;
 }
 
 static void note_primary(struct follow *follow, const char *host, int port)
@@ -552,10 +605,11 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         mutex_unlock(&follow->turn);
         return FOLLOW_ALREADY;
     }
+    follow->takeover = FOLLOW_NO_TAKEOVER;
     end_link(follow);
     note_primary(follow, host, port);
     if (host == NULL || !was_replica)
-        set_role(follow, host != NULL);
+        (void)set_role(follow, host != NULL, -1);
     if (host != NULL)
         good = start_link(follow);
     else if (wants_log(follow->engine))
@@ -567,6 +621,30 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         log_write(log_of(follow), LOG_LEVEL_NOTICE, "Before turning into a replica of %s:%d: this server's history is kept as far as it goes", host,
             port);
     return good ? FOLLOW_OK : FOLLOW_NO_THREAD;
+}
+
+enum follow_result follow_fail_over(struct follow *follow, const char *host, int port, int64_t offset)
+{
+    enum follow_result result = FOLLOW_OK;
+
+    mutex_lock(&follow->turn);
+    if (follow->host[0] != '\0')
+        result = FOLLOW_ALREADY;
+    else if (!set_role(follow, true, offset))
+        result = FOLLOW_NOT_YET;
+    if (result == FOLLOW_OK) {
+        note_primary(follow, host, port);
+        follow->takeover = FOLLOW_ASKS;
+        if (!start_link(follow))
+            follow->takeover = FOLLOW_REFUSED;
+    }
+    mutex_unlock(&follow->turn);
+    return result;
+}
+
+enum follow_takeover follow_takeover(const struct follow *follow)
+{
+    return (enum follow_takeover)follow->takeover;
 }
 
 void follow_begin(struct follow *follow)
@@ -624,6 +702,40 @@ void follow_destroy(struct follow *follow)
 }
 
 /* --- what others ask --- */
+
+bool follow_client(struct follow *follow, struct follow_client *client)
+{
+    struct applier_view view;
+    bool is_there;
+
+    mutex_lock(&follow->lock);
+    is_there = follow->state == LINK_CONNECTED && follow->applier != NULL && !follow->loading;
+    if (is_there) {
+        applier_view(follow->applier, &view);
+        *client = (struct follow_client){ .id = view.id, .fd = follow->fd, .db = view.db, .created_ms = view.created_ms,
+            .active_ms = clock_wall_ms() - (clock_mono_us() / 1000 - follow->io_ms), .last_command = view.last_command };
+        memcpy(client->address, follow->address, sizeof(client->address));
+        memcpy(client->local_address, follow->local_address, sizeof(client->local_address));
+    }
+    mutex_unlock(&follow->lock);
+    return is_there;
+}
+
+bool follow_kill(struct follow *follow, uint64_t id)
+{
+    struct applier_view view;
+    bool is_there = false;
+
+    mutex_lock(&follow->lock);
+    if (follow->applier != NULL && follow->link != NULL && follow->state == LINK_CONNECTED) {
+        applier_view(follow->applier, &view);
+        is_there = view.id == id;
+        if (is_there)
+            link_reconnect(follow->link);
+    }
+    mutex_unlock(&follow->lock);
+    return is_there;
+}
 
 void follow_view(struct follow *follow, struct follow_view *view)
 {

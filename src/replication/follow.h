@@ -20,8 +20,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/endpoint.h"
 #include "replication/link.h"
 
+struct command;
 struct engine;
 struct follow;
 struct tls;
@@ -37,8 +39,15 @@ void follow_destroy(struct follow *follow);         /* NULL is fine */
 
 /* REPLICAOF: follows another primary, or none (NULL). Blocks some milliseconds; not on a worker, no locks. False: `*already`, or the system has
  * no thread. */
-enum follow_result { FOLLOW_OK, FOLLOW_ALREADY, FOLLOW_NO_THREAD };
+enum follow_result { FOLLOW_OK, FOLLOW_ALREADY, FOLLOW_NO_THREAD, FOLLOW_NOT_YET };
 enum follow_result follow_primary(struct follow *follow, const char *host, int port);
+
+/* FAILOVER: a primary becomes a replica of one of its replicas, which is asked to take over. `offset`: only if this server's history still ends
+ * there; -1: in any case. Blocks as follow_primary does. FOLLOW_ALREADY: this is a replica. FOLLOW_NOT_YET: the history ends elsewhere. */
+enum follow_result follow_fail_over(struct follow *follow, const char *host, int port, int64_t offset);
+/* What has come of it. ASKS: the link still tries. */
+enum follow_takeover { FOLLOW_NO_TAKEOVER, FOLLOW_ASKS, FOLLOW_TAKEN, FOLLOW_REFUSED };
+enum follow_takeover follow_takeover(const struct follow *follow);
 
 /* The data has been loaded at the start: begins with what `replicaof` says. */
 void follow_begin(struct follow *follow);
@@ -48,6 +57,19 @@ void follow_configure(struct follow *follow);
 
 /* About ten times a second, on the main worker. */
 void follow_cron(struct follow *follow);
+
+/* The link as a client, as CLIENT LIST shows it. */
+struct follow_client {
+    uint64_t id;
+    char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];
+    int fd, db;
+    int64_t created_ms, active_ms;  /* wall clock */
+    const struct command *last_command;     /* NULL: none yet */
+};
+/* False: it is not connected, or has no data yet. */
+bool follow_client(struct follow *follow, struct follow_client *client);
+/* Breaks the connection of this client, which comes back. False: it is not there any more. */
+bool follow_kill(struct follow *follow, uint64_t id);
 
 struct follow_view {
     char host[FOLLOW_HOST_SIZE];    /* "": no primary */

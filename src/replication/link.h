@@ -5,7 +5,7 @@
  * It knows nothing about the data set: the host, a struct of callbacks, does. All callbacks run on the link's
  * thread, one at a time, in this order for each try:
  *
- *     state_changed(CONNECTING)  state_changed(HANDSHAKE)  position
+ *     state_changed(CONNECTING)  connected  state_changed(HANDSHAKE)  position
  *         +CONTINUE:    continued                                              state_changed(CONNECTED)  received*
  *         +FULLRESYNC:  full_resync  state_changed(SYNC)  rdb_progress*  rdb_received  state_changed(CONNECTED)  received*
  *     failed  state_changed(WAITING)                                      at any point, or never
@@ -79,6 +79,8 @@ enum link_failure {
 
 struct link_host {
     void *context;
+    /* There is a connection, with this descriptor, which is the link's. NULL: the host is not interested. */
+    void (*connected)(void *context, int fd);
     /* Asked at each try, right before PSYNC. What is received after `continued` begins after this offset. */
     void (*position)(void *context, struct link_position *position);
     void (*state_changed)(void *context, enum link_state state);

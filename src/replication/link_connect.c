@@ -85,5 +85,7 @@ bool link_connect(struct link *link)
         return link_fail(link, LINK_FAILED_CONNECT, "%s", strerror(errno));
     connected = wait_for_address(link, lookup) && connect_to(link, lookup) && start_tls(link, lookup);
     name_lookup_drop(lookup);
+    if (connected && link->host.connected != NULL)
+        link->host.connected(link->host.context, link->wire.fd);
     return connected;
 }

@@ -8,7 +8,9 @@
 #include "base/mem.h"
 #include "call/call.h"
 #include "engine/role.h"
+#include "persist/aof_map.h"
 #include "replication/primary_private.h"
+#include "replication/view.h"
 
 enum { READER_MEMORY = 16 << 20 };     /* of what a replica lacks, before it goes to the disk */
 
@@ -96,7 +98,9 @@ void primary_forget(struct client *client)
     client->replica = NULL;
     mutex_lock(&replica->primary->lock);
     sync_leave(replica);
-    if (replica->reader != NULL)
+    if (replica->past != NULL)
+        backlog_detach(replica->reader);        /* it asks for bytes before those that the backlog could keep for it */
+    else if (replica->reader != NULL)
         backlog_leave(replica->reader, kept_until(primary->engine));
     if (replica->state != REPLICA_NEW) {
         *(replica->prev != NULL ? &replica->prev->next : &primary->replicas) = replica->next;
@@ -107,6 +111,7 @@ void primary_forget(struct client *client)
         unlink_from_worker(client);
     }
     mutex_unlock(&replica->primary->lock);
+    aof_past_close(replica->past);
     mem_free(replica);
 }
 
@@ -192,7 +197,7 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
     if (synced > replica->synced)
         replica->synced = synced;
     replica->acked_ms = primary_now_ms();
-    if (replica->reader != NULL && offset > 0)
+    if (replica->reader != NULL && replica->past == NULL && offset > 0)
         backlog_acknowledge(replica->reader, history_lsn_of(&client->worker->engine->history, offset));
     if (replica->state == REPLICA_LOADS) {
         replica->state = REPLICA_ONLINE;
@@ -267,6 +272,48 @@ static bool is_of_this_stream(const struct history_point *now, struct bytes id, 
     return same_id(id, now->identity.id) || (same_id(id, now->identity.second_id) && offset <= now->identity.second_offset);
 }
 
+/* The backlog has it all. */
+static bool continue_in_backlog(struct replica *replica, const struct history_point *now, int64_t position)
+{
+    struct backlog *backlog = history_backlog(&replica->primary->engine->history);
+    int64_t lsn = (int64_t)now->lsn - (now->offset - position);
+
+    replica->reader = lsn >= 0 ? backlog_resume(backlog, (uint64_t)lsn) : NULL;
+    if (replica->reader != NULL)
+        backlog_acknowledge(replica->reader, (uint64_t)lsn);
+    return replica->reader != NULL;
+}
+
+/* The log's increments have it all up to here. From here on the backlog keeps it for this replica. */
+static bool continue_in_log(struct replica *replica, const struct history_point *now, int64_t position)
+{
+    struct engine *engine = replica->primary->engine;
+    struct backlog *backlog = history_backlog(&engine->history);
+    uint64_t end = backlog_end(backlog);
+
+    if (engine->aof == NULL)
+        return false;
+    replica->reader = backlog_attach(backlog, end);
+    if (replica->reader == NULL)
+        return false;
+    replica->past = aof_past(engine->aof, position, now->offset - ((int64_t)now->lsn - (int64_t)end));
+    if (replica->past != NULL)
+        return true;
+    backlog_detach(replica->reader);
+    replica->reader = NULL;
+    return false;
+}
+
+/* After a start there is no backlog yet, but there may be a log. */
+static void prepare_to_continue(struct engine *engine, struct bytes id, int64_t offset)
+{
+    struct history_point now;
+
+    history_point(&engine->history, &now);
+    if (engine->aof != NULL && is_of_this_stream(&now, id, offset))
+        need_backlog(engine);
+}
+
 /* Continues the stream at an offset, if it is still there. The replica is to be enlisted before the lock is given back. */
 static bool continue_at(struct replica *replica, struct bytes id, int64_t offset) REQUIRES(replica->primary->lock);
 static bool continue_at(struct replica *replica, struct bytes id, int64_t offset)
@@ -274,17 +321,11 @@ static bool continue_at(struct replica *replica, struct bytes id, int64_t offset
     struct engine *engine = replica->primary->engine;
     struct history_point now;
 
-    if (history_backlog(&engine->history) == NULL)
-        return false;
     history_point(&engine->history, &now);
-    if (!is_of_this_stream(&now, id, offset))
+    if (!is_of_this_stream(&now, id, offset) || history_backlog(&engine->history) == NULL)
         return false;
     history_drain(&engine->history);
-    replica->reader = backlog_resume(history_backlog(&engine->history), history_lsn_of(&engine->history, offset - 1));
-    if (replica->reader == NULL)
-        return false;
-    backlog_acknowledge(replica->reader, backlog_position(replica->reader));
-    return true;
+    return continue_in_backlog(replica, &now, offset - 1) || continue_in_log(replica, &now, offset - 1);
 }
 
 static void reply_continue(struct replica *replica)
@@ -311,6 +352,7 @@ static bool begin_continued(struct replica *replica, struct bytes id, int64_t of
 {
     bool good;
 
+    prepare_to_continue(replica->primary->engine, id, offset);
     mutex_lock(&replica->primary->lock);
     good = continue_at(replica, id, offset);
     if (good) {
@@ -396,7 +438,7 @@ static void ping(struct primary *primary, int64_t now_ms)
     struct engine *engine = primary->engine;
     int64_t period_ms = config_number(engine->config, CONFIG_REPL_PING_REPLICA_PERIOD) * 1000;
 
-    if (role_is_replica(engine) || now_ms - primary->pinged_ms < period_ms)
+    if (role_is_replica(engine) || engine->writes_are_held || now_ms - primary->pinged_ms < period_ms)
         return;
     primary->pinged_ms = now_ms;
     history_append_raw(&engine->history, BYTES("*1\r\n$4\r\nPING\r\n"), -1);
@@ -405,7 +447,7 @@ static void ping(struct primary *primary, int64_t now_ms)
 
 uint64_t primary_ask(struct engine *engine)
 {
-    if (role_is_replica(engine) || engine->primary->count == 0)
+    if (role_is_replica(engine) || engine->writes_are_held || engine->primary->count == 0)
         return 0;
     return history_append_raw(&engine->history, BYTES("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"), -1);
 }
@@ -518,6 +560,41 @@ int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk)
         count += replica->state == REPLICA_ONLINE && (on_disk ? replica->synced : replica->acked) >= offset;
     mutex_unlock(&primary->lock);
     return count;
+}
+
+static void log_lagging(const struct replica *replica, int64_t offset)
+{
+    char ip[REPLICA_IP_SIZE];
+
+    copy_ip(replica, ip);
+    log_write(replica->primary->engine->log, LOG_LEVEL_NOTICE,
+        "Lagging replica %s:%d reported offset %" PRId64 " behind master, lag=%" PRId64 ", state=%s.", ip, replica->port,
+        offset - (replica->acked > 0 ? replica->acked : 0), (primary_now_ms() - replica->acked_ms) / 1000,
+        view_state_name((enum replica_state)replica->state));
+}
+
+int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count)
+{
+    struct primary *primary = engine->primary;
+    int64_t offset = history_offset_of(&engine->history, lsn);
+    int lagging = 0;
+
+    *count = 0;
+    if (primary->count == 0)
+        return 0;
+    history_drain(&engine->history);
+    mutex_lock(&primary->lock);
+    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next) {
+        if (replica->state != REPLICA_ONLINE || replica->acked < offset) {
+            lagging++;
+            if (logs)
+                log_lagging(replica, offset);
+        }
+        (*count)++;
+    }
+    mutex_unlock(&primary->lock);
+    primary_ring(primary);
+    return lagging;
 }
 
 int primary_good(struct primary *primary)

@@ -91,6 +91,8 @@ int primary_view(struct primary *primary, struct replica_view *views, int max);
 int primary_count(const struct primary *primary);
 /* Replicas that have acknowledged the history up to `lsn`; `on_disk`: that have it on their disks. */
 int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk);
+/* Replicas that have not acknowledged the history up to `lsn`, of `*count`; `logs`: each is named in the log. Takes bytes that wait to them. */
+int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count);
 /* Online, with an ACK not older than min-replicas-max-lag. */
 int primary_good(struct primary *primary);
 /* Asks all replicas for an ACK now. Returns the LSN that the log has to cover first; 0: there are none. */

@@ -5,8 +5,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/disk.h"
 #include "base/mem.h"
 #include "lifecycle/full_sync.h"
+#include "persist/aof_map.h"
 
 enum {
     PIECE_SIZE = 256 << 10,
@@ -135,6 +137,25 @@ static enum replica_fill send_rdb(struct replica *replica)
     return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;
 }
 
+/* What only the log's files have. It was written when the replica came, but it may not be durable yet. */
+static enum replica_fill send_past(struct replica *replica, uint64_t covered)
+{
+    struct buffer *out = &replica->client->reply.out;
+    size_t got = 0;
+
+    if (backlog_position(replica->reader) > covered)
+        return REPLICA_FILL_NOTHING;
+    if (!aof_past_read(replica->past, disk_system(), buffer_reserve(out, PIECE_SIZE), PIECE_SIZE, &got))
+        return fail(replica, "the log's files can't be read");
+    out->size += got;
+    if (got == 0) {
+        aof_past_close(replica->past);
+        replica->past = NULL;
+        backlog_acknowledge(replica->reader, backlog_position(replica->reader));
+    }
+    return REPLICA_FILL_SOME;
+}
+
 static enum replica_fill send_stream(struct replica *replica, uint64_t covered)
 {
     struct buffer *out = &replica->client->reply.out;
@@ -178,7 +199,7 @@ enum replica_fill primary_fill(struct client *client, uint64_t covered)
     case REPLICA_WAITS: return wait_for_sync(replica);
     case REPLICA_RECEIVES: return send_rdb(replica);
     case REPLICA_LOADS: return REPLICA_FILL_NOTHING;
-    case REPLICA_ONLINE: return send_stream(replica, covered);
+    case REPLICA_ONLINE: return replica->past != NULL ? send_past(replica, covered) : send_stream(replica, covered);
     }
     return REPLICA_FILL_NOTHING;
 }

@@ -47,6 +47,7 @@ struct replica {
     char mark[MARK_SIZE];           /* of an RDB without a length */
     bool has_mark;
     uint64_t sent;                  /* of the file */
+    struct aof_past *past;          /* read before `reader`: what only the log's files have. NULL: nothing */
     struct backlog_reader *reader;
     int64_t fed_ms;                 /* when it was last sent something */
     uint64_t heard;                 /* bytes that it has sent */

@@ -13,6 +13,7 @@
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/tracking.h"
+#include "lifecycle/shutdown.h"
 #include "replication/primary.h"
 #include "server/info_rows.h"
 
@@ -101,6 +102,8 @@ void info_server(struct buffer *out, void *context)
     info_text(out, "executable", engine->executable);
     info_text(out, "config_file", config_file(engine->config) != NULL ? config_file(engine->config) : "");
     info_number(out, "io_threads_active", engine->worker_count > 1);
+    if (shutdown_left_ms(engine->shutdown) >= 0)
+        info_number(out, "shutdown_in_milliseconds", shutdown_left_ms(engine->shutdown));
     write_listeners(out, engine->config);
 }
 

@@ -46,19 +46,22 @@ static uint64_t time_in_commands_us(const struct engine *engine)
     return us;
 }
 
+/* What goes to replicas and comes from a primary is part of all traffic. */
 static void write_traffic(struct buffer *out, struct engine *engine)
 {
+    uint64_t replica_input = engine->replica_input, replica_output = engine_stat(engine, STAT_REPLICA_OUTPUT);
+
     write_stat(out, "total_connections_received", engine, STAT_CONNECTIONS);
     write_stat(out, "total_commands_processed", engine, STAT_COMMANDS);
     info_number(out, "instantaneous_ops_per_sec", (int64_t)rates_of(engine->rates, RATE_COMMANDS));
-    write_stat(out, "total_net_input_bytes", engine, STAT_NET_INPUT);
-    write_stat(out, "total_net_output_bytes", engine, STAT_NET_OUTPUT);
-    info_number(out, "total_net_repl_input_bytes", 0);
-    info_number(out, "total_net_repl_output_bytes", 0);
+    info_number(out, "total_net_input_bytes", (int64_t)(engine_stat(engine, STAT_NET_INPUT) + replica_input));
+    info_number(out, "total_net_output_bytes", (int64_t)(engine_stat(engine, STAT_NET_OUTPUT) + replica_output));
+    info_number(out, "total_net_repl_input_bytes", (int64_t)replica_input);
+    info_number(out, "total_net_repl_output_bytes", (int64_t)replica_output);
     info_float(out, "instantaneous_input_kbps", rates_of(engine->rates, RATE_NET_INPUT) / 1024);
     info_float(out, "instantaneous_output_kbps", rates_of(engine->rates, RATE_NET_OUTPUT) / 1024);
-    info_float(out, "instantaneous_input_repl_kbps", 0);
-    info_float(out, "instantaneous_output_repl_kbps", 0);
+    info_float(out, "instantaneous_input_repl_kbps", rates_of(engine->rates, RATE_REPLICA_INPUT) / 1024);
+    info_float(out, "instantaneous_output_repl_kbps", rates_of(engine->rates, RATE_REPLICA_OUTPUT) / 1024);
     write_stat(out, "rejected_connections", engine, STAT_REJECTED_CONNECTIONS);
     info_write_syncs(out, engine);
 }

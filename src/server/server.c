@@ -17,6 +17,7 @@
 #include "commands/users.h"
 #include "engine/blocking.h"
 #include "engine/client_ids.h"
+#include "engine/client_pause.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
 #include "engine/own_expiry.h"
@@ -34,6 +35,7 @@
 #include "net/tls.h"
 #include "script/registry.h"
 #include "pubsub/hub.h"
+#include "replication/failover.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
 #include "server/families.h"
@@ -98,12 +100,15 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->latency = latency_create();
     engine->errors = error_stats_create();
     engine->waits = waits_create();
+    engine->client_pause = client_pause_create();
     lifecycle_create(engine);
     engine->primary = primary_create(engine);
     engine->follow = follow_create(engine, hold_tls, server);
+    engine->failover = failover_create(engine);
     engine->upper.cron = hook_cron;
     engine->upper.acknowledged = primary_acknowledged;
     engine->upper.ask_replicas = primary_ask;
+    engine->upper.lagging = primary_lagging;
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
     engine->started_ms = clock_wall_ms();
@@ -156,21 +161,37 @@ static void replay_main(void *context)
     uv_async_send(&server->loaded);
 }
 
-/* The dump says where in a stream its content is: a replica continues there, and a primary's replicas may. */
+/* Where in a stream what was loaded is. False: it does not say. */
+static bool recovered_point(const struct server *server, struct history_point *point)
+{
+    const struct import_position *position = &server->imported.position;
+
+    if (server->engine.aof != NULL)
+        return aof_recovered(server->engine.aof, point);
+    history_point_make(point, position->repl_id, position->offset, position->db >= 0 ? (int)position->db : 0);
+    return position->repl_id[0] != '\0';
+}
+
+/* A replica continues there, and a primary's replicas may. Before the log is started: that notes it. */
 static void continue_history(struct server *server)
 {
     struct engine *engine = &server->engine;
-    const struct import_position *position = &server->imported.position;
+    struct history_point point;
     struct buffer host = { 0 };
+    bool is_replica;
     int port;
 
-    if (engine->aof != NULL || position->repl_id[0] == '\0')
+    if (!recovered_point(server, &point))
         return;
-    history_become(&engine->history, position->repl_id, position->offset,
-        position->db >= 0 && position->db < engine->partitions->db_count ? (int)position->db : 0);
-    if (!config_replicaof(engine->config, &host, &port))
-        history_new_id(&engine->history, true);
+    is_replica = config_replicaof(engine->config, &host, &port);
     buffer_release(&host);
+    if (!is_replica)
+        point.db = -1;              /* its own commands select theirs */
+    else if (point.db >= engine->partitions->db_count)
+        point.db = 0;
+    history_continue(&engine->history, &point);
+    if (!is_replica)
+        history_new_id(&engine->history, true);
 }
 
 static void say_ready(struct server *server)
@@ -178,7 +199,6 @@ static void say_ready(struct server *server)
     struct engine *engine = &server->engine;
     char *path = config_string(engine->config, CONFIG_UNIXSOCKET);
 
-    continue_history(server);
     follow_begin(engine->follow);           /* no write comes before it */
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)
@@ -218,6 +238,7 @@ static void on_loaded(uv_async_t *handle)
         ask_to_end(server, 1);
         return;
     }
+    continue_history(server);
     if (engine->aof != NULL && aof_start(engine->aof, &message) != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
         ask_to_end(server, 1);
@@ -332,9 +353,11 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
+    failover_stop(engine->failover);
     follow_stop(engine->follow);
     lifecycle_stop(engine);
     primary_destroy(engine->primary);
+    failover_destroy(engine->failover);
     follow_destroy(engine->follow);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
@@ -344,6 +367,7 @@ static void take_down(struct server *server)
         loop_destroy(server->loops[i]);
     tls_destroy(server->tls);
     blocking_destroy(engine->blocking);
+    client_pause_destroy(engine->client_pause);
     own_expiry_destroy(engine->own_expiry);
     watch_table_destroy(engine->watches);
     tracking_destroy(engine->tracking, server->loop_count);

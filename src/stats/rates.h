@@ -9,8 +9,10 @@
 
 enum rate {
     RATE_COMMANDS,          /* calls */
-    RATE_NET_INPUT,         /* bytes */
+    RATE_NET_INPUT,         /* bytes, of replication too */
     RATE_NET_OUTPUT,
+    RATE_REPLICA_INPUT,     /* of replication only */
+    RATE_REPLICA_OUTPUT,
     RATE_TURNS,             /* turns of the event loops */
     RATE_TURN_US,           /* microseconds spent in them */
     RATE_COUNT

@@ -42,6 +42,7 @@ static void chunks_free(struct history_chunk *chunk)
         for (int i = 0; i < chunk->piece_count; i++)
             blob_release(chunk->pieces[i].blob);
         mem_free(chunk->pieces);
+        mem_free(chunk->mark);
         mem_free(chunk);
         chunk = next;
     }
@@ -370,6 +371,44 @@ static struct history_chunk *begin_chunk(struct history *history)
     return chunk;
 }
 
+static void fill_in(const struct history *history, struct history_point *point) REQUIRES(history->lock);
+static void fill_in(const struct history *history, struct history_point *point)
+{
+    point->lsn = atomic_load_explicit(&history->end, memory_order_relaxed);
+    point->offset = (int64_t)point->lsn + history->shift;
+    point->db = history->db;
+    point->identity = history->identity;
+}
+
+static bool has_log(const struct history *history) REQUIRES(history->lock);
+static bool has_log(const struct history *history)
+{
+    return history->log_begin != UINT64_MAX && history->log_end == UINT64_MAX;
+}
+
+/* The next mark can take the place of this one: it does not say that it continues it under another ID. */
+static bool is_replaced(const struct history *history, const struct history_point *mark) REQUIRES(history->lock);
+static bool is_replaced(const struct history *history, const struct history_point *mark)
+{
+    return memcmp(mark->identity.id, history->identity.second_id, HISTORY_ID_SIZE) != 0;
+}
+
+/* The log notes where the stream is now, and which one it is. */
+static void put_mark(struct history *history) REQUIRES(history->lock);
+static void put_mark(struct history *history)
+{
+    struct history_chunk *chunk = history->last;
+
+    if (!has_log(history))
+        return;
+    if (chunk == NULL || chunk->end > chunk->start || chunk->piece_count > 0 || (chunk->mark != NULL && !is_replaced(history, chunk->mark)))
+        chunk = begin_chunk(history);
+    if (chunk->mark == NULL)
+        chunk->mark = mem_alloc(sizeof(*chunk->mark));
+    fill_in(history, chunk->mark);
+    chunk->db_before = history->db;
+}
+
 uint64_t history_cut(struct history *history)
 {
     uint64_t lsn;
@@ -377,6 +416,7 @@ uint64_t history_cut(struct history *history)
     mutex_lock(&history->lock);
     ask_for_select(history);
     begin_chunk(history)->begins_file = true;
+    put_mark(history);
     lsn = atomic_load_explicit(&history->end, memory_order_relaxed);
     mutex_unlock(&history->lock);
     return lsn;
@@ -385,9 +425,7 @@ uint64_t history_cut(struct history *history)
 static void set_on(struct history *history) REQUIRES(history->lock);
 static void set_on(struct history *history)
 {
-    bool has_log = history->log_begin != UINT64_MAX && history->log_end == UINT64_MAX;
-
-    history->is_on = has_log || history->backlog != NULL;
+    history->is_on = has_log(history) || history->backlog != NULL;
 }
 
 uint64_t history_attach_log(struct history *history)
@@ -402,6 +440,7 @@ uint64_t history_attach_log(struct history *history)
     history->log_begin = lsn;
     history->log_end = UINT64_MAX;
     set_on(history);
+    put_mark(history);
     mutex_unlock(&history->lock);
     return lsn;
 }
@@ -483,6 +522,8 @@ void history_give_back(struct history *history, struct history_chunk *chunks)
             chunk->start = chunk->end = 0;
             chunk->db_after = -1;
             chunk->begins_file = false;
+            mem_free(chunk->mark);
+            chunk->mark = NULL;
             chunk->next = history->spare;
             history->spare = chunk;
             history->spare_count++;
@@ -587,15 +628,6 @@ void history_close_backlog(struct history *history)
 
 /* --- identity --- */
 
-static void fill_in(const struct history *history, struct history_point *point) REQUIRES(history->lock);
-static void fill_in(const struct history *history, struct history_point *point)
-{
-    point->lsn = atomic_load_explicit(&history->end, memory_order_relaxed);
-    point->offset = (int64_t)point->lsn + history->shift;
-    point->db = history->db;
-    point->identity = history->identity;
-}
-
 void history_point(struct history *history, struct history_point *point)
 {
     mutex_lock(&history->lock);
@@ -643,6 +675,13 @@ static void forget_second(struct history_identity *identity)
     identity->second_offset = -1;
 }
 
+void history_point_make(struct history_point *point, const char *id, int64_t offset, int db)
+{
+    *point = (struct history_point){ .offset = offset, .db = db };
+    forget_second(&point->identity);
+    memcpy(point->identity.id, id, HISTORY_ID_SIZE);
+}
+
 static void keep_second(struct history *history) REQUIRES(history->lock);
 static void keep_second(struct history *history)
 {
@@ -661,6 +700,7 @@ void history_new_id(struct history *history, bool keeps_second)
     else
         forget_second(&history->identity);
     memcpy(history->identity.id, id, sizeof(id));
+    put_mark(history);
     mutex_unlock(&history->lock);
 }
 
@@ -671,6 +711,17 @@ void history_become(struct history *history, const char *id, int64_t offset, int
     memcpy(history->identity.id, id, HISTORY_ID_SIZE);
     history->shift = offset - (int64_t)atomic_load_explicit(&history->end, memory_order_relaxed);
     history->db = db;
+    put_mark(history);
+    mutex_unlock(&history->lock);
+}
+
+void history_continue(struct history *history, const struct history_point *point)
+{
+    mutex_lock(&history->lock);
+    history->identity = point->identity;
+    history->shift = point->offset - (int64_t)atomic_load_explicit(&history->end, memory_order_relaxed);
+    history->db = point->db;
+    put_mark(history);
     mutex_unlock(&history->lock);
 }
 
@@ -679,6 +730,7 @@ void history_rename(struct history *history, const char *id)
     mutex_lock(&history->lock);
     keep_second(history);
     memcpy(history->identity.id, id, HISTORY_ID_SIZE);
+    put_mark(history);
     mutex_unlock(&history->lock);
 }
 

@@ -41,6 +41,21 @@ struct history_piece {
     size_t offset;
 };
 
+/* Which stream it is, and up to where it was another one. */
+struct history_identity {
+    char id[HISTORY_ID_SIZE + 1];
+    char second_id[HISTORY_ID_SIZE + 1];     /* the one before; 40 zeros: none */
+    int64_t second_offset;                  /* the first offset that only `id` has; -1: there is no second one */
+};
+
+/* A point of the history. */
+struct history_point {
+    uint64_t lsn;
+    int64_t offset;
+    int db;                     /* selected there; -1: none yet */
+    struct history_identity identity;
+};
+
 struct history_chunk {
     struct history_chunk *next;
     uint64_t begin;             /* LSN */
@@ -51,14 +66,8 @@ struct history_chunk {
     int db_after;               /* the selected database at its end; -1: none yet */
     int db_before;              /* the selected database at its beginning; -1: it selects one itself */
     bool begins_file;           /* a cut: this chunk goes into the next file */
+    struct history_point *mark; /* of its beginning, for the log to note: a file begins there, or the stream has another ID. NULL: none */
     char data[];
-};
-
-/* Which stream it is, and up to where it was another one. */
-struct history_identity {
-    char id[HISTORY_ID_SIZE + 1];
-    char second_id[HISTORY_ID_SIZE + 1];     /* the one before; 40 zeros: none */
-    int64_t second_offset;                  /* the first offset that only `id` has; -1: there is no second one */
 };
 
 struct history {
@@ -152,13 +161,8 @@ static inline uint64_t history_handed(const struct history *history) { return at
 
 /* --- identity --- */
 
-/* A point of the history. */
-struct history_point {
-    uint64_t lsn;
-    int64_t offset;
-    int db;                     /* selected there; -1: none yet */
-    struct history_identity identity;
-};
+/* One of the stream `id`, with no second ID; `lsn` is 0. */
+void history_point_make(struct history_point *point, const char *id, int64_t offset, int db);
 void history_point(struct history *history, struct history_point *point);      /* of its end */
 /* The same, for a reader that begins there: what is appended next has a SELECT. Not on a replica, whose stream is its primary's. */
 void history_mark(struct history *history, struct history_point *point);
@@ -170,6 +174,8 @@ void history_make_id(char id[HISTORY_ID_SIZE]);              /* random hex digit
 void history_new_id(struct history *history, bool keeps_second);
 /* It continues another one from `offset` on, at its present end (a replica, after a full synchronization or at the start); `db` is selected there. */
 void history_become(struct history *history, const char *id, int64_t offset, int db);
+/* The start of a server: the stream goes on at the point that was recovered, with both IDs. Its `lsn` does not matter. Before anything is appended. */
+void history_continue(struct history *history, const struct history_point *point);
 /* The stream is a primary's from here on, or this server's own again. */
 void history_set_foreign(struct history *history, bool is_foreign);
 /* The primary has changed its ID (+CONTINUE with another ID): the old one is the second. */

@@ -34,3 +34,8 @@ enum segment_access access_for_writes(const struct access *access, bool is_cramp
 {
     return (access->is_judged ? access->is_missing : is_cramped) ? SEGMENT_DIRECT : SEGMENT_BUFFERED;
 }
+
+bool access_is_hitting(const struct access *access)
+{
+    return access->percent >= ACCESS_HITTING_PERCENT;
+}

@@ -22,6 +22,7 @@ enum {
     ACCESS_WINDOW = 4096,           /* reads that are counted */
     ACCESS_DIRECT_PERIOD = 65536,   /* reads */
     ACCESS_ENOUGH_PERCENT = 30,     /* hits */
+    ACCESS_HITTING_PERCENT = 90,
     ACCESS_RISING_PERCENT = 2,      /* more hits than in the window before */
 };
 
@@ -38,6 +39,8 @@ struct access {
 enum segment_access access_choose(struct access *access);
 /* A read through the cache: it was a hit or not. */
 void access_note(struct access *access, bool is_hit);
+/* Whether most reads of the last window were hits. */
+bool access_is_hitting(const struct access *access);
 /* How a segment that is begun now is written. `is_cramped` decides before the first window: there is hardly room for a page cache. */
 enum segment_access access_for_writes(const struct access *access, bool is_cramped);
 

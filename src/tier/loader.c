@@ -86,11 +86,12 @@ static void take_one(struct loaders *loaders, struct loading *loading)
     loading->ticket = load->batch_ticket;
 }
 
-/* A fair share of the queue, so that all loaders read in parallel, those too that are about to finish what they have. */
-static int take_chunk(struct loaders *loaders, struct loading chunk[LOADER_CHUNK_MAX]) REQUIRES(loaders->lock);
-static int take_chunk(struct loaders *loaders, struct loading chunk[LOADER_CHUNK_MAX])
+/* A fair share of the queue, so that all loaders read in parallel, those too that are about to finish what they have. Reads that hit the page
+ * cache do not wait for each other: there a few loaders are faster than many that have to be woken. */
+static int take_chunk(struct loaders *loaders, bool is_cached, struct loading chunk[LOADER_CHUNK_MAX]) REQUIRES(loaders->lock);
+static int take_chunk(struct loaders *loaders, bool is_cached, struct loading chunk[LOADER_CHUNK_MAX])
 {
-    uint64_t wanted = (uint64_t)loaders->wanted_count, share = (loaders->queue_size + wanted - 1) / wanted;
+    uint64_t wanted = is_cached ? 1 : (uint64_t)loaders->wanted_count, share = (loaders->queue_size + wanted - 1) / wanted;
     int count = 0;
 
     while (loaders->queue.first != NULL && count < LOADER_CHUNK_MAX && (uint64_t)count < share) {
@@ -174,7 +175,7 @@ static int wait_for_chunk(struct tier *tier, struct loaders *loaders, int number
     }
     if (loaders->queue.first == NULL || number >= loaders->wanted_count)
         return 0;                   /* the first loader always stays until the queue is empty */
-    return take_chunk(loaders, chunk);
+    return take_chunk(loaders, access_is_hitting(&tier->access), chunk);
 }
 
 static void *loader_main(void *context)
@@ -194,7 +195,7 @@ static void *loader_main(void *context)
 
         loaders->reading_count++;
         mutex_unlock(&loaders->lock);
-        wake_for(loaders, queue_size, idle_count, 2);
+        wake_for(loaders, queue_size, idle_count, access_is_hitting(&tier->access) ? 0 : 2);
         for (int i = 0; i < count; i++) {
             do_load(tier, &chunk[i]);
             loading_shrink(&chunk[i], BUFFER_KEPT_MAX);

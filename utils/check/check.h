@@ -32,6 +32,7 @@ enum { CHECK_PATH_SIZE = 4096 };
 struct check {
     const char *dir, *name;         /* the log's directory, and appendfilename */
     int dir_fd;
+    bool left_out;                  /* a repair of the base has left out data */
     bool repair;
     char stamp[32];                 /* the suffix of files that are set aside: "bad-<time>" */
     struct aof_manifest manifest;
@@ -59,6 +60,8 @@ void repair_log(struct check *check, int index, enum trouble trouble, uint64_t w
 /* There is no manifest that can be read: writes a new one, if the files can form a log in only one way. */
 bool repair_manifest(struct check *check);
 bool repair_save_manifest(struct check *check);
+/* Something was left out: replicas must not continue from where they are. After the increments were repaired. */
+void repair_forget_stream(struct check *check);
 
 /* image.c: the base `index` of the manifest. */
 void image_check(struct check *check, int index);

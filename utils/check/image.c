@@ -122,6 +122,7 @@ static void repair_functions(struct check *check, const char *image, struct data
     good = dataset_file_print(dataset, image, &text) == STATUS_OK && tree_write_file(next, buffer_bytes(&text), &message) == STATUS_OK &&
            rename(next, path) == 0 && (rename(bad, aside) == 0 || errno == ENOENT) && tree_sync(image, &message) == STATUS_OK;
     buffer_release(&text);
+    check->left_out = check->left_out || good;
     if (good)
         check_repaired(check, "the libraries of functions are left out: what is left of them is kept as functions.%s", check->stamp);
     else
@@ -207,6 +208,7 @@ static void repair_image(struct check *check, int index, const struct dataset_fi
     check->manifest = next;
     if (!repair_save_manifest(check))
         return;
+    check->left_out = true;
     snprintf(aside, sizeof(aside), "%s.%s", old, check->stamp);
     renameat(check->dir_fd, old, check->dir_fd, aside);
     fsync(check->dir_fd);

@@ -210,4 +210,6 @@ void logs_check(struct check *check)
     note_unnamed_files(check);
     check_base(check);
     check_increments(check);
+    if (check->left_out)
+        repair_forget_stream(check);
 }

@@ -89,6 +89,30 @@ static bool add_increment(struct check *check, uint64_t seq)
     return true;
 }
 
+/* A mark that is none (persist/aof_mark.h) makes the position in the stream unknown. */
+static bool append_bad_mark(struct check *check, const char *name)
+{
+    static const char line[] = "#STREAM: repaired\r\n";
+    int fd = openat(check->dir_fd, name, O_WRONLY | O_APPEND | O_CLOEXEC);
+    bool good = fd >= 0 && write(fd, line, sizeof(line) - 1) == (ssize_t)sizeof(line) - 1 && fsync(fd) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+void repair_forget_stream(struct check *check)
+{
+    struct aof_manifest *manifest = &check->manifest;
+    const struct aof_file *last = manifest->count > 0 ? &manifest->files[manifest->count - 1] : NULL;
+    bool good = last != NULL && last->type == AOF_FILE_INCREMENT && last->valid_size == UINT64_MAX;
+
+    if (!good)
+        good = add_increment(check, aof_manifest_last_seq(manifest) + 1) && repair_save_manifest(check);
+    if (!good || !append_bad_mark(check, manifest->files[manifest->count - 1].name))
+        check_unrepaired(check, "the log can't be marked: replicas may continue without noticing what is left out");
+}
+
 /* Writes the manifest without the increments after `index`; then these are set aside. */
 static void drop_later(struct check *check, int index, bool with_itself)
 {

@@ -22,23 +22,29 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/tree.h"
+#include "persist/aof_map.h"
+#include "stream/backlog.h"
 #include "support/aof_disk.h"
 #include "support/seed.h"
 
 /* Threads append while the disk fails, and copies of the files are made as a kill or a power cut would leave them. Each copy has to replay
- * to an exact prefix of what was appended, in order, with everything that had been reported as written or durable. A seed repeats the
- * disk's faults: SEED=<seed>. */
+ * to an exact prefix of what was appended, in order, with everything that had been reported as written or durable; and what is recovered of
+ * the stream's position has to be that of the prefix. Meanwhile the stream changes its ID. A seed repeats the disk's faults: SEED=<seed>. */
 
-enum { THREADS = 3, UNITS = 400, KILLS = 40 };
+enum { THREADS = 3, UNITS = 400, KILLS = 40, IDS = 5, OFFSET = 1000000, BACKLOG = 64 << 20 };
 
 struct storm {
     uint64_t seed;
     char root[32], dir[64];
     struct aof_disk_test disk;
+    struct history history;
+    struct { uint64_t lsn; char id[HISTORY_ID_SIZE + 1]; } ids[IDS];     /* from which LSN on */
+    int id_count;
     struct aof *aof;
+    pthread_mutex_t appending;
     pthread_mutex_t lock;               /* of the condition that the callback signals */
     pthread_cond_t durable_moved;
-    struct appended { uint64_t lsn; int thread, number, count; } *log[THREADS];
+    struct appended { uint64_t lsn; int thread, number, count, db; } *log[THREADS];
     int logged[THREADS];
     /* Copies of the directory, made during a call of the disk. */
     struct kill { char root[64]; uint64_t written, durable; bool power; } kills[KILLS];
@@ -143,7 +149,7 @@ static void *appender_main(void *context)
     for (int i = 0; i < UNITS; i++) {
         char thread[8], number[16];
         struct bytes args[5] = { BYTES("W"), { NULL, 0 }, { NULL, 0 }, BYTES("0"), { value, 0 } };
-        struct appended unit = { 0, appender->number, i, 1 };
+        struct appended unit = { 0, appender->number, i, 1, 0 };
         const char *dbs = "012";
         int db = (int)random_below(&random, 3);
 
@@ -158,11 +164,15 @@ static void *appender_main(void *context)
                 args[3] = bytes_of(dbs + db, 1);
                 history_group_add(&group, db, args, 5);
             }
+            pthread_mutex_lock(&storm->appending);
             unit.lsn = history_append_group(aof_history(storm->aof), &group);
         } else {
             args[3] = bytes_of(dbs + db, 1);
+            pthread_mutex_lock(&storm->appending);
             unit.lsn = history_append(aof_history(storm->aof), db, args, 5);
         }
+        pthread_mutex_unlock(&storm->appending);
+        unit.db = db;
         storm->log[appender->number][storm->logged[appender->number]++] = unit;
         if (random_below(&random, 3) == 0)
             aof_flush(storm->aof, unit.lsn);
@@ -219,9 +229,46 @@ static bool audit_run(void *context, const struct bytes *args, int arg_count)
     return true;
 }
 
-/* Replays `dir` and checks that the result is a prefix of `expected`, at least up to the LSN `least`. */
-static void audit_directory(const char *dir, uint64_t seed, const char *what, struct audit *audit, uint64_t least)
+static bool is_id_at(const struct storm *storm, const char *id, uint64_t lsn)
 {
+    for (int i = 0; i < storm->id_count; i++) {
+        uint64_t end = i + 1 < storm->id_count ? storm->ids[i + 1].lsn : UINT64_MAX;
+
+        if (strcmp(id, storm->ids[i].id) == 0 && lsn >= storm->ids[i].lsn && lsn <= end)
+            return true;
+    }
+    return false;
+}
+
+/* What is recovered is the position of what was replayed: after the last command, or after a SELECT whose command was torn. */
+static void audit_position(const struct storm *storm, struct aof *aof, const char *what, const struct audit *audit)
+{
+    const struct appended *last = audit->at > 0 ? &audit->expected[audit->at - 1] : NULL;
+    char select[HISTORY_SELECT_SIZE];
+    struct history_point point;
+    uint64_t lsn = last != NULL ? last->lsn : 0;
+    int db = last != NULL ? last->db : -1;
+
+    if (!aof_recovered(aof, &point)) {
+        if (last != NULL)
+            fail_msg("seed %" PRIu64 " %s: no position after LSN %" PRIu64, storm->seed, what, lsn);
+        return;
+    }
+    if (point.offset == OFFSET + (int64_t)(lsn + history_select_print(0, select))) {
+        lsn = (uint64_t)(point.offset - OFFSET);
+        db = point.db;
+    }
+    if (point.offset != OFFSET + (int64_t)lsn || !is_id_at(storm, point.identity.id, lsn))
+        fail_msg("seed %" PRIu64 " %s: offset %" PRId64 " of %s instead of %" PRIu64, storm->seed, what, point.offset, point.identity.id,
+            OFFSET + lsn);
+    if (point.db >= 0 && point.db != db)
+        fail_msg("seed %" PRIu64 " %s: database %d instead of %d", storm->seed, what, point.db, db);
+}
+
+/* Replays `dir` and checks that the result is a prefix of `expected`, at least up to the LSN `least`. */
+static void audit_directory(const struct storm *storm, const char *dir, const char *what, struct audit *audit, uint64_t least)
+{
+    uint64_t seed = storm->seed;
     struct aof_options options = { .dir = dir, .name = "appendonly.aof", .fsync = AOF_FSYNC_NO, .load_truncated = true };
     struct aof *aof;
     struct message message;
@@ -232,6 +279,8 @@ static void audit_directory(const char *dir, uint64_t seed, const char *what, st
     audit->problem[0] = 0;
     if (status == STATUS_OK) {
         status = aof_replay(aof, audit_run, NULL, audit, &message);
+        if (status == STATUS_OK)
+            audit_position(storm, aof, what, audit);
         aof_close(aof);
     }
     if (status != STATUS_OK || audit->inside != 0)
@@ -241,10 +290,63 @@ static void audit_directory(const char *dir, uint64_t seed, const char *what, st
             audit->expected[audit->at].lsn, least);
 }
 
+static void note_id(struct storm *storm)
+{
+    struct history_point now;
+
+    history_point(&storm->history, &now);
+    storm->ids[storm->id_count].lsn = now.lsn;
+    strcpy(storm->ids[storm->id_count++].id, now.identity.id);
+}
+
+/* No thread appends between the two, as in the server, where all partitions are locked. */
+static void change_id(struct storm *storm)
+{
+    pthread_mutex_lock(&storm->appending);
+    history_new_id(&storm->history, true);
+    note_id(storm);
+    pthread_mutex_unlock(&storm->appending);
+}
+
+/* What the increments have of the stream is what the backlog has. */
+static void compare_past(struct storm *storm)
+{
+    struct backlog *backlog = history_backlog(&storm->history);
+    struct backlog_reader *reader = backlog_attach(backlog, backlog_begin(backlog));
+    struct random random;
+    uint64_t end = history_end(&storm->history), from;
+    static char wanted[1 << 16], found[1 << 16];
+    struct aof_past *past;
+    size_t got, size;
+
+    assert_null(aof_past(storm->aof, OFFSET - 1, OFFSET + (int64_t)end));
+    assert_int_equal(backlog_end(backlog), end);
+    random_init(&random, storm->seed);
+    from = random_below(&random, end);
+    while (backlog_position(reader) < from)
+        assert_int_equal(backlog_read(reader, wanted, sizeof(wanted), from, &got), BACKLOG_OK);
+    past = aof_past(storm->aof, OFFSET + (int64_t)from, OFFSET + (int64_t)end);
+    assert_non_null(past);
+    for (; from < end; from += size) {
+        assert_int_equal(aof_past_position(past), OFFSET + (int64_t)from);
+        assert_true(aof_past_read(past, disk_system(), found, 1 + random_below(&random, sizeof(found)), &size));
+        assert_true(size > 0);
+        for (size_t at = 0; at < size; at += got)
+            assert_int_equal(backlog_read(reader, wanted + at, size - at, UINT64_MAX, &got), BACKLOG_OK);
+        assert_memory_equal(found, wanted, size);
+    }
+    assert_true(aof_past_read(past, disk_system(), found, sizeof(found), &size));
+    assert_int_equal(size, 0);
+    aof_past_close(past);
+    backlog_detach(reader);
+}
+
 static void storm_start(struct storm *storm, uint64_t seed)
 {
     struct aof_options options = { .dir = storm->dir, .name = "appendonly.aof", .fsync = (enum aof_fsync)(seed % 3),
-        .load_truncated = true, .disk = &storm->disk.table, .tick_us = 500 };
+        .load_truncated = true, .disk = &storm->disk.table, .history = &storm->history, .tick_us = 500 };
+    struct backlog_options backlog = { .memory_size = BACKLOG };
+    struct history_point begin;
     struct message message;
 
     storm->seed = seed;
@@ -258,7 +360,14 @@ static void storm_start(struct storm *storm, uint64_t seed)
     storm->disk.before = storm_before;
     storm->disk.context = storm;
     storm->quiet = true;
+    pthread_mutex_init(&storm->appending, NULL);
+    history_init(&storm->history);
     assert_int_equal(aof_open(&options, &storm->aof, &message), STATUS_OK);
+    history_open_backlog(&storm->history, &backlog);
+    history_point(&storm->history, &begin);
+    begin.offset = OFFSET;
+    history_continue(&storm->history, &begin);
+    note_id(storm);
     aof_on_durable(storm->aof, storm_synced, storm);
     assert_int_equal(aof_start(storm->aof, &message), STATUS_OK);
 }
@@ -296,7 +405,9 @@ static void storm_run(uint64_t seed)
     for (int cuts = 0; cuts < 2; cuts++) {
         while (aof_prepare(storm->aof, &message) != STATUS_OK)
             sched_yield();
+        change_id(storm);
         durable_await(storm, aof_cut(storm->aof));
+        change_id(storm);
         assert_int_equal(aof_commit(storm->aof, UINT64_MAX - 1, NULL, &message), STATUS_LOCKED);
     }
     for (int i = 0; i < THREADS; i++)
@@ -305,6 +416,7 @@ static void storm_run(uint64_t seed)
     durable_await(storm, aof_appended(storm->aof));
     assert_int_equal(aof_error(storm->aof), STATUS_OK);
     assert_int_equal(aof_stats(storm->aof).buffer_size, 0);
+    compare_past(storm);
     aof_close(storm->aof);
 
     for (int i = 0; i < THREADS; i++) {
@@ -312,18 +424,20 @@ static void storm_run(uint64_t seed)
         audit.count += storm->logged[i];
     }
     qsort(all, (size_t)audit.count, sizeof(*all), appended_compare);
-    audit_directory(storm->dir, seed, "at the end", &audit, UINT64_MAX);
+    audit_directory(storm, storm->dir, "at the end", &audit, UINT64_MAX);
     for (int i = 0; i < storm->kill_count; i++) {
         struct kill *kill = &storm->kills[i];
         char what[64];
 
         snprintf(what, sizeof(what), "%s %d", kill->power ? "power cut" : "kill", i + 1);
-        audit_directory(kill->root, seed, what, &audit, kill->power ? kill->durable : kill->written);
+        audit_directory(storm, kill->root, what, &audit, kill->power ? kill->durable : kill->written);
     }
     for (int i = 0; i < THREADS; i++)
         mem_free(storm->log[i]);
     mem_free(all);
     aof_disk_release(&storm->disk);
+    history_release(&storm->history);
+    pthread_mutex_destroy(&storm->appending);
     pthread_mutex_destroy(&storm->lock);
     pthread_cond_destroy(&storm->durable_moved);
     tree_remove(storm->root);

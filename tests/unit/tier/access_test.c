@@ -72,6 +72,19 @@ static void test_writes(void **state)
     assert_int_equal(access_for_writes(&access, false), SEGMENT_DIRECT);
 }
 
+/* Loaders take their reads together while these hit. */
+static void test_hitting(void **state)
+{
+    struct access access = { 0 };
+
+    (void)state;
+    assert_false(access_is_hitting(&access));
+    (void)read_many(&access, 2 * ACCESS_WINDOW, 95);
+    assert_true(access_is_hitting(&access));
+    (void)read_many(&access, 2 * ACCESS_WINDOW, 60);
+    assert_false(access_is_hitting(&access));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -79,6 +92,7 @@ int main(void)
         cmocka_unit_test(test_misses),
         cmocka_unit_test(test_rising),
         cmocka_unit_test(test_writes),
+        cmocka_unit_test(test_hitting),
         cmocka_unit_test(test_cache_warms_up_later),
     };
 

@@ -299,15 +299,21 @@ class ClockTest(BadLuckCase):
         primary = self.start("primary", self.FAST)
         replica, clock = self.with_clock("replica", self.FAST)
         servers.make_replica(replica, primary)
-        servers.must(primary, "SET soon 1 EX 1000", "HSET h f 1", "EXPIRE h 1000", "SET never 1")
+        servers.must(primary, "SET soon 1 EX 1000", "HSET h f 1", "EXPIRE h 1000", "SET never 1", "HSET fields f 1 g 2")
+        if self.primary_kind == self.replica_kind == "kelvin":
+            servers.must(primary, "HEXPIRE fields 1000 FIELDS 1 f")
         servers.wait_in_sync(primary, replica)
+        if self.replica_kind == "kelvin":
+            servers.must(replica, "TIER DEMOTE soon h fields")
         clock.jump(self.HOUR)
-        self.assertEqual(servers.values_of(replica, "GET soon", "HGET h f", "GET never", "DBSIZE"), [None, None, b"1", 3])
+        self.assertEqual(servers.values_of(replica, "GET soon", "HGET h f", "GET never", "DBSIZE"), [None, None, b"1", 4])
+        if self.primary_kind == self.replica_kind == "kelvin":
+            self.assertEqual(servers.values_of(replica, "HGET fields f", "HGET fields g", "HGETALL fields"), [None, b"2", [b"g", b"2"]])
         servers.must(primary, "APPEND soon 2", "HSET h g 2")
         servers.wait_in_sync(primary, replica)
         clock.jump(-self.HOUR)
-        self.assertEqual(servers.values_of(replica, "GET soon", "HGET h g"), [b"12", b"2"])
-        self.same(primary, replica, least=3)
+        self.assertEqual(servers.values_of(replica, "GET soon", "HGET h g", "HGET fields f"), [b"12", b"2", b"1"])
+        self.same(primary, replica, least=4)
 
 
 class ChangesTest(BadLuckCase):

@@ -203,6 +203,9 @@ class WritableTest(ReplicationCase):
 
 
 class BehindTest(ReplicationCase):
+    def received(self, replica):
+        return int(servers.replication(replica)["slave_read_repl_offset"])
+
     @only("redis-kelvin")
     def scenario_replica_that_can_not_apply_is_not_cut_off_by_the_output_limit(self):
         """It reads what it can't apply yet; with the limit of the primary's output buffer another one would be cut off, and begin again."""
@@ -215,6 +218,8 @@ class BehindTest(ReplicationCase):
             with primary.client(timeout=60) as writer:
                 for _ in range(60):
                     writer.pipeline([["SET", "k%d" % number, b"v" * 50000] for number in range(20)])
+                    # On a busy machine it may need a while to read it.
+                    until(lambda: self.received(replica) >= int(servers.replication(primary)["master_repl_offset"]), 20, "received")
             self.assertNotEqual(servers.replication(replica)["slave_repl_offset"], servers.replication(primary)["master_repl_offset"])
             with self.client(replica) as other:
                 other.call("SCRIPT", "KILL")

@@ -1,5 +1,6 @@
 /* PSYNC, SYNC and REPLCONF, which replicas call, and REPLICAOF. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "call/call.h"
@@ -15,7 +16,7 @@
 /* A replica has data to give away only while it has its primary's. */
 static bool has_data(struct call *call)
 {
-    if (failover_state(call->engine->failover) != FAILOVER_NONE) {
+    if (failover_state(call->engine->failover) != VIEW_NO_FAILOVER) {
         reply_errorf(call, "NOMASTERLINK Can't SYNC while failing over");
         return false;
     }
@@ -23,6 +24,68 @@ static bool has_data(struct call *call)
         return true;
     reply_errorf(call, "NOMASTERLINK Can't SYNC while not connected with my master");
     return false;
+}
+
+/* PSYNC with FAILOVER: this server becomes a primary first. */
+struct take_over_job {
+    struct job job;
+    char id[HISTORY_ID_SIZE];
+    size_t id_size;
+    enum follow_take_over result;
+};
+
+static void run_take_over(struct job *base, struct engine *engine)
+{
+    struct take_over_job *job = (struct take_over_job *)base;
+
+    job->result = follow_take_over(engine->follow, bytes_of(job->id, job->id_size));
+}
+
+static void release_job(struct job *base)
+{
+    mem_free(base);
+}
+
+static void start_take_over(struct call *call)
+{
+    struct take_over_job *job = mem_zalloc(sizeof(*job));
+    struct bytes id = call->args[1];
+
+    job->job = (struct job){ .run = run_take_over, .release = release_job };
+    job->id_size = id.size == HISTORY_ID_SIZE ? id.size : 0;
+    memcpy(job->id, id.data, job->id_size);
+    call_start_job(call, &job->job);
+}
+
+/* False: it has replied an error, or waits. */
+static bool take_over(struct call *call)
+{
+    const struct take_over_job *done = call_job(call);
+
+    if (done == NULL) {
+        start_take_over(call);
+        return false;
+    }
+    if (done->result == FOLLOW_IS_PRIMARY)
+        reply_errorf(call, "ERR PSYNC FAILOVER can't be sent to a master.");
+    else if (done->result == FOLLOW_HAS_OTHER_ID)
+        reply_errorf(call, "ERR PSYNC FAILOVER replid must match my replid.");
+    return done->result == FOLLOW_TAKEN_OVER;
+}
+
+void psync_command(struct call *call)
+{
+    bool with_failover = call->arg_count > 3 && arg_is(call, 3, "failover");
+    int64_t offset;
+
+    if (with_failover && !role_is_replica(call->engine) && call_job(call) == NULL) {
+        reply_errorf(call, "ERR PSYNC FAILOVER can't be sent to a master.");
+        return;
+    }
+    if (!arg_integer(call, 2, &offset) || (with_failover && !take_over(call)))
+        return;
+    if (has_data(call))
+        primary_psync(call->client, call->args[1], offset);
 }
 
 void sync_command(struct call *call)
@@ -152,11 +215,6 @@ static void run_follow(struct job *base, struct engine *engine)
     job->result = follow_primary(engine->follow, job->host[0] != '\0' ? job->host : NULL, job->port);
 }
 
-static void release_follow(struct job *base)
-{
-    mem_free(base);
-}
-
 static void reply_followed(struct call *call, const struct follow_job *done)
 {
     if (done->result == FOLLOW_NO_THREAD)
@@ -187,7 +245,7 @@ void replicaof_command(struct call *call)
         reply_followed(call, done);
         return;
     }
-    if (failover_state(call->engine->failover) != FAILOVER_NONE) {
+    if (failover_state(call->engine->failover) != VIEW_NO_FAILOVER) {
         reply_errorf(call, "ERR REPLICAOF not allowed while failing over.");
         return;
     }
@@ -202,118 +260,110 @@ void replicaof_command(struct call *call)
         return;
     }
     job = mem_zalloc(sizeof(*job));
-    job->job = (struct job){ .run = run_follow, .release = release_follow };
+    job->job = (struct job){ .run = run_follow, .release = release_job };
     job->port = (int)port;
     if (!is_none)
         snprintf(job->host, sizeof(job->host), "%.*s", (int)call->args[1].size, call->args[1].data);
     call_start_job(call, &job->job);
 }
 
-/* --- PSYNC --- */
-
-/* The primary asks this replica to take over. The change takes some milliseconds, as REPLICAOF NO ONE does. */
-static void take_over(struct call *call)
-{
-    struct follow_job *job;
-    struct history_point now;
-
-    history_point(&call->engine->history, &now);
-    if (!role_is_replica(call->engine)) {
-        reply_errorf(call, "ERR PSYNC FAILOVER can't be sent to a master.");
-        return;
-    }
-    if (!bytes_equal(call->args[1], bytes_of_string(now.identity.id))) {
-        reply_errorf(call, "ERR PSYNC FAILOVER replid must match my replid.");
-        return;
-    }
-    log_write(call->engine->log, LOG_LEVEL_NOTICE, "Failover request received from %s: this replica takes over", call->client->address);
-    job = mem_zalloc(sizeof(*job));
-    job->job = (struct job){ .run = run_follow, .release = release_follow };
-    call_start_job(call, &job->job);
-}
-
-void psync_command(struct call *call)
-{
-    int64_t offset;
-
-    if (!arg_integer(call, 2, &offset))
-        return;
-    if (call->arg_count > 3 && arg_is(call, 3, "failover") && call_job(call) == NULL)
-        take_over(call);
-    else if (has_data(call))
-        primary_psync(call->client, call->args[1], offset);
-}
-
 /* --- FAILOVER --- */
 
-/* The options after FAILOVER. False: it has replied an error. */
-static bool parse_failover(struct call *call, struct failover_request *request)
+static bool parse_timeout(struct call *call, int at, int64_t *timeout_ms)
 {
-    int64_t port;
+    if (!arg_integer(call, at, timeout_ms))
+        return false;
+    if (*timeout_ms > 0)
+        return true;
+    reply_errorf(call, "ERR FAILOVER timeout must be greater than 0");
+    return false;
+}
 
-    for (int i = 1; i < call->arg_count; i++) {
-        int more = call->arg_count - i - 1;
-
-        if (arg_is(call, i, "timeout") && more >= 1 && request->timeout_ms == 0) {
-            if (!arg_integer(call, i + 1, &request->timeout_ms))
-                return false;
-            if (request->timeout_ms <= 0) {
-                reply_errorf(call, "ERR FAILOVER timeout must be greater than 0");
-                return false;
-            }
-            i++;
-        } else if (arg_is(call, i, "to") && more >= 2 && request->host[0] == '\0') {
-            if (!arg_integer(call, i + 2, &port))
-                return false;
-            snprintf(request->host, sizeof(request->host), "%.*s", (int)call->args[i + 1].size, call->args[i + 1].data);
-            request->port = port > 0 && port <= UINT16_MAX ? (int)port : -1;
-            i += 2;
-        } else if (arg_is(call, i, "force") && !request->is_forced) {
-            request->is_forced = true;
-        } else {
-            reply_error(call, ERR_SYNTAX);
-            return false;
-        }
-    }
+static bool parse_target(struct call *call, int at, struct failover_request *request)
+{
+    if (!arg_integer(call, at + 1, &request->port))
+        return false;
+    request->has_target = true;
+    snprintf(request->host, sizeof(request->host), "%.*s", (int)call->args[at].size, call->args[at].data);
     return true;
 }
 
+/* Each option once. Returns the arguments it took; 0: it has replied an error. */
+static int parse_option(struct call *call, int at, struct failover_request *request, bool *aborts)
+{
+    int left = call->arg_count - at - 1;
+
+    if (arg_is(call, at, "timeout") && left >= 1 && request->timeout_ms == 0)
+        return parse_timeout(call, at + 1, &request->timeout_ms) ? 2 : 0;
+    if (arg_is(call, at, "to") && left >= 2 && !request->has_target)
+        return parse_target(call, at + 1, request) ? 3 : 0;
+    if (arg_is(call, at, "force") && !request->forces) {
+        request->forces = true;
+        return 1;
+    }
+    if (arg_is(call, at, "abort") && call->arg_count == 2) {
+        *aborts = true;
+        return 1;
+    }
+    reply_error(call, ERR_SYNTAX);
+    return 0;
+}
+
+static void run_abort(struct job *base, struct engine *engine)
+{
+    (void)base;
+    failover_await_end(engine->failover);
+}
+
+/* It replies when the server is what it is after that. A transaction that owns partitions must not wait: the end may wait for it. */
 static void abort_failover(struct call *call)
 {
-    if (failover_abort(call->engine->failover))
+    struct job *job;
+
+    if (call_job(call) != NULL) {
+        reply_ok(call->reply);
+    } else if (!failover_abort(call->engine->failover)) {
+        reply_errorf(call, "ERR No failover in progress.");
+    } else if (owns_partitions(call)) {
+        reply_ok(call->reply);
+    } else {
+        job = mem_zalloc(sizeof(*job));
+        *job = (struct job){ .run = run_abort, .release = release_job };
+        call_start_job(call, job);
+    }
+}
+
+static void start_failover(struct call *call, const struct failover_request *request)
+{
+    static const char *const errors[] = {
+        [FAILOVER_IN_PROGRESS] = "ERR FAILOVER already in progress.",
+        [FAILOVER_IS_REPLICA] = "ERR FAILOVER is not valid when server is a replica.",
+        [FAILOVER_NO_REPLICAS] = "ERR FAILOVER requires connected replicas.",
+        [FAILOVER_FORCE_NEEDS_BOTH] = "ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
+        [FAILOVER_NO_SUCH_REPLICA] = "ERR FAILOVER target HOST and PORT is not a replica.",
+        [FAILOVER_NOT_ONLINE] = "ERR FAILOVER target replica is not online.",
+        [FAILOVER_NO_THREAD] = "ERR Could not create a thread",
+    };
+    enum failover_result result = failover_start(call->engine->failover, request);
+
+    if (result == FAILOVER_STARTED)
         reply_ok(call->reply);
     else
-        reply_errorf(call, "ERR No failover in progress.");
+        reply_errorf(call, "%s", errors[result]);
 }
 
 void failover_command(struct call *call)
 {
-    static const char *const errors[] = {
-        [FAILOVER_RUNS_ALREADY] = "FAILOVER already in progress.",
-        [FAILOVER_OF_REPLICA] = "FAILOVER is not valid when server is a replica.",
-        [FAILOVER_NO_REPLICAS] = "FAILOVER requires connected replicas.",
-        [FAILOVER_NOT_A_REPLICA] = "FAILOVER target HOST and PORT is not a replica.",
-        [FAILOVER_NOT_ONLINE] = "FAILOVER target replica is not online.",
-        [FAILOVER_NO_THREAD] = "Could not create a thread",
-    };
-    struct failover_request request = { .port = 0 };
-    enum failover_result result;
+    struct failover_request request = { .timeout_ms = 0 };
+    bool aborts = false;
 
-    if (call->arg_count == 2 && arg_is(call, 1, "abort")) {
+    for (int at = 1, taken; at < call->arg_count; at += taken) {
+        taken = parse_option(call, at, &request, &aborts);
+        if (taken == 0)
+            return;
+    }
+    if (aborts)
         abort_failover(call);
-        return;
-    }
-    if (!parse_failover(call, &request))
-        return;
-    result = failover_check(call->engine->failover);
-    if (result == FAILOVER_OK && request.is_forced && (request.host[0] == '\0' || request.timeout_ms == 0)) {
-        reply_errorf(call, "ERR FAILOVER with force option requires both a timeout and target HOST and IP.");
-        return;
-    }
-    if (result == FAILOVER_OK)
-        result = failover_start(call->engine->failover, &request);
-    if (result == FAILOVER_OK)
-        reply_ok(call->reply);
     else
-        reply_errorf(call, "ERR %s", errors[result]);
+        start_failover(call, &request);
 }

@@ -57,6 +57,9 @@ enum config_policy {
     CONFIG_POLICY_NOEVICTION,
 };
 enum config_pubsub_default { CONFIG_PUBSUB_DEFAULT_ALL, CONFIG_PUBSUB_DEFAULT_NONE };    /* acl-pubsub-default */
+/* propagation-error-behavior */
+enum config_on_stream_error { CONFIG_STREAM_ERROR_IGNORED, CONFIG_STREAM_ERROR_ENDS, CONFIG_STREAM_ERROR_ENDS_REPLICAS };
+
 /* shutdown-on-sigint, shutdown-on-sigterm: a combination of these flags; 0 is the default behaviour. */
 enum config_shutdown {
     CONFIG_SHUTDOWN_SAVE = 1,

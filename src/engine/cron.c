@@ -1,7 +1,6 @@
 #include "engine/cron.h"
 
 #include "engine/blocking.h"
-#include "engine/client_pause.h"
 #include "engine/engine.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
@@ -49,7 +48,7 @@ void cron_tick(struct worker *worker)
 
     if (engine->cron_is_paused)
         return;
-    if (worker->memory_first != NULL && (pause != 0 || !memory_is_short(engine) || !memory_may_come(engine)))
+    if (worker->memory_first != NULL && (engine_is_paused(engine) || !memory_is_short(engine) || !memory_may_come(engine)))
         mailbox_note_memory(&worker->mailbox);
     scripts_refresh(worker);
     if (worker->index != 0)
@@ -57,7 +56,8 @@ void cron_tick(struct worker *worker)
     blocking_retry(worker);
     if (engine->rates != NULL)
         note_rates(engine, worker->turn.now_us);
-    client_pause_tick(engine, worker->turn.now_ms);
+    if (pause != 0 && worker->turn.now_ms >= pause)
+        engine->pause_until_ms = 0;
     role_refresh(engine);
     if (engine->state == ENGINE_READY) {
         expiry_tick(worker);

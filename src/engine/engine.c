@@ -8,7 +8,7 @@
 
 uint64_t engine_stat(const struct engine *engine, enum statistic stat)
 {
-    uint64_t sum = 0;
+    uint64_t sum = atomic_load_explicit(&engine->streamed.stats[stat], memory_order_relaxed);
 
     for (int i = 0; i < engine->worker_count; i++)
         sum += atomic_load_explicit(&engine->workers[i]->turn.stats[stat], memory_order_relaxed);
@@ -21,6 +21,8 @@ void engine_reset_stats(struct engine *engine)
         for (int stat = 0; stat < STAT_COUNT; stat++)
             atomic_store_explicit(&engine->workers[i]->turn.stats[stat], 0, memory_order_relaxed);
     }
+    for (int stat = 0; stat < STAT_COUNT; stat++)
+        atomic_store_explicit(&engine->streamed.stats[stat], 0, memory_order_relaxed);
     engine->replica_input = 0;
     partitions_reset_wait_count(engine->partitions);
     atomic_fetch_add(&engine->stats_epoch, 1);
@@ -34,6 +36,8 @@ struct command_totals engine_command_totals(const struct engine *engine, const s
 
     for (int i = 0; i < engine->worker_count; i++)
         command_stats_sum(engine->workers[i]->turn.command_stats, command->id, engine->stats_epoch, &totals);
+    if (engine->streamed.commands != NULL)
+        command_stats_sum(engine->streamed.commands, command->id, engine->stats_epoch, &totals);
     return totals;
 }
 
@@ -42,6 +46,8 @@ void engine_command_latency(const struct engine *engine, const struct command *c
     memset(counts, 0, LATENCY_BUCKETS * sizeof(*counts));
     for (int i = 0; i < engine->worker_count; i++)
         command_stats_sum_latency(engine->workers[i]->turn.command_stats, command->id, engine->stats_epoch, counts);
+    if (engine->streamed.commands != NULL)
+        command_stats_sum_latency(engine->streamed.commands, command->id, engine->stats_epoch, counts);
 }
 
 uint64_t engine_dirty(const struct engine *engine)

@@ -35,6 +35,7 @@ struct backups;
 struct aof_switch;
 struct primary;
 struct follow;
+struct failover;
 struct full_sync;
 struct save;
 struct shutdown;
@@ -58,6 +59,12 @@ struct engine_upper {
     /* Before the end: replicas that have not acknowledged the history up to `lsn`, of `*count`. `logs`: each of them is named in the log. Asks for
      * nothing, but sends what is to be sent. Any thread. */
     int (*lagging)(struct engine *engine, uint64_t lsn, bool logs, int *count);
+};
+
+/* What a primary's stream has run on this replica (replication/applier.h), whose thread is none of the workers that are counted. */
+struct stream_counts {
+    _Atomic uint64_t stats[STAT_COUNT];
+    struct command_stats_set *commands;     /* the applier's thread counts; NULL: none */
 };
 
 /* See engine/role.h, which alone writes it. Any thread reads it. */
@@ -109,7 +116,6 @@ struct engine {
     struct hot_keys *hot_keys;      /* stats/hot_keys.h; NULL: unit tests without it */
     struct latency *latency;        /* stats/latency.h */
     struct error_stats *errors;     /* stats/error_stats.h */
-    struct client_pause *client_pause;
     struct waits *waits;            /* stats/waits.h */
     struct rates *rates;            /* stats/rates.h; noted by the first worker */
     const struct info_section *info;    /* stats/info.h; their context is the engine */
@@ -129,9 +135,9 @@ struct engine {
     _Atomic uint64_t stats_epoch;   /* of the statistics of commands (call/command_stats.h) */
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
-    _Atomic int64_t pause_until_ms; /* engine/client_pause.h, which alone writes these three; 0: no */
+    _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
-    _Atomic bool writes_are_held;   /* by a failover: nothing expires or is evicted either */
+    _Atomic bool holds_writes;      /* FAILOVER: writes, expiry and eviction wait, whatever CLIENT PAUSE says */
     _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
     _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
@@ -148,6 +154,7 @@ struct engine {
     _Atomic int64_t blocked_count;  /* clients that wait: parked */
     _Atomic uint64_t dirty;         /* engine_dirty(), less the changes that workers count; it may be below 0 and wrap around */
     _Atomic uint64_t replica_input; /* bytes that a primary has sent to this replica */
+    struct stream_counts streamed;
     _Atomic int64_t last_save_ms;
     _Atomic uint64_t memory_peak;
     _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */
@@ -191,6 +198,8 @@ void engine_reset_stats(struct engine *engine);
 /* Of a command, over all workers (any thread). */
 struct command_totals engine_command_totals(const struct engine *engine, const struct command *command);
 void engine_command_latency(const struct engine *engine, const struct command *command, uint64_t counts[LATENCY_BUCKETS]);
+/* A dump or the log can't be written: writes of clients are refused. *number: the log's errno; 0: it is the dump. Any thread. */
+bool engine_disks_fail(struct engine *engine, int *number);
 /* Changes since the last save (any thread). */
 uint64_t engine_dirty(const struct engine *engine);
 
@@ -201,5 +210,11 @@ static inline struct command_stats *engine_stats_of(const struct engine *engine,
 }
 /* Whether keys that have expired are looked for, in RAM and in the store (DEBUG SET-ACTIVE-EXPIRE). Any thread. */
 void engine_set_active_expire(struct engine *engine, bool on);
+
+/* CLIENT PAUSE or FAILOVER: the data set does not change. */
+static inline bool engine_is_paused(const struct engine *engine)
+{
+    return engine->pause_until_ms != 0 || engine->holds_writes;
+}
 
 #endif

@@ -59,26 +59,36 @@ bool execute_allows_listener(struct call *call)
     return true;
 }
 
+bool engine_disks_fail(struct engine *engine, int *number)
+{
+    struct aof *aof = engine->aof;
+
+    *number = 0;
+    if (engine->save_failed && engine->upper.denies_writes != NULL && engine->upper.denies_writes(engine))
+        return true;
+    if (aof == NULL || aof_error(aof) == STATUS_OK)
+        return false;
+    *number = aof_error_number(aof);
+    return true;
+}
+
 /* A dump or the log cannot be written: writes are refused, and so is PING, so that monitoring notices. */
 bool execute_disks_allow(struct call *call, uint32_t flags)
 {
-    struct engine *engine = call->engine;
-    struct aof *aof = engine->aof;
+    int number;
 
     if (!(flags & COMMAND_WRITE) && strcmp(call->command->name, "ping") != 0)
         return true;
-    if (engine->save_failed && engine->upper.denies_writes != NULL && engine->upper.denies_writes(engine)) {
+    if (!engine_disks_fail(call->engine, &number))
+        return true;
+    if (number != 0)
+        reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", strerror(number));
+    else
         reply_errorf(call, "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. "
             "Commands that may modify the data set are disabled, because this instance is configured to report errors during "
             "writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details "
             "about the RDB error.");
-        return false;
-    }
-    if (aof != NULL && aof_error(aof) != STATUS_OK) {
-        reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", strerror(aof_error_number(aof)));
-        return false;
-    }
-    return true;
+    return false;
 }
 
 const char execute_stale_error[] = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
@@ -98,6 +108,9 @@ bool execute_role_allows(struct call *call, uint32_t any_flags, uint32_t common_
     uint32_t bits = role_bits(call->engine);
     const char *error = any_flags & COMMAND_WRITE ? execute_write_refusal(call->engine) : NULL;
 
+    /* Held back by FAILOVER, which may still be undone: it waits on. The role is looked at again under the locks. */
+    if (any_flags & COMMAND_WRITE && call->client->paused && call->engine->holds_writes)
+        return true;
     if (!execute_disks_allow(call, any_flags))
         return false;
     if (error == NULL && bits & ROLE_STALE && !(common_flags & COMMAND_STALE))

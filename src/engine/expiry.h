@@ -11,19 +11,19 @@ enum { EXPIRY_FIELDS_A_STEP = 512 };
 /* Keys and fields that expired in one slice: the next slice follows as soon as the share of time allows; with fewer, later. */
 enum { EXPIRY_MANY = 256 };
 
-/* The log is in error, or a failover holds writes: what expires stays, reading as absent, and nothing is evicted. With the log in error, each deletion would be appended to the log's tail in
+/* The log is in error: what expires stays, reading as absent, and nothing is evicted. Each deletion would be appended to the log's tail in
  * memory, which has no limit of its own. Any thread. */
 static inline bool expiry_is_suspended(const struct engine *engine)
 {
     struct aof *aof = engine->aof;
 
-    return __builtin_expect(engine->writes_are_held, 0) || (aof != NULL && __builtin_expect(aof_error(aof) != STATUS_OK, 0));
+    return aof != NULL && __builtin_expect(aof_error(aof) != STATUS_OK, 0);
 }
 
-/* The same for expiry alone, which CLIENT PAUSE suspends, too, as a paused data set does not change; and on a replica its primary decides. */
+/* The same for expiry alone, which CLIENT PAUSE and FAILOVER suspend, too, as a paused data set does not change; and on a replica its primary decides. */
 static inline bool expiry_is_paused(const struct engine *engine)
 {
-    return expiry_is_suspended(engine) || __builtin_expect(engine->pause_until_ms != 0 || role_keeps_expired(engine), 0);
+    return expiry_is_suspended(engine) || __builtin_expect(engine_is_paused(engine) || role_keeps_expired(engine), 0);
 }
 
 /* Removes up to EXPIRY_FIELDS_A_STEP dead fields of a hash, logged as an HDEL. A hash with no field alive is deleted. Returns the number

@@ -8,6 +8,7 @@
 #include "base/message.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
+#include "engine/role.h"
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/full_sync.h"
 #include "lifecycle/rewrite.h"
@@ -123,7 +124,8 @@ static uint64_t end_of_history(struct engine *engine)
     return point.lsn;
 }
 
-/* Calls that ran when writes began to wait may still add to the history, so its end is looked at again. Returns what was waited for last. */
+/* Calls that ran when writes began to wait may still add to the history, so its end is looked at again; not on a replica, whose history goes on
+ * with its primary's. Returns what was waited for last. */
 static uint64_t await_end_of_history(struct shutdown *shutdown)
 {
     struct engine *engine = shutdown->engine;
@@ -133,7 +135,7 @@ static uint64_t await_end_of_history(struct shutdown *shutdown)
         lsn = end_of_history(engine);
         engine->upper.ask_replicas(engine);
         after = end_of_history(engine);
-    } while (await_acknowledged(shutdown, lsn) && end_of_history(engine) != after);
+    } while (await_acknowledged(shutdown, lsn) && end_of_history(engine) != after && !role_is_replica(engine));
     return lsn;
 }
 

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
+#include "engine/role.h"
 #include "lifecycle/ahead.h"
 #include "resp/request.h"
 #include "stream/backlog.h"
@@ -20,6 +21,8 @@ enum {
     TURN_COMMANDS = 64,             /* the log is written after this many, or when there are no more */
     IDLE_MS = 100,
     ERRORS_LOGGED_MS = 1000,
+    DISKS_LOGGED_MS = 10000,
+    ERROR_SHOWN_MAX = 256,
     NAME_SHOWN_MAX = 64,
 };
 
@@ -46,7 +49,7 @@ struct applier {
     struct worker worker;
     struct client client;
     int in_turn;
-    int64_t logged_ms;
+    int64_t logged_ms, disks_logged_ms;
     bool has_failed;
 };
 
@@ -100,6 +103,19 @@ static void begin_turn(struct applier *applier)
     applier->worker.turn.clock_stopped = true;
 }
 
+/* What the turn has counted becomes the server's. */
+static void give_counts(struct applier *applier)
+{
+    struct stream_counts *streamed = &applier->engine->streamed;
+    struct turn *turn = &applier->worker.turn;
+
+    for (int stat = 0; stat < STAT_COUNT; stat++) {
+        if (turn->stats[stat] != 0)
+            atomic_fetch_add(&streamed->stats[stat], atomic_exchange(&turn->stats[stat], 0));
+    }
+    atomic_fetch_add(&applier->engine->dirty, atomic_exchange(&turn->changes, 0));
+}
+
 static void end_turn(struct applier *applier)
 {
     struct mail_delivery delivery;
@@ -108,6 +124,7 @@ static void end_turn(struct applier *applier)
         return;
     applier->in_turn = 0;
     worker_end_turn(&applier->worker);
+    give_counts(applier);
     mailbox_empty(&applier->worker.mailbox, &delivery);     /* it is woken when an owner leaves, and looks by itself */
     while (mailbox_next_ready(&applier->worker.mailbox, &delivery) != NULL)
         ;
@@ -118,11 +135,30 @@ static void end_turn(struct applier *applier)
 
 /* --- running --- */
 
+/* The process ends, without a dump: what is on its disk goes up to the last unit before. */
+static void end_server(struct applier *applier)
+{
+    applier->has_failed = true;
+    applier->engine->end(applier->engine->end_context, 1);
+}
+
+static void end_after_error(struct applier *applier, const struct bytes *args, const char *why, size_t why_size)
+{
+    log_write(applier->engine->log, LOG_LEVEL_WARNING, "This replica panicked sending an error to its master: '%.*s' after processing the command '%.*s'",
+        (int)(why_size < ERROR_SHOWN_MAX ? why_size : ERROR_SHOWN_MAX), why, (int)(args[0].size < NAME_SHOWN_MAX ? args[0].size : NAME_SHOWN_MAX),
+        args[0].data);
+    end_server(applier);
+}
+
 static void note_error(struct applier *applier, const struct bytes *args, const char *why, size_t why_size)
 {
     int64_t now_ms = clock_mono_us() / 1000;
 
     atomic_fetch_add(&applier->errors, 1);
+    if (config_number(applier->engine->config, CONFIG_PROPAGATION_ERROR_BEHAVIOR) != CONFIG_STREAM_ERROR_IGNORED) {
+        end_after_error(applier, args, why, why_size);
+        return;
+    }
     if (now_ms - applier->logged_ms < ERRORS_LOGGED_MS)
         return;
     applier->logged_ms = now_ms;
@@ -141,13 +177,36 @@ static void wait_in_place(struct applier *applier, uint64_t loads_ended, int tri
     nanosleep(&pause, NULL);
 }
 
-/* False: the applier is to stop, and the command has not run. */
+/* The log or the last dump is in error: replica-ignore-disk-write-errors. False: the process ends. */
+static bool disks_allow(struct applier *applier)
+{
+    struct engine *engine = applier->engine;
+    int64_t now_ms = clock_mono_us() / 1000;
+    int number;
+
+    if (!engine_disks_fail(engine, &number))
+        return true;
+    if (!(role_bits(engine) & ROLE_IGNORES_DISKS)) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "Replica was unable to write command to disk.");
+        end_server(applier);
+        return false;
+    }
+    if (now_ms - applier->disks_logged_ms >= DISKS_LOGGED_MS) {
+        applier->disks_logged_ms = now_ms;
+        log_write(engine->log, LOG_LEVEL_WARNING, "Replica is applying a command even though it is unable to write to disk.");
+    }
+    return true;
+}
+
+/* False: the applier is to stop. Then the command has not run, or has changed nothing. */
 static bool run(struct applier *applier, const struct bytes *args, int arg_count)
 {
     struct client *client = &applier->client;
     struct tier *tier = applier->engine->tier;
     struct buffer *out = &client->reply.out;
 
+    if (!disks_allow(applier))
+        return false;
     out->size = 0;
     ahead_submit(applier->ahead);
     for (int tries = 0; ; tries++) {
@@ -162,7 +221,7 @@ static bool run(struct applier *applier, const struct bytes *args, int arg_count
     if (out->size > 0 && out->data[0] == '-')
         note_error(applier, args, out->data + 1, out->size - 3);
     reply_truncate(&client->reply, 0);
-    return true;
+    return !applier->has_failed;
 }
 
 static const struct command *find(const struct applier *applier, const struct bytes *args, int arg_count)
@@ -216,7 +275,7 @@ static bool run_one(struct applier *applier, const struct bytes *args, int arg_c
         return true;
     if (!is_allowed(applier, args, arg_count)) {
         note_error(applier, args, "a primary does not send it", 26);
-        return true;
+        return !applier->has_failed;
     }
     return run(applier, args, arg_count);
 }
@@ -250,8 +309,8 @@ static bool apply_single(struct applier *applier, const struct bytes *args, int 
     return true;
 }
 
-/* The commands of [from, from + size), which are complete, while no client reaches a key. */
-static void apply_owned(struct applier *applier, size_t from, size_t size)
+/* The commands of [from, from + size), which are complete, while no client reaches a key. False: the process ends. */
+static bool apply_owned(struct applier *applier, size_t from, size_t size)
 {
     struct partitions *all = applier->engine->partitions;
     struct bytes raw = bytes_of(applier->text.data + from, size);
@@ -263,18 +322,22 @@ static void apply_owned(struct applier *applier, size_t from, size_t size)
     partitions_lock_all_unowned(all, &claim);
     partitions_unlock_all_owned(all, &claim);
     applier->client.flags |= CLIENT_PRIMARY | CLIENT_OWNS_ALL;
-    while (at < from + size) {
+    while (at < from + size && !applier->has_failed) {
         at += next_command(applier, at, &parser);
         if (parser.arg_count == 0 || bytes_is(parser.args[0], "multi") || bytes_is(parser.args[0], "exec"))
             continue;
-        CHECK(run_one(applier, parser.args, parser.arg_count));
+        CHECK(run_one(applier, parser.args, parser.arg_count) || applier->has_failed);
     }
     applier->client.flags &= ~(uint32_t)CLIENT_OWNS_ALL;
-    applier->client.unlogged_raw = raw;
-    append_rest(applier);
+    if (!applier->has_failed) {
+        applier->client.unlogged_raw = raw;
+        append_rest(applier);
+    }
     partitions_give_all(all, &claim);
     request_release(&parser);
-    advance(applier, size);
+    if (!applier->has_failed)
+        advance(applier, size);
+    return !applier->has_failed;
 }
 
 static bool concerns_all(const struct applier *applier, const struct bytes *args, int arg_count)
@@ -293,7 +356,8 @@ static bool take_command(struct applier *applier, size_t at, size_t size)
     if (applier->group_at != SIZE_MAX) {
         if (count == 0 || !bytes_is(args[0], "exec"))
             return true;
-        apply_owned(applier, applier->group_at, at + size - applier->group_at);
+        if (!apply_owned(applier, applier->group_at, at + size - applier->group_at))
+            return false;
         applier->group_at = SIZE_MAX;
         return true;
     }
@@ -305,10 +369,8 @@ static bool take_command(struct applier *applier, size_t at, size_t size)
         applier->group_at = at;
         return true;
     }
-    if (concerns_all(applier, args, count)) {
-        apply_owned(applier, at, size);
-        return true;
-    }
+    if (concerns_all(applier, args, count))
+        return apply_owned(applier, at, size);
     return apply_single(applier, args, count, bytes_of(applier->text.data + at, size));
 }
 
@@ -420,6 +482,7 @@ static void release(struct applier *applier)
     worker_remove_client(&applier->worker, &applier->client);
     reply_release(&applier->client.reply);
     mem_free(applier->client.address);
+    applier->worker.turn.command_stats = NULL;      /* the engine's */
     worker_release(&applier->worker);
     request_release(&applier->parser);
     request_release(&applier->scout);
@@ -451,6 +514,8 @@ struct applier *applier_start(const struct applier_options *options)
     request_init(&applier->parser);
     request_init(&applier->scout);
     worker_init(&applier->worker, engine, -1);
+    command_stats_destroy(applier->worker.turn.command_stats);
+    applier->worker.turn.command_stats = engine->streamed.commands;
     applier->worker.resume = applier->worker.discard = applier->worker.close = applier->worker.output_came = ignore_client;
     applier->client = (struct client){ .flags = CLIENT_REPLAY | CLIENT_NO_BLOCKING, .authenticated = true, .worker = &applier->worker,
         .address = mem_string(bytes_of_string(options->address)), .db = options->db, .created_ms = clock_wall_ms(), .id = atomic_fetch_add(&engine->client_last_id, 1) + 1 };

@@ -1,13 +1,14 @@
-/* Failover: FAILOVER makes a replica the primary, and this server its replica, without losing a write.
+/* Failover: FAILOVER, by which a primary hands its role over to one of its replicas without losing a write.
  *
- *   WAITS   writes, expiry and eviction are held; until a replica has acknowledged the whole history
- *   RUNS    this server is a replica, and asks the other one by PSYNC ... FAILOVER to take over. It does: the failover is over. It refuses, or FAILOVER
- *           ABORT: this server is a primary again
+ *   no failover -> WAITS -> RUNS -> no failover
  *
- * The role is changed under the locks of all partitions, and only if the history still ends where the replica has acknowledged it. So what calls
- * in the middle have added meanwhile is not lost: it is waited for.
+ * WAITS: writes, expiry and eviction are held back, with a barrier over all workers, until a replica has acknowledged all of the history. RUNS: this
+ * server is a replica of that one and asks it by PSYNC with FAILOVER to take over, again and again until it replies. If it refuses, if the
+ * time is up before RUNS, or if it is aborted, this server is the primary again with all of its data. Then what was held back goes on.
  *
- * A thread of its own does it ("kelvin-failover"). Threads: any. Lock: the failover's own, a leaf.
+ * All of it is done by one thread ("kelvin-failover") that looks every few milliseconds.
+ *
+ * Threads: any. Lock: failover (guards the start and the end; taken before none).
  */
 #ifndef KELVIN_REPLICATION_FAILOVER_H
 #define KELVIN_REPLICATION_FAILOVER_H
@@ -15,33 +16,41 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "replication/follow.h"
+#include "replication/view.h"
 
 struct engine;
 struct failover;
 
-struct failover *failover_create(struct engine *engine);
-void failover_stop(struct failover *failover);          /* its thread has ended then; before follow_stop */
-void failover_destroy(struct failover *failover);       /* NULL is fine */
+enum failover_result {
+    FAILOVER_STARTED,
+    FAILOVER_IN_PROGRESS,
+    FAILOVER_IS_REPLICA,
+    FAILOVER_NO_REPLICAS,
+    FAILOVER_FORCE_NEEDS_BOTH,      /* a timeout and a target */
+    FAILOVER_NO_SUCH_REPLICA,
+    FAILOVER_NOT_ONLINE,            /* the target is being synchronized */
+    FAILOVER_NO_THREAD,
+};
 
 struct failover_request {
-    char host[FOLLOW_HOST_SIZE];    /* "": any replica */
-    int port;
-    int64_t timeout_ms;             /* of waiting for the replica; 0: none */
-    bool is_forced;                 /* after that time the replica named takes over, whatever it lacks */
+    bool has_target;                /* else: the first replica that has all changes */
+    char host[VIEW_HOST_SIZE];      /* as INFO shows the replica */
+    int64_t port;
+    bool forces;                    /* after the time is up the target takes over, whatever it has */
+    int64_t timeout_ms;             /* of WAITS; 0: none */
 };
 
-enum failover_result {
-    FAILOVER_OK,
-    FAILOVER_RUNS_ALREADY, FAILOVER_OF_REPLICA, FAILOVER_NO_REPLICAS, FAILOVER_NOT_A_REPLICA, FAILOVER_NOT_ONLINE, FAILOVER_NO_THREAD,
-};
-/* Whether one may begin, whatever is asked for. */
-enum failover_result failover_check(const struct failover *failover);
+struct failover *failover_create(struct engine *engine);
+/* Before follow_stop. The role stays what it is at that moment. */
+void failover_stop(struct failover *failover);
+void failover_destroy(struct failover *failover);       /* NULL is fine */
+
+/* Writes are held back when it returns FAILOVER_STARTED, and those that run end soon. Returns at once. */
 enum failover_result failover_start(struct failover *failover, const struct failover_request *request);
-/* False: there is none. */
+/* False: none is in progress. Returns at once; failover_await_end waits until it has ended. */
 bool failover_abort(struct failover *failover);
+void failover_await_end(struct failover *failover);     /* not on a worker, no locks */
 
-enum failover_state { FAILOVER_NONE, FAILOVER_WAITS, FAILOVER_RUNS };
-enum failover_state failover_state(const struct failover *failover);
+enum view_failover failover_state(const struct failover *failover);     /* NULL: no failover */
 
 #endif

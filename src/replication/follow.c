@@ -31,6 +31,7 @@ enum {
     INBOX_MEMORY = 16 << 20,
     INBOX_ROOM_MIN = 1 << 20,
     POLL_US = 2000,
+    TAKE_OVER_WAIT_US = 2000000,    /* for what was received before */
 };
 
 struct follow {
@@ -57,12 +58,12 @@ struct follow {
     char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];      /* of the last connection */
     int fd;
 
-    _Atomic int takeover;           /* enum follow_takeover */
     _Atomic bool stopping, loading;
     _Atomic bool restart;           /* what is here can't be continued: all data is asked for */
     _Atomic bool must_reconnect;
     _Atomic bool stop_load;         /* the load ends soon: what it loads is not wanted any more */
     _Atomic int load_fd;
+    _Atomic int hand;               /* enum follow_hand */
     _Atomic uint64_t errors;
 };
 
@@ -86,6 +87,7 @@ struct follow *follow_create(struct engine *engine, struct tls_context *(*hold_t
     follow->hold_tls = hold_tls;
     follow->tls_context = context;
     follow->load_fd = -1;
+    engine->streamed.commands = command_stats_create(command_row_count(engine->commands));
     mutex_init(&follow->turn);
     mutex_init(&follow->lock);
     return follow;
@@ -167,6 +169,14 @@ static bool start_applier(struct follow *follow, int64_t offset, int db)
     return true;
 }
 
+/* What the one that was asked to take over has replied; later replies are those to an ordinary PSYNC. */
+static void end_hand_over(struct follow *follow, enum follow_hand end)
+{
+    int asked = FOLLOW_HAND_ASKED;
+
+    atomic_compare_exchange_strong(&follow->hand, &asked, end);
+}
+
 /* --- the link's host: on the link's thread --- */
 
 /* The ID to ask with. As long as nothing was appended under the new ID the old one is as good: a primary that was restarted and becomes a replica of
@@ -191,9 +201,9 @@ static void on_position(void *context, struct link_position *position)
     *position = (struct link_position){ .offset = now.offset };
     if (follow->restart)
         return;
-    memcpy(position->id, id_of(follow, &now), sizeof(position->id));
+    position->failover = follow->hand == FOLLOW_HAND_ASKED;
+    memcpy(position->id, position->failover ? now.identity.id : id_of(follow, &now), sizeof(position->id));
     memcpy(follow->asked_id, position->id, sizeof(follow->asked_id));
-    position->failover = follow->takeover == FOLLOW_ASKS;
     if (follow->inbox != NULL)
         position->offset = (int64_t)backlog_end(follow->inbox);
 }
@@ -224,19 +234,12 @@ static void on_connected(void *context, int fd)
     mutex_unlock(&follow->lock);
 }
 
-static void end_takeover(struct follow *follow, enum follow_takeover end)
-{
-    int asks = FOLLOW_ASKS;
-
-    (void)atomic_compare_exchange_strong(&follow->takeover, &asks, (int)end);
-}
-
 static void on_failed(void *context, enum link_failure failure, const char *reason)
 {
     struct follow *follow = context;
 
-    if (failure == LINK_FAILED_REFUSED || failure == LINK_FAILED_NOT_YET || failure == LINK_FAILED_AUTH)
-        end_takeover(follow, FOLLOW_REFUSED);
+    if (failure == LINK_FAILED_REFUSED)
+        end_hand_over(follow, FOLLOW_HAND_REFUSED);
     log_write(log_of(follow), LOG_LEVEL_WARNING, "The link to the primary %s:%d: %s", follow->host, follow->port, reason);
 }
 
@@ -245,7 +248,6 @@ static void on_continued(void *context, const char *id)
     struct follow *follow = context;
     struct history_point now;
 
-    end_takeover(follow, FOLLOW_TAKEN);
     if (id == NULL)
         id = follow->asked_id;
     history_point(&follow->engine->history, &now);
@@ -259,6 +261,7 @@ static void on_continued(void *context, const char *id)
         make_inbox(follow, now.offset);
         start_applier(follow, now.offset, now.db >= 0 ? now.db : 0);
     }
+    end_hand_over(follow, FOLLOW_HAND_TAKEN);
 }
 
 /* The loader has ended, or never ran. */
@@ -273,7 +276,6 @@ static void on_full_resync(void *context, const char *id, int64_t offset)
 {
     struct follow *follow = context;
 
-    end_takeover(follow, FOLLOW_TAKEN);
     log_write(log_of(follow), LOG_LEVEL_NOTICE, "Full resync from primary: %s:%" PRId64, id, offset);
     follow->stop_load = true;       /* the one before */
     join_loader(follow);
@@ -286,6 +288,7 @@ static void on_full_resync(void *context, const char *id, int64_t offset)
     follow->received = follow->total = 0;
     mutex_unlock(&follow->lock);
     make_inbox(follow, offset);
+    end_hand_over(follow, FOLLOW_HAND_TAKEN);
 }
 
 static void on_rdb_progress(void *context, uint64_t received, int64_t total)
@@ -551,28 +554,24 @@ static void end_link(struct follow *follow)
     end_inbox(follow);
 }
 
-/* `offset`: where the history has to end for this; -1: anywhere. */
-static bool set_role(struct follow *follow, bool is_replica, int64_t offset)
+/* False: nothing was changed, as the history does not end at `lsn` (FOLLOW_ANY_LSN: wherever it ends). */
+static bool set_role(struct follow *follow, bool is_replica, uint64_t lsn)
 {
     struct engine *engine = follow->engine;
-    struct history_point now;
     struct claim claim;
-    bool good;
 
     partitions_lock_all_unowned(engine->partitions, &claim);
-    history_point(&engine->history, &now);
-    good = offset < 0 || offset == now.offset;
-    if (good) {
-        if (is_replica)
-            primary_need_backlog(engine);
-        role_set_replica(engine, is_replica);
-        history_set_foreign(&engine->history, is_replica);
-        if (!is_replica)
-            history_new_id(&engine->history, true);
-    }
-    partitions_unlock_all_unowned(engine->partitions, &claim);
-    if (!good)
+    if (lsn != FOLLOW_ANY_LSN && history_end(&engine->history) != lsn) {
+        partitions_unlock_all_unowned(engine->partitions, &claim);
         return false;
+    }
+    if (is_replica)
+        primary_need_backlog(engine);
+    role_set_replica(engine, is_replica);
+    history_set_foreign(&engine->history, is_replica);
+    if (!is_replica)
+        history_new_id(&engine->history, true);
+    partitions_unlock_all_unowned(engine->partitions, &claim);
     if (is_replica)
         role_changed(engine);
     else
@@ -605,11 +604,11 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         mutex_unlock(&follow->turn);
         return FOLLOW_ALREADY;
     }
-    follow->takeover = FOLLOW_NO_TAKEOVER;
     end_link(follow);
+    follow->hand = FOLLOW_HAND_NONE;
     note_primary(follow, host, port);
     if (host == NULL || !was_replica)
-        (void)set_role(follow, host != NULL, -1);
+        set_role(follow, host != NULL, FOLLOW_ANY_LSN);
     if (host != NULL)
         good = start_link(follow);
     else if (wants_log(follow->engine))
@@ -623,28 +622,107 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
     return good ? FOLLOW_OK : FOLLOW_NO_THREAD;
 }
 
-enum follow_result follow_fail_over(struct follow *follow, const char *host, int port, int64_t offset)
+/* --- FAILOVER --- */
+
+enum follow_ask follow_hand_over(struct follow *follow, const char *host, int port, uint64_t lsn)
 {
-    enum follow_result result = FOLLOW_OK;
+    enum follow_ask result = FOLLOW_ASK_BEGUN;
 
     mutex_lock(&follow->turn);
-    if (follow->host[0] != '\0')
-        result = FOLLOW_ALREADY;
-    else if (!set_role(follow, true, offset))
-        result = FOLLOW_NOT_YET;
-    if (result == FOLLOW_OK) {
+    if (follow->host[0] != '\0') {
+        result = FOLLOW_ASK_NO_PRIMARY;
+    } else if (!set_role(follow, true, lsn)) {
+        result = FOLLOW_ASK_LONGER;
+    } else {
         note_primary(follow, host, port);
-        follow->takeover = FOLLOW_ASKS;
+        follow->hand = FOLLOW_HAND_ASKED;
         if (!start_link(follow))
-            follow->takeover = FOLLOW_REFUSED;
+            follow->hand = FOLLOW_HAND_REFUSED;
     }
     mutex_unlock(&follow->turn);
     return result;
 }
 
-enum follow_takeover follow_takeover(const struct follow *follow)
+enum follow_hand follow_hand(const struct follow *follow)
 {
-    return (enum follow_takeover)follow->takeover;
+    return (enum follow_hand)follow->hand;
+}
+
+/* The reply may come until the link has ended. */
+static bool may_take_back(struct follow *follow) REQUIRES(follow->turn);
+static bool may_take_back(struct follow *follow)
+{
+    if (follow->hand == FOLLOW_HAND_TAKEN || follow->hand == FOLLOW_HAND_NONE)
+        return false;
+    end_link(follow);
+    if (follow->hand != FOLLOW_HAND_TAKEN)
+        return true;
+    start_link(follow);
+    return false;
+}
+
+bool follow_take_back(struct follow *follow)
+{
+    bool can;
+
+    mutex_lock(&follow->turn);
+    can = may_take_back(follow);
+    if (can) {
+        note_primary(follow, NULL, 0);
+        set_role(follow, false, FOLLOW_ANY_LSN);
+    }
+    follow->hand = FOLLOW_HAND_NONE;
+    mutex_unlock(&follow->turn);
+    return can;
+}
+
+static bool has_unapplied(struct follow *follow)
+{
+    bool has;
+
+    mutex_lock(&follow->lock);
+    has = follow->inbox != NULL && follow->applier != NULL && (int64_t)backlog_end(follow->inbox) > applier_offset(follow->applier);
+    mutex_unlock(&follow->lock);
+    return has;
+}
+
+/* What the primary has sent before is not lost, unless the applier is far back. */
+static void await_applier(struct follow *follow)
+{
+    int64_t until_us = clock_mono_us() + TAKE_OVER_WAIT_US;
+
+    while (has_unapplied(follow) && !follow->stopping && clock_mono_us() < until_us)
+        pause_us(POLL_US);
+}
+
+static bool has_history(struct follow *follow, struct bytes id)
+{
+    struct history_point now;
+
+    history_point(&follow->engine->history, &now);
+    return !follow->loading && bytes_is(id, now.identity.id);
+}
+
+enum follow_take_over follow_take_over(struct follow *follow, struct bytes id)
+{
+    enum follow_take_over result = FOLLOW_TAKEN_OVER;
+
+    mutex_lock(&follow->turn);
+    if (follow->host[0] == '\0') {
+        result = FOLLOW_IS_PRIMARY;
+    } else if (!has_history(follow, id)) {
+        result = FOLLOW_HAS_OTHER_ID;
+    } else {
+        await_applier(follow);
+        end_link(follow);
+        follow->hand = FOLLOW_HAND_NONE;
+        note_primary(follow, NULL, 0);
+        set_role(follow, false, FOLLOW_ANY_LSN);
+    }
+    mutex_unlock(&follow->turn);
+    if (result == FOLLOW_TAKEN_OVER)
+        log_write(log_of(follow), LOG_LEVEL_NOTICE, "MASTER MODE enabled: the primary has handed its role over (PSYNC with FAILOVER)");
+    return result;
 }
 
 void follow_begin(struct follow *follow)
@@ -696,6 +774,8 @@ void follow_destroy(struct follow *follow)
 {
     if (follow == NULL)
         return;
+    command_stats_destroy(follow->engine->streamed.commands);
+    follow->engine->streamed.commands = NULL;
     mutex_release(&follow->lock);
     mutex_release(&follow->turn);
     mem_free(follow);

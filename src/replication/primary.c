@@ -1,8 +1,11 @@
 #include "replication/primary.h"
 
 #include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -339,9 +342,19 @@ static void reply_continue(struct replica *replica)
         buffer_append_format(&replica->client->reply.out, "+CONTINUE\r\n");
 }
 
+/* repl-disable-tcp-nodelay: fewer packets, up to 40 ms later. */
+static void allow_delay(const struct replica *replica)
+{
+    int zero = 0;
+
+    if (config_number(replica->primary->engine->config, CONFIG_REPL_DISABLE_TCP_NODELAY) && !(replica->client->flags & CLIENT_UNIX_SOCKET))
+        (void)setsockopt(replica->client->fd, IPPROTO_TCP, TCP_NODELAY, &zero, sizeof(zero));
+}
+
 static void begin(struct replica *replica, enum replica_state state) REQUIRES(replica->primary->lock);
 static void begin(struct replica *replica, enum replica_state state)
 {
+    allow_delay(replica);
     replica->acked_ms = replica->heard_ms = replica->fed_ms = primary_now_ms();
     enlist(replica, state);
     if (state == REPLICA_WAITS)
@@ -438,7 +451,7 @@ static void ping(struct primary *primary, int64_t now_ms)
     struct engine *engine = primary->engine;
     int64_t period_ms = config_number(engine->config, CONFIG_REPL_PING_REPLICA_PERIOD) * 1000;
 
-    if (role_is_replica(engine) || engine->writes_are_held || now_ms - primary->pinged_ms < period_ms)
+    if (role_is_replica(engine) || engine->holds_writes || now_ms - primary->pinged_ms < period_ms)
         return;
     primary->pinged_ms = now_ms;
     history_append_raw(&engine->history, BYTES("*1\r\n$4\r\nPING\r\n"), -1);
@@ -447,7 +460,7 @@ static void ping(struct primary *primary, int64_t now_ms)
 
 uint64_t primary_ask(struct engine *engine)
 {
-    if (role_is_replica(engine) || engine->writes_are_held || engine->primary->count == 0)
+    if (role_is_replica(engine) || engine->holds_writes || engine->primary->count == 0)
         return 0;
     return history_append_raw(&engine->history, BYTES("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"), -1);
 }
@@ -482,11 +495,15 @@ void primary_configure(struct engine *engine)
     mutex_unlock(&engine->history.hand_over_lock);
 }
 
-static void expire_retained(struct engine *engine, int64_t now_ms)
+/* It is not closed meanwhile: the end of a full synchronization opens another one. */
+static void expire_backlog(struct engine *engine, int64_t now_ms)
 {
-    mutex_lock(&engine->history.hand_over_lock);         /* the backlog is not closed meanwhile */
-    if (history_backlog(&engine->history) != NULL)
-        backlog_expire(history_backlog(&engine->history), now_ms);
+    struct backlog *backlog;
+
+    mutex_lock(&engine->history.hand_over_lock);
+    backlog = history_backlog(&engine->history);
+    if (backlog != NULL)
+        backlog_expire(backlog, now_ms);
     mutex_unlock(&engine->history.hand_over_lock);
 }
 
@@ -496,7 +513,7 @@ void primary_cron(struct engine *engine)
     int64_t now_ms = primary_now_ms();
 
     role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
-    expire_retained(engine, now_ms);
+    expire_backlog(engine, now_ms);
     if (role_is_replica(engine))
         primary->seen_ms = now_ms;
     if (primary->count == 0) {

@@ -95,7 +95,8 @@ int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk);
 int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count);
 /* Online, with an ACK not older than min-replicas-max-lag. */
 int primary_good(struct primary *primary);
-/* Asks all replicas for an ACK now. Returns the LSN that the log has to cover first; 0: there are none. */
+/* Asks all replicas for an ACK now. Returns the LSN that the log has to cover first; 0: there are none, or a failover
+ * is under way, which asks itself. */
 uint64_t primary_ask(struct engine *engine);
 
 struct primary_stats {

@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/tracking.h"
 #include "lifecycle/shutdown.h"
+#include "replication/follow.h"
 #include "replication/primary.h"
 #include "server/info_rows.h"
 
@@ -109,7 +110,8 @@ void info_server(struct buffer *out, void *context)
 
 void info_clients(struct buffer *out, void *context)
 {
-    const struct engine *engine = context;
+    struct engine *engine = context;
+    struct follow_client link;
     struct blocking_stats waiting = blocking_stats(engine);
     uint64_t input_max = 0, output_max = 0;
 
@@ -119,7 +121,7 @@ void info_clients(struct buffer *out, void *context)
         input_max = input > input_max ? input : input_max;
         output_max = output > output_max ? output : output_max;
     }
-    info_number(out, "connected_clients", engine->client_count - primary_count(engine->primary));
+    info_number(out, "connected_clients", engine->client_count - primary_count(engine->primary) + follow_client(engine->follow, &link));
     info_number(out, "cluster_connections", 0);
     info_number(out, "maxclients", config_number(engine->config, CONFIG_MAXCLIENTS));
     info_number(out, "client_recent_max_input_buffer", (int64_t)input_max);

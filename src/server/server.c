@@ -17,7 +17,6 @@
 #include "commands/users.h"
 #include "engine/blocking.h"
 #include "engine/client_ids.h"
-#include "engine/client_pause.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
 #include "engine/own_expiry.h"
@@ -100,7 +99,6 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->latency = latency_create();
     engine->errors = error_stats_create();
     engine->waits = waits_create();
-    engine->client_pause = client_pause_create();
     lifecycle_create(engine);
     engine->primary = primary_create(engine);
     engine->follow = follow_create(engine, hold_tls, server);
@@ -367,7 +365,6 @@ static void take_down(struct server *server)
         loop_destroy(server->loops[i]);
     tls_destroy(server->tls);
     blocking_destroy(engine->blocking);
-    client_pause_destroy(engine->client_pause);
     own_expiry_destroy(engine->own_expiry);
     watch_table_destroy(engine->watches);
     tracking_destroy(engine->tracking, server->loop_count);

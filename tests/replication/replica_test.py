@@ -31,7 +31,7 @@ class ReplicaCase(ReplicationCase):
         servers.make_replica(replica, primary, wait=False)
         return primary, replica
 
-    def synced(self, options=None, rdb=None, framing="eof", offset=0):
+    def synced(self, options=None, rdb=None, framing="eof", offset=1):
         primary, replica = self.scripted(options)
         link = primary.link().full(self.empty if rdb is None else rdb, framing, offset=offset).wait_ack()
         return primary, replica, link
@@ -146,7 +146,7 @@ class LoadTest(ReplicaCase):
         primary, replica = self.scripted()
         stream = [SELECT_0] + [["INCR", "n"]] * 1000
         link = primary.link().full_header().raw(b"$%d\r\n" % len(self.rdb) + self.rdb + encode_all(stream))
-        link.sent = len(encode_all(stream))
+        link.sent += len(encode_all(stream))
         link.wait_ack()
         self.values(replica, n=b"1000")
 
@@ -376,7 +376,7 @@ class LieTest(ReplicaCase):
     def scenario_of_bad_replies_to_psync(self):
         primary, replica = self.scripted()
         for line in (b"+FULLRESYNC\r\n", b"+FULLRESYNC %s\r\n" % REPLID, b"+FULLRESYNC short 1\r\n", b"+FULLRESYNC %s -5\r\n" % REPLID, b"+FULLRESYNC %s abc\r\n" % REPLID,
-                     b"+CONTINUE\r\n", b"+CONTINUE zzz\r\n", b"+" + b"x" * 100000 + b"\r\n", b"$5\r\nhello\r\n", b"\xff\xfe\r\n"):
+                     b"+CONTINUE zzz\r\n", b"+" + b"x" * 100000 + b"\r\n", b"$5\r\nhello\r\n", b"\xff\xfe\r\n"):
             with self.subTest(line=line[:60]):
                 primary.link().raw(line).wait_closed()
         self.recovers(primary, replica)

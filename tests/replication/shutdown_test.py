@@ -10,9 +10,10 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from support.replication import servers
 from support.replication.case import PRIMARIES, ReplicationCase, main, only
+from support.replication.load import Load
 from support.replication.recorder import Recorder
 from support.resp import Error, Status, encode
-from support.server import until
+from support.server import scaled, seed_new, until
 
 REFUSED = Error(b"ERR Errors trying to SHUTDOWN. Check logs.")
 
@@ -107,6 +108,19 @@ class ShutdownTest(ReplicationCase):
         self.assertEqual(servers.values_of(primary, "SHUTDOWN ABORT")[0], Error(b"ERR No shutdown in progress."))
         pause.__exit__(None, None, None)
         self.same(primary, replica, least=2)
+
+    def scenario_of_a_replica_with_replicas(self):
+        """Its primary goes on writing meanwhile, transactions too."""
+        primary, middle = self.pair({"shutdown-timeout": 0}, {"shutdown-timeout": 60})
+        end = self.start("replica")
+        servers.make_replica(end, middle)
+        with Load(primary, seed_new()) as load:
+            load.wait_for(scaled(300))
+            middle.process.send_signal(signal.SIGTERM)
+            self.assertEqual(middle.wait_end(30), 0)
+            middle.expect_crash = True
+            load.stop()
+        until(lambda: servers.replication(end)["master_link_status"] == "down", 10, "the end of the chain has lost its primary")
 
     @only(*PRIMARIES)
     def scenario_waits_for_one_that_only_loads(self):

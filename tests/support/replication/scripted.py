@@ -84,15 +84,16 @@ class Link:
     def refuse(self, line):
         return self.raw(b"-%s\r\n" % line)
 
-    def full_header(self, replid=REPLID, offset=0):
+    def full_header(self, replid=REPLID, offset=1):
         self.id, self.sent = replid, offset
         return self.raw(b"+FULLRESYNC %s %d\r\n" % (replid, offset))
 
     def send_rdb(self, rdb, framing="eof", mark=b"e" * MARK_SIZE):
         return self.raw(b"$EOF:%s\r\n" % mark + rdb + mark if framing == "eof" else b"$%d\r\n" % len(rdb) + rdb)
 
-    def full(self, rdb, framing="eof", replid=REPLID, offset=0):
-        """+FULLRESYNC and the RDB. With "eof" the stream may only follow after wait_ack()."""
+    def full(self, rdb, framing="eof", replid=REPLID, offset=1):
+        """+FULLRESYNC and the RDB. With "eof" the stream may only follow after wait_ack(). The offset is not 0, which a replica acknowledges while
+        it loads."""
         return self.full_header(replid, offset).send_rdb(rdb, framing)
 
     def continues(self, replid=None):

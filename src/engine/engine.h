@@ -71,7 +71,7 @@ struct stream_counts {
 struct role {
     _Atomic uint32_t bits;          /* enum role_bit; 0: a primary of which nothing is demanded, the usual case */
     _Atomic int good_replicas;      /* online, with a recent ACK */
-    _Atomic int64_t link_down_ms;   /* wall clock: since when a replica's link is down; 0: it is up, has not been up yet, or this is a primary */
+    _Atomic int64_t link_down_ms;   /* monotonic clock: since when a replica's link is down; 0: it is up, has not been up yet, or this is a primary */
 };
 
 enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_STOPPING };

@@ -229,7 +229,7 @@ static void on_state(void *context, enum link_state state)
 
     mutex_lock(&follow->lock);
     follow->state = state;
-    follow->io_ms = clock_wall_ms();
+    follow->io_ms = clock_mono_us() / 1000;
     if (state != LINK_CONNECTED)
         role_set_link(follow->engine, false);
     else if (!follow->loading)
@@ -315,7 +315,7 @@ static void on_rdb_progress(void *context, uint64_t received, int64_t total)
         atomic_fetch_add(&follow->engine->replica_input, received - (uint64_t)follow->received);
     follow->received = (int64_t)received;
     follow->total = total;
-    follow->io_ms = clock_wall_ms();
+    follow->io_ms = clock_mono_us() / 1000;
     mutex_unlock(&follow->lock);
 }
 
@@ -328,7 +328,7 @@ static bool on_received(void *context, struct bytes bytes)
     backlog_append(follow->inbox, bytes);
     atomic_fetch_add(&follow->engine->replica_input, bytes.size);
     mutex_lock(&follow->lock);
-    follow->io_ms = clock_wall_ms();
+    follow->io_ms = clock_mono_us() / 1000;
     if (follow->applier != NULL)
         applier_wake(follow->applier);
     mutex_unlock(&follow->lock);
@@ -394,6 +394,12 @@ static void switch_log(struct follow *follow, bool on)
         pause_us(POLL_US);
 }
 
+/* It is switched off for a load only; one that has failed does not switch it on. */
+static bool wants_log(const struct engine *engine)
+{
+    return config_number(engine->config, CONFIG_APPENDONLY) != 0;
+}
+
 /* Replicas of this one have another stream from now on. */
 static void drop_replicas(const struct follow *follow)
 {
@@ -411,9 +417,7 @@ static bool become(struct follow *follow)
     while (!good && !follow->stopping) {
         drop_replicas(follow);
         partitions_lock_all(engine->partitions);
-        good = primary_renew_backlog(engine);
-        if (good)
-            history_become(&engine->history, follow->sync_id, follow->sync_offset, follow->sync_db);
+        good = primary_become(engine, follow->sync_id, follow->sync_offset, follow->sync_db);
         partitions_unlock_all(engine->partitions);
         if (!good)
             pause_us(POLL_US);
@@ -428,7 +432,7 @@ static bool load(struct follow *follow, int fd)
     struct import_result result = { 0 };
     struct message message = { "" };
     struct claim claim;
-    bool good, has_log = engine->aof != NULL;
+    bool good;
 
     switch_log(follow, false);
     partitions_lock_all_unowned(engine->partitions, &claim);
@@ -444,7 +448,7 @@ static bool load(struct follow *follow, int fd)
     }
     note_loaded(engine);
     partitions_give_all(engine->partitions, &claim);
-    if (good && has_log)
+    if (good && wants_log(engine))
         switch_log(follow, true);
     if (good)
         log_write(log_of(follow), LOG_LEVEL_NOTICE, "Loaded the primary's RDB: %" PRIu64 " keys", result.keys);
@@ -623,6 +627,8 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         set_role(follow, host != NULL, FOLLOW_ANY_LSN);
     if (host != NULL)
         good = start_link(follow);
+    else if (wants_log(follow->engine))
+        (void)aof_switch_start(follow->engine->aof_switch, true);      /* a load that failed has left it off */
     mutex_unlock(&follow->turn);
     if (host == NULL)
         log_write(log_of(follow), LOG_LEVEL_NOTICE, "MASTER MODE enabled");
@@ -806,7 +812,7 @@ bool follow_client(struct follow *follow, struct follow_client *client)
     if (is_there) {
         applier_view(follow->applier, &view);
         *client = (struct follow_client){ .id = view.id, .fd = follow->fd, .db = view.db, .created_ms = view.created_ms,
-            .active_ms = follow->io_ms, .last_command = view.last_command };
+            .active_ms = clock_wall_ms() - (clock_mono_us() / 1000 - follow->io_ms), .last_command = view.last_command };
         memcpy(client->address, follow->address, sizeof(client->address));
         memcpy(client->local_address, follow->local_address, sizeof(client->local_address));
     }
@@ -838,8 +844,9 @@ void follow_view(struct follow *follow, struct follow_view *view)
     mutex_lock(&follow->lock);
     *view = (struct follow_view){
         .port = follow->port, .state = follow->state, .is_syncing = follow->state == LINK_SYNC || follow->loading,
-        .io_s = follow->io_ms > 0 ? (clock_wall_ms() - follow->io_ms) / 1000 : -1,
-        .applied = follow->applier != NULL ? applier_offset(follow->applier) : now.offset, .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
+        .io_s = follow->io_ms > 0 ? (clock_mono_us() / 1000 - follow->io_ms) / 1000 : -1,
+        .applied = follow->applier != NULL ? applier_offset(follow->applier) : now.offset,
+        .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
         .sync_received = follow->received, .sync_total = follow->total,
         .errors = follow->errors + (follow->applier != NULL ? applier_errors(follow->applier) : 0),
     };

@@ -485,6 +485,8 @@ int server_run(struct config *config, const char *executable, const char *restor
     take_down(server);
     log_write(engine->log, LOG_LEVEL_WARNING, "Kelvin is now ready to exit, bye bye...");
 out:
+    if (engine->log != NULL)
+        history_release(&engine->history);
     if (engine->meter != NULL)
         meter_destroy(engine->meter);
     log_destroy(engine->log);

@@ -100,7 +100,7 @@ class RestartTest(ReplicationCase):
         with servers.stopped(replica):
             servers.cut_links(primary)
             with self.client(primary) as client:
-                client.pipeline([["SET", "k%d" % number, b"v" * 1000] for number in range(3000)])
+                client.pipeline([["SET", "k%d" % number, b"v" * 10000] for number in range(3000)])    # more than is kept in memory for a replica
             self.assertGreater(int(servers.replication(primary)["repl_backlog_first_byte_offset"]), 2000000)
         self.same(primary, replica, least=3000)
         self.assert_syncs(primary, 1, 1)
@@ -114,7 +114,7 @@ class RestartTest(ReplicationCase):
         with servers.stopped(replica):
             servers.cut_links(primary)
             with self.client(primary) as client:
-                client.pipeline([["SET", "k%d" % number, b"v" * 1000] for number in range(300)])
+                client.pipeline([["SET", "k%d" % number, b"v" * 100000] for number in range(300)])
             self.rewrite(primary)
         self.same(primary, replica, least=300)
         self.assert_syncs(primary, 2, 0)

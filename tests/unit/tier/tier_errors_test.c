@@ -334,6 +334,36 @@ static void a_damaged_record_does_not_keep_a_segment_suspect(void **state)
     assert_string_equal(say(rig, "FLUSHALL"), "+OK\n");
 }
 
+/* The record belongs to the key if the index says so; without that the new value would stay in memory for good. */
+static void a_damaged_record_is_gone_when_its_key_is_overwritten(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "SET damaged text-to-be-damaged"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE damaged"), ":1\n");
+    damage(rig, "text-to-be-damaged");
+    assert_string_equal(say(rig, "GET damaged"), UNREADABLE);
+    assert_string_equal(say(rig, "SET damaged new"), "+OK\n");
+    assert_string_equal(say(rig, "DBSIZE"), ":1\n");
+    assert_string_equal(say(rig, "TIER DEMOTE damaged"), ":1\n");
+    assert_string_equal(say(rig, "GET damaged"), "$3\nnew\n");
+}
+
+static void an_overwritten_key_with_a_damaged_record_can_be_deleted(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "SET damaged text-to-be-damaged"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE damaged"), ":1\n");
+    damage(rig, "text-to-be-damaged");
+    assert_string_equal(say(rig, "SET damaged new"), "+OK\n");
+    assert_string_equal(say(rig, "DEL damaged"), ":1\n");
+    assert_string_equal(say(rig, "DBSIZE"), ":0\n");
+    tier_box_settle(&rig->box);
+    assert_int_equal(rig->box.tier->statistics.graves, 0);
+    assert_string_equal(say(rig, "GET damaged"), "$-1\n");
+}
+
 static void an_outage_at_the_end_does_not_hold_up_the_stop(void **state)
 {
     struct rig *rig = *state;
@@ -362,6 +392,8 @@ int main(void)
         WITH_RIG(a_full_store_takes_nothing_more_but_gives_back),
         WITH_RIG(an_image_works_again_after_a_sync_that_failed),
         WITH_RIG(a_damaged_record_does_not_keep_a_segment_suspect),
+        WITH_RIG(a_damaged_record_is_gone_when_its_key_is_overwritten),
+        WITH_RIG(an_overwritten_key_with_a_damaged_record_can_be_deleted),
         cmocka_unit_test_setup(an_outage_at_the_end_does_not_hold_up_the_stop, open_rig),
     };
 

@@ -364,6 +364,22 @@ static void an_overwritten_key_with_a_damaged_record_can_be_deleted(void **state
     assert_string_equal(say(rig, "GET damaged"), "$-1\n");
 }
 
+static void a_cold_key_that_is_overwritten_keeps_its_uses(void **state)
+{
+    struct rig *rig = *state;
+    unsigned uses;
+
+    assert_string_equal(say(rig, "SET k 1"), "+OK\n");
+    for (int i = 0; i < 3; i++)
+        assert_string_equal(say(rig, "GET k"), "$1\n1\n");
+    uses = tier_box_entry(&rig->box, 0, "k")->uses;
+    assert_true(uses > 1);
+    assert_string_equal(say(rig, "TIER DEMOTE k"), ":1\n");
+    assert_string_equal(say(rig, "SET k 2"), "+OK\n");
+    assert_int_equal(tier_box_entry(&rig->box, 0, "k")->uses, uses);
+    assert_true(tier_box_entry(&rig->box, 0, "k")->flags & ENTRY_PROBATION);
+}
+
 static void an_outage_at_the_end_does_not_hold_up_the_stop(void **state)
 {
     struct rig *rig = *state;
@@ -394,6 +410,7 @@ int main(void)
         WITH_RIG(a_damaged_record_does_not_keep_a_segment_suspect),
         WITH_RIG(a_damaged_record_is_gone_when_its_key_is_overwritten),
         WITH_RIG(an_overwritten_key_with_a_damaged_record_can_be_deleted),
+        WITH_RIG(a_cold_key_that_is_overwritten_keeps_its_uses),
         cmocka_unit_test_setup(an_outage_at_the_end_does_not_hold_up_the_stop, open_rig),
     };
 

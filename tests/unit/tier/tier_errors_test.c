@@ -364,6 +364,36 @@ static void an_overwritten_key_with_a_damaged_record_can_be_deleted(void **state
     assert_string_equal(say(rig, "GET damaged"), "$-1\n");
 }
 
+static uint64_t always_used(void *context)
+{
+    (void)context;
+    return 1000;
+}
+
+/* Else a client that waits for memory would wait as long as the disk can't be read. */
+static void a_key_whose_record_cant_be_looked_up_is_no_progress_of_demotion(void **state)
+{
+    struct rig *rig = *state;
+    int64_t began_us = clock_mono_us();
+
+    assert_string_equal(say(rig, "SET k 2"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE k"), ":1\n");
+    write_out(rig);
+    set_faults(rig, (struct disk_faults){ .read_error = 1000 });
+    assert_string_equal(say(rig, "SET k blind"), "+OK\n");
+    tier_box_hold_writer(&rig->box);
+    rig->box.tier->hooks.memory_used = always_used;
+    rig->box.tier->settings.memory_max = 1;
+    tier_box_release_writer(&rig->box);
+    while (!tier_is_stuck(rig->box.tier)) {
+        tier_nudge(rig->box.tier);
+        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < 20000000, "demotion goes on without an end");
+    }
+    rig->box.tier->settings.memory_max = 0;
+    clear_faults(rig);
+    assert_string_equal(say(rig, "GET k"), "$5\nblind\n");
+}
+
 static void a_cold_key_that_is_overwritten_keeps_its_uses(void **state)
 {
     struct rig *rig = *state;
@@ -411,6 +441,7 @@ int main(void)
         WITH_RIG(a_damaged_record_is_gone_when_its_key_is_overwritten),
         WITH_RIG(an_overwritten_key_with_a_damaged_record_can_be_deleted),
         WITH_RIG(a_cold_key_that_is_overwritten_keeps_its_uses),
+        WITH_RIG(a_key_whose_record_cant_be_looked_up_is_no_progress_of_demotion),
         cmocka_unit_test_setup(an_outage_at_the_end_does_not_hold_up_the_stop, open_rig),
     };
 

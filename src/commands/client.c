@@ -5,7 +5,6 @@
 #include "commands/handlers.h"
 #include "engine/blocking.h"
 #include "engine/barrier.h"
-#include "engine/client_pause.h"
 #include "engine/engine.h"
 
 void client_id_command(struct call *call)
@@ -115,7 +114,7 @@ static void reply_too_many(struct call *call)
 void client_pause_command(struct call *call)
 {
     struct engine *engine = call->engine;
-    int64_t now_ms = call->turn->now_ms, timeout_ms;
+    int64_t now_ms = call->turn->now_ms, timeout_ms, until = engine->pause_until_ms;
     bool writes_only = false;
 
     if (barrier_is_passed(call)) {
@@ -143,13 +142,19 @@ void client_pause_command(struct call *call)
         reply_errorf(call, "ERR timeout is out of range");
         return;
     }
-    client_pause_until(engine, now_ms, now_ms + timeout_ms, writes_only);
+    engine->pause_writes_only = writes_only && (until <= now_ms || engine->pause_writes_only);
+    if (timeout_ms > 0 && now_ms + timeout_ms > until)
+        engine->pause_until_ms = now_ms + timeout_ms;
     barrier_wait(call);
 }
 
 void client_unpause_command(struct call *call)
 {
-    client_pause_end(call->engine);
+    struct engine *engine = call->engine;
+
+    engine->pause_until_ms = 0;
+    for (int i = 0; i < engine->worker_count; i++)
+        mailbox_note_memory(&engine->workers[i]->mailbox);     /* paused clients are in the queue of those that wait for memory */
     reply_ok(call->reply);
 }
 

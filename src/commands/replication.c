@@ -8,21 +8,35 @@
 #include "engine/role.h"
 #include "engine/unit.h"
 #include "engine/job.h"
-#include "replication/failover.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
 
 /* A replica has data to give away only while it has its primary's. */
 static bool has_data(struct call *call)
 {
-    if (failover_state(call->engine->failover) != FAILOVER_NONE) {
-        reply_errorf(call, "NOMASTERLINK Can't SYNC while failing over");
-        return false;
-    }
     if (!role_is_replica(call->engine) || role_link_is_up(call->engine))
         return true;
     reply_errorf(call, "NOMASTERLINK Can't SYNC while not connected with my master");
     return false;
+}
+
+void psync_command(struct call *call)
+{
+    int64_t offset;
+
+    if (!arg_integer(call, 2, &offset))
+        return;
+    if (call->arg_count > 3) {
+        reply_errorf(call, "ERR Kelvin does not take over by PSYNC ... FAILOVER");
+        return;
+    }
+    if (has_data(call))
+        primary_psync(call->client, call->args[1], offset);
+}
+
+void failover_command(struct call *call)
+{
+    reply_errorf(call, "ERR FAILOVER is not supported yet: use REPLICAOF NO ONE on the replica, or Sentinel");
 }
 
 void sync_command(struct call *call)
@@ -187,10 +201,6 @@ void replicaof_command(struct call *call)
         reply_followed(call, done);
         return;
     }
-    if (failover_state(call->engine->failover) != FAILOVER_NONE) {
-        reply_errorf(call, "ERR REPLICAOF not allowed while failing over.");
-        return;
-    }
     if (owns_partitions(call)) {
         reply_errorf(call, "ERR REPLICAOF is not possible in a transaction with commands that need keys");
         return;
@@ -207,113 +217,4 @@ void replicaof_command(struct call *call)
     if (!is_none)
         snprintf(job->host, sizeof(job->host), "%.*s", (int)call->args[1].size, call->args[1].data);
     call_start_job(call, &job->job);
-}
-
-/* --- PSYNC --- */
-
-/* The primary asks this replica to take over. The change takes some milliseconds, as REPLICAOF NO ONE does. */
-static void take_over(struct call *call)
-{
-    struct follow_job *job;
-    struct history_point now;
-
-    history_point(&call->engine->history, &now);
-    if (!role_is_replica(call->engine)) {
-        reply_errorf(call, "ERR PSYNC FAILOVER can't be sent to a master.");
-        return;
-    }
-    if (!bytes_equal(call->args[1], bytes_of_string(now.identity.id))) {
-        reply_errorf(call, "ERR PSYNC FAILOVER replid must match my replid.");
-        return;
-    }
-    log_write(call->engine->log, LOG_LEVEL_NOTICE, "Failover request received from %s: this replica takes over", call->client->address);
-    job = mem_zalloc(sizeof(*job));
-    job->job = (struct job){ .run = run_follow, .release = release_follow };
-    call_start_job(call, &job->job);
-}
-
-void psync_command(struct call *call)
-{
-    int64_t offset;
-
-    if (!arg_integer(call, 2, &offset))
-        return;
-    if (call->arg_count > 3 && arg_is(call, 3, "failover") && call_job(call) == NULL)
-        take_over(call);
-    else if (has_data(call))
-        primary_psync(call->client, call->args[1], offset);
-}
-
-/* --- FAILOVER --- */
-
-/* The options after FAILOVER. False: it has replied an error. */
-static bool parse_failover(struct call *call, struct failover_request *request)
-{
-    int64_t port;
-
-    for (int i = 1; i < call->arg_count; i++) {
-        int more = call->arg_count - i - 1;
-
-        if (arg_is(call, i, "timeout") && more >= 1 && request->timeout_ms == 0) {
-            if (!arg_integer(call, i + 1, &request->timeout_ms))
-                return false;
-            if (request->timeout_ms <= 0) {
-                reply_errorf(call, "ERR FAILOVER timeout must be greater than 0");
-                return false;
-            }
-            i++;
-        } else if (arg_is(call, i, "to") && more >= 2 && request->host[0] == '\0') {
-            if (!arg_integer(call, i + 2, &port))
-                return false;
-            snprintf(request->host, sizeof(request->host), "%.*s", (int)call->args[i + 1].size, call->args[i + 1].data);
-            request->port = port > 0 && port <= UINT16_MAX ? (int)port : -1;
-            i += 2;
-        } else if (arg_is(call, i, "force") && !request->is_forced) {
-            request->is_forced = true;
-        } else {
-            reply_error(call, ERR_SYNTAX);
-            return false;
-        }
-    }
-    return true;
-}
-
-static void abort_failover(struct call *call)
-{
-    if (failover_abort(call->engine->failover))
-        reply_ok(call->reply);
-    else
-        reply_errorf(call, "ERR No failover in progress.");
-}
-
-void failover_command(struct call *call)
-{
-    static const char *const errors[] = {
-        [FAILOVER_RUNS_ALREADY] = "FAILOVER already in progress.",
-        [FAILOVER_OF_REPLICA] = "FAILOVER is not valid when server is a replica.",
-        [FAILOVER_NO_REPLICAS] = "FAILOVER requires connected replicas.",
-        [FAILOVER_NOT_A_REPLICA] = "FAILOVER target HOST and PORT is not a replica.",
-        [FAILOVER_NOT_ONLINE] = "FAILOVER target replica is not online.",
-        [FAILOVER_NO_THREAD] = "Could not create a thread",
-    };
-    struct failover_request request = { .port = 0 };
-    enum failover_result result;
-
-    if (call->arg_count == 2 && arg_is(call, 1, "abort")) {
-        abort_failover(call);
-        return;
-    }
-    if (!parse_failover(call, &request))
-        return;
-    result = failover_check(call->engine->failover);
-    if (result == FAILOVER_OK && request.is_forced && (request.host[0] == '\0' || request.timeout_ms == 0)) {
-        reply_errorf(call, "ERR FAILOVER with force option requires both a timeout and target HOST and IP.");
-        return;
-    }
-    if (result == FAILOVER_OK)
-        result = failover_start(call->engine->failover, &request);
-    if (result == FAILOVER_OK)
-        reply_ok(call->reply);
-    else
-        reply_errorf(call, "ERR %s", errors[result]);
 }

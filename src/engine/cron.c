@@ -1,7 +1,6 @@
 #include "engine/cron.h"
 
 #include "engine/blocking.h"
-#include "engine/client_pause.h"
 #include "engine/engine.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
@@ -57,7 +56,8 @@ void cron_tick(struct worker *worker)
     blocking_retry(worker);
     if (engine->rates != NULL)
         note_rates(engine, worker->turn.now_us);
-    client_pause_tick(engine, worker->turn.now_ms);
+    if (pause != 0 && worker->turn.now_ms >= pause)
+        engine->pause_until_ms = 0;
     role_refresh(engine);
     if (engine->state == ENGINE_READY) {
         expiry_tick(worker);

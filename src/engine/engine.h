@@ -108,14 +108,12 @@ struct engine {
     struct full_sync *full_sync;    /* lifecycle/full_sync.h; NULL: unit tests */
     struct primary *primary;        /* replication/primary.h; the same */
     struct follow *follow;          /* replication/follow.h; the same */
-    struct failover *failover;      /* replication/failover.h; the same */
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */
     struct hot_keys *hot_keys;      /* stats/hot_keys.h; NULL: unit tests without it */
     struct latency *latency;        /* stats/latency.h */
     struct error_stats *errors;     /* stats/error_stats.h */
-    struct client_pause *client_pause;
     struct waits *waits;            /* stats/waits.h */
     struct rates *rates;            /* stats/rates.h; noted by the first worker */
     const struct info_section *info;    /* stats/info.h; their context is the engine */
@@ -135,9 +133,8 @@ struct engine {
     _Atomic uint64_t stats_epoch;   /* of the statistics of commands (call/command_stats.h) */
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
-    _Atomic int64_t pause_until_ms; /* engine/client_pause.h, which alone writes these three; 0: no */
+    _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
-    _Atomic bool writes_are_held;   /* by a failover: nothing expires or is evicted either */
     _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
     _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */

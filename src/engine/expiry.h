@@ -11,13 +11,13 @@ enum { EXPIRY_FIELDS_A_STEP = 512 };
 /* Keys and fields that expired in one slice: the next slice follows as soon as the share of time allows; with fewer, later. */
 enum { EXPIRY_MANY = 256 };
 
-/* The log is in error, or a failover holds writes: what expires stays, reading as absent, and nothing is evicted. With the log in error, each deletion would be appended to the log's tail in
+/* The log is in error: what expires stays, reading as absent, and nothing is evicted. Each deletion would be appended to the log's tail in
  * memory, which has no limit of its own. Any thread. */
 static inline bool expiry_is_suspended(const struct engine *engine)
 {
     struct aof *aof = engine->aof;
 
-    return __builtin_expect(engine->writes_are_held, 0) || (aof != NULL && __builtin_expect(aof_error(aof) != STATUS_OK, 0));
+    return aof != NULL && __builtin_expect(aof_error(aof) != STATUS_OK, 0);
 }
 
 /* The same for expiry alone, which CLIENT PAUSE suspends, too, as a paused data set does not change; and on a replica its primary decides. */

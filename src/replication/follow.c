@@ -57,7 +57,6 @@ struct follow {
     char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];      /* of the last connection */
     int fd;
 
-    _Atomic int takeover;           /* enum follow_takeover */
     _Atomic bool stopping, loading;
     _Atomic bool restart;           /* what is here can't be continued: all data is asked for */
     _Atomic bool must_reconnect;
@@ -194,7 +193,6 @@ static void on_position(void *context, struct link_position *position)
         return;
     memcpy(position->id, id_of(follow, &now), sizeof(position->id));
     memcpy(follow->asked_id, position->id, sizeof(follow->asked_id));
-    position->failover = follow->takeover == FOLLOW_ASKS;
     if (follow->inbox != NULL)
         position->offset = (int64_t)backlog_end(follow->inbox);
 }
@@ -225,19 +223,11 @@ static void on_connected(void *context, int fd)
     mutex_unlock(&follow->lock);
 }
 
-static void end_takeover(struct follow *follow, enum follow_takeover end)
-{
-    int asks = FOLLOW_ASKS;
-
-    (void)atomic_compare_exchange_strong(&follow->takeover, &asks, (int)end);
-}
-
 static void on_failed(void *context, enum link_failure failure, const char *reason)
 {
     struct follow *follow = context;
 
-    if (failure == LINK_FAILED_REFUSED || failure == LINK_FAILED_NOT_YET || failure == LINK_FAILED_AUTH)
-        end_takeover(follow, FOLLOW_REFUSED);
+    (void)failure;
     log_write(log_of(follow), LOG_LEVEL_WARNING, "The link to the primary %s:%d: %s", follow->host, follow->port, reason);
 }
 
@@ -246,7 +236,6 @@ static void on_continued(void *context, const char *id)
     struct follow *follow = context;
     struct history_point now;
 
-    end_takeover(follow, FOLLOW_TAKEN);
     if (id == NULL)
         id = follow->asked_id;
     history_point(&follow->engine->history, &now);
@@ -274,7 +263,6 @@ static void on_full_resync(void *context, const char *id, int64_t offset)
 {
     struct follow *follow = context;
 
-    end_takeover(follow, FOLLOW_TAKEN);
     log_write(log_of(follow), LOG_LEVEL_NOTICE, "Full resync from primary: %s:%" PRId64, id, offset);
     follow->stop_load = true;       /* the one before */
     join_loader(follow);
@@ -549,33 +537,23 @@ static void end_link(struct follow *follow)
     end_inbox(follow);
 }
 
-/* `offset`: where the history has to end for this; -1: anywhere. */
-static bool set_role(struct follow *follow, bool is_replica, int64_t offset)
+static void set_role(struct follow *follow, bool is_replica)
 {
     struct engine *engine = follow->engine;
-    struct history_point now;
     struct claim claim;
-    bool good;
 
     partitions_lock_all_unowned(engine->partitions, &claim);
-    history_point(&engine->history, &now);
-    good = offset < 0 || offset == now.offset;
-    if (good) {
-        if (is_replica)
-            primary_need_backlog(engine);
-        role_set_replica(engine, is_replica);
-        history_set_foreign(&engine->history, is_replica);
-        if (!is_replica)
-            history_new_id(&engine->history, true);
-    }
+    if (is_replica)
+        primary_need_backlog(engine);
+    role_set_replica(engine, is_replica);
+    history_set_foreign(&engine->history, is_replica);
+    if (!is_replica)
+        history_new_id(&engine->history, true);
     partitions_unlock_all_unowned(engine->partitions, &claim);
-    if (!good)
-        return false;
     if (is_replica)
         role_changed(engine);
     else
         primary_drop_all(engine->primary);      /* they come back, and learn the new ID */
-    return true;
 }
 
 static void note_primary(struct follow *follow, const char *host, int port)
@@ -603,11 +581,10 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         mutex_unlock(&follow->turn);
         return FOLLOW_ALREADY;
     }
-    follow->takeover = FOLLOW_NO_TAKEOVER;
     end_link(follow);
     note_primary(follow, host, port);
     if (host == NULL || !was_replica)
-        (void)set_role(follow, host != NULL, -1);
+        set_role(follow, host != NULL);
     if (host != NULL)
         good = start_link(follow);
     mutex_unlock(&follow->turn);
@@ -617,30 +594,6 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         log_write(log_of(follow), LOG_LEVEL_NOTICE, "Before turning into a replica of %s:%d: this server's history is kept as far as it goes", host,
             port);
     return good ? FOLLOW_OK : FOLLOW_NO_THREAD;
-}
-
-enum follow_result follow_fail_over(struct follow *follow, const char *host, int port, int64_t offset)
-{
-    enum follow_result result = FOLLOW_OK;
-
-    mutex_lock(&follow->turn);
-    if (follow->host[0] != '\0')
-        result = FOLLOW_ALREADY;
-    else if (!set_role(follow, true, offset))
-        result = FOLLOW_NOT_YET;
-    if (result == FOLLOW_OK) {
-        note_primary(follow, host, port);
-        follow->takeover = FOLLOW_ASKS;
-        if (!start_link(follow))
-            follow->takeover = FOLLOW_REFUSED;
-    }
-    mutex_unlock(&follow->turn);
-    return result;
-}
-
-enum follow_takeover follow_takeover(const struct follow *follow)
-{
-    return (enum follow_takeover)follow->takeover;
 }
 
 void follow_begin(struct follow *follow)

@@ -39,15 +39,8 @@ void follow_destroy(struct follow *follow);         /* NULL is fine */
 
 /* REPLICAOF: follows another primary, or none (NULL). Blocks some milliseconds; not on a worker, no locks. False: `*already`, or the system has
  * no thread. */
-enum follow_result { FOLLOW_OK, FOLLOW_ALREADY, FOLLOW_NO_THREAD, FOLLOW_NOT_YET };
+enum follow_result { FOLLOW_OK, FOLLOW_ALREADY, FOLLOW_NO_THREAD };
 enum follow_result follow_primary(struct follow *follow, const char *host, int port);
-
-/* FAILOVER: a primary becomes a replica of one of its replicas, which is asked to take over. `offset`: only if this server's history still ends
- * there; -1: in any case. Blocks as follow_primary does. FOLLOW_ALREADY: this is a replica. FOLLOW_NOT_YET: the history ends elsewhere. */
-enum follow_result follow_fail_over(struct follow *follow, const char *host, int port, int64_t offset);
-/* What has come of it. ASKS: the link still tries. */
-enum follow_takeover { FOLLOW_NO_TAKEOVER, FOLLOW_ASKS, FOLLOW_TAKEN, FOLLOW_REFUSED };
-enum follow_takeover follow_takeover(const struct follow *follow);
 
 /* The data has been loaded at the start: begins with what `replicaof` says. */
 void follow_begin(struct follow *follow);

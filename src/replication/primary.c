@@ -408,7 +408,7 @@ static void ping(struct primary *primary, int64_t now_ms)
     struct engine *engine = primary->engine;
     int64_t period_ms = config_number(engine->config, CONFIG_REPL_PING_REPLICA_PERIOD) * 1000;
 
-    if (role_is_replica(engine) || engine->writes_are_held || now_ms - primary->pinged_ms < period_ms)
+    if (role_is_replica(engine) || now_ms - primary->pinged_ms < period_ms)
         return;
     primary->pinged_ms = now_ms;
     history_append_raw(&engine->history, BYTES("*1\r\n$4\r\nPING\r\n"), -1);
@@ -417,7 +417,7 @@ static void ping(struct primary *primary, int64_t now_ms)
 
 uint64_t primary_ask(struct engine *engine)
 {
-    if (role_is_replica(engine) || engine->writes_are_held || engine->primary->count == 0)
+    if (role_is_replica(engine) || engine->primary->count == 0)
         return 0;
     return history_append_raw(&engine->history, BYTES("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"), -1);
 }

@@ -33,7 +33,6 @@ static void view_upstream(struct engine *engine, struct view_upstream *upstream)
 void replication_view(struct engine *engine, struct replication_view *view)
 {
     *view = (struct replication_view){ .is_replica = role_is_replica(engine), .good_replicas = engine->role.good_replicas };
-    view->failover = engine->failover != NULL ? failover_state(engine->failover) : FAILOVER_NONE;
     history_point(&engine->history, &view->point);
     primary_stats(engine, &view->stats);
     view->replica_count = primary_view(engine->primary, view->replicas, VIEW_REPLICAS);
@@ -53,13 +52,13 @@ const char *view_link_name(enum view_link link)
     return names[link];
 }
 
-const char *view_failover_name(enum failover_state state)
+const char *view_failover_name(enum view_failover failover)
 {
     static const char *const names[] = {
-        [FAILOVER_NONE] = "no-failover", [FAILOVER_WAITS] = "waiting-for-sync", [FAILOVER_RUNS] = "failover-in-progress",
+        [VIEW_NO_FAILOVER] = "no-failover", [VIEW_FAILOVER_WAITS] = "waiting-for-sync", [VIEW_FAILOVER_RUNS] = "failover-in-progress",
     };
 
-    return names[state];
+    return names[failover];
 }
 
 const char *view_state_name(enum replica_state state)

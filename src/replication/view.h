@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "replication/failover.h"
 #include "replication/primary.h"
 #include "stream/history.h"
 
@@ -18,6 +17,8 @@ enum { VIEW_HOST_SIZE = 256, VIEW_REPLICAS = 128 };
 
 /* Of the link to the primary, as ROLE names it. */
 enum view_link { VIEW_LINK_CONNECT, VIEW_LINK_CONNECTING, VIEW_LINK_HANDSHAKE, VIEW_LINK_SYNC, VIEW_LINK_CONNECTED };
+
+enum view_failover { VIEW_NO_FAILOVER, VIEW_FAILOVER_WAITS, VIEW_FAILOVER_RUNS };
 
 /* Of a replica: its primary. */
 struct view_upstream {
@@ -36,7 +37,7 @@ struct view_upstream {
 struct replication_view {
     bool is_replica;
     struct view_upstream upstream;
-    enum failover_state failover;
+    enum view_failover failover;
     struct history_point point;         /* the end of the stream */
     struct primary_stats stats;
     int good_replicas;
@@ -54,7 +55,7 @@ static inline int view_shown(const struct replication_view *view)
 
 /* In the words of INFO and ROLE. */
 const char *view_link_name(enum view_link link);
-const char *view_failover_name(enum failover_state state);
+const char *view_failover_name(enum view_failover failover);
 const char *view_state_name(enum replica_state state);
 
 #endif

@@ -17,7 +17,6 @@
 #include "commands/users.h"
 #include "engine/blocking.h"
 #include "engine/client_ids.h"
-#include "engine/client_pause.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
 #include "engine/own_expiry.h"
@@ -35,7 +34,6 @@
 #include "net/tls.h"
 #include "script/registry.h"
 #include "pubsub/hub.h"
-#include "replication/failover.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
 #include "server/families.h"
@@ -100,11 +98,9 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->latency = latency_create();
     engine->errors = error_stats_create();
     engine->waits = waits_create();
-    engine->client_pause = client_pause_create();
     lifecycle_create(engine);
     engine->primary = primary_create(engine);
     engine->follow = follow_create(engine, hold_tls, server);
-    engine->failover = failover_create(engine);
     engine->upper.cron = hook_cron;
     engine->upper.acknowledged = primary_acknowledged;
     engine->upper.ask_replicas = primary_ask;
@@ -353,11 +349,9 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
-    failover_stop(engine->failover);
     follow_stop(engine->follow);
     lifecycle_stop(engine);
     primary_destroy(engine->primary);
-    failover_destroy(engine->failover);
     follow_destroy(engine->follow);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
@@ -367,7 +361,6 @@ static void take_down(struct server *server)
         loop_destroy(server->loops[i]);
     tls_destroy(server->tls);
     blocking_destroy(engine->blocking);
-    client_pause_destroy(engine->client_pause);
     own_expiry_destroy(engine->own_expiry);
     watch_table_destroy(engine->watches);
     tracking_destroy(engine->tracking, server->loop_count);

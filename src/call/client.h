@@ -42,7 +42,7 @@ enum client_flag {
     CLIENT_MULTI = 1 << 14,             /* its commands are queued (engine/transaction.h) */
     CLIENT_SCRIPT = 1 << 15,            /* runs the commands of a script */
     CLIENT_PRIMARY = 1 << 19,           /* with CLIENT_REPLAY: applies a primary's stream while clients are served (replication/applier.h) */
-    CLIENT_OWNS_ALL = 1 << 16,          /* with CLIENT_PRIMARY: its thread owns all partitions, for a group: its calls wait for no owner */
+    CLIENT_OWNS_ALL = 1 << 16,          /* with CLIENT_PRIMARY: its thread owns all partitions that its calls need, for a group: they wait for no owner */
     CLIENT_REPLICA = 1 << 18,           /* it has called PSYNC or SYNC (replication/primary.h) */
     CLIENT_PROTECTED = 1 << 9,          /* was sent the error of protected mode and is about to be closed */
     CLIENT_SUBSCRIBED = 1 << 20,        /* to a channel, shard channel or pattern (engine/delivery.h) */

@@ -357,6 +357,8 @@ static void create_entry(struct key *key)
         turn_count(call->turn, STAT_BLIND_WRITES, 1);
     key->handle = keyspace_insert(key->keyspace, key->hash, key->name, &key->value, key->expire_ms, record, call->turn->now_ms);
     CHECK(key->handle != 0);
+    if (record != RECORD_NONE)      /* a cold key is overwritten: it is as hot as one that is loaded */
+        keyspace_entry(key->keyspace, key->handle)->uses = watch->uses_of_new(watch->context, key->keyspace, key->hash) & USES_MAX;
     key_event(key, EVENT_NEW);
 }
 

@@ -1,5 +1,6 @@
 /* PSYNC, SYNC and REPLCONF, which replicas call, and REPLICAOF. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "call/call.h"
@@ -8,35 +9,83 @@
 #include "engine/role.h"
 #include "engine/unit.h"
 #include "engine/job.h"
+#include "replication/failover.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
 
 /* A replica has data to give away only while it has its primary's. */
 static bool has_data(struct call *call)
 {
+    if (failover_state(call->engine->failover) != VIEW_NO_FAILOVER) {
+        reply_errorf(call, "NOMASTERLINK Can't SYNC while failing over");
+        return false;
+    }
     if (!role_is_replica(call->engine) || role_link_is_up(call->engine))
         return true;
     reply_errorf(call, "NOMASTERLINK Can't SYNC while not connected with my master");
     return false;
 }
 
-void psync_command(struct call *call)
-{
-    int64_t offset;
+/* PSYNC with FAILOVER: this server becomes a primary first. */
+struct take_over_job {
+    struct job job;
+    char id[HISTORY_ID_SIZE];
+    size_t id_size;
+    enum follow_take_over result;
+};
 
-    if (!arg_integer(call, 2, &offset))
-        return;
-    if (call->arg_count > 3) {
-        reply_errorf(call, "ERR Kelvin does not take over by PSYNC ... FAILOVER");
-        return;
-    }
-    if (has_data(call))
-        primary_psync(call->client, call->args[1], offset);
+static void run_take_over(struct job *base, struct engine *engine)
+{
+    struct take_over_job *job = (struct take_over_job *)base;
+
+    job->result = follow_take_over(engine->follow, bytes_of(job->id, job->id_size));
 }
 
-void failover_command(struct call *call)
+static void release_job(struct job *base)
 {
-    reply_errorf(call, "ERR FAILOVER is not supported yet: use REPLICAOF NO ONE on the replica, or Sentinel");
+    mem_free(base);
+}
+
+static void start_take_over(struct call *call)
+{
+    struct take_over_job *job = mem_zalloc(sizeof(*job));
+    struct bytes id = call->args[1];
+
+    job->job = (struct job){ .run = run_take_over, .release = release_job };
+    job->id_size = id.size == HISTORY_ID_SIZE ? id.size : 0;
+    memcpy(job->id, id.data, job->id_size);
+    call_start_job(call, &job->job);
+}
+
+/* False: it has replied an error, or waits. */
+static bool take_over(struct call *call)
+{
+    const struct take_over_job *done = call_job(call);
+
+    if (done == NULL) {
+        start_take_over(call);
+        return false;
+    }
+    if (done->result == FOLLOW_IS_PRIMARY)
+        reply_errorf(call, "ERR PSYNC FAILOVER can't be sent to a master.");
+    else if (done->result == FOLLOW_HAS_OTHER_ID)
+        reply_errorf(call, "ERR PSYNC FAILOVER replid must match my replid.");
+    return done->result == FOLLOW_TAKEN_OVER;
+}
+
+void psync_command(struct call *call)
+{
+    bool with_failover = call->arg_count > 3 && arg_is(call, 3, "failover");
+    int64_t offset;
+
+    if (with_failover && !role_is_replica(call->engine) && call_job(call) == NULL) {
+        reply_errorf(call, "ERR PSYNC FAILOVER can't be sent to a master.");
+        return;
+    }
+    if (!arg_integer(call, 2, &offset) || (with_failover && !take_over(call)))
+        return;
+    if (has_data(call))
+        primary_psync(call->client, call->args[1], offset);
 }
 
 void sync_command(struct call *call)
@@ -166,11 +215,6 @@ static void run_follow(struct job *base, struct engine *engine)
     job->result = follow_primary(engine->follow, job->host[0] != '\0' ? job->host : NULL, job->port);
 }
 
-static void release_follow(struct job *base)
-{
-    mem_free(base);
-}
-
 static void reply_followed(struct call *call, const struct follow_job *done)
 {
     if (done->result == FOLLOW_NO_THREAD)
@@ -201,6 +245,10 @@ void replicaof_command(struct call *call)
         reply_followed(call, done);
         return;
     }
+    if (failover_state(call->engine->failover) != VIEW_NO_FAILOVER) {
+        reply_errorf(call, "ERR REPLICAOF not allowed while failing over.");
+        return;
+    }
     if (owns_partitions(call)) {
         reply_errorf(call, "ERR REPLICAOF is not possible in a transaction with commands that need keys");
         return;
@@ -212,9 +260,110 @@ void replicaof_command(struct call *call)
         return;
     }
     job = mem_zalloc(sizeof(*job));
-    job->job = (struct job){ .run = run_follow, .release = release_follow };
+    job->job = (struct job){ .run = run_follow, .release = release_job };
     job->port = (int)port;
     if (!is_none)
         snprintf(job->host, sizeof(job->host), "%.*s", (int)call->args[1].size, call->args[1].data);
     call_start_job(call, &job->job);
+}
+
+/* --- FAILOVER --- */
+
+static bool parse_timeout(struct call *call, int at, int64_t *timeout_ms)
+{
+    if (!arg_integer(call, at, timeout_ms))
+        return false;
+    if (*timeout_ms > 0)
+        return true;
+    reply_errorf(call, "ERR FAILOVER timeout must be greater than 0");
+    return false;
+}
+
+static bool parse_target(struct call *call, int at, struct failover_request *request)
+{
+    if (!arg_integer(call, at + 1, &request->port))
+        return false;
+    request->has_target = true;
+    snprintf(request->host, sizeof(request->host), "%.*s", (int)call->args[at].size, call->args[at].data);
+    return true;
+}
+
+/* Each option once. Returns the arguments it took; 0: it has replied an error. */
+static int parse_option(struct call *call, int at, struct failover_request *request, bool *aborts)
+{
+    int left = call->arg_count - at - 1;
+
+    if (arg_is(call, at, "timeout") && left >= 1 && request->timeout_ms == 0)
+        return parse_timeout(call, at + 1, &request->timeout_ms) ? 2 : 0;
+    if (arg_is(call, at, "to") && left >= 2 && !request->has_target)
+        return parse_target(call, at + 1, request) ? 3 : 0;
+    if (arg_is(call, at, "force") && !request->forces) {
+        request->forces = true;
+        return 1;
+    }
+    if (arg_is(call, at, "abort") && call->arg_count == 2) {
+        *aborts = true;
+        return 1;
+    }
+    reply_error(call, ERR_SYNTAX);
+    return 0;
+}
+
+static void run_abort(struct job *base, struct engine *engine)
+{
+    (void)base;
+    failover_await_end(engine->failover);
+}
+
+/* It replies when the server is what it is after that. A transaction that owns partitions must not wait: the end may wait for it. */
+static void abort_failover(struct call *call)
+{
+    struct job *job;
+
+    if (call_job(call) != NULL) {
+        reply_ok(call->reply);
+    } else if (!failover_abort(call->engine->failover)) {
+        reply_errorf(call, "ERR No failover in progress.");
+    } else if (owns_partitions(call)) {
+        reply_ok(call->reply);
+    } else {
+        job = mem_zalloc(sizeof(*job));
+        *job = (struct job){ .run = run_abort, .release = release_job };
+        call_start_job(call, job);
+    }
+}
+
+static void start_failover(struct call *call, const struct failover_request *request)
+{
+    static const char *const errors[] = {
+        [FAILOVER_IN_PROGRESS] = "ERR FAILOVER already in progress.",
+        [FAILOVER_IS_REPLICA] = "ERR FAILOVER is not valid when server is a replica.",
+        [FAILOVER_NO_REPLICAS] = "ERR FAILOVER requires connected replicas.",
+        [FAILOVER_FORCE_NEEDS_BOTH] = "ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
+        [FAILOVER_NO_SUCH_REPLICA] = "ERR FAILOVER target HOST and PORT is not a replica.",
+        [FAILOVER_NOT_ONLINE] = "ERR FAILOVER target replica is not online.",
+        [FAILOVER_NO_THREAD] = "ERR Could not create a thread",
+    };
+    enum failover_result result = failover_start(call->engine->failover, request);
+
+    if (result == FAILOVER_STARTED)
+        reply_ok(call->reply);
+    else
+        reply_errorf(call, "%s", errors[result]);
+}
+
+void failover_command(struct call *call)
+{
+    struct failover_request request = { .timeout_ms = 0 };
+    bool aborts = false;
+
+    for (int at = 1, taken; at < call->arg_count; at += taken) {
+        taken = parse_option(call, at, &request, &aborts);
+        if (taken == 0)
+            return;
+    }
+    if (aborts)
+        abort_failover(call);
+    else
+        start_failover(call, &request);
 }

@@ -182,7 +182,7 @@ void blocking_retry(struct worker *worker)
     struct blocking *blocking = worker->engine->blocking;
     struct noted_key *removed;
 
-    if (blocking == NULL || (!blocking->any_stalled && blocking->with_retry == 0) || worker->engine->frozen)
+    if (blocking == NULL || (!blocking->any_stalled && blocking->with_retry == 0) || worker->engine->frozen || worker->engine->holds_writes)
         return;
     mutex_lock(&blocking->serving);
     note_retries(blocking, worker);

@@ -48,7 +48,7 @@ void cron_tick(struct worker *worker)
 
     if (engine->cron_is_paused)
         return;
-    if (worker->memory_first != NULL && (pause != 0 || !memory_is_short(engine) || !memory_may_come(engine)))
+    if (worker->memory_first != NULL && (engine_is_paused(engine) || !memory_is_short(engine) || !memory_may_come(engine)))
         mailbox_note_memory(&worker->mailbox);
     scripts_refresh(worker);
     if (worker->index != 0)

@@ -35,6 +35,7 @@ struct backups;
 struct aof_switch;
 struct primary;
 struct follow;
+struct failover;
 struct full_sync;
 struct save;
 struct shutdown;
@@ -70,7 +71,7 @@ struct stream_counts {
 struct role {
     _Atomic uint32_t bits;          /* enum role_bit; 0: a primary of which nothing is demanded, the usual case */
     _Atomic int good_replicas;      /* online, with a recent ACK */
-    _Atomic int64_t link_down_ms;   /* wall clock: since when a replica's link is down; 0: it is up, has not been up yet, or this is a primary */
+    _Atomic int64_t link_down_ms;   /* monotonic clock: since when a replica's link is down; 0: it is up, has not been up yet, or this is a primary */
 };
 
 enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_STOPPING };
@@ -108,6 +109,7 @@ struct engine {
     struct full_sync *full_sync;    /* lifecycle/full_sync.h; NULL: unit tests */
     struct primary *primary;        /* replication/primary.h; the same */
     struct follow *follow;          /* replication/follow.h; the same */
+    struct failover *failover;      /* replication/failover.h; the same */
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */
@@ -135,6 +137,7 @@ struct engine {
     _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
+    _Atomic bool holds_writes;      /* FAILOVER: writes, expiry and eviction wait, whatever CLIENT PAUSE says */
     _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
     _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
@@ -207,5 +210,11 @@ static inline struct command_stats *engine_stats_of(const struct engine *engine,
 }
 /* Whether keys that have expired are looked for, in RAM and in the store (DEBUG SET-ACTIVE-EXPIRE). Any thread. */
 void engine_set_active_expire(struct engine *engine, bool on);
+
+/* CLIENT PAUSE or FAILOVER: the data set does not change. */
+static inline bool engine_is_paused(const struct engine *engine)
+{
+    return engine->pause_until_ms != 0 || engine->holds_writes;
+}
 
 #endif

@@ -120,16 +120,21 @@ static inline __attribute__((always_inline)) bool pass_memory_gate(struct call *
     return execute_make_room(call, worker);
 }
 
+static bool pause_concerns(const struct engine *engine, int64_t until_ms, int64_t now_ms, uint32_t flags)
+{
+    bool writes = flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE);
+
+    return (engine->holds_writes && writes) || (now_ms < until_ms && (writes || !engine->pause_writes_only));
+}
+
 static inline __attribute__((always_inline)) bool is_paused(struct call *call, uint32_t flags)
 {
     struct engine *engine = call->engine;
     int64_t until = engine->pause_until_ms;
 
-    if (__builtin_expect(until == 0, 1))
+    if (__builtin_expect(until == 0 && !engine->holds_writes, 1))
         return false;
-    if (call->turn->now_ms >= until || call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
-        return false;
-    if (engine->pause_writes_only && !(flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE)))
+    if (call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY) || !pause_concerns(engine, until, call->turn->now_ms, flags))
         return false;
     return bytes_of_string(call->command->name).size < 6 || memcmp(call->command->name, "client", 6) != 0;
 }

@@ -83,8 +83,8 @@ bool execute_make_room(struct call *call, struct worker *worker)
         execute_park_paced(call, worker);
         return false;
     }
-    if (!call->turn->over_memory)
-        return true;
+    if (!call->turn->over_memory || engine->holds_writes)
+        return true;                /* nothing is evicted during FAILOVER; what takes memory waits */
     if (evict_keys(engine, worker)) {
         call->turn->over_memory = memory_is_short(engine);
         return true;

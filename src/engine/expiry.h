@@ -20,10 +20,10 @@ static inline bool expiry_is_suspended(const struct engine *engine)
     return aof != NULL && __builtin_expect(aof_error(aof) != STATUS_OK, 0);
 }
 
-/* The same for expiry alone, which CLIENT PAUSE suspends, too, as a paused data set does not change; and on a replica its primary decides. */
+/* The same for expiry alone, which CLIENT PAUSE and FAILOVER suspend, too, as a paused data set does not change; and on a replica its primary decides. */
 static inline bool expiry_is_paused(const struct engine *engine)
 {
-    return expiry_is_suspended(engine) || __builtin_expect(engine->pause_until_ms != 0 || role_keeps_expired(engine), 0);
+    return expiry_is_suspended(engine) || __builtin_expect(engine_is_paused(engine) || role_keeps_expired(engine), 0);
 }
 
 /* Removes up to EXPIRY_FIELDS_A_STEP dead fields of a hash, logged as an HDEL. A hash with no field alive is deleted. Returns the number

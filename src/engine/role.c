@@ -54,7 +54,7 @@ void role_set_link(struct engine *engine, bool is_up)
     if (is_up)
         engine->role.link_down_ms = 0;
     else if (role_link_is_up(engine))
-        engine->role.link_down_ms = clock_wall_ms();
+        engine->role.link_down_ms = clock_mono_us() / 1000;
     change_facts(engine, ROLE_LINK_UP, is_up ? ROLE_LINK_UP : 0);
 }
 
@@ -78,7 +78,7 @@ void role_refresh(struct engine *engine)
 
 int64_t role_link_down_s(const struct engine *engine)
 {
-    int64_t since_ms = engine->role.link_down_ms, now_ms = clock_wall_ms();
+    int64_t since_ms = engine->role.link_down_ms, now_ms = clock_mono_us() / 1000;
 
     if (since_ms == 0)
         return -1;

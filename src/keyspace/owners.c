@@ -361,19 +361,59 @@ bool partition_lock_for(struct partition *partition, const struct reader *reader
     return true;
 }
 
-void owners_claim_all(struct partitions *all, struct claim *claim)
+/* Until the claim has what it wants. */
+static void claim_in_place(struct partitions *all, struct claim *claim)
 {
     struct sleeper sleeper;
 
     sleeper_init(&sleeper);
-    claim_init(claim, wake_claimant, &sleeper);
-    partition_bits_fill(&claim->wanted, all->count);
+    claim->granted = wake_claimant;
+    claim->context = &sleeper;
     if (owners_claim(&all->owners, claim) == CLAIM_WAITS) {
         sleep_until_woken(&sleeper);
         mutex_lock(&all->owners.lock);          /* the claim that woke us has done with the sleeper */
         mutex_unlock(&all->owners.lock);
     }
     sleeper_release(&sleeper);
+}
+
+void owners_claim_all(struct partitions *all, struct claim *claim)
+{
+    claim_init(claim, wake_claimant, NULL);
+    partition_bits_fill(&claim->wanted, all->count);
+    claim_in_place(all, claim);
+}
+
+void partitions_own(struct partitions *all, struct claim *claim, const struct partition_bits *wanted)
+{
+    claim_reuse(claim, wake_claimant, NULL);
+    for (uint32_t word = 0; word < all->owners.word_count; word++)
+        claim->wanted.words[word] = wanted->words[word];
+    claim_in_place(all, claim);
+    for (uint32_t i = 0; (i = partition_bits_next(wanted, i, all->count)) < all->count; i++) {
+        struct partition *partition = &all->partitions[i];
+
+        all->obstacle_count++;
+        partition_lock(partition);
+        partition->owner = claim;
+        partition_unlock(partition);
+    }
+}
+
+void partitions_give(struct partitions *all, struct claim *claim, uint64_t lsn)
+{
+    for (uint32_t i = 0; (i = partition_bits_next(&claim->owned, i, all->count)) < all->count; i++) {
+        struct partition *partition = &all->partitions[i];
+
+        partition_lock(partition);
+        partition->owner = NULL;
+        if (lsn > 0)
+            partition->last_lsn = lsn;
+        partition_unlock(partition);
+        all->obstacle_count--;
+    }
+    partition_bits_clear(&claim->wanted, all->count);
+    owners_give(&all->owners, claim);
 }
 
 void partitions_lock_all_unowned(struct partitions *all, struct claim *claim)

@@ -132,5 +132,9 @@ void partitions_unlock_all_unowned(struct partitions *all, struct claim *claim) 
 /* In its place: unlocks them, and the claim goes on to own them all, as a unit does (their owner fields are set), until partitions_give_all. */
 void partitions_unlock_all_owned(struct partitions *all, struct claim *claim) UNCHECKED_LOCKS;
 void partitions_give_all(struct partitions *all, struct claim *claim);
+/* For a thread that may block and owns nothing: waits until no other unit owns one of these partitions; then the claim owns them, and their owner
+ * fields are set, until partitions_give. `claim`: the caller's, zero or used for this before. `lsn`: of the last change; 0: none. */
+void partitions_own(struct partitions *all, struct claim *claim, const struct partition_bits *wanted);
+void partitions_give(struct partitions *all, struct claim *claim, uint64_t lsn);
 
 #endif

@@ -21,6 +21,8 @@ struct keyspace_watch {
     void *context;
     /* A key without an entry is about to get one. Returns what is known about its record in the store. */
     enum record_state (*record_of_new)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+    /* After that, if there may be one: the uses that the key had when it was demoted (keyspace/uses.h); 0: none are known. */
+    unsigned (*uses_of_new)(void *context, struct keyspace *keyspace, uint64_t hash);
     /* An entry was removed for good (deleted, expired or renamed, not demoted). */
     void (*removed)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record);
     void (*keyspace_created)(void *context, struct keyspace *keyspace);

@@ -39,9 +39,16 @@ static bool is_temporary(const char *name, const char *end)
     return digits > 0 && strcmp(name + 5 + digits, end) == 0;
 }
 
-static bool is_file_of_dump(const char *name)
+/* Of dumps, and what a kill leaves of files that have no name right after they were created: those of full synchronizations, and of backlogs. */
+static bool is_temporary_file(const char *name)
 {
-    return is_temporary(name, ".rdb") || is_temporary(name, ".reload") || is_temporary(name, ".sync.rdb");
+    static const char *const ends[] = { ".rdb", ".reload", ".sync.rdb", ".link.rdb", ".backlog", ".inbox" };
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        if (is_temporary(name, ends[i]))
+            return true;
+    }
+    return false;
 }
 
 static void clean_folder(struct engine *engine, const char *folder)
@@ -55,7 +62,7 @@ static void clean_folder(struct engine *engine, const char *folder)
         snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         if (is_temporary(entry->d_name, ".image") || is_temporary(entry->d_name, ".sync"))
             tree_remove(path);
-        else if (is_file_of_dump(entry->d_name))
+        else if (is_temporary_file(entry->d_name))
             unlink(path);
         else
             continue;

@@ -219,6 +219,10 @@ static void feed(struct connection *connection, uint64_t covered)
 {
     struct client *client = &connection->client;
 
+    if (!primary_attend(client)) {
+        connection_close(connection);       /* also if its socket takes no more */
+        return;
+    }
     for (int i = 0; i < FED_PIECES; i++) {
         if (connection->closing || connection->write_busy || client->reply.out.size > 0)
             return;

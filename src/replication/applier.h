@@ -3,11 +3,17 @@
  * It reads the bytes from the inbox that the link fills (a backlog whose positions are the primary's offsets), some thousand commands ahead:
  * cold keys that they need are loaded before they run (lifecycle/ahead.h). A unit is one command, or all from MULTI to EXEC. A single command
  * runs like that of a client that waits in place, and its bytes are appended to the history, as they came, while its partitions are
- * locked. For a group, and for a command that concerns all keys, the thread owns all partitions from the first command to the last:
- * clients see all of it or nothing, and a checkpoint has all of it or nothing. Values may be demoted between its commands, so a group may need
- * more memory than there is; its bytes are in memory until its EXEC has come.
+ * locked. For a group, and for a command that concerns all keys, the thread owns the partitions of its keys, or all of them, from the first
+ * command to the last: clients see all of it or nothing, and a checkpoint has all of it or nothing. Values may be demoted between its
+ * commands, so a group may need more memory than there is.
+ *
+ * A group of up to 4 MB is in memory until its EXEC has come. Of a larger one only the end is looked for; the inbox keeps its bytes,
+ * and it is read a second time to be applied. If that fails in the middle, the part that was applied stays, under a new replication ID, until
+ * the full synchronization that follows. The inbox must have room for a whole group.
  *
  * Nothing is refused to it: no user, no memory gate, no pause. The clock expires nothing. Its errors are logged, and counted.
+ *
+ * The stream is not trusted: what is no command, a MULTI in a MULTI, an EXEC without one and a command of more than 1 GiB end it.
  *
  * Position: what was applied. It moves unit by unit, so the end of the thread, or of the link, never leaves half of one.
  */

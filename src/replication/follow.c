@@ -31,6 +31,8 @@ enum {
     INBOX_MEMORY = 16 << 20,
     INBOX_ROOM_MIN = 1 << 20,
     POLL_US = 2000,
+    AGAIN_MS_MIN = 1000, AGAIN_MS_MAX = 10000,      /* the pause before all is asked for again because the stream could not be applied */
+    TAKE_OVER_WAIT_US = 2000000,    /* for what was received before */
 };
 
 struct follow {
@@ -54,6 +56,7 @@ struct follow {
     char asked_id[LINK_ID_SIZE + 1];        /* the link's thread: the last PSYNC's */
     enum link_state state;
     int64_t io_ms, received, total;
+    int64_t sync_ms, again_ms;      /* monotonic: when the last full synchronization began, and before when none is asked for */
     char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];      /* of the last connection */
     int fd;
 
@@ -62,6 +65,7 @@ struct follow {
     _Atomic bool must_reconnect;
     _Atomic bool stop_load;         /* the load ends soon: what it loads is not wanted any more */
     _Atomic int load_fd;
+    _Atomic int hand;               /* enum follow_hand */
     _Atomic uint64_t errors;
 };
 
@@ -140,13 +144,25 @@ static void on_ack(void *context)
     mutex_unlock(&follow->lock);
 }
 
-/* The stream can't be read on: all data is asked for again. */
+/* The stream can't be read on: all data is asked for again. The next stream may be as bad, so there is a pause, about as long as it took until
+ * this one was found to be bad. */
 static void on_applier_failed(void *context, const char *reason)
 {
     struct follow *follow = context;
+    int64_t now_ms = clock_mono_us() / 1000, pause_ms;
 
-    log_write(log_of(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: %s. Starting with a full synchronization.", reason);
+    mutex_lock(&follow->lock);
+    pause_ms = now_ms - follow->sync_ms;
+    if (pause_ms < AGAIN_MS_MIN)
+        pause_ms = AGAIN_MS_MIN;
+    if (pause_ms > AGAIN_MS_MAX)
+        pause_ms = AGAIN_MS_MAX;
+    follow->again_ms = now_ms + pause_ms;
+    role_set_link(follow->engine, false);
     follow->restart = follow->must_reconnect = true;
+    mutex_unlock(&follow->lock);
+    log_write(log_of(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: %s. A full synchronization begins in %" PRId64 " ms.", reason,
+        pause_ms);
 }
 
 static bool start_applier(struct follow *follow, int64_t offset, int db)
@@ -165,6 +181,14 @@ static bool start_applier(struct follow *follow, int64_t offset, int db)
     follow->applier = applier;
     mutex_unlock(&follow->lock);
     return true;
+}
+
+/* What the one that was asked to take over has replied; later replies are those to an ordinary PSYNC. */
+static void end_hand_over(struct follow *follow, enum follow_hand end)
+{
+    int asked = FOLLOW_HAND_ASKED;
+
+    atomic_compare_exchange_strong(&follow->hand, &asked, end);
 }
 
 /* --- the link's host: on the link's thread --- */
@@ -191,7 +215,8 @@ static void on_position(void *context, struct link_position *position)
     *position = (struct link_position){ .offset = now.offset };
     if (follow->restart)
         return;
-    memcpy(position->id, id_of(follow, &now), sizeof(position->id));
+    position->failover = follow->hand == FOLLOW_HAND_ASKED;
+    memcpy(position->id, position->failover ? now.identity.id : id_of(follow, &now), sizeof(position->id));
     memcpy(follow->asked_id, position->id, sizeof(follow->asked_id));
     if (follow->inbox != NULL)
         position->offset = (int64_t)backlog_end(follow->inbox);
@@ -204,7 +229,7 @@ static void on_state(void *context, enum link_state state)
 
     mutex_lock(&follow->lock);
     follow->state = state;
-    follow->io_ms = clock_wall_ms();
+    follow->io_ms = clock_mono_us() / 1000;
     if (state != LINK_CONNECTED)
         role_set_link(follow->engine, false);
     else if (!follow->loading)
@@ -227,7 +252,8 @@ static void on_failed(void *context, enum link_failure failure, const char *reas
 {
     struct follow *follow = context;
 
-    (void)failure;
+    if (failure == LINK_FAILED_REFUSED)
+        end_hand_over(follow, FOLLOW_HAND_REFUSED);
     log_write(log_of(follow), LOG_LEVEL_WARNING, "The link to the primary %s:%d: %s", follow->host, follow->port, reason);
 }
 
@@ -249,6 +275,7 @@ static void on_continued(void *context, const char *id)
         make_inbox(follow, now.offset);
         start_applier(follow, now.offset, now.db >= 0 ? now.db : 0);
     }
+    end_hand_over(follow, FOLLOW_HAND_TAKEN);
 }
 
 /* The loader has ended, or never ran. */
@@ -268,13 +295,15 @@ static void on_full_resync(void *context, const char *id, int64_t offset)
     join_loader(follow);
     follow->stop_load = false;
     end_inbox(follow);
-    follow->restart = false;
+    follow->restart = follow->must_reconnect = false;
     mutex_lock(&follow->lock);
     memcpy(follow->sync_id, id, sizeof(follow->sync_id));
     follow->sync_offset = offset;
+    follow->sync_ms = clock_mono_us() / 1000;
     follow->received = follow->total = 0;
     mutex_unlock(&follow->lock);
     make_inbox(follow, offset);
+    end_hand_over(follow, FOLLOW_HAND_TAKEN);
 }
 
 static void on_rdb_progress(void *context, uint64_t received, int64_t total)
@@ -286,7 +315,7 @@ static void on_rdb_progress(void *context, uint64_t received, int64_t total)
         atomic_fetch_add(&follow->engine->replica_input, received - (uint64_t)follow->received);
     follow->received = (int64_t)received;
     follow->total = total;
-    follow->io_ms = clock_wall_ms();
+    follow->io_ms = clock_mono_us() / 1000;
     mutex_unlock(&follow->lock);
 }
 
@@ -299,7 +328,7 @@ static bool on_received(void *context, struct bytes bytes)
     backlog_append(follow->inbox, bytes);
     atomic_fetch_add(&follow->engine->replica_input, bytes.size);
     mutex_lock(&follow->lock);
-    follow->io_ms = clock_wall_ms();
+    follow->io_ms = clock_mono_us() / 1000;
     if (follow->applier != NULL)
         applier_wake(follow->applier);
     mutex_unlock(&follow->lock);
@@ -365,6 +394,12 @@ static void switch_log(struct follow *follow, bool on)
         pause_us(POLL_US);
 }
 
+/* It is switched off for a load only; one that has failed does not switch it on. */
+static bool wants_log(const struct engine *engine)
+{
+    return config_number(engine->config, CONFIG_APPENDONLY) != 0;
+}
+
 /* Replicas of this one have another stream from now on. */
 static void drop_replicas(const struct follow *follow)
 {
@@ -382,9 +417,7 @@ static bool become(struct follow *follow)
     while (!good && !follow->stopping) {
         drop_replicas(follow);
         partitions_lock_all(engine->partitions);
-        good = primary_renew_backlog(engine);
-        if (good)
-            history_become(&engine->history, follow->sync_id, follow->sync_offset, follow->sync_db);
+        good = primary_become(engine, follow->sync_id, follow->sync_offset, follow->sync_db);
         partitions_unlock_all(engine->partitions);
         if (!good)
             pause_us(POLL_US);
@@ -399,7 +432,7 @@ static bool load(struct follow *follow, int fd)
     struct import_result result = { 0 };
     struct message message = { "" };
     struct claim claim;
-    bool good, has_log = engine->aof != NULL;
+    bool good;
 
     switch_log(follow, false);
     partitions_lock_all_unowned(engine->partitions, &claim);
@@ -415,7 +448,7 @@ static bool load(struct follow *follow, int fd)
     }
     note_loaded(engine);
     partitions_give_all(engine->partitions, &claim);
-    if (good && has_log)
+    if (good && wants_log(engine))
         switch_log(follow, true);
     if (good)
         log_write(log_of(follow), LOG_LEVEL_NOTICE, "Loaded the primary's RDB: %" PRIu64 " keys", result.keys);
@@ -537,12 +570,17 @@ static void end_link(struct follow *follow)
     end_inbox(follow);
 }
 
-static void set_role(struct follow *follow, bool is_replica)
+/* False: nothing was changed, as the history does not end at `lsn` (FOLLOW_ANY_LSN: wherever it ends). */
+static bool set_role(struct follow *follow, bool is_replica, uint64_t lsn)
 {
     struct engine *engine = follow->engine;
     struct claim claim;
 
     partitions_lock_all_unowned(engine->partitions, &claim);
+    if (lsn != FOLLOW_ANY_LSN && history_end(&engine->history) != lsn) {
+        partitions_unlock_all_unowned(engine->partitions, &claim);
+        return false;
+    }
     if (is_replica)
         primary_need_backlog(engine);
     role_set_replica(engine, is_replica);
@@ -554,6 +592,7 @@ static void set_role(struct follow *follow, bool is_replica)
         role_changed(engine);
     else
         primary_drop_all(engine->primary);      /* they come back, and learn the new ID */
+    return true;
 }
 
 static void note_primary(struct follow *follow, const char *host, int port)
@@ -582,11 +621,14 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         return FOLLOW_ALREADY;
     }
     end_link(follow);
+    follow->hand = FOLLOW_HAND_NONE;
     note_primary(follow, host, port);
     if (host == NULL || !was_replica)
-        set_role(follow, host != NULL);
+        set_role(follow, host != NULL, FOLLOW_ANY_LSN);
     if (host != NULL)
         good = start_link(follow);
+    else if (wants_log(follow->engine))
+        (void)aof_switch_start(follow->engine->aof_switch, true);      /* a load that failed has left it off */
     mutex_unlock(&follow->turn);
     if (host == NULL)
         log_write(log_of(follow), LOG_LEVEL_NOTICE, "MASTER MODE enabled");
@@ -594,6 +636,109 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         log_write(log_of(follow), LOG_LEVEL_NOTICE, "Before turning into a replica of %s:%d: this server's history is kept as far as it goes", host,
             port);
     return good ? FOLLOW_OK : FOLLOW_NO_THREAD;
+}
+
+/* --- FAILOVER --- */
+
+enum follow_ask follow_hand_over(struct follow *follow, const char *host, int port, uint64_t lsn)
+{
+    enum follow_ask result = FOLLOW_ASK_BEGUN;
+
+    mutex_lock(&follow->turn);
+    if (follow->host[0] != '\0') {
+        result = FOLLOW_ASK_NO_PRIMARY;
+    } else if (!set_role(follow, true, lsn)) {
+        result = FOLLOW_ASK_LONGER;
+    } else {
+        note_primary(follow, host, port);
+        follow->hand = FOLLOW_HAND_ASKED;
+        if (!start_link(follow))
+            follow->hand = FOLLOW_HAND_REFUSED;
+    }
+    mutex_unlock(&follow->turn);
+    return result;
+}
+
+enum follow_hand follow_hand(const struct follow *follow)
+{
+    return (enum follow_hand)follow->hand;
+}
+
+/* The reply may come until the link has ended. */
+static bool may_take_back(struct follow *follow) REQUIRES(follow->turn);
+static bool may_take_back(struct follow *follow)
+{
+    if (follow->hand == FOLLOW_HAND_TAKEN || follow->hand == FOLLOW_HAND_NONE)
+        return false;
+    end_link(follow);
+    if (follow->hand != FOLLOW_HAND_TAKEN)
+        return true;
+    start_link(follow);
+    return false;
+}
+
+bool follow_take_back(struct follow *follow)
+{
+    bool can;
+
+    mutex_lock(&follow->turn);
+    can = may_take_back(follow);
+    if (can) {
+        note_primary(follow, NULL, 0);
+        set_role(follow, false, FOLLOW_ANY_LSN);
+    }
+    follow->hand = FOLLOW_HAND_NONE;
+    mutex_unlock(&follow->turn);
+    return can;
+}
+
+static bool has_unapplied(struct follow *follow)
+{
+    bool has;
+
+    mutex_lock(&follow->lock);
+    has = follow->inbox != NULL && follow->applier != NULL && (int64_t)backlog_end(follow->inbox) > applier_offset(follow->applier);
+    mutex_unlock(&follow->lock);
+    return has;
+}
+
+/* What the primary has sent before is not lost, unless the applier is far back. */
+static void await_applier(struct follow *follow)
+{
+    int64_t until_us = clock_mono_us() + TAKE_OVER_WAIT_US;
+
+    while (has_unapplied(follow) && !follow->stopping && clock_mono_us() < until_us)
+        pause_us(POLL_US);
+}
+
+static bool has_history(struct follow *follow, struct bytes id)
+{
+    struct history_point now;
+
+    history_point(&follow->engine->history, &now);
+    return !follow->loading && bytes_is(id, now.identity.id);
+}
+
+enum follow_take_over follow_take_over(struct follow *follow, struct bytes id)
+{
+    enum follow_take_over result = FOLLOW_TAKEN_OVER;
+
+    mutex_lock(&follow->turn);
+    if (follow->host[0] == '\0') {
+        result = FOLLOW_IS_PRIMARY;
+    } else if (!has_history(follow, id)) {
+        result = FOLLOW_HAS_OTHER_ID;
+    } else {
+        await_applier(follow);
+        end_link(follow);
+        follow->hand = FOLLOW_HAND_NONE;
+        note_primary(follow, NULL, 0);
+        set_role(follow, false, FOLLOW_ANY_LSN);
+    }
+    mutex_unlock(&follow->turn);
+    if (result == FOLLOW_TAKEN_OVER)
+        log_write(log_of(follow), LOG_LEVEL_NOTICE, "MASTER MODE enabled: the primary has handed its role over (PSYNC with FAILOVER)");
+    return result;
 }
 
 void follow_begin(struct follow *follow)
@@ -625,11 +770,14 @@ void follow_configure(struct follow *follow)
 
 void follow_cron(struct follow *follow)
 {
-    if (!atomic_exchange(&follow->must_reconnect, false))
+    if (!follow->must_reconnect)
         return;
     mutex_lock(&follow->lock);
-    if (follow->link != NULL)
-        link_reconnect(follow->link);
+    if (clock_mono_us() / 1000 >= follow->again_ms) {
+        follow->must_reconnect = false;
+        if (follow->link != NULL)
+            link_reconnect(follow->link);
+    }
     mutex_unlock(&follow->lock);
 }
 
@@ -664,7 +812,7 @@ bool follow_client(struct follow *follow, struct follow_client *client)
     if (is_there) {
         applier_view(follow->applier, &view);
         *client = (struct follow_client){ .id = view.id, .fd = follow->fd, .db = view.db, .created_ms = view.created_ms,
-            .active_ms = follow->io_ms, .last_command = view.last_command };
+            .active_ms = clock_wall_ms() - (clock_mono_us() / 1000 - follow->io_ms), .last_command = view.last_command };
         memcpy(client->address, follow->address, sizeof(client->address));
         memcpy(client->local_address, follow->local_address, sizeof(client->local_address));
     }
@@ -696,8 +844,9 @@ void follow_view(struct follow *follow, struct follow_view *view)
     mutex_lock(&follow->lock);
     *view = (struct follow_view){
         .port = follow->port, .state = follow->state, .is_syncing = follow->state == LINK_SYNC || follow->loading,
-        .io_s = follow->io_ms > 0 ? (clock_wall_ms() - follow->io_ms) / 1000 : -1,
-        .applied = now.offset, .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
+        .io_s = follow->io_ms > 0 ? (clock_mono_us() / 1000 - follow->io_ms) / 1000 : -1,
+        .applied = follow->applier != NULL ? applier_offset(follow->applier) : now.offset,
+        .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
         .sync_received = follow->received, .sync_total = follow->total,
         .errors = follow->errors + (follow->applier != NULL ? applier_errors(follow->applier) : 0),
     };

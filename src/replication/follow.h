@@ -42,6 +42,30 @@ void follow_destroy(struct follow *follow);         /* NULL is fine */
 enum follow_result { FOLLOW_OK, FOLLOW_ALREADY, FOLLOW_NO_THREAD };
 enum follow_result follow_primary(struct follow *follow, const char *host, int port);
 
+/* FAILOVER, on the primary: becomes a replica of one of its replicas, which is asked to take over at each try to connect. The data stays, so
+ * follow_take_back can undo it. `lsn`: only if the history ends there. Blocks some milliseconds, as follow_primary. */
+#define FOLLOW_ANY_LSN UINT64_MAX
+enum follow_ask {
+    FOLLOW_ASK_BEGUN,
+    FOLLOW_ASK_LONGER,              /* nothing was changed: the history has more */
+    FOLLOW_ASK_NO_PRIMARY,          /* nothing was changed: this server is a replica */
+};
+enum follow_ask follow_hand_over(struct follow *follow, const char *host, int port, uint64_t lsn);
+enum follow_hand {
+    FOLLOW_HAND_NONE,               /* nothing is handed over, or REPLICAOF came in between */
+    FOLLOW_HAND_ASKED,
+    FOLLOW_HAND_TAKEN,              /* it is the primary now */
+    FOLLOW_HAND_REFUSED,            /* by an error, or the system gives no thread */
+};
+enum follow_hand follow_hand(const struct follow *follow);      /* any thread */
+/* Ends what follow_hand_over began. True: this server is a primary again. False: the other one is, or REPLICAOF came in between. */
+bool follow_take_back(struct follow *follow);
+
+/* PSYNC with FAILOVER, on the replica: becomes a primary if its history is that of this ID. As long as follow_primary; up to two seconds
+ * more while what was received is applied. */
+enum follow_take_over { FOLLOW_TAKEN_OVER, FOLLOW_IS_PRIMARY, FOLLOW_HAS_OTHER_ID };
+enum follow_take_over follow_take_over(struct follow *follow, struct bytes id);
+
 /* The data has been loaded at the start: begins with what `replicaof` says. */
 void follow_begin(struct follow *follow);
 

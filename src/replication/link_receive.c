@@ -28,7 +28,7 @@ static bool open_file(struct link *link)
     const struct disk *disk = link->settings->disk;
     struct buffer path = { 0 };
 
-    buffer_append_format(&path, "%s/temp-link-%d.rdb", link->settings->dir, (int)getpid());
+    buffer_append_format(&path, "%s/temp-%d.link.rdb", link->settings->dir, (int)getpid());
     buffer_append_u8(&path, '\0');
     (void)disk->unlink(disk->context, AT_FDCWD, path.data);
     link->rdb_fd = file_open(disk, AT_FDCWD, path.data, O_RDWR | O_CREAT | O_EXCL);

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "call/call.h"
 #include "engine/role.h"
@@ -88,7 +87,7 @@ static int64_t kept_until(const struct engine *engine)
 {
     int64_t ttl_s = config_number(engine->config, CONFIG_REPL_BACKLOG_TTL);
 
-    return ttl_s == 0 ? INT64_MAX : clock_wall_ms() + ttl_s * 1000;
+    return ttl_s == 0 ? INT64_MAX : primary_now_ms() + ttl_s * 1000;
 }
 
 void primary_forget(struct client *client)
@@ -101,6 +100,11 @@ void primary_forget(struct client *client)
     primary = replica->primary;
     client->replica = NULL;
     mutex_lock(&replica->primary->lock);
+    sync_leave(replica);
+    if (replica->past != NULL)
+        backlog_detach(replica->reader);        /* it asks for bytes before those that the backlog could keep for it */
+    else if (replica->reader != NULL)
+        backlog_leave(replica->reader, kept_until(primary->engine));
     if (replica->state != REPLICA_NEW) {
         *(replica->prev != NULL ? &replica->prev->next : &primary->replicas) = replica->next;
         if (replica->next != NULL)
@@ -109,12 +113,7 @@ void primary_forget(struct client *client)
         primary->by_worker[replica->worker % 64]--;
         unlink_from_worker(client);
     }
-    sync_leave(replica);
     mutex_unlock(&replica->primary->lock);
-    if (replica->past != NULL)
-        backlog_detach(replica->reader);        /* it asks for bytes before those that the backlog could keep for it */
-    else if (replica->reader != NULL)
-        backlog_leave(replica->reader, kept_until(primary->engine));
     aof_past_close(replica->past);
     mem_free(replica);
 }
@@ -200,7 +199,7 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
         replica->acked = offset;
     if (synced > replica->synced)
         replica->synced = synced;
-    replica->acked_ms = client->worker->turn.now_ms;
+    replica->acked_ms = primary_now_ms();
     if (replica->reader != NULL && replica->past == NULL && offset > 0)
         backlog_acknowledge(replica->reader, history_lsn_of(&client->worker->engine->history, offset));
     if (replica->state == REPLICA_LOADS) {
@@ -220,7 +219,7 @@ static void open_backlog(struct engine *engine)
         .dir = ".",
     };
 
-    engine->primary->seen_ms = clock_wall_ms();
+    engine->primary->seen_ms = primary_now_ms();
     history_open_backlog(&engine->history, &options);
 }
 
@@ -230,14 +229,28 @@ void primary_need_backlog(struct engine *engine)
         open_backlog(engine);
 }
 
-bool primary_renew_backlog(struct engine *engine)
+/* No replica, and no synchronization, has a reader in the backlog, and none gets one as long as the lock is held. */
+static bool may_close_backlog(const struct primary *primary) REQUIRES(primary->lock);
+static bool may_close_backlog(const struct primary *primary)
 {
-    if (engine->primary->count > 0 || engine->primary->sync_count > 0)
-        return false;
-    if (history_backlog(&engine->history) != NULL)
+    return primary->count == 0 && primary->sync_count == 0;
+}
+
+bool primary_become(struct engine *engine, const char *id, int64_t offset, int db)
+{
+    struct primary *primary = engine->primary;
+    bool good;
+
+    mutex_lock(&primary->lock);
+    good = may_close_backlog(primary);
+    if (good && history_backlog(&engine->history) != NULL)
         history_close_backlog(&engine->history);
-    open_backlog(engine);
-    return true;
+    if (good) {
+        open_backlog(engine);
+        history_become(&engine->history, id, offset, db);
+    }
+    mutex_unlock(&primary->lock);
+    return good;
 }
 
 static void need_backlog(struct engine *engine)
@@ -294,16 +307,26 @@ static bool continue_in_log(struct replica *replica, const struct history_point 
     return false;
 }
 
-/* Continues the stream at an offset, if it is still there. After a start there is no backlog yet, but there may be a log. */
+/* After a start there is no backlog yet, but there may be a log. */
+static void prepare_to_continue(struct engine *engine, struct bytes id, int64_t offset)
+{
+    struct history_point now;
+
+    history_point(&engine->history, &now);
+    if (engine->aof != NULL && is_of_this_stream(&now, id, offset))
+        need_backlog(engine);
+}
+
+/* Continues the stream at an offset, if it is still there. The replica is to be enlisted before the lock is given back. */
+static bool continue_at(struct replica *replica, struct bytes id, int64_t offset) REQUIRES(replica->primary->lock);
 static bool continue_at(struct replica *replica, struct bytes id, int64_t offset)
 {
     struct engine *engine = replica->primary->engine;
     struct history_point now;
 
     history_point(&engine->history, &now);
-    if (!is_of_this_stream(&now, id, offset) || (history_backlog(&engine->history) == NULL && engine->aof == NULL))
+    if (!is_of_this_stream(&now, id, offset) || history_backlog(&engine->history) == NULL)
         return false;
-    need_backlog(engine);
     history_drain(&engine->history);
     return continue_in_backlog(replica, &now, offset - 1) || continue_in_log(replica, &now, offset - 1);
 }
@@ -328,14 +351,38 @@ static void allow_delay(const struct replica *replica)
         (void)setsockopt(replica->client->fd, IPPROTO_TCP, TCP_NODELAY, &zero, sizeof(zero));
 }
 
+static void begin(struct replica *replica, enum replica_state state) REQUIRES(replica->primary->lock);
 static void begin(struct replica *replica, enum replica_state state)
 {
     allow_delay(replica);
-    replica->acked_ms = replica->heard_ms = replica->fed_ms = replica->client->worker->turn.now_ms;
-    mutex_lock(&replica->primary->lock);
+    replica->acked_ms = replica->heard_ms = replica->fed_ms = primary_now_ms();
     enlist(replica, state);
     if (state == REPLICA_WAITS)
         sync_join(replica);
+}
+
+static bool begin_continued(struct replica *replica, struct bytes id, int64_t offset)
+{
+    bool good;
+
+    prepare_to_continue(replica->primary->engine, id, offset);
+    mutex_lock(&replica->primary->lock);
+    good = continue_at(replica, id, offset);
+    if (good) {
+        reply_continue(replica);
+        begin(replica, REPLICA_ONLINE);
+    }
+    mutex_unlock(&replica->primary->lock);
+    if (good)
+        replica->client->worker->output_came(replica->client);
+    return good;
+}
+
+static void begin_full(struct replica *replica)
+{
+    need_backlog(replica->primary->engine);
+    mutex_lock(&replica->primary->lock);
+    begin(replica, REPLICA_WAITS);
     mutex_unlock(&replica->primary->lock);
     replica->client->worker->output_came(replica->client);
 }
@@ -348,10 +395,8 @@ void primary_psync(struct client *client, struct bytes id, int64_t offset)
 
     if (replica->state != REPLICA_NEW)
         return;
-    if (continue_at(replica, id, offset)) {
+    if (begin_continued(replica, id, offset)) {
         atomic_fetch_add(&primary->partial, 1);
-        reply_continue(replica);
-        begin(replica, REPLICA_ONLINE);
         log_write(log, LOG_LEVEL_NOTICE, "Partial resynchronization request from %s accepted, from offset %" PRId64, client->address, offset);
         return;
     }
@@ -360,9 +405,8 @@ void primary_psync(struct client *client, struct bytes id, int64_t offset)
         log_write(log, LOG_LEVEL_NOTICE, "Partial resynchronization request from %s not accepted: it has the stream %.40s up to offset %" PRId64,
             client->address, id.data, offset - 1);
     }
-    need_backlog(primary->engine);
     log_write(log, LOG_LEVEL_NOTICE, "Full resynchronization requested by replica %s", client->address);
-    begin(replica, REPLICA_WAITS);
+    begin_full(replica);
 }
 
 void primary_sync(struct client *client)
@@ -372,9 +416,8 @@ void primary_sync(struct client *client)
     if (replica->state != REPLICA_NEW)
         return;
     replica->is_plain = true;
-    need_backlog(replica->primary->engine);
     log_write(replica->primary->engine->log, LOG_LEVEL_NOTICE, "Full resynchronization requested by %s (SYNC)", client->address);
-    begin(replica, REPLICA_WAITS);
+    begin_full(replica);
 }
 
 /* --- from time to time --- */
@@ -408,7 +451,7 @@ static void ping(struct primary *primary, int64_t now_ms)
     struct engine *engine = primary->engine;
     int64_t period_ms = config_number(engine->config, CONFIG_REPL_PING_REPLICA_PERIOD) * 1000;
 
-    if (role_is_replica(engine) || now_ms - primary->pinged_ms < period_ms)
+    if (role_is_replica(engine) || engine->holds_writes || now_ms - primary->pinged_ms < period_ms)
         return;
     primary->pinged_ms = now_ms;
     history_append_raw(&engine->history, BYTES("*1\r\n$4\r\nPING\r\n"), -1);
@@ -417,7 +460,7 @@ static void ping(struct primary *primary, int64_t now_ms)
 
 uint64_t primary_ask(struct engine *engine)
 {
-    if (role_is_replica(engine) || engine->primary->count == 0)
+    if (role_is_replica(engine) || engine->holds_writes || engine->primary->count == 0)
         return 0;
     return history_append_raw(&engine->history, BYTES("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"), -1);
 }
@@ -432,7 +475,7 @@ static void end_backlog_if_due(struct primary *primary, int64_t now_ms)
         return;
     partitions_lock_all(engine->partitions);
     mutex_lock(&primary->lock);
-    if (primary->count == 0 && primary->sync_count == 0)
+    if (may_close_backlog(primary))
         history_close_backlog(&engine->history);
     mutex_unlock(&primary->lock);
     partitions_unlock_all(engine->partitions);
@@ -452,16 +495,25 @@ void primary_configure(struct engine *engine)
     mutex_unlock(&engine->history.hand_over_lock);
 }
 
+/* It is not closed meanwhile: the end of a full synchronization opens another one. */
+static void expire_backlog(struct engine *engine, int64_t now_ms)
+{
+    struct backlog *backlog;
+
+    mutex_lock(&engine->history.hand_over_lock);
+    backlog = history_backlog(&engine->history);
+    if (backlog != NULL)
+        backlog_expire(backlog, now_ms);
+    mutex_unlock(&engine->history.hand_over_lock);
+}
+
 void primary_cron(struct engine *engine)
 {
     struct primary *primary = engine->primary;
-    int64_t now_ms = clock_wall_ms();
+    int64_t now_ms = primary_now_ms();
 
     role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
-    mutex_lock(&engine->history.hand_over_lock);        /* a full synchronization of this server may replace it */
-    if (history_backlog(&engine->history) != NULL)
-        backlog_expire(history_backlog(&engine->history), now_ms);
-    mutex_unlock(&engine->history.hand_over_lock);
+    expire_backlog(engine, now_ms);
     if (role_is_replica(engine))
         primary->seen_ms = now_ms;
     if (primary->count == 0) {
@@ -498,7 +550,7 @@ static void copy_ip(const struct replica *replica, char ip[REPLICA_IP_SIZE])
 int primary_view(struct primary *primary, struct replica_view *views, int max)
 {
     int count = 0;
-    int64_t now_ms = clock_wall_ms();
+    int64_t now_ms = primary_now_ms();
 
     mutex_lock(&primary->lock);
     for (struct replica *replica = primary->replicas; replica != NULL && count < max; replica = replica->next) {
@@ -534,7 +586,7 @@ static void log_lagging(const struct replica *replica, int64_t offset)
     copy_ip(replica, ip);
     log_write(replica->primary->engine->log, LOG_LEVEL_NOTICE,
         "Lagging replica %s:%d reported offset %" PRId64 " behind master, lag=%" PRId64 ", state=%s.", ip, replica->port,
-        offset - (replica->acked > 0 ? replica->acked : 0), (clock_wall_ms() - replica->acked_ms) / 1000,
+        offset - (replica->acked > 0 ? replica->acked : 0), (primary_now_ms() - replica->acked_ms) / 1000,
         view_state_name((enum replica_state)replica->state));
 }
 
@@ -564,7 +616,7 @@ int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count)
 
 int primary_good(struct primary *primary)
 {
-    int64_t now_ms = clock_wall_ms(), lag_ms = config_number(primary->engine->config, CONFIG_MIN_REPLICAS_MAX_LAG) * 1000;
+    int64_t now_ms = primary_now_ms(), lag_ms = config_number(primary->engine->config, CONFIG_MIN_REPLICAS_MAX_LAG) * 1000;
     int count = 0;
 
     mutex_lock(&primary->lock);

@@ -64,6 +64,8 @@ bool client_is_replica(const struct client *client);    /* it has called PSYNC o
  * closed; the log says why. */
 enum replica_fill { REPLICA_FILL_NOTHING, REPLICA_FILL_SOME, REPLICA_FILL_CLOSE };
 enum replica_fill primary_fill(struct client *client, uint64_t covered);
+/* In each turn, also while its socket is full: notes signs of life. False: the connection is to be closed. */
+bool primary_attend(struct client *client);
 /* The client is about to go. */
 void primary_forget(struct client *client);
 /* The turn of a worker has ended: workers with replicas are notified if there is something for them. */
@@ -93,7 +95,8 @@ int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk);
 int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count);
 /* Online, with an ACK not older than min-replicas-max-lag. */
 int primary_good(struct primary *primary);
-/* Asks all replicas for an ACK now. Returns the LSN that the log has to cover first; 0: there are none. */
+/* Asks all replicas for an ACK now. Returns the LSN that the log has to cover first; 0: there are none, or a failover
+ * is under way, which asks itself. */
 uint64_t primary_ask(struct engine *engine);
 
 struct primary_stats {
@@ -104,10 +107,10 @@ struct primary_stats {
 };
 void primary_stats(struct engine *engine, struct primary_stats *stats);
 
-/* From the first replica on, and on a replica, the stream is kept. Both with all partitions locked; renew: it is another stream from here
- * on. False: there still are replicas, or what they were sent. */
+/* From the first replica on, and on a replica, the stream is kept. Both with all partitions locked; become: it is another stream from here
+ * on, at `offset` of the stream `id`. False: there still are replicas, or what they were sent. */
 void primary_need_backlog(struct engine *engine);
-bool primary_renew_backlog(struct engine *engine);
+bool primary_become(struct engine *engine, const char *id, int64_t offset, int db);
 
 /* Disconnects all: the stream is another one (a new primary), or this server has no data that can be given away. Any thread. */
 void primary_drop_all(struct primary *primary);

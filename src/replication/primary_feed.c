@@ -24,7 +24,7 @@ static enum replica_fill fail(struct replica *replica, const char *what)
 /* A replica that waits takes empty lines for a sign of life. */
 static enum replica_fill keep_alive(struct replica *replica)
 {
-    int64_t now_ms = replica->client->worker->turn.now_ms;
+    int64_t now_ms = primary_now_ms();
 
     if (now_ms - replica->fed_ms < IDLE_MS)
         return REPLICA_FILL_NOTHING;
@@ -99,7 +99,7 @@ static enum replica_fill end_rdb(struct replica *replica)
     mutex_lock(&replica->primary->lock);
     sync_leave(replica);
     mutex_unlock(&replica->primary->lock);
-    replica->acked_ms = replica->heard_ms = client->worker->turn.now_ms;
+    replica->acked_ms = replica->heard_ms = primary_now_ms();
     if (replica->rdb_only) {
         log_write(primary->engine->log, LOG_LEVEL_NOTICE, "%s has got the RDB that it asked for", client->address);
         client->flags |= CLIENT_CLOSE_AFTER_REPLY;
@@ -133,7 +133,7 @@ static enum replica_fill send_rdb(struct replica *replica)
     if (view.state == FULL_SYNC_DONE && replica->sent >= view.size)
         return end_rdb(replica);
     if (got > 0)
-        replica->fed_ms = replica->client->worker->turn.now_ms;
+        replica->fed_ms = primary_now_ms();
     return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;
 }
 
@@ -181,16 +181,19 @@ static void note_input(struct replica *replica)
     if (client->net_input == replica->heard)
         return;
     replica->heard = client->net_input;
-    replica->heard_ms = client->worker->turn.now_ms;
+    replica->heard_ms = primary_now_ms();
+}
+
+bool primary_attend(struct client *client)
+{
+    note_input(client->replica);
+    return !client->replica->dropped;
 }
 
 enum replica_fill primary_fill(struct client *client, uint64_t covered)
 {
     struct replica *replica = client->replica;
 
-    if (replica->dropped)
-        return REPLICA_FILL_CLOSE;
-    note_input(replica);
     switch ((enum replica_state)replica->state) {
     case REPLICA_NEW: return REPLICA_FILL_NOTHING;
     case REPLICA_WAITS: return wait_for_sync(replica);

@@ -7,6 +7,7 @@
 #ifndef KELVIN_REPLICATION_PRIMARY_PRIVATE_H
 #define KELVIN_REPLICATION_PRIMARY_PRIVATE_H
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "replication/primary.h"
@@ -69,6 +70,9 @@ struct primary {
     _Atomic int sync_count;         /* synchronizations that are not freed: they may hold the backlog */
     _Atomic uint64_t full, partial, refused;
 };
+
+/* The clock of all times here: jumps of the wall clock neither end links nor delay what is due. */
+static inline int64_t primary_now_ms(void) { return clock_mono_us() / 1000; }
 
 /* primary.c: replicas may have something to send. Any thread. */
 void primary_ring(struct primary *primary);

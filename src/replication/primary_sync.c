@@ -5,7 +5,6 @@
 #include <inttypes.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "lifecycle/full_sync.h"
 
@@ -48,7 +47,7 @@ void sync_join(struct replica *replica)
     if (running != NULL && running->state != SYNC_FAILED && fits(replica, running))
         assign(replica, running);
     else if (primary->wanted_ms == 0)
-        primary->wanted_ms = clock_wall_ms();
+        primary->wanted_ms = primary_now_ms();
 }
 
 /* No other replica reads it. */
@@ -78,6 +77,7 @@ static void on_instant(void *context, struct full_sync_instant *instant)
     struct replica_sync *sync = context;
     struct history *history = &sync->primary->engine->history;
 
+    primary_need_backlog(sync->primary->engine);        /* it may just have ended: see end_backlog_if_due */
     history_mark(history, &sync->point);
     sync->hold = backlog_attach(history_backlog(history), backlog_end(history_backlog(history)));
     memcpy(instant->repl_id, sync->point.identity.id, sizeof(instant->repl_id));
@@ -113,7 +113,7 @@ static void on_ended(void *context, enum status status, const struct message *me
     mutex_lock(&primary->lock);
     if (status != STATUS_OK) {
         sync->state = SYNC_FAILED;
-        primary->retry_ms = clock_wall_ms() + RETRY_MS;
+        primary->retry_ms = primary_now_ms() + RETRY_MS;
         drop_waiting(primary, sync);
     }
     primary->running = NULL;
@@ -195,7 +195,7 @@ static void not_started(struct primary *primary, struct replica_sync *sync)
     mutex_lock(&primary->lock);
     sync->state = SYNC_FAILED;
     primary->running = NULL;
-    primary->retry_ms = clock_wall_ms() + RETRY_MS;
+    primary->retry_ms = primary_now_ms() + RETRY_MS;
     drop_waiting(primary, sync);
     mutex_unlock(&primary->lock);
     sync_release(sync);

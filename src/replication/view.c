@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "engine/role.h"
+#include "replication/failover.h"
 #include "replication/follow.h"
 
 static enum view_link link_of(const struct follow_view *follow)
@@ -32,7 +33,8 @@ static void view_upstream(struct engine *engine, struct view_upstream *upstream)
 
 void replication_view(struct engine *engine, struct replication_view *view)
 {
-    *view = (struct replication_view){ .is_replica = role_is_replica(engine), .good_replicas = engine->role.good_replicas };
+    *view = (struct replication_view){ .is_replica = role_is_replica(engine), .good_replicas = engine->role.good_replicas,
+        .failover = failover_state(engine->failover) };
     history_point(&engine->history, &view->point);
     primary_stats(engine, &view->stats);
     view->replica_count = primary_view(engine->primary, view->replicas, VIEW_REPLICAS);

@@ -20,6 +20,7 @@
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
 #include "engine/own_expiry.h"
+#include "engine/role.h"
 #include "engine/running_scripts.h"
 #include "engine/tracking.h"
 #include "engine/watch.h"
@@ -34,6 +35,7 @@
 #include "net/tls.h"
 #include "script/registry.h"
 #include "pubsub/hub.h"
+#include "replication/failover.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
 #include "server/families.h"
@@ -101,6 +103,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     lifecycle_create(engine);
     engine->primary = primary_create(engine);
     engine->follow = follow_create(engine, hold_tls, server);
+    engine->failover = failover_create(engine);
     engine->upper.cron = hook_cron;
     engine->upper.acknowledged = primary_acknowledged;
     engine->upper.ask_replicas = primary_ask;
@@ -198,7 +201,7 @@ static void say_ready(struct server *server)
     follow_begin(engine->follow);           /* no write comes before it */
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)
-        tier_set_expiry(engine->tier, true);
+        tier_set_expiry(engine->tier, !role_is_replica(engine));        /* on a replica nothing is removed, and nothing gets into the stream */
     if (engine->tier != NULL && server->opening.image != NULL)
         tier_warm_up(engine->tier, server->opening.image);
     if (config_number(engine->config, CONFIG_PORT) != 0)
@@ -349,9 +352,11 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
+    failover_stop(engine->failover);
     follow_stop(engine->follow);
     lifecycle_stop(engine);
     primary_destroy(engine->primary);
+    failover_destroy(engine->failover);
     follow_destroy(engine->follow);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
@@ -480,6 +485,8 @@ int server_run(struct config *config, const char *executable, const char *restor
     take_down(server);
     log_write(engine->log, LOG_LEVEL_WARNING, "Kelvin is now ready to exit, bye bye...");
 out:
+    if (engine->log != NULL)
+        history_release(&engine->history);
     if (engine->meter != NULL)
         meter_destroy(engine->meter);
     log_destroy(engine->log);

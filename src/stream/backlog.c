@@ -89,14 +89,24 @@ static uint64_t memory_begin(const struct backlog *backlog)
     return wanted > start ? wanted : start;
 }
 
+/* What is needed may be in memory that is not among the last `memory_size` bytes. */
+static uint64_t needed_in_memory(const struct backlog *backlog) REQUIRES(backlog->lock);
+static uint64_t needed_in_memory(const struct backlog *backlog)
+{
+    uint64_t start = backlog_start_of(backlog, backlog->ring_first), needed = backlog_needed_from(backlog);
+
+    return needed > start ? needed : start;
+}
+
 uint64_t backlog_oldest(const struct backlog *backlog)
 {
-    uint64_t in_memory = memory_begin(backlog), on_disk;
+    uint64_t in_memory = memory_begin(backlog), needed;
 
     if (spool_is_empty(&backlog->spool))
-        return in_memory;
-    on_disk = backlog_start_of(backlog, spool_begin(&backlog->spool));
-    return on_disk < in_memory ? on_disk : in_memory;
+        needed = needed_in_memory(backlog);
+    else
+        needed = backlog_start_of(backlog, spool_begin(&backlog->spool));
+    return needed < in_memory ? needed : in_memory;
 }
 
 uint64_t backlog_begin(struct backlog *backlog)

@@ -208,6 +208,7 @@ static enum status count_correct(struct tier *tier, struct key_list *unknowns, u
             continue;                       /* flushed */
         record.size = 0;
         status = read_record(tier, unknowns->keys[i].partition, incarnation, unknowns->keys[i].hash, key_list_key(unknowns, i), &record);
+        status = reading_existence(tier, incarnation, unknowns->keys[i].hash, key_list_key(unknowns, i), status);
         if (status == STATUS_OK)
             --*count;
         else if (status == STATUS_NOT_FOUND)

@@ -43,6 +43,7 @@ struct demotion {
     uint32_t age;                   /* how often uses were halved */
     uint64_t taken;                 /* keys since */
     uint64_t hot_count;             /* keys in all tables */
+    uint64_t resolved_bytes;        /* of entries that can go now, in the current batch */
 };
 
 struct demotion *demotion_create(struct batch *batch)
@@ -121,6 +122,18 @@ static unsigned rank_of(struct tier *tier, struct keyspace *keyspace, const stru
     return uses_rank(entry);
 }
 
+/* The memory that is free when the entry is gone. */
+static uint64_t bytes_of_entry(const struct entry *entry)
+{
+    uint64_t size = entry_block_size(entry) + TABLE_BUCKET_SLOTS / 2;
+    struct value value;
+
+    if (entry_is_inline(entry))
+        return size;
+    value = entry_value(entry);
+    return size + value_memory(&value, VALUE_SAMPLES);
+}
+
 /* Demotes a clean entry, and puts others where they have to go. Returns the bytes that are or will be free. */
 static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_t handle, struct demote_targets *targets)
     REQUIRES(keyspace->partition->lock);
@@ -129,19 +142,15 @@ static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_
     struct entry *entry = keyspace_entry(keyspace, handle);
     struct bytes key = entry_key(entry);
     uint64_t hash = hash_bytes(&keyspace->partition->all->seed, key);
-    uint64_t freed = entry_block_size(entry) + TABLE_BUCKET_SLOTS / 2;
+    uint64_t freed = bytes_of_entry(entry);
 
     tier->demotion->taken++;
-    if (!entry_is_inline(entry)) {
-        struct value value = entry_value(entry);
-
-        freed += value_memory(&value, VALUE_SAMPLES);
-    }
     if (entry_record(entry) == RECORD_CLEAN) {
         demote_entry(tier, keyspace, hash, handle);
         statistics_count(&tier->statistics.clean_demotions);
     } else if (entry_record(entry) == RECORD_UNKNOWN) {
         key_list_add(&targets->unknown, keyspace, hash, key);
+        targets->unknown_bytes += freed;
     } else if (entry_is_big(entry)) {
         key_list_add(&targets->big, keyspace, hash, key);
     } else {
@@ -270,8 +279,24 @@ static void put_resolved(void *context, struct keyspace *keyspace, uint64_t hash
     const struct entry *entry = keyspace_entry(keyspace, handle);
 
     keyspace_assert_locked(keyspace);
+    tier->demotion->resolved_bytes += bytes_of_entry(entry);
     if (!(entry->flags & ENTRY_PINNED) && !entry_is_big(entry))
         batch_put(tier, &tier->writing->batch, keyspace, hash, handle, BATCH_DEMOTE, NULL);
+}
+
+/* Returns the bytes of the entries that can go now: one whose record can't be looked up stays, and is no progress. */
+static uint64_t resolve_unknown(struct tier *tier, struct demote_targets *targets)
+{
+    enum status status;
+
+    targets->unknown_bytes = 0;
+    tier->demotion->resolved_bytes = 0;
+    if (targets->unknown.count == 0)
+        return 0;
+    status = resolve_entries(tier, &targets->unknown, put_resolved, tier);
+    if (status != STATUS_OK)
+        tier_note_error(tier, "a record can't be read", status);
+    return tier->demotion->resolved_bytes;
 }
 
 /* One batch's worth of cold keys; false if no key could be taken in a whole round of the partitions. */
@@ -303,12 +328,8 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
             store_batch_size(targets->batch->store) >= (size_t)tier->settings.batch_size)
             break;
     }
-    if (targets->unknown.count > 0) {
-        enum status status = resolve_entries(tier, &targets->unknown, put_resolved, tier);
-
-        if (status != STATUS_OK)
-            tier_note_error(tier, "a record can't be read", status);
-    }
+    freed -= targets->unknown_bytes;
+    freed += resolve_unknown(tier, targets);
     put_big(tier, &targets->big);
     writing_commit(tier);
     statistics_add(&demotion->freed_bytes, freed);
@@ -404,6 +425,7 @@ bool demotion_run(struct tier *tier)
         } else {
             share = share < DEMOTE_SHARE_ONE / FRUITLESS_STEP ? share * FRUITLESS_STEP : DEMOTE_SHARE_ONE;
         }
+        age_if_due(demotion, share);        /* while clients fill what is freed, a run does not end */
         sweep_compact(tier);
         counting_unblock(&tier->counting);
         counting_let_in(&tier->counting);

@@ -38,6 +38,7 @@ enum demote_which { DEMOTE_ALL, DEMOTE_CLEAN_ONLY };
 struct demote_targets {
     struct batch *batch;
     struct key_list unknown;        /* to be looked up first */
+    uint64_t unknown_bytes;         /* of these, in what demotion_window has returned */
     struct key_list big;            /* to be encoded without the lock */
 };
 

@@ -73,6 +73,13 @@ enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, 
     return RECORD_UNKNOWN;
 }
 
+unsigned grave_uses_of_new(void *context, struct keyspace *keyspace, uint64_t hash)
+{
+    (void)context;
+    ASSERT_LOCKED(keyspace->partition);
+    return ghost_take(&keyspace->tier->ghost, hash);
+}
+
 void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record)
 {
     struct tier *tier = context;

@@ -148,6 +148,8 @@ void look_up_records(struct tier *tier, struct look_up *look_up, const struct ke
 }
 
 struct key_statuses {
+    struct tier *tier;
+    const struct key_list *list;
     enum status *statuses;
     size_t first;
 };
@@ -155,15 +157,16 @@ struct key_statuses {
 static void note_status(void *context, size_t index, enum status status, struct bytes record)
 {
     struct key_statuses *keys = context;
+    const struct listed_key *listed = &keys->list->keys[index];
 
     (void)record;
-    keys->statuses[index - keys->first] = status;
+    keys->statuses[index - keys->first] = reading_existence(keys->tier, listed->incarnation, listed->hash, key_list_key(keys->list, index), status);
 }
 
 void look_up_keys(struct tier *tier, struct look_up *look_up, const struct key_list *list, size_t first, size_t count,
     enum status statuses[LOOK_UP_MAX])
 {
-    struct key_statuses keys = { statuses, first };
+    struct key_statuses keys = { tier, list, statuses, first };
 
     look_up_records(tier, look_up, list, first, count, note_status, &keys);
 }

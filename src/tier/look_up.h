@@ -24,7 +24,8 @@ typedef void look_up_found(void *context, size_t index, enum status status, stru
  * LOOK_UP_MAX. No lock is held. `look_up` NULL, for other threads: one after the other. */
 void look_up_records(struct tier *tier, struct look_up *look_up, const struct key_list *list, size_t first, size_t count, look_up_found *found,
     void *context);
-/* statuses[i]: of the listed key `first` + i. STATUS_OK: it has a record. STATUS_NOT_FOUND: it has none. Otherwise its record can't be read.
+/* statuses[i]: of the listed key `first` + i. STATUS_OK: it has a record, which may be damaged. STATUS_NOT_FOUND: it has none. Otherwise that is
+ * not known.
  * `count` is at most LOOK_UP_MAX. No lock is held. `look_up` NULL, for other threads: one after the other. */
 void look_up_keys(struct tier *tier, struct look_up *look_up, const struct key_list *list, size_t first, size_t count,
     enum status statuses[LOOK_UP_MAX]);

@@ -59,3 +59,14 @@ enum status read_record(struct tier *tier, struct partition *partition, uint32_t
     reading_end(&reading);
     return status;
 }
+
+enum status reading_existence(struct tier *tier, uint32_t incarnation, uint64_t hash, struct bytes key, enum status status)
+{
+    struct buffer record = { 0 };
+
+    if (status != STATUS_CORRUPT)
+        return status;
+    status = store_get(tier->store, incarnation, hash, key, &record);
+    buffer_release(&record);
+    return status;
+}

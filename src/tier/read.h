@@ -30,4 +30,8 @@ enum status reading_record(struct tier *tier, const struct reading_place *readin
 enum status read_record(struct tier *tier, struct partition *partition, uint32_t incarnation, uint64_t hash, struct bytes key,
     struct buffer *record);
 
+/* Whether the key has a record, if reading it returned `status`: STATUS_OK, STATUS_NOT_FOUND, or an error. A damaged record in a segment does not
+ * say whose it is; the index does. No lock is needed. */
+enum status reading_existence(struct tier *tier, uint32_t incarnation, uint64_t hash, struct bytes key, enum status status);
+
 #endif

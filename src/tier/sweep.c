@@ -49,6 +49,7 @@ static void resolve_graves(struct tier *tier, struct key_list *unknown, struct b
 
         record.size = 0;
         read = read_record(tier, listed->partition, listed->incarnation, listed->hash, key, &record);
+        read = reading_existence(tier, listed->incarnation, listed->hash, key, read);
         if (read != STATUS_OK && read != STATUS_NOT_FOUND)
             continue;
         partition_lock(listed->partition);

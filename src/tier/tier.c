@@ -125,6 +125,7 @@ void tier_start(struct tier *tier, struct partitions *partitions)
     partitions->watch = (struct keyspace_watch){
         .context = tier,
         .record_of_new = grave_record_of_new,
+        .uses_of_new = grave_uses_of_new,
         .removed = grave_removed,
         .keyspace_created = keyspaces_created,
         .changing = handover_changing,

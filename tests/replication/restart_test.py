@@ -24,6 +24,8 @@ class RestartTest(ReplicationCase):
                                      {**(LOG if self.replica_kind == "kelvin" else {}), **(replica_options or {})})
         for server in (primary, replica):
             server.options["port"] = server.port
+        if self.replica_kind == "kelvin":       # its log begins again with what it was synchronized with
+            until(lambda: b"AOF is enabled" in replica.log(), 30, "the replica's log")
         return primary, replica
 
     def restart_replica(self, replica, primary, kill):
@@ -98,7 +100,7 @@ class RestartTest(ReplicationCase):
         with servers.stopped(replica):
             servers.cut_links(primary)
             with self.client(primary) as client:
-                client.pipeline([["SET", "k%d" % number, b"v" * 1000] for number in range(3000)])
+                client.pipeline([["SET", "k%d" % number, b"v" * 10000] for number in range(3000)])    # more than is kept in memory for a replica
             self.assertGreater(int(servers.replication(primary)["repl_backlog_first_byte_offset"]), 2000000)
         self.same(primary, replica, least=3000)
         self.assert_syncs(primary, 1, 1)
@@ -112,7 +114,7 @@ class RestartTest(ReplicationCase):
         with servers.stopped(replica):
             servers.cut_links(primary)
             with self.client(primary) as client:
-                client.pipeline([["SET", "k%d" % number, b"v" * 1000] for number in range(300)])
+                client.pipeline([["SET", "k%d" % number, b"v" * 100000] for number in range(300)])
             self.rewrite(primary)
         self.same(primary, replica, least=300)
         self.assert_syncs(primary, 2, 0)
@@ -147,6 +149,26 @@ class RestartTest(ReplicationCase):
             self.same(primary, replica, least=2)
         self.assertEqual(servers.values_of(replica, "SELECT 7", "LLEN l")[1], 3)
         self.assert_syncs(primary, 1, 3)
+
+    @only(*KELVIN_REPLICA)
+    def scenario_of_the_replica_whose_keys_have_expired(self):
+        """They are cold at its start. Their deletions come from the primary only: else its offset would be beyond the primary's."""
+        primary, replica = self.logged_pair()
+        servers.must(primary, "DEBUG SET-ACTIVE-EXPIRE 0")
+        with self.client(primary) as client:
+            client.pipeline([["SET", "e%d" % number, "v", "PX", "300"] for number in range(2000)])
+        servers.wait_in_sync(primary, replica)
+        self.rewrite(replica)
+        replica.kill9()
+        until(lambda: servers.values_of(primary, "EXISTS e1999") == [0], 10, "the end of the keys")
+        replica.options["replicaof"] = ["127.0.0.1", primary.port]
+        replica.start()
+        servers.must(primary, "SET k v")
+        servers.wait_in_sync(primary, replica)
+        until(lambda: servers.values_of(replica, "GET k") == [b"v"], 10, "the key")
+        self.assertEqual(servers.replication(replica)["slave_repl_offset"], servers.replication(primary)["master_repl_offset"])
+        self.assertEqual(servers.values_of(replica, "DBSIZE"), servers.values_of(primary, "DBSIZE"))
+        self.assert_syncs(primary, 1, 1)
 
     @only(*KELVIN_REPLICA)
     def scenario_of_the_replica_under_load(self):

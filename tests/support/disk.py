@@ -25,10 +25,10 @@ RECORD = struct.Struct("<IHHQQQq")
 SECTOR = 512
 
 
-def shim_path():
-    path = os.path.join(os.path.dirname(under_test()), "tests", "disk_shim.so")
+def shim_path(name="disk_shim.so"):
+    path = os.path.join(os.path.dirname(under_test()), "tests", name)
     if not os.path.exists(path):
-        path = os.path.join(ROOT, "build", "release", "tests", "disk_shim.so")
+        path = os.path.join(ROOT, "build", "release", "tests", name)
     if not os.path.exists(path):
         raise FileNotFoundError("%s not found: run make shim" % path)
     return path
@@ -231,6 +231,9 @@ class Journal:
                 end = text.find(b"\r\n", at)
                 if end < 0:
                     break
+                if text[at:at + 1] == b"#":
+                    at = end + 2            # a mark
+                    continue
                 args, next_at = [], end + 2
                 for _ in range(int(text[at + 1:end])):
                     end = text.find(b"\r\n", next_at)

@@ -15,6 +15,17 @@ def start(kind, options=None, **more):
     return Server({**DEFAULTS, **(options or {})}, binary=binary, **more)
 
 
+def is_online(primary, replica):
+    """The primary has noted that the synchronization is over; FAILOVER TO asks for that. redis-server does so up to 100 ms after the replica."""
+    found = replication(primary)
+    ours = "port=%d," % replica.port
+    return any(ours in found.get("slave%d" % at, "") and "state=online" in found["slave%d" % at] for at in range(int(found["connected_slaves"])))
+
+
+def wait_online(primary, replica):
+    until(lambda: is_online(primary, replica), SYNC_LIMIT_S, "the replica is online")
+
+
 def kind_of(server):
     return "redis" if is_redis(server.binary) else "kelvin"
 

@@ -532,7 +532,7 @@ static void a_file_that_a_crash_left_is_replaced(void **state)
     char path[100];
     FILE *file;
 
-    snprintf(path, sizeof(path), "%s/temp-link-%d.rdb", box->dir, (int)getpid());
+    snprintf(path, sizeof(path), "%s/temp-%d.link.rdb", box->dir, (int)getpid());
     assert_non_null(file = fopen(path, "w"));
     fputs("old and longer", file);
     fclose(file);

@@ -806,6 +806,33 @@ static void memory_does_not_grow_while_another_thread_writes(void **state)
     backlog_destroy(other.backlog);
 }
 
+/* Of a full synchronization: the image's place is held, and the replicas come later. */
+static void what_is_held_in_memory_can_be_attached_to(void **state)
+{
+    struct box *box = *state, other = { .disk = box->disk };
+    struct backlog_reader *hold, *reader;
+
+    other.backlog = backlog_create(&(struct backlog_options){ .memory_size = MEMORY, .disk_size = DISK, .reader_memory = 4 * MEMORY,
+        .block_size = BLOCK, .dir = box->dir, .name = "other", .disk = faulty_disk_table(box->disk) });
+    append(&other, BLOCK + 100);
+    hold = backlog_attach(other.backlog, BLOCK + 100);
+    append(&other, 2 * MEMORY);
+    assert_int_equal(stats_of(&other).disk_written, 0);
+    assert_int_equal(backlog_begin(other.backlog), BLOCK + 100);
+    assert_null(backlog_attach(other.backlog, BLOCK + 99));
+    reader = backlog_attach(other.backlog, BLOCK + 110);
+    assert_non_null(reader);
+    backlog_leave(hold, INT64_MAX);
+    hold = backlog_resume(other.backlog, BLOCK + 100);
+    assert_non_null(hold);
+    read_to_end(&other, hold);
+    read_to_end(&other, reader);
+    backlog_detach(hold);
+    backlog_detach(reader);
+    assert_int_equal(backlog_begin(other.backlog), backlog_end(other.backlog) - MEMORY);
+    backlog_destroy(other.backlog);
+}
+
 int main(void)
 {
 #define BACKLOG_TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
@@ -831,6 +858,7 @@ int main(void)
         BACKLOG_TEST(a_smaller_bound_is_kept_at_once),
         BACKLOG_TEST(room_is_what_can_be_appended_without_a_loss),
         BACKLOG_TEST(what_readers_need_stays_in_memory_a_little_longer),
+        BACKLOG_TEST(what_is_held_in_memory_can_be_attached_to),
         BACKLOG_TEST(space_can_be_taken_from_the_reader_that_is_furthest_back),
         BACKLOG_TEST(a_write_that_fails_costs_readers_of_the_disk),
         BACKLOG_TEST(a_file_that_cannot_be_opened_is_a_write_that_fails),

@@ -334,6 +334,52 @@ static void a_damaged_record_does_not_keep_a_segment_suspect(void **state)
     assert_string_equal(say(rig, "FLUSHALL"), "+OK\n");
 }
 
+/* The record belongs to the key if the index says so; without that the new value would stay in memory for good. */
+static void a_damaged_record_is_gone_when_its_key_is_overwritten(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "SET damaged text-to-be-damaged"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE damaged"), ":1\n");
+    damage(rig, "text-to-be-damaged");
+    assert_string_equal(say(rig, "GET damaged"), UNREADABLE);
+    assert_string_equal(say(rig, "SET damaged new"), "+OK\n");
+    assert_string_equal(say(rig, "DBSIZE"), ":1\n");
+    assert_string_equal(say(rig, "TIER DEMOTE damaged"), ":1\n");
+    assert_string_equal(say(rig, "GET damaged"), "$3\nnew\n");
+}
+
+static void an_overwritten_key_with_a_damaged_record_can_be_deleted(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "SET damaged text-to-be-damaged"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE damaged"), ":1\n");
+    damage(rig, "text-to-be-damaged");
+    assert_string_equal(say(rig, "SET damaged new"), "+OK\n");
+    assert_string_equal(say(rig, "DEL damaged"), ":1\n");
+    assert_string_equal(say(rig, "DBSIZE"), ":0\n");
+    tier_box_settle(&rig->box);
+    assert_int_equal(rig->box.tier->statistics.graves, 0);
+    assert_string_equal(say(rig, "GET damaged"), "$-1\n");
+}
+
+static void a_cold_key_that_is_overwritten_keeps_its_uses(void **state)
+{
+    struct rig *rig = *state;
+    unsigned uses;
+
+    assert_string_equal(say(rig, "SET k 1"), "+OK\n");
+    for (int i = 0; i < 3; i++)
+        assert_string_equal(say(rig, "GET k"), "$1\n1\n");
+    uses = tier_box_entry(&rig->box, 0, "k")->uses;
+    assert_true(uses > 1);
+    assert_string_equal(say(rig, "TIER DEMOTE k"), ":1\n");
+    assert_string_equal(say(rig, "SET k 2"), "+OK\n");
+    assert_int_equal(tier_box_entry(&rig->box, 0, "k")->uses, uses);
+    assert_true(tier_box_entry(&rig->box, 0, "k")->flags & ENTRY_PROBATION);
+}
+
 static void an_outage_at_the_end_does_not_hold_up_the_stop(void **state)
 {
     struct rig *rig = *state;
@@ -362,6 +408,9 @@ int main(void)
         WITH_RIG(a_full_store_takes_nothing_more_but_gives_back),
         WITH_RIG(an_image_works_again_after_a_sync_that_failed),
         WITH_RIG(a_damaged_record_does_not_keep_a_segment_suspect),
+        WITH_RIG(a_damaged_record_is_gone_when_its_key_is_overwritten),
+        WITH_RIG(an_overwritten_key_with_a_damaged_record_can_be_deleted),
+        WITH_RIG(a_cold_key_that_is_overwritten_keeps_its_uses),
         cmocka_unit_test_setup(an_outage_at_the_end_does_not_hold_up_the_stop, open_rig),
     };
 

@@ -1,0 +1,375 @@
+#include "replication/failover.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/mutex.h"
+#include "engine/barrier.h"
+#include "engine/engine.h"
+#include "engine/expiry.h"
+#include "engine/role.h"
+#include "replication/follow.h"
+#include "replication/primary.h"
+
+enum {
+    LOOK_US = 2000,
+    ASK_US = 1000000,               /* so often replicas are asked for an ACK, which they send each second, too */
+};
+
+/* An ACK that a GETACK asks for says, from redis-server, what was applied before the GETACK. Two of them are sent: a replica that has
+ * acknowledged the first has received the second, and lacks nothing. */
+#define GETACK "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
+
+struct failover {
+    struct engine *engine;
+    struct mutex lock;              /* guards thread, has_thread, and the start */
+    pthread_t thread;
+    bool has_thread;                /* to be joined */
+    struct failover_request request;        /* immutable while the thread runs */
+    int64_t until_us;               /* the thread's; INT64_MAX: no limit */
+    _Atomic int state;              /* enum view_failover; the thread changes it, but for the start */
+    _Atomic bool aborted, stopping;
+    _Atomic bool passed;            /* all workers are past the barrier */
+    uint64_t asked;                 /* the thread's: LSN of the end of the last GETACK */
+    int64_t asked_us;
+};
+
+struct passage {
+    struct barrier barrier;
+    struct failover *failover;
+};
+
+struct failover *failover_create(struct engine *engine)
+{
+    struct failover *failover = mem_zalloc(sizeof(*failover));
+
+    failover->engine = engine;
+    mutex_init(&failover->lock);
+    return failover;
+}
+
+void failover_destroy(struct failover *failover)
+{
+    if (failover == NULL)
+        return;
+    mutex_release(&failover->lock);
+    mem_free(failover);
+}
+
+enum view_failover failover_state(const struct failover *failover)
+{
+    return failover != NULL ? (enum view_failover)failover->state : VIEW_NO_FAILOVER;
+}
+
+static struct log *log_of(const struct failover *failover)
+{
+    return failover->engine->log;
+}
+
+static void pause_to_look(void)
+{
+    struct timespec pause = { 0, LOOK_US * 1000 };
+
+    nanosleep(&pause, NULL);
+}
+
+static bool must_end(const struct failover *failover)
+{
+    return failover->aborted || failover->stopping;
+}
+
+/* REPLICAOF came in between. */
+static bool is_superseded(const struct failover *failover)
+{
+    return role_is_replica(failover->engine);
+}
+
+/* --- what is held back --- */
+
+static void hold_writes(struct engine *engine)
+{
+    engine->holds_writes = true;
+    if (engine->tier != NULL)
+        tier_set_expiry(engine->tier, false);       /* on again in a tick of the cron */
+}
+
+static void release_writes(struct engine *engine)
+{
+    engine->holds_writes = false;
+    for (int i = 0; i < engine->worker_count; i++)
+        mailbox_note_memory(&engine->workers[i]->mailbox);     /* paused clients are in the queue of those that wait for memory */
+}
+
+static void note_passed(struct job *job)
+{
+    struct passage *passage = (struct passage *)job;
+
+    passage->failover->passed = true;
+    mem_free(passage);
+}
+
+/* Calls that had looked before writes were held back have ended, or look again; units that had begun have ended. */
+static void await_writes(struct failover *failover)
+{
+    struct engine *engine = failover->engine;
+    struct passage *passage = mem_zalloc(sizeof(*passage));
+    struct claim claim;
+
+    passage->failover = failover;
+    passage->barrier.job.release = note_passed;
+    failover->passed = false;
+    barrier_post(engine, &passage->barrier);
+    while (!failover->passed && !failover->stopping)
+        pause_to_look();
+    if (failover->stopping)
+        return;
+    partitions_lock_all_unowned(engine->partitions, &claim);
+    partitions_unlock_all_unowned(engine->partitions, &claim);
+}
+
+/* --- the target --- */
+
+static bool is_named(const struct failover_request *request, const struct replica_view *replica)
+{
+    return request->port == replica->port && strcasecmp(request->host, replica->ip) == 0;
+}
+
+static const struct replica_view *find_named(const struct failover_request *request, const struct replica_view *replicas, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (is_named(request, &replicas[i]))
+            return &replicas[i];
+    }
+    return NULL;
+}
+
+static int look_at_replicas(const struct failover *failover, struct replica_view replicas[VIEW_REPLICAS])
+{
+    return primary_view(failover->engine->primary, replicas, VIEW_REPLICAS);
+}
+
+/* The replica that may take over: it has acknowledged the history up to `lsn`. */
+static bool find_ready(const struct failover *failover, uint64_t lsn, struct replica_view *found)
+{
+    int64_t offset = history_offset_of(&failover->engine->history, lsn);
+    struct replica_view replicas[VIEW_REPLICAS];
+    int count = look_at_replicas(failover, replicas);
+
+    if (lsn == failover->asked)
+        offset -= (int64_t)strlen(GETACK);
+    for (int i = 0; i < count; i++) {
+        if (replicas[i].state != REPLICA_ONLINE || replicas[i].offset < offset || replicas[i].port == 0)
+            continue;
+        if (failover->request.has_target && !is_named(&failover->request, &replicas[i]))
+            continue;
+        *found = replicas[i];
+        return true;
+    }
+    return false;
+}
+
+static void ask(struct failover *failover)
+{
+    struct engine *engine = failover->engine;
+    int64_t now_us = clock_mono_us();
+    int count;
+
+    if (primary_count(engine->primary) > 0 && now_us - failover->asked_us >= ASK_US) {
+        failover->asked_us = now_us;
+        failover->asked = history_append_raw(&engine->history, BYTES(GETACK GETACK), -1);
+    }
+    primary_lagging(engine, failover->asked, false, &count);        /* sends what waits */
+}
+
+/* --- the thread --- */
+
+static enum follow_ask hand_over(struct failover *failover, const char *host, int port, uint64_t lsn)
+{
+    enum follow_ask result = follow_hand_over(failover->engine->follow, host, port, lsn);
+
+    if (result != FOLLOW_ASK_BEGUN)
+        return result;
+    failover->state = VIEW_FAILOVER_RUNS;
+    log_write(log_of(failover), LOG_LEVEL_NOTICE, "Failover: replica %s:%d is asked to take over", host, port);
+    return result;
+}
+
+/* The time is up. True: the target is asked nevertheless. */
+static bool end_in_time(struct failover *failover)
+{
+    const struct failover_request *request = &failover->request;
+
+    if (!request->forces) {
+        log_write(log_of(failover), LOG_LEVEL_NOTICE, "Failover: no replica has got all changes in time; this server stays the primary");
+        return false;
+    }
+    log_write(log_of(failover), LOG_LEVEL_NOTICE, "Failover: the time is up; the replica has to take over with what it has");
+    return hand_over(failover, request->host, (int)request->port, FOLLOW_ANY_LSN) == FOLLOW_ASK_BEGUN;
+}
+
+/* False: this server stays what it is. */
+static bool await_replica(struct failover *failover)
+{
+    struct replica_view found;
+
+    while (!must_end(failover) && !is_superseded(failover)) {
+        uint64_t lsn = history_end(&failover->engine->history);
+        enum follow_ask asked;
+
+        if (clock_mono_us() >= failover->until_us)
+            return end_in_time(failover);
+        if (find_ready(failover, lsn, &found)) {
+            asked = hand_over(failover, found.ip, found.port, lsn);
+            if (asked != FOLLOW_ASK_LONGER)
+                return asked == FOLLOW_ASK_BEGUN;
+        }
+        ask(failover);
+        pause_to_look();
+    }
+    return false;
+}
+
+static void take_back(struct failover *failover, const char *why)
+{
+    if (follow_take_back(failover->engine->follow))
+        log_write(log_of(failover), LOG_LEVEL_WARNING, "Failover: %s; this server is the primary again", why);
+}
+
+static void await_take_over(struct failover *failover)
+{
+    struct follow *follow = failover->engine->follow;
+
+    while (follow_hand(follow) == FOLLOW_HAND_ASKED && !must_end(failover))
+        pause_to_look();
+    if (failover->stopping)
+        return;
+    if (follow_hand(follow) == FOLLOW_HAND_TAKEN)
+        log_write(log_of(failover), LOG_LEVEL_NOTICE, "Failover: the replica has taken over");
+    else if (follow_hand(follow) == FOLLOW_HAND_REFUSED)
+        take_back(failover, "the replica has refused to take over");
+    else if (failover->aborted)
+        take_back(failover, "aborted");
+}
+
+static void *failover_main(void *context)
+{
+    struct failover *failover = context;
+    struct engine *engine = failover->engine;
+
+    pthread_setname_np(pthread_self(), "kelvin-failover");
+    meter_join(engine->meter);
+    await_writes(failover);
+    if (await_replica(failover))
+        await_take_over(failover);
+    else if (failover->aborted)
+        log_write(log_of(failover), LOG_LEVEL_NOTICE, "Failover: aborted");
+    if (!failover->stopping)
+        release_writes(engine);
+    meter_leave(engine->meter);
+    failover->state = VIEW_NO_FAILOVER;
+    return NULL;
+}
+
+/* --- start and end --- */
+
+/* In the order in which Redis looks. */
+static enum failover_result check(const struct failover *failover, const struct failover_request *request)
+{
+    struct replica_view replicas[VIEW_REPLICAS];
+    int count = look_at_replicas(failover, replicas);
+    const struct replica_view *named = find_named(request, replicas, count);
+
+    if (failover->state != VIEW_NO_FAILOVER)
+        return FAILOVER_IN_PROGRESS;
+    if (role_is_replica(failover->engine))
+        return FAILOVER_IS_REPLICA;
+    if (count == 0)
+        return FAILOVER_NO_REPLICAS;
+    if (request->forces && (request->timeout_ms == 0 || !request->has_target))
+        return FAILOVER_FORCE_NEEDS_BOTH;
+    if (request->has_target && named == NULL)
+        return FAILOVER_NO_SUCH_REPLICA;
+    if (request->has_target && named->state != REPLICA_ONLINE)
+        return FAILOVER_NOT_ONLINE;
+    return FAILOVER_STARTED;
+}
+
+static void join(struct failover *failover) REQUIRES(failover->lock);
+static void join(struct failover *failover)
+{
+    if (failover->has_thread)
+        pthread_join(failover->thread, NULL);
+    failover->has_thread = false;
+}
+
+static int64_t time_limit(const struct failover_request *request)
+{
+    int64_t now_us = clock_mono_us();
+
+    return request->timeout_ms > 0 && request->timeout_ms < (INT64_MAX - now_us) / 1000 ? now_us + request->timeout_ms * 1000 : INT64_MAX;
+}
+
+static enum failover_result start(struct failover *failover, const struct failover_request *request) REQUIRES(failover->lock);
+static enum failover_result start(struct failover *failover, const struct failover_request *request)
+{
+    join(failover);                 /* it has ended */
+    failover->request = *request;
+    failover->until_us = time_limit(request);
+    failover->aborted = false;
+    failover->asked = 0;
+    failover->asked_us = 0;
+    failover->state = VIEW_FAILOVER_WAITS;
+    hold_writes(failover->engine);
+    failover->has_thread = pthread_create(&failover->thread, NULL, failover_main, failover) == 0;
+    if (failover->has_thread)
+        return FAILOVER_STARTED;
+    release_writes(failover->engine);
+    failover->state = VIEW_NO_FAILOVER;
+    return FAILOVER_NO_THREAD;
+}
+
+enum failover_result failover_start(struct failover *failover, const struct failover_request *request)
+{
+    enum failover_result result;
+
+    mutex_lock(&failover->lock);
+    result = check(failover, request);
+    if (result == FAILOVER_STARTED)
+        result = start(failover, request);
+    mutex_unlock(&failover->lock);
+    if (result == FAILOVER_STARTED)
+        log_write(log_of(failover), LOG_LEVEL_NOTICE, "FAILOVER requested%s%s", request->has_target ? " to " : "",
+            request->has_target ? request->host : "");
+    return result;
+}
+
+bool failover_abort(struct failover *failover)
+{
+    bool runs;
+
+    mutex_lock(&failover->lock);
+    runs = failover->state != VIEW_NO_FAILOVER;
+    if (runs)
+        failover->aborted = true;
+    mutex_unlock(&failover->lock);
+    return runs;
+}
+
+void failover_await_end(struct failover *failover)
+{
+    while (failover->state != VIEW_NO_FAILOVER && !failover->stopping)
+        pause_to_look();
+}
+
+void failover_stop(struct failover *failover)
+{
+    failover->stopping = true;
+    mutex_lock(&failover->lock);
+    join(failover);
+    mutex_unlock(&failover->lock);
+}

@@ -76,27 +76,30 @@ void loaders_submit(struct tier *tier, struct load_batch *batch)
     batch->first = batch->last = NULL;
 }
 
-static void take_one(struct loaders *loaders, struct loading *loading) REQUIRES(loaders->lock);
-static void take_one(struct loaders *loaders, struct loading *loading)
+struct taken {
+    struct load *load;
+    uint32_t ticket;
+};
+
+static struct taken take_one(struct loaders *loaders) REQUIRES(loaders->lock);
+static struct taken take_one(struct loaders *loaders)
 {
     struct load *load = load_batch_take(&loaders->queue);
 
     loaders->queue_size--;
-    loading->load = load;
-    loading->ticket = load->batch_ticket;
+    return (struct taken){ load, load->batch_ticket };
 }
 
 /* A fair share of the queue, so that all loaders read in parallel, those too that are about to finish what they have. Reads that hit the page
  * cache do not wait for each other: there a few loaders are faster than many that have to be woken. */
-static int take_chunk(struct loaders *loaders, bool is_cached, struct loading chunk[LOADER_CHUNK_MAX]) REQUIRES(loaders->lock);
-static int take_chunk(struct loaders *loaders, bool is_cached, struct loading chunk[LOADER_CHUNK_MAX])
+static int take_chunk(struct loaders *loaders, bool is_cached, struct taken chunk[LOADER_CHUNK_MAX]) REQUIRES(loaders->lock);
+static int take_chunk(struct loaders *loaders, bool is_cached, struct taken chunk[LOADER_CHUNK_MAX])
 {
     uint64_t wanted = is_cached ? 1 : (uint64_t)loaders->wanted_count, share = (loaders->queue_size + wanted - 1) / wanted;
     int count = 0;
 
     while (loaders->queue.first != NULL && count < LOADER_CHUNK_MAX && (uint64_t)count < share) {
-        take_one(loaders, &chunk[count]);
-        count++;
+        chunk[count++] = take_one(loaders);
     }
     return count;
 }
@@ -113,8 +116,10 @@ void loaders_note_end(struct tier *tier)
 }
 
 /* Reads and installs one load. No lock is held. */
-static void do_load(struct tier *tier, struct loading *loading)
+static void do_load(struct tier *tier, struct loading *loading, struct taken taken)
 {
+    loading->load = taken.load;
+    loading->ticket = taken.ticket;
     load_read(tier, loading);
     load_finish(tier, loading, NULL);
     loaders_note_end(tier);
@@ -123,22 +128,24 @@ static void do_load(struct tier *tier, struct loading *loading)
 bool tier_loads_help(struct tier *tier, uint64_t ended)
 {
     struct loaders *loaders = tier->loaders;
-    struct loading one = { 0 };
+    struct taken taken = { NULL, 0 };
     bool is_progress;
 
     mutex_lock(&loaders->lock);
     if (loaders->queue.first != NULL) {
-        take_one(loaders, &one);
+        taken = take_one(loaders);
     } else {
         loaders->helper_count++;    /* before loads.ended is read; load_finish counts that before helper_count is read */
         while (tier->loads.ended == ended && tier->loads.waiting > 0)
             condition_wait(&loaders->load_ended, &loaders->lock);
         loaders->helper_count--;
     }
-    is_progress = one.load != NULL || tier->loads.ended != ended;
+    is_progress = taken.load != NULL || tier->loads.ended != ended;
     mutex_unlock(&loaders->lock);
-    if (one.load != NULL) {
-        do_load(tier, &one);
+    if (taken.load != NULL) {
+        struct loading one = { 0 };
+
+        do_load(tier, &one, taken);
         loading_release(&one);
     }
     return is_progress;
@@ -164,9 +171,9 @@ static int reading_max(struct tier *tier)
 }
 
 /* Waits until there is something to read. Returns how many loads were taken; 0: the loader ends. */
-static int wait_for_chunk(struct tier *tier, struct loaders *loaders, int number, struct loading chunk[LOADER_CHUNK_MAX])
+static int wait_for_chunk(struct tier *tier, struct loaders *loaders, int number, struct taken chunk[LOADER_CHUNK_MAX])
     REQUIRES(loaders->lock);
-static int wait_for_chunk(struct tier *tier, struct loaders *loaders, int number, struct loading chunk[LOADER_CHUNK_MAX])
+static int wait_for_chunk(struct tier *tier, struct loaders *loaders, int number, struct taken chunk[LOADER_CHUNK_MAX])
 {
     while ((loaders->queue.first == NULL || loaders->reading_count >= reading_max(tier)) && !tier->stopping && number < loaders->wanted_count) {
         loaders->idle_count++;
@@ -184,7 +191,8 @@ static void *loader_main(void *context)
     struct tier *tier = self->tier;
     struct loaders *loaders = tier->loaders;
     int number = self->number, count;
-    struct loading *chunk = mem_zalloc(LOADER_CHUNK_MAX * sizeof(*chunk));
+    struct taken chunk[LOADER_CHUNK_MAX];
+    struct loading loading = { 0 };         /* its buffers are kept between loads */
 
     mem_free(self);
     tier->hooks.thread_started(tier->hooks.context, "kelvin-load");
@@ -197,8 +205,8 @@ static void *loader_main(void *context)
         mutex_unlock(&loaders->lock);
         wake_for(loaders, queue_size, idle_count, access_is_hitting(&tier->access) ? 0 : 2);
         for (int i = 0; i < count; i++) {
-            do_load(tier, &chunk[i]);
-            loading_shrink(&chunk[i], BUFFER_KEPT_MAX);
+            do_load(tier, &loading, chunk[i]);
+            loading_shrink(&loading, BUFFER_KEPT_MAX);
         }
         mutex_lock(&loaders->lock);
         loaders->reading_count--;
@@ -206,9 +214,7 @@ static void *loader_main(void *context)
             condition_signal(&loaders->filled);
     }
     mutex_unlock(&loaders->lock);
-    for (int i = 0; i < LOADER_CHUNK_MAX; i++)
-        loading_release(&chunk[i]);
-    mem_free(chunk);
+    loading_release(&loading);
     if (tier->hooks.thread_ended != NULL)
         tier->hooks.thread_ended(tier->hooks.context);
     return NULL;

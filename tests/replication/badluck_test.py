@@ -456,7 +456,8 @@ class SmallReplicaTest(BadLuckCase):
             reader.join(60)
         self.assertEqual(wrong, [])
         if not is_sanitized():
-            self.assertLess(rss_peak(replica.process.pid) // MB, (limit * 11 // 10 + FIXED + 30 * SIZE) // MB, "peak RSS in MB")
+            # More than the bound of a primary, limit * 1.1 + FIXED: 89 to 100 MB were measured with values of 100 KB.
+            self.assertLess(rss_peak(replica.process.pid) // MB, (limit * 14 // 10 + FIXED + 30 * SIZE) // MB, "peak RSS in MB")
         self.assertEqual((servers.must(replica, "DBSIZE"), replica.info("stats")["evicted_keys"]), (keys, "0"))
         self.same(primary, replica, least=keys)
 

@@ -200,6 +200,20 @@ class StreamTest(ReplicaCase):
         self.assertEqual(link.others, [])
         self.values(replica, k=b"v")
 
+    @only(*KELVIN)
+    def scenario_with_commands_that_fail_is_in_the_log_and_a_start_passes_over_them(self):
+        primary, replica, link = self.synced({"appendonly": "yes", "appendfsync": "always"})
+        until(lambda: replica.info("persistence")["aof_enabled"] == "1" and replica.info("persistence")["aof_rewrite_in_progress"] == "0", 20, "a log")
+        link.send_commands(SELECT_0, ["SET", "k", "v"], ["NOSUCH", "command"], ["INCR", "k"], ["CONFIG", "SET", "maxclients", "77"], ["MULTI"],
+                           ["SET", "in", "group"], ["LPUSH", "k", "x"], ["EXEC"], ["SET", "last", "one"])
+        link.wait_ack()
+        self.values(replica, **{"k": b"v", "in": b"group", "last": b"one"})
+        replica.kill9()
+        replica.options["replicaof"] = ["127.0.0.1", primary.port]
+        replica.start()
+        self.values(replica, **{"k": b"v", "in": b"group", "last": b"one"})
+        self.assertNotEqual(servers.values_of(replica, "CONFIG GET maxclients")[0][1], b"77")
+
     @only(*REPLICAS)
     def scenario_of_half_a_transaction_is_not_seen(self):
         primary, replica, link = self.synced()

@@ -4,6 +4,7 @@
 #include <cpuid.h>
 #endif
 
+enum { TRIES = 3, INTERRUPTED = 20000 };     /* counts: about 10 us */
 enum { WINDOW_NS = 10 * 1000 * 1000, WINDOW_NS_MAX = 1000 * 1000 * 1000, POWER_LEAF = 0x80000007, CONSTANT_RATE = 1 << 8 };
 
 /* "Invariant TSC" in the CPU's manuals. */
@@ -40,11 +41,20 @@ void ticks_sync_at(struct ticks *ticks, uint64_t counter, int64_t now_ns)
     ticks->window_ns = now_ns;
 }
 
+/* The counter in the middle of the clock's reading. If the thread was interrupted between them, both are read again. */
 int64_t ticks_sync(struct ticks *ticks)
 {
-    int64_t now_ns = clock_mono_ns();
+    int64_t now_ns;
+    uint64_t before, after;
+    int tries = 0;
 
-    if (LIKELY(ticks->has_counter))
-        ticks_sync_at(ticks, ticks_counter(), now_ns);
+    if (UNLIKELY(!ticks->has_counter))
+        return clock_mono_ns();
+    do {
+        before = ticks_counter();
+        now_ns = clock_mono_ns();
+        after = ticks_counter();
+    } while (UNLIKELY(after - before >= INTERRUPTED) && ++tries < TRIES);
+    ticks_sync_at(ticks, before + (after - before) / 2, now_ns);
     return now_ns;
 }

@@ -361,19 +361,25 @@ bool partition_lock_for(struct partition *partition, const struct reader *reader
     return true;
 }
 
+static void wake_by(struct claim *claim, struct sleeper *sleeper)
+{
+    claim->granted = wake_claimant;
+    claim->context = sleeper;
+}
+
 /* Until the claim has what it wants. */
 static void claim_in_place(struct partitions *all, struct claim *claim)
 {
     struct sleeper sleeper;
 
     sleeper_init(&sleeper);
-    claim->granted = wake_claimant;
-    claim->context = &sleeper;
+    wake_by(claim, &sleeper);
     if (owners_claim(&all->owners, claim) == CLAIM_WAITS) {
         sleep_until_woken(&sleeper);
         mutex_lock(&all->owners.lock);          /* the claim that woke us has done with the sleeper */
         mutex_unlock(&all->owners.lock);
     }
+    wake_by(claim, NULL);
     sleeper_release(&sleeper);
 }
 

@@ -143,7 +143,7 @@ enum status segments_read(struct segments *segments, struct segment *segment, ui
     enum status status;
 
     if (fd < 0)
-        return status_of_errno(errno);
+        return STATUS_IO;           /* also if there is no file: the key has a record, whatever became of it */
     atomic_fetch_add_explicit(&segments->reads, 1, memory_order_relaxed);
     segment_span_of(segment, place, access, &span);
     if (!span.is_direct)

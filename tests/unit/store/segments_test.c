@@ -372,6 +372,8 @@ static void test_lazy(void **state)
     struct fixture *fixture = *state;
     uint64_t places[COUNT];
     struct segments_stats stats;
+    struct buffer value = { 0 };
+    char path[100];
     int before;
 
     for (int i = 0; i < COUNT; i++)
@@ -388,6 +390,10 @@ static void test_lazy(void **state)
         expect(fixture, places[i], (uint64_t)i, 300, SEGMENT_DIRECT);
     assert_int_equal(walk_all(fixture, places).records, COUNT);
     assert_int_equal(open_files(), before);
+    snprintf(path, sizeof(path), "%s/00000001.seg", fixture->dir);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(read_at(fixture, places[0], 0, SEGMENT_BUFFERED, &value), STATUS_IO);        /* not: there is no such key */
+    buffer_release(&value);
 }
 
 static void test_walk(void **state)

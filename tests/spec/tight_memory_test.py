@@ -101,7 +101,7 @@ class TightMemoryTest(unittest.TestCase):
         server.stop()
 
     def test_at_the_smallest_sensible_value_writes_and_reads_work(self):
-        server = self.start(maxmemory=LIMIT)
+        server = self.start(maxmemory=LIMIT, appendonly="yes")      # the log's buffer counts
         limit = self.warnings(server)[0]
         server.stop()
         server = self.start(maxmemory=limit, appendonly="yes")

@@ -1,0 +1,108 @@
+/* FAILOVER, on both sides: handing the role over, and taking it. */
+#include "base/clock.h"
+#include "replication/applier.h"
+#include "replication/follow_private.h"
+#include "stream/backlog.h"
+
+enum { TAKE_OVER_WAIT_US = 2000000 };       /* for what was received before */
+
+enum follow_ask follow_hand_over(struct follow *follow, const char *host, int port, uint64_t lsn)
+{
+    enum follow_ask result = FOLLOW_ASK_BEGUN;
+
+    mutex_lock(&follow->turn);
+    if (follow->host[0] != '\0') {
+        result = FOLLOW_ASK_NO_PRIMARY;
+    } else if (!follow_set_role(follow, true, lsn)) {
+        result = FOLLOW_ASK_LONGER;
+    } else {
+        follow_note_primary(follow, host, port);
+        follow->hand = FOLLOW_HAND_ASKED;
+        if (!follow_start_link(follow))
+            follow->hand = FOLLOW_HAND_REFUSED;
+    }
+    mutex_unlock(&follow->turn);
+    return result;
+}
+
+enum follow_hand follow_hand(const struct follow *follow)
+{
+    return (enum follow_hand)follow->hand;
+}
+
+/* The reply may come until the link has ended. */
+static bool may_take_back(struct follow *follow) REQUIRES(follow->turn);
+static bool may_take_back(struct follow *follow)
+{
+    if (follow->hand == FOLLOW_HAND_TAKEN || follow->hand == FOLLOW_HAND_NONE)
+        return false;
+    follow_end_link(follow);
+    if (follow->hand != FOLLOW_HAND_TAKEN)
+        return true;
+    follow_start_link(follow);
+    return false;
+}
+
+bool follow_take_back(struct follow *follow)
+{
+    bool can;
+
+    mutex_lock(&follow->turn);
+    can = may_take_back(follow);
+    if (can) {
+        follow_note_primary(follow, NULL, 0);
+        follow_set_role(follow, false, FOLLOW_ANY_LSN);
+    }
+    follow->hand = FOLLOW_HAND_NONE;
+    mutex_unlock(&follow->turn);
+    return can;
+}
+
+static bool has_unapplied(struct follow *follow)
+{
+    bool has;
+
+    mutex_lock(&follow->lock);
+    has = follow->inbox != NULL && follow->applier != NULL && (int64_t)backlog_end(follow->inbox) > applier_offset(follow->applier);
+    mutex_unlock(&follow->lock);
+    return has;
+}
+
+/* What the primary has sent before is not lost, unless the applier is far back. */
+static void await_applier(struct follow *follow)
+{
+    int64_t until_us = clock_mono_us() + TAKE_OVER_WAIT_US;
+
+    while (has_unapplied(follow) && !follow->stopping && clock_mono_us() < until_us)
+        follow_pause();
+}
+
+static bool has_history(struct follow *follow, struct bytes id)
+{
+    struct history_point now;
+
+    history_point(&follow->engine->history, &now);
+    return !follow->loading && bytes_is(id, now.identity.id);
+}
+
+enum follow_take_over follow_take_over(struct follow *follow, struct bytes id)
+{
+    enum follow_take_over result = FOLLOW_TAKEN_OVER;
+
+    mutex_lock(&follow->turn);
+    if (follow->host[0] == '\0') {
+        result = FOLLOW_IS_PRIMARY;
+    } else if (!has_history(follow, id)) {
+        result = FOLLOW_HAS_OTHER_ID;
+    } else {
+        await_applier(follow);
+        follow_end_link(follow);
+        follow->hand = FOLLOW_HAND_NONE;
+        follow_note_primary(follow, NULL, 0);
+        follow_set_role(follow, false, FOLLOW_ANY_LSN);
+    }
+    mutex_unlock(&follow->turn);
+    if (result == FOLLOW_TAKEN_OVER)
+        log_write(follow_log(follow), LOG_LEVEL_NOTICE, "MASTER MODE enabled: the primary has handed its role over (PSYNC with FAILOVER)");
+    return result;
+}

@@ -1,0 +1,275 @@
+/* What the link calls, on its thread: where to continue, what was received. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "engine/role.h"
+#include "replication/applier.h"
+#include "replication/follow_private.h"
+#include "replication/link.h"
+#include "replication/primary.h"
+#include "stream/backlog.h"
+
+enum {
+    INBOX_MEMORY = 16 << 20,
+    INBOX_ROOM_MIN = 1 << 20,
+    AGAIN_MS_MIN = 1000, AGAIN_MS_MAX = 10000,      /* the pause before all is asked for again because the stream could not be applied */
+};
+
+/* --- the inbox and the applier --- */
+
+static void make_inbox(struct follow *follow, int64_t offset)
+{
+    struct engine *engine = follow->engine;
+    struct backlog_options options = {
+        .memory_size = INBOX_MEMORY,
+        .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
+        .first = (uint64_t)offset,
+        .dir = ".",
+        .name = "inbox",
+    };
+    struct backlog *inbox = backlog_create(&options);
+
+    mutex_lock(&follow->lock);
+    CHECK(follow->inbox == NULL && follow->applier == NULL);
+    follow->inbox = inbox;
+    mutex_unlock(&follow->lock);
+}
+
+void follow_end_inbox(struct follow *follow)
+{
+    struct applier *applier;
+    struct backlog *inbox;
+
+    mutex_lock(&follow->lock);
+    applier = follow->applier;
+    inbox = follow->inbox;
+    follow->applier = NULL;
+    follow->inbox = NULL;
+    mutex_unlock(&follow->lock);
+    if (applier != NULL) {
+        follow->errors += applier_errors(applier);
+        applier_stop(applier);
+    }
+    backlog_destroy(inbox);
+}
+
+void follow_ack_now(void *context)
+{
+    struct follow *follow = context;
+
+    mutex_lock(&follow->lock);
+    if (follow->link != NULL)
+        link_ack_now(follow->link);
+    mutex_unlock(&follow->lock);
+}
+
+/* The stream can't be read on: all data is asked for again. The next stream may be as bad, so there is a pause, about as long as it took until
+ * this one was found to be bad. */
+static void on_applier_failed(void *context, const char *reason)
+{
+    struct follow *follow = context;
+    int64_t now_ms = clock_mono_us() / 1000, pause_ms;
+
+    mutex_lock(&follow->lock);
+    pause_ms = now_ms - follow->sync_ms;
+    if (pause_ms < AGAIN_MS_MIN)
+        pause_ms = AGAIN_MS_MIN;
+    if (pause_ms > AGAIN_MS_MAX)
+        pause_ms = AGAIN_MS_MAX;
+    follow->again_ms = now_ms + pause_ms;
+    role_set_link(follow->engine, false);
+    follow->restart = follow->must_reconnect = true;
+    mutex_unlock(&follow->lock);
+    log_write(follow_log(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: %s. A full synchronization begins in %" PRId64 " ms.", reason,
+        pause_ms);
+}
+
+bool follow_start_applier(struct follow *follow, int64_t offset, int db)
+{
+    struct applier_options options = {
+        .engine = follow->engine, .inbox = follow->inbox, .offset = offset, .db = db, .address = follow->address, .context = follow,
+        .ack = follow_ack_now, .failed = on_applier_failed,
+    };
+    struct applier *applier = applier_start(&options);
+
+    if (applier == NULL) {
+        log_write(follow_log(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: the system gives no thread");
+        return false;
+    }
+    mutex_lock(&follow->lock);
+    follow->applier = applier;
+    mutex_unlock(&follow->lock);
+    return true;
+}
+
+/* What the one that was asked to take over has replied; later replies are those to an ordinary PSYNC. */
+static void end_hand_over(struct follow *follow, enum follow_hand end)
+{
+    int asked = FOLLOW_HAND_ASKED;
+
+    atomic_compare_exchange_strong(&follow->hand, &asked, end);
+}
+
+/* --- the link's host: on the link's thread --- */
+
+/* The ID to ask with. As long as nothing was appended under the new ID the old one is as good: a primary that was restarted and becomes a replica of
+ * what was its replica continues. */
+static const char *id_of(const struct follow *follow, const struct history_point *now)
+{
+    bool is_own = follow->inbox == NULL && now->identity.second_offset == now->offset + 1;
+
+    return is_own ? now->identity.second_id : now->identity.id;
+}
+
+static void on_position(void *context, struct link_position *position)
+{
+    struct follow *follow = context;
+    struct history_point now;
+
+    while (follow->loading && !follow->stopping)
+        follow_pause();
+    if (follow->inbox != NULL && follow->applier == NULL)
+        follow_end_inbox(follow);          /* of a full synchronization that broke off */
+    history_point(&follow->engine->history, &now);
+    *position = (struct link_position){ .offset = now.offset };
+    if (follow->restart)
+        return;
+    position->failover = follow->hand == FOLLOW_HAND_ASKED;
+    memcpy(position->id, position->failover ? now.identity.id : id_of(follow, &now), sizeof(position->id));
+    memcpy(follow->asked_id, position->id, sizeof(follow->asked_id));
+    if (follow->inbox != NULL)
+        position->offset = (int64_t)backlog_end(follow->inbox);
+}
+
+/* The role changes with the lock, which the end of a load holds, too: so it is up after both. */
+static void on_state(void *context, enum link_state state)
+{
+    struct follow *follow = context;
+
+    mutex_lock(&follow->lock);
+    follow->state = state;
+    follow->io_ms = clock_mono_us() / 1000;
+    if (state != LINK_CONNECTED)
+        role_set_link(follow->engine, false);
+    else if (!follow->loading)
+        role_set_link(follow->engine, true);
+    mutex_unlock(&follow->lock);
+}
+
+static void on_connected(void *context, int fd)
+{
+    struct follow *follow = context;
+
+    mutex_lock(&follow->lock);
+    endpoint_of_peer(fd, follow->address);
+    endpoint_of_self(fd, follow->local_address);
+    follow->fd = fd;
+    mutex_unlock(&follow->lock);
+}
+
+static void on_failed(void *context, enum link_failure failure, const char *reason)
+{
+    struct follow *follow = context;
+
+    if (failure == LINK_FAILED_REFUSED)
+        end_hand_over(follow, FOLLOW_HAND_REFUSED);
+    log_write(follow_log(follow), LOG_LEVEL_WARNING, "The link to the primary %s:%d: %s", follow->host, follow->port, reason);
+}
+
+static void on_continued(void *context, const char *id)
+{
+    struct follow *follow = context;
+    struct history_point now;
+
+    if (id == NULL)
+        id = follow->asked_id;
+    history_point(&follow->engine->history, &now);
+    if (strcmp(id, now.identity.id) != 0) {
+        history_rename(&follow->engine->history, id);
+        primary_drop_all(follow->engine->primary);      /* they ask again, and learn the new ID */
+    }
+    history_point(&follow->engine->history, &now);
+    log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Successful partial resynchronization with primary, at offset %" PRId64, now.offset);
+    if (follow->inbox == NULL) {
+        make_inbox(follow, now.offset);
+        follow_start_applier(follow, now.offset, now.db >= 0 ? now.db : 0);
+    }
+    end_hand_over(follow, FOLLOW_HAND_TAKEN);
+}
+
+static void on_full_resync(void *context, const char *id, int64_t offset)
+{
+    struct follow *follow = context;
+
+    log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Full resync from primary: %s:%" PRId64, id, offset);
+    follow->stop_load = true;       /* the one before */
+    follow_join_loader(follow);
+    follow->stop_load = false;
+    follow_end_inbox(follow);
+    follow->restart = follow->must_reconnect = false;
+    mutex_lock(&follow->lock);
+    memcpy(follow->sync_id, id, sizeof(follow->sync_id));
+    follow->sync_offset = offset;
+    follow->sync_ms = clock_mono_us() / 1000;
+    follow->received = follow->total = 0;
+    mutex_unlock(&follow->lock);
+    make_inbox(follow, offset);
+    end_hand_over(follow, FOLLOW_HAND_TAKEN);
+}
+
+static void on_rdb_progress(void *context, uint64_t received, int64_t total)
+{
+    struct follow *follow = context;
+
+    mutex_lock(&follow->lock);
+    if ((int64_t)received > follow->received)
+        atomic_fetch_add(&follow->engine->replica_input, received - (uint64_t)follow->received);
+    follow->received = (int64_t)received;
+    follow->total = total;
+    follow->io_ms = clock_mono_us() / 1000;
+    mutex_unlock(&follow->lock);
+}
+
+static bool on_received(void *context, struct bytes bytes)
+{
+    struct follow *follow = context;
+
+    if (backlog_room(follow->inbox) < INBOX_ROOM_MIN + bytes.size)
+        return false;
+    backlog_append(follow->inbox, bytes);
+    atomic_fetch_add(&follow->engine->replica_input, bytes.size);
+    mutex_lock(&follow->lock);
+    follow->io_ms = clock_mono_us() / 1000;
+    if (follow->applier != NULL)
+        applier_wake(follow->applier);
+    mutex_unlock(&follow->lock);
+    return true;
+}
+
+static void on_progress(void *context, struct link_progress *progress)
+{
+    struct follow *follow = context;
+    struct engine *engine = follow->engine;
+    struct aof *aof = engine->aof;
+
+    *progress = (struct link_progress){ .applied = 0, .synced = -1 };
+    if (follow->loading)
+        return;
+    mutex_lock(&follow->lock);
+    if (follow->applier != NULL)
+        progress->applied = applier_offset(follow->applier);
+    mutex_unlock(&follow->lock);
+    if (aof != NULL)
+        progress->synced = history_offset_of(&engine->history, aof_durable(aof));
+}
+
+struct link_host follow_link_host(struct follow *follow)
+{
+    return (struct link_host){
+        .context = follow, .connected = on_connected, .position = on_position, .state_changed = on_state, .failed = on_failed,
+        .continued = on_continued, .full_resync = on_full_resync, .rdb_progress = on_rdb_progress, .rdb_received = follow_load_rdb,
+        .received = on_received, .progress = on_progress,
+    };
+}

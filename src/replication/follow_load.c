@@ -1,0 +1,168 @@
+/* The load of a full synchronization, on a thread of its own. */
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "base/disk.h"
+#include "engine/dataset.h"
+#include "engine/role.h"
+#include "engine/tracking.h"
+#include "engine/watch.h"
+#include "lifecycle/aof_switch.h"
+#include "lifecycle/import.h"
+#include "replication/follow_private.h"
+#include "replication/primary.h"
+#include "script/registry.h"
+
+static void empty_all(struct engine *engine)
+{
+    for (int db = 0; db < engine->partitions->db_count; db++) {
+        watch_touch_database(engine, db);
+        dataset_empty(engine, db);
+    }
+    registry_publish(engine->scripts, library_set_empty());
+}
+
+static void empty(struct engine *engine)
+{
+    partitions_lock_all(engine->partitions);
+    empty_all(engine);
+    partitions_unlock_all(engine->partitions);
+}
+
+static void note_loaded(struct engine *engine)
+{
+    struct tracking_list list = { 0 };
+
+    partitions_lock_all(engine->partitions);
+    for (int db = 0; db < engine->partitions->db_count; db++)
+        watch_touch_database(engine, db);
+    if (tracking_is_on(engine))
+        tracking_note_all(engine, &list);
+    partitions_unlock_all(engine->partitions);
+    tracking_send(engine, NULL, &list, 0);
+}
+
+/* Until the log is on or off. */
+static void switch_log(struct follow *follow, bool on)
+{
+    struct engine *engine = follow->engine;
+
+    if ((engine->aof != NULL) == on || !aof_switch_start(engine->aof_switch, on))
+        return;
+    while ((engine->aof != NULL) != on && !follow->stopping && !(on && aof_switch_has_failed(engine->aof_switch)))
+        follow_pause();
+}
+
+bool follow_wants_log(const struct engine *engine)
+{
+    return config_number(engine->config, CONFIG_APPENDONLY) != 0;
+}
+
+/* Replicas of this one have another stream from now on. */
+static void drop_replicas(const struct follow *follow)
+{
+    primary_drop_all(follow->engine->primary);
+    while (primary_count(follow->engine->primary) > 0 && !follow->stopping)
+        follow_pause();
+}
+
+/* What is loaded is at `sync_offset` of the primary's stream. False: the server ends. */
+static bool become(struct follow *follow)
+{
+    struct engine *engine = follow->engine;
+    bool good = false;
+
+    while (!good && !follow->stopping) {
+        drop_replicas(follow);
+        partitions_lock_all(engine->partitions);
+        good = primary_become(engine, follow->sync_id, follow->sync_offset, follow->sync_db);
+        partitions_unlock_all(engine->partitions);
+        if (!good)
+            follow_pause();
+    }
+    return good;
+}
+
+static bool load(struct follow *follow, int fd)
+{
+    struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REFUSES_TWINS, &follow->stop_load };
+    struct engine *engine = follow->engine;
+    struct import_result result = { 0 };
+    struct message message = { "" };
+    struct claim claim;
+    bool good;
+
+    switch_log(follow, false);
+    partitions_lock_all_unowned(engine->partitions, &claim);
+    partitions_unlock_all_owned(engine->partitions, &claim);
+    empty(engine);
+    good = import_rdb(engine, fd, &rules, NULL, NULL, &result, &message) == STATUS_OK;
+    if (!good) {
+        empty(engine);
+        history_new_id(&engine->history, false);        /* the data is none of the old one's */
+    } else {
+        follow->sync_db = result.position.db >= 0 && result.position.db < engine->partitions->db_count ? (int)result.position.db : 0;
+        good = become(follow);
+    }
+    note_loaded(engine);
+    partitions_give_all(engine->partitions, &claim);
+    if (good && follow_wants_log(engine))
+        switch_log(follow, true);
+    if (good)
+        log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Loaded the primary's RDB: %" PRIu64 " keys", result.keys);
+    else
+        log_write(follow_log(follow), LOG_LEVEL_WARNING, "Failed to load the primary's RDB: %s", message.text);
+    return good;
+}
+
+static void *loader_main(void *context)
+{
+    struct follow *follow = context;
+    struct engine *engine = follow->engine;
+    int fd = atomic_exchange(&follow->load_fd, -1);
+    bool good;
+
+    pthread_setname_np(pthread_self(), "kelvin-sync");
+    meter_join(engine->meter);
+    role_set_syncing(engine, true);
+    good = load(follow, fd);
+    close(fd);
+    if (good && !follow->stopping)
+        follow_start_applier(follow, follow->sync_offset, follow->sync_db);
+    if (!good && !follow->stop_load)
+        follow->restart = follow->must_reconnect = true;
+    mutex_lock(&follow->lock);
+    role_set_link(engine, good && follow->state == LINK_CONNECTED);
+    role_set_syncing(engine, false);
+    follow->loading = false;        /* last: an ACK says that clients see the data */
+    mutex_unlock(&follow->lock);
+    if (good)
+        follow_ack_now(follow);             /* a primary may wait for it before it sends the stream */
+    meter_leave(engine->meter);
+    return NULL;
+}
+
+void follow_join_loader(struct follow *follow)
+{
+    if (follow->has_loader)
+        pthread_join(follow->loader, NULL);
+    follow->has_loader = false;
+}
+
+void follow_load_rdb(void *context, int fd, uint64_t size)
+{
+    struct follow *follow = context;
+
+    log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Received %" PRIu64 " bytes of RDB from the primary", size);
+    follow_join_loader(follow);
+    follow->loading = true;
+    follow->load_fd = fd;
+    if (pthread_create(&follow->loader, NULL, loader_main, follow) == 0) {
+        follow->has_loader = true;
+        return;
+    }
+    close(fd);
+    follow->loading = false;
+    follow->restart = follow->must_reconnect = true;
+    log_write(follow_log(follow), LOG_LEVEL_WARNING, "Failed to load the primary's RDB: the system gives no thread");
+}

@@ -1,0 +1,87 @@
+/* What the files of follow share. Only src/replication/follow*.c include this.
+ *
+ *   follow.c            REPLICAOF, what others ask
+ *   follow_host.c       what the link calls: the position, the inbox, the applier
+ *   follow_load.c       the load of a full synchronization
+ *   follow_failover.c   FAILOVER, on both sides
+ */
+#ifndef KELVIN_REPLICATION_FOLLOW_PRIVATE_H
+#define KELVIN_REPLICATION_FOLLOW_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/dial.h"
+#include "base/mutex.h"
+#include "engine/engine.h"
+#include "replication/follow.h"
+
+struct applier;
+struct backlog;
+
+struct follow {
+    struct engine *engine;
+    struct tls_context *(*hold_tls)(void *context);
+    void *tls_context;
+
+    struct mutex turn;              /* a change of the primary, or of the data set */
+    struct link *link;              /* turn; changed under the lock, too */
+    pthread_t loader;               /* turn: has_loader */
+    bool has_loader;
+
+    struct mutex lock;              /* a leaf; guards what follows */
+    char host[FOLLOW_HOST_SIZE];    /* "": none */
+    int port;
+    struct backlog *inbox;          /* the link appends, the applier reads; NULL: none. Changed by the link's thread, or while there is no link */
+    struct applier *applier;        /* NULL: none */
+    char sync_id[LINK_ID_SIZE + 1]; /* of the full synchronization under way */
+    int64_t sync_offset;
+    int sync_db;                    /* selected there; the loader's thread */
+    char asked_id[LINK_ID_SIZE + 1];        /* the link's thread: the last PSYNC's */
+    enum link_state state;
+    int64_t io_ms, received, total;
+    int64_t sync_ms, again_ms;      /* monotonic: when the last full synchronization began, and before when none is asked for */
+    char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];      /* of the last connection */
+    int fd;
+
+    _Atomic bool stopping, loading;
+    _Atomic bool restart;           /* what is here can't be continued: all data is asked for */
+    _Atomic bool must_reconnect;
+    _Atomic bool stop_load;         /* the load ends soon: what it loads is not wanted any more */
+    _Atomic int load_fd;
+    _Atomic int hand;               /* enum follow_hand */
+    _Atomic uint64_t errors;
+};
+
+static inline struct log *follow_log(const struct follow *follow)
+{
+    return follow->engine->log;
+}
+
+/* Some milliseconds, for what is waited for by looking again. */
+void follow_pause(void);
+
+/* follow_host.c */
+struct link_host follow_link_host(struct follow *follow);
+/* Ends the applier and forgets what it has not applied. No thread appends to the inbox. */
+void follow_end_inbox(struct follow *follow);
+/* False: the system gives no thread. */
+bool follow_start_applier(struct follow *follow, int64_t offset, int db);
+void follow_ack_now(void *follow);
+
+/* follow_load.c */
+/* Of link_host: the loader begins. */
+void follow_load_rdb(void *follow, int fd, uint64_t size);
+void follow_join_loader(struct follow *follow);     /* it has ended then, or never ran */
+/* appendonly yes: the log is off during a load only. */
+bool follow_wants_log(const struct engine *engine);
+
+/* follow.c */
+bool follow_start_link(struct follow *follow) REQUIRES(follow->turn);
+/* Nothing arrives, and nothing is applied any more: the history's end is the last unit that was applied. */
+void follow_end_link(struct follow *follow) REQUIRES(follow->turn);
+/* False: nothing was changed, as the history does not end at `lsn` (FOLLOW_ANY_LSN: wherever it ends). */
+bool follow_set_role(struct follow *follow, bool is_replica, uint64_t lsn);
+void follow_note_primary(struct follow *follow, const char *host, int port);
+
+#endif

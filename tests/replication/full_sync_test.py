@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from support.replication import servers
-from support.replication.case import ReplicationCase, main
+from support.replication.case import ReplicationCase, main, only
 from support.replication.load import Load, fill_all_types
 from support.server import scaled, seed_new
 
@@ -39,6 +39,7 @@ class FullSyncTest(ReplicationCase):
         servers.make_replica(replica, primary)
         self.same(primary, replica, least=3 * 8 * 10)
 
+    @only("redis-redis", "kelvin-redis")
     def scenario_into_memory(self):
         primary, replica = self.start("primary"), self.start("replica", {"repl-diskless-load": "swapdb"})
         fill_all_types(primary, databases=3)

@@ -184,9 +184,7 @@ static void continue_history(struct server *server)
         return;
     is_replica = config_replicaof(engine->config, &host, &port);
     buffer_release(&host);
-    if (!is_replica)
-        point.db = -1;              /* its own commands select theirs */
-    else if (point.db >= engine->partitions->db_count)
+    if (point.db >= engine->partitions->db_count)
         point.db = 0;
     history_continue(&engine->history, &point);
     if (!is_replica)

@@ -28,7 +28,7 @@ void history_make_id(char id[HISTORY_ID_SIZE])
 
 void history_init(struct history *history)
 {
-    *history = (struct history){ .db = -1, .log_begin = UINT64_MAX, .log_end = UINT64_MAX };
+    *history = (struct history){ .db = -1, .selected = -1, .log_begin = UINT64_MAX, .log_end = UINT64_MAX };
     mutex_init(&history->lock);
     mutex_init(&history->hand_over_lock);
     history_new_id(history, false);
@@ -170,6 +170,8 @@ static inline uint64_t chunk_advance(struct history *history, struct history_chu
     uint64_t lsn = atomic_load_explicit(&history->end, memory_order_relaxed) + added;
 
     chunk->db_after = history->db = db;
+    if (db >= 0)
+        history->selected = db;
     atomic_store_explicit(&history->end, lsn, memory_order_release);
     return lsn;
 }
@@ -376,7 +378,7 @@ static void fill_in(const struct history *history, struct history_point *point)
 {
     point->lsn = atomic_load_explicit(&history->end, memory_order_relaxed);
     point->offset = (int64_t)point->lsn + history->shift;
-    point->db = history->db;
+    point->db = history->selected;
     point->identity = history->identity;
 }
 
@@ -700,6 +702,7 @@ void history_new_id(struct history *history, bool keeps_second)
     else
         forget_second(&history->identity);
     memcpy(history->identity.id, id, sizeof(id));
+    ask_for_select(history);        /* the first command under it selects its database, for replicas of the old one, too */
     put_mark(history);
     mutex_unlock(&history->lock);
 }
@@ -710,7 +713,7 @@ void history_become(struct history *history, const char *id, int64_t offset, int
     forget_second(&history->identity);
     memcpy(history->identity.id, id, HISTORY_ID_SIZE);
     history->shift = offset - (int64_t)atomic_load_explicit(&history->end, memory_order_relaxed);
-    history->db = db;
+    history->db = history->selected = db;
     put_mark(history);
     mutex_unlock(&history->lock);
 }
@@ -720,7 +723,7 @@ void history_continue(struct history *history, const struct history_point *point
     mutex_lock(&history->lock);
     history->identity = point->identity;
     history->shift = point->offset - (int64_t)atomic_load_explicit(&history->end, memory_order_relaxed);
-    history->db = point->db;
+    history->db = history->selected = point->db;
     put_mark(history);
     mutex_unlock(&history->lock);
 }

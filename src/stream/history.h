@@ -77,7 +77,8 @@ struct history {
     struct history_chunk *first, *last;
     struct history_chunk *spare; /* of HISTORY_CHUNK_SIZE each */
     int spare_count;
-    int db;                     /* the selected database at the end; -1: none */
+    int db;                     /* lock: what the next command need not select; -1: it does select */
+    int selected;               /* lock: what a reader of the stream has selected at its end; -1: nothing yet */
     bool is_foreign;            /* a primary's: nothing but its bytes is appended, no SELECT either */
     uint64_t log_begin, log_end;            /* chunks in between are the log's */
     struct history_identity identity;

@@ -136,7 +136,7 @@ class FullDiskTest(BadLuckCase):
         """The stream is applied, but acknowledged as synced only when it is; after a kill nothing is there twice."""
         options = {"appendonly": "yes", "appendfsync": "always", "repl-backlog-size": 64 * MB}
         primary = self.start("primary", options)
-        replica, disk = self.with_disk("replica", options)
+        replica, disk = self.with_disk("replica", dict(options, **{"replica-ignore-disk-write-errors": "yes"}))
         servers.make_replica(replica, primary)
         until(lambda: replica.info("persistence")["aof_enabled"] == "1" and replica.info("persistence")["aof_rewrite_in_progress"] == "0", 20, "the log")
         seed = seed_new()

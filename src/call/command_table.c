@@ -266,6 +266,13 @@ struct command *command_find_logged(const struct command_table *table, struct by
     return command != NULL ? command : command_find(table, name);
 }
 
+struct command *command_find_logged_call(const struct command_table *table, const struct bytes *args, int arg_count)
+{
+    struct command *command = command_find_logged(table, args[0]);
+
+    return command != NULL && command->children != NULL && arg_count > 1 ? command_find_child(command, args[1]) : command;
+}
+
 struct bytes command_own_name(const struct command *command)
 {
     return bytes_of_string(command->parent != NULL ? command->parent->name : command->name);

@@ -31,6 +31,8 @@ struct command *command_find_own(const struct command_table *table, struct bytes
 struct command *command_find_own_full(const struct command_table *table, struct bytes full_name);
 /* Of a command in a log: that has the rows' names. One that was written by Redis, or by an older Kelvin, has the names of clients. */
 struct command *command_find_logged(const struct command_table *table, struct bytes name);
+/* The same with its subcommand, which decides: NULL if there is none of that name. */
+struct command *command_find_logged_call(const struct command_table *table, const struct bytes *args, int arg_count);
 /* The row's name, without a subcommand: what the log has in place of the name that the client has sent. */
 struct bytes command_own_name(const struct command *command);
 

@@ -20,10 +20,8 @@ enum {
 
 static const struct command *find(const struct engine *engine, const struct bytes *args, int arg_count)
 {
-    const struct command *command = command_find_logged(engine->commands, args[0]);
+    const struct command *command = command_find_logged_call(engine->commands, args, arg_count);
 
-    if (command != NULL && command->children != NULL && arg_count > 1)
-        command = command_find_child(command, args[1]);
     if (command == NULL || arg_count < (command->arity < 0 ? -command->arity : command->arity))
         return NULL;
     return command;

@@ -1,11 +1,13 @@
 #include "lifecycle/replay.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "call/streamed.h"
 #include "engine/engine.h"
 #include "lifecycle/ahead.h"
 
@@ -45,20 +47,15 @@ static bool pass_over(struct replay *replay, const struct bytes *args, const cha
     return true;
 }
 
-/* A stream has writes, PUBLISH and the like, and what groups or counts them. Nothing else of it is run. */
-static bool is_of_stream(const struct replay *replay, const struct bytes *args, int arg_count)
+/* What the applier ran, too. False: it is passed, and *good says whether the replay goes on. */
+static bool is_run(struct replay *replay, const struct bytes *args, int arg_count, bool *good)
 {
-    static const char *const others[] = { "select", "multi", "exec", "ping", "replconf" };
-    const struct command *command = command_find_logged(replay->engine->commands, args[0]);
+    const struct command *command = command_find_logged_call(replay->engine->commands, args, arg_count);
+    enum streamed_kind kind = streamed_kind(command, args, arg_count);
 
-    if (command != NULL && command->children != NULL && arg_count > 1)
-        command = command_find_child(command, args[1]);
-    if (command != NULL && command->flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE))
+    if (kind == STREAMED_CHANGE || kind == STREAMED_BRACKET)
         return true;
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        if (bytes_is(args[0], others[i]))
-            return true;
-    }
+    *good = kind == STREAMED_SIGN || pass_over(replay, args, STREAMED_FOREIGN_TEXT, strlen(STREAMED_FOREIGN_TEXT));
     return false;
 }
 
@@ -69,10 +66,11 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
     struct timespec pause = { 0, 1000000 };
     struct tier *tier = replay->engine->tier;
     enum run_result result = RUN_PARKED;
+    bool good;
 
-    if (replay->is_of_replica && !is_of_stream(replay, args, arg_count)) {
+    if (replay->is_of_replica && !is_run(replay, args, arg_count, &good)) {
         ahead_ran(replay->ahead, replay->client.db);
-        return pass_over(replay, args, "a primary does not send it", 26);
+        return good;
     }
     out->size = 0;
     delay(replay->engine);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "call/command_keys.h"
+#include "call/streamed.h"
 #include "replication/primary.h"
 #include "stream/backlog.h"
 
@@ -39,7 +40,7 @@ void applier_group_add(struct applier *applier, const struct bytes *args, int ar
     const struct command *command = applier_find(applier, args, arg_count);
     struct applier_group *group = &applier->group;
 
-    group->asks |= applier_is_getack(args, arg_count);
+    group->asks |= streamed_is_getack(args, arg_count);
     if (command == NULL || group->needs_all || arg_count < (command->arity < 0 ? -command->arity : command->arity))
         return;
     if (command->flags & UNNAMED)
@@ -66,15 +67,10 @@ static void give(struct applier *applier, uint64_t lsn)
     partitions_give(applier->engine->partitions, &applier->claim, lsn);
 }
 
-static bool is_bracket(const struct bytes *args)
-{
-    return bytes_is(args[0], "multi") || bytes_is(args[0], "exec");
-}
-
 /* It goes on to the end, unless the process ends. */
 static void run_in_group(struct applier *applier, const struct bytes *args, int arg_count)
 {
-    if (!is_bracket(args))
+    if (streamed_kind(applier_find(applier, args, arg_count), args, arg_count) != STREAMED_BRACKET)
         CHECK(applier_run(applier, args, arg_count) || applier->has_failed);
 }
 

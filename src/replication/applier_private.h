@@ -63,7 +63,6 @@ void applier_note_ran(struct applier *applier);
 
 /* The row; NULL: there is no such command. */
 const struct command *applier_find(const struct applier *applier, const struct bytes *args, int arg_count);
-bool applier_is_getack(const struct bytes *args, int arg_count);
 /* Runs a command of the stream. False: the applier is to stop. Then it has not run, or has changed nothing. */
 bool applier_run(struct applier *applier, const struct bytes *args, int arg_count);
 /* The same for one outside of groups: its bytes, `raw`, are appended to the history, and the position moves. */

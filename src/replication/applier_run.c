@@ -1,9 +1,11 @@
 /* How the applier runs a command: as a client that waits in place. */
 #include "replication/applier_private.h"
 
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "call/streamed.h"
 #include "engine/role.h"
 #include "replication/primary.h"
 
@@ -172,30 +174,7 @@ static bool run_call(struct applier *applier, const struct bytes *args, int arg_
 
 const struct command *applier_find(const struct applier *applier, const struct bytes *args, int arg_count)
 {
-    const struct command *command = command_find_logged(applier->engine->commands, args[0]);
-
-    return command != NULL && command->children != NULL && arg_count > 1 ? command_find_child(command, args[1]) : command;
-}
-
-/* What no primary sends: it would change this server, not its data. */
-static bool is_allowed(const struct applier *applier, const struct bytes *args, int arg_count)
-{
-    const struct command *command = applier_find(applier, args, arg_count);
-
-    if (command == NULL || command->flags & COMMAND_OWNS_KEYS)      /* MIGRATE is sent as what it does here */
-        return false;
-    return command->flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) || bytes_is(args[0], "select");
-}
-
-bool applier_is_getack(const struct bytes *args, int arg_count)
-{
-    return arg_count >= 2 && bytes_is(args[0], "replconf") && bytes_is(args[1], "getack");
-}
-
-/* Not part of the data: counts as bytes only. */
-static bool is_mere_sign(const struct bytes *args, int arg_count)
-{
-    return bytes_is(args[0], "ping") || (bytes_is(args[0], "replconf") && arg_count >= 2);
+    return command_find_logged_call(applier->engine->commands, args, arg_count);
 }
 
 void applier_advance(struct applier *applier, size_t size)
@@ -213,13 +192,15 @@ void applier_ack(struct applier *applier)
 bool applier_run(struct applier *applier, const struct bytes *args, int arg_count)
 {
     applier->last_command = applier_find(applier, args, arg_count);
-    if (is_mere_sign(args, arg_count))
+    switch (streamed_kind(applier->last_command, args, arg_count)) {
+    case STREAMED_CHANGE:
+        return run_call(applier, args, arg_count);
+    case STREAMED_SIGN:
         return true;
-    if (!is_allowed(applier, args, arg_count)) {
-        note_error(applier, args, "a primary does not send it", 26);
+    default:                /* MULTI in a group, EXEC outside of one, and what would change this server, not its data */
+        note_error(applier, args, STREAMED_FOREIGN_TEXT, strlen(STREAMED_FOREIGN_TEXT));
         return !applier->has_failed;
     }
-    return run_call(applier, args, arg_count);
 }
 
 uint64_t applier_append(struct applier *applier, struct bytes raw)
@@ -232,7 +213,7 @@ uint64_t applier_append(struct applier *applier, struct bytes raw)
 bool applier_run_single(struct applier *applier, const struct bytes *args, int arg_count, struct bytes raw)
 {
     struct client *client = &applier->client;
-    bool asks = applier_is_getack(args, arg_count), has_run;
+    bool asks = streamed_is_getack(args, arg_count), has_run;
 
     client->flags |= CLIENT_PRIMARY;
     client->unlogged_raw = raw;

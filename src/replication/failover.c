@@ -23,7 +23,7 @@ enum {
 
 /* An ACK that a GETACK asks for says, from redis-server, what was applied before the GETACK. Two of them are sent: a replica that has
  * acknowledged the first has received the second, and lacks nothing. */
-#define GETACK "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
+#define ASKED PRIMARY_GETACK PRIMARY_GETACK
 
 struct failover {
     struct engine *engine;
@@ -161,7 +161,7 @@ static bool find_ready(const struct failover *failover, uint64_t lsn, struct rep
     int count = look_at_replicas(failover, replicas);
 
     if (lsn == failover->asked)
-        offset -= (int64_t)strlen(GETACK);
+        offset -= (int64_t)strlen(PRIMARY_GETACK);
     for (int i = 0; i < count; i++) {
         if (replicas[i].state != REPLICA_ONLINE || replicas[i].offset < offset || replicas[i].port == 0)
             continue;
@@ -181,7 +181,7 @@ static void ask(struct failover *failover)
 
     if (primary_count(engine->primary) > 0 && now_us - failover->asked_us >= ASK_US) {
         failover->asked_us = now_us;
-        failover->asked = history_append_raw(&engine->history, BYTES(GETACK GETACK), -1);
+        failover->asked = history_append_raw(&engine->history, BYTES(ASKED), -1);
     }
     primary_lagging(engine, failover->asked, false, &count);        /* sends what waits */
 }

@@ -462,7 +462,7 @@ uint64_t primary_ask(struct engine *engine)
 {
     if (role_is_replica(engine) || engine->holds_writes || engine->primary->count == 0)
         return 0;
-    return history_append_raw(&engine->history, BYTES("*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"), -1);
+    return history_append_raw(&engine->history, BYTES(PRIMARY_GETACK), -1);
 }
 
 /* Without replicas for long, and without a log, changes need not be kept. */

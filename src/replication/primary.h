@@ -91,10 +91,13 @@ int primary_view(struct primary *primary, struct replica_view *views, int max);
 int primary_count(const struct primary *primary);
 /* Replicas that have acknowledged the history up to `lsn`; `on_disk`: that have it on their disks. */
 int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk);
-/* Replicas that have not acknowledged the history up to `lsn`, of `*count`; `logs`: each is named in the log. Takes bytes that wait to them. */
+/* Replicas that have not acknowledged the history up to `lsn`, of `*count`; `logs`: each is named in the log.
+ * Bytes that have not been sent to them yet are sent. */
 int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count);
 /* Online, with an ACK not older than min-replicas-max-lag. */
 int primary_good(struct primary *primary);
+/* What asks for an ACK, as bytes of the stream. */
+#define PRIMARY_GETACK "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
 /* Asks all replicas for an ACK now. Returns the LSN that the log has to cover first; 0: there are none, or a failover
  * is under way, which asks itself. */
 uint64_t primary_ask(struct engine *engine);

@@ -82,8 +82,9 @@ void segments_close(struct segments *segments);             /* nothing is pinned
 
 /* --- writing --- */
 
-/* Whether segments that are begun from now on are written past the page cache, where the file system can. Then no thread of a process in a
- * memory cgroup waits for pages that are being written, which takes 100 ms at a time; and what was written is not cached. */
+/* Whether segments that are begun from now on are written past the page cache, where the file system can. Then they
+ * leave no dirty pages: in a memory cgroup of version 1 a thread that needs a page, and finds only dirty ones whose writing has not begun, sleeps up to
+ * 100 ms. And what was written is not cached. */
 void segments_prefer_direct(struct segments *segments, bool prefers_direct);
 /* Adds a record to what the next segments_write writes. Returns its place, which is live. */
 uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value);

@@ -174,8 +174,8 @@ class SentinelTest(ReplicationCase):
         finally:
             for work in works:
                 work.stop()
-        self.assertGreater(min(work.count for work in works), 20)
-        self.assertGreater(works[0].count, 100)
+        self.assertGreater(min(work.count for work in works), 0)
+        self.assertGreater(works[0].count, 20)
         self.check_after(writer, sentinels, current, others)
         left, right = servers.values_of(current, "GET n:left", "GET n:right")
         self.assertEqual(left, right)

@@ -281,7 +281,7 @@ class OwnerTest(ReplicationCase):
                 owner = self.owned(primary, self.ENDLESS)
                 writers = self.waiters(primary)
                 changing = Waiter(self, primary, change)
-                self.assertEqual(servers.values_of(primary, "PING")[0], b"PONG")      # a key may be in the partition that the script owns
+                self.assertEqual(servers.values_of(primary, "PING")[0], Status(b"PONG"))      # a key may be in the partition that the script owns
                 self.assertEqual(servers.replication(primary)["role"], "master")
                 servers.set_config(primary, busy_reply_threshold=1)
                 until(lambda: servers.values_of(primary, "SCRIPT KILL")[0] == OK, 10, "killed")

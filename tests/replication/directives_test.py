@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -18,7 +19,7 @@ from support.replication.case import PRIMARIES, REPLICAS, ReplicationCase, main,
 from support.replication.recorder import Recorder
 from support.replication.scripted import ScriptedPrimary, make_rdb
 from support.resp import Error, Status
-from support.server import until
+from support.server import is_sanitized, until
 
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
 SELECT_0 = ["SELECT", "0"]
@@ -349,6 +350,7 @@ class StatisticsTest(ReplicationCase):
         self.same(primary, replica)
 
 
+@unittest.skipIf(is_sanitized(), "a sanitizer's allocator is not metered")
 class MaxmemoryTest(ReplicationCase):
     """replica-ignore-maxmemory. Kelvin demotes what does not fit, and evicts what it can't demote."""
     LIMIT, SIZE, COUNT = 32 << 20, 20000, 3000          # so 60 MB

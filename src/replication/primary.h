@@ -43,6 +43,7 @@ enum replica_option {
     REPLICA_PORT,               /* listening-port */
     REPLICA_CAN_EOF,            /* capa eof */
     REPLICA_CAN_PSYNC2,         /* capa psync2 */
+    REPLICA_CAN_IMAGE,          /* capa kelvin-image, Kelvin's own (replication/image_offer.h) */
     REPLICA_CAN_RDB12,          /* capa rdb12, Kelvin's own: RDB files with field times */
     REPLICA_RDB_ONLY,           /* rdb-only: no stream follows, and the connection is closed */
     REPLICA_WITHOUT_KEYS, REPLICA_WITHOUT_FUNCTIONS,        /* rdb-filter-only */
@@ -104,6 +105,7 @@ uint64_t primary_ask(struct engine *engine);
 
 struct primary_stats {
     uint64_t full, partial, refused;    /* synchronizations: full, partial, and partial ones that were refused */
+    uint64_t full_image;                /* of the full ones: by image, not by RDB */
     bool has_backlog;
     int64_t backlog_first;              /* offset of its first byte */
     uint64_t backlog_size, backlog_length, backlog_memory, backlog_disk;

@@ -102,7 +102,7 @@ static void add_file(struct archive *archive, struct bytes name, uint64_t size)
 static bool found_file(void *context, const char *path, const struct stat *info)
 {
     struct archive *archive = context;
-    struct bytes name = bytes_of_string(path + strlen(archive->dir) + 1);
+    struct bytes name = bytes_of_string(path);
 
     if (archive_name_is_valid(name))
         add_file(archive, name, (uint64_t)info->st_size);

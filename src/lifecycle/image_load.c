@@ -175,7 +175,6 @@ enum status image_load_run(struct image_load *load, bool *is_lost)
     enum status status;
 
     *is_lost = false;
-    empty(engine);
     await_loads(engine);
     take_databases(load);
     status = tier_replace(engine->tier, load->image, load->databases.number, &load->message);

@@ -144,6 +144,7 @@ static bool take_image(struct follow *follow, struct image_load *load)
     bool good, is_lost;
 
     own_all(engine, &claim);
+    empty(engine);
     good = image_load_run(load, &is_lost) == STATUS_OK;
     follow->sync_db = usable_db(engine, load->point.db);
     if (is_lost)

@@ -77,7 +77,7 @@ enum link_failure {
     LINK_FAILED_NOT_YET,            /* the primary is loading, or is a replica without a link of its own */
     LINK_FAILED_PROTOCOL,           /* bytes that a primary does not send */
     LINK_FAILED_DISK,               /* the RDB could not be written; the next try is after ten seconds */
-    LINK_FAILED_IMAGE,              /* bytes that are no image: the host had better ask for an RDB */
+    LINK_FAILED_IMAGE,              /* bytes that are no image: the host should ask for an RDB */
     LINK_FAILED_REQUESTED,          /* link_reconnect; the next try is at once */
 };
 

@@ -30,7 +30,7 @@ enum status tier_replace(struct tier *tier, const char *image, uint64_t number, 
 /* It has failed, and there is none. */
 bool tier_has_no_store(const struct tier *tier);
 
-/* The writer's side: does what was asked for, if anything was; ends with an error what nobody will do any more. */
+/* The writer's side: does what was asked for, if anything was; ends what was asked for with an error, as the writer ends. */
 void replace_serve(struct tier *tier);
 void replace_refuse(struct tier *tier);
 

@@ -120,6 +120,7 @@ static bool load_rdb(struct follow *follow, int fd)
     struct claim claim;
     bool good;
 
+    role_set_syncing(engine, true);
     switch_log(follow, false);
     own_all(engine, &claim);
     empty(engine);
@@ -154,7 +155,7 @@ static bool take_image(struct follow *follow, struct image_load *load)
     return good;
 }
 
-/* Until it is taken, what is here stays as it is: an image that can't be used costs nothing. */
+/* Until it was verified, what is here is served: an image that can't be used costs nothing. */
 static bool load_image(struct follow *follow, const char *image)
 {
     struct engine *engine = follow->engine;
@@ -162,6 +163,7 @@ static bool load_image(struct follow *follow, const char *image)
     bool good = image_load_prepare(&load) == STATUS_OK;
 
     if (good) {
+        role_set_syncing(engine, true);
         switch_log(follow, false);
         good = image_load_begin(&load) == STATUS_OK && take_image(follow, &load);
     }
@@ -178,17 +180,16 @@ static bool load_image(struct follow *follow, const char *image)
 static bool load(struct follow *follow)
 {
     int fd = atomic_exchange(&follow->load_fd, -1);
-    bool good;
+    bool is_image = fd < 0, good = is_image ? load_image(follow, follow->image_dir) : load_rdb(follow, fd);
 
-    if (fd < 0) {
-        good = load_image(follow, follow->image_dir);
+    if (is_image)
         tree_remove(follow->image_dir);
-        follow->no_images = !good && !follow->stop_load;
+    else
+        close(fd);
+    if (good || (is_image && !follow->stop_load)) {
+        follow->no_images = !good;
         follow_configure(follow);
-        return good;
     }
-    good = load_rdb(follow, fd);
-    close(fd);
     return good;
 }
 
@@ -200,7 +201,6 @@ static void *loader_main(void *context)
 
     pthread_setname_np(pthread_self(), "kelvin-sync");
     meter_join(engine->meter);
-    role_set_syncing(engine, true);
     good = load(follow);
     if (good && !follow->stopping)
         follow_start_applier(follow, follow->sync_offset, follow->sync_db);

@@ -133,6 +133,11 @@ enum status tier_replace(struct tier *tier, const char *image, uint64_t number, 
 {
     struct replace_request request = { .image = image, .number = number, .message = message };
 
+    enum status status;
+
     message->text[0] = '\0';
-    return request_replacement(tier, &request);
+    status = request_replacement(tier, &request);
+    if (status == STATUS_OK)
+        message->text[0] = '\0';        /* what was noted of an attempt does not matter any more */
+    return status;
 }

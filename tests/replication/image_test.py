@@ -369,6 +369,17 @@ class HostileTest(ImageCase):
         self.then_an_rdb(primary, replica)
 
     @only("redis-kelvin")
+    def scenario_of_one_that_was_not_asked_for(self):
+        primary = ScriptedPrimary()
+        self.addCleanup(primary.close)
+        replica = self.start("replica", {"repl-image-sync": "no"})
+        servers.must(replica, "SET old 1")
+        servers.make_replica(replica, primary, wait=False)
+        primary.link().full_header().raw(b"$IMAGE:40\r\n" + bytes(40)).wait_closed()
+        self.then_an_rdb(primary, replica)
+        self.assertIn(b"none was asked for", replica.log())
+
+    @only("redis-kelvin")
     def scenario_of_one_whose_length_is_invalid(self):
         primary, replica, link = self.attempt(lambda link: link.raw(b"$IMAGE:-1\r\n"))
         link.wait_closed()

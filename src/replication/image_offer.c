@@ -14,7 +14,7 @@ enum { NUMBERS = 3 };
 void image_offer_write(const struct engine *engine, char offer[IMAGE_OFFER_SIZE])
 {
     offer[0] = '\0';
-    if (engine->tier != NULL && config_number(engine->config, CONFIG_REPL_IMAGE_SYNC))
+    if (engine->tier != NULL && config_number(engine->config, CONFIG_REPL_IMAGE_SYNC) && config_number(engine->config, CONFIG_TIER_ENABLED))
         snprintf(offer, IMAGE_OFFER_SIZE, OFFER_WORD "%d:%u:%d", ARCHIVE_VERSION, engine->partitions->count, engine->partitions->db_count);
 }
 

@@ -15,7 +15,7 @@ struct engine;
 
 enum { IMAGE_OFFER_SIZE = 64 };
 
-/* This server's; "": repl-image-sync is no, or there is no store. */
+/* This server's; "": repl-image-sync is no, or tier-enabled is, so that all keys are to be in RAM, or there is no store. */
 void image_offer_write(const struct engine *engine, char offer[IMAGE_OFFER_SIZE]);
 /* Whether a replica that offers this can use this server's images. False for any other word. */
 bool image_offer_fits(const struct engine *engine, struct bytes offer);

@@ -80,6 +80,7 @@ static enum status change_store(struct tier *tier, const char *image, struct mes
 
     purge_stop(tier);
     warm_stop(tier->warm);
+    tier->store_changes = true;
     mutex_lock(&tier->store_lock);
     forget_store(tier);
     status = open_store(tier, image, message);
@@ -90,6 +91,7 @@ static enum status change_store(struct tier *tier, const char *image, struct mes
         (void)open_store(tier, NULL, &second);
     }
     mutex_unlock(&tier->store_lock);
+    tier->store_changes = false;
     return status;
 }
 

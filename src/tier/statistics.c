@@ -29,6 +29,8 @@ static void note_store(struct tier *tier, struct tier_stats *stats)
 {
     struct segments_stats segments = { 0 };
 
+    if (tier->store_changes)
+        return;                     /* a worker must not wait until the old store's files were removed */
     mutex_lock(&tier->store_lock);
     if (tier->store != NULL) {
         stats->store_memory = store_memory(tier->store);

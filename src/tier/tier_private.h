@@ -32,6 +32,7 @@ struct writing;
 struct tier {
     struct store *store;                /* changed by tier_replace only, at an instant at which no other thread uses it. NULL: it failed */
     struct mutex store_lock;            /* before the partitions; for statistics, which are asked for at any time. `warm`, too */
+    _Atomic bool store_changes;         /* that lock is held for long: INFO goes without */
     struct store_options store_options; /* `dir` is ours. The writer's, for another store */
     /* Immutable after tier_start. */
     struct store_env *env;              /* ours; NULL: the caller's, in the store */

@@ -297,7 +297,7 @@ class AgreementTest(ImageCase):
 
     @only(KELVINS)
     def scenario_of_an_rdb_where_they_do_not_agree(self):
-        for options in (({"repl-image-sync": "no"}, {}), ({}, {"repl-image-sync": "no"}), ({"partitions": 16}, {}), ({"databases": 16}, {"databases": 8})):
+        for options in (({"repl-image-sync": "no"}, {}), ({}, {"repl-image-sync": "no"}), ({"partitions": 16}, {}), ({}, {"tier-enabled": "no"}), ({"databases": 16}, {"databases": 8})):
             with self.subTest(options=options):
                 self.synced_by("rdb", *options)
 

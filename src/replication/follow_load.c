@@ -68,6 +68,15 @@ static void drop_replicas(const struct follow *follow)
         follow_pause();
 }
 
+/* Before this thread owns anything: an image that one of their synchronizations waits to take would wait for that, and `become` for its end. None
+ * begins any more, as the link is not up. */
+static void end_syncs(const struct follow *follow)
+{
+    drop_replicas(follow);
+    while (primary_sync_count(follow->engine->primary) > 0 && !follow->stopping)
+        follow_pause();
+}
+
 /* What is loaded is at `sync_offset` of the primary's stream. False: the server ends. */
 static bool become(struct follow *follow)
 {
@@ -121,6 +130,7 @@ static bool load_rdb(struct follow *follow, int fd)
     bool good;
 
     role_set_syncing(engine, true);
+    end_syncs(follow);
     switch_log(follow, false);
     own_all(engine, &claim);
     empty(engine);
@@ -164,6 +174,7 @@ static bool load_image(struct follow *follow, const char *image)
 
     if (good) {
         role_set_syncing(engine, true);
+        end_syncs(follow);
         switch_log(follow, false);
         good = image_load_begin(&load) == STATUS_OK && take_image(follow, &load);
     }

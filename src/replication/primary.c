@@ -532,6 +532,11 @@ void primary_cron(struct engine *engine)
 
 /* --- what others ask --- */
 
+int primary_sync_count(const struct primary *primary)
+{
+    return primary->sync_count;
+}
+
 int primary_count(const struct primary *primary)
 {
     return primary->count;

@@ -90,6 +90,8 @@ struct replica_view {
 /* Fills in up to `max`; returns their number. */
 int primary_view(struct primary *primary, struct replica_view *views, int max);
 int primary_count(const struct primary *primary);
+/* Full synchronizations that are under way, or whose replicas have not gone yet. */
+int primary_sync_count(const struct primary *primary);
 /* Replicas that have acknowledged the history up to `lsn`; `on_disk`: that have it on their disks. */
 int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk);
 /* Replicas that have not acknowledged the history up to `lsn`, of `*count`; `logs`: each is named in the log.

@@ -162,6 +162,34 @@ class DataTest(ImageCase):
         self.same(middle, last, least=3 * 8 * 10)
 
 
+class NestedTest(ImageCase):
+    def nested(self, **options):
+        """While a replica is sending its own data to another one it gets all new data."""
+        first, second = self.start("primary", options), self.start("primary", options)
+        middle, last = self.start("replica", options), self.start("replica", options)
+        fill_all_types(first, databases=6)
+        fill_all_types(second, databases=2)
+        servers.must(second, "SET second 1")
+        servers.make_replica(middle, first)
+        servers.set_config(middle, rdb_key_save_delay=20000, repl_image_sync="no")
+        servers.make_replica(last, middle, wait=False)
+        until(lambda: "slave0" in servers.replication(middle), 20, "it has begun")
+        servers.must(middle, "REPLICAOF %s %d" % second.address)
+        servers.set_config(middle, rdb_key_save_delay=0, **({} if options else {"repl_image_sync": "yes"}))
+        servers.wait_in_sync(second, middle)
+        servers.wait_in_sync(middle, last)
+        self.same(second, middle, least=2 * 8 * 10)
+        self.same(middle, last, least=2 * 8 * 10)
+
+    @only(KELVINS)
+    def scenario_of_images(self):
+        self.nested()
+
+    @only(KELVINS)
+    def scenario_of_rdbs(self):
+        self.nested(**{"repl-image-sync": "no"})
+
+
 class LogTest(ImageCase):
     @only(KELVINS)
     def scenario_of_a_replica_with_a_log(self):

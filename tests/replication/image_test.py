@@ -325,13 +325,13 @@ class AgreementTest(ImageCase):
 
     @only(KELVINS)
     def scenario_of_an_rdb_where_they_do_not_agree(self):
-        for options in (({"repl-image-sync": "no"}, {}), ({}, {"repl-image-sync": "no"}), ({"partitions": 16}, {}), ({}, {"tier-enabled": "no"}), ({"databases": 16}, {"databases": 8})):
+        for options in (({"repl-image-sync": "no"}, {}), ({}, {"repl-image-sync": "no"}), ({"partitions": 4}, {}), ({}, {"tier-enabled": "no"}), ({"databases": 16}, {"databases": 8})):
             with self.subTest(options=options):
                 self.synced_by("rdb", *options)
 
     @only(KELVINS)
     def scenario_of_an_image_where_they_do(self):
-        for options in (({"databases": 4}, {"databases": 16}), ({"partitions": 16}, {"partitions": 16})):
+        for options in (({"databases": 4}, {"databases": 16}), ({"partitions": 4}, {"partitions": 4})):
             with self.subTest(options=options):
                 self.synced_by("image", *options)
 

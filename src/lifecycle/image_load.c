@@ -14,7 +14,7 @@
 #include "tier/image.h"
 #include "tier/replace.h"
 
-enum { LOOK_NS = 1000000 };
+enum { LOOK_NS = 1000000, JOB_LOOKS = 1000 };
 
 static void pause_shortly(void)
 {
@@ -107,11 +107,18 @@ static void empty(struct engine *engine)
     partitions_unlock_all(engine->partitions);
 }
 
-/* They are void, and end soon. */
-static void await_loads(const struct engine *engine)
+/* Loads are void, and end soon. A job that was started while clients get LOADING (DEBUG) may wait for this thread, or read the store. */
+static bool await_readers(struct image_load *load)
 {
-    while (tier_loads_waiting(engine->tier) > 0)
+    const struct engine *engine = load->engine;
+    int looks = 0;
+
+    while (tier_loads_waiting(engine->tier) > 0 || (!job_pool_is_idle(engine->jobs) && looks++ < JOB_LOOKS))
         pause_shortly();
+    if (job_pool_is_idle(engine->jobs))
+        return true;
+    message_set(&load->message, "a command that is allowed meanwhile reads the data");
+    return false;
 }
 
 static void take_databases(struct image_load *load)
@@ -175,7 +182,8 @@ enum status image_load_run(struct image_load *load, bool *is_lost)
     enum status status;
 
     *is_lost = false;
-    await_loads(engine);
+    if (!await_readers(load))
+        return STATUS_LOCKED;
     take_databases(load);
     status = tier_replace(engine->tier, load->image, load->databases.number, &load->message);
     if (status == STATUS_OK && !opening_restore_functions(engine, load->image)) {

@@ -11,6 +11,7 @@
 #include "engine/job.h"
 #include "replication/failover.h"
 #include "replication/follow.h"
+#include "replication/image_offer.h"
 #include "replication/primary.h"
 
 /* A replica has data to give away only while it has its primary's. */
@@ -140,6 +141,8 @@ static void set_capability(struct client *client, struct bytes name)
         replica_set(client, REPLICA_CAN_PSYNC2, true);
     else if (bytes_is(name, "rdb12"))
         replica_set(client, REPLICA_CAN_RDB12, true);
+    else if (image_offer_fits(client->worker->engine, name))
+        replica_set(client, REPLICA_CAN_IMAGE, true);
 }
 
 static bool set_ip(struct call *call, struct bytes ip)

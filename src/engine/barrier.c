@@ -1,7 +1,12 @@
 #include "engine/barrier.h"
 
+#include <time.h>
+
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
+
+enum { STANDSTILL_NS = 10000000 };      /* between two looks whether the thread gives up */
 
 struct barrier_mail {
     struct mail mail;
@@ -29,6 +34,84 @@ void barrier_post(struct engine *engine, struct barrier *barrier)
         mail->barrier = barrier;
         mailbox_post(&engine->workers[i]->mailbox, &mail->mail);
     }
+}
+
+/* Workers that wait for what one thread does. */
+struct standstill {
+    struct barrier barrier;
+    struct mutex lock;
+    struct condition changed;
+    int arrived;                    /* lock */
+    bool is_over;                   /* lock */
+    _Atomic int references;         /* the workers' barrier, and the thread */
+};
+
+static void drop_standstill(struct standstill *still)
+{
+    if (atomic_fetch_sub(&still->references, 1) > 1)
+        return;
+    condition_release(&still->changed);
+    mutex_release(&still->lock);
+    mem_free(still);
+}
+
+static void release_standstill(struct job *job)
+{
+    drop_standstill((struct standstill *)job);
+}
+
+static void stand_still(struct barrier *barrier, struct worker *worker)
+{
+    struct standstill *still = (struct standstill *)barrier;
+
+    (void)worker;
+    mutex_lock(&still->lock);
+    still->arrived++;
+    condition_broadcast(&still->changed);
+    while (!still->is_over)
+        condition_wait(&still->changed, &still->lock);
+    mutex_unlock(&still->lock);
+}
+
+static bool await_all(struct standstill *still, int count, bool (*gives_up)(void *context), void *context) REQUIRES(still->lock);
+static bool await_all(struct standstill *still, int count, bool (*gives_up)(void *context), void *context)
+{
+    while (still->arrived < count) {
+        struct timespec until;
+
+        if (gives_up(context))
+            return false;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += STANDSTILL_NS;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+        (void)condition_wait_until(&still->changed, &still->lock, &until);
+    }
+    return true;
+}
+
+bool barrier_run(struct engine *engine, void (*run)(void *context), bool (*gives_up)(void *context), void *context)
+{
+    struct standstill *still = mem_zalloc(sizeof(*still));
+    bool all_wait;
+
+    mutex_init(&still->lock);
+    condition_init(&still->changed);
+    still->references = 2;
+    still->barrier.visit = stand_still;
+    still->barrier.job.release = release_standstill;
+    barrier_post(engine, &still->barrier);
+    mutex_lock(&still->lock);
+    all_wait = await_all(still, engine->worker_count, gives_up, context);
+    if (all_wait)
+        run(context);
+    still->is_over = true;
+    condition_broadcast(&still->changed);
+    mutex_unlock(&still->lock);
+    drop_standstill(still);
+    return all_wait;
 }
 
 static void release(struct job *job)

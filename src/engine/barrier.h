@@ -25,6 +25,10 @@ struct barrier {
 /* Sends it to all workers, the caller's among them. The last one finishes the job: the call that waits for it is woken, or it is released. */
 void barrier_post(struct engine *engine, struct barrier *barrier);
 
+/* For a thread that is no worker and holds no lock: calls `run` while all workers wait between two calls. Short: no client is served meanwhile.
+ * False: `gives_up` returned true first, and `run` was not called. */
+bool barrier_run(struct engine *engine, void (*run)(void *context), bool (*gives_up)(void *context), void *context);
+
 bool barrier_is_passed(struct call *call);
 void barrier_wait(struct call *call);
 

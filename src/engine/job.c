@@ -12,7 +12,7 @@ struct lane {
     struct job_pool *pool;
     struct condition filled;
     struct job *first, *last;
-    int queued_count;
+    int queued_count, running_count;
     int idle_count;                 /* threads that wait for a job */
     pthread_t *threads;
     int thread_count, thread_max;
@@ -57,6 +57,7 @@ static struct job *take_job(struct job_pool *pool, struct lane *lane)
     if (lane->first == NULL)
         lane->last = NULL;
     lane->queued_count--;
+    lane->running_count++;
     return job;
 }
 
@@ -74,6 +75,7 @@ static void *job_main(void *context)
         job->run(job, pool->engine);
         job_finish(pool, job);
         mutex_lock(&pool->lock);
+        lane->running_count--;
     }
     mutex_unlock(&pool->lock);
     meter_leave(pool->engine->meter);
@@ -142,6 +144,17 @@ void job_pool_destroy(struct job_pool *pool)
     }
     mutex_release(&pool->lock);
     mem_free(pool);
+}
+
+bool job_pool_is_idle(struct job_pool *pool)
+{
+    bool is_idle = true;
+
+    mutex_lock(&pool->lock);
+    for (int i = 0; i < JOB_LANE_COUNT; i++)
+        is_idle = is_idle && pool->lanes[i].first == NULL && pool->lanes[i].running_count == 0;
+    mutex_unlock(&pool->lock);
+    return is_idle;
 }
 
 void *call_job(struct call *call)

@@ -42,6 +42,9 @@ enum job_lane {
 struct job_pool *job_pool_create(struct engine *engine, int thread_count);
 void job_pool_destroy(struct job_pool *pool);       /* waits for the jobs that run; the others are released */
 
+/* No job is queued or runs; more may come. Any thread. */
+bool job_pool_is_idle(struct job_pool *pool);
+
 void *call_job(struct call *call);                  /* the finished job, or NULL */
 /* The same, and it is the call's from now on: to start it again, or to release it. */
 void *call_take_job(struct call *call);

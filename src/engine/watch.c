@@ -157,6 +157,18 @@ void watch_touch_database(struct engine *engine, int db)
     }
 }
 
+void watch_touch_all(struct engine *engine)
+{
+    struct watch_table *table = engine->watches;
+
+    if (table == NULL || table->watch_count == 0)
+        return;
+    for (uint32_t i = 0; i < table->partition_count; i++) {
+        for (struct watch *watch = table->lists[i]; watch != NULL; watch = watch->next)
+            watch->transaction->is_broken = true;
+    }
+}
+
 static bool has_come(int64_t at_ms, int64_t now_ms)
 {
     return at_ms >= 0 && at_ms <= now_ms;

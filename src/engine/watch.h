@@ -27,6 +27,8 @@ void watch_end(struct client *client);
 void watch_touch(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* All partitions are locked, and the database is about to become empty: its keys that exist change. */
 void watch_touch_database(struct engine *engine, int db);
+/* The same for all watched keys, whether they exist or not: their hashes are not valid any more. */
+void watch_touch_all(struct engine *engine);
 /* The same before two databases change places: keys change that exist in either. */
 void watch_touch_swapped(struct engine *engine, int a, int b);
 

@@ -44,6 +44,15 @@ void partitions_destroy(struct partitions *all)
     mem_free(all);
 }
 
+void partitions_set_seed(struct partitions *all, struct hash_seed seed)
+{
+    for (uint32_t i = 0; i < all->count; i++) {
+        for (int db = 0; db < all->db_count; db++)
+            CHECK(all->partitions[i].keyspaces[db] == NULL || all->partitions[i].keyspaces[db]->table.count == 0);
+    }
+    all->seed = seed;
+}
+
 void partition_lock_wait(struct partition *partition)
 {
     futex_lock_wait(&partition->lock);

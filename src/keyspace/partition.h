@@ -59,6 +59,9 @@ struct partitions {
 
 struct partitions *partitions_create(uint32_t count, int db_count, struct hash_seed seed);
 void partitions_destroy(struct partitions *all);
+/* All databases are empty and all partitions locked, no call is between computing a hash and using it, and nothing else keeps hashes: see
+ * barrier_run. */
+void partitions_set_seed(struct partitions *all, struct hash_seed seed);
 
 static inline uint32_t partition_index(const struct partitions *all, uint64_t hash)
 {

@@ -1,6 +1,7 @@
 #include "lifecycle/dump_image.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +52,12 @@ static bool is_temporary_file(const char *name)
     return false;
 }
 
+/* Of dumps and of full synchronizations, here and from a primary. */
+static bool is_temporary_directory(const char *name)
+{
+    return is_temporary(name, ".image") || is_temporary(name, ".sync") || is_temporary(name, ".link");
+}
+
 static void clean_folder(struct engine *engine, const char *folder)
 {
     DIR *list = opendir(folder);
@@ -60,7 +67,7 @@ static void clean_folder(struct engine *engine, const char *folder)
         char path[FOLDER_SIZE + 300];
 
         snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        if (is_temporary(entry->d_name, ".image") || is_temporary(entry->d_name, ".sync"))
+        if (is_temporary_directory(entry->d_name))
             tree_remove(path);
         else if (is_temporary_file(entry->d_name))
             unlink(path);
@@ -94,15 +101,21 @@ static void explain(struct engine *engine, enum status status, struct message *m
         message_set(message, "%s", status_name(status));
 }
 
+void dump_image_path(struct engine *engine, uint64_t number, const char *end, char path[DUMP_IMAGE_PATH_SIZE])
+{
+    char folder[FOLDER_SIZE];
+
+    image_folder(engine, folder);
+    snprintf(path, DUMP_IMAGE_PATH_SIZE, "%.4000s/temp-%" PRIu64 "%.30s", folder, number, end);
+}
+
 enum status dump_image_take(struct engine *engine, const struct checkpoint_data *data, const char *end, char path[DUMP_IMAGE_PATH_SIZE],
     struct message *message)
 {
-    char folder[FOLDER_SIZE];
     enum status status;
 
     message->text[0] = '\0';
-    image_folder(engine, folder);
-    snprintf(path, DUMP_IMAGE_PATH_SIZE, "%s/temp-%d%s", folder, (int)getpid(), end);
+    dump_image_path(engine, (uint64_t)getpid(), end, path);
     status = checkpoint_image(data, path, message);
     if (status != STATUS_OK)
         explain(engine, status, message);

@@ -23,6 +23,9 @@ void dump_image_clean(struct engine *engine);
 enum status dump_image_take(struct engine *engine, const struct checkpoint_data *data, const char *end, char path[DUMP_IMAGE_PATH_SIZE],
     struct message *message);
 
+/* Where such an image may be, beside the store: `temp-<number>` and `end`. */
+void dump_image_path(struct engine *engine, uint64_t number, const char *end, char path[DUMP_IMAGE_PATH_SIZE]);
+
 /* As the configuration says; without a file. */
 struct rdb_save_options dump_image_options(struct engine *engine, const char *image);
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
@@ -15,6 +16,7 @@
 #include "engine/engine.h"
 #include "lifecycle/dump_image.h"
 #include "lifecycle/task.h"
+#include "persist/archive.h"
 #include "persist/checkpoint.h"
 #include "tier/image.h"
 
@@ -131,17 +133,45 @@ static enum status name_end(const struct full_sync *sync, struct message *messag
     return STATUS_CANCELLED;
 }
 
+/* The image itself is what connections read, until the last one has done so. It gets a name of its own: the next one may begin before. */
+static enum status pass_image(struct full_sync *sync, const char *image, struct message *message)
+{
+    const struct partitions *partitions = sync->engine->partitions;
+    struct archive_facts facts = { partitions->count, (uint32_t)partitions->db_count };
+    struct archive *archive = NULL;
+    char path[DUMP_IMAGE_PATH_SIZE];
+    enum status status;
+
+    dump_image_path(sync->engine, (uint64_t)clock_wall_us(), ".sync", path);
+    status = rename(image, path) == 0 ? STATUS_OK : status_of_errno(errno);
+    if (status != STATUS_OK) {
+        message_set(message, "can't rename '%.100s': %.60s", image, strerror(errno));
+        tree_remove(image);
+        return status;
+    }
+    status = archive_open(path, &facts, &archive, message);
+    if (status != STATUS_OK)
+        return status;
+    sync->progress.bytes = archive_size(archive);
+    full_sync_file_set_archive(sync->file, archive);
+    return STATUS_OK;
+}
+
 static enum status take_and_write(struct full_sync *sync, struct message *message)
 {
     struct engine *engine = sync->engine;
+    bool as_image = sync->options.as_image;
     struct checkpoint_data data = {
         .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .at_cut = note_instant, .context = sync,
+        .history = as_image ? &engine->history : NULL,
     };
     char image[DUMP_IMAGE_PATH_SIZE];
     enum status status = dump_image_take(engine, &data, ".sync", image, message);
 
     if (status != STATUS_OK)
         return status;
+    if (as_image && !sync->progress.cancel)
+        return pass_image(sync, image, message);
     if (!sync->progress.cancel)
         status = write_rdb(sync, image, message);
     tree_remove(image);
@@ -161,7 +191,10 @@ static void log_end(const struct full_sync *sync, enum status status, const stru
 {
     struct log *log = sync->engine->log;
 
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && sync->options.as_image)
+        log_write(log, LOG_LEVEL_NOTICE, "Full sync: the image for the replicas is complete: %" PRIu64 " bytes, %" PRId64 " ms", sync->progress.bytes,
+            sync->last_ms);
+    else if (status == STATUS_OK)
         log_write(log, LOG_LEVEL_NOTICE, "Full sync: the RDB for the replicas is complete: %" PRIu64 " keys, %" PRIu64 " bytes, %" PRId64 " ms",
             sync->progress.keys, sync->progress.bytes, sync->last_ms);
     else

@@ -48,6 +48,8 @@ struct full_sync_options {
     void (*ended)(void *context, enum status status, const struct message *message);
     enum rdb_field_times field_times;       /* what replicas know: RDB_TIMES_ALLOWED writes version 12, the others write version 10 */
     bool include_keys, include_functions;
+    bool as_image;                  /* no RDB is written: the file is the image's own ones (full_sync_file_archive), and what is before this
+                                     * has no effect */
 };
 
 /* FULL_SYNC_NO_THREAD: the system gives no thread. If it was started, *file is a reference of the caller's. Any thread; waits for the

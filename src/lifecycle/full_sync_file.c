@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "persist/archive.h"
 
 enum { PATH_SIZE = 4096, CLOSED_AT_ONCE = 16 << 20 };
 
@@ -16,6 +17,7 @@ struct full_sync_file {
     _Atomic int references;
     _Atomic int state;              /* enum full_sync_state; written after all of what it says */
     _Atomic uint64_t size;          /* written after the bytes */
+    struct archive *archive;        /* in its place; written before `state` */
     int fd;                         /* -1, or written before `size` is more than 0 */
     enum status status;             /* written before `state` */
     struct message message;
@@ -60,6 +62,7 @@ void full_sync_file_release(struct full_sync_file *file)
 {
     if (file == NULL || atomic_fetch_sub(&file->references, 1) > 1)
         return;
+    archive_release(file->archive);
     if (file->fd >= 0 && file->size > CLOSED_AT_ONCE)
         close_apart(file->fd);
     else if (file->fd >= 0)
@@ -96,6 +99,17 @@ ssize_t full_sync_file_read(const struct full_sync_file *file, void *to, size_t 
 int full_sync_file_descriptor(const struct full_sync_file *file)
 {
     return file->size > 0 ? file->fd : -1;
+}
+
+struct archive *full_sync_file_archive(const struct full_sync_file *file)
+{
+    return file->archive;
+}
+
+void full_sync_file_set_archive(struct full_sync_file *file, struct archive *archive)
+{
+    CHECK(file->state == FULL_SYNC_RUNNING && file->fd < 0 && file->archive == NULL);
+    file->archive = archive;
 }
 
 enum status full_sync_file_status(const struct full_sync_file *file)

@@ -19,6 +19,7 @@
 #include "base/message.h"
 #include "base/status.h"
 
+struct archive;
 struct full_sync_file;
 
 /* Empty and FULL_SYNC_RUNNING, with one reference. */
@@ -42,6 +43,9 @@ ssize_t full_sync_file_read(const struct full_sync_file *file, void *to, size_t 
 /* For sendfile(2) and the like: only bytes below `size` may be read, at offsets of the caller's own. -1 while there are none. */
 int full_sync_file_descriptor(const struct full_sync_file *file);
 
+/* In the place of a file: an image's own files, once the state is FULL_SYNC_DONE; borrowed. NULL: there is a file. */
+struct archive *full_sync_file_archive(const struct full_sync_file *file);
+
 /* Of a file that is FULL_SYNC_FAILED: how and why. Constant from then on. */
 enum status full_sync_file_status(const struct full_sync_file *file);
 const char *full_sync_file_problem(const struct full_sync_file *file);
@@ -50,6 +54,8 @@ const char *full_sync_file_problem(const struct full_sync_file *file);
 
 /* Creates the file in the directory `dir`. Returns its descriptor, or -1: errno. The file closes it. */
 int full_sync_file_open(struct full_sync_file *file, const char *dir);
+/* There is no file, but this archive, whose reference it takes. Then full_sync_file_end. */
+void full_sync_file_set_archive(struct full_sync_file *file, struct archive *archive);
 /* The first `size` bytes were written and do not change any more. */
 void full_sync_file_grow(struct full_sync_file *file, uint64_t size);
 /* STATUS_OK: it is complete. Else `message` says why not. Nothing is written after that. */

@@ -69,14 +69,12 @@ static void find_image(struct opening *opening, const char *dir)
     buffer_release(&path);
 }
 
-/* The libraries of the image are compiled again. */
-static bool restore_functions(struct opening *opening)
+bool opening_restore_functions(struct engine *engine, const char *image)
 {
-    struct engine *engine = opening->engine;
     struct buffer dump = { 0 }, error = { 0 };
     struct message message = { "" };
     struct scripts_load load;
-    bool good = checkpoint_functions(opening->image, &dump, &message) == STATUS_OK;
+    bool good = checkpoint_functions(image, &dump, &message) == STATUS_OK;
 
     if (!good) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The functions of the image can't be restored: %s", message.text);
@@ -86,7 +84,7 @@ static bool restore_functions(struct opening *opening)
     if (dump.size > 0)
         good = registry_load_dump(&load.load, buffer_bytes(&dump), SIZE_MAX, &error) && registry_load_publish(&load.load, REGISTRY_REPLACES_ALL, &error);
     if (!good)
-        log_write(engine->log, LOG_LEVEL_WARNING, "The functions of the image '%s' can't be restored: %.*s", opening->image, (int)error.size, error.data);
+        log_write(engine->log, LOG_LEVEL_WARNING, "The functions of the image '%s' can't be restored: %.*s", image, (int)error.size, error.data);
     scripts_load_release(&load);
     buffer_release(&dump);
     buffer_release(&error);
@@ -106,7 +104,7 @@ bool opening_restore_image(struct opening *opening)
         log_write(engine->log, LOG_LEVEL_WARNING, "The image can't be restored: %s", message.text);
         return false;
     }
-    if (!restore_functions(opening))
+    if (!opening_restore_functions(engine, opening->image))
         return false;
     status = tier_restore(engine->tier, opening->image, number);
     if (status != STATUS_OK) {

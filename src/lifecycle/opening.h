@@ -36,6 +36,9 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
 /* The content of the image, if there is one, becomes the data, cold; the log's increments follow. After tier_start. */
 bool opening_restore_image(struct opening *opening);
 
+/* The libraries of an image, compiled again, take the place of those that are there. Also in a running server. */
+bool opening_restore_functions(struct engine *engine, const char *image);
+
 void opening_release(struct opening *opening);
 
 #endif

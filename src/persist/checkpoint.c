@@ -114,7 +114,8 @@ enum status checkpoint_databases(const char *image, struct image_databases *into
         return status;
     status = dataset_file_verify(&dataset, image, message);
     if (status == STATUS_OK) {
-        *into = (struct image_databases){ dataset.incarnations, dataset.db_count, dataset.incarnation_last, dataset.store_number };
+        *into = (struct image_databases){ .incarnations = dataset.incarnations, .count = dataset.db_count,
+            .partition_count = dataset.partition_count, .incarnation_last = dataset.incarnation_last, .number = dataset.store_number };
         dataset.incarnations = NULL;        /* the caller owns them now */
     }
     dataset_file_release(&dataset);
@@ -157,6 +158,15 @@ enum status checkpoint_functions(const char *image, struct buffer *dump, struct 
     return status;
 }
 
+void checkpoint_set_databases(const struct image_databases *databases, struct partitions *partitions)
+{
+    partitions->incarnation_last = databases->incarnation_last;
+    for (int db = 0; db < databases->count; db++)
+        partitions->incarnations[db] = databases->incarnations[db];
+    for (int db = databases->count; db < partitions->db_count; db++)
+        partitions->incarnations[db] = partitions_next_incarnation(partitions);
+}
+
 enum status checkpoint_dataset(const char *image, struct partitions *partitions, uint64_t *number, struct message *message)
 {
     struct image_databases databases;
@@ -170,11 +180,7 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
         return STATUS_INVALID;
     }
     *number = databases.number;
-    partitions->incarnation_last = databases.incarnation_last;
-    for (int db = 0; db < databases.count; db++)
-        partitions->incarnations[db] = databases.incarnations[db];
-    for (int db = databases.count; db < partitions->db_count; db++)
-        partitions->incarnations[db] = partitions_next_incarnation(partitions);
+    checkpoint_set_databases(&databases, partitions);
     mem_free(databases.incarnations);
     return STATUS_OK;
 }

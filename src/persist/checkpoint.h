@@ -51,10 +51,14 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
 struct image_databases {
     uint32_t *incarnations;         /* of databases 0 .. count - 1; freed with mem_free */
     int count;
+    uint32_t partition_count;       /* of the server that made the image */
     uint32_t incarnation_last;      /* the highest one that was used */
     uint64_t number;                /* the store_number that its store has to have */
 };
 enum status checkpoint_databases(const char *image, struct image_databases *databases, struct message *message);
+/* They become those of the partitions, whose databases are all empty. There are not more than these have. All partitions are locked, or there is
+ * no other thread. */
+void checkpoint_set_databases(const struct image_databases *databases, struct partitions *partitions);
 
 /* Where the image is in the replication stream. False: it does not say it, or can't be read. */
 bool checkpoint_point(const char *image, struct history_point *point);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/disk.h"
@@ -11,6 +12,7 @@
 #include "lifecycle/aof_switch.h"
 #include "replication/applier.h"
 #include "replication/follow_private.h"
+#include "replication/image_offer.h"
 #include "replication/link.h"
 #include "replication/primary.h"
 #include "stream/backlog.h"
@@ -41,7 +43,8 @@ struct follow *follow_create(struct engine *engine, struct tls_context *(*hold_t
 
 /* --- REPLICAOF --- */
 
-static void fill_in(struct follow *follow, struct link_options *options, char *strings[4])
+/* `offer` is kept as long as the options are used. */
+static void fill_in(struct follow *follow, struct link_options *options, char *strings[4], char offer[IMAGE_OFFER_SIZE])
 {
     struct config *config = follow->engine->config;
     int64_t port = config_number(config, CONFIG_REPLICA_ANNOUNCE_PORT);
@@ -53,11 +56,15 @@ static void fill_in(struct follow *follow, struct link_options *options, char *s
     strings[3] = config_string(config, CONFIG_BIND_SOURCE_ADDR);
     if (port == 0)
         port = config_number(config, with_tls ? CONFIG_TLS_PORT : CONFIG_PORT);
+    image_offer_write(follow->engine, offer);
+    if (follow->no_images)
+        offer[0] = '\0';
     *options = (struct link_options){
         .host = follow->host, .port = (uint16_t)follow->port, .source_address = strings[3], .user = strings[0], .password = strings[1],
         .tls = with_tls && follow->hold_tls != NULL ? follow->hold_tls(follow->tls_context) : NULL,
         .listening_port = (uint16_t)port, .announce_ip = strings[2],
         .timeout_ms = config_number(config, CONFIG_REPL_TIMEOUT) * 1000, .disk = disk_system(), .dir = ".",
+        .image_offer = offer, .image_dir = follow->image_dir,
     };
 }
 
@@ -73,9 +80,11 @@ bool follow_start_link(struct follow *follow)
     struct link_host host = follow_link_host(follow);
     struct link_options options;
     struct link *link;
-    char *strings[4];
+    char *strings[4], offer[IMAGE_OFFER_SIZE];
 
-    fill_in(follow, &options, strings);
+    if (follow->image_dir[0] == '\0')
+        dump_image_path(follow->engine, (uint64_t)getpid(), ".link", follow->image_dir);
+    fill_in(follow, &options, strings, offer);
     link = link_start(&options, &host);
     release_options(&options, strings);
     mutex_lock(&follow->lock);
@@ -151,6 +160,7 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
     }
     follow_end_link(follow);
     follow->hand = FOLLOW_HAND_NONE;
+    follow->no_images = false;
     follow_note_primary(follow, host, port);
     if (host == NULL || !was_replica)
         follow_set_role(follow, host != NULL, FOLLOW_ANY_LSN);
@@ -183,11 +193,11 @@ void follow_begin(struct follow *follow)
 void follow_configure(struct follow *follow)
 {
     struct link_options options;
-    char *strings[4];
+    char *strings[4], offer[IMAGE_OFFER_SIZE];
 
     mutex_lock(&follow->lock);      /* not `turn`: a change of the primary sets replicaof, which waits for the change of this directive */
     if (follow->link != NULL) {
-        fill_in(follow, &options, strings);
+        fill_in(follow, &options, strings, offer);
         link_configure(follow->link, &options);
         release_options(&options, strings);
     }
@@ -274,7 +284,7 @@ void follow_view(struct follow *follow, struct follow_view *view)
         .applied = follow->applier != NULL ? applier_offset(follow->applier) : now.offset,
         .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,
         .sync_received = follow->received, .sync_total = follow->total,
-        .errors = follow->errors + (follow->applier != NULL ? applier_errors(follow->applier) : 0),
+        .last_sync = (enum follow_sync)follow->last_sync, .errors = follow->errors + (follow->applier != NULL ? applier_errors(follow->applier) : 0),
     };
     memcpy(view->host, follow->host, sizeof(view->host));
     mutex_unlock(&follow->lock);

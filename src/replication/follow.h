@@ -88,6 +88,9 @@ bool follow_client(struct follow *follow, struct follow_client *client);
 /* Breaks the connection of this client, which comes back. False: it is not there any more. */
 bool follow_kill(struct follow *follow, uint64_t id);
 
+/* How the last full synchronization was received. */
+enum follow_sync { FOLLOW_SYNC_NONE, FOLLOW_SYNC_RDB, FOLLOW_SYNC_IMAGE };
+
 struct follow_view {
     char host[FOLLOW_HOST_SIZE];    /* "": no primary */
     int port;
@@ -97,6 +100,7 @@ struct follow_view {
     int64_t applied, received;      /* offsets */
     int64_t sync_received, sync_total;      /* bytes of the RDB; total -1: not known */
     uint64_t errors;                /* of commands in the stream */
+    enum follow_sync last_sync;
 };
 void follow_view(struct follow *follow, struct follow_view *view);
 

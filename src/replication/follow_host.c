@@ -194,6 +194,10 @@ static void on_failed(void *context, enum link_failure failure, const char *reas
 {
     struct follow *follow = context;
 
+    if (failure == LINK_FAILED_IMAGE) {
+        follow->no_images = true;
+        follow_configure(follow);
+    }
     if (failure == LINK_FAILED_REFUSED)
         end_hand_over(follow, FOLLOW_HAND_REFUSED);
     log_write(follow_log(follow), LOG_LEVEL_WARNING, "The link to the primary %s:%d: %s", follow->host, follow->port, reason);
@@ -292,7 +296,7 @@ struct link_host follow_link_host(struct follow *follow)
 {
     return (struct link_host){
         .context = follow, .connected = on_connected, .position = on_position, .state_changed = on_state, .failed = on_failed,
-        .continued = on_continued, .full_resync = on_full_resync, .rdb_progress = on_rdb_progress, .rdb_received = follow_load_rdb,
+        .continued = on_continued, .full_resync = on_full_resync, .rdb_progress = on_rdb_progress, .rdb_received = follow_load_rdb, .image_received = follow_load_image,
         .received = on_received, .progress = on_progress,
     };
 }

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include "base/disk.h"
+#include "base/tree.h"
 #include "engine/dataset.h"
 #include "engine/role.h"
 #include "engine/tracking.h"
 #include "engine/watch.h"
 #include "lifecycle/aof_switch.h"
+#include "lifecycle/image_load.h"
 #include "lifecycle/import.h"
 #include "replication/follow_private.h"
 #include "replication/primary.h"
@@ -66,6 +68,15 @@ static void drop_replicas(const struct follow *follow)
         follow_pause();
 }
 
+/* Before this thread owns anything: an image that one of their synchronizations waits to take would wait for that, and `become` for its end. None
+ * begins any more, as the link is not up. */
+static void end_syncs(const struct follow *follow)
+{
+    drop_replicas(follow);
+    while (primary_sync_count(follow->engine->primary) > 0 && !follow->stopping)
+        follow_pause();
+}
+
 /* What is loaded is at `sync_offset` of the primary's stream. False: the server ends. */
 static bool become(struct follow *follow)
 {
@@ -83,7 +94,33 @@ static bool become(struct follow *follow)
     return good;
 }
 
-static bool load(struct follow *follow, int fd)
+static void own_all(struct engine *engine, struct claim *claim)
+{
+    partitions_lock_all_unowned(engine->partitions, claim);
+    partitions_unlock_all_owned(engine->partitions, claim);
+}
+
+/* The data set is the primary's, or empty. */
+static bool end_load(struct follow *follow, bool good)
+{
+    struct engine *engine = follow->engine;
+
+    if (!good) {
+        empty(engine);
+        history_new_id(&engine->history, false);        /* the data is none of the old one's */
+    } else {
+        good = become(follow);
+    }
+    note_loaded(engine);
+    return good;
+}
+
+static int usable_db(const struct engine *engine, int64_t db)
+{
+    return db >= 0 && db < engine->partitions->db_count ? (int)db : 0;
+}
+
+static bool load_rdb(struct follow *follow, int fd)
 {
     struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REFUSES_TWINS, &follow->stop_load };
     struct engine *engine = follow->engine;
@@ -92,19 +129,14 @@ static bool load(struct follow *follow, int fd)
     struct claim claim;
     bool good;
 
+    role_set_syncing(engine, true);
+    end_syncs(follow);
     switch_log(follow, false);
-    partitions_lock_all_unowned(engine->partitions, &claim);
-    partitions_unlock_all_owned(engine->partitions, &claim);
+    own_all(engine, &claim);
     empty(engine);
     good = import_rdb(engine, fd, &rules, NULL, NULL, &result, &message) == STATUS_OK;
-    if (!good) {
-        empty(engine);
-        history_new_id(&engine->history, false);        /* the data is none of the old one's */
-    } else {
-        follow->sync_db = result.position.db >= 0 && result.position.db < engine->partitions->db_count ? (int)result.position.db : 0;
-        good = become(follow);
-    }
-    note_loaded(engine);
+    follow->sync_db = usable_db(engine, result.position.db);
+    good = end_load(follow, good);
     partitions_give_all(engine->partitions, &claim);
     if (good && follow_wants_log(engine))
         switch_log(follow, true);
@@ -115,18 +147,72 @@ static bool load(struct follow *follow, int fd)
     return good;
 }
 
+/* With the image turn, and no job under way. */
+static bool take_image(struct follow *follow, struct image_load *load)
+{
+    struct engine *engine = follow->engine;
+    struct claim claim;
+    bool good, is_lost;
+
+    own_all(engine, &claim);
+    empty(engine);
+    good = image_load_run(load, &is_lost) == STATUS_OK;
+    follow->sync_db = usable_db(engine, load->point.db);
+    if (is_lost)
+        return false;
+    good = end_load(follow, good);
+    partitions_give_all(engine->partitions, &claim);
+    return good;
+}
+
+/* Until it was verified, what is here is served: an image that can't be used costs nothing. */
+static bool load_image(struct follow *follow, const char *image)
+{
+    struct engine *engine = follow->engine;
+    struct image_load load = { .engine = engine, .image = image, .cancel = &follow->stop_load, .stop = &follow->stopping };
+    bool good = image_load_prepare(&load) == STATUS_OK;
+
+    if (good) {
+        role_set_syncing(engine, true);
+        end_syncs(follow);
+        switch_log(follow, false);
+        good = image_load_begin(&load) == STATUS_OK && take_image(follow, &load);
+    }
+    image_load_end(&load, good);
+    if (good && follow_wants_log(engine))
+        switch_log(follow, true);
+    if (good)
+        log_write(follow_log(follow), LOG_LEVEL_NOTICE, "The primary's image is the data set");
+    else
+        log_write(follow_log(follow), LOG_LEVEL_WARNING, "Failed to load the primary's image: %s", load.message.text);
+    return good;
+}
+
+static bool load(struct follow *follow)
+{
+    int fd = atomic_exchange(&follow->load_fd, -1);
+    bool is_image = fd < 0, good = is_image ? load_image(follow, follow->image_dir) : load_rdb(follow, fd);
+
+    if (is_image)
+        tree_remove(follow->image_dir);
+    else
+        close(fd);
+    if (good || (is_image && !follow->stop_load)) {
+        follow->no_images = !good;
+        follow_configure(follow);
+    }
+    return good;
+}
+
 static void *loader_main(void *context)
 {
     struct follow *follow = context;
     struct engine *engine = follow->engine;
-    int fd = atomic_exchange(&follow->load_fd, -1);
     bool good;
 
     pthread_setname_np(pthread_self(), "kelvin-sync");
     meter_join(engine->meter);
-    role_set_syncing(engine, true);
-    good = load(follow, fd);
-    close(fd);
+    good = load(follow);
     if (good && !follow->stopping)
         follow_start_applier(follow, follow->sync_offset, follow->sync_db);
     if (!good && !follow->stop_load)
@@ -149,11 +235,9 @@ void follow_join_loader(struct follow *follow)
     follow->has_loader = false;
 }
 
-void follow_load_rdb(void *context, int fd, uint64_t size)
+/* `fd`: -1, or the RDB's. */
+static void start_loader(struct follow *follow, int fd)
 {
-    struct follow *follow = context;
-
-    log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Received %" PRIu64 " bytes of RDB from the primary", size);
     follow_join_loader(follow);
     follow->loading = true;
     follow->load_fd = fd;
@@ -161,8 +245,29 @@ void follow_load_rdb(void *context, int fd, uint64_t size)
         follow->has_loader = true;
         return;
     }
-    close(fd);
+    if (fd >= 0)
+        close(fd);
+    else
+        tree_remove(follow->image_dir);
     follow->loading = false;
     follow->restart = follow->must_reconnect = true;
-    log_write(follow_log(follow), LOG_LEVEL_WARNING, "Failed to load the primary's RDB: the system gives no thread");
+    log_write(follow_log(follow), LOG_LEVEL_WARNING, "Failed to load the primary's data: the system gives no thread");
+}
+
+void follow_load_rdb(void *context, int fd, uint64_t size)
+{
+    struct follow *follow = context;
+
+    log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Received %" PRIu64 " bytes of RDB from the primary", size);
+    follow->last_sync = FOLLOW_SYNC_RDB;
+    start_loader(follow, fd);
+}
+
+void follow_load_image(void *context, uint64_t size)
+{
+    struct follow *follow = context;
+
+    log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Received %" PRIu64 " bytes of an image from the primary", size);
+    follow->last_sync = FOLLOW_SYNC_IMAGE;
+    start_loader(follow, -1);
 }

@@ -14,6 +14,7 @@
 #include "base/dial.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
+#include "lifecycle/dump_image.h"
 #include "replication/follow.h"
 
 struct applier;
@@ -50,7 +51,10 @@ struct follow {
     _Atomic bool restart;           /* what is here can't be continued: all data is asked for */
     _Atomic bool must_reconnect;
     _Atomic bool stop_load;         /* the load ends soon: what it loads is not wanted any more */
-    _Atomic int load_fd;
+    _Atomic int load_fd;            /* of the RDB to load; -1: an image, or none */
+    char image_dir[DUMP_IMAGE_PATH_SIZE];   /* where the link receives an image. Immutable */
+    _Atomic bool no_images;         /* the last one could not be used: the next full synchronization is by RDB */
+    _Atomic int last_sync;          /* enum follow_sync */
     _Atomic int hand;               /* enum follow_hand */
     _Atomic uint64_t errors;
 };
@@ -74,6 +78,7 @@ void follow_ack_now(void *follow);
 /* follow_load.c */
 /* Of link_host: the loader begins. */
 void follow_load_rdb(void *follow, int fd, uint64_t size);
+void follow_load_image(void *follow, uint64_t size);
 void follow_join_loader(struct follow *follow);     /* it has ended then, or never ran */
 /* appendonly yes: the log is off during a load only. */
 bool follow_wants_log(const struct engine *engine);

@@ -26,6 +26,7 @@ static struct link_settings *settings_create(const struct link_options *options)
     *settings = (struct link_settings){
         .host = copy(options->host), .source_address = copy(options->source_address), .user = copy(options->user),
         .password = copy(options->password), .announce_ip = copy(options->announce_ip), .dir = copy(options->dir),
+        .image_offer = copy(options->image_offer), .image_dir = copy(options->image_dir),
         .port = options->port, .listening_port = options->listening_port, .disk = options->disk,
         .tls = options->tls != NULL ? tls_context_hold(options->tls) : NULL,
     };
@@ -42,6 +43,8 @@ static void settings_destroy(struct link_settings *settings)
     mem_free(settings->password);
     mem_free(settings->announce_ip);
     mem_free(settings->dir);
+    mem_free(settings->image_offer);
+    mem_free(settings->image_dir);
     tls_context_drop(settings->tls);
     mem_free(settings);
 }

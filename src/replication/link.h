@@ -8,6 +8,7 @@
  *     state_changed(CONNECTING)  connected  state_changed(HANDSHAKE)  position
  *         +CONTINUE:    continued                                              state_changed(CONNECTED)  received*
  *         +FULLRESYNC:  full_resync  state_changed(SYNC)  rdb_progress*  rdb_received  state_changed(CONNECTED)  received*
+ *                                                                       or image_received
  *     failed  state_changed(WAITING)                                      at any point, or never
  *
  * After rdb_received the host loads the file on another thread. Meanwhile the link goes on: it passes on the stream, for the host to keep,
@@ -43,6 +44,8 @@ struct link_options {
     int64_t timeout_ms;             /* repl-timeout: of connecting, of each step of the handshake, of silence; > 0 */
     const struct disk *disk;
     const char *dir;                /* where the RDB is received, as a file that has no name */
+    const char *image_offer;        /* as replication/image_offer.h; "": only an RDB is accepted */
+    const char *image_dir;          /* where the files of an image are received: a directory that is removed first */
 };
 
 /* Where the data set is in the history of a primary: the next byte wanted is offset + 1. */
@@ -76,6 +79,7 @@ enum link_failure {
     LINK_FAILED_NOT_YET,            /* the primary is loading, or is a replica without a link of its own */
     LINK_FAILED_PROTOCOL,           /* bytes that a primary does not send */
     LINK_FAILED_DISK,               /* the RDB could not be written; the next try is after ten seconds */
+    LINK_FAILED_IMAGE,              /* bytes that are no image: the host should ask for an RDB */
     LINK_FAILED_REQUESTED,          /* link_reconnect; the next try is at once */
 };
 
@@ -98,6 +102,8 @@ struct link_host {
     /* The whole RDB, unchecked. The host owns `fd` from now on: open for reading and writing, at its beginning, without a name;
      * it is read and closed by options.disk. */
     void (*rdb_received)(void *context, int fd, uint64_t size);
+    /* The same of an image: its files are in options.image_dir, verified one by one, and are the host's from now on. NULL: image_offer is "". */
+    void (*image_received)(void *context, uint64_t size);
     /* The next bytes of the stream, cut anywhere. False: none were taken, as there is no room; the link stops to read and offers them again
      * some milliseconds later. */
     bool (*received)(void *context, struct bytes bytes);

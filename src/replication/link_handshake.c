@@ -128,7 +128,8 @@ static int add_replconf(struct buffer *request, const struct link_settings *sett
         add_command(request, (const char *[]){ "REPLCONF", "ip-address", settings->announce_ip, NULL });
         count++;
     }
-    add_command(request, (const char *[]){ "REPLCONF", "capa", "eof", "capa", "psync2", "capa", "rdb12", NULL });
+    add_command(request, (const char *[]){ "REPLCONF", "capa", "eof", "capa", "psync2", "capa", "rdb12",
+        settings->image_offer[0] != '\0' ? "capa" : NULL, settings->image_offer, NULL });
     return count;
 }
 

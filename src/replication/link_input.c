@@ -65,10 +65,20 @@ static enum link_event_kind begin_rdb(struct link_input *input, enum link_input_
     return LINK_EVENT_RDB_BEGIN;
 }
 
+static enum link_event_kind begin_image(struct link_input *input, struct bytes length, struct link_event *event)
+{
+    int64_t total;
+
+    if (!text_to_int(length, &total) || total < 0)
+        return bad(input, event, "the length of the image is not valid");
+    (void)begin_rdb(input, LINK_INPUT_RDB_SIZED, total, event);
+    return LINK_EVENT_IMAGE_BEGIN;
+}
+
 static enum link_event_kind next_header(struct link_input *input, struct bytes *in, struct link_event *event)
 {
-    static const char marked[] = "$EOF:";
-    enum { MARKED = sizeof(marked) - 1 };
+    static const char marked[] = "$EOF:", image[] = "$IMAGE:";
+    enum { MARKED = sizeof(marked) - 1, IMAGE = sizeof(image) - 1 };
     enum link_event_kind kind = next_line(input, in, event);
     struct bytes line;
     int64_t total;
@@ -80,6 +90,8 @@ static enum link_event_kind next_header(struct link_input *input, struct bytes *
         memcpy(input->mark, line.data + MARKED, LINK_MARK_SIZE);
         return begin_rdb(input, LINK_INPUT_RDB_MARKED, -1, event);
     }
+    if (line.size > IMAGE && memcmp(line.data, image, IMAGE) == 0)
+        return begin_image(input, bytes_of(line.data + IMAGE, line.size - IMAGE), event);
     if (line.data[0] != '$' || !text_to_int(bytes_of(line.data + 1, line.size - 1), &total) || total < 0)
         return bad(input, event, "the length of the RDB is not valid");
     return begin_rdb(input, LINK_INPUT_RDB_SIZED, total, event);

@@ -2,6 +2,7 @@
  *
  *     $<length> CR LF <length bytes>                              an RDB from a file
  *     $EOF:<mark of 40 bytes> CR LF <bytes> <the mark again>      an RDB whose length is not known at the begin
+ *     $IMAGE:<length> CR LF <length bytes>                        an image's archive (persist/archive.h), from a Kelvin
  *
  * Before a line, and before these headers, any number of newlines keep the connection alive.
  *
@@ -22,6 +23,7 @@ enum link_event_kind {
     LINK_EVENT_ALIVE,       /* an empty line */
     LINK_EVENT_LINE,        /* `bytes` is a line, without its end. In place of an RDB: an error of the primary */
     LINK_EVENT_RDB_BEGIN,   /* of `total` bytes, or -1 */
+    LINK_EVENT_IMAGE_BEGIN, /* the same of an archive: what follows are LINK_EVENT_RDB_BYTES and _END, too */
     LINK_EVENT_RDB_BYTES,   /* `bytes` are the next ones */
     LINK_EVENT_RDB_END,     /* what follows is the stream */
     LINK_EVENT_STREAM,      /* `bytes` are the next ones */

@@ -17,7 +17,7 @@ enum { LINK_READ_SIZE = 64 * 1024 };
 
 /* link_options, owned. Immutable. */
 struct link_settings {
-    char *host, *source_address, *user, *password, *announce_ip, *dir;
+    char *host, *source_address, *user, *password, *announce_ip, *dir, *image_offer, *image_dir;
     uint16_t port, listening_port;
     struct tls_context *tls;
     const struct disk *disk;
@@ -43,6 +43,7 @@ struct link {
     int64_t active_us;              /* when the primary last sent something */
     int64_t ack_us;                 /* when the next ACK is due; INT64_MAX: there are none in this phase */
     int rdb_fd;                     /* -1: none */
+    struct archive_receiver *image; /* an image is received in its place; NULL: none */
     uint64_t rdb_received;
     int64_t rdb_total;
     int64_t rdb_reported_us;

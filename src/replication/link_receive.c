@@ -1,4 +1,4 @@
-/* What the link receives after the handshake: an RDB, which goes to a file, and the stream, which goes to the host; and its ACKs. */
+/* What the link receives after the handshake: an RDB or an image, which goes to files, and the stream, which goes to the host; and its ACKs. */
 #include "replication/link_private.h"
 
 #include <errno.h>
@@ -12,6 +12,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "base/tree.h"
+#include "persist/archive.h"
 
 enum { ACK_US = 1000000, PROGRESS_US = 100000, FULL_US = 10000 };
 
@@ -62,10 +64,64 @@ static bool begin_rdb(struct link *link, int64_t total)
     return open_file(link);
 }
 
+/* The image's files */
+
+static bool begin_image(struct link *link, int64_t total)
+{
+    link->step = "receiving the image";
+    if (link->settings->image_offer[0] == '\0')
+        return link_fail(link, LINK_FAILED_PROTOCOL, "none was asked for");
+    link->rdb_received = 0;
+    link->rdb_total = total;
+    report_progress(link);
+    tree_remove(link->settings->image_dir);
+    link->image = archive_receiver_create(link->settings->disk, link->settings->image_dir);
+    return true;
+}
+
+static bool write_image(struct link *link, struct bytes bytes)
+{
+    struct message problem = { "" };
+
+    switch (archive_receive(link->image, bytes, &problem)) {
+    case STATUS_OK: return true;
+    case STATUS_CORRUPT:
+    case STATUS_VERSION: return link_fail(link, LINK_FAILED_IMAGE, "%s", problem.text);
+    default: return link_fail(link, LINK_FAILED_DISK, "%s", problem.text);
+    }
+}
+
+static bool end_image(struct link *link)
+{
+    if (!archive_receiver_is_complete(link->image))
+        return link_fail(link, LINK_FAILED_IMAGE, "the image ends early");
+    archive_receiver_destroy(link->image);
+    link->image = NULL;
+    link->host.image_received(link->host.context, link->rdb_received);
+    return true;
+}
+
+/* What was received of one that is not complete. */
+static void drop_image(struct link *link)
+{
+    if (link->image == NULL)
+        return;
+    archive_receiver_destroy(link->image);
+    link->image = NULL;
+    tree_remove(link->settings->image_dir);
+}
+
+/* Either */
+
+static bool write_file(struct link *link, struct bytes bytes)
+{
+    return file_write_all(link->settings->disk, link->rdb_fd, bytes) == STATUS_OK || fail_file(link);
+}
+
 static bool write_rdb(struct link *link, struct bytes bytes)
 {
-    if (file_write_all(link->settings->disk, link->rdb_fd, bytes) != STATUS_OK)
-        return fail_file(link);
+    if (!(link->image != NULL ? write_image(link, bytes) : write_file(link, bytes)))
+        return false;
     link->rdb_received += bytes.size;
     if (link->active_us - link->rdb_reported_us >= PROGRESS_US)
         report_progress(link);
@@ -79,15 +135,22 @@ static void begin_stream(struct link *link)
     link_set_state(link, LINK_CONNECTED);
 }
 
-static bool end_rdb(struct link *link)
+static bool end_file(struct link *link)
 {
     int fd = link->rdb_fd;
 
-    report_progress(link);
     if (lseek(fd, 0, SEEK_SET) != 0)
         return fail_file(link);
     link->rdb_fd = -1;
     link->host.rdb_received(link->host.context, fd, link->rdb_received);
+    return true;
+}
+
+static bool end_rdb(struct link *link)
+{
+    report_progress(link);
+    if (!(link->image != NULL ? end_image(link) : end_file(link)))
+        return false;
     begin_stream(link);
     return true;
 }
@@ -163,6 +226,7 @@ static bool handle_event(struct link *link, enum link_event_kind kind, const str
 {
     switch (kind) {
     case LINK_EVENT_RDB_BEGIN: return begin_rdb(link, event->total);
+    case LINK_EVENT_IMAGE_BEGIN: return begin_image(link, event->total);
     case LINK_EVENT_RDB_BYTES: return write_rdb(link, event->bytes);
     case LINK_EVENT_RDB_END: return end_rdb(link);
     case LINK_EVENT_STREAM: return deliver(link, event->bytes);
@@ -215,4 +279,5 @@ void link_receive(struct link *link)
     while (send_due_ack(link) && receive_more(link))
         ;
     close_file(link);
+    drop_image(link);
 }

@@ -12,6 +12,7 @@
 #include "call/call.h"
 #include "engine/role.h"
 #include "persist/aof_map.h"
+#include "persist/archive.h"
 #include "replication/primary_private.h"
 #include "replication/view.h"
 
@@ -115,6 +116,7 @@ void primary_forget(struct client *client)
     }
     mutex_unlock(&replica->primary->lock);
     aof_past_close(replica->past);
+    archive_reader_destroy(replica->image);
     mem_free(replica);
 }
 
@@ -163,6 +165,7 @@ void replica_set(struct client *client, enum replica_option option, int64_t valu
     case REPLICA_PORT: replica->port = (int)value; break;
     case REPLICA_CAN_EOF: replica->can_eof = value != 0; break;
     case REPLICA_CAN_PSYNC2: replica->can_psync2 = value != 0; break;
+    case REPLICA_CAN_IMAGE: replica->can_image = value != 0; break;
     case REPLICA_CAN_RDB12: replica->can_rdb12 = value != 0; break;
     case REPLICA_RDB_ONLY: replica->rdb_only = value != 0; break;
     case REPLICA_WITHOUT_KEYS: replica->without_keys = value != 0; break;
@@ -530,6 +533,11 @@ void primary_cron(struct engine *engine)
 
 /* --- what others ask --- */
 
+int primary_sync_count(const struct primary *primary)
+{
+    return primary->sync_count;
+}
+
 int primary_count(const struct primary *primary)
 {
     return primary->count;
@@ -633,7 +641,7 @@ void primary_stats(struct engine *engine, struct primary_stats *stats)
     struct backlog *backlog;
     struct backlog_stats measured;
 
-    *stats = (struct primary_stats){ .full = primary->full, .partial = primary->partial, .refused = primary->refused,
+    *stats = (struct primary_stats){ .full = primary->full, .full_image = primary->full_image, .partial = primary->partial, .refused = primary->refused,
         .backlog_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE) };
     mutex_lock(&engine->history.hand_over_lock);     /* it is not closed meanwhile */
     backlog = history_backlog(&engine->history);

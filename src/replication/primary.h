@@ -43,6 +43,7 @@ enum replica_option {
     REPLICA_PORT,               /* listening-port */
     REPLICA_CAN_EOF,            /* capa eof */
     REPLICA_CAN_PSYNC2,         /* capa psync2 */
+    REPLICA_CAN_IMAGE,          /* capa kelvin-image, Kelvin's own (replication/image_offer.h) */
     REPLICA_CAN_RDB12,          /* capa rdb12, Kelvin's own: RDB files with field times */
     REPLICA_RDB_ONLY,           /* rdb-only: no stream follows, and the connection is closed */
     REPLICA_WITHOUT_KEYS, REPLICA_WITHOUT_FUNCTIONS,        /* rdb-filter-only */
@@ -89,6 +90,8 @@ struct replica_view {
 /* Fills in up to `max`; returns their number. */
 int primary_view(struct primary *primary, struct replica_view *views, int max);
 int primary_count(const struct primary *primary);
+/* Full synchronizations that are under way, or whose replicas have not gone yet. */
+int primary_sync_count(const struct primary *primary);
 /* Replicas that have acknowledged the history up to `lsn`; `on_disk`: that have it on their disks. */
 int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk);
 /* Replicas that have not acknowledged the history up to `lsn`, of `*count`; `logs`: each is named in the log.
@@ -104,6 +107,7 @@ uint64_t primary_ask(struct engine *engine);
 
 struct primary_stats {
     uint64_t full, partial, refused;    /* requests of replicas: full, partial, and partial ones that were refused */
+    uint64_t full_image;                /* of the full ones: by image, not by RDB */
     bool has_backlog;
     int64_t backlog_first;              /* offset of its first byte */
     uint64_t backlog_size, backlog_length, backlog_memory, backlog_disk;

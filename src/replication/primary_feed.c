@@ -15,7 +15,7 @@ enum {
     IDLE_MS = 1000,                 /* so often a newline tells one that waits that this server is alive */
 };
 
-static enum replica_fill fail(struct replica *replica, const char *what)
+enum replica_fill feed_fail(struct replica *replica, const char *what)
 {
     log_write(replica->primary->engine->log, LOG_LEVEL_WARNING, "Closing the connection to replica %s: %s", replica->client->address, what);
     return REPLICA_FILL_CLOSE;
@@ -44,7 +44,7 @@ static enum replica_fill announce(struct replica *replica)
         return replica->is_plain ? REPLICA_FILL_NOTHING : keep_alive(replica);      /* the log has not written it yet */
     replica->reader = backlog_attach(history_backlog(history), sync->point.lsn);
     if (replica->reader == NULL)
-        return fail(replica, "the changes since its full synchronization began are not kept any more (repl-backlog-disk-size)");
+        return feed_fail(replica, "the changes since its full synchronization began are not kept any more (repl-backlog-disk-size)");
     backlog_acknowledge(replica->reader, sync->point.lsn);
     replica->state = REPLICA_RECEIVES;
     if (!replica->is_plain)
@@ -88,8 +88,7 @@ static enum replica_fill write_header(struct replica *replica, const struct full
     return REPLICA_FILL_SOME;
 }
 
-/* All of the RDB is on its way. */
-static enum replica_fill end_rdb(struct replica *replica)
+enum replica_fill feed_end_sync(struct replica *replica)
 {
     struct primary *primary = replica->primary;
     struct client *client = replica->client;
@@ -120,18 +119,20 @@ static enum replica_fill send_rdb(struct replica *replica)
     ssize_t got;
 
     if (view.state == FULL_SYNC_FAILED)
-        return fail(replica, full_sync_file_problem(file));
+        return feed_fail(replica, full_sync_file_problem(file));
+    if (replica->sync->is_image)
+        return view.state == FULL_SYNC_DONE ? image_send(replica, full_sync_file_archive(file)) : keep_alive(replica);
     if (!replica->has_header)
         return write_header(replica, &view);
     if (view.state == FULL_SYNC_RUNNING && view.size <= replica->sent)
         return REPLICA_FILL_NOTHING;
     got = full_sync_file_read(file, buffer_reserve(out, PIECE_SIZE), PIECE_SIZE, replica->sent);
     if (got < 0)
-        return fail(replica, strerror(errno));
+        return feed_fail(replica, strerror(errno));
     out->size += (size_t)got;
     replica->sent += (uint64_t)got;
     if (view.state == FULL_SYNC_DONE && replica->sent >= view.size)
-        return end_rdb(replica);
+        return feed_end_sync(replica);
     if (got > 0)
         replica->fed_ms = primary_now_ms();
     return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;
@@ -146,7 +147,7 @@ static enum replica_fill send_past(struct replica *replica, uint64_t covered)
     if (backlog_position(replica->reader) > covered)
         return REPLICA_FILL_NOTHING;
     if (!aof_past_read(replica->past, disk_system(), buffer_reserve(out, PIECE_SIZE), PIECE_SIZE, &got))
-        return fail(replica, "the log's files can't be read");
+        return feed_fail(replica, "the log's files can't be read");
     out->size += got;
     if (got == 0) {
         aof_past_close(replica->past);
@@ -168,7 +169,7 @@ static enum replica_fill send_stream(struct replica *replica, uint64_t covered)
     case BACKLOG_OK:
         break;
     case BACKLOG_LOST:
-        return fail(replica, backlog_loss_text(backlog_reason(replica->reader).loss));
+        return feed_fail(replica, backlog_loss_text(backlog_reason(replica->reader).loss));
     }
     out->size += got;
     return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;

@@ -2,6 +2,7 @@
  *
  *   primary.c        the list of replicas, their commands, time limits
  *   primary_feed.c   what a replica is sent next
+ *   primary_image.c  the same of an image in the place of an RDB
  *   primary_sync.c   full synchronizations: when one begins, and who shares it
  */
 #ifndef KELVIN_REPLICATION_PRIMARY_PRIVATE_H
@@ -12,6 +13,9 @@
 #include "engine/engine.h"
 #include "replication/primary.h"
 #include "stream/backlog.h"
+
+struct archive;
+struct archive_reader;
 
 enum { MARK_SIZE = 40 };
 
@@ -27,6 +31,7 @@ struct replica_sync {
     struct history_point point;      /* of the image */
     struct backlog_reader *hold;    /* keeps the stream from the point on until no replica needs the file; NULL: not begun */
     bool with_keys, with_functions, rdb12;
+    bool is_image;                  /* not an RDB: what the three before say does not matter */
     bool may_grow;                  /* readers may begin before the file is complete */
 };
 
@@ -39,7 +44,7 @@ struct replica {
     /* The client's worker's, and read under the lock. */
     char ip[REPLICA_IP_SIZE];
     int port;
-    bool can_eof, can_psync2, can_rdb12, rdb_only, without_keys, without_functions;
+    bool can_eof, can_psync2, can_rdb12, can_image, rdb_only, without_keys, without_functions;
     bool is_plain;                  /* SYNC */
     /* The client's worker's. */
     struct replica_sync *sync;      /* primary; its worker reads it without the lock once `state` is RECEIVES. NULL: none */
@@ -47,6 +52,7 @@ struct replica {
     char mark[MARK_SIZE];           /* of an RDB without a length */
     bool has_mark;
     uint64_t sent;                  /* of the file */
+    struct archive_reader *image;   /* in its place; NULL: there is none */
     struct aof_past *past;          /* read before `reader`: what only the log's files have. NULL: nothing */
     struct backlog_reader *reader;
     int64_t fed_ms;                 /* when it was last sent something */
@@ -68,7 +74,7 @@ struct primary {
     int64_t pinged_ms;              /* the first worker's: the last PING */
     _Atomic int64_t seen_ms;        /* when there was a replica last */
     _Atomic int sync_count;         /* synchronizations that are not freed: they may hold the backlog */
-    _Atomic uint64_t full, partial, refused;
+    _Atomic uint64_t full, full_image, partial, refused;
 };
 
 /* The clock of all times here: jumps of the wall clock neither end links nor delay what is due. */
@@ -76,6 +82,18 @@ static inline int64_t primary_now_ms(void) { return clock_mono_us() / 1000; }
 
 /* primary.c: replicas may have something to send. Any thread. */
 void primary_ring(struct primary *primary);
+
+/* primary_feed.c */
+/* The replica's connection is to be closed; the log says why. */
+enum replica_fill feed_fail(struct replica *replica, const char *what);
+/* All of the synchronization is on its way. */
+enum replica_fill feed_end_sync(struct replica *replica);
+
+/* primary_image.c */
+/* It gets an image, not an RDB, as both are set now. */
+bool image_is_for(const struct replica *replica);
+/* Its synchronization is by image, and is complete. */
+enum replica_fill image_send(struct replica *replica, struct archive *archive);
 
 /* primary_sync.c */
 /* The replica waits for one; primary's lock is held. */

@@ -29,6 +29,10 @@ void sync_release(struct replica_sync *sync)
 /* What the replica asks for is what the synchronization makes. */
 static bool fits(const struct replica *replica, const struct replica_sync *sync)
 {
+    bool is_image = image_is_for(replica);
+
+    if (is_image || sync->is_image)
+        return is_image == sync->is_image;
     return sync->with_keys == !replica->without_keys && sync->with_functions == !replica->without_functions &&
            sync->rdb12 == replica->can_rdb12;
 }
@@ -171,7 +175,7 @@ static struct replica_sync *gather(struct primary *primary)
     if (first != NULL) {
         sync = mem_zalloc(sizeof(*sync));
         *sync = (struct replica_sync){ .primary = primary, .refs = 1, .state = SYNC_BEGINS, .with_keys = !first->without_keys,
-            .with_functions = !first->without_functions, .rdb12 = first->can_rdb12,
+            .with_functions = !first->without_functions, .rdb12 = first->can_rdb12, .is_image = image_is_for(first),
             .may_grow = config_number(primary->engine->config, CONFIG_REPL_DISKLESS_SYNC) != 0 };
         atomic_fetch_add(&primary->sync_count, 1);
         primary->running = sync;
@@ -201,6 +205,19 @@ static void not_started(struct primary *primary, struct replica_sync *sync)
     sync_release(sync);
 }
 
+static void note_start(struct primary *primary, const struct replica_sync *sync)
+{
+    const char *what = sync->is_image ? "the files of an image (repl-image-sync yes)"
+        : sync->may_grow ? "an RDB of the data set, sent while it is written (repl-diskless-sync yes)"
+                         : "an RDB of the data set, sent when it is complete";
+
+    mutex_lock(&primary->lock);
+    for (const struct replica *replica = primary->replicas; replica != NULL && sync->is_image; replica = replica->next)
+        atomic_fetch_add(&primary->full_image, replica->sync == sync);
+    mutex_unlock(&primary->lock);
+    log_write(primary->engine->log, LOG_LEVEL_NOTICE, "Starting a full synchronization: %s", what);
+}
+
 static void start(struct primary *primary)
 {
     struct engine *engine = primary->engine;
@@ -213,14 +230,13 @@ static void start(struct primary *primary)
     options = (struct full_sync_options){
         .context = sync, .instant = on_instant, .grown = on_grown, .ended = on_ended,
         .field_times = sync->rdb12 ? RDB_TIMES_ALLOWED : field_times[config_number(engine->config, CONFIG_REPL_FIELD_TIMES)],
-        .include_keys = sync->with_keys, .include_functions = sync->with_functions,
+        .include_keys = sync->with_keys, .include_functions = sync->with_functions, .as_image = sync->is_image,
     };
     atomic_fetch_add(&sync->refs, 1);       /* until the file is noted */
     if (full_sync_start(engine->full_sync, &options, &sync->file) != FULL_SYNC_STARTED)
         not_started(primary, sync);
     else
-        log_write(engine->log, LOG_LEVEL_NOTICE, "Starting a full synchronization: an RDB of the data set, %s",
-            sync->may_grow ? "sent while it is written (repl-diskless-sync yes)" : "sent when it is complete");
+        note_start(primary, sync);
     sync_release(sync);
 }
 

@@ -18,6 +18,13 @@ static enum view_link link_of(const struct follow_view *follow)
     return VIEW_LINK_CONNECT;
 }
 
+static const char *name_of_sync(enum follow_sync sync)
+{
+    static const char *const names[] = { [FOLLOW_SYNC_NONE] = "none", [FOLLOW_SYNC_RDB] = "rdb", [FOLLOW_SYNC_IMAGE] = "image" };
+
+    return names[sync];
+}
+
 static void view_upstream(struct engine *engine, struct view_upstream *upstream)
 {
     struct follow_view follow;
@@ -27,6 +34,7 @@ static void view_upstream(struct engine *engine, struct view_upstream *upstream)
         .port = follow.port, .link = link_of(&follow), .last_io_s = role_link_is_up(engine) ? follow.io_s : -1,
         .link_down_s = role_link_down_s(engine), .received = follow.received, .applied = follow.applied, .is_syncing = follow.is_syncing,
         .sync_size = follow.sync_total, .sync_received = follow.sync_received, .sync_last_io_s = follow.io_s,
+        .last_sync = name_of_sync(follow.last_sync),
     };
     snprintf(upstream->host, sizeof(upstream->host), "%s", follow.host);
 }

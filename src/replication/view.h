@@ -32,6 +32,7 @@ struct view_upstream {
     int64_t sync_size;          /* -1: not known */
     int64_t sync_received;
     int64_t sync_last_io_s;
+    const char *last_sync;      /* how the last full synchronization was received: none, rdb, image */
 };
 
 struct replication_view {

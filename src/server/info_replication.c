@@ -37,6 +37,7 @@ static void write_upstream(struct buffer *out, const struct engine *engine, cons
     info_number(out, "master_sync_in_progress", upstream->is_syncing);
     info_number(out, "slave_read_repl_offset", upstream->received);
     info_number(out, "slave_repl_offset", upstream->applied);
+    info_text(out, "master_last_sync", upstream->last_sync);
     if (upstream->is_syncing)
         write_sync(out, upstream);
     if (!is_up)
@@ -88,6 +89,7 @@ void info_write_syncs(struct buffer *out, struct engine *engine)
 
     primary_stats(engine, &stats);
     info_number(out, "sync_full", (int64_t)stats.full);
+    info_number(out, "sync_full_image", (int64_t)stats.full_image);
     info_number(out, "sync_partial_ok", (int64_t)stats.partial);
     info_number(out, "sync_partial_err", (int64_t)stats.refused);
 }

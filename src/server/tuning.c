@@ -195,7 +195,7 @@ static bool events_changed(void *context, enum config_id id, struct message *mes
 /* Both sides of replication have copies of these. */
 static const enum config_id replication_rows[] = {
     CONFIG_REPL_BACKLOG_SIZE, CONFIG_REPL_BACKLOG_DISK_SIZE, CONFIG_MASTERAUTH, CONFIG_MASTERUSER, CONFIG_REPL_TIMEOUT, CONFIG_REPLICA_ANNOUNCE_IP,
-    CONFIG_REPLICA_ANNOUNCE_PORT, CONFIG_BIND_SOURCE_ADDR, CONFIG_TLS_REPLICATION,
+    CONFIG_REPLICA_ANNOUNCE_PORT, CONFIG_BIND_SOURCE_ADDR, CONFIG_TLS_REPLICATION, CONFIG_REPL_IMAGE_SYNC,
 };
 
 static bool replication_changed(void *context, enum config_id id, struct message *message)

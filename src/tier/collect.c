@@ -56,7 +56,7 @@ struct collect *collect_create(struct segments *segments)
 {
     struct collect *collect = mem_zalloc(sizeof(*collect));
 
-    collect->is_counted = segments_next(segments, NULL) == NULL;
+    collect->is_counted = segments == NULL || segments_next(segments, NULL) == NULL;
     mutex_init(&collect->lock);
     return collect;
 }

@@ -22,7 +22,7 @@ struct recordmap;
 struct segments;
 struct tier;
 
-/* For the segments of a store that was just opened. */
+/* For the segments of a store that was just opened; NULL: there is no store. */
 struct collect *collect_create(struct segments *segments);
 void collect_destroy(struct tier *tier);
 

@@ -102,6 +102,21 @@ enum status request_image(struct tier *tier, struct image_request *request)
     return request->status;
 }
 
+enum status request_replacement(struct tier *tier, struct replace_request *request)
+{
+    struct requests *requests = &tier->requests;
+
+    mutex_lock(&requests->lock);
+    CHECK(requests->replacement == NULL);
+    requests->replacement = request;
+    requests->nudged = true;
+    condition_signal(&requests->asked);
+    while (!request->done)
+        condition_wait(&requests->completed, &requests->lock);
+    mutex_unlock(&requests->lock);
+    return request->status;
+}
+
 /* --- the writer's side --- */
 
 void requests_wait(struct tier *tier, int64_t pause_us, enum request_wait wait)
@@ -184,6 +199,26 @@ void requests_complete_image(struct tier *tier, struct image_request *request, e
     request->status = status;
     request->done = true;
     tier->requests.image = NULL;
+    condition_broadcast(&tier->requests.completed);
+    mutex_unlock(&tier->requests.lock);
+}
+
+struct replace_request *requests_replacement(struct tier *tier)
+{
+    struct replace_request *request;
+
+    mutex_lock(&tier->requests.lock);
+    request = tier->requests.replacement;
+    mutex_unlock(&tier->requests.lock);
+    return request;
+}
+
+void requests_complete_replacement(struct tier *tier, struct replace_request *request, enum status status)
+{
+    mutex_lock(&tier->requests.lock);
+    request->status = status;
+    request->done = true;
+    tier->requests.replacement = NULL;
     condition_broadcast(&tier->requests.completed);
     mutex_unlock(&tier->requests.lock);
 }

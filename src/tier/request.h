@@ -33,12 +33,22 @@ struct image_request {
     bool done;
 };
 
+/* The store is to be replaced (tier/replace.h). */
+struct replace_request {
+    const char *image;          /* NULL: by an empty one */
+    uint64_t number;            /* store_number of the image */
+    struct message *message;
+    enum status status;
+    bool done;
+};
+
 struct requests {
     struct mutex lock;          /* leaf; for all that follows */
     struct condition asked, completed;
     bool nudged;                /* look at the memory, or at anything else, now */
     struct demote_request *demotions;
     struct image_request *image;
+    struct replace_request *replacement;
     struct key_list *urgent;    /* big keys that a client waits for; written next. NULL: none */
 };
 
@@ -47,6 +57,9 @@ void requests_release(struct requests *requests);
 
 /* Asks for an image and waits until it is completed. One at a time: see tier_image_begin. */
 enum status request_image(struct tier *tier, struct image_request *request);
+
+/* The same for another store; one at a time: the caller has the image turn. */
+enum status request_replacement(struct tier *tier, struct replace_request *request);
 
 /* The writer's side. */
 
@@ -63,6 +76,9 @@ void requests_complete_demotions(struct tier *tier, struct demote_request *first
 /* It stays until it is completed. NULL: none. */
 struct image_request *requests_image(struct tier *tier);
 void requests_complete_image(struct tier *tier, struct image_request *request, enum status status);
+/* It stays until it is completed. NULL: none. */
+struct replace_request *requests_replacement(struct tier *tier);
+void requests_complete_replacement(struct tier *tier, struct replace_request *request, enum status status);
 /* The caller's to free; NULL: none. */
 struct key_list *requests_take_urgent(struct tier *tier);
 

@@ -24,10 +24,29 @@ static uint64_t percentile_us(const uint64_t counts[LOAD_LATENCY_BUCKETS], uint6
     return histogram_bucket_min(histogram_percentile_bucket(counts, LOAD_LATENCY_BUCKETS, total, percent), LOAD_LATENCY_STEP_BITS);
 }
 
+/* Of the store, and of what it was opened from: another one may take its place. */
+static void note_store(struct tier *tier, struct tier_stats *stats)
+{
+    struct segments_stats segments = { 0 };
+
+    if (tier->store_changes)
+        return;                     /* a worker must not wait until the old store's files were removed */
+    mutex_lock(&tier->store_lock);
+    if (tier->store != NULL) {
+        stats->store_memory = store_memory(tier->store);
+        segments_measure(store_segments(tier->store), &segments);
+    }
+    warm_stats(tier->warm, stats);
+    mutex_unlock(&tier->store_lock);
+    stats->segments = segments.count;
+    stats->segment_bytes = segments.bytes;
+    stats->segment_live_bytes = segments.live_bytes;
+    stats->segment_written_bytes = segments.written_bytes;
+}
+
 void tier_stats(struct tier *tier, struct tier_stats *stats)
 {
     uint64_t counts[LOAD_LATENCY_BUCKETS], total, records = 0, recorded = 0;
-    struct segments_stats segments;
 
     *stats = (struct tier_stats){
         .state = tier->settings.enabled ? (enum tier_state)tier->state : TIER_OFF,
@@ -41,20 +60,14 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         .ring_batches = tier->statistics.ring_batches,
         .false_maybes = tier->statistics.false_maybes,
         .store_bytes = tier->statistics.store_bytes,
-        .store_memory = store_memory(tier->store),
         .graves = tier->statistics.graves,
         .unplanned_reads = tier->statistics.unplanned_reads,
         .errors = tier->statistics.errors,
         .expired_cold = tier->statistics.expired_cold,
         .resolved = tier->statistics.resolved,
     };
-    segments_measure(store_segments(tier->store), &segments);
-    stats->segments = segments.count;
-    stats->segment_bytes = segments.bytes;
-    stats->segment_live_bytes = segments.live_bytes;
-    stats->segment_written_bytes = segments.written_bytes;
+    note_store(tier, stats);
     stats->collected_bytes = tier->statistics.collected_bytes;
-    warm_stats(tier->warm, stats);
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];
 

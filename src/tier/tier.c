@@ -40,6 +40,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->env = options->env == NULL ? store_env_create(disk_system()) : NULL;
     if (tier->env != NULL)
         store.env = tier->env;
+    tier->store_options = store;
     if (options->hooks.thread_started != NULL)
         store_env_on_thread(store.env, options->hooks.thread_started, options->hooks.context);
     if (working_dir_open(&store, options->image, &tier->store, message) != STATUS_OK) {
@@ -50,6 +51,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     }
     tier->hooks = options->hooks;
     tier->dir = mem_string(bytes_of_string(options->dir));
+    tier->store_options.dir = tier->dir;
     tier->images = options->images != NULL ? mem_string(bytes_of_string(options->images)) : NULL;
     tier->settings.load_threads = options->loader_count;
     tier->settings.write_buffer_size = (int64_t)options->write_buffer_size;
@@ -69,6 +71,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     requests_init(&tier->requests);
     handover_init(&tier->handover);
     mutex_init(&tier->image_turn);
+    mutex_init(&tier->store_lock);
     return tier;
 }
 
@@ -162,6 +165,7 @@ void tier_close(struct tier *tier)
     requests_release(&tier->requests);
     handover_release(&tier->handover);
     mutex_release(&tier->image_turn);
+    mutex_release(&tier->store_lock);
     purge_destroy(tier->purge);
     demoted_release(&tier->demoted);
     buffer_release(&tier->expiry.from);

@@ -106,8 +106,10 @@ void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the c
 /* After tier_start, when the store was opened from an image and the partitions know their incarnations: loads the record map.
  * `number` is what store_number was when the image was taken. STATUS_CORRUPT: the store has another one, so it lost something. */
 enum status tier_restore(struct tier *tier, const char *image, uint64_t number);
-/* Once, after the replay: brings back what was hot when the image was made, on a thread of its own (tier/warm.h). */
+/* After the replay, and after tier_replace: brings back what was hot when the image was made, on a thread of its own (tier/warm.h). */
 void tier_warm_up(struct tier *tier, const char *image);
+/* Until it does not need the image any more: milliseconds. */
+void tier_await_warm_up_file(struct tier *tier);
 void tier_stop(struct tier *tier);          /* joins all threads; no other thread uses the tier any more */
 void tier_close(struct tier *tier);         /* after tier_stop, before the partitions go; NULL is fine */
 

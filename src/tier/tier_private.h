@@ -23,14 +23,18 @@ struct collect;
 struct demotion;
 struct loaders;
 struct purge;
+struct replacing;
 struct sealing;
 struct warm;
 struct writer;
 struct writing;
 
 struct tier {
+    struct store *store;                /* changed by tier_replace only, at an instant at which no other thread uses it. NULL: it failed */
+    struct mutex store_lock;            /* before the partitions; for statistics, which are asked for at any time. `warm`, too */
+    _Atomic bool store_changes;         /* that lock is held for long: INFO goes without */
+    struct store_options store_options; /* `dir` is ours. The writer's, for another store */
     /* Immutable after tier_start. */
-    struct store *store;
     struct store_env *env;              /* ours; NULL: the caller's, in the store */
     char *dir, *images;                 /* see tier_options */
     struct partitions *partitions;
@@ -52,7 +56,7 @@ struct tier {
     struct latch latch;                 /* partition lock */
     struct purge *purge;
     struct collect *collect;
-    struct warm *_Atomic warm;          /* NULL: there is no warm-up. Set once */
+    struct warm *_Atomic warm;          /* NULL: there is no warm-up. Changed by tier_warm_up and tier_replace */
 
     /* The checkpoint. */
     struct epoch epoch;

@@ -537,6 +537,14 @@ void tier_warm_up(struct tier *tier, const char *image)
     CHECK(pthread_create(&warm->thread, NULL, warm_main, warm) == 0);
 }
 
+void tier_await_warm_up_file(struct tier *tier)
+{
+    const struct warm *warm = tier->warm;
+
+    while (!warm->opened && warm->state == TIER_WARMUP_RUNNING && !warm->stopping)
+        pause_us(1000);
+}
+
 void warm_stop(struct warm *warm)
 {
     if (warm == NULL || !warm->running)

@@ -62,11 +62,29 @@ static enum status adopt(const char *dir, struct message *message)
     return mkdir(dir, 0755) == 0 || (errno == EEXIST && has_nothing(dir)) ? mark(dir, message) : STATUS_OK;
 }
 
+enum status working_dir_replace(const struct store_options *options, const char *image, struct store **store, struct message *message)
+{
+    char path[PATH_MAX];
+    enum status status = store_remove(options->dir, options->env);
+
+    *store = NULL;
+    if (status != STATUS_OK) {
+        message_set(message, "can't remove the old store '%.150s': %s", options->dir, status_name(status));
+        return status;
+    }
+    if (image != NULL) {
+        snprintf(path, sizeof(path), "%s/store", image);
+        status = store_clone(path, options->dir, options->env, message);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return store_open(options, store, message);
+}
+
 /* What an earlier process left is opened first nevertheless, so that a store that is in use, or that a newer Kelvin wrote, is not changed.
  * Any other problem with it does not matter. */
 enum status working_dir_open(const struct store_options *options, const char *image, struct store **store, struct message *message)
 {
-    char path[PATH_MAX];
     enum status status = adopt(options->dir, message);
 
     if (status == STATUS_OK)
@@ -81,16 +99,5 @@ enum status working_dir_open(const struct store_options *options, const char *im
         return STATUS_OK;
     store_close(*store);
     *store = NULL;
-    status = store_remove(options->dir, options->env);
-    if (status != STATUS_OK) {
-        message_set(message, "can't remove the old store '%.150s': %s", options->dir, status_name(status));
-        return status;
-    }
-    if (image != NULL) {
-        snprintf(path, sizeof(path), "%s/store", image);
-        status = store_clone(path, options->dir, options->env, message);
-        if (status != STATUS_OK)
-            return status;
-    }
-    return store_open(options, store, message);
+    return working_dir_replace(options, image, store, message);
 }

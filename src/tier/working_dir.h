@@ -15,4 +15,7 @@
  * STATUS_VERSION: a newer Kelvin wrote it; then nothing was changed. On failure `message` says why. */
 enum status working_dir_open(const struct store_options *options, const char *image, struct store **store, struct message *message);
 
+/* The same in the place of a store of this process, which was closed: what is there is removed. */
+enum status working_dir_replace(const struct store_options *options, const char *image, struct store **store, struct message *message);
+
 #endif

@@ -14,6 +14,7 @@
 #include "tier/look_up.h"
 #include "tier/pause.h"
 #include "tier/purge.h"
+#include "tier/replace.h"
 #include "tier/resolve.h"
 #include "tier/seal.h"
 #include "tier/sweep.h"
@@ -166,6 +167,11 @@ static void *writer_main(void *context)
         bool more, is_sealing;
 
         pause_begin_step(&tier->writer->pause);
+        replace_serve(tier);
+        if (tier->store == NULL) {              /* it failed: the server ends */
+            requests_wait(tier, ROUND_US, WAIT_FOR_ALL);
+            continue;
+        }
         writing_measure(tier);
         counting_block(&tier->counting);
         more = writer_round(tier);
@@ -175,6 +181,7 @@ static void *writer_main(void *context)
         counting_let_in(&tier->counting);
     }
     demotion_serve_requests(tier);              /* no thread is left waiting */
+    replace_refuse(tier);
     seal_abort(tier, STATUS_CLOSED);
     purge_stop(tier);
     look_up_destroy(tier->writer->look_up);

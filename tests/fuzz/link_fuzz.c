@@ -65,8 +65,10 @@ static void add_rdb(struct fuzz_input *fuzz, struct session *session)
         mark[i] = (char)('a' + fuzz_below(fuzz, letters));
     make_rdb(fuzz, mark, &rdb);
     if (fuzz_below(fuzz, 2) == 1) {
-        buffer_append_format(&session->input, "$%zu\r\n", rdb.size);
-        buffer_append_format(&session->expected, "B%zu;", rdb.size);
+        bool is_image = fuzz_below(fuzz, 4) == 1;
+
+        buffer_append_format(&session->input, is_image ? "$IMAGE:%zu\r\n" : "$%zu\r\n", rdb.size);
+        buffer_append_format(&session->expected, is_image ? "I%zu;" : "B%zu;", rdb.size);
         buffer_append_bytes(&session->input, buffer_bytes(&rdb));
         buffer_append_bytes(&session->expected, buffer_bytes(&rdb));
         buffer_append_string(&session->expected, "E");
@@ -138,6 +140,9 @@ static void record_event(struct link_input *input, enum link_event_kind kind, co
         break;
     case LINK_EVENT_RDB_BEGIN:
         buffer_append_format(out, "B%lld;", (long long)event->total);
+        break;
+    case LINK_EVENT_IMAGE_BEGIN:
+        buffer_append_format(out, "I%lld;", (long long)event->total);
         break;
     case LINK_EVENT_RDB_BYTES:
     case LINK_EVENT_STREAM:

@@ -37,6 +37,12 @@ def write(server, count, keys=50, prefix="k"):
 
 
 class BadLuckCase(ReplicationCase):
+    """Synchronizations between two Kelvins are by RDB here; image_test.py has the same for images."""
+
+    def start(self, role, options=None, **more):
+        by_rdb = {} if {"primary": self.primary_kind, "replica": self.replica_kind}.get(role, role) == "redis" else {"repl-image-sync": "no"}
+        return super().start(role, {**by_rdb, **(options or {})}, **more)
+
     def syncs(self, primary):
         return servers.count_of(primary, "sync_full"), servers.count_of(primary, "sync_partial_ok")
 

@@ -37,7 +37,7 @@ static int box_open(void **state)
     box->recorder.follows_stream = true;
     box->options = (struct link_options){
         .host = "127.0.0.1", .source_address = "", .user = "", .password = "", .announce_ip = "", .listening_port = 4321,
-        .timeout_ms = 60000, .disk = disk_system(), .dir = box->dir,
+        .timeout_ms = 60000, .disk = disk_system(), .dir = box->dir, .image_offer = "", .image_dir = "",
     };
     *state = box;
     return 0;

@@ -58,7 +58,7 @@ static int box_open(void **state)
     box->recorder.disk = faulty_disk_table(box->disk);
     box->options = (struct link_options){
         .host = "127.0.0.1", .port = ntohs(at.sin_port), .source_address = "", .user = "", .password = "", .announce_ip = "",
-        .timeout_ms = LONG_MS, .disk = faulty_disk_table(box->disk), .dir = box->dir,
+        .timeout_ms = LONG_MS, .disk = faulty_disk_table(box->disk), .dir = box->dir, .image_offer = "", .image_dir = "",
     };
     *state = box;
     return 0;

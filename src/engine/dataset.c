@@ -61,16 +61,8 @@ static void run_count(struct job *base, struct engine *engine)
 {
     struct dataset_job *job = (struct dataset_job *)base;
 
-    struct partitions *all = engine->partitions;
-    struct claim claim;
-
-    /* The count is of an instant at which no unit is in the middle of a transaction. */
-    if (job->reader.as == NULL)
-        owners_claim_all(all, &claim);
-    job->status = tier_count(engine->tier, job->db, &job->total);
-    job->lsn = partitions_last_lsn(all);
-    if (job->reader.as == NULL)
-        owners_give(&all->owners, &claim);
+    job->status = tier_count(engine->tier, job->db, job->reader.as != NULL, &job->total);
+    job->lsn = partitions_last_lsn(engine->partitions);
 }
 
 static bool is_readable(struct call *call, enum status status)

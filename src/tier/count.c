@@ -220,16 +220,21 @@ static enum status count_correct(struct tier *tier, struct key_list *unknowns, u
     return status;
 }
 
-enum status tier_count(struct tier *tier, int db, uint64_t *count)
+enum status tier_count(struct tier *tier, int db, bool in_unit, uint64_t *count)
 {
     struct key_list unknowns = { 0 };
+    struct claim claim;
     uint32_t incarnation;
     enum status status;
 
     resolve_beforehand(tier, db, &unknowns);
+    if (!in_unit)
+        owners_claim_all(tier->partitions, &claim);     /* before the writer is held: a unit may wait for it */
     hold_writer(&tier->counting);
     while (!count_at_once(tier, db, &unknowns, &incarnation, count))
         key_list_clear(&unknowns);
+    if (!in_unit)
+        owners_give(&tier->partitions->owners, &claim);
     status = count_correct(tier, &unknowns, incarnation, count);
     mutex_unlock(&tier->counting.lock);
     key_list_release(&unknowns);

@@ -160,8 +160,9 @@ void tier_unlatch(struct tier *tier, struct keyspace *keyspace, uint64_t hash, s
  * records, the writer purges them later. */
 void tier_forget(struct tier *tier, struct keyspace *keyspace);
 
-/* Exact number of keys of a database. Blocks (reads the store if there are unknown records): on a job's thread. */
-enum status tier_count(struct tier *tier, int db, uint64_t *count);
+/* Exact number of keys of a database. Blocks (reads the store if there are unknown records): on a job's thread. `in_unit`: on behalf of a unit, whose
+ * changes so far are counted; else the count is of an instant at which no unit is under way, and units wait for that instant only. */
+enum status tier_count(struct tier *tier, int db, bool in_unit, uint64_t *count);
 /* The same without blocking; false if there are unknowns, or a partition is owned by a unit that is not `as`. */
 bool tier_count_now(struct tier *tier, const struct claim *as, int db, uint64_t *count);
 

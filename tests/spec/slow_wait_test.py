@@ -1,6 +1,7 @@
 """What operators see of calls that wait before they run: the slow log, LATENCY, INFO tiering. And CLIENT NO-TOUCH, with hot and cold keys."""
 import os
 import re
+import select
 import sys
 import tempfile
 import threading
@@ -10,7 +11,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, kelvin_only, main        # noqa: E402
 from support.disk import DELAY, Disk                                    # noqa: E402
-from support.resp import Error, OK                                      # noqa: E402
+from support.resp import Error, OK, encode                            # noqa: E402
 from support.server import Server, is_redis, until                      # noqa: E402
 
 DELAY_US = 200000
@@ -111,6 +112,26 @@ class ColdWaitTest(unittest.TestCase):
         self.slow_read("EVAL", "return redis.call('GET', KEYS[1])", 1, self.cold.pop())
         self.assertEqual(self.c.must("SLOWLOG", "GET")[0][3][0], b"EVAL")
         self.assertEqual(self.note(self.c.must("SLOWLOG", "GET")[0])[1], b"cold-wait")
+
+    def test_transactions_do_not_wait_for_the_reads_of_dbsize(self):
+        """DBSIZE has to find out which of the keys that were overwritten had a record."""
+        keys = [self.cold.pop() for _ in range(20)]
+        expected = self.c.must("DBSIZE")
+        counter = self.server.client(timeout=60)
+        self.addCleanup(counter.close)
+        self.disk.rule(0, "read", "store/*", DELAY, delay_us=DELAY_US)
+        try:
+            self.c.pipeline(["SET", key, "new"] for key in keys)
+            counter.send(encode(["DBSIZE"]))
+            time.sleep(2.5 * DELAY_US / 1e6)
+            self.c.must("MULTI")
+            self.c.must("GET", keys[0])
+            self.assertEqual(self.c.must("EXEC"), [b"new"])
+            self.assertEqual(self.c.must("EVAL", "return redis.call('get', KEYS[1])", 1, keys[1]), b"new")
+            self.assertFalse(select.select([counter.socket], [], [], 0)[0], "the count has ended before the transaction: nothing was shown")
+        finally:
+            self.disk.heal()
+        self.assertEqual(counter.receive(), expected)
 
     def test_latency_has_an_event_for_it(self):
         self.c.must("CONFIG", "SET", "latency-monitor-threshold", 50)

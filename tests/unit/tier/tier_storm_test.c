@@ -1073,7 +1073,7 @@ static void verify_all(struct storm *storm)
             wanted_low += space == 0 ? low : 0;
             wanted_high += space == 0 ? high : 0;
             if (space > 0)
-                BOX_DEMAND(box, tier_count(box->tier, database_of(thread, space), &found) == STATUS_OK && found >= low && found <= high,
+                BOX_DEMAND(box, tier_count(box->tier, database_of(thread, space), false, &found) == STATUS_OK && found >= low && found <= high,
                     "%llu keys, not %llu", (unsigned long long)found, (unsigned long long)high);
         }
     }
@@ -1089,7 +1089,7 @@ static void verify_all(struct storm *storm)
         wanted_high += storm->counters[i] > 0;
     }
     tier_box_settle(box);
-    assert_int_equal(tier_count(box->tier, 0, &found), STATUS_OK);
+    assert_int_equal(tier_count(box->tier, 0, false, &found), STATUS_OK);
     BOX_DEMAND(box, found >= wanted_low && found <= wanted_high, "%llu keys", (unsigned long long)found);
     tier_box_verify(box);
     tier_box_close_client(client);

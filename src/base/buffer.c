@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/check.h"
 #include "base/mem.h"
 
 enum { BUFFER_MIN = 64, BUFFER_DOUBLE_MAX = 1 << 20 };
@@ -23,6 +24,7 @@ void buffer_grow(struct buffer *buffer, size_t more)
     size_t needed = buffer->size + more;
     size_t capacity = buffer->capacity;
 
+    CHECK(more <= SIZE_MAX / 2);
     capacity += capacity < BUFFER_DOUBLE_MAX ? capacity : capacity / 4;
     if (capacity < BUFFER_MIN)
         capacity = BUFFER_MIN;
@@ -36,6 +38,7 @@ void buffer_reserve_exact(struct buffer *buffer, size_t more)
 {
     if (buffer->capacity - buffer->size >= more)
         return;
+    CHECK(more <= SIZE_MAX / 2);
     buffer->data = mem_realloc(buffer->data, buffer->size + more);
     buffer->capacity = buffer->size + more;
 }

@@ -19,7 +19,7 @@ struct buffer {
 void buffer_init(struct buffer *buffer);        /* allocates nothing; all zero is the same */
 void buffer_release(struct buffer *buffer);     /* frees the memory; the buffer may be used again */
 
-/* Makes room for `more` bytes after `size`. */
+/* Makes room for `more` bytes after `size`. A number that can only come of a subtraction below 0 is a bug: CHECK. */
 void buffer_grow(struct buffer *buffer, size_t more);
 
 /* The same without spare capacity: for buffers that are large, or of which there are many. */

@@ -4,16 +4,21 @@
 #include <cpuid.h>
 #endif
 
-enum { TRIES = 3, INTERRUPTED = 20000 };     /* counts: about 10 us */
-enum { WINDOW_NS = 10 * 1000 * 1000, WINDOW_NS_MAX = 1000 * 1000 * 1000, POWER_LEAF = 0x80000007, CONSTANT_RATE = 1 << 8 };
+enum {
+    TRIES = 3,
+    INTERRUPTED = 20000,                        /* counts: about 10 us */
+    WINDOW_NS = 10 * 1000 * 1000,
+    WINDOW_NS_MAX = 1000 * 1000 * 1000,
+    CONSTANT_RATE = 1 << 8,
+};
 
-/* "Invariant TSC" in the CPU's manuals. */
+/* "Invariant TSC" in the CPU's manuals: a bit of leaf 0x80000007. */
 static bool has_constant_counter(void)
 {
 #ifdef __x86_64__
     unsigned a, b, c, d;
 
-    return __get_cpuid((unsigned)POWER_LEAF, &a, &b, &c, &d) && d & CONSTANT_RATE;
+    return __get_cpuid(0x80000007u, &a, &b, &c, &d) && d & CONSTANT_RATE;
 #else
     return false;
 #endif

@@ -9,7 +9,7 @@
 enum {
     WAIT_MS_MAX = 10000,
     EXCESS_SHARE = 20,          /* of maxmemory: what may be resident and unused */
-    EXCESS_MAX_SHARE = 8,       /* of maxmemory: the most that the excess counts for */
+    EXCESS_MAX_SHARE = 3,       /* of maxmemory: the most that the excess counts for */
     REPLY_SHARE = 4,            /* of maxmemory: long strings that replies hold */
 };
 /* A large value is in memory twice for a while when it is demoted, so twice its size has to be free before it is received. */

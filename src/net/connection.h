@@ -8,6 +8,9 @@
 #include "net/loop.h"
 #include "resp/request.h"
 
+/* Whose memory the next bytes are read into. */
+enum reads_into { READS_INTO_LOOP, READS_INTO_QUERY, READS_INTO_LARGE };
+
 struct connection {
     struct client client;           /* first: a client of this room is a connection */
     struct loop *loop;
@@ -21,6 +24,7 @@ struct connection {
     struct request_parser parser;
     struct buffer query;            /* received, not run: begins with the current request at `query_at` */
     size_t query_at;
+    enum reads_into reads_into;     /* from connection_on_alloc until the bytes have come */
     struct reply writing;           /* handed to the kernel: `writing_size` bytes, `written` of them are gone */
     uint64_t writing_size, written, write_part;
     size_t queue_size;              /* not written yet, when it was looked at last */

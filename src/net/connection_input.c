@@ -12,6 +12,7 @@
 
 #include <poll.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "engine/engine.h"
@@ -357,41 +358,55 @@ static void reserve_unauthenticated(struct buffer *query, size_t most)
     buffer_reserve_exact(query, left < most ? left : most);
 }
 
+/* The beginning of a small request gets a buffer that it may keep: thousands of clients that send little at a time stay cheap. One in a
+ * pipeline does not, as the buffer would have to grow soon. */
+static bool is_small_beginning(const struct connection *connection, size_t most)
+{
+    return connection->query.size < SMALL_BEGINNING && most > QUERY_KEEP && !connection->reads_much;
+}
+
+/* Makes room after the part of a request that is there, unless there is enough. */
+static void reserve_query(struct connection *connection)
+{
+    struct buffer *query = &connection->query;
+    size_t most = read_size(connection);
+    bool is_small;
+
+    if (!connection->client.authenticated)
+        drop_done(connection);
+    is_small = is_small_beginning(connection, most);
+    if (query->capacity - query->size >= (is_small ? QUERY_KEEP : most) / 4)
+        return;
+    if (!connection->client.authenticated)
+        reserve_unauthenticated(query, most);
+    else if (is_small)
+        buffer_reserve_exact(query, QUERY_KEEP - query->size);
+    else
+        buffer_reserve(query, query->size < BIG_READ ? most : BIG_READ);
+}
+
 void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 {
     struct connection *connection = handle->data;
     struct buffer *query = &connection->query;
-    struct loop *loop = connection->loop;
-    size_t room, most = read_size(connection);
-
+    size_t room;
     char *large = request_large_room(&connection->parser, &room);
 
     (void)suggested;
-    if (large != NULL) {
+    if (UNLIKELY(connection->gathered)) {
+        *buffer = uv_buf_init(NULL, 0);     /* what was gathered runs first: connection_on_read */
+    } else if (large != NULL) {
+        connection->reads_into = READS_INTO_LARGE;
         *buffer = uv_buf_init(large, (unsigned)(room < BIG_READ ? room : BIG_READ));
-        return;
-    }
-    if (query->size == connection->query_at) {
-        *buffer = uv_buf_init(loop->read_buffer, (unsigned)most);
-        return;
-    }
-    if (!connection->client.authenticated)
-        drop_done(connection);
-    /* The beginning of a small request gets a buffer that it may keep: thousands of clients that send little at a time stay cheap. One in a
-     * pipeline does not, as the buffer would have to grow soon. */
-    if (query->size < SMALL_BEGINNING && most > QUERY_KEEP && !connection->reads_much)
-        most = QUERY_KEEP;
-    room = query->capacity - query->size;
-    if (room < most / 4) {
-        if (!connection->client.authenticated)
-            reserve_unauthenticated(query, most);
-        else if (most == QUERY_KEEP)
-            buffer_reserve_exact(query, QUERY_KEEP - query->size);
-        else
-            buffer_reserve(query, query->size < BIG_READ ? most : BIG_READ);
+    } else if (query->size == connection->query_at) {
+        connection->reads_into = READS_INTO_LOOP;
+        *buffer = uv_buf_init(connection->loop->read_buffer, (unsigned)read_size(connection));
+    } else {
+        reserve_query(connection);
         room = query->capacity - query->size;
+        connection->reads_into = READS_INTO_QUERY;
+        *buffer = uv_buf_init(query->data + query->size, (unsigned)(room < BIG_READ ? room : BIG_READ));
     }
-    *buffer = uv_buf_init(query->data + query->size, (unsigned)(room < BIG_READ ? room : BIG_READ));
 }
 
 static bool is_over_query_limit(struct connection *connection)
@@ -462,11 +477,13 @@ void connection_input_ended(struct connection *connection, ssize_t error)
 void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 {
     struct connection *connection = stream->data;
+    bool was_gathered = connection->gathered;
 
-    if (UNLIKELY(connection->gathered))
+    /* With more than a thousand clients libuv may come to one twice before the loop has its turn. */
+    if (UNLIKELY(was_gathered))
         gather_run(connection->loop);
-    if (connection->closing)
-        return;
+    if (connection->closing || (was_gathered && got == UV_ENOBUFS))
+        return;                     /* not read yet: it is read in the next round */
     if (got < 0)
         connection_input_ended(connection, got);
     else if (got > 0)
@@ -496,6 +513,50 @@ void connection_run_gathered(struct connection *connection, const char *data, si
     connection_end_long_turn(connection->loop);
 }
 
+static void extend_large(struct connection *connection, const char *data, size_t size)
+{
+    size_t room;
+    bool is_complete;
+
+    CHECK(data == request_large_room(&connection->parser, &room) && size <= room);
+    is_complete = request_large_add(&connection->parser, size);
+    note_large(connection);
+    if (is_complete)
+        connection_process(connection);
+}
+
+static void extend_query(struct connection *connection, const char *data, size_t size)
+{
+    struct buffer *query = &connection->query;
+
+    CHECK(query->size <= query->capacity && data == query->data + query->size && size <= query->capacity - query->size);
+    query->size += size;
+    if (connection->output_full)
+        settle(connection, RUN_OUTPUT_FULL);
+    else if (connection->client.parked)
+        settle(connection, RUN_WAITS);
+    else
+        connection_process(connection);
+}
+
+/* `data` is where connection_on_alloc has put it, and nothing has run for the connection since then. */
+static void take_in(struct connection *connection, const char *data, size_t size)
+{
+    switch (connection->reads_into) {
+    case READS_INTO_LOOP:
+        CHECK(connection->query.size == connection->query_at);
+        if (connection->tls != NULL || connection->client.parked || !gather_add(connection->loop, connection, data, size))
+            run_received(connection, data, size, NULL);
+        return;
+    case READS_INTO_LARGE:
+        extend_large(connection, data, size);
+        return;
+    case READS_INTO_QUERY:
+        extend_query(connection, data, size);
+        return;
+    }
+}
+
 void connection_received(struct connection *connection, size_t got, const uv_buf_t *buffer)
 {
     struct client *client = &connection->client;
@@ -509,26 +570,8 @@ void connection_received(struct connection *connection, size_t got, const uv_buf
     turn_count(&loop->worker.turn, STAT_READS_PROCESSED, 1);
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
         return;                     /* whatever it says now, it is on its way out */
-    if (buffer->base == loop->read_buffer) {
-        if (connection->tls == NULL && !client->parked && gather_add(loop, connection, buffer->base, got))
-            return;
-        run_received(connection, buffer->base, got, NULL);
-    } else if (buffer->base < connection->query.data || buffer->base >= connection->query.data + connection->query.capacity) {
-        bool is_complete = request_large_add(&connection->parser, got);
-
-        note_large(connection);
-        if (is_complete)
-            connection_process(connection);
-    } else {
-        connection->query.size += got;
-        if (connection->output_full)
-            settle(connection, RUN_OUTPUT_FULL);
-        else if (client->parked)
-            settle(connection, RUN_WAITS);
-        else
-            connection_process(connection);
-    }
-    if (connection->closing || is_over_query_limit(connection))
+    take_in(connection, buffer->base, got);
+    if (connection->gathered || connection->closing || is_over_query_limit(connection))
         return;
     connection_mark_dirty(connection);
     /* libuv would read on as long as there is something: others first. */

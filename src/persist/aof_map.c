@@ -27,7 +27,6 @@ struct aof_past {
     struct aof_map *map;
     struct part *parts;
     size_t count, at;           /* parts[at].from and .size are what is left of it */
-    int64_t position;
 };
 
 void aof_map_init(struct aof_map *map)
@@ -307,7 +306,6 @@ struct aof_past *aof_past_open(struct aof_map *map, int64_t from, int64_t until)
     bool good;
 
     past->map = map;
-    past->position = from;
     mutex_lock(&map->lock);
     good = map->count > 0 && map->ranges[0].point.offset <= from;
     past->parts = mem_alloc((map->count + 1) * sizeof(past->parts[0]));
@@ -345,14 +343,8 @@ bool aof_past_read(struct aof_past *past, const struct disk *disk, char *to, siz
         return false;
     part->from += max;
     part->size -= max;
-    past->position += (int64_t)max;
     if (part->size == 0)
         past->at++;
     *got = max;
     return true;
-}
-
-int64_t aof_past_position(const struct aof_past *past)
-{
-    return past->position;
 }

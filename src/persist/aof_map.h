@@ -79,6 +79,5 @@ struct aof_past *aof_past_open(struct aof_map *map, int64_t from, int64_t until)
 void aof_past_close(struct aof_past *past);         /* NULL is fine */
 /* Any number of bytes up to `max`; *got is 0 at the end. False: they can't be read. */
 bool aof_past_read(struct aof_past *past, const struct disk *disk, char *to, size_t max, size_t *got);
-int64_t aof_past_position(const struct aof_past *past);     /* of the next byte */
 
 #endif

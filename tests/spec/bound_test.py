@@ -20,6 +20,7 @@ from support.case import main                                                   
 from support.resp import OK                                                                         # noqa: E402
 from support.server import is_sanitized                                                                 # noqa: E402
 
+SMALL, LARGER = size_by_form(100000, 600000, 1000000), size_by_form(500, 4000, 8000)
 TOOL_LIMIT_S = 3600 if LONG else 60 if not is_sanitized() else 200
 
 
@@ -93,6 +94,29 @@ class PipeTest(BoundCase):
 
     def test_small_values_through_three_pipes(self):
         self.pipe(size_by_form(64 * MB, 64 * MB, 200 * MB), size_by_form(100000, 450000, 7000000), lambda number: 100, 0)
+
+    def test_larger_values_after_small_ones(self):
+        """Pages with some small values each are left; what they take besides counts."""
+        server = self.limited(100 * MB)
+        self.pipe_into(server, ([b"SET", b"small:%d" % i, value_of(i, 100 + i % 100)] for i in range(SMALL)))
+        for command in ("RPUSH", "SADD"):
+            self.pipe_into(server, self.at_random(command, SMALL // 10, 200))
+        with self.watched(server, largest=MB):
+            for command in ("SET", "RPUSH", "SADD"):
+                self.pipe_into(server, self.at_random(command, LARGER, 20000))
+        self.nothing_refused()
+
+    def at_random(self, command, count, size):
+        return ([command, b"%s:%d" % (command.encode(), i * 7919 % 200000), value_of(i, size)] for i in range(count))
+
+    def pipe_into(self, server, commands):
+        with self.client() as client:
+            part = []
+            for command in commands:
+                part.append(command)
+                if len(part) == 50:
+                    client.pipeline(part)
+                    part = []
 
     def test_large_values_through_three_pipes(self):
         self.pipe(size_by_form(64 * MB, 64 * MB, 200 * MB), size_by_form(50, 150, 1950),

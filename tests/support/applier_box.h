@@ -6,14 +6,12 @@
 
 #include "base/buffer.h"
 #include "base/message.h"
-#include "engine/engine.h"
 #include "replication/applier.h"
 #include "stream/backlog.h"
+#include "support/engine_box.h"
 
 struct applier_box {
-    struct engine engine;
-    struct worker worker;
-    struct worker *workers[1];
+    struct engine_box base;
     struct client client;
     struct backlog *inbox;
     struct backlog_reader *output;      /* of the history */

@@ -10,22 +10,16 @@
 #include "base/mem.h"
 #include "commands/rows.h"
 #include "engine/blocking.h"
-#include "engine/engine.h"
 #include "engine/event.h"
-#include "stats/error_stats.h"
-#include "stats/latency.h"
-#include "stats/slowlog.h"
-#include "stats/waits.h"
+#include "support/engine_box.h"
 
 enum { CLIENTS = 4 };
 
-/* Two workers on one thread, without log, tier or sockets. */
+/* Two workers. */
 struct box {
-    struct engine engine;
-    struct worker workers[2];
-    struct worker *worker_list[2];
+    struct engine_box base;
     struct client clients[CLIENTS];     /* the even ones on the first worker */
-    struct bytes args[CLIENTS][12];     /* what each has asked */
+    struct bytes args[CLIENTS][ENGINE_BOX_WORDS];     /* what each has asked */
     int arg_counts[CLIENTS];
     bool freeze_after_change;
     bool latch_after_change;            /* a writer begins to encode the value (tier rule 9) */
@@ -39,18 +33,13 @@ static void note(void *context, const struct key *key, enum event event)
 {
     struct box *box = context;
 
-    event_note(&box->engine, key->call, key->keyspace, key->hash, key->name, event);
-    if (box->engine.partitions->obstacle_count > box->promised_in_change)
-        box->promised_in_change = box->engine.partitions->obstacle_count;
+    event_note(&box->base.engine, key->call, key->keyspace, key->hash, key->name, event);
+    if (box->base.engine.partitions->obstacle_count > box->promised_in_change)
+        box->promised_in_change = box->base.engine.partitions->obstacle_count;
     if (box->latch_after_change && key->present)
         keyspace_entry(key->keyspace, key->handle)->flags |= ENTRY_LATCHED;
     if (box->freeze_after_change)
-        box->engine.frozen = true;
-}
-
-static void free_at_once(void *context, struct value value)
-{
-    value_free(&value);
+        box->base.engine.frozen = true;
 }
 
 static void unlatch(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
@@ -69,7 +58,7 @@ static bool load_nothing(void *context, struct keyspace *keyspace, uint64_t hash
 
 static struct box *the_box(struct client *client)
 {
-    return (struct box *)((char *)client->worker->engine - offsetof(struct box, engine));
+    return (struct box *)((char *)client->worker->engine - offsetof(struct box, base.engine));
 }
 
 /* As a connection does: the same request again. */
@@ -90,72 +79,34 @@ static struct box *box_create(void)
 {
     static const struct command *const families[] = { list_commands, stream_commands, NULL };
     struct box *box = mem_zalloc(sizeof(*box));
-    struct engine *engine = &box->engine;
 
-    engine->config = config_create();
-    engine->partitions = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
-    engine->commands = command_table_create(families);
-    engine->slowlog = slowlog_create();
-    engine->latency = latency_create();
-    engine->errors = error_stats_create();
-    engine->waits = waits_create();
-    engine->blocking = blocking_create(engine);
-    engine->state = ENGINE_READY;
-    engine->hooks = (struct key_hooks){ box, note, free_at_once, load_nothing, unlatch };
-    engine->workers = box->worker_list;
-    engine->worker_count = 2;
+    engine_box_open(&box->base, families, 2);
+    box->base.engine.hooks.context = box;
+    box->base.engine.hooks.event = note;
+    box->base.engine.hooks.load_in_place = load_nothing;
+    box->base.engine.hooks.unlatch = unlatch;
     for (int i = 0; i < 2; i++) {
-        box->worker_list[i] = &box->workers[i];
-        worker_init(&box->workers[i], engine, i);
-        box->workers[i].resume = resume;
-        box->workers[i].set_alarm = set_alarm;
-        box->workers[i].loop = box;
-        worker_begin_turn(&box->workers[i]);
+        box->base.workers[i].resume = resume;
+        box->base.workers[i].set_alarm = set_alarm;
+        box->base.workers[i].loop = box;
     }
-    for (int i = 0; i < CLIENTS; i++) {
-        box->clients[i] = (struct client){ .id = (uint64_t)i + 1, .authenticated = true, .address = "" };
-        reply_init(&box->clients[i].reply, 2);
-        worker_add_client(&box->workers[i % 2], &box->clients[i]);
-    }
+    for (int i = 0; i < CLIENTS; i++)
+        engine_box_add(&box->base, i % 2, &box->clients[i], (uint64_t)i + 1, 0);
     return box;
 }
 
 static void box_destroy(struct box *box)
 {
-    struct engine *engine = &box->engine;
-
-    for (int i = 0; i < CLIENTS; i++) {
-        if (!box->clients[i].dead)
-            worker_remove_client(box->clients[i].worker, &box->clients[i]);
-        reply_release(&box->clients[i].reply);
-    }
-    for (int i = 0; i < 2; i++)
-        worker_release(&box->workers[i]);
-    blocking_destroy(engine->blocking);
-    partitions_destroy(engine->partitions);
-    command_table_destroy(engine->commands);
-    slowlog_destroy(engine->slowlog);
-    latency_destroy(engine->latency);
-    error_stats_destroy(engine->errors);
-    waits_destroy(engine->waits);
-    config_destroy(engine->config);
+    for (int i = 0; i < CLIENTS; i++)
+        engine_box_remove(&box->clients[i]);
+    engine_box_close(&box->base);
     mem_free(box);
 }
 
-/* Words with single spaces between them, in a literal. */
 static enum run_result say(struct box *box, int index, const char *line)
 {
-    int count = 0;
+    int count = box->arg_counts[index] = engine_box_split(line, box->args[index]);
 
-    for (const char *at = line; ; at++) {
-        const char *end = strchr(at, ' ') != NULL ? strchr(at, ' ') : at + strlen(at);
-
-        box->args[index][count++] = bytes_of(at, (size_t)(end - at));
-        at = end;
-        if (*at == '\0')
-            break;
-    }
-    box->arg_counts[index] = count;
     return engine_run(box->clients[index].worker, &box->clients[index], box->args[index], count);
 }
 
@@ -172,19 +123,19 @@ static void expect(struct box *box, int index, const char *reply)
 static void read_mail(struct box *box)
 {
     for (int i = 0; i < 2; i++) {
-        blocking_deliver(&box->workers[i]);
-        worker_read_mail(&box->workers[i]);
+        blocking_deliver(&box->base.workers[i]);
+        worker_read_mail(&box->base.workers[i]);
     }
 }
 
 static void assert_nobody_waits(struct box *box)
 {
-    struct blocking_stats stats = blocking_stats(&box->engine);
+    struct blocking_stats stats = blocking_stats(&box->base.engine);
 
     assert_int_equal(stats.waiters, 0);
     assert_int_equal(stats.keys, 0);
     assert_int_equal(stats.with_deadline, 0);
-    assert_int_equal(box->engine.blocked_count, 0);
+    assert_int_equal(box->base.engine.blocked_count, 0);
 }
 
 static void the_first_who_waits_is_served_first_on_any_worker(void **state)
@@ -194,7 +145,7 @@ static void the_first_who_waits_is_served_first_on_any_worker(void **state)
     assert_int_equal(say(box, 0, "BLPOP a b 0"), RUN_PARKED);
     assert_int_equal(say(box, 1, "BLPOP b a a 0"), RUN_PARKED);
     assert_int_equal(say(box, 3, "BRPOP b 0"), RUN_PARKED);
-    assert_int_equal(blocking_stats(&box->engine).keys, 2);
+    assert_int_equal(blocking_stats(&box->base.engine).keys, 2);
     assert_int_equal(say(box, 2, "RPUSH b 1 2"), RUN_DONE);
     expect(box, 2, ":2\r\n");
     expect(box, 0, "");                     /* it is on its way */
@@ -220,7 +171,7 @@ static void whose_time_is_up_leaves_and_the_alarm_is_set_for_the_next(void **sta
     assert_true(box->alarm_us < now_us + 999000000);
     while (clock_mono_us() < box->alarm_us)
         ;
-    blocking_alarm(&box->workers[0]);
+    blocking_alarm(&box->base.workers[0]);
     expect(box, 2, "*-1\r\n");
     expect(box, 0, "");
     assert_true(box->alarm_us >= now_us + 999000000);
@@ -238,10 +189,10 @@ static void who_dies_or_is_unblocked_gets_nothing(void **state)
     say(box, 0, "BLPOP a 0");
     say(box, 1, "BLPOP a 0");
     say(box, 3, "BLPOP a 0");
-    worker_remove_client(&box->workers[0], &box->clients[0]);
-    assert_true(blocking_unblock(&box->workers[0], box->clients[1].id, BLOCKING_UNBLOCKED));
-    assert_false(blocking_unblock(&box->workers[0], box->clients[1].id, BLOCKING_UNBLOCKED));
-    assert_false(blocking_unblock(&box->workers[0], 77, BLOCKING_TIMED_OUT));
+    worker_remove_client(&box->base.workers[0], &box->clients[0]);
+    assert_true(blocking_unblock(&box->base.workers[0], box->clients[1].id, BLOCKING_UNBLOCKED));
+    assert_false(blocking_unblock(&box->base.workers[0], box->clients[1].id, BLOCKING_UNBLOCKED));
+    assert_false(blocking_unblock(&box->base.workers[0], 77, BLOCKING_TIMED_OUT));
     say(box, 2, "RPUSH a 1 2");
     read_mail(box);
     expect(box, 1, "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
@@ -259,8 +210,8 @@ static void who_dies_with_the_answer_on_its_way_leaves_nothing_behind(void **sta
     say(box, 0, "BLPOP a 0");
     say(box, 1, "BLPOP a 0");
     say(box, 2, "RPUSH a 1 2 3");
-    worker_remove_client(&box->workers[0], &box->clients[0]);
-    worker_remove_client(&box->workers[1], &box->clients[1]);
+    worker_remove_client(&box->base.workers[0], &box->clients[0]);
+    worker_remove_client(&box->base.workers[1], &box->clients[1]);
     read_mail(box);
     say(box, 2, "LRANGE a 0 -1");
     expect(box, 2, ":3\r\n*1\r\n$1\r\n3\r\n");
@@ -286,7 +237,7 @@ static void what_moves_on_serves_others_in_the_same_step(void **state)
     say(box, 3, "BLMOVE b c LEFT LEFT 0");
     say(box, 0, "BRPOPLPUSH a b 0");
     say(box, 2, "RPUSH a x");
-    assert_int_equal(blocking_stats(&box->engine).waiters, 0);
+    assert_int_equal(blocking_stats(&box->base.engine).waiters, 0);
     read_mail(box);
     expect(box, 0, "$1\r\nx\r\n");
     expect(box, 3, "$1\r\nx\r\n");
@@ -306,12 +257,12 @@ static void who_can_not_be_served_while_writes_are_held_back_is_served_afterward
     say(box, 2, "RPUSH a 1 2");
     read_mail(box);
     expect(box, 0, "");
-    assert_int_equal(blocking_stats(&box->engine).waiters, 2);
-    blocking_retry(&box->workers[0]);       /* still */
-    assert_int_equal(blocking_stats(&box->engine).waiters, 2);
+    assert_int_equal(blocking_stats(&box->base.engine).waiters, 2);
+    blocking_retry(&box->base.workers[0]);       /* still */
+    assert_int_equal(blocking_stats(&box->base.engine).waiters, 2);
     box->freeze_after_change = false;
-    box->engine.frozen = false;
-    blocking_retry(&box->workers[0]);
+    box->base.engine.frozen = false;
+    blocking_retry(&box->base.workers[0]);
     read_mail(box);
     expect(box, 0, "*2\r\n$1\r\na\r\n$1\r\n1\r\n");
     expect(box, 1, "*2\r\n$1\r\na\r\n$1\r\n2\r\n");
@@ -346,10 +297,10 @@ static void what_is_being_encoded_is_not_changed_in_place(void **state)
 
         say(box, 1, "XGROUP CREATE s g $ MKSTREAM");
         say(box, 0, waiting[i]);
-        assert_int_equal(blocking_stats(&box->engine).waiters, 1);
+        assert_int_equal(blocking_stats(&box->base.engine).waiters, 1);
         box->latch_after_change = true;
         say(box, 2, changing[i]);
-        assert_int_equal(blocking_stats(&box->engine).waiters, 0);
+        assert_int_equal(blocking_stats(&box->base.engine).waiters, 0);
         assert_int_equal(box->unlatched, copies[i]);
         read_mail(box);
         box_destroy(box);
@@ -362,18 +313,18 @@ static void a_promise_lasts_until_it_is_kept_or_writes_are_held_back(void **stat
 
     say(box, 0, "BLPOP a 0");
     say(box, 2, "RPUSH b 1");               /* no client waits for that */
-    assert_int_equal(box->engine.partitions->obstacle_count, 0);
+    assert_int_equal(box->base.engine.partitions->obstacle_count, 0);
     assert_int_equal(box->promised_in_change, 0);
     say(box, 2, "RPUSH a 1");
     assert_true(box->promised_in_change > 0);
-    assert_int_equal(box->engine.partitions->obstacle_count, 0);
+    assert_int_equal(box->base.engine.partitions->obstacle_count, 0);
     read_mail(box);
     say(box, 0, "BLPOP a 0");
     box->freeze_after_change = true;
     say(box, 2, "RPUSH a 2");
-    assert_int_equal(box->engine.partitions->obstacle_count, 0);
-    for (uint32_t i = 0; i < box->engine.partitions->count; i++)
-        assert_false(blocking_is_promised(&box->engine, i));
+    assert_int_equal(box->base.engine.partitions->obstacle_count, 0);
+    for (uint32_t i = 0; i < box->base.engine.partitions->count; i++)
+        assert_false(blocking_is_promised(&box->base.engine, i));
     box_destroy(box);
 }
 

@@ -15,12 +15,7 @@
 #include "base/mem.h"
 #include "call/key.h"
 #include "commands/rows.h"
-#include "engine/blocking.h"
-#include "engine/engine.h"
-#include "stats/error_stats.h"
-#include "stats/latency.h"
-#include "stats/slowlog.h"
-#include "stats/waits.h"
+#include "support/engine_box.h"
 #include "value/hash.h"
 
 #ifdef KELVIN_DEBUG
@@ -97,47 +92,23 @@ static const struct command odd_commands[] = {
     { .name = NULL }
 };
 
-/* One worker on this thread, without log, tier or sockets. */
 struct box {
-    struct engine engine;
-    struct worker worker;
-    struct worker *workers[1];
+    struct engine_box base;
     struct client client;
 };
 
-static void note(void *context, const struct key *key, enum event event)
+static void note_nothing(void *context, const struct key *key, enum event event)
 {
-}
-
-static void free_at_once(void *context, struct value value)
-{
-    value_free(&value);
 }
 
 static int box_open(void **state)
 {
     static const struct command *const families[] = { hash_commands, odd_commands, NULL };
     struct box *box = mem_zalloc(sizeof(*box));
-    struct engine *engine = &box->engine;
 
-    engine->config = config_create();
-    engine->partitions = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
-    engine->commands = command_table_create(families);
-    engine->slowlog = slowlog_create();
-    engine->latency = latency_create();
-    engine->errors = error_stats_create();
-    engine->waits = waits_create();
-    engine->blocking = blocking_create(engine);
-    engine->state = ENGINE_READY;
-    engine->hooks = (struct key_hooks){ .context = box, .event = note, .free_later = free_at_once };
-    engine->workers = box->workers;
-    engine->worker_count = 1;
-    box->workers[0] = &box->worker;
-    worker_init(&box->worker, engine, 0);
-    worker_begin_turn(&box->worker);
-    box->client = (struct client){ .id = 1, .authenticated = true, .address = "" };
-    reply_init(&box->client.reply, 2);
-    worker_add_client(&box->worker, &box->client);
+    engine_box_open(&box->base, families, 1);
+    box->base.engine.hooks.event = note_nothing;
+    engine_box_add(&box->base, 0, &box->client, 1, 0);
     *state = box;
     return 0;
 }
@@ -145,19 +116,9 @@ static int box_open(void **state)
 static int box_close(void **state)
 {
     struct box *box = *state;
-    struct engine *engine = &box->engine;
 
-    worker_remove_client(&box->worker, &box->client);
-    reply_release(&box->client.reply);
-    worker_release(&box->worker);
-    blocking_destroy(engine->blocking);
-    partitions_destroy(engine->partitions);
-    command_table_destroy(engine->commands);
-    slowlog_destroy(engine->slowlog);
-    latency_destroy(engine->latency);
-    error_stats_destroy(engine->errors);
-    waits_destroy(engine->waits);
-    config_destroy(engine->config);
+    engine_box_remove(&box->client);
+    engine_box_close(&box->base);
     mem_free(box);
     return 0;
 }
@@ -165,7 +126,7 @@ static int box_close(void **state)
 static void run(struct box *box, const struct bytes *args, int count)
 {
     box->client.reply.out.size = 0;
-    CHECK(engine_run(&box->worker, &box->client, args, count) == RUN_DONE);
+    CHECK(engine_run(box->client.worker, &box->client, args, count) == RUN_DONE);
 }
 
 /* On a hash with one field. What the child says of the CHECK is read. */

@@ -185,7 +185,7 @@ static void clients_see_all_of_a_group_or_nothing(void **state)
         last = one;
     } while (last < GROUPS && !box->failed);
     assert_true(applier_box_await(box, (int64_t)text.size));
-    assert_int_equal(box->engine.partitions->obstacle_count, 0);
+    assert_int_equal(box->base.engine.partitions->obstacle_count, 0);
     buffer_release(&text);
 }
 

@@ -162,7 +162,8 @@ static enum status take_and_write(struct full_sync *sync, struct message *messag
     struct engine *engine = sync->engine;
     bool as_image = sync->options.as_image;
     struct checkpoint_data data = {
-        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .at_cut = note_instant, .context = sync,
+        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .is_read_once = !as_image, .at_cut = note_instant,
+        .context = sync,
         .history = as_image ? &engine->history : NULL,
     };
     char image[DUMP_IMAGE_PATH_SIZE];

@@ -81,8 +81,8 @@ static enum status save_now(struct save *save, struct claim *owner, struct messa
     struct engine *engine = save->engine;
     char image[DUMP_IMAGE_PATH_SIZE];
     struct checkpoint_data data = {
-        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .owner = owner, .at_cut = note_point,
-        .context = save,
+        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .is_read_once = true, .owner = owner,
+        .at_cut = note_point, .context = save,
     };
     uint64_t changes = engine_dirty(engine);
     int64_t taken_us = clock_wall_us();

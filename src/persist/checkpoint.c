@@ -252,6 +252,8 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
     else
         partitions_unlock_all_unowned(partitions, claim);
     status = tier_image(tier, path, &number, message);
+    if (status == STATUS_OK && !data->is_read_once)
+        tier_remember_hot(tier, path);
     if (status == STATUS_OK && libraries != NULL && libraries->count > 0)
         status = write_functions(path, libraries);
     if (status == STATUS_OK)

@@ -26,6 +26,7 @@ struct checkpoint_data {
     struct history *history;        /* NULL: the image is to say nothing about the stream */
     struct claim *owner;            /* NULL, or comes to own all partitions at the cut, and keeps them if an image was made: no client changes
                                      * what is in it until partitions_give_all */
+    bool is_read_once;              /* no server starts from the image: it has no `hot` */
     void (*at_cut)(void *context);  /* NULL, or is called at the cut, with all partitions locked */
     void *context;
 };

@@ -11,11 +11,17 @@ enum {
     SAVED_MIN = 5,              /* more than the second length takes, mostly */
     LZF_FORM = 0xc3,            /* the special form of a string: LZF, with both sizes before it */
     KEEP_SIZE = 1 << 20,        /* bytes of memory kept for the next one */
+    /* The attempt costs more than all else of a save. After MISSES_MAX strings in a row that did not get smaller only each PROBE-th short one is
+     * tried, until one does. */
+    MISSES_MAX = 128,
+    PROBE = 16,
+    ALWAYS_TRIED = 4096,        /* bytes from which on all are tried: these are what compression is for */
 };
 
 struct rdb_compress {
     struct buffer out, packed;
     bool any;                   /* a string got smaller */
+    uint32_t misses;            /* strings since the last one that got smaller */
 };
 
 struct rdb_compress *rdb_compress_create(void)
@@ -58,15 +64,21 @@ static bool copy_number(struct rdb_compress *compress, struct bytes *input, uint
     return true;
 }
 
+static bool is_worth_a_try(const struct rdb_compress *compress, size_t size)
+{
+    return size >= STRING_MIN && (size >= ALWAYS_TRIED || compress->misses < MISSES_MAX || compress->misses % PROBE == 0);
+}
+
 static void append_packed(struct rdb_compress *compress, struct bytes text)
 {
     size_t size = 0, room;
 
-    if (text.size >= STRING_MIN) {
+    if (is_worth_a_try(compress, text.size)) {
         room = text.size - SAVED_MIN;
         size = lzf_encode(text, buffer_reserve(&compress->packed, room), room);
     }
     if (size == 0) {
+        compress->misses += text.size >= STRING_MIN;
         codec_write_length(&compress->out, text.size);
         buffer_append_bytes(&compress->out, text);
         return;
@@ -76,6 +88,7 @@ static void append_packed(struct rdb_compress *compress, struct bytes text)
     codec_write_length(&compress->out, text.size);
     buffer_append(&compress->out, compress->packed.data, size);
     compress->any = true;
+    compress->misses = 0;
 }
 
 /* Copies a string of any form, compressed if that helps; numbers and compressed strings stay as they are. */

@@ -39,8 +39,7 @@ enum status tier_clean(struct tier *tier, struct message *message)
     return request_image(tier, &request);
 }
 
-/* For the warm-up. An image without it is as good: if the disk is about to fail, the next step of the checkpoint reports it. */
-static void remember_hot(struct tier *tier, const char *dir)
+void tier_remember_hot(struct tier *tier, const char *dir)
 {
     enum status status = hot_save(tier, dir);
     char text[160];
@@ -59,8 +58,6 @@ enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, str
     message->text[0] = '\0';
     status = request_image(tier, &request);
     *number = request.number;
-    if (status == STATUS_OK)
-        remember_hot(tier, dir);
     return status;
 }
 

@@ -32,6 +32,9 @@ enum status tier_clean(struct tier *tier, struct message *message);
  * is opened. Blocks until it is done; not on a worker. On failure the tier goes on as if there had been no checkpoint, and `dir` is
  * the caller's to remove. */
 enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, struct message *message);
+/* For the warm-up of a server that starts from the image in `dir`: which keys are hot. A failure is logged. An image without it is as good: if
+ * the disk is about to fail, the next step of the checkpoint reports it. */
+void tier_remember_hot(struct tier *tier, const char *dir);
 /* From any thread: the image that is being made, or cleaned for, and all that are asked for until this is taken back, fail soon, with
  * STATUS_CANCELLED. */
 void tier_image_cancel(struct tier *tier, bool cancel);

@@ -100,6 +100,41 @@ static void a_value_that_would_not_get_smaller_is_not_changed(void **state)
     buffer_release(&body);
 }
 
+/* Returns how many of `count` strings get smaller. */
+static int count_smaller(struct rdb_compress *compress, struct bytes body, int count)
+{
+    struct bytes smaller;
+    int found = 0;
+
+    for (int i = 0; i < count; i++)
+        found += rdb_compress_body(compress, RDB_TYPE_STRING, body, &smaller);
+    return found;
+}
+
+static void after_many_that_did_not_get_smaller_few_are_tried(void **state)
+{
+    struct rdb_compress *compress = rdb_compress_create();
+    struct buffer random = { 0 }, good = { 0 }, large = { 0 };
+
+    add_string(&random, "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    add_string(&good, LONG);
+    codec_write_length(&large, 4096);
+    memset(buffer_reserve(&large, 4096), 'a', 4096);
+    large.size += 4096;
+    assert_int_equal(count_smaller(compress, buffer_bytes(&random), 127), 0);
+    assert_int_equal(count_smaller(compress, buffer_bytes(&good), 20), 20);        /* it counts from 0 again */
+    assert_int_equal(count_smaller(compress, buffer_bytes(&random), 129), 0);
+    assert_int_equal(count_smaller(compress, buffer_bytes(&good), 16), 1);         /* the 16th: from there on all */
+    assert_int_equal(count_smaller(compress, buffer_bytes(&good), 20), 20);
+    assert_int_equal(count_smaller(compress, buffer_bytes(&random), 129), 0);
+    assert_int_equal(count_smaller(compress, buffer_bytes(&large), 1), 1);         /* always tried */
+    assert_int_equal(count_smaller(compress, buffer_bytes(&good), 20), 20);
+    buffer_release(&random);
+    buffer_release(&good);
+    buffer_release(&large);
+    rdb_compress_destroy(compress);
+}
+
 static void elements_of_every_shape_get_smaller(void **state)
 {
     static const struct { uint8_t type; int numbers, strings; size_t plain; } shapes[] = {
@@ -174,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(one_string_gets_smaller),
         TEST(a_value_that_would_not_get_smaller_is_not_changed),
+        TEST(after_many_that_did_not_get_smaller_few_are_tried),
         TEST(elements_of_every_shape_get_smaller),
         TEST(damaged_bodies_are_not_changed_and_never_crash),
     };

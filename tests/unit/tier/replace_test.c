@@ -91,6 +91,21 @@ static void take_image(struct pair *pair)
     assert_int_equal(checkpoint_image(&data, pair->image, &message), STATUS_OK);
 }
 
+static void only_an_image_that_a_server_may_start_from_has_the_hot_keys(void **state)
+{
+    struct pair *pair = *state;
+    struct checkpoint_data data = { .tier = pair->source.tier, .partitions = pair->source.partitions, .is_read_once = true };
+    struct message message = { "" };
+    char path[sizeof(pair->image) + 8];
+
+    snprintf(path, sizeof(path), "%s/hot", pair->image);
+    take_image(pair);
+    assert_int_equal(access(path, F_OK), 0);
+    tree_remove(pair->image);
+    assert_int_equal(checkpoint_image(&data, pair->image, &message), STATUS_OK);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
 static void empty(struct tier_box *box)
 {
     partitions_lock_all(box->partitions);
@@ -231,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_data_is_that_of_the_image, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_can_be_replaced_again_and_by_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_an_image_that_a_server_may_start_from_has_the_hot_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_image_without_its_store_leaves_an_empty_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_seed_of_an_image_is_that_of_its_server, set_up, tear_down),
     };

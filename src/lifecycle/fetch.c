@@ -164,6 +164,8 @@ void fetch_hand_over(struct fetch *fetch)
     condition_broadcast(&fetch->changed);
     while (fetch->handed_over - fetch->loaded >= WINDOWS)
         condition_wait(&fetch->changed, &fetch->lock);
+    if (fetch->awaited < fetch->loaded)
+        fetch->awaited = fetch->loaded;     /* the next window to be filled takes the place of one of these */
     mutex_unlock(&fetch->lock);
 }
 

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "tier/grave.h"
 #include "tier/load.h"
-#include "tier/read.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
@@ -132,19 +131,31 @@ static void install(struct tier_bulk *bulk, const struct bulk_record *wanted, co
         bulk->installed++;
 }
 
+static void note_failure(struct tier_bulk *bulk, enum status status)
+{
+    bulk->failed++;
+    bulk->failure = status;
+}
+
 /* `bytes` begin where the record does. */
 static void install_read(struct tier_bulk *bulk, const struct bulk_record *wanted, struct bytes bytes, const struct value_limits *limits,
     const struct bulk_steps *steps)
 {
     struct segment_record read;
     struct record record;
+    enum status status;
     uint64_t size;
 
-    if (segment_record_parse(bytes, &read, &size) != STATUS_OK || read.hash != wanted->hash)
-        return;
     bulk->scratch.size = 0;
-    if (record_decode(read.value, limits, &bulk->scratch, &record) != STATUS_OK)
+    status = segment_record_parse(bytes, &read, &size);
+    if (status == STATUS_OK && read.hash != wanted->hash)
+        return;                     /* another key's, with the same tag */
+    if (status == STATUS_OK)
+        status = record_decode(read.value, limits, &bulk->scratch, &record);
+    if (status != STATUS_OK) {
+        note_failure(bulk, status == STATUS_TRUNCATED ? STATUS_CORRUPT : status);
         return;
+    }
     statistics_add(&bulk->tier->statistics.record_bytes, read.value.size);
     statistics_count(&bulk->tier->statistics.record_count);
     install(bulk, wanted, &read, &record, steps);
@@ -155,9 +166,13 @@ static void run_group(struct tier_bulk *bulk, size_t first, size_t end, const st
     const struct bulk_record *records = bulk->records;
     struct segment_span span;
     struct bytes bytes;
+    enum status status;
 
-    if (read_group(bulk, first, end, &span, &bytes) != STATUS_OK)
+    status = read_group(bulk, first, end, &span, &bytes);
+    if (status != STATUS_OK) {
+        note_failure(bulk, status);
         return;
+    }
     for (size_t i = first; i < end; i++) {
         uint64_t at = span.skip + place_offset(records[i].place) - place_offset(records[first].place);
         bool is_second = i > first && records[i].place == records[i - 1].place && records[i].hash == records[i - 1].hash;

@@ -27,7 +27,10 @@ struct tier_bulk {
     uint64_t bytes;                 /* of the records that were added, about */
     struct segment_buffer read;
     struct buffer scratch;
-    uint64_t reads, installed;      /* since it was created */
+    /* Since it was created. */
+    uint64_t reads, installed;
+    uint64_t failed;                /* reads that failed, and records that are damaged */
+    enum status failure;            /* the last of these */
 };
 
 /* A record that is to be read. */

@@ -27,7 +27,7 @@ struct replay {
 enum {
     PASSED_OVER_LOGGED = 10,
     AHEAD_SIZE_MAX = 8 << 20, AHEAD_SIZE_MIN = 256 << 10,      /* bytes of the log that are read before they are run, and of maxmemory ... */
-    AHEAD_SHARE = 128,                                          /* ... this share */
+    AHEAD_SHARE = 64,                                           /* ... this share */
     COMMAND_SIZE = 64,                                          /* of a short command; so there are not more commands than that */
 };
 

@@ -197,6 +197,8 @@ void bulk_run(struct tier_bulk *bulk, const struct bulk_steps *steps)
 {
     struct value_limits limits = tier_limits(bulk->tier);
 
+    if (bulk->count == 0)
+        return;
     qsort(bulk->records, bulk->count, sizeof(*bulk->records), compare_places);
     for (size_t first = 0, end; first < bulk->count; first = end) {
         end = find_group(bulk, first);

@@ -59,6 +59,11 @@ uint64_t engine_dirty(const struct engine *engine)
     return changes;
 }
 
+uint64_t engine_changes(const struct engine *engine)
+{
+    return engine_dirty(engine) + engine->saved;
+}
+
 void engine_set_active_expire(struct engine *engine, bool on)
 {
     engine->active_expire = on;

@@ -153,6 +153,7 @@ struct engine {
     _Atomic int64_t client_count;
     _Atomic int64_t blocked_count;  /* clients that wait: parked */
     _Atomic uint64_t dirty;         /* engine_dirty(), less the changes that workers count; it may be below 0 and wrap around */
+    _Atomic uint64_t saved;         /* changes that saves have taken off `dirty` */
     _Atomic uint64_t replica_input; /* bytes that a primary has sent to this replica */
     struct stream_counts streamed;
     _Atomic int64_t last_save_ms;
@@ -202,6 +203,8 @@ void engine_command_latency(const struct engine *engine, const struct command *c
 bool engine_disks_fail(struct engine *engine, int *number);
 /* Changes since the last save (any thread). */
 uint64_t engine_dirty(const struct engine *engine);
+/* Changes since the start; a number to be compared with an earlier one (any thread). */
+uint64_t engine_changes(const struct engine *engine);
 
 /* Where the worker whose turn it is counts calls of the command. */
 static inline struct command_stats *engine_stats_of(const struct engine *engine, struct turn *turn, const struct command *command)

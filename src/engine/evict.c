@@ -95,11 +95,17 @@ static bool evict_one(struct engine *engine, struct worker *worker, enum config_
     return evicted;
 }
 
+/* A replica's data is its primary's; replica-ignore-maxmemory no gives that up. */
+static bool is_spared(const struct engine *engine)
+{
+    return role_is_replica(engine) && config_number(engine->config, CONFIG_REPLICA_IGNORE_MAXMEMORY);
+}
+
 bool evict_keys(struct engine *engine, struct worker *worker)
 {
     enum config_policy policy = (enum config_policy)config_number(engine->config, CONFIG_MAXMEMORY_POLICY);
 
-    if (policy == CONFIG_POLICY_NOEVICTION || expiry_is_suspended(engine) || role_is_replica(engine))
+    if (policy == CONFIG_POLICY_NOEVICTION || expiry_is_suspended(engine) || is_spared(engine))
         return false;
     for (int i = 0; i < KEYS_MAX && memory_is_short(engine); i++) {
         if (!evict_one(engine, worker, policy))

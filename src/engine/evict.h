@@ -6,7 +6,7 @@
 
 /* Deletes keys until memory is below the limit, a bounded number. Memory is in blocks that hold many keys, so what that frees may not be
  * enough for now: as in Redis, the caller goes on as long as there is something to evict. False if there is not (noeviction, no key left,
- * the log in error, a replica, whose data is its primary's). Without locks, on the worker. */
+ * the log in error, a replica with replica-ignore-maxmemory yes). Without locks, on the worker. */
 bool evict_keys(struct engine *engine, struct worker *worker);
 
 #endif

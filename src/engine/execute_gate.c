@@ -4,6 +4,7 @@
 #include "engine/evict.h"
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
+#include "engine/role.h"
 #include "tier/image.h"
 
 enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
@@ -72,8 +73,11 @@ bool execute_make_room(struct call *call, struct worker *worker)
     struct engine *engine = call->engine;
 
     if (call->client->flags & CLIENT_REPLAY) {
-        if (memory_is_short(engine))
+        if (memory_is_short(engine)) {
             memory_wait(engine);     /* whatever it is: its keys may have to be loaded */
+            if (role_is_replica(engine) && !memory_may_come(engine))
+                (void)evict_keys(engine, worker);       /* replica-ignore-maxmemory no */
+        }
         return true;
     }
     if (call->turn->memory_fill >= 0 && memory_may_come(engine)) {

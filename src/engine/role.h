@@ -5,7 +5,7 @@
  * from them here, at each change of a fact, after CONFIG SET and in each cron.
  *
  * On a replica the clock removes nothing: what has expired reads as absent for clients and stays until the primary's DEL comes
- * (engine/expiry.h). Nothing is evicted: what does not fit is demoted. The applier of the primary's stream is a client with
+ * (engine/expiry.h). What does not fit is demoted; if that is not possible, keys are evicted with replica-ignore-maxmemory no only. The applier of the primary's stream is a client with
  * CLIENT_REPLAY: no gate here is for it.
  *
  * The role is to be changed with all partitions locked and none owned by a unit: calls and expiry look at it again under their locks, so that

@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "engine/evict.h"
 #include "engine/memory.h"
+#include "engine/role.h"
 #include "engine/scripts.h"
 #include "persist/rdb_format.h"
 #include "persist/rdb_reader.h"
@@ -91,6 +92,8 @@ static enum status wait_for_room(struct import *import)
             tier_nudge(engine->tier);
         } else if (evict_keys(engine, &import->worker)) {
             continue;
+        } else if (is_off && role_is_replica(engine)) {
+            return STATUS_OK;       /* it takes what its primary has, as the stream does; replica-ignore-maxmemory no evicts afterwards */
         } else if (is_off || hopeless_ms++ >= WAIT_MS_MAX) {
             return fail(import, STATUS_NO_SPACE, "The data set does not fit into maxmemory after %" PRIu64 " keys, and nothing can be moved to the "
                 "store: raise maxmemory, or see why the tier is off, full or in error", import->result->keys);

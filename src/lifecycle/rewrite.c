@@ -19,6 +19,8 @@ struct rewrite {
     _Atomic bool scheduled, last_failed;
     _Atomic int64_t began_ms, last_ms, failed_ms;
     _Atomic uint64_t count, failures;
+    _Atomic uint64_t changes;       /* engine_changes() before the last one began */
+    _Atomic bool has_changes;       /* there is such a number, and that one has succeeded */
 };
 
 struct rewrite *rewrite_create(struct engine *engine)
@@ -53,10 +55,12 @@ static void *rewrite_main(void *context)
     meter_join(engine->meter);
     dir = config_string(engine->config, CONFIG_APPENDDIRNAME);
     name = config_string(engine->config, CONFIG_APPENDFILENAME);
+    rewrite->changes = engine_changes(engine);
     log_write(engine->log, LOG_LEVEL_NOTICE, "Background append only file rewriting started");
     status = checkpoint_run(aof, &data, dir, name, &message);
     mem_free(dir);
     mem_free(name);
+    rewrite->has_changes = status == STATUS_OK;
     rewrite->last_ms = clock_wall_ms() - rewrite->began_ms;
     atomic_fetch_add(&rewrite->count, 1);
     if (status == STATUS_OK) {
@@ -130,6 +134,12 @@ void rewrite_last(struct rewrite *rewrite)
     task_await_end(engine->tasks, TASK_REWRITE);
 }
 
+/* The log grows without changes, too: PING to replicas, and what Sentinel publishes. */
+static bool has_changed(const struct rewrite *rewrite)
+{
+    return !rewrite->has_changes || engine_changes(rewrite->engine) != rewrite->changes;
+}
+
 /* Why a checkpoint is due, or NULL. */
 static const char *reason_to_start(struct rewrite *rewrite, struct aof *aof)
 {
@@ -147,7 +157,7 @@ static const char *reason_to_start(struct rewrite *rewrite, struct aof *aof)
         return "it has grown by auto-aof-rewrite-percentage";
     if (log_size > 0 && stats.tail_size >= log_size)
         return "checkpoint-log-size is reached";
-    if (seconds > 0 && clock_wall_ms() - rewrite->began_ms >= seconds * 1000)
+    if (seconds > 0 && clock_wall_ms() - rewrite->began_ms >= seconds * 1000 && has_changed(rewrite))
         return "checkpoint-seconds have gone by";
     return NULL;
 }

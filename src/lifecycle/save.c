@@ -95,6 +95,7 @@ static enum status save_now(struct save *save, struct claim *owner, struct messa
             partitions_give_all(engine->partitions, owner);
     }
     if (status == STATUS_OK) {
+        atomic_fetch_add(&engine->saved, changes);
         atomic_fetch_sub(&engine->dirty, changes);
         engine->last_save_ms = clock_wall_ms();
         engine->save_failed = false;

@@ -3,7 +3,8 @@
  *   no failover -> WAITS -> RUNS -> no failover
  *
  * WAITS: writes, expiry and eviction are held back, with a barrier over all workers, until a replica has acknowledged all of the history. RUNS: this
- * server is a replica of that one and asks it by PSYNC with FAILOVER to take over, again and again until it replies. If it refuses, if the
+ * server is a replica of that one and asks it by PSYNC with FAILOVER to take over, again and again until it replies. If a reply was lost and it is
+ * a primary by then, an ordinary PSYNC decides: it has taken over if it continues this server's history. If it refuses, if the
  * time is up before RUNS, or if it is aborted, this server is the primary again with all of its data. Then what was held back goes on.
  *
  * All of it is done by one thread ("kelvin-failover") that looks every few milliseconds.

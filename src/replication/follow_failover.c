@@ -17,6 +17,8 @@ enum follow_ask follow_hand_over(struct follow *follow, const char *host, int po
         result = FOLLOW_ASK_LONGER;
     } else {
         follow_note_primary(follow, host, port);
+        follow->hand_tries = 0;
+        follow->hand_in_doubt = false;
         follow->hand = FOLLOW_HAND_ASKED;
         if (!follow_start_link(follow))
             follow->hand = FOLLOW_HAND_REFUSED;

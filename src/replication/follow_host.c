@@ -112,6 +112,18 @@ static void end_hand_over(struct follow *follow, enum follow_hand end)
     atomic_compare_exchange_strong(&follow->hand, &asked, end);
 }
 
+/* It is a primary already. If the connection broke after an earlier request, that one may have made it a primary: then it has all of this
+ * server's history, and the next PSYNC is an ordinary one, which shows that. A server that was restarted without it is no primary for this one. */
+static void doubt_hand_over(struct follow *follow)
+{
+    if (follow->hand_tries < 2) {
+        end_hand_over(follow, FOLLOW_HAND_REFUSED);
+        return;
+    }
+    follow->hand_in_doubt = true;
+    log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Failover: an earlier request may have been obeyed; it is asked whether it continues");
+}
+
 /* --- the link's host: on the link's thread --- */
 
 /* The ID to ask with. As long as nothing was appended under the new ID the old one is as good: a primary that was restarted and becomes a replica of
@@ -121,6 +133,15 @@ static const char *id_of(const struct follow *follow, const struct history_point
     bool is_own = follow->inbox == NULL && now->identity.second_offset == now->offset + 1;
 
     return is_own ? now->identity.second_id : now->identity.id;
+}
+
+static void choose_request(struct follow *follow, struct link_position *position)
+{
+    if (follow->hand != FOLLOW_HAND_ASKED)
+        return;
+    position->failover = !follow->hand_in_doubt;
+    position->continues_only = follow->hand_in_doubt;
+    follow->hand_tries++;
 }
 
 static void on_position(void *context, struct link_position *position)
@@ -136,8 +157,8 @@ static void on_position(void *context, struct link_position *position)
     *position = (struct link_position){ .offset = now.offset };
     if (follow->restart)
         return;
-    position->failover = follow->hand == FOLLOW_HAND_ASKED;
-    memcpy(position->id, position->failover ? now.identity.id : id_of(follow, &now), sizeof(position->id));
+    choose_request(follow, position);
+    memcpy(position->id, follow->hand == FOLLOW_HAND_ASKED ? now.identity.id : id_of(follow, &now), sizeof(position->id));
     memcpy(follow->asked_id, position->id, sizeof(follow->asked_id));
     if (follow->inbox != NULL)
         position->offset = (int64_t)backlog_end(follow->inbox);
@@ -176,6 +197,8 @@ static void on_failed(void *context, enum link_failure failure, const char *reas
     if (failure == LINK_FAILED_REFUSED)
         end_hand_over(follow, FOLLOW_HAND_REFUSED);
     log_write(follow_log(follow), LOG_LEVEL_WARNING, "The link to the primary %s:%d: %s", follow->host, follow->port, reason);
+    if (failure == LINK_FAILED_IS_PRIMARY)
+        doubt_hand_over(follow);
 }
 
 static void on_continued(void *context, const char *id)

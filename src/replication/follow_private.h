@@ -37,6 +37,8 @@ struct follow {
     char sync_id[LINK_ID_SIZE + 1]; /* of the full synchronization under way */
     int64_t sync_offset;
     int sync_db;                    /* selected there; the loader's thread */
+    int hand_tries;                 /* the link's thread: requests to take over that may have been sent */
+    bool hand_in_doubt;             /* the link's thread: one of them may have been obeyed; its reply is lost */
     char asked_id[LINK_ID_SIZE + 1];        /* the link's thread: the last PSYNC's */
     enum link_state state;
     int64_t io_ms, received, total;

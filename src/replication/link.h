@@ -50,6 +50,7 @@ struct link_position {
     char id[LINK_ID_SIZE + 1];      /* "": no position; the primary is asked for all data */
     int64_t offset;                 /* >= 0 */
     bool failover;                  /* the primary has to take this role over first (FAILOVER); only with an ID */
+    bool continues_only;            /* it is refused if it can't continue from here: no RDB is taken */
 };
 
 struct link_progress {
@@ -70,7 +71,8 @@ enum link_failure {
     LINK_FAILED_TIMEOUT,            /* connecting took too long, or nothing came for timeout_ms */
     LINK_FAILED_CLOSED,             /* the primary closed the connection, or the network did */
     LINK_FAILED_AUTH,               /* user or password are refused or missing */
-    LINK_FAILED_REFUSED,            /* PING or PSYNC is an error, PSYNC ... FAILOVER among them */
+    LINK_FAILED_REFUSED,            /* PING or PSYNC is another error; or it can't continue, and continues_only */
+    LINK_FAILED_IS_PRIMARY,         /* PSYNC ... FAILOVER is refused, as it is a primary already */
     LINK_FAILED_NOT_YET,            /* the primary is loading, or is a replica without a link of its own */
     LINK_FAILED_PROTOCOL,           /* bytes that a primary does not send */
     LINK_FAILED_DISK,               /* the RDB could not be written; the next try is after ten seconds */

@@ -69,7 +69,7 @@ static bool fail_reply(struct link *link, enum psync_result result, struct bytes
 {
     static const enum link_failure failures[] = {
         [PSYNC_NOT_YET] = LINK_FAILED_NOT_YET, [PSYNC_DENIED] = LINK_FAILED_AUTH, [PSYNC_REFUSED] = LINK_FAILED_REFUSED,
-        [PSYNC_INVALID] = LINK_FAILED_PROTOCOL,
+        [PSYNC_IS_PRIMARY] = LINK_FAILED_IS_PRIMARY, [PSYNC_INVALID] = LINK_FAILED_PROTOCOL,
     };
 
     return link_fail(link, failures[result], "%s%.*s", result == PSYNC_INVALID ? "not a valid reply: " : "", (int)line.size, line.data);
@@ -207,6 +207,8 @@ static bool accept_reply(struct link *link, const struct link_position *position
         host->continued(host->context, is_new_id(position, reply.id) ? reply.id : NULL);
         return true;
     case PSYNC_FULL:
+        if (position->continues_only)
+            return link_fail(link, LINK_FAILED_REFUSED, "it has another history, or less of it than this server");
         link_input_expect_rdb(&link->input);
         host->full_resync(host->context, reply.id, reply.offset);
         return true;

@@ -57,6 +57,7 @@ enum psync_result psync_parse_error(struct bytes line)
     } errors[] = {
         { "-NOMASTERLINK", PSYNC_NOT_YET }, { "-LOADING", PSYNC_NOT_YET }, { "-MASTERDOWN", PSYNC_NOT_YET }, { "-BUSY", PSYNC_NOT_YET },
         { "-NOAUTH", PSYNC_DENIED }, { "-NOPERM", PSYNC_DENIED }, { "-WRONGPASS", PSYNC_DENIED },
+        { "-ERR PSYNC FAILOVER can't be sent to a master", PSYNC_IS_PRIMARY },
     };
 
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {

@@ -12,6 +12,7 @@ enum psync_result {
     PSYNC_FULL,             /* an RDB follows, at `offset` of `id` */
     PSYNC_NOT_YET,          /* an error that goes away by itself */
     PSYNC_DENIED,           /* an error about user or password */
+    PSYNC_IS_PRIMARY,       /* the error of a primary that is asked to take over */
     PSYNC_REFUSED,          /* any other error */
     PSYNC_INVALID,          /* not a reply to PSYNC: wrong words, an ID that is not 40 hex digits, an offset out of range */
 };
@@ -26,7 +27,7 @@ struct psync_reply {
 
 /* `line` without its end. */
 enum psync_result psync_parse(struct bytes line, struct psync_reply *reply);
-/* Which of the last four an error is, to any command. `line` begins with '-'. */
+/* Which of the last five an error is, to any command. `line` begins with '-'. */
 enum psync_result psync_parse_error(struct bytes line);
 
 #endif

@@ -381,6 +381,7 @@ static bool begin_continued(struct replica *replica, struct bytes id, int64_t of
 static void begin_full(struct replica *replica)
 {
     need_backlog(replica->primary->engine);
+    atomic_fetch_add(&replica->primary->full, 1);
     mutex_lock(&replica->primary->lock);
     begin(replica, REPLICA_WAITS);
     mutex_unlock(&replica->primary->lock);

@@ -103,7 +103,7 @@ int primary_good(struct primary *primary);
 uint64_t primary_ask(struct engine *engine);
 
 struct primary_stats {
-    uint64_t full, partial, refused;    /* synchronizations: full, partial, and partial ones that were refused */
+    uint64_t full, partial, refused;    /* requests of replicas: full, partial, and partial ones that were refused */
     bool has_backlog;
     int64_t backlog_first;              /* offset of its first byte */
     uint64_t backlog_size, backlog_length, backlog_memory, backlog_disk;

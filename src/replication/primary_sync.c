@@ -216,13 +216,11 @@ static void start(struct primary *primary)
         .include_keys = sync->with_keys, .include_functions = sync->with_functions,
     };
     atomic_fetch_add(&sync->refs, 1);       /* until the file is noted */
-    if (full_sync_start(engine->full_sync, &options, &sync->file) != FULL_SYNC_STARTED) {
+    if (full_sync_start(engine->full_sync, &options, &sync->file) != FULL_SYNC_STARTED)
         not_started(primary, sync);
-    } else {
-        atomic_fetch_add(&primary->full, 1);
+    else
         log_write(engine->log, LOG_LEVEL_NOTICE, "Starting a full synchronization: an RDB of the data set, %s",
             sync->may_grow ? "sent while it is written (repl-diskless-sync yes)" : "sent when it is complete");
-    }
     sync_release(sync);
 }
 

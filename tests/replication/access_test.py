@@ -2,16 +2,27 @@
 """Replication with passwords, users, TLS and announced addresses."""
 import os
 import sys
+import threading
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from support.bound import value_of
 from support.replication import servers
 from support.replication.case import ReplicationCase, main
 from support.replication.load import fill_all_types
 from support.replication.readings import check_same
 from support.resp import Client
-from support.server import port_free, until
+from support.server import port_free, scaled, until
 from support.tls import Authority
+
+LARGE = scaled(400)                     # values of 50 KB, so 20 MB
+
+
+def write_values(server, prefix, count):
+    with server.client(timeout=60) as client:
+        for at in range(0, count, 20):
+            client.pipeline([["SET", "%s%d" % (prefix, number), value_of(number, 50000)] for number in range(at, at + 20)])
+
 
 RULES = "+psync +replconf +ping"
 
@@ -47,22 +58,52 @@ class AccessTest(ReplicationCase):
         until(lambda: b"NOPERM" in replica.log(), 10, "refused")
         self.assertFalse(servers.link_is_up(replica))
 
-    def scenario_with_tls(self):
+    def with_tls(self, role, authority, **options):
+        """(server, its TLS port)"""
+        port = port_free()
+        return self.start(role, {"tls-replication": "yes", **authority.server_options(port), **options}), port
+
+    def authority(self):
         authority = Authority()
         self.addCleanup(authority.close)
         authority.issue("server")
-        ports = [port_free(), port_free()]
-        common = {"tls-replication": "yes"}
-        primary = self.start("primary", {**common, **authority.server_options(ports[0])})
+        return authority
+
+    def scenario_with_tls(self):
+        authority = self.authority()
+        primary, port = self.with_tls("primary", authority)
         fill_all_types(primary, databases=2)
-        replica = self.start("replica", {**common, **authority.server_options(ports[1])})
-        servers.must(replica, "REPLICAOF 127.0.0.1 %d" % ports[0])
+        replica, _ = self.with_tls("replica", authority)
+        servers.must(replica, "REPLICAOF 127.0.0.1 %d" % port)
         until(lambda: servers.link_is_up(replica), 20, "link up")
         servers.must(primary, "SET k v")
         until(lambda: servers.replication(replica)["slave_repl_offset"] == servers.replication(primary)["master_repl_offset"], 20, "offsets equal")
         servers.cut_links(primary)
         until(lambda: servers.count_of(primary, "sync_partial_ok") == 1, 20, "back")
         check_same(primary, replica)
+
+    def scenario_with_tls_and_much_data(self):
+        """An RDB of many pieces for several replicas, while clients write, and ACKs come on the same connections; both ways of sending it."""
+        authority = self.authority()
+        primary, port = self.with_tls("primary", authority, **{"repl-backlog-size": 64 << 20, "client-output-buffer-limit": ["replica", "0", "0", "0"]})
+        write_values(primary, "k", LARGE)
+        replicas = [self.with_tls("replica", authority)[0] for _ in range(3)]
+        for diskless in ("yes", "no"):
+            servers.set_config(primary, repl_diskless_sync=diskless)
+            writer = threading.Thread(target=write_values, args=(primary, "w" + diskless, LARGE // 2))
+            writer.start()
+            for replica in replicas:
+                servers.must(replica, "REPLICAOF NO ONE", "FLUSHALL", "REPLICAOF 127.0.0.1 %d" % port)
+            until(lambda: all(servers.link_is_up(replica) for replica in replicas), 100, "links up")
+            writer.join()
+            servers.must(primary, "SET end " + diskless)
+            until(lambda: all(servers.values_of(replica, "GET end") == [diskless.encode()] for replica in replicas), 60, "the stream is applied")
+            with self.client(primary, timeout=60) as client:
+                client.must("SET", "waited", 1)
+                self.assertEqual(client.must("WAIT", 3, 20000), 3)
+        self.assertEqual(servers.count_of(primary, "sync_full"), 6)
+        for replica in replicas:
+            self.assertEqual(check_same(primary, replica), 2 * LARGE + 2)
 
     def scenario_with_announced_addresses(self):
         primary = self.start("primary")

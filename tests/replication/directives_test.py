@@ -8,16 +8,18 @@ import socket
 import sys
 import threading
 import time
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from support.bound import value_of
 from support.disk import FAIL, Disk
 from support.replication import servers
 from support.replication.case import PRIMARIES, REPLICAS, ReplicationCase, main, only
 from support.replication.recorder import Recorder
 from support.replication.scripted import ScriptedPrimary, make_rdb
 from support.resp import Error, Status
-from support.server import until
+from support.server import is_sanitized, until
 
 PIDFD_OPEN, PIDFD_GETFD = 434, 438
 SELECT_0 = ["SELECT", "0"]
@@ -346,6 +348,58 @@ class StatisticsTest(ReplicationCase):
         until(lambda: servers.count_of(primary, "sync_partial_ok") == 2, 20, "it is back")
         servers.must(primary, "SET k v")
         self.same(primary, replica)
+
+
+@unittest.skipIf(is_sanitized(), "a sanitizer's allocator is not metered")
+class MaxmemoryTest(ReplicationCase):
+    """replica-ignore-maxmemory. Kelvin demotes what does not fit, and evicts what it can't demote."""
+    LIMIT, SIZE, COUNT = 32 << 20, 20000, 3000          # so 60 MB
+
+    def filled(self, ignore, **more):
+        primary = self.start("primary")
+        replica = self.start("replica", {"maxmemory": self.LIMIT, "maxmemory-policy": "allkeys-lru", "replica-ignore-maxmemory": ignore, **more})
+        servers.make_replica(replica, primary)
+        with self.client(primary, timeout=60) as client:
+            for at in range(0, self.COUNT, 50):
+                client.pipeline([["SET", "k%d" % number, value_of(number, self.SIZE)] for number in range(at, at + 50)])
+                until(lambda: servers.replication(replica)["slave_repl_offset"] == servers.replication(primary)["master_repl_offset"], 20, "applied")
+        return primary, replica, int(replica.info("stats")["evicted_keys"])
+
+    def scenario_no_evicts_what_does_not_fit(self):
+        primary, replica, evicted = self.filled("no", **{"tier-enabled": "no"})
+        self.assertGreater(evicted, self.COUNT // 4)
+        self.assertEqual(servers.values_of(replica, "DBSIZE"), [self.COUNT - evicted])
+        self.assertLess(int(replica.info("memory")["used_memory"]), self.LIMIT * 11 // 10)
+        self.assertEqual(servers.values_of(primary, "DBSIZE"), [self.COUNT])
+        # Its history stays the primary's: it continues.
+        servers.cut_links(primary)
+        servers.must(primary, "SET after 1")
+        servers.wait_in_sync(primary, replica)
+        self.assertEqual(servers.values_of(replica, "GET after"), [b"1"])
+        self.assertEqual(servers.count_of(primary, "sync_full"), 1)
+
+    def scenario_yes_evicts_nothing(self):
+        primary, replica, evicted = self.filled("yes", **{"tier-enabled": "no"})
+        self.assertEqual(evicted, 0)
+        self.same(primary, replica, least=self.COUNT)
+
+    @only("redis-kelvin", "kelvin-kelvin")
+    def scenario_no_evicts_nothing_that_can_be_demoted(self):
+        primary, replica, evicted = self.filled("no")
+        self.assertEqual(evicted, 0)
+        self.same(primary, replica, least=self.COUNT)
+
+    def scenario_no_limits_a_full_synchronization(self):
+        primary = self.start("primary")
+        with self.client(primary, timeout=60) as client:
+            client.pipeline([["SET", "k%d" % number, value_of(number, self.SIZE)] for number in range(self.COUNT)])
+        replica = self.start("replica", {"maxmemory": self.LIMIT, "maxmemory-policy": "allkeys-lru", "replica-ignore-maxmemory": "no",
+                                         "tier-enabled": "no"})
+        servers.make_replica(replica, primary)
+        servers.must(primary, *("SET after %d" % number for number in range(100)))       # keys are evicted when commands come
+        servers.wait_in_sync(primary, replica)
+        until(lambda: int(replica.info("memory")["used_memory"]) < self.LIMIT * 11 // 10, 20, "it is within the limit")
+        self.assertLess(servers.values_of(replica, "DBSIZE")[0], self.COUNT)
 
 
 if __name__ == "__main__":

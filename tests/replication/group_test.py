@@ -1,15 +1,20 @@
 #!/usr/bin/python3
 """Transactions of a scripted primary that are too large to be kept in memory: they have no end, end too late, break off, or are cut by a kill."""
+import errno
 import os
 import sys
 import threading
 import time
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from support.bound import FIXED, MB, rss_peak, rss_peak_reset
+from support.disk import FAIL
 from support.replication import servers
 from support.replication.case import ReplicationCase, main, only
+from support.replication.faults import with_disk
+from support.replication.readings import check_same
 from support.replication.scripted import REPLID, ScriptedPrimary, encode_all, make_rdb
 from support.server import SHORT, is_sanitized, until
 
@@ -23,11 +28,11 @@ def sets(first, count):
     return encode_all([["SET", "k%d" % number, b"%d " % number + b"v" * SIZE] for number in range(first, first + count)])
 
 
-class GroupTest(ReplicationCase):
-    def synced(self, options=None):
+class GroupCase(ReplicationCase):
+    def synced(self, options=None, replica=None):
         primary = ScriptedPrimary()
         self.addCleanup(primary.close)
-        replica = self.start("replica", {"repl-timeout": 20, **(options or {})})
+        replica = replica or self.start("replica", {"repl-timeout": 20, **(options or {})})
         servers.make_replica(replica, primary, wait=False)
         link = primary.link().full(make_rdb()).wait_ack()
         until(lambda: servers.replication(replica)["master_link_status"] == "up", 10, "up")
@@ -36,6 +41,8 @@ class GroupTest(ReplicationCase):
     def count(self, replica, wanted):
         self.assertEqual(servers.values_of(replica, "DBSIZE")[0], wanted)
 
+
+class GroupTest(GroupCase):
     @only(*KELVIN)
     def scenario_of_one_without_an_end(self):
         """It does not fit into the bound on disk: none of it is applied, memory is bounded, and all is asked for again after a pause."""
@@ -108,6 +115,83 @@ class GroupTest(ReplicationCase):
     @staticmethod
     def log_size(folder):
         return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder) if name.endswith(".incr.aof"))
+
+
+@unittest.skipIf(is_sanitized() or SHORT, "a sanitizer and the shim both have to be loaded first; all of a short one is in memory")
+class SecondReadTest(GroupCase):
+    """A group whose beginning is on disk only when it is applied, which the disk does not give back."""
+    BEFORE = SELECT_0 + encode_all([["SET", "before", "1"]])
+
+    def read_fails(self, options=None, **rule):
+        """(primary, replica, sub-replica, link, disk), with the group's end sent."""
+        replica, disk = with_disk(self, "replica", {"repl-timeout": 20, "maxmemory": 64 * MB, **(options or {})})
+        primary, replica, link = self.synced(replica=replica)
+        below = self.start("redis")
+        servers.make_replica(below, replica)
+        link.send(self.BEFORE).wait_ack()
+        self.base = link.sent
+        disk.rule(0, rule.pop("kinds", "read"), "*temp-*.inbox", FAIL, error=errno.EIO, **rule)
+        self.sender = threading.Thread(target=self.send_all, args=(link,))
+        self.sender.start()
+        self.addCleanup(self.sender.join)
+        return primary, replica, below, link, disk
+
+    def send_all(self, link):
+        try:
+            link.send(MULTI + sets(0, COUNT) + EXEC)
+        except OSError:
+            pass
+
+    def check_again(self, primary, replica, below, link, disk):
+        """All data is asked for again, and replaces what is there; the replica's own replica gets it, too."""
+        again = primary.link(60)
+        self.assertEqual(again.asked, (b"?", -1))
+        self.assertGreater(disk.acted, 0)
+        link.cut()
+        disk.heal()
+        again.full(make_rdb()).wait_ack().send(SELECT_0 + MULTI + sets(0, COUNT) + EXEC).wait_ack()
+        self.count(replica, COUNT)
+        servers.wait_in_sync(replica, below)
+        check_same(replica, below)
+
+    @only(*KELVIN)
+    def scenario_whose_first_read_fails(self):
+        """Nothing was applied, and the replica's history is its primary's."""
+        primary, replica, below, link, disk = self.read_fails()
+        until(lambda: b"can't be applied" in replica.log(), 60, "the failure")
+        self.count(replica, 1)
+        self.assertEqual(servers.replication(replica)["master_replid"], REPLID.decode())
+        self.assertEqual(servers.replication(replica)["slave_repl_offset"], str(self.base))
+        self.check_again(primary, replica, below, link, disk)
+
+    @only(*KELVIN)
+    def scenario_whose_later_read_fails(self):
+        """A part was applied: the history is not the primary's any more, until all data is there again."""
+        primary, replica, below, link, disk = self.read_fails(first=20)
+        until(lambda: b"can't be applied" in replica.log(), 60, "the failure")
+        self.assertNotEqual(servers.replication(replica)["master_replid"], REPLID.decode())
+        self.assertIn(servers.values_of(replica, "DBSIZE")[0], range(2, COUNT))
+        self.check_again(primary, replica, below, link, disk)
+
+    @only(*KELVIN)
+    def scenario_whose_later_read_fails_before_a_restart(self):
+        """The log does not have a group without an end, nor a position from which the primary would go on."""
+        primary, replica, below, link, disk = self.read_fails({"appendonly": "yes", "appendfsync": "always"}, first=20)
+        until(lambda: b"can't be applied" in replica.log(), 60, "the failure")
+        found = servers.values_of(replica, "DBSIZE")[0]
+        primary.close()
+        replica.kill9()
+        disk.heal()
+        replica.start()
+        self.assertEqual(servers.values_of(replica, "DBSIZE")[0], found)
+        self.assertNotEqual(servers.replication(replica)["master_replid"], REPLID.decode())
+
+    @only(*KELVIN)
+    def scenario_that_is_not_on_the_disk(self):
+        primary, replica, below, link, disk = self.read_fails(kinds="write", first=20)
+        until(lambda: b"can't be applied" in replica.log(), 60, "the failure")
+        self.count(replica, 1)
+        self.check_again(primary, replica, below, link, disk)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class UnitsTest(ReplicationCase):
                     thread.stop()
             for thread in changers + lookers:
                 self.assertIsNone(thread.wrong)
-                self.assertGreater(thread.done, 20)
+                self.assertGreater(thread.done, scaled(20))
             self.same(primary, replica, least=20)
             self.assertEqual(pairs.totals(replica), pairs.totals(primary))
 

@@ -66,7 +66,7 @@ static void on_state(void *context, enum link_state state)
 
 static void on_failed(void *context, enum link_failure failure, const char *reason)
 {
-    static const char *const names[] = { "connect", "timeout", "closed", "auth", "refused", "not_yet", "protocol", "disk", "requested" };
+    static const char *const names[] = { "connect", "timeout", "closed", "auth", "refused", "is_primary", "not_yet", "protocol", "disk", "requested" };
     struct link_recorder *recorder = context;
 
     begin(recorder);

@@ -9,18 +9,18 @@ def folder_new():
     return tempfile.mkdtemp(prefix="kelvin-test-")
 
 
-def with_shim(case, role, options, make):
+def with_shim(case, role, options, make, **more):
     folder = folder_new()
     shim = make(folder)
     case.addCleanup(shim.remove)            # cleanups run in reverse order: after the server has ended
-    server = case.start(role, options, folder=folder, environment=shim.environment)
+    server = case.start(role, options, folder=folder, environment=shim.environment, **more)
     server.folder_is_ours = True
     return server, shim
 
 
-def with_disk(case, role, options=None):
+def with_disk(case, role, options=None, **more):
     """(server, Disk)"""
-    return with_shim(case, role, options, Disk)
+    return with_shim(case, role, options, Disk, **more)
 
 
 def with_clock(case, role, options=None):

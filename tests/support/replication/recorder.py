@@ -108,6 +108,7 @@ class Recorder:
 
     def resume(self):
         """Connects again and asks for what follows the recorded bytes. Returns True if the primary continues; else a full one begins."""
+        self.failure = None                 # the primary may have ended the last connection before cut() did
         continued = self.connect().psync(self.id, self.offset + 1) == b"CONTINUE"
         self.record()
         return continued

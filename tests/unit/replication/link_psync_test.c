@@ -50,6 +50,7 @@ static void errors(void **state)
     assert_int_equal(parse("-NOPERM this user has no permissions", &reply), PSYNC_DENIED);
     assert_int_equal(parse("-NOAUTH Authentication required.", &reply), PSYNC_DENIED);
     assert_int_equal(parse("-ERR unknown command", &reply), PSYNC_REFUSED);
+    assert_int_equal(parse("-ERR PSYNC FAILOVER can't be sent to a master.", &reply), PSYNC_IS_PRIMARY);
     assert_int_equal(parse("-", &reply), PSYNC_REFUSED);
 }
 

@@ -247,7 +247,7 @@ static void continues_with_the_id_of_a_promoted_primary(void **state)
     assert_non_null(strstr(redis_process_run(&box->other, "INFO replication"), box->recorder.position.id));
 }
 
-static void a_failover_is_refused_for_another_history(void **state)
+static void a_failover_is_refused_by_a_primary(void **state)
 {
     struct box *box = *state;
 
@@ -255,7 +255,7 @@ static void a_failover_is_refused_for_another_history(void **state)
     redis_process_start(&box->primary, OPTIONS("--repl-diskless-sync", "yes"));
     link_recorder_set_position(&box->recorder, "0123456789abcdef0123456789abcdef01234567", 5, true);
     start_link(box, box->primary.port);
-    link_recorder_expect(&box->recorder, "failed:refused:PSYNC: ERR ");
+    link_recorder_expect(&box->recorder, "failed:is_primary:PSYNC: ERR ");
 }
 
 static void synchronizes_over_tls(void **state)
@@ -296,7 +296,7 @@ int main(void)
         TEST(password_and_user),
         TEST(continues_after_a_cut),
         TEST(continues_with_the_id_of_a_promoted_primary),
-        TEST(a_failover_is_refused_for_another_history),
+        TEST(a_failover_is_refused_by_a_primary),
         TEST(synchronizes_over_tls),
     };
 

@@ -232,6 +232,17 @@ static void a_partial_synchronization(void **state)
     assert_memory_equal(box->recorder.stream.data, "abcd", 4);
 }
 
+static void a_primary_that_can_not_continue_is_refused_if_nothing_else_is_wanted(void **state)
+{
+    struct box *box = *state;
+
+    box->recorder.position = (struct link_position){ .id = ID, .offset = 99, .continues_only = true };
+    greet(box);
+    expect_request(box, "*3\r\n$5\r\nPSYNC\r\n$40\r\n" ID "\r\n$3\r\n100\r\n");
+    send_text(box, "+FULLRESYNC " OTHER " 7\r\n$1\r\nR");
+    link_recorder_expect(&box->recorder, "position failed:refused:PSYNC: it has another history, or less of it than this server| waiting ");
+}
+
 static void user_password_port_and_address_are_announced(void **state)
 {
     struct box *box = *state;
@@ -583,6 +594,7 @@ int main(void)
         TEST(a_full_synchronization_of_known_length),
         TEST(a_full_synchronization_that_ends_with_a_mark),
         TEST(a_partial_synchronization),
+        TEST(a_primary_that_can_not_continue_is_refused_if_nothing_else_is_wanted),
         TEST(user_password_port_and_address_are_announced),
         TEST(errors_of_the_handshake_are_told_apart),
         TEST(a_line_without_an_end_is_an_error),

@@ -131,6 +131,27 @@ uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key)
     return 0;
 }
 
+uint32_t table_find_hash(const struct table *table, uint64_t hash)
+{
+    uint64_t word = table->directory[directory_index(table, hash)];
+    uint32_t count = word_buckets(word), index = home_of(hash, table->skip + word_depth(word), count);
+    const struct table_bucket *buckets = leaf_buckets(word_leaf(word));
+
+    for (uint32_t step = 0; step < count; step++) {
+        const struct table_bucket *bucket = &buckets[index];
+
+        for (uint32_t matches = bucket_matches(bucket, tag_of(hash)); matches != 0; matches &= matches - 1) {
+            if (hash_of(table, bucket->handles[__builtin_ctz(matches)]) == hash)
+                return bucket->handles[__builtin_ctz(matches)];
+        }
+        if (bucket->overflow == 0)
+            return 0;
+        if (++index == count)
+            index = 0;
+    }
+    return 0;
+}
+
 const char *table_bucket_at(const struct table *table, uint64_t hash)
 {
     uint64_t word = table->directory[directory_index(table, hash)];

@@ -54,6 +54,9 @@ void table_release(struct table *table);
 /* Returns 0 if the key is not there. */
 uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key);
 
+/* The same for a key of which only the hash is known: the first one that is met; 0: there is none. */
+uint32_t table_find_hash(const struct table *table, uint64_t hash);
+
 /* The key must not be there. Its entry is in the heap already. */
 void table_insert(struct table *table, uint64_t hash, uint32_t handle);
 /* The handle must be there. May shrink the leaf. */

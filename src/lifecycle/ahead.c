@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "call/command_keys.h"
 #include "engine/memory.h"
+#include "lifecycle/fetch.h"
 
 enum {
     KEYS_MAX = 64,              /* of one command */
@@ -167,12 +168,40 @@ static void submit_loads(struct ahead *ahead)
     ahead->load_count = 0;
 }
 
-struct ahead *ahead_create(struct engine *engine)
+struct ahead *ahead_create(struct engine *engine, enum ahead_way way, uint64_t commands)
 {
-    struct ahead *ahead = mem_zalloc(sizeof(*ahead));
+    struct ahead *ahead;
+    uint64_t count = AHEAD_COMMANDS_MIN;
 
+    while (count < commands)
+        count *= 2;
+    ahead = mem_zalloc(sizeof(*ahead) + count * sizeof(ahead->recent[0]));
     ahead->engine = engine;
+    ahead->recent_count = count;
+    if (way == AHEAD_IN_BULK && engine->tier != NULL)
+        ahead->fetch = fetch_create(engine);
     return ahead;
+}
+
+void ahead_destroy(struct ahead *ahead)
+{
+    if (ahead == NULL)
+        return;
+    fetch_destroy(ahead->fetch);
+    mem_free(ahead);
+}
+
+static struct ahead_key *recent_at(struct ahead *ahead, uint64_t number)
+{
+    return &ahead->recent[number & (ahead->recent_count - 1)];
+}
+
+static void note_key(struct ahead *ahead, struct bytes key, uint64_t hash, uint32_t flags)
+{
+    if (ahead->fetch == NULL)
+        hint(ahead, key, hash, flags);
+    else if (!is_overwritten(flags))
+        fetch_add(ahead->fetch, ahead->seen - 1, key, hash, ahead->db);
 }
 
 void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
@@ -182,7 +211,7 @@ void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
     int64_t number;
     int count;
 
-    ahead->recent[ahead->seen % AHEAD_RECENT].db = -1;
+    recent_at(ahead, ahead->seen)->db = -1;
     ahead->seen++;
     if (command == NULL)
         return;
@@ -203,9 +232,9 @@ void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
 
         if (keys[i].flags & KEY_NOT_KEY)
             continue;
-        hint(ahead, key, hash, keys[i].flags);
+        note_key(ahead, key, hash, keys[i].flags);
         if (i == 0)
-            ahead->recent[(ahead->seen - 1) % AHEAD_RECENT] = (struct ahead_key){ hash, ahead->db };
+            *recent_at(ahead, ahead->seen - 1) = (struct ahead_key){ hash, ahead->db };
     }
     if (ahead->load_count >= LOADS_A_LOOK)
         submit_loads(ahead);
@@ -213,6 +242,11 @@ void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
 
 void ahead_submit(struct ahead *ahead)
 {
+    if (ahead->fetch != NULL) {
+        fetch_hand_over(ahead->fetch);
+        fetch_await(ahead->fetch, ahead->run);
+        return;
+    }
     while (ahead->fetched < ahead->asked)
         fetch_next(ahead);
     while (ahead->looked_up < ahead->asked)
@@ -221,9 +255,9 @@ void ahead_submit(struct ahead *ahead)
 }
 
 /* The command that runs `distance` commands after the next one has a key. */
-static const struct ahead_key *key_after(const struct ahead *ahead, uint64_t distance)
+static const struct ahead_key *key_after(struct ahead *ahead, uint64_t distance)
 {
-    const struct ahead_key *key = &ahead->recent[(ahead->run + distance) % AHEAD_RECENT];
+    const struct ahead_key *key = recent_at(ahead, ahead->run + distance);
 
     return ahead->run + distance < ahead->seen && key->db >= 0 ? key : NULL;
 }

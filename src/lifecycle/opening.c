@@ -19,6 +19,7 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
     struct tier_options options = {
         .dir = dir,
         .image = opening->image,
+        .holds_merges = opening->image != NULL,
         .images = images,
         .write_buffer_size = needs->write_buffer_size,
         .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),

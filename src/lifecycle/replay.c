@@ -24,7 +24,12 @@ struct replay {
     char error[256];
 };
 
-enum { PASSED_OVER_LOGGED = 10 };
+enum {
+    PASSED_OVER_LOGGED = 10,
+    AHEAD_SIZE_MAX = 8 << 20, AHEAD_SIZE_MIN = 256 << 10,      /* bytes of the log that are read before they are run, and of maxmemory ... */
+    AHEAD_SHARE = 64,                                           /* ... this share */
+    COMMAND_SIZE = 64,                                          /* of a short command; so there are not more commands than that */
+};
 
 /* key-load-delay: for tests that want to look at a server that is loading. */
 static void delay(const struct engine *engine)
@@ -137,12 +142,26 @@ static bool is_replica(const struct engine *engine)
     return found;
 }
 
+/* How far reading may be ahead of running. What is remembered of a command takes more memory than a short command. */
+static struct aof_ahead_limits limits_of(const struct engine *engine)
+{
+    int64_t memory_max = config_number(engine->config, CONFIG_MAXMEMORY);
+    uint64_t size = AHEAD_SIZE_MAX;
+
+    if (memory_max > 0 && (uint64_t)memory_max / AHEAD_SHARE < size)
+        size = (uint64_t)memory_max / AHEAD_SHARE;
+    if (size < AHEAD_SIZE_MIN)
+        size = AHEAD_SIZE_MIN;
+    return (struct aof_ahead_limits){ size / COMMAND_SIZE, size };
+}
+
 typedef enum status replay_from(struct aof *aof, aof_run *run, aof_progress *progress, void *context, struct message *message);
 
 static enum status replay_all(struct engine *engine, replay_from *from, struct message *message)
 {
     struct worker worker;
-    struct replay replay = { .engine = engine, .worker = &worker, .ahead = ahead_create(engine) };
+    struct aof_ahead_limits limits = limits_of(engine);
+    struct replay replay = { .engine = engine, .worker = &worker, .ahead = ahead_create(engine, AHEAD_IN_BULK, limits.commands) };
     enum status status;
 
     replay.is_of_replica = is_replica(engine);
@@ -152,11 +171,11 @@ static enum status replay_all(struct engine *engine, replay_from *from, struct m
     engine->loading_started_ms = clock_wall_ms();
     worker_begin_turn(replay.worker);
     replay.worker->turn.clock_stopped = true;
+    aof_on_ahead(engine->aof, replay_see, limits);
     status = from(engine->aof, replay_run, replay_progress, &replay, message);
     if (status == STATUS_INVALID && replay.error[0] != '\0')
         message_append(message, "%s%s", message_is_empty(message) ? "" : ": ", replay.error);
-    ahead_submit(replay.ahead);
-    mem_free(replay.ahead);
+    ahead_destroy(replay.ahead);
     reply_release(&replay.client.reply);
     worker_release(&worker);
     engine->dirty = 0;
@@ -165,7 +184,6 @@ static enum status replay_all(struct engine *engine, replay_from *from, struct m
 
 enum status replay_log(struct engine *engine, struct message *message)
 {
-    aof_on_ahead(engine->aof, replay_see);
     return replay_all(engine, aof_replay, message);
 }
 

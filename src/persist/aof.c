@@ -235,9 +235,10 @@ void aof_on_import(struct aof *aof, aof_import *import, void *context)
     aof->import_context = context;
 }
 
-void aof_on_ahead(struct aof *aof, aof_ahead *ahead)
+void aof_on_ahead(struct aof *aof, aof_ahead *ahead, struct aof_ahead_limits limits)
 {
     aof->ahead = ahead;
+    aof->ahead_limits = limits;
 }
 
 enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, struct message *message)
@@ -252,6 +253,7 @@ enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, vo
         .import = aof->import,
         .import_context = aof->import_context,
         .ahead = aof->ahead,
+        .ahead_limits = aof->ahead_limits,
         .progress = progress,
         .context = context,
     };
@@ -316,6 +318,7 @@ enum status aof_replay_again(struct aof *aof, aof_run *run, aof_progress *progre
         .import = aof->import,
         .import_context = aof->import_context,
         .ahead = aof->ahead,
+        .ahead_limits = aof->ahead_limits,
         .progress = progress,
         .context = context,
     };

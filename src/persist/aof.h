@@ -96,10 +96,13 @@ typedef enum status aof_import(void *context, int fd, aof_import_progress *progr
     struct message *message);
 void aof_on_import(struct aof *aof, aof_import *import, void *context);     /* before aof_replay */
 
-/* To be called before aof_replay; `ahead` is called with aof_replay's context for each command, MULTI and EXEC too, some thousand commands
- * before it is run, so that loads of its keys can begin. It is a hint only: the command may never be run. */
+/* To be called before aof_replay; `ahead` is called with aof_replay's context for each command, MULTI and EXEC too, as far
+ * before it is run as the limits allow, so that loads of its keys can begin. It is a hint only: the command may never be run. */
 typedef void aof_ahead(void *context, const struct bytes *args, int arg_count);
-void aof_on_ahead(struct aof *aof, aof_ahead *ahead);
+struct aof_ahead_limits {
+    uint64_t commands, bytes;       /* whichever is less; a command that is larger is read anyway */
+};
+void aof_on_ahead(struct aof *aof, aof_ahead *ahead, struct aof_ahead_limits limits);
 
 /* The name of the base if it is Kelvin's own (the name ends in ".base.image"), else NULL. To be called before aof_start: from then on the
  * flusher's thread may change it. */

@@ -38,6 +38,7 @@ struct aof {
     aof_synced *synced;
     void *synced_context;
     aof_ahead *ahead;
+    struct aof_ahead_limits ahead_limits;
     aof_notice *notice;
     void *notice_context;
     int dir_fd;                         /* -1: the directory does not exist yet */

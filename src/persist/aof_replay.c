@@ -26,8 +26,6 @@ enum {
     NUMBER_SIZE_MAX = 24,
     PROGRESS_US = 50000,
     PROGRESS_COMMANDS = 128,        /* between two readings of the clock */
-    AHEAD_COMMANDS = 4096,          /* reading is this many commands ahead of running, ... */
-    AHEAD_SIZE = 4 << 20,           /* ... or this many bytes, whichever is less */
 };
 
 /* A window on a file: `data` has the bytes from `offset` on. Bytes before `begin` may be dropped by the next read. Positions within a
@@ -95,14 +93,14 @@ static bool reader_need(struct reader *reader, size_t upto)
             return false;
         if (want > left)
             want = (size_t)left;
-        if (reader->begin > 0) {
+        if (reader->begin > reader->data.size / 2) {    /* not each time: much may be read ahead */
             size_t kept = reader->data.size - reader->begin;
 
             memmove(reader->data.data, reader->data.data + reader->begin, kept);
             reader->offset += reader->begin;
             reader->data.size = kept;
             reader->begin = 0;
-            buffer_shrink(&reader->data, 2 * AHEAD_SIZE);
+            buffer_shrink(&reader->data, 4 * kept + 4 * READ_SIZE);
         }
         size = file_pread_all(disk_system(), reader->fd, buffer_reserve(&reader->data, want), want, end);
         if (size < 0) {
@@ -350,18 +348,25 @@ static bool read_ahead(struct player *player)
     return true;
 }
 
-/* Commands are read when half of those that were read ahead have been run: in blocks, which is better for the CPU's caches. */
+/* Bytes that were read ahead. */
+static uint64_t size_ahead(const struct player *player)
+{
+    return player->ahead - player->reader.offset - player->reader.begin;
+}
+
+/* Commands are read when half of what was read ahead has been run: in blocks, which is better for the CPU's caches, and for
+ * loading their keys. */
 static void keep_ahead(struct player *player)
 {
-    size_t limit = player->replay->ahead != NULL ? AHEAD_COMMANDS : 1;
+    const struct aof_ahead_limits *limits = &player->replay->ahead_limits;
+    size_t limit = player->replay->ahead != NULL ? limits->commands : 1;
 
-    if (player->command_end - player->command_first > limit / 2)
+    if (player->command_end - player->command_first > limit / 2 || (limit > 1 && size_ahead(player) > limits->bytes / 2))
         return;
-    while (player->command_end - player->command_first < limit &&
-           player->ahead - player->reader.offset - player->reader.begin < AHEAD_SIZE && read_ahead(player))
+    while (player->command_end - player->command_first < limit && (limit == 1 || size_ahead(player) < limits->bytes) && read_ahead(player))
         ;
     if (player->command_end == player->command_first)
-        read_ahead(player);     /* one that is larger than AHEAD_SIZE */
+        read_ahead(player);     /* one that is larger than that */
 }
 
 /* Whether it is an EXEC with one bit changed; no command has such a name. */

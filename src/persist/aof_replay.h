@@ -18,6 +18,7 @@ struct aof_replay {
     void *import_context;
     aof_run *run;
     aof_ahead *ahead;           /* may be NULL: then nothing is read ahead */
+    struct aof_ahead_limits ahead_limits;
     aof_progress *progress;     /* may be NULL */
     void *context;
     struct aof_map *map;        /* NULL, or learns from the marks where the increments are in the stream */

@@ -238,7 +238,7 @@ static void release(struct applier *applier)
     mem_free(applier->client.address);
     applier->worker.turn.command_stats = NULL;      /* the engine's */
     worker_release(&applier->worker);
-    mem_free(applier->ahead);
+    ahead_destroy(applier->ahead);
     condition_release(&applier->woken);
     mutex_release(&applier->lock);
     mem_free(applier);
@@ -258,7 +258,7 @@ struct applier *applier_start(const struct applier_options *options)
     applier->engine = engine;
     applier->offset = options->offset;
     applier->db = options->db;
-    applier->ahead = ahead_create(engine);
+    applier->ahead = ahead_create(engine, AHEAD_BY_LOADS, AHEAD_COMMANDS_MIN);
     mutex_init(&applier->lock);
     condition_init(&applier->woken);
     worker_init(&applier->worker, engine, -1);

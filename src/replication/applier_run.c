@@ -10,7 +10,6 @@
 #include "replication/primary.h"
 
 enum {
-    AHEAD_COMMANDS = 4096,
     TURN_COMMANDS = 64,             /* the log is written after this many, or when there are no more */
     ERRORS_LOGGED_MS = 1000,
     DISKS_LOGGED_MS = 10000,
@@ -65,9 +64,9 @@ void applier_count_in_turn(struct applier *applier)
 
 void applier_look_ahead(struct applier *applier, struct feed *feed)
 {
-    if (applier->seen - applier->ran > AHEAD_COMMANDS / 2)
+    if (applier->seen - applier->ran > AHEAD_COMMANDS_MIN / 2)
         return;
-    while (applier->seen - applier->ran < AHEAD_COMMANDS && feed_scout(feed)) {
+    while (applier->seen - applier->ran < AHEAD_COMMANDS_MIN && feed_scout(feed)) {
         applier->seen++;
         ahead_see(applier->ahead, feed->scout.args, feed->scout.arg_count);
     }

@@ -200,8 +200,10 @@ static void say_ready(struct server *server)
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)
         tier_set_expiry(engine->tier, !role_is_replica(engine));        /* on a replica nothing is removed, and nothing gets into the stream */
-    if (engine->tier != NULL && server->opening.image != NULL)
+    if (engine->tier != NULL && server->opening.image != NULL) {
+        tier_release_merges(engine->tier);
         tier_warm_up(engine->tier, server->opening.image);
+    }
     if (config_number(engine->config, CONFIG_PORT) != 0)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections tcp");
     if (path[0] != '\0')

@@ -73,9 +73,4 @@ void segment_close(const struct segments *segments, const struct segment *segmen
 /* The place of a record at `offset` that takes `size` bytes. */
 uint64_t segment_place(const struct segment *segment, uint64_t offset, unsigned kind, uint64_t size);
 
-static inline uint64_t place_offset(uint64_t place)
-{
-    return (place >> (PLACE_CLASS_BITS + SEGMENT_KIND_BITS) & ((1u << PLACE_UNIT_BITS) - 1)) * SEGMENT_UNIT;
-}
-
 #endif

@@ -63,6 +63,11 @@ void segment_span_of(const struct segment *segment, uint64_t place, enum segment
     align_span(segment, access, place_offset(place), class == SEGMENT_CLASS_HUGE ? HUGE_FIRST_READ : place_size(place), span);
 }
 
+void segment_span_between(const struct segment *segment, uint64_t first, uint64_t last, enum segment_access access, struct segment_span *span)
+{
+    align_span(segment, access, place_offset(first), place_offset(last) + place_size(last) - place_offset(first), span);
+}
+
 enum status segment_value(struct bytes read, uint32_t skip, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes *value,
     uint64_t *size)
 {
@@ -92,7 +97,7 @@ ssize_t segment_read_cached(const struct segments *segments, const struct segmen
     return preadv2(span->fd, &part, 1, (off_t)span->offset, RWF_NOWAIT);
 }
 
-static enum status read_span(const struct segments *segments, const struct segment_span *span, char *data, struct bytes *read, bool *was_cached)
+enum status segments_read_span(const struct segments *segments, const struct segment_span *span, char *data, struct bytes *read, bool *was_cached)
 {
     ssize_t size = -1;
 
@@ -148,7 +153,7 @@ enum status segments_read(struct segments *segments, struct segment *segment, ui
     segment_span_of(segment, place, access, &span);
     if (!span.is_direct)
         span.fd = fd;
-    status = read_span(segments, &span, segment_buffer_grow(scratch, span.size), &read, was_cached);
+    status = segments_read_span(segments, &span, segment_buffer_grow(scratch, span.size), &read, was_cached);
     if (status == STATUS_OK)
         status = segment_value(read, span.skip, incarnation, hash, key, &found, &size);
     if (status == STATUS_OK)

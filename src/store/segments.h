@@ -126,6 +126,15 @@ struct segment_span {
 };
 enum segment_access { SEGMENT_BUFFERED, SEGMENT_DIRECT };       /* direct where it is possible: the segment is settled, the file system can */
 void segment_span_of(const struct segment *segment, uint64_t place, enum segment_access access, struct segment_span *span);
+/* The same for one read of all records from place `first` to place `last` of a segment; the first begins `skip` bytes later. None is huge. */
+void segment_span_between(const struct segment *segment, uint64_t first, uint64_t last, enum segment_access access, struct segment_span *span);
+/* Where the record begins in its segment, in bytes. */
+static inline uint64_t place_offset(uint64_t place)
+{
+    return (uint64_t)place_unit(place) * SEGMENT_UNIT;
+}
+/* Reads what a span has into `data`, which has room for it. `was_cached`: see segments_read. */
+enum status segments_read_span(const struct segments *segments, const struct segment_span *span, char *data, struct bytes *read, bool *was_cached);
 /* A read through the page cache that does not wait: the bytes that were there, or -1 with EAGAIN. Not for a direct span. With a disk for tests
  * nothing is cached. */
 ssize_t segment_read_cached(const struct segments *segments, const struct segment_span *span, char *data);

@@ -1,5 +1,6 @@
 #include "store/store.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -139,6 +140,16 @@ static void db_close(struct store *store)
     store->overlay.reset();
 }
 
+/* From here on LevelDB delays writes, and soon stops them. */
+enum { TABLES_THAT_SLOW_WRITES = 8 };
+
+static int level_0_tables(leveldb::DB *db)
+{
+    std::string text;
+
+    return db->GetProperty("leveldb.num-files-at-level0", &text) ? atoi(text.c_str()) : INT_MAX;
+}
+
 /* Whether a level has so much data that LevelDB moves some of it to the next one. The limits are those of LevelDB (it has no option for them); the
  * sizes in its statistics are in MiB, rounded. */
 static bool merge_is_due(leveldb::DB *db)
@@ -147,7 +158,7 @@ static bool merge_is_due(leveldb::DB *db)
     std::string text;
     double limit = MIB_OF_LEVEL_1;
 
-    if (db->GetProperty("leveldb.num-files-at-level0", &text) && atoi(text.c_str()) >= TABLES_OF_LEVEL_0)
+    if (level_0_tables(db) >= TABLES_OF_LEVEL_0)
         return true;
     if (!db->GetProperty("leveldb.stats", &text))
         return true;
@@ -161,6 +172,12 @@ static bool merge_is_due(leveldb::DB *db)
             return true;
     }
     return false;
+}
+
+/* Whether background work that LevelDB has scheduled is to be done now. */
+static bool is_due(const struct store *store, leveldb::DB *db)
+{
+    return store->merges_wait ? level_0_tables(db) >= TABLES_THAT_SLOW_WRITES : merge_is_due(db);
 }
 
 store::~store()
@@ -216,8 +233,20 @@ static bool has_lost_current(struct store *store)
     return false;
 }
 
+void store_release_merges(struct store *store)
+{
+    store_user user(store);
+
+    store->merges_wait = false;
+    if (store->db == nullptr)
+        return;
+    store->env->open_gate(store->db.get());
+    store->env->close_gate(store->db.get());
+}
+
 static enum status db_open(struct store *store, bool create, struct message *message)
 {
+    bool holds_merges = store->merges_wait;
     leveldb::DB *db = nullptr;
     Status status;
 
@@ -227,14 +256,18 @@ static enum status db_open(struct store *store, bool create, struct message *mes
     }
     store->env->clear_broken(store->dir);
     store->options.create_if_missing = create;
+    if (holds_merges)
+        store->env->hold_work();        /* DB::Open schedules a merge before there is a gate */
     status = leveldb::DB::Open(store->options, store->dir, &db);
     store->db.reset(db);
     if (status.ok())
         status = store->env->directory_status(store->dir);      /* LevelDB does not notice every failure */
-    if (status.ok()) {
-        store->env->set_gate(db, store->dir, [db] { return merge_is_due(db); });
+    if (status.ok())
+        store->env->set_gate(db, store->dir, [store, db] { return is_due(store, db); });
+    if (holds_merges)
+        store->env->release_work();
+    if (status.ok())
         return STATUS_OK;
-    }
     store->db.reset();
     return report_error(store, status, "can't be opened", message);
 }
@@ -365,6 +398,7 @@ enum status store_open(const struct store_options *options, struct store **store
         opened->env_owned->hold_work();
     opened->env = options->env != nullptr ? options->env : opened->env_owned.get();
     opened->is_temporary = options->is_temporary;
+    opened->merges_wait = options->holds_merges;
     if (opened->is_temporary)
         opened->env->watch_logs(opened->dir);
     opened->bloom.reset(leveldb::NewBloomFilterPolicy(BLOOM_BITS));

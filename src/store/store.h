@@ -65,6 +65,8 @@ struct store_options {
     uint64_t segment_size;          /* bytes of a segment. 0: 64 MiB */
     bool compression;               /* snappy */
     bool is_temporary;              /* no later start will open it: fewer numbers and syncs, see store_number */
+    bool holds_merges;              /* until store_release_merges LevelDB writes its memtables, but merges no tables until their number
+                                     * would delay its writes */
     bool without_merging;           /* it is only read, and closed soon: no compactions. Only with `env` NULL */
 };
 
@@ -72,6 +74,9 @@ struct store_options {
  * written by a newer Kelvin. On failure `message` is set to a sentence for the log. */
 enum status store_open(const struct store_options *options, struct store **store, struct message *message);
 void store_close(struct store *store);                  /* NULL is fine; waits for LevelDB's thread */
+
+/* Ends what store_options.holds_merges has begun. Any thread. */
+void store_release_merges(struct store *store);
 
 /* Deletes a store that is not open: LevelDB's files, and the directory if it has no other files. STATUS_OK if there was no store;
  * STATUS_LOCKED if it is open. */

@@ -44,6 +44,7 @@ struct store {
     std::condition_variable users_changed;
 
     std::atomic<bool> is_writable { false };
+    std::atomic<bool> merges_wait { false };    /* store_options.holds_merges */
     std::atomic<uint64_t> number { 0 };     /* changed by the writer */
     bool is_temporary = false;
     bool is_new = false;                    /* created by store_open */

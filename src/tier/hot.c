@@ -15,12 +15,13 @@
 #include "tier/tier_private.h"
 #include "tier/warm.h"
 
-static const char magic[8] = "KHOT1\n";
+static const char magic[8] = "KHOT2\n";
 
 enum {
     STEP_BUCKETS = 32,          /* looked at under a partition's lock at a time */
     HEAD_SIZE = 12, SECTION_SIZE = 12, GROUP_SIZE = 10, END_SIZE = 12,
-    PLACE_BITS = 48, PLACE_SIZE_MAX = 7,
+    VERSION_AT = 4,             /* in the magic */
+    HASH_BITS = 64, HASH_SIZE_MAX = 10,
     FLUSH_SIZE = 256 * 1024,
 };
 
@@ -33,17 +34,17 @@ struct writer {
     enum status status;
     struct buffer text;         /* not written yet */
     struct hot_list list;       /* of the keyspace at hand */
-    uint64_t *sorted;           /* room for as many */
+    struct hot_key *sorted;     /* room for as many */
     size_t sorted_capacity;
 };
 
-void hot_list_add(struct hot_list *list, uint64_t place, uint16_t rank)
+void hot_list_add(struct hot_list *list, uint64_t hash, uint16_t rank)
 {
     if (list->count == list->capacity) {
         list->capacity = list->capacity * 2 + 1024;
-        list->keys = mem_realloc(list->keys, list->capacity * sizeof(uint64_t));
+        list->keys = mem_realloc(list->keys, list->capacity * sizeof(list->keys[0]));
     }
-    list->keys[list->count++] = (uint64_t)(HOT_RANKS - 1 - rank) << PLACE_BITS | place;
+    list->keys[list->count++] = (struct hot_key){ hash, (uint16_t)(HOT_RANKS - 1 - rank) };
 }
 
 static void write_out(struct writer *writer)
@@ -69,7 +70,7 @@ static void list_bucket(struct writer *writer, struct keyspace *keyspace, const 
         rank = heat_now(&heat, entry->heat, entry->heat_minutes, minutes);
         if (!(entry->flags & ENTRY_PROBATION))
             rank += 256;
-        hot_list_add(&writer->list, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)) >> HOT_PLACE_SHIFT, rank);
+        hot_list_add(&writer->list, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), rank);
     }
 }
 
@@ -110,7 +111,12 @@ static void list_keyspace(struct writer *writer, struct partition *partition, ui
     }
 }
 
-/* By rank, then place. The table is nearly in the order of the hashes, so that after dealing the keys out by rank little is left. */
+static bool is_before(struct hot_key a, struct hot_key b)
+{
+    return a.order != b.order ? a.order < b.order : a.hash < b.hash;
+}
+
+/* By rank, then hash. The table is nearly in the order of the hashes, so that after dealing the keys out by rank little is left. */
 static void sort_list(struct writer *writer, uint32_t counts[HOT_RANKS])
 {
     struct hot_list *list = &writer->list;
@@ -119,21 +125,21 @@ static void sort_list(struct writer *writer, uint32_t counts[HOT_RANKS])
     memset(counts, 0, HOT_RANKS * sizeof(counts[0]));
     if (writer->sorted_capacity < list->count) {
         writer->sorted_capacity = list->capacity;
-        writer->sorted = mem_realloc(writer->sorted, writer->sorted_capacity * sizeof(uint64_t));
+        writer->sorted = mem_realloc(writer->sorted, writer->sorted_capacity * sizeof(writer->sorted[0]));
     }
     for (size_t i = 0; i < list->count; i++)
-        counts[list->keys[i] >> PLACE_BITS]++;
+        counts[list->keys[i].order]++;
     for (int i = 0; i < HOT_RANKS; i++) {
         starts[i] = at;
         at += counts[i];
     }
     for (size_t i = 0; i < list->count; i++)
-        writer->sorted[starts[list->keys[i] >> PLACE_BITS]++] = list->keys[i];
+        writer->sorted[starts[list->keys[i].order]++] = list->keys[i];
     for (size_t i = 1; i < list->count; i++) {
-        uint64_t key = writer->sorted[i];
+        struct hot_key key = writer->sorted[i];
         size_t to = i;
 
-        for (; to > 0 && writer->sorted[to - 1] > key; to--)
+        for (; to > 0 && is_before(key, writer->sorted[to - 1]); to--)
             writer->sorted[to] = writer->sorted[to - 1];
         writer->sorted[to] = key;
     }
@@ -148,7 +154,7 @@ static void append_number(struct buffer *out, uint64_t number)
 
 static void write_section(struct writer *writer, const struct partition *partition, uint32_t incarnation)
 {
-    const uint64_t mask = (UINT64_C(1) << PLACE_BITS) - 1, first = partition_first_hash(partition) >> HOT_PLACE_SHIFT;
+    const uint64_t first = partition_first_hash(partition);
     struct buffer *text = &writer->text;
     uint32_t counts[HOT_RANKS], groups = 0;
     size_t head, at = 0;
@@ -171,8 +177,8 @@ static void write_section(struct writer *writer, const struct partition *partiti
         if (counts[i] == 0)
             continue;
         for (size_t end = at + counts[i]; at < end; at++) {
-            append_number(text, (writer->sorted[at] & mask) - before);
-            before = writer->sorted[at] & mask;
+            append_number(text, writer->sorted[at].hash - before);
+            before = writer->sorted[at].hash;
         }
         size = (uint32_t)(text->size - begin);
         memcpy(text->data + head, &rank, 2);
@@ -186,9 +192,9 @@ static void write_section(struct writer *writer, const struct partition *partiti
 
 static int compare_keys(const void *left, const void *right)
 {
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    const struct hot_key *a = left, *b = right;
 
-    return a < b ? -1 : a > b;
+    return is_before(*a, *b) ? -1 : is_before(*b, *a);
 }
 
 static void write_sections(struct writer *writer)
@@ -211,7 +217,7 @@ static void write_sections(struct writer *writer)
             listed = writer->list.count;
             warm_list_pending(writer->tier->warm, incarnation, i, &writer->list);
             if (writer->list.count > listed)        /* no longer nearly sorted */
-                qsort(writer->list.keys, writer->list.count, sizeof(uint64_t), compare_keys);
+                qsort(writer->list.keys, writer->list.count, sizeof(writer->list.keys[0]), compare_keys);
             if (writer->list.count > 0)
                 write_section(writer, partition, incarnation);
         }
@@ -305,7 +311,7 @@ static enum status read_groups(struct hot_file *file, struct hot_section *sectio
 
         *group = (struct hot_group){ (uint16_t)number_at(row, 2), number_at(row + 2, 4), number_at(row + 6, 4), at + *taken };
         if (group->rank >= rank_before || group->count == 0 || group->count > group->size ||
-            group->size > (uint64_t)group->count * PLACE_SIZE_MAX || group->size > room - *taken)
+            group->size > (uint64_t)group->count * HASH_SIZE_MAX || group->size > room - *taken)
             return STATUS_CORRUPT;
         rank_before = group->rank;
         *taken += group->size;
@@ -375,6 +381,8 @@ enum status hot_open(const char *dir, uint32_t partition_count, struct hot_file 
         status = check_sum(file->fd, (uint64_t)info.st_size);
     if (status == STATUS_OK)
         status = read_at(file->fd, 0, head, HEAD_SIZE);
+    if (status == STATUS_OK && memcmp(head, magic, VERSION_AT) == 0 && head[VERSION_AT] != magic[VERSION_AT])
+        status = STATUS_VERSION;
     if (status == STATUS_OK && (memcmp(head, magic, sizeof(magic)) != 0 || number_at((uint8_t *)head + 8, 4) != partition_count))
         status = STATUS_CORRUPT;
     if (status == STATUS_OK)
@@ -396,11 +404,10 @@ void hot_close(struct hot_file *file)
     *file = (struct hot_file){ .fd = -1 };
 }
 
-enum status hot_read(const struct hot_file *file, const struct hot_section *section, const struct hot_group *group, uint64_t *places)
+enum status hot_read(const struct hot_file *file, const struct hot_section *section, const struct hot_group *group, uint64_t *hashes)
 {
     uint32_t bits = (uint32_t)__builtin_ctz(file->partition_count);
-    uint64_t place = bits == 0 ? 0 : (uint64_t)section->partition << (PLACE_BITS - bits);
-    uint64_t last = place + ((UINT64_C(1) << (PLACE_BITS - bits)) - 1);
+    uint64_t hash = bits == 0 ? 0 : (uint64_t)section->partition << (HASH_BITS - bits), last = hash + (UINT64_MAX >> bits);
     uint8_t *data = mem_alloc(group->size), *at = data, *end = data + group->size;
     enum status status = read_at(file->fd, group->at, data, group->size);
 
@@ -409,17 +416,17 @@ enum status hot_read(const struct hot_file *file, const struct hot_section *sect
         int shift = 0;
 
         do {
-            if (at == end || shift >= PLACE_BITS + 7) {
+            if (at == end || shift >= HASH_BITS || (shift == HASH_BITS - 1 && *at > 1)) {
                 status = STATUS_CORRUPT;
                 break;
             }
             more |= (uint64_t)(*at & 0x7f) << shift;
             shift += 7;
         } while (*at++ & 0x80);
-        if (status != STATUS_OK || more > last - place)
+        if (status != STATUS_OK || more > last - hash)
             status = STATUS_CORRUPT;
         else
-            places[i] = place += more;
+            hashes[i] = hash += more;
     }
     if (status == STATUS_OK && at != end)
         status = STATUS_CORRUPT;

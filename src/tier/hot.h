@@ -1,12 +1,12 @@
 /* Hot: which keys were in RAM when an image was made, and how hot; a file beside it, for the warm-up after a restart (tier/warm.h).
  *
- *   file    = "KHOT1\n\0\0" | partitions u32 | section... | end
+ *   file    = "KHOT2\n\0\0" | partitions u32 | section... | end
  *   section = incarnation u32 (not 0) | partition u32 | groups u32 | groups times (rank u16 | count u32 | size u32) | the groups' bytes
- *   group   = for each key, in ascending order: what its place is beyond that of the one before (the first: beyond the partition's
+ *   group   = for each key, in ascending order: what its hash is beyond that of the one before (the first: beyond the partition's
  *             first), in base 128, lowest 7 bits first, 0x80: more follow
  *   end     = 0 u32 | CRC-64 of all before it u64          (little-endian)
  *
- * Place: the upper 48 bits of the key's hash, which is enough to find it in the store. Rank: the heat, decayed to when the file was
+ * So a key is found in the record map without the store's index. (Version 1 had the upper 48 bits, and is not read.) Rank: the heat, decayed to when the file was
  * written, plus 256 unless the key was on probation: the order in which demotion would have kept it. Groups come by rank, hottest
  * first. It is a hint: it may name keys that are gone, and leave some out that came or moved while it was written.
  */
@@ -15,7 +15,7 @@
 
 #include "tier/tier.h"
 
-enum { HOT_RANKS = 512, HOT_PLACE_SHIFT = 16 };
+enum { HOT_RANKS = 512 };
 
 /* Writes `dir`/hot, synced; the directory is the caller's to sync. Not on a worker; holds each partition for some dozen buckets
  * at a time. On failure there is no file. */
@@ -43,12 +43,12 @@ struct hot_file {
     uint64_t key_count;
 };
 
-/* STATUS_NOT_FOUND: there is none. STATUS_CORRUPT: it is damaged, or for another number of partitions. Nothing in it is trusted: what
+/* STATUS_NOT_FOUND: there is none. STATUS_VERSION: it is of another version. STATUS_CORRUPT: it is damaged, or for another number of partitions. Nothing in it is trusted: what
  * memory it costs follows from its size. */
 enum status hot_open(const char *dir, uint32_t partition_count, struct hot_file *file);
 void hot_close(struct hot_file *file);
 
-/* Places, ascending; `places` has group->count of them. */
-enum status hot_read(const struct hot_file *file, const struct hot_section *section, const struct hot_group *group, uint64_t *places);
+/* Hashes, ascending; `hashes` has group->count of them. */
+enum status hot_read(const struct hot_file *file, const struct hot_section *section, const struct hot_group *group, uint64_t *hashes);
 
 #endif

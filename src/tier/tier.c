@@ -35,6 +35,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
         .segment_size = options->segment_size,
         .tables_open_max = options->tables_open_max,
         .is_temporary = true,
+        .holds_merges = options->holds_merges,
     };
 
     tier->env = options->env == NULL ? store_env_create(disk_system()) : NULL;
@@ -172,6 +173,11 @@ void tier_close(struct tier *tier)
     mem_free(tier->dir);
     mem_free(tier->images);
     mem_free(tier);
+}
+
+void tier_release_merges(struct tier *tier)
+{
+    store_release_merges(tier->store);
 }
 
 bool tier_is_blocked(struct tier *tier)

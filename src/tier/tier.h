@@ -89,6 +89,8 @@ struct tier_options {
     struct store_env *env;          /* NULL: the machine's disk */
     size_t write_buffer_size, block_cache_size;
     bool compression;
+    bool holds_merges;              /* until tier_release_merges the tables of the store's index are not merged, but for what its writes need: the
+                                     * replay needs the CPUs */
     uint64_t segment_size;          /* bytes of a segment; 0: store_options' default */
     size_t table_size_max;          /* bytes of a file of the store; 0: store_options' default */
     int tables_open_max;            /* files of the store that are kept open; 0: store_options' default */
@@ -106,6 +108,8 @@ void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the c
 /* After tier_start, when the store was opened from an image and the partitions know their incarnations: loads the record map.
  * `number` is what store_number was when the image was taken. STATUS_CORRUPT: the store has another one, so it lost something. */
 enum status tier_restore(struct tier *tier, const char *image, uint64_t number);
+/* With tier_options.holds_merges, once: the replay has ended. */
+void tier_release_merges(struct tier *tier);
 /* After the replay, and after tier_replace: brings back what was hot when the image was made, on a thread of its own (tier/warm.h). */
 void tier_warm_up(struct tier *tier, const char *image);
 /* Until it does not need the image any more: milliseconds. */
@@ -138,6 +142,19 @@ static inline void tier_prefetch(const struct keyspace *keyspace, uint64_t hash)
     if (keyspace->tier != NULL)
         recordmap_prefetch(keyspace->tier->map, hash);
 }
+/* Loads in bulk: keys that will be needed soon, all together, on a thread of the caller (tier/bulk.h). */
+struct tier_bulk;
+struct tier_wanted {
+    uint64_t hash;
+    uint32_t key_at, key_size;      /* in the caller's `keys` */
+    int db;
+};
+struct tier_bulk *tier_bulk_create(struct tier *tier);
+void tier_bulk_destroy(struct tier_bulk *bulk);         /* NULL is fine */
+/* Loads those of the keys that are cold, up to about `bytes_max` bytes of records, in the order of the segments. Before each read `goes_on` is
+ * called with its size; when it returns false, the others stay cold. Others may use the keys meanwhile. No lock is held. */
+void tier_bulk_load(struct tier_bulk *bulk, const struct tier_wanted *wanted, size_t count, const char *keys, uint64_t bytes_max,
+    bool (*goes_on)(void *context, uint64_t size), void *context);
 /* Whether a loader has the key, or will. The partition is locked. */
 bool tier_is_loading(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 uint64_t tier_loads_waiting(struct tier *tier);

@@ -10,20 +10,20 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "keyspace/heat.h"
-#include "tier/grave.h"
+#include "tier/bulk.h"
 #include "tier/hot.h"
-#include "tier/load.h"
-#include "tier/read.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
 enum {
-    CHUNK_KEYS = 64,            /* between two looks at everything else */
+    CHUNK_KEYS = 1024,          /* that are looked up and read together */
+    CHUNK_KEYS_PACED = 64,      /* the same with a tier-warmup-rate below PACED_RATE, so that its pauses are short */
+    PACED_RATE = 20000,
+    KEYS_A_LOCK = 64,           /* keys that are looked up under one hold of a partition's lock */
+    READS_A_WAY = 64,           /* reads between two looks at clients' loads */
     USES_WARM = 2,              /* uses of a key that was not on probation, at least */
     BANDS = 16,                 /* a band of heat has at least one in this many of all keys */
     UNIT_SIZE = 1024,           /* tier-warmup-rate counts a key once for each of these units of its size */
-    NEAR_STEPS = 8,             /* records that are stepped over before it is a seek */
-    READ_TRIES = 200,
     READ_ERRORS_MAX = 100,
     BURST_US = 50000,
     PAUSE_MS = 20,
@@ -45,13 +45,8 @@ struct warm {
     _Atomic int64_t began_us, spent_us;
 
     /* The thread's. */
-    struct store_iterator *iterator;
-    uint32_t iterated;          /* the iterator's incarnation */
-    uint64_t number;            /* the store's, from before it was opened */
-    struct store_record current;    /* the record at the iterator, if `valid` */
-    bool valid;
-    uint64_t sought;            /* there is no record between this place and `current` */
-    struct buffer scratch, bytes;   /* of a record in a segment */
+    struct tier_bulk *bulk;
+    int reads;                  /* since it looked at clients' loads */
     int64_t next_us, rate;      /* when to go on, and the tier-warmup-rate that says so */
     uint64_t units;             /* read since */
     uint32_t errors;
@@ -59,9 +54,8 @@ struct warm {
 
 /* A key to bring back. */
 struct wanted {
-    uint64_t place;
+    uint64_t hash;
     uint16_t rank;
-    bool there;                 /* it has an entry already */
 };
 
 static void pause_us(int64_t us)
@@ -69,13 +63,6 @@ static void pause_us(int64_t us)
     struct timespec pause = { us / 1000000, us % 1000000 * 1000 };
 
     nanosleep(&pause, NULL);
-}
-
-static void close_iterator(struct warm *warm)
-{
-    store_scan_close(warm->iterator);
-    warm->iterator = NULL;
-    warm->valid = false;
 }
 
 /* Not one that a flush has taken out and a checkpoint keeps. */
@@ -107,107 +94,32 @@ static void restore_heat(const struct tier *tier, struct keyspace *keyspace, str
     }
 }
 
-struct search {
-    const struct tier *tier;
-    struct keyspace *keyspace;
-    struct wanted *wanted;
-};
-
-static void found_entry(void *context, uint64_t hash, uint32_t handle)
+/* Clients or the log have brought it back already: it gets its heat. */
+static bool is_there(const struct warm *warm, struct keyspace *keyspace, const struct wanted *wanted)
 {
-    struct search *search = context;
+    uint32_t handle = table_find_hash(&keyspace->table, wanted->hash);
 
-    if (hash >> HOT_PLACE_SHIFT != search->wanted->place)
-        return;
-    search->wanted->there = true;
-    restore_heat(search->tier, search->keyspace, keyspace_entry(search->keyspace, handle), search->wanted->rank);
+    if (handle != 0)
+        restore_heat(warm->tier, keyspace, keyspace_entry(keyspace, handle), wanted->rank);
+    return handle != 0;
 }
 
-/* Those that clients or the log have brought back already. False: the keyspace is gone. */
-static bool find_there(struct warm *warm, struct partition *partition, uint32_t incarnation, struct wanted *wanted, size_t count)
+/* Adds those that are cold to the bulk. False: the keyspace is gone. */
+static bool look_up(struct warm *warm, struct partition *partition, uint32_t incarnation, const struct wanted *wanted, size_t count)
 {
-    struct search search = { .tier = warm->tier };
+    struct keyspace *keyspace;
 
     partition_lock(partition);
-    search.keyspace = living_keyspace(partition, incarnation);
-    for (size_t i = 0; i < count && search.keyspace != NULL; i++) {
-        struct table_cursor cursor;
-
-        search.wanted = &wanted[i];
-        if (table_seek(&search.keyspace->table, wanted[i].place << HOT_PLACE_SHIFT, &cursor))
-            table_home_entries(&search.keyspace->table, &cursor, found_entry, &search);
+    keyspace = living_keyspace(partition, incarnation);
+    for (size_t i = 0; i < count && keyspace != NULL; i++) {
+        keyspace_assert_locked(keyspace);
+        if (is_there(warm, keyspace, &wanted[i]))
+            warm->loaded++;
+        else
+            bulk_add(warm->bulk, keyspace, wanted[i].hash, bytes_of(NULL, 0), wanted[i].rank);
     }
     partition_unlock(partition);
-    return search.keyspace != NULL;
-}
-
-/* The iterator at the first record at or after the place. */
-static enum status seek_place(struct warm *warm, uint32_t incarnation, uint64_t place)
-{
-    enum status status = STATUS_OK;
-
-    if (warm->iterator != NULL && (warm->iterated != incarnation || warm->number != store_number(warm->tier->store)))
-        close_iterator(warm);
-    if (place < warm->sought)
-        warm->valid = false;
-    warm->sought = place;
-    if (warm->valid && warm->current.hash >> HOT_PLACE_SHIFT > place)
-        return STATUS_OK;
-    for (int i = 0; warm->valid && warm->current.hash >> HOT_PLACE_SHIFT < place && i < NEAR_STEPS; i++) {
-        status = store_next(warm->iterator, &warm->current);
-        warm->valid = status == STATUS_OK;
-    }
-    if (status == STATUS_NOT_FOUND || (warm->valid && warm->current.hash >> HOT_PLACE_SHIFT >= place))
-        return status;
-    if (warm->iterator == NULL) {
-        warm->number = store_number(warm->tier->store);
-        warm->iterator = store_scan(warm->tier->store, incarnation, place << HOT_PLACE_SHIFT);
-        warm->iterated = incarnation;
-    } else {
-        store_seek(warm->iterator, place << HOT_PLACE_SHIFT);
-    }
-    status = store_next(warm->iterator, &warm->current);
-    warm->valid = status == STATUS_OK;
-    return status;
-}
-
-enum placing { PLACED, NEEDLESS, OUTDATED };
-
-/* Whether the record that was read is still the key's. LevelDB's records are as old as the iterator. */
-static bool is_outdated(const struct warm *warm, const struct keyspace *keyspace, uint64_t place)
-{
-    uint64_t present;
-
-    if (place == 0)
-        return store_number(warm->tier->store) != warm->number;
-    return !recordmap_find(keyspace->tier->map, warm->current.hash, warm->current.key, &present) || present != place;
-}
-
-/* Under the lock: the record is what the store holds, and the key is in no other state than cold. `place`: where it was read. */
-static enum placing place_record(struct warm *warm, struct partition *partition, uint32_t incarnation, const struct record *record,
-    uint64_t place, uint16_t rank)
-{
-    struct tier *tier = warm->tier;
-    struct keyspace *keyspace = living_keyspace(partition, incarnation);
-    uint64_t hash = warm->current.hash;
-    struct entry *entry;
-
-    if (keyspace == NULL || (record->expire_ms >= 0 && record->expire_ms <= clock_wall_ms()) || keyspace_find(keyspace, hash, warm->current.key) != 0 ||
-        grave_find(keyspace, hash, warm->current.key) != NULL)
-        return NEEDLESS;
-    if (load_find(keyspace, hash, warm->current.key) != NULL)
-        return NEEDLESS;
-    keyspace_assert_locked(keyspace);
-    if (!reading_is_possible(keyspace, hash, warm->current.key))
-        return NEEDLESS;
-    if (is_outdated(warm, keyspace, place))
-        return OUTDATED;
-    keyspace_assert_locked(keyspace);
-    entry = load_install(tier, keyspace, hash, warm->current.key, record);
-    entry->heat = 0;
-    entry->heat_minutes = heat_minutes(clock_wall_ms());
-    restore_heat(tier, keyspace, entry, rank);
-    return PLACED;
+    return keyspace != NULL;
 }
 
 /* For `size` bytes more. */
@@ -224,83 +136,6 @@ static void end_warm_up(struct warm *warm)
     warm->state = TIER_WARMUP_DONE;
 }
 
-/* The record at the iterator; `*place` is where it was. STATUS_NOT_FOUND: it is gone. */
-static enum status read_current(struct warm *warm, struct partition *partition, uint32_t incarnation, struct bytes *record, uint64_t *place)
-{
-    struct reading_place reading = { 0, NULL };
-    struct keyspace *keyspace;
-    bool is_there = false;
-    enum status status;
-
-    *place = 0;
-    *record = warm->current.record;
-    if (record->size > 0)
-        return STATUS_OK;
-    partition_lock(partition);
-    keyspace = living_keyspace(partition, incarnation);
-    if (keyspace != NULL) {
-        keyspace_assert_locked(keyspace);
-        is_there = reading_begin(warm->tier, keyspace, warm->current.hash, warm->current.key, &reading);
-    }
-    partition_unlock(partition);
-    if (!is_there)
-        return STATUS_NOT_FOUND;
-    warm->bytes.size = 0;
-    status = reading_record(warm->tier, &reading, incarnation, warm->current.hash, warm->current.key, &warm->bytes);
-    reading_end(&reading);
-    *place = reading.place;
-    *record = buffer_bytes(&warm->bytes);
-    return status;
-}
-
-static enum status step_over(struct warm *warm)
-{
-    enum status status = store_next(warm->iterator, &warm->current);
-
-    warm->valid = status == STATUS_OK;
-    return status;
-}
-
-/* STATUS_LOCKED: the store has changed since it was read. */
-static enum status bring_key(struct warm *warm, struct partition *partition, uint32_t incarnation, const struct wanted *wanted)
-{
-    struct value_limits limits = tier_limits(warm->tier);
-    enum status status = seek_place(warm, incarnation, wanted->place);
-
-    while (status == STATUS_OK && warm->current.hash >> HOT_PLACE_SHIFT == wanted->place) {
-        enum placing placing;
-        struct record record;
-        struct bytes bytes;
-        uint64_t place;
-
-        status = read_current(warm, partition, incarnation, &bytes, &place);
-        if (status == STATUS_NOT_FOUND) {
-            status = step_over(warm);
-            continue;
-        }
-        if (status == STATUS_OK && !has_room(warm, bytes.size)) {
-            end_warm_up(warm);
-            return STATUS_OK;
-        }
-        warm->scratch.size = 0;
-        if (status == STATUS_OK)
-            status = record_decode(bytes, &limits, &warm->scratch, &record);
-        if (status != STATUS_OK)
-            return status;
-        partition_lock(partition);
-        placing = place_record(warm, partition, incarnation, &record, place, wanted->rank);
-        partition_unlock(partition);
-        if (placing != PLACED)
-            value_free(&record.value);
-        if (placing == OUTDATED)
-            return STATUS_LOCKED;
-        warm->loaded++;
-        warm->units += bytes.size / UNIT_SIZE;
-        status = step_over(warm);
-    }
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
-}
-
 static bool is_over(const struct warm *warm)
 {
     return warm->stopping || warm->state == TIER_WARMUP_DONE;
@@ -313,7 +148,6 @@ static void wait_while_off(struct warm *warm)
 
     if (warm->tier->settings.warmup)
         return;
-    close_iterator(warm);
     warm->spent_us += began_us - warm->began_us;
     warm->began_us = 0;
     warm->state = TIER_WARMUP_OFF;
@@ -335,7 +169,6 @@ static void keep_rate(struct warm *warm)
         warm->next_us += (int64_t)(warm->units * 1000000 / (uint64_t)rate);
     warm->units = 0;
     while (!warm->stopping && now_us < warm->next_us && warm->tier->settings.warmup_rate == rate) {
-        close_iterator(warm);       /* the store may want to be reopened meanwhile */
         pause_us(warm->next_us - now_us < PAUSE_MS * 1000 ? warm->next_us - now_us : PAUSE_MS * 1000);
         now_us = clock_mono_us();
     }
@@ -348,38 +181,64 @@ static void give_way(struct warm *warm)
         pause_us(GIVE_WAY_US);
 }
 
-static void bring_chunk(struct warm *warm, struct partition *partition, uint32_t incarnation, struct wanted *wanted, size_t count)
-{
-    for (size_t i = 0; i < count && !is_over(warm); i++) {
-        enum status status = STATUS_OK;
+/* --- what a bulk asks --- */
 
-        warm->units++;
-        for (int tries = 0; !wanted[i].there && tries < READ_TRIES && !warm->stopping; tries++) {
-            status = bring_key(warm, partition, incarnation, &wanted[i]);
-            if (status != STATUS_LOCKED)
-                break;
-            if (tries > READ_TRIES / 2)
-                pause_us(GIVE_WAY_US);
-        }
-        warm->loaded += wanted[i].there;
-        if (status == STATUS_OK)
-            continue;
-        close_iterator(warm);
-        if (status == STATUS_LOCKED)
-            continue;                   /* the store changes all the time: it is loaded when a client asks for it */
-        tier_note_error(warm->tier, "a record can't be read for the warm-up", status);
-        if (++warm->errors > READ_ERRORS_MAX)
-            end_warm_up(warm);
-        pause_us(PAUSE_MS * 1000);
-    }
+static bool goes_on(void *context, uint64_t size)
+{
+    struct warm *warm = context;
+
+    if (++warm->reads % READS_A_WAY == 0)
+        give_way(warm);
+    if (!has_room(warm, size))
+        end_warm_up(warm);
+    return !is_over(warm);
 }
 
-static void bring_all(struct warm *warm, const struct hot_section *section, struct wanted *wanted, size_t count)
+static bool is_welcome(void *context, const struct record *record)
+{
+    (void)context;
+    return record->expire_ms < 0 || record->expire_ms > clock_wall_ms();
+}
+
+static void installed(void *context, struct keyspace *keyspace, struct entry *entry, uint32_t rank)
+{
+    struct warm *warm = context;
+
+    entry->heat = 0;
+    entry->heat_minutes = heat_minutes(clock_wall_ms());
+    restore_heat(warm->tier, keyspace, entry, (uint16_t)rank);
+    warm->loaded++;
+}
+
+static void bring_chunk(struct warm *warm)
+{
+    struct bulk_steps steps = { warm, goes_on, is_welcome, installed };
+    uint64_t failed = warm->bulk->failed;
+
+    bulk_run(warm->bulk, &steps);
+    failed = warm->bulk->failed - failed;
+    if (failed == 0)
+        return;
+    tier_note_error(warm->tier, "a record can't be read for the warm-up", warm->bulk->failure);
+    warm->errors += (uint32_t)failed;
+    if (warm->errors > READ_ERRORS_MAX)
+        end_warm_up(warm);
+    pause_us(PAUSE_MS * 1000);
+}
+
+static size_t chunk_size(const struct warm *warm)
+{
+    int64_t rate = warm->tier->settings.warmup_rate;
+
+    return rate > 0 && rate < PACED_RATE ? CHUNK_KEYS_PACED : CHUNK_KEYS;
+}
+
+static void bring_all(struct warm *warm, const struct hot_section *section, const struct wanted *wanted, size_t count)
 {
     struct partition *partition = &warm->tier->partitions->partitions[section->partition];
 
-    for (size_t at = 0; at < count && !is_over(warm); at += CHUNK_KEYS) {
-        size_t part = count - at < CHUNK_KEYS ? count - at : CHUNK_KEYS;
+    for (size_t at = 0, end; at < count && !is_over(warm); at = end) {
+        size_t chunk = chunk_size(warm), keys;
 
         wait_while_off(warm);
         give_way(warm);
@@ -387,9 +246,17 @@ static void bring_all(struct warm *warm, const struct hot_section *section, stru
             end_warm_up(warm);
             return;
         }
-        if (!find_there(warm, partition, section->incarnation, wanted + at, part))
-            return;                     /* flushed */
-        bring_chunk(warm, partition, section->incarnation, wanted + at, part);
+        end = count - at < chunk ? count : at + chunk;
+        keys = end - at;
+        for (size_t next; at < end; at = next) {
+            next = end - at < KEYS_A_LOCK ? end : at + KEYS_A_LOCK;
+            if (!look_up(warm, partition, section->incarnation, wanted + at, next - at))
+                break;                      /* flushed */
+        }
+        warm->units += warm->bulk->bytes / UNIT_SIZE > keys ? warm->bulk->bytes / UNIT_SIZE : keys;
+        bring_chunk(warm);
+        if (at < end)
+            return;
         keep_rate(warm);
     }
 }
@@ -398,7 +265,7 @@ static int compare_wanted(const void *left, const void *right)
 {
     const struct wanted *a = left, *b = right;
 
-    return a->place < b->place ? -1 : a->place > b->place;
+    return a->hash < b->hash ? -1 : a->hash > b->hash;
 }
 
 /* What a section has with ranks from `low` to below `high`, in the order of the hashes. */
@@ -416,16 +283,16 @@ static void bring_section(struct warm *warm, const struct hot_section *section, 
     wanted = mem_alloc(room * sizeof(*wanted));
     for (uint32_t i = 0; i < section->group_count; i++) {
         const struct hot_group *group = &section->groups[i];
-        uint64_t *places;
+        uint64_t *hashes;
 
         if (group->rank < low || group->rank >= high)
             continue;
-        places = mem_alloc(group->count * sizeof(*places));
-        if (hot_read(&warm->file, section, group, places) == STATUS_OK) {
+        hashes = mem_alloc(group->count * sizeof(*hashes));
+        if (hot_read(&warm->file, section, group, hashes) == STATUS_OK) {
             for (uint32_t n = 0; n < group->count; n++)
-                wanted[count++] = (struct wanted){ places[n], group->rank, false };
+                wanted[count++] = (struct wanted){ hashes[n], group->rank };
         }
-        mem_free(places);
+        mem_free(hashes);
     }
     qsort(wanted, count, sizeof(*wanted), compare_wanted);
     bring_all(warm, section, wanted, count);
@@ -493,6 +360,7 @@ static void warm_up(struct warm *warm)
         for (uint32_t n = 0; n < warm->file.sections[i].group_count; n++)
             counts[warm->file.sections[i].groups[n].rank] += warm->file.sections[i].groups[n].count;
     }
+    warm->bulk = tier_bulk_create(warm->tier);
     wait_while_off(warm);
     for (int high = HOT_RANKS, low; high > 0 && !is_over(warm); high = low) {
         low = band_low(counts, warm->file.key_count, high);
@@ -501,9 +369,7 @@ static void warm_up(struct warm *warm)
         if (!is_over(warm))
             warm->pending_rank = low;
     }
-    close_iterator(warm);
-    buffer_release(&warm->scratch);
-    buffer_release(&warm->bytes);
+    tier_bulk_destroy(warm->bulk);
     if (!warm->stopping)
         finish_warm_up(warm);
 }
@@ -575,16 +441,16 @@ void warm_list_pending(struct warm *warm, uint32_t incarnation, uint32_t partiti
             continue;
         for (uint32_t n = 0; n < section->group_count; n++) {
             const struct hot_group *group = &section->groups[n];
-            uint64_t *places;
+            uint64_t *hashes;
 
             if (group->rank >= pending_rank)
                 continue;
-            places = mem_alloc(group->count * sizeof(*places));
-            if (hot_read(&warm->file, section, group, places) == STATUS_OK) {
+            hashes = mem_alloc(group->count * sizeof(*hashes));
+            if (hot_read(&warm->file, section, group, hashes) == STATUS_OK) {
                 for (uint32_t at = 0; at < group->count; at++)
-                    hot_list_add(list, places[at], group->rank);
+                    hot_list_add(list, hashes[at], group->rank);
             }
-            mem_free(places);
+            mem_free(hashes);
         }
     }
 }

@@ -72,7 +72,7 @@ static enum status replay(struct fuzz *fuzz, struct message *message)
     fuzz->replayed.size = 0;
     if (status != STATUS_OK)
         return status;
-    aof_on_ahead(aof, fuzz_ahead);
+    aof_on_ahead(aof, fuzz_ahead, (struct aof_ahead_limits){ 4096, 4 << 20 });
     status = aof_replay(aof, fuzz_run, NULL, fuzz, message);
     aof_close(aof);
     return status;

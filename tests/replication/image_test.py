@@ -133,7 +133,8 @@ class DataTest(ImageCase):
             servers.make_replica(replica, primary, wait=False)
         until(lambda: all(map(servers.link_is_up, replicas)), servers.SYNC_LIMIT_S, "links up")
         self.synced_by_image(primary, *replicas, least=4 * 8 * 10)
-        self.assertEqual(servers.count_of(primary, "sync_full_image"), 1)
+        self.assertEqual(servers.count_of(primary, "sync_full_image"), 3)
+        self.assertEqual(primary.log().count(b"Starting a full synchronization"), 1)
 
     @only(KELVINS)
     def scenario_of_a_chain(self):

@@ -40,8 +40,11 @@ static bool has(struct partitions *all, int index)
 {
     char digits[TEXT_INT_SIZE];
     uint64_t hash = hash_bytes(&all->seed, name_of(index, digits));
+    const struct keyspace *keyspace = keyspace_of(all, hash);
+    uint32_t handle = keyspace_find(keyspace, hash, name_of(index, digits));
 
-    return keyspace_find(keyspace_of(all, hash), hash, name_of(index, digits)) != 0;
+    assert_int_equal(table_find_hash(&keyspace->table, hash), handle);
+    return handle != 0;
 }
 
 static void take(struct partitions *all, int index)

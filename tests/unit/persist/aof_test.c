@@ -151,7 +151,7 @@ static enum status bench_open(struct bench *bench)
 
     if (status == STATUS_OK) {
         aof_on_notice(bench->aof, bench_notice, bench);
-        aof_on_ahead(bench->aof, bench_ahead);
+        aof_on_ahead(bench->aof, bench_ahead, (struct aof_ahead_limits){ 4096, 4 << 20 });
         aof_on_durable(bench->aof, bench_synced, bench);
         aof_on_import(bench->aof, bench->import, bench->import_context);
     } else {

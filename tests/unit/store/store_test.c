@@ -600,6 +600,43 @@ static void without_merging_tables_stay_as_they_are(void **state)
     box_close(&other);              /* must not wait forever for the work that LevelDB has scheduled */
 }
 
+/* The same while merges are held, but a store that is written merges before LevelDB stops its writes; and all that is due when they are
+ * released. */
+static void held_merges_wait_until_they_are_released_or_writes_would(void **state)
+{
+    struct box *box = *state, other = *box;
+    char tables[BOX_FILES_MAX][BOX_PATH_SIZE];
+
+    snprintf(other.dir, sizeof(other.dir), "%s/held", box->root);
+    other.options.env = NULL;
+    other.options.holds_merges = true;
+    other.store = NULL;
+    for (int round = 0; round < 7; round++) {
+        pid_t child = fork();
+        int status;
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            if (box_open(&other) != STATUS_OK || box_files(other.dir, ".ldb", tables) != round)
+                _exit(1);
+            box_write_many(&other, 5);
+            _exit(box_files(other.dir, ".ldb", tables) == round ? 0 : 2);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(box_open(&other), STATUS_OK);
+    box_write_many(&other, 1000);
+    box_verify(&other, other.store, STATUS_OK);
+    store_release_merges(other.store);
+    while (store_level0_count(other.store) >= 4)
+        usleep(1000);
+    box_verify(&other, other.store, STATUS_OK);
+    box_close(&other);
+    assert_int_equal(box_open(&other), STATUS_OK);
+    box_close(&other);              /* must not wait forever for what is held */
+}
+
 static void a_store_without_current_is_not_taken_for_a_new_one(void **state)
 {
     struct box *box = *state;
@@ -749,6 +786,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_snapshot_shares_its_tables, setup, teardown),
         cmocka_unit_test_setup_teardown(cloning_an_image_does_not_change_it, setup, teardown),
         cmocka_unit_test_setup_teardown(without_merging_tables_stay_as_they_are, setup, teardown),
+        cmocka_unit_test_setup_teardown(held_merges_wait_until_they_are_released_or_writes_would, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_without_current_is_not_taken_for_a_new_one, setup, teardown),
         cmocka_unit_test_setup_teardown(reopening_a_healthy_store_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(reads_write_nothing, setup, teardown),

@@ -92,15 +92,15 @@ static int rank_of(struct rig *rig, const struct hot_file *file, int db, const c
             section->partition != partition_index(rig->box.partitions, hash))
             continue;
         for (uint32_t n = 0; n < section->group_count; n++) {
-            uint64_t *places = mem_alloc(section->groups[n].count * sizeof(*places));
+            uint64_t *hashes = mem_alloc(section->groups[n].count * sizeof(*hashes));
 
-            assert_int_equal(hot_read(file, section, &section->groups[n], places), STATUS_OK);
+            assert_int_equal(hot_read(file, section, &section->groups[n], hashes), STATUS_OK);
             for (uint32_t at = 0; at < section->groups[n].count; at++) {
-                assert_true(at == 0 || places[at] >= places[at - 1]);
-                if (places[at] == hash >> HOT_PLACE_SHIFT)
+                assert_true(at == 0 || hashes[at] >= hashes[at - 1]);
+                if (hashes[at] == hash)
                     rank = section->groups[n].rank;
             }
-            mem_free(places);
+            mem_free(hashes);
         }
     }
     return rank;
@@ -182,14 +182,14 @@ static void read_all(struct rig *rig, const struct text *text)
     for (size_t i = 0; i < file.section_count; i++) {
         for (uint32_t n = 0; n < file.sections[i].group_count; n++) {
             const struct hot_group *group = &file.sections[i].groups[n];
-            uint64_t *places = mem_alloc(group->count * sizeof(*places));
+            uint64_t *hashes = mem_alloc(group->count * sizeof(*hashes));
 
             BOX_DEMAND(&rig->box, group->count <= text->size, "more keys than bytes");
-            if (hot_read(&file, &file.sections[i], group, places) == STATUS_OK) {
+            if (hot_read(&file, &file.sections[i], group, hashes) == STATUS_OK) {
                 for (uint32_t at = 0; at < group->count; at++)
-                    BOX_DEMAND(&rig->box, places[at] >> 46 == file.sections[i].partition, "a place in another partition");
+                    BOX_DEMAND(&rig->box, hashes[at] >> 62 == file.sections[i].partition, "a hash of another partition");
             }
-            mem_free(places);
+            mem_free(hashes);
             total += group->count;
         }
     }
@@ -217,6 +217,26 @@ static void a_file_that_is_cut_or_flipped_is_refused(void **state)
         assert_int_equal(hot_open(rig->box.root, rig->box.partitions->count, &file), STATUS_CORRUPT);
         text.data[at] ^= 0x10;
     }
+    mem_free(text.data);
+}
+
+static void a_file_of_another_version_is_told_from_a_damaged_one(void **state)
+{
+    struct rig *rig = *state;
+    struct hot_file file;
+    struct text text;
+    uint64_t crc;
+
+    fill(rig, 60);
+    save(rig, &file);
+    hot_close(&file);
+    text_read(rig, &text);
+    assert_int_equal(text.data[4], '2');
+    text.data[4] = '1';
+    crc = crc64(0, bytes_of(text.data, text.size - 8));
+    memcpy(text.data + text.size - 8, &crc, 8);
+    text_write(&text, text.size);
+    assert_int_equal(hot_open(rig->box.root, rig->box.partitions->count, &file), STATUS_VERSION);
     mem_free(text.data);
 }
 
@@ -258,6 +278,7 @@ int main(void)
         HOT(every_hot_key_is_written_with_its_rank),
         HOT(nothing_hot_is_a_file_without_keys),
         HOT(a_file_that_is_cut_or_flipped_is_refused),
+        HOT(a_file_of_another_version_is_told_from_a_damaged_one),
         HOT(hostile_bytes_are_refused_or_harmless),
     };
 

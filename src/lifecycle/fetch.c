@@ -1,0 +1,185 @@
+#include "lifecycle/fetch.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "base/mutex.h"
+#include "engine/memory.h"
+
+enum {
+    WINDOWS = 3,                    /* one that is filled, one that is loaded, one that waits for that */
+    MEMORY_SHARE = 16,              /* the records of a window may need 1/16 of maxmemory */
+    LOOK_SIZE = 256 << 10,          /* bytes that are read between two looks at the memory */
+    MEMORY_TRIES = 50,              /* milliseconds that a window waits for memory; then the rest of it is not fetched */
+};
+
+struct window {
+    uint64_t first;                 /* number of its first command */
+    struct tier_wanted *wanted;
+    size_t count, capacity;
+    struct buffer keys;
+};
+
+struct fetch {
+    struct engine *engine;
+    struct tier_bulk *bulk;         /* the thread's, as the next */
+    uint64_t unlooked;              /* bytes read since the last look at the memory */
+    pthread_t thread;
+    struct window windows[WINDOWS]; /* window n is windows[n % WINDOWS]; the thread's while loaded <= n < handed_over */
+    uint64_t awaited;               /* the replay's: windows before this one are known to be loaded */
+    struct mutex lock;              /* leaf; for the rest */
+    struct condition changed;
+    uint64_t handed_over, loaded;   /* windows */
+    _Atomic bool stopping;
+};
+
+static struct window *window_at(struct fetch *fetch, uint64_t number)
+{
+    return &fetch->windows[number % WINDOWS];
+}
+
+/* --- the thread --- */
+
+/* Demotion may make room in a moment. */
+static bool has_memory(const struct fetch *fetch)
+{
+    struct timespec pause = { 0, 1000000 };
+
+    for (int i = 0; i < MEMORY_TRIES && !fetch->stopping && memory_is_short(fetch->engine) && memory_may_come(fetch->engine); i++)
+        nanosleep(&pause, NULL);
+    return !memory_is_short(fetch->engine);
+}
+
+static bool goes_on(void *context, uint64_t size)
+{
+    struct fetch *fetch = context;
+
+    fetch->unlooked += size;
+    if (fetch->unlooked < LOOK_SIZE)
+        return !fetch->stopping;
+    fetch->unlooked = 0;
+    return !fetch->stopping && has_memory(fetch);
+}
+
+static void load(struct fetch *fetch, struct window *window)
+{
+    int64_t limit = config_number(fetch->engine->config, CONFIG_MAXMEMORY);
+
+    fetch->unlooked = LOOK_SIZE;
+    tier_bulk_load(fetch->bulk, window->wanted, window->count, window->keys.data, limit > 0 ? (uint64_t)limit / MEMORY_SHARE : UINT64_MAX, goes_on, fetch);
+    window->count = 0;
+    window->keys.size = 0;
+}
+
+static void *fetch_main(void *context)
+{
+    struct fetch *fetch = context;
+
+    pthread_setname_np(pthread_self(), "kelvin-fetch");
+    meter_join(fetch->engine->meter);
+    mutex_lock(&fetch->lock);
+    for (;;) {
+        while (fetch->loaded == fetch->handed_over && !fetch->stopping)
+            condition_wait(&fetch->changed, &fetch->lock);
+        if (fetch->stopping)
+            break;
+        mutex_unlock(&fetch->lock);
+        load(fetch, window_at(fetch, fetch->loaded));
+        mutex_lock(&fetch->lock);
+        fetch->loaded++;
+        condition_broadcast(&fetch->changed);
+    }
+    mutex_unlock(&fetch->lock);
+    tier_bulk_destroy(fetch->bulk);         /* here: memory is counted by thread */
+    meter_leave(fetch->engine->meter);
+    return NULL;
+}
+
+/* --- the replay --- */
+
+struct fetch *fetch_create(struct engine *engine)
+{
+    struct fetch *fetch = mem_zalloc(sizeof(*fetch));
+
+    fetch->engine = engine;
+    fetch->bulk = tier_bulk_create(engine->tier);
+    mutex_init(&fetch->lock);
+    condition_init(&fetch->changed);
+    if (pthread_create(&fetch->thread, NULL, fetch_main, fetch) == 0)
+        return fetch;
+    tier_bulk_destroy(fetch->bulk);
+    condition_release(&fetch->changed);
+    mutex_release(&fetch->lock);
+    mem_free(fetch);
+    return NULL;
+}
+
+void fetch_destroy(struct fetch *fetch)
+{
+    if (fetch == NULL)
+        return;
+    mutex_lock(&fetch->lock);
+    fetch->stopping = true;
+    condition_broadcast(&fetch->changed);
+    mutex_unlock(&fetch->lock);
+    pthread_join(fetch->thread, NULL);
+    for (int i = 0; i < WINDOWS; i++) {
+        mem_free(fetch->windows[i].wanted);
+        buffer_release(&fetch->windows[i].keys);
+    }
+    condition_release(&fetch->changed);
+    mutex_release(&fetch->lock);
+    mem_free(fetch);
+}
+
+/* `handed_over` is changed by the replay's thread only, which may read it without the lock. */
+static struct window *filled_window(struct fetch *fetch)
+{
+    return window_at(fetch, fetch->handed_over);
+}
+
+void fetch_add(struct fetch *fetch, uint64_t number, struct bytes key, uint64_t hash, int db)
+{
+    struct window *window = filled_window(fetch);
+
+    if (window->count == FETCH_KEYS_MAX || key.size > FETCH_KEY_SIZE_MAX)
+        return;
+    if (window->count == window->capacity) {
+        window->capacity = window->capacity == 0 ? 256 : window->capacity * 2;
+        window->wanted = mem_realloc(window->wanted, window->capacity * sizeof(*window->wanted));
+    }
+    if (window->count == 0)
+        window->first = number;
+    window->wanted[window->count++] = (struct tier_wanted){ hash, (uint32_t)window->keys.size, (uint32_t)key.size, db };
+    buffer_append_bytes(&window->keys, key);
+}
+
+void fetch_hand_over(struct fetch *fetch)
+{
+    if (filled_window(fetch)->count == 0)
+        return;
+    mutex_lock(&fetch->lock);
+    fetch->handed_over++;
+    condition_broadcast(&fetch->changed);
+    while (fetch->handed_over - fetch->loaded >= WINDOWS)
+        condition_wait(&fetch->changed, &fetch->lock);
+    if (fetch->awaited < fetch->loaded)
+        fetch->awaited = fetch->loaded;     /* the next window to be filled takes the place of one of these */
+    mutex_unlock(&fetch->lock);
+}
+
+void fetch_await(struct fetch *fetch, uint64_t number)
+{
+    uint64_t until = fetch->awaited;
+
+    while (until < fetch->handed_over && window_at(fetch, until)->first <= number)
+        until++;
+    if (until == fetch->awaited)
+        return;
+    mutex_lock(&fetch->lock);
+    while (fetch->loaded < until)
+        condition_wait(&fetch->changed, &fetch->lock);
+    mutex_unlock(&fetch->lock);
+    fetch->awaited = until;
+}

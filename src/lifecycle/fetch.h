@@ -1,0 +1,33 @@
+/* Fetch: the thread that loads what the replay will need (kelvin-fetch), in bulk (tier/bulk.h), while the replay runs what it has fetched before.
+ *
+ * The keys of some ten thousand commands are a *window*. The replay fills one, hands it over, and goes on; before it runs the first command
+ * of a window it waits until that window is loaded. So a key's record is read once however often the window names it, and records that
+ * are neighbours on the disk are read together. A key that is not fetched (its record is large, memory is short) is loaded when its command runs.
+ *
+ * Owner: the replay's thread. Bounds: WINDOWS windows of at most FETCH_KEYS_MAX keys; records of 1/16 of maxmemory in one.
+ */
+#ifndef KELVIN_LIFECYCLE_FETCH_H
+#define KELVIN_LIFECYCLE_FETCH_H
+
+#include "engine/engine.h"
+
+enum {
+    FETCH_KEYS_MAX = 1 << 17,       /* of a window; what is more is not fetched */
+    FETCH_KEY_SIZE_MAX = 1024,      /* longer keys are not fetched */
+};
+
+struct fetch;
+
+/* NULL: the system gives no thread. The engine has a tier. */
+struct fetch *fetch_create(struct engine *engine);
+/* What is not loaded yet will not be. NULL is fine. */
+void fetch_destroy(struct fetch *fetch);
+
+/* Adds a key of the command with this number to the window that is being filled. Numbers do not go down. */
+void fetch_add(struct fetch *fetch, uint64_t number, struct bytes key, uint64_t hash, int db);
+/* Hands the window over, if it has keys; may wait until an older one is loaded. */
+void fetch_hand_over(struct fetch *fetch);
+/* Waits until all windows that begin with this command, or before it, are loaded. */
+void fetch_await(struct fetch *fetch, uint64_t number);
+
+#endif

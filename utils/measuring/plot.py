@@ -1,6 +1,6 @@
-"""Draws throughput over the share of hot requests, from the JSON of the part tiers, as SVG.
+"""Draws throughput over the share of hot requests, from the JSON of the part tiers, or of the part cold, as SVG.
 
-    utils/measure plot build/measure.json docs/benchmarks/tiers.svg --keep docs/benchmarks/tiers.json
+    utils/measure plot --part cold build/measure.json docs/benchmarks/cold.svg --keep docs/benchmarks/cold.json
 
 It shows requests per second of CPU time. With the server on one core, this is its throughput if nothing else runs on the core, and other work
 on the machine affects it least. --wall-clock shows requests per second of elapsed time, for a machine without other work. --keep also writes
@@ -33,8 +33,8 @@ def series_of(tiers, wall_clock):
     return {name: sorted(points) for name, points in found.items()}
 
 
-def draw(data, wall_clock):
-    tiers = data["parts"]["tiers"]
+def draw(data, part, wall_clock):
+    tiers = data["parts"][part]
     series = series_of(tiers, wall_clock)
     lowest = min(share for points in series.values() for share, _ in points)
     first = 10 * int(lowest // 10)
@@ -76,12 +76,12 @@ def caption(tiers):
         "cgroup %.0f MB" % (limit / (1 << 20)) if limit else "no cgroup")
 
 
-def kept(data):
+def kept(data, part):
     """Returns only what the plot needs, without paths of the machine."""
-    tiers = data["parts"]["tiers"]
+    tiers = data["parts"][part]
     return {"machine": {name: data["machine"][name] for name in ("cpu", "cores", "memory_mb", "kernel", "commit")},
             "started": data["started"],
-            "parts": {"tiers": {**{name: tiers[name] for name in KEPT if name in tiers}, "runs": tiers["runs"]}}}
+            "parts": {part: {**{name: tiers[name] for name in KEPT if name in tiers}, "runs": tiers["runs"]}}}
 
 
 def main(arguments):
@@ -90,14 +90,14 @@ def main(arguments):
     parser.add_argument("svg")
     parser.add_argument("--keep", metavar="FILE")
     parser.add_argument("--wall-clock", action="store_true")
-    parser.add_argument("--part", choices=("tiers", "write"), default="tiers")
+    parser.add_argument("--part", choices=("tiers", "cold", "write"), default="tiers")
     options = parser.parse_args(arguments)
     with open(options.json, encoding="utf-8") as file:
         data = json.load(file)
     with open(options.svg, "w", encoding="utf-8") as file:
-        file.write(timeline.draw(data["parts"]["write"]) if options.part == "write" else draw(data, options.wall_clock))
-    if options.keep and options.part == "tiers":
+        file.write(timeline.draw(data["parts"]["write"]) if options.part == "write" else draw(data, options.part, options.wall_clock))
+    if options.keep and options.part != "write":
         with open(options.keep, "w", encoding="utf-8") as file:
-            json.dump(kept(data), file, indent=1)
+            json.dump(kept(data, options.part), file, indent=1)
             file.write("\n")
     return 0

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "engine/blocking.h"
 #include "engine/event.h"
+#include "pubsub/hub.h"
 #include "stats/error_stats.h"
 #include "stats/latency.h"
 #include "stats/slowlog.h"
@@ -69,6 +70,8 @@ void engine_box_close(struct engine_box *box)
 
     for (int i = 0; i < engine->worker_count; i++)
         worker_release(&box->workers[i]);
+    if (engine->hub != NULL)
+        hub_destroy(engine->hub);       /* workers are subscribers of it */
     blocking_destroy(engine->blocking);
     partitions_destroy(engine->partitions);
     command_table_destroy(engine->commands);

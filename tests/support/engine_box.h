@@ -17,7 +17,7 @@ struct engine_box {
 
 /* `families` ends with NULL. The hooks note events and free values at once; the workers' callbacks do nothing. */
 void engine_box_open(struct engine_box *box, const struct command *const *families, int worker_count);
-/* After the clients have been removed. */
+/* After the clients have been removed. Destroys the hub, too, if the caller has given the engine one. */
 void engine_box_close(struct engine_box *box);
 
 /* The client's memory is the caller's. */

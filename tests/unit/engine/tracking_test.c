@@ -55,7 +55,6 @@ static void box_destroy(struct box *box)
     assert_int_equal(tracking_count(engine).clients, 0);
     tracking_destroy(engine->tracking, 2);
     client_ids_destroy(engine->client_ids);
-    hub_destroy(engine->hub);
     engine_box_close(&box->base);
     mem_free(box);
 }

@@ -104,22 +104,23 @@ void table_release(struct table *table)
     table->count = 0;
 }
 
-uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key)
+/* `key` NULL: any with that hash. */
+static inline __attribute__((always_inline)) uint32_t find(const struct table *table, uint64_t hash, const struct bytes *key)
 {
     uint64_t word = table->directory[directory_index(table, hash)];
     uint32_t count = word_buckets(word);
-    struct table_bucket *buckets = leaf_buckets(word_leaf(word));
+    const struct table_bucket *buckets = leaf_buckets(word_leaf(word));
     uint32_t index = home_of(hash, table->skip + word_depth(word), count);
     uint8_t tag = tag_of(hash);
 
     for (uint32_t step = 0; step < count; step++) {
-        struct table_bucket *bucket = &buckets[index];
+        const struct table_bucket *bucket = &buckets[index];
         uint32_t matches = bucket_matches(bucket, tag);
 
         while (matches != 0) {
             uint32_t handle = bucket->handles[__builtin_ctz(matches)];
 
-            if (bytes_equal_inline(entry_key(heap_at(table->heap, handle)), key))
+            if (key != NULL ? bytes_equal_inline(entry_key(heap_at(table->heap, handle)), *key) : hash_of(table, handle) == hash)
                 return handle;
             matches &= matches - 1;
         }
@@ -131,25 +132,14 @@ uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key)
     return 0;
 }
 
+uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key)
+{
+    return find(table, hash, &key);
+}
+
 uint32_t table_find_hash(const struct table *table, uint64_t hash)
 {
-    uint64_t word = table->directory[directory_index(table, hash)];
-    uint32_t count = word_buckets(word), index = home_of(hash, table->skip + word_depth(word), count);
-    const struct table_bucket *buckets = leaf_buckets(word_leaf(word));
-
-    for (uint32_t step = 0; step < count; step++) {
-        const struct table_bucket *bucket = &buckets[index];
-
-        for (uint32_t matches = bucket_matches(bucket, tag_of(hash)); matches != 0; matches &= matches - 1) {
-            if (hash_of(table, bucket->handles[__builtin_ctz(matches)]) == hash)
-                return bucket->handles[__builtin_ctz(matches)];
-        }
-        if (bucket->overflow == 0)
-            return 0;
-        if (++index == count)
-            index = 0;
-    }
-    return 0;
+    return find(table, hash, NULL);
 }
 
 const char *table_bucket_at(const struct table *table, uint64_t hash)

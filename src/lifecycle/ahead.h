@@ -6,10 +6,10 @@
  * Two ways. The replay reads far ahead, and has windows of keys loaded in bulk (lifecycle/fetch.h). The applier follows a primary, and is
  * at times a few commands ahead only: each key is looked up here, and the loaders read it; loads under way are bounded by a share of maxmemory.
  *
- * Of the applier a key passes through three steps, each a few keys after the one before it, so that the memory that a step reads has come into the cache:
+ * By loads, a key passes through three steps, each a few keys after the one before it, so that the memory that a step reads has come into the cache:
  * its bucket is asked for; its entry and its tag are asked for; it is looked up.
  *
- * Owner: the replay's thread.
+ * Owner: the thread of the replay, or of the applier.
  */
 #ifndef KELVIN_LIFECYCLE_AHEAD_H
 #define KELVIN_LIFECYCLE_AHEAD_H

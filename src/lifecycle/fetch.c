@@ -24,7 +24,7 @@ struct window {
 struct fetch {
     struct engine *engine;
     struct tier_bulk *bulk;         /* the thread's, as the next */
-    uint64_t unlooked;              /* bytes read since the last look at the memory */
+    uint64_t since_look;              /* bytes read since the last look at the memory */
     pthread_t thread;
     struct window windows[WINDOWS]; /* window n is windows[n % WINDOWS]; the thread's while loaded <= n < handed_over */
     uint64_t awaited;               /* the replay's: windows before this one are known to be loaded */
@@ -55,10 +55,10 @@ static bool goes_on(void *context, uint64_t size)
 {
     struct fetch *fetch = context;
 
-    fetch->unlooked += size;
-    if (fetch->unlooked < LOOK_SIZE)
+    fetch->since_look += size;
+    if (fetch->since_look < LOOK_SIZE)
         return !fetch->stopping;
-    fetch->unlooked = 0;
+    fetch->since_look = 0;
     return !fetch->stopping && has_memory(fetch);
 }
 
@@ -66,7 +66,7 @@ static void load(struct fetch *fetch, struct window *window)
 {
     int64_t limit = config_number(fetch->engine->config, CONFIG_MAXMEMORY);
 
-    fetch->unlooked = LOOK_SIZE;
+    fetch->since_look = LOOK_SIZE;
     tier_bulk_load(fetch->bulk, window->wanted, window->count, window->keys.data, limit > 0 ? (uint64_t)limit / MEMORY_SHARE : UINT64_MAX, goes_on, fetch);
     window->count = 0;
     window->keys.size = 0;

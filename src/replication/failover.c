@@ -21,10 +21,6 @@ enum {
     ASK_US = 1000000,               /* so often replicas are asked for an ACK, which they send each second, too */
 };
 
-/* An ACK that a GETACK asks for says, from redis-server, what was applied before the GETACK. Two of them are sent: a replica that has
- * acknowledged the first has received the second, and lacks nothing. */
-#define ASKED PRIMARY_GETACK PRIMARY_GETACK
-
 struct failover {
     struct engine *engine;
     struct mutex lock;              /* guards thread, has_thread, and the start */
@@ -173,6 +169,8 @@ static bool find_ready(const struct failover *failover, uint64_t lsn, struct rep
     return false;
 }
 
+/* An ACK that a GETACK asks for says, from redis-server, what was applied before the GETACK. Two of them are sent: a replica that has
+ * acknowledged the first has received the second, and lacks nothing. */
 static void ask(struct failover *failover)
 {
     struct engine *engine = failover->engine;
@@ -181,7 +179,7 @@ static void ask(struct failover *failover)
 
     if (primary_count(engine->primary) > 0 && now_us - failover->asked_us >= ASK_US) {
         failover->asked_us = now_us;
-        failover->asked = history_append_raw(&engine->history, BYTES(ASKED), -1);
+        failover->asked = history_append_raw(&engine->history, BYTES(PRIMARY_GETACK PRIMARY_GETACK), -1);
     }
     primary_lagging(engine, failover->asked, false, &count);        /* sends what waits */
 }

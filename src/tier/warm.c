@@ -20,7 +20,7 @@ enum {
     CHUNK_KEYS_PACED = 64,      /* the same with a tier-warmup-rate below PACED_RATE, so that its pauses are short */
     PACED_RATE = 20000,
     KEYS_A_LOCK = 64,           /* keys that are looked up under one hold of a partition's lock */
-    READS_A_WAY = 64,           /* reads between two looks at clients' loads */
+    READS_A_LOOK = 64,           /* reads between two looks at clients' loads */
     USES_WARM = 2,              /* uses of a key that was not on probation, at least */
     BANDS = 16,                 /* a band of heat has at least one in this many of all keys */
     UNIT_SIZE = 1024,           /* tier-warmup-rate counts a key once for each of these units of its size */
@@ -187,7 +187,7 @@ static bool goes_on(void *context, uint64_t size)
 {
     struct warm *warm = context;
 
-    if (++warm->reads % READS_A_WAY == 0)
+    if (++warm->reads % READS_A_LOOK == 0)
         give_way(warm);
     if (!has_room(warm, size))
         end_warm_up(warm);

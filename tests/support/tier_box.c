@@ -543,6 +543,14 @@ static void verify_purged(struct tier_box *box)
     }
 }
 
+struct tier_stats tier_box_stats(struct tier_box *box)
+{
+    struct tier_stats stats;
+
+    tier_stats(box->tier, &stats);
+    return stats;
+}
+
 void tier_box_verify(struct tier_box *box)
 {
     uint64_t weight = 0;

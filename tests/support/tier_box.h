@@ -111,6 +111,7 @@ void tier_box_release_writer(struct tier_box *box);
 void tier_box_settle(struct tier_box *box);
 /* The invariants, settled or not; no other thread changes anything meanwhile. */
 void tier_box_verify(struct tier_box *box);
+struct tier_stats tier_box_stats(struct tier_box *box);
 
 struct keyspace *tier_box_keyspace(struct tier_box *box, int db, struct bytes key, uint64_t *hash);
 /* 0: no entry. */

@@ -569,31 +569,37 @@ static void cloning_an_image_does_not_change_it(void **state)
     assert_int_equal(access(other, F_OK), 0);
 }
 
-/* Each opening writes the log as a table; without the option, four tables would be merged. The processes exit without closing the store,
+/* Each opening writes the log as a table; without an option, four tables would be merged. The processes exit without closing the store,
  * because LevelDB may start a compaction just before it notices that it is being closed. */
-static void without_merging_tables_stay_as_they_are(void **state)
+static void write_tables(struct box *box, int rounds)
 {
-    struct box *box = *state, other = *box;
     char tables[BOX_FILES_MAX][BOX_PATH_SIZE];
 
-    snprintf(other.dir, sizeof(other.dir), "%s/unmerged", box->root);
-    other.options.env = NULL;
-    other.options.without_merging = true;
-    other.store = NULL;
-    for (int round = 0; round < 10; round++) {
+    for (int round = 0; round < rounds; round++) {
         pid_t child = fork();
         int status;
 
         assert_true(child >= 0);
         if (child == 0) {
-            if (box_open(&other) != STATUS_OK || box_files(other.dir, ".ldb", tables) != round)
+            if (box_open(box) != STATUS_OK || box_files(box->dir, ".ldb", tables) != round)
                 _exit(1);
-            box_write_many(&other, 5);
-            _exit(box_files(other.dir, ".ldb", tables) == round ? 0 : 2);
+            box_write_many(box, 5);
+            _exit(box_files(box->dir, ".ldb", tables) == round ? 0 : 2);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
     }
+}
+
+static void without_merging_tables_stay_as_they_are(void **state)
+{
+    struct box *box = *state, other = *box;
+
+    snprintf(other.dir, sizeof(other.dir), "%s/unmerged", box->root);
+    other.options.env = NULL;
+    other.options.without_merging = true;
+    other.store = NULL;
+    write_tables(&other, 10);
     assert_int_equal(box_open(&other), STATUS_OK);
     assert_int_equal(store_number(other.store), 50);
     box_verify(&other, other.store, STATUS_OK);
@@ -605,26 +611,12 @@ static void without_merging_tables_stay_as_they_are(void **state)
 static void held_merges_wait_until_they_are_released_or_writes_would(void **state)
 {
     struct box *box = *state, other = *box;
-    char tables[BOX_FILES_MAX][BOX_PATH_SIZE];
 
     snprintf(other.dir, sizeof(other.dir), "%s/held", box->root);
     other.options.env = NULL;
     other.options.holds_merges = true;
     other.store = NULL;
-    for (int round = 0; round < 7; round++) {
-        pid_t child = fork();
-        int status;
-
-        assert_true(child >= 0);
-        if (child == 0) {
-            if (box_open(&other) != STATUS_OK || box_files(other.dir, ".ldb", tables) != round)
-                _exit(1);
-            box_write_many(&other, 5);
-            _exit(box_files(other.dir, ".ldb", tables) == round ? 0 : 2);
-        }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
-    }
+    write_tables(&other, 7);
     assert_int_equal(box_open(&other), STATUS_OK);
     box_write_many(&other, 1000);
     box_verify(&other, other.store, STATUS_OK);

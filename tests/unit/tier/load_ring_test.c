@@ -59,14 +59,6 @@ static int close_rig(void **state)
     return 0;
 }
 
-static struct tier_stats stats_of(struct rig *rig)
-{
-    struct tier_stats stats;
-
-    tier_stats(rig->box.tier, &stats);
-    return stats;
-}
-
 static void make_cold(struct rig *rig, const char *key)
 {
     assert_int_equal(tier_demote(rig->box.tier, 0, bytes_of_string(key)), TIER_MOVED);
@@ -121,7 +113,7 @@ static void the_cold_keys_of_a_turn_are_one_batch(void **state)
     assert_false(tier_box_begin(rig->b, "GET k19"));
     assert_true(read_all(rig, rig->a, 19));
     assert_string_equal(tier_box_await(rig->b), "$9\nvalue-019\n");
-    stats = stats_of(rig);
+    stats = tier_box_stats(&rig->box);
     assert_true(stats.reads_by_ring);
     assert_int_equal(stats.ring_reads, 20);
     assert_int_equal(stats.ring_batches, 1);
@@ -166,7 +158,7 @@ static void a_client_of_another_worker_that_waits_for_the_same_key_is_woken(void
     assert_string_equal(tier_box_reply(rig->a), "$1\nv\n");
     tier_box_turn(&rig->box.workers[1], BOX_WAIT);      /* fails if it is not rung */
     assert_string_equal(tier_box_reply(rig->other), "$1\nv\n");
-    assert_int_equal(stats_of(rig).ring_reads, 1);
+    assert_int_equal(tier_box_stats(&rig->box).ring_reads, 1);
 }
 
 static void more_loads_than_the_ring_takes_wait_their_turn(void **state)
@@ -175,9 +167,9 @@ static void more_loads_than_the_ring_takes_wait_their_turn(void **state)
 
     set_cold_keys(rig, KEYS);
     assert_true(read_all(rig, rig->a, KEYS));
-    assert_int_equal(stats_of(rig).ring_reads, KEYS);
-    assert_true(stats_of(rig).ring_batches >= KEYS / LOAD_RING_DEPTH);
-    assert_int_equal(stats_of(rig).loads_waiting, 0);
+    assert_int_equal(tier_box_stats(&rig->box).ring_reads, KEYS);
+    assert_true(tier_box_stats(&rig->box).ring_batches >= KEYS / LOAD_RING_DEPTH);
+    assert_int_equal(tier_box_stats(&rig->box).loads_waiting, 0);
 }
 
 static void large_records_are_left_to_the_loaders(void **state)
@@ -190,9 +182,9 @@ static void large_records_are_left_to_the_loaders(void **state)
     set_cold(rig, "large", value);
     set_cold(rig, "small", "v");
     assert_string_equal(tier_box_say(rig->a, "STRLEN large"), ":100000\n");
-    assert_int_equal(stats_of(rig).ring_reads, 0);
+    assert_int_equal(tier_box_stats(&rig->box).ring_reads, 0);
     assert_string_equal(tier_box_say(rig->a, "STRLEN small"), ":1\n");
-    assert_int_equal(stats_of(rig).ring_reads, 1);
+    assert_int_equal(tier_box_stats(&rig->box).ring_reads, 1);
     mem_free(value);
 }
 
@@ -215,8 +207,8 @@ static void a_false_maybe_is_absent(void **state)
     recordmap_add(missing->tier->map, missing_hash, BYTES("none"), place);
     partition_unlock(missing->partition);
     assert_string_equal(tier_box_say(rig->a, "MGET none k"), "*2\n$-1\n$1\nv\n");
-    assert_int_equal(stats_of(rig).false_maybes, 1);
-    assert_int_equal(stats_of(rig).ring_reads, 2);
+    assert_int_equal(tier_box_stats(&rig->box).false_maybes, 1);
+    assert_int_equal(tier_box_stats(&rig->box).ring_reads, 2);
     partition_lock(missing->partition);
     recordmap_remove(missing->tier->map, missing_hash, BYTES("none"), place);
     partition_unlock(missing->partition);
@@ -246,7 +238,7 @@ static void short_reads_are_continued(void **state)
     set_cold_keys(rig, 50);
     faulty_disk_set(rig->box.disk, &faults);
     assert_true(read_all(rig, rig->a, 50));
-    assert_int_equal(stats_of(rig).errors, 0);
+    assert_int_equal(tier_box_stats(&rig->box).errors, 0);
 }
 
 /* The ring leaves what it can't read to the loaders, which read again. */
@@ -259,7 +251,7 @@ static void errors_and_damage_are_never_values(void **state)
     faults.read_error = 1000;
     faulty_disk_set(rig->box.disk, &faults);
     assert_false(read_all(rig, rig->a, 50));
-    assert_true(stats_of(rig).errors > 0);
+    assert_true(tier_box_stats(&rig->box).errors > 0);
     faults.read_error = 0;
     faults.read_corrupt = 1000;
     faulty_disk_set(rig->box.disk, &faults);
@@ -278,7 +270,7 @@ static void errors_and_damage_are_never_values(void **state)
             make_cold(rig, key);
         }
     }
-    assert_int_equal(stats_of(rig).loads_waiting, 0);
+    assert_int_equal(tier_box_stats(&rig->box).loads_waiting, 0);
 }
 
 static void a_ring_that_is_closed_leaves_no_load(void **state)
@@ -290,14 +282,14 @@ static void a_ring_that_is_closed_leaves_no_load(void **state)
     assert_false(tier_box_begin(rig->b, "GET k2"));
     worker_end_turn(&rig->box.workers[0].worker);       /* read, and not installed */
     worker_close_ring(&rig->box.workers[0].worker);
-    assert_int_equal(stats_of(rig).loads_waiting, 0);
+    assert_int_equal(tier_box_stats(&rig->box).loads_waiting, 0);
     tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
     assert_string_equal(tier_box_reply(rig->a), "$9\nvalue-001\n");
     assert_string_equal(tier_box_reply(rig->b), "$9\nvalue-002\n");
     assert_string_equal(tier_box_say(rig->a, "GET k3"), "$9\nvalue-003\n");     /* by a loader */
-    assert_int_equal(stats_of(rig).ring_reads, 2);
+    assert_int_equal(tier_box_stats(&rig->box).ring_reads, 2);
     worker_close_ring(&rig->box.workers[1].worker);
-    assert_false(stats_of(rig).reads_by_ring);
+    assert_false(tier_box_stats(&rig->box).reads_by_ring);
 }
 
 static void a_client_that_is_closed_while_its_key_is_read_leaves_no_pin(void **state)
@@ -310,7 +302,7 @@ static void a_client_that_is_closed_while_its_key_is_read_leaves_no_pin(void **s
     worker_end_turn(&rig->box.workers[0].worker);
     tier_box_close_client(client);
     tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
-    assert_int_equal(stats_of(rig).loads_waiting, 0);
+    assert_int_equal(tier_box_stats(&rig->box).loads_waiting, 0);
     assert_false(tier_box_entry(&rig->box, 0, "k")->flags & ENTRY_PINNED);
 }
 

@@ -62,21 +62,13 @@ static int close_rig(void **state)
     return 0;
 }
 
-static struct tier_stats stats_of(struct rig *rig)
-{
-    struct tier_stats stats;
-
-    tier_stats(rig->box.tier, &stats);
-    return stats;
-}
-
 /* The loads that were posted are done; the workers of the clients that waited have mail, but have not read it. */
 static void await_loads(struct rig *rig)
 {
     int64_t began_us = clock_mono_us();
 
     worker_end_turn(&rig->box.workers[0].worker);
-    while (stats_of(rig).loads_waiting > 0)
+    while (tier_box_stats(&rig->box).loads_waiting > 0)
         BOX_DEMAND(&rig->box, clock_mono_us() - began_us < 60000000, "a load does not end");
 }
 
@@ -259,7 +251,7 @@ static void rule_2_a_false_maybe_is_distinguished_from_a_record(void **state)
     assert_string_equal(tier_box_say(rig->a, "DEL x"), ":1\n");
     change_tag(rig, "x", recordmap_add);
     assert_string_equal(tier_box_say(rig->a, "GET x"), "$-1\n");
-    assert_int_equal(stats_of(rig).false_maybes, 1);
+    assert_int_equal(tier_box_stats(&rig->box).false_maybes, 1);
     tier_box_hold_writer(&rig->box);
     assert_string_equal(tier_box_say(rig->a, "SET x 2"), "+OK\n");
     assert_int_equal(record_of(rig, "x"), RECORD_UNKNOWN);
@@ -333,7 +325,7 @@ static void rule_4_an_overwritten_load_brings_nothing_back(void **state)
     await_loads(rig);
     assert_string_equal(tier_box_await(rig->a), "$3\nnew\n");
     assert_string_equal(tier_box_say(rig->b, "GET k"), "$3\nnew\n");
-    assert_int_equal(stats_of(rig).promotions, 0);
+    assert_int_equal(tier_box_stats(&rig->box).promotions, 0);
 }
 
 static void rule_4_a_flushed_load_brings_nothing_back(void **state)
@@ -374,7 +366,7 @@ static void rule_4_an_older_read_installs_nothing_for_a_newer_wish(void **state)
     assert_false(tier_box_begin(rig->b, "GET k"));          /* waits for the older read to end */
     assert_string_equal(tier_box_await(rig->b), "$3\nnew\n");
     assert_string_equal(tier_box_await(rig->a), "$3\nnew\n");
-    assert_int_equal(stats_of(rig).promotions, 1);
+    assert_int_equal(tier_box_stats(&rig->box).promotions, 1);
 }
 
 /* The loader has the old record in hand while the key is overwritten, demoted and wished for again. The disk is slow, so that there is
@@ -426,7 +418,7 @@ static void rule_4_a_key_read_in_place_is_not_installed_twice(void **state)
     assert_string_equal(tier_box_reply(rig->b), ":0\n");
     await_loads(rig);
     assert_string_equal(tier_box_await(rig->a), "$3\nold\n");
-    assert_true(stats_of(rig).promotions == 1 && stats_of(rig).unplanned_reads == 1);
+    assert_true(tier_box_stats(&rig->box).promotions == 1 && tier_box_stats(&rig->box).unplanned_reads == 1);
 }
 
 /* What the replay sees ahead: the load is posted, and, if `submit`, done or on its way. */
@@ -449,7 +441,7 @@ static void help_until_done(struct rig *rig)
     for (;;) {
         uint64_t ended = tier_loads_ended(rig->box.tier);
 
-        if (stats_of(rig).loads_waiting == 0)
+        if (tier_box_stats(&rig->box).loads_waiting == 0)
             return;
         tier_loads_help(rig->box.tier, ended);
     }
@@ -471,7 +463,7 @@ static void rule_4_a_load_that_no_client_waits_for_leaves_no_pin(void **state)
     assert_true(tier_box_entry(&rig->box, 0, "k") != NULL && record_of(rig, "k") == RECORD_CLEAN);
     assert_false(tier_box_entry(&rig->box, 0, "k")->flags & ENTRY_PINNED);
     assert_string_equal(tier_box_say(rig->a, "GET k"), "$1\nv\n");
-    assert_int_equal(stats_of(rig).promotions, 1);
+    assert_int_equal(tier_box_stats(&rig->box).promotions, 1);
     make_cold(rig, 0, "k");
     change_tag(rig, "none", recordmap_add);                 /* a false maybe */
     assert_true(preload(rig, "none", true, &batch));
@@ -731,10 +723,10 @@ static void rule_8_an_undeclared_cold_key_is_read_in_place(void **state)
     set_cold(rig, 1, "target", "old");
     assert_string_equal(tier_box_say(rig->a, "SET source new"), "+OK\n");
     assert_string_equal(tier_box_say(rig->a, "COPY source target DB 1"), ":0\n");
-    assert_int_equal(stats_of(rig).unplanned_reads, 1);
+    assert_int_equal(tier_box_stats(&rig->box).unplanned_reads, 1);
     make_cold(rig, 1, "target");
     assert_string_equal(tier_box_say(rig->a, "COPY source target DB 1 REPLACE"), ":1\n");       /* blind */
-    assert_int_equal(stats_of(rig).unplanned_reads, 1);
+    assert_int_equal(tier_box_stats(&rig->box).unplanned_reads, 1);
     rig->b->client.db = 1;
     assert_string_equal(tier_box_say(rig->b, "GET target"), "$3\nnew\n");
 }

@@ -47,14 +47,6 @@ static int close_rig(void **state)
     return 0;
 }
 
-static struct tier_stats stats_of(struct rig *rig)
-{
-    struct tier_stats stats;
-
-    tier_stats(rig->box.tier, &stats);
-    return stats;
-}
-
 static void key_name(int i, char key[32])
 {
     snprintf(key, 32, "key%d", i);
@@ -109,14 +101,14 @@ static void prepare(struct rig *rig, int count)
     assert_int_equal(hot_save(rig->box.tier, rig->box.root), STATUS_OK);
     for (int i = 0; i < count; i++)
         demote(rig, i);
-    assert_int_equal(stats_of(rig).hot_keys, 0);
+    assert_int_equal(tier_box_stats(&rig->box).hot_keys, 0);
 }
 
 static void await_end(struct rig *rig)
 {
     int64_t began_us = clock_mono_us();
 
-    while (stats_of(rig).warmup == TIER_WARMUP_RUNNING)
+    while (tier_box_stats(&rig->box).warmup == TIER_WARMUP_RUNNING)
         BOX_DEMAND(&rig->box, clock_mono_us() - began_us < WAIT_US, "the warm-up does not end");
 }
 
@@ -128,7 +120,7 @@ static void what_was_hot_comes_back_with_its_heat(void **state)
     prepare(rig, KEYS);
     tier_warm_up(rig->box.tier, rig->box.root);
     await_end(rig);
-    assert_true(stats_of(rig).warmup == TIER_WARMUP_DONE && stats_of(rig).warmup_keys == KEYS && stats_of(rig).warmup_loaded == KEYS);
+    assert_true(tier_box_stats(&rig->box).warmup == TIER_WARMUP_DONE && tier_box_stats(&rig->box).warmup_keys == KEYS && tier_box_stats(&rig->box).warmup_loaded == KEYS);
     for (int i = 0; i < KEYS; i++) {
         const struct entry *entry;
 
@@ -138,7 +130,7 @@ static void what_was_hot_comes_back_with_its_heat(void **state)
         BOX_DEMAND(&rig->box, entry->heat == i % 200, "%s has heat %d", key, entry->heat);
         BOX_DEMAND(&rig->box, entry_record(entry) == RECORD_CLEAN && !(entry->flags & (ENTRY_PROBATION | ENTRY_PINNED)), "%s", key);
     }
-    assert_int_equal(stats_of(rig).false_maybes, 0);
+    assert_int_equal(tier_box_stats(&rig->box).false_maybes, 0);
     tier_box_verify(&rig->box);
 }
 
@@ -153,7 +145,7 @@ static void keys_that_are_there_already_get_their_heat_back(void **state)
     await_end(rig);
     assert_int_equal(tier_box_entry(&rig->box, 0, "key150")->heat, 150);
     assert_true(tier_box_entry(&rig->box, 0, "key120")->heat >= 120);
-    assert_int_equal(stats_of(rig).warmup_loaded, 200);
+    assert_int_equal(tier_box_stats(&rig->box).warmup_loaded, 200);
     check_value(rig, 150, 1);
 }
 
@@ -168,8 +160,8 @@ static void what_was_cold_stays_cold(void **state)
     prepare(rig, 500);
     tier_warm_up(rig->box.tier, rig->box.root);
     await_end(rig);
-    assert_int_equal(stats_of(rig).hot_keys, 500);
-    assert_int_equal(stats_of(rig).cold_keys, KEYS);
+    assert_int_equal(tier_box_stats(&rig->box).hot_keys, 500);
+    assert_int_equal(tier_box_stats(&rig->box).cold_keys, KEYS);
 }
 
 static void it_ends_at_the_low_mark(void **state)
@@ -207,7 +199,7 @@ static void it_ends_at_the_low_mark(void **state)
             BOX_DEMAND(&rig->box, tier_box_entry(&rig->box, 0, key) != NULL, "%s is hotter than most, but cold", key);
     }
     assert_true(hot >= 100 && hot < 200);
-    assert_int_equal(stats_of(rig).demotions + stats_of(rig).clean_demotions, 400);     /* none for the warm-up's sake */
+    assert_int_equal(tier_box_stats(&rig->box).demotions + tier_box_stats(&rig->box).clean_demotions, 400);     /* none for the warm-up's sake */
 }
 
 /* Old values would come back if what was read were installed after the store had changed. */
@@ -224,7 +216,7 @@ static void no_old_value_comes_back_whatever_happens_meanwhile(void **state)
         int i = (int)random_below(&rig->random, KEYS);
         char line[64], key[32];
 
-        running = stats_of(rig).warmup == TIER_WARMUP_RUNNING;
+        running = tier_box_stats(&rig->box).warmup == TIER_WARMUP_RUNNING;
         key_name(i, key);
         switch (random_below(&rig->random, 6)) {
         case 0:
@@ -262,13 +254,13 @@ static void a_flush_meanwhile_leaves_nothing(void **state)
     prepare(rig, KEYS);
     tier_settings(rig->box.tier)->warmup_rate = 5000;
     tier_warm_up(rig->box.tier, rig->box.root);
-    while (stats_of(rig).hot_keys == 0)
-        assert_int_equal(stats_of(rig).warmup, TIER_WARMUP_RUNNING);
+    while (tier_box_stats(&rig->box).hot_keys == 0)
+        assert_int_equal(tier_box_stats(&rig->box).warmup, TIER_WARMUP_RUNNING);
     assert_string_equal(tier_box_say(rig->c, "FLUSHALL"), "+OK\n");
     set(rig, 1, 7);
     tier_settings(rig->box.tier)->warmup_rate = 0;
     await_end(rig);
-    assert_int_equal(stats_of(rig).hot_keys, 1);
+    assert_int_equal(tier_box_stats(&rig->box).hot_keys, 1);
     check_value(rig, 1, 7);
     tier_box_settle(&rig->box);
     tier_box_verify(&rig->box);
@@ -281,14 +273,14 @@ static void it_pauses_and_ends_with_the_tier(void **state)
     prepare(rig, KEYS);
     tier_settings(rig->box.tier)->warmup = 0;
     tier_warm_up(rig->box.tier, rig->box.root);
-    while (stats_of(rig).warmup != TIER_WARMUP_OFF)
+    while (tier_box_stats(&rig->box).warmup != TIER_WARMUP_OFF)
         ;
-    assert_int_equal(stats_of(rig).hot_keys, 0);
+    assert_int_equal(tier_box_stats(&rig->box).hot_keys, 0);
     tier_settings(rig->box.tier)->warmup_rate = 100;
     tier_settings(rig->box.tier)->warmup = 1;
-    while (stats_of(rig).hot_keys == 0)
+    while (tier_box_stats(&rig->box).hot_keys == 0)
         ;
-    assert_int_equal(stats_of(rig).warmup, TIER_WARMUP_RUNNING);    /* close_rig stops it */
+    assert_int_equal(tier_box_stats(&rig->box).warmup, TIER_WARMUP_RUNNING);    /* close_rig stops it */
 }
 
 static void an_image_made_meanwhile_forgets_nothing(void **state)
@@ -299,12 +291,12 @@ static void an_image_made_meanwhile_forgets_nothing(void **state)
     prepare(rig, KEYS);
     tier_settings(rig->box.tier)->warmup_rate = 10000;
     tier_warm_up(rig->box.tier, rig->box.root);
-    while (stats_of(rig).hot_keys < KEYS / 4)
-        assert_int_equal(stats_of(rig).warmup, TIER_WARMUP_RUNNING);
+    while (tier_box_stats(&rig->box).hot_keys < KEYS / 4)
+        assert_int_equal(tier_box_stats(&rig->box).warmup, TIER_WARMUP_RUNNING);
     tier_settings(rig->box.tier)->warmup = 0;
-    while (stats_of(rig).warmup != TIER_WARMUP_OFF)
+    while (tier_box_stats(&rig->box).warmup != TIER_WARMUP_OFF)
         ;
-    assert_true(stats_of(rig).hot_keys < KEYS);
+    assert_true(tier_box_stats(&rig->box).hot_keys < KEYS);
     assert_int_equal(hot_save(rig->box.tier, rig->box.dir), STATUS_OK);
     assert_int_equal(hot_open(rig->box.dir, rig->box.partitions->count, &file), STATUS_OK);
     assert_true(file.key_count >= KEYS && file.key_count < KEYS + KEYS / 8);    /* a band may be in it twice */
@@ -324,8 +316,8 @@ static void a_bad_file_is_reported_and_nothing_happens(void **state)
     close(fd);
     tier_warm_up(rig->box.tier, rig->box.root);
     await_end(rig);
-    assert_int_equal(stats_of(rig).warmup, TIER_WARMUP_IDLE);
-    assert_true(rig->box.told_count == 1 && stats_of(rig).hot_keys == 0);
+    assert_int_equal(tier_box_stats(&rig->box).warmup, TIER_WARMUP_IDLE);
+    assert_true(rig->box.told_count == 1 && tier_box_stats(&rig->box).hot_keys == 0);
 }
 
 #define WARM(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)

@@ -169,6 +169,7 @@ enum link_wait link_fill(struct link *link, int64_t since_us, int64_t tick_us)
             return LINK_WAIT_BROKEN;
         }
         link->unread = bytes_of(link->in, got);
+        link->got = got;
         if (got > 0)
             break;
         wait = link_wait(link, link->wire.fd, (short)((wire_is_full(&link->wire) ? 0 : POLLIN) | (wire_has_output(&link->wire) ? POLLOUT : 0)),

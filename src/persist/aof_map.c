@@ -33,7 +33,7 @@ void aof_map_init(struct aof_map *map)
 {
     *map = (struct aof_map){ .count = 0 };
     mutex_init(&map->lock);
-    closer_init(&map->closer, disk_system());
+    closer_init(&map->closer, disk_system(), true);
 }
 
 /* A checkpoint may have removed it: then the close frees its space, which takes time. */

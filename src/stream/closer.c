@@ -1,18 +1,23 @@
 #include "stream/closer.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+
 #include "base/disk.h"
 #include "base/mem.h"
 
-enum { CAPACITY_FIRST = 16 };
+enum { CAPACITY_FIRST = 16, PIECE_SIZE = 1 << 20, PAUSE_NS = 1000000 };
 
-void closer_init(struct closer *closer, const struct disk *disk)
+void closer_init(struct closer *closer, const struct disk *disk, bool are_synced)
 {
-    *closer = (struct closer){ .disk = disk };
+    *closer = (struct closer){ .disk = disk, .are_synced = are_synced };
     mutex_init(&closer->lock);
 }
 
 void closer_release(struct closer *closer)
 {
+    closer->is_ending = true;
     if (closer->has_thread)
         pthread_join(closer->thread, NULL);
     mem_free(closer->fds);
@@ -33,6 +38,20 @@ static int take_file(struct closer *closer)
     return fd;
 }
 
+/* Others may read the file still: then they read it from the disk. */
+static void drop_cache(const struct closer *closer, int fd)
+{
+    const struct timespec pause = { 0, PAUSE_NS };
+    struct stat info;
+
+    if (fstat(fd, &info) != 0)
+        return;
+    for (off_t at = 0; at < info.st_size && !closer->is_ending; at += PIECE_SIZE) {
+        (void)posix_fadvise(fd, at, PIECE_SIZE, POSIX_FADV_DONTNEED);
+        nanosleep(&pause, NULL);
+    }
+}
+
 /* Allocates nothing and frees nothing: the meter does not count this thread. */
 static void *closer_main(void *context)
 {
@@ -40,8 +59,11 @@ static void *closer_main(void *context)
     int fd;
 
     pthread_setname_np(pthread_self(), "kelvin-close");
-    while ((fd = take_file(closer)) >= 0)
+    while ((fd = take_file(closer)) >= 0) {
+        if (closer->are_synced)
+            drop_cache(closer, fd);
         closer->disk->close(closer->disk->context, fd);
+    }
     return NULL;
 }
 

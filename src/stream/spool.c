@@ -27,7 +27,7 @@ static char *path_of(const char *dir, const char *name)
 void spool_init(struct spool *spool, const struct disk *disk, const char *dir, const char *name, size_t block_size)
 {
     *spool = (struct spool){ .disk = disk, .path = dir != NULL ? path_of(dir, name) : NULL, .block_size = block_size };
-    closer_init(&spool->closer, disk);
+    closer_init(&spool->closer, disk, false);
 }
 
 void spool_release(struct spool *spool)

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "keyspace/heat.h"
+#include "tier/pause.h"
 #include "tier/tier_private.h"
 #include "tier/warm.h"
 
@@ -36,6 +37,7 @@ struct writer {
     struct hot_list list;       /* of the keyspace at hand */
     struct hot_key *sorted;     /* room for as many */
     size_t sorted_capacity;
+    struct pause pause;
 };
 
 void hot_list_add(struct hot_list *list, uint64_t hash, uint16_t rank)
@@ -108,6 +110,7 @@ static void list_keyspace(struct writer *writer, struct partition *partition, ui
         for (int i = 0; i < count; i++)
             list_bucket(writer, keyspace, buckets[i], minutes);
         partition_unlock(partition);
+        pause_if_due(&writer->pause, &writer->tier->hooks);
     }
 }
 
@@ -220,6 +223,7 @@ static void write_sections(struct writer *writer)
                 qsort(writer->list.keys, writer->list.count, sizeof(writer->list.keys[0]), compare_keys);
             if (writer->list.count > 0)
                 write_section(writer, partition, incarnation);
+            pause_if_due(&writer->pause, &writer->tier->hooks);
         }
     }
 }
@@ -234,6 +238,8 @@ enum status hot_save(struct tier *tier, const char *dir)
     writer.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (writer.fd < 0)
         return status_of_errno(errno);
+    pause_init(&writer.pause);
+    pause_begin_step(&writer.pause);
     buffer_append(&writer.text, magic, sizeof(magic));
     buffer_append(&writer.text, &tier->partitions->count, 4);
     write_sections(&writer);

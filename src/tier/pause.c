@@ -8,7 +8,7 @@
 
 enum {
     SAMPLE_US = 20000,              /* the workers are looked at so often */
-    SHARE_MIN = 15,                 /* percent */
+    SHARE_MIN = 12,                 /* percent */
     SHARE_MAX = 67,
     PAUSE_MAX_US = 20000,
 };
@@ -58,6 +58,21 @@ int64_t pause_after_step(struct pause *pause, const struct tier_hooks *hooks)
 {
     sample(pause, hooks);
     return pause_length((thread_ns() - pause->begun_ns) / 1000, pause->free_percent);
+}
+
+int64_t pause_due(struct pause *pause, const struct tier_hooks *hooks)
+{
+    return thread_ns() - pause->begun_ns < PAUSE_STEP_US * 1000 ? 0 : pause_after_step(pause, hooks);
+}
+
+void pause_if_due(struct pause *pause, const struct tier_hooks *hooks)
+{
+    struct timespec time = { 0, 1000 * pause_due(pause, hooks) };
+
+    if (time.tv_nsec == 0)
+        return;
+    nanosleep(&time, NULL);
+    pause_begin_step(pause);
 }
 
 int64_t pause_length(int64_t worked_us, int64_t free_percent)

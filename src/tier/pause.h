@@ -1,5 +1,5 @@
-/* Pause: how long the writer waits between two steps of a checkpoint, so that it takes of the CPUs what the workers leave, and clients do not
- * wait for it. The writer only.
+/* Pause: how long a thread that works for a checkpoint waits between two steps, so that it takes of the CPUs what the workers leave, and clients
+ * do not wait for it. Each thread has its own.
  */
 #ifndef KELVIN_TIER_PAUSE_H
 #define KELVIN_TIER_PAUSE_H
@@ -17,12 +17,19 @@ struct pause {
 
 void pause_init(struct pause *pause);
 
+enum { PAUSE_STEP_US = 200 };       /* how long a step takes, about: clients may wait for the CPU meanwhile */
+
 /* A step begins. */
 void pause_begin_step(struct pause *pause);
 /* It has ended. Returns how long to wait, in microseconds. */
 int64_t pause_after_step(struct pause *pause, const struct tier_hooks *hooks);
 
-/* The rule: what a step that took `worked_us` of CPU time is followed by. The writer gets what is free, but a seventh of the time at least, so
+/* The same if the step has taken PAUSE_STEP_US of CPU time, else 0: it goes on. */
+int64_t pause_due(struct pause *pause, const struct tier_hooks *hooks);
+/* The same, and waits; then the next step begins. The caller holds no lock. */
+void pause_if_due(struct pause *pause, const struct tier_hooks *hooks);
+
+/* The rule: what a step that took `worked_us` of CPU time is followed by. The writer gets what is free, but an eighth of the time at least, so
  * that the checkpoint ends, and two thirds at most. */
 int64_t pause_length(int64_t worked_us, int64_t free_percent);
 

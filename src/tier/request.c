@@ -119,10 +119,11 @@ enum status request_replacement(struct tier *tier, struct replace_request *reque
 
 /* --- the writer's side --- */
 
-void requests_wait(struct tier *tier, int64_t pause_us, enum request_wait wait)
+bool requests_wait(struct tier *tier, int64_t pause_us, enum request_wait wait)
 {
     struct requests *requests = &tier->requests;
     struct timespec until;
+    bool is_over = false;
 
     mutex_lock(&requests->lock);
     if (pause_us > 0) {
@@ -133,13 +134,12 @@ void requests_wait(struct tier *tier, int64_t pause_us, enum request_wait wait)
             until.tv_nsec -= 1000000000;
         }
         while (!tier->stopping && !requests->nudged && requests->demotions == NULL &&
-               (requests->image == NULL || wait == WAIT_EXCEPT_IMAGE)) {
-            if (!condition_wait_until(&requests->asked, &requests->lock, &until))
-                break;
-        }
+               (requests->image == NULL || wait == WAIT_EXCEPT_IMAGE) && !is_over)
+            is_over = !condition_wait_until(&requests->asked, &requests->lock, &until);
     }
     requests->nudged = false;
     mutex_unlock(&requests->lock);
+    return !is_over;
 }
 
 void requests_wake(struct tier *tier)

@@ -63,9 +63,9 @@ enum status request_replacement(struct tier *tier, struct replace_request *reque
 
 /* The writer's side. */
 
-/* Waits for `pause_us`, or until something is asked for (see `wait`), or the tier stops. Forgets the nudge. */
+/* Waits for `pause_us`, or until something is asked for (see `wait`), or the tier stops; true: not for the whole time. Forgets the nudge. */
 enum request_wait { WAIT_FOR_ALL, WAIT_EXCEPT_IMAGE };
-void requests_wait(struct tier *tier, int64_t pause_us, enum request_wait wait);
+bool requests_wait(struct tier *tier, int64_t pause_us, enum request_wait wait);
 /* Wakes the writer; for stopping it. */
 void requests_wake(struct tier *tier);
 /* A thread waits for an image or a demotion. */

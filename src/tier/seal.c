@@ -15,6 +15,7 @@
 #include "tier/handover.h"
 #include "tier/keyspaces.h"
 #include "tier/oversized.h"
+#include "tier/pause.h"
 #include "tier/request.h"
 #include "tier/resolve.h"
 #include "tier/sweep.h"
@@ -22,8 +23,7 @@
 #include "tier/tier_private.h"
 
 enum {
-    STEP_US = 500,                  /* how long a step takes, about: clients may wait for the CPU meanwhile. A batch may take longer */
-    STEP_SIZE = 32 * 1024,          /* of a batch, for the same reason */
+    STEP_SIZE = 16 * 1024,          /* of a batch, which may make a step take longer than PAUSE_STEP_US */
     BUCKETS_A_PIECE = 16,           /* looked at under one lock */
     PIECE_ENOUGH = 64,              /* entries encoded under one lock */
     PIECE_MAX = PIECE_ENOUGH + 256 * TABLE_BUCKET_SLOTS,     /* entries that belong to one bucket are in one leaf */
@@ -424,7 +424,7 @@ static struct sealing *begin_sealing(struct tier *tier, struct batch *batch)
 bool seal_step(struct tier *tier, struct batch *batch)
 {
     struct sealing *sealing = tier->sealing;
-    int64_t until_us = clock_mono_us() + STEP_US;
+    int64_t until_us = clock_mono_us() + PAUSE_STEP_US;
     char problem[OVERSIZED_TEXT_SIZE];
     bool more = true;
 

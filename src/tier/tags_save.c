@@ -11,6 +11,8 @@
 #include "base/crc64.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "tier/pause.h"
+#include "tier/request.h"
 #include "tier/tags_private.h"
 #include "tier/tier_private.h"
 
@@ -97,19 +99,61 @@ void tags_end(struct buffer *file)
     put_end(file, crc64(0, buffer_bytes(file)));
 }
 
-static void save_keyspace(struct keyspace *keyspace, struct buffer *out)
+/* --- the maps of all partitions --- */
+
+enum { PART_RECORDS = 4096 };       /* read under one lock */
+
+struct saving {
+    struct tier *tier;
+    int fd;
+    uint64_t crc;
+    struct buffer text;             /* not written yet */
+    struct pause pause;
+    bool is_wanted;                 /* the writer has other work, too: there are no more pauses */
+};
+
+/* A part of the keyspace's section: records from *from on, at least PART_RECORDS and all of the last tag. False: that was all. */
+static bool save_part(struct saving *saving, struct keyspace *keyspace, uint32_t place_size, uint64_t *from, uint64_t *last)
+{
+    struct recordmap_walk walk;
+    struct recordmap_record record;
+    bool more;
+
+    partition_lock(keyspace->partition);
+    recordmap_walk_begin(&walk, keyspace->tier->map, *from);
+    for (size_t count = 0; (more = recordmap_walk_next(&walk, &record)); count++) {
+        if (count >= PART_RECORDS && record.tag != *last)
+            break;
+        put_record(&saving->text, &record, place_size, last);
+    }
+    partition_unlock(keyspace->partition);
+    if (more)
+        *from = record.tag;
+    return more;
+}
+
+/* A pause, if one is due, unless another thread waits for this one. */
+static void rest(struct saving *saving)
+{
+    struct tier *tier = saving->tier;
+    int64_t pause_us = saving->is_wanted ? 0 : pause_due(&saving->pause, &tier->hooks);
+
+    if (pause_us == 0)
+        return;
+    saving->is_wanted = requests_wait(tier, pause_us, WAIT_EXCEPT_IMAGE) || tier->counting.waiting > 0;
+    pause_begin_step(&saving->pause);
+}
+
+static void save_keyspace(struct saving *saving, struct keyspace *keyspace)
 {
     const struct recordmap *map = keyspace->tier->map;
     uint32_t place_size = (recordmap_place_bits(map) + 7) / 8;
-    uint64_t last = UINT64_MAX;
-    struct recordmap_walk walk;
-    struct recordmap_record record;
-    size_t begin = put_section(out, keyspace->incarnation, keyspace->partition->index, recordmap_count(map), place_size);
+    uint64_t last = UINT64_MAX, from = 0;
+    size_t begin = put_section(&saving->text, keyspace->incarnation, keyspace->partition->index, recordmap_count(map), place_size);
 
-    recordmap_walk_begin(&walk, map, 0);
-    while (recordmap_walk_next(&walk, &record))
-        put_record(out, &record, place_size, &last);
-    end_section(out, begin);
+    while (save_part(saving, keyspace, place_size, &from, &last))
+        rest(saving);
+    end_section(&saving->text, begin);
 }
 
 static int compare_incarnations(const void *a, const void *b)
@@ -141,53 +185,55 @@ static struct keyspace **list_keyspaces(struct partition *partition, size_t *cou
     return list;
 }
 
-static void save_partition(struct partition *partition, struct buffer *out)
+/* The keyspaces stay: one that is flushed meanwhile is freed by this thread, later. */
+static void save_partition(struct saving *saving, struct partition *partition)
 {
     struct keyspace **list;
     size_t count;
 
     partition_lock(partition);
     list = list_keyspaces(partition, &count);
-    for (size_t i = 0; i < count; i++)
-        save_keyspace(list[i], out);
     partition_unlock(partition);
+    for (size_t i = 0; i < count; i++)
+        save_keyspace(saving, list[i]);
     mem_free(list);
 }
 
 /* Appends to the file and to its checksum. */
-static enum status flush(int fd, struct buffer *text, uint64_t *crc)
+static enum status flush(struct saving *saving)
 {
-    enum status status = file_write_all(disk_system(), fd, buffer_bytes(text));
+    enum status status = file_write_all(disk_system(), saving->fd, buffer_bytes(&saving->text));
 
-    *crc = crc64(*crc, buffer_bytes(text));
-    text->size = 0;
+    saving->crc = crc64(saving->crc, buffer_bytes(&saving->text));
+    saving->text.size = 0;
     return status;
 }
 
 enum status tags_save(struct tier *tier, const char *dir)
 {
-    struct buffer text = { 0 };
+    struct saving saving = { .tier = tier };
     char path[4096];
-    uint64_t crc = 0;
     enum status status;
-    int fd;
 
     snprintf(path, sizeof(path), "%s/tags", dir);
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0)
+    saving.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (saving.fd < 0)
         return status_of_errno(errno);
-    put_head(&text, tier->partitions->count);
-    status = flush(fd, &text, &crc);
+    pause_init(&saving.pause);
+    pause_begin_step(&saving.pause);
+    put_head(&saving.text, tier->partitions->count);
+    status = flush(&saving);
     for (uint32_t i = 0; i < tier->partitions->count && status == STATUS_OK; i++) {
-        save_partition(&tier->partitions->partitions[i], &text);
-        status = flush(fd, &text, &crc);
+        save_partition(&saving, &tier->partitions->partitions[i]);
+        status = flush(&saving);
+        rest(&saving);
     }
-    put_end(&text, crc);
+    put_end(&saving.text, saving.crc);
     if (status == STATUS_OK)
-        status = file_write_all(disk_system(), fd, buffer_bytes(&text));
-    if (status == STATUS_OK && fsync(fd) != 0)
+        status = flush(&saving);
+    if (status == STATUS_OK && fsync(saving.fd) != 0)
         status = status_of_errno(errno);
-    close(fd);
-    buffer_release(&text);
+    close(saving.fd);
+    buffer_release(&saving.text);
     return status;
 }

@@ -428,6 +428,31 @@ static void what_is_saved_is_loaded(void **state)
     close_box(&to, other);
 }
 
+/* A map is read in parts, of 4,096 records or more: the twins of the part's last record belong to it. */
+static void twins_at_the_border_of_a_part_are_saved_once(void **state)
+{
+    struct tier_box from, to;
+    struct box_client *client, *other;
+    struct recordmap *map;
+
+    open_box(&from, &client);
+    open_box(&to, &other);
+    fill_maps(&from);
+    map = map_of(&from, 0, 0);
+    for (uint64_t tag = 0; tag < 20000; tag++)
+        if (!recordmap_maybe(map, tag << 10))
+            recordmap_add(map, tag << 10, BYTES("first"), tag + 1);
+    for (uint64_t tag = 2000; tag < 3200; tag++)
+        for (int twin = 0; twin < 3; twin++)
+            recordmap_add(map, tag << 10, bytes_of("twin" + twin, 4 - (size_t)twin), 100 + tag);
+    assert_int_equal(tags_save(from.tier, from.root), STATUS_OK);
+    assert_int_equal(tags_load(to.tier, to.partitions, from.root), STATUS_OK);
+    assert_maps_equal(&from, &to);
+    assert_true(recordmap_count(map) >= 23600);
+    close_box(&from, client);
+    close_box(&to, other);
+}
+
 static void write_file(struct tier_box *box, struct bytes text)
 {
     char path[300];
@@ -508,6 +533,7 @@ int main(void)
         cmocka_unit_test(version_1_is_read),
         cmocka_unit_test(a_large_file_is_read_part_by_part),
         cmocka_unit_test(what_is_saved_is_loaded),
+        cmocka_unit_test(twins_at_the_border_of_a_part_are_saved_once),
         cmocka_unit_test(a_damaged_file_loads_nothing),
         cmocka_unit_test(version_1_is_loaded_and_saved_as_version_2),
     };

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-enum { READ_SIZE = 64 << 10 };
+enum { READ_SIZE = 64 << 10, AHEAD_STEP = 1 << 20 };
 
 /* While an error is on its way out, errno stays what it was. */
 static void close_quietly(const struct disk *disk, int fd)
@@ -62,6 +62,12 @@ ssize_t file_pread_all(const struct disk *disk, int fd, void *data, size_t size,
         done += (size_t)got;
     }
     return (ssize_t)done;
+}
+
+void file_read_ahead(int fd, uint64_t at, uint64_t next)
+{
+    if (at == 0 || at / AHEAD_STEP != next / AHEAD_STEP)
+        (void)posix_fadvise(fd, (off_t)next, 2 * AHEAD_STEP, POSIX_FADV_WILLNEED);
 }
 
 enum status file_write_all(const struct disk *disk, int fd, struct bytes data)

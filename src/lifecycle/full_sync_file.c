@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "persist/archive.h"
 
@@ -93,6 +94,8 @@ ssize_t full_sync_file_read(const struct full_sync_file *file, void *to, size_t 
         errno = EIO;                /* bytes that were written are not there */
         return -1;
     }
+    if (got > 0)
+        file_read_ahead(file->fd, offset, offset + (uint64_t)got);
     return got;
 }
 

@@ -12,6 +12,7 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/crc64.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/tree.h"
 #include "persist/archive_format.h"
@@ -265,6 +266,7 @@ static bool begin_file(struct archive_reader *reader)
     buffer_append_string(&reader->part, file->name);
     append_u64(&reader->part, file->size);
     append_sum(&reader->part);
+    file_read_ahead(reader->fd, 0, 0);
     reader->left = file->size;
     reader->sum = 0;
     reader->index++;
@@ -302,6 +304,7 @@ static size_t take_part(struct archive_reader *reader, char *to, size_t size)
 
 static ssize_t take_file(struct archive_reader *reader, char *to, size_t size)
 {
+    uint64_t at = reader->archive->files[reader->index - 1].size - reader->left;
     ssize_t got;
 
     do
@@ -313,6 +316,7 @@ static ssize_t take_file(struct archive_reader *reader, char *to, size_t size)
         return -1;
     reader->sum = crc64(reader->sum, bytes_of(to, (size_t)got));
     reader->left -= (uint64_t)got;
+    file_read_ahead(reader->fd, at, at + (uint64_t)got);
     return got;
 }
 

@@ -18,7 +18,7 @@ enum follow_ask follow_hand_over(struct follow *follow, const char *host, int po
     } else {
         follow_note_primary(follow, host, port);
         follow->hand_tries = 0;
-        follow->hand_in_doubt = false;
+        follow->hand_is_uncertain = false;
         follow->hand = FOLLOW_HAND_ASKED;
         if (!follow_start_link(follow))
             follow->hand = FOLLOW_HAND_REFUSED;

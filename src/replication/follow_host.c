@@ -114,14 +114,14 @@ static void end_hand_over(struct follow *follow, enum follow_hand end)
 
 /* It is a primary already. If the connection broke after an earlier request, that one may have made it a primary: then it has all of this
  * server's history, and the next PSYNC is an ordinary one, which shows that. A server that was restarted without it is no primary for this one. */
-static void doubt_hand_over(struct follow *follow)
+static void check_earlier_request(struct follow *follow)
 {
     if (follow->hand_tries < 2) {
         end_hand_over(follow, FOLLOW_HAND_REFUSED);
         return;
     }
-    follow->hand_in_doubt = true;
-    log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Failover: an earlier request may have been obeyed; it is asked whether it continues");
+    follow->hand_is_uncertain = true;
+    log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Failover: its reply to an earlier request may have been lost; the next PSYNC shows whether it has taken over");
 }
 
 /* --- the link's host: on the link's thread --- */
@@ -139,8 +139,8 @@ static void choose_request(struct follow *follow, struct link_position *position
 {
     if (follow->hand != FOLLOW_HAND_ASKED)
         return;
-    position->failover = !follow->hand_in_doubt;
-    position->continues_only = follow->hand_in_doubt;
+    position->failover = !follow->hand_is_uncertain;
+    position->continues_only = follow->hand_is_uncertain;
     follow->hand_tries++;
 }
 
@@ -202,7 +202,7 @@ static void on_failed(void *context, enum link_failure failure, const char *reas
         end_hand_over(follow, FOLLOW_HAND_REFUSED);
     log_write(follow_log(follow), LOG_LEVEL_WARNING, "The link to the primary %s:%d: %s", follow->host, follow->port, reason);
     if (failure == LINK_FAILED_IS_PRIMARY)
-        doubt_hand_over(follow);
+        check_earlier_request(follow);
 }
 
 static void on_continued(void *context, const char *id)

@@ -39,7 +39,7 @@ struct follow {
     int64_t sync_offset;
     int sync_db;                    /* selected there; the loader's thread */
     int hand_tries;                 /* the link's thread: requests to take over that may have been sent */
-    bool hand_in_doubt;             /* the link's thread: one of them may have been obeyed; its reply is lost */
+    bool hand_is_uncertain;             /* the link's thread: it may have taken over at one of them, whose reply was lost */
     char asked_id[LINK_ID_SIZE + 1];        /* the link's thread: the last PSYNC's */
     enum link_state state;
     int64_t io_ms, received, total;

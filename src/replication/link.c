@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -12,7 +13,11 @@
 #include "replication/link_private.h"
 #include "tls/tls_context.h"
 
-enum { RETRY_US = 1000000, RETRY_AFTER_DISK_US = 10 * RETRY_US };
+enum {
+    RETRY_US = 1000000, RETRY_AFTER_DISK_US = 10 * RETRY_US,
+    GATHER_US = 2000,               /* what comes in this time is read at once, if the stream is busy */
+    ASKED_US = 100000,              /* but not so long after an ACK was asked for: a client waits for the next one, too */
+};
 
 static char *copy(const char *string)
 {
@@ -155,6 +160,23 @@ enum link_wait link_wait(struct link *link, int fd, short events, int64_t since_
     }
 }
 
+/* All that had come was read. If the primary writes small pieces all the time, each of them would wake this thread, and the applier's, and the primary
+ * would pay for its part of that: so they come together in the socket for a while. False: there was no pause, the socket is to be waited for. */
+static bool gather(struct link *link)
+{
+    const struct timespec pause = { 0, GATHER_US * 1000 };
+    int64_t now_us = clock_mono_us();
+    bool is_busy = link->has_read && now_us - link->gathered_us < 2 * GATHER_US, is_asked = now_us - link->asked_us < ASKED_US;
+
+    if (link->input.mode != LINK_INPUT_STREAM)
+        return false;
+    if (is_busy && !is_asked)
+        nanosleep(&pause, NULL);
+    link->has_read = false;
+    link->gathered_us = clock_mono_us();
+    return is_busy && !is_asked;
+}
+
 enum link_wait link_fill(struct link *link, int64_t since_us, int64_t tick_us)
 {
     while (link->unread.size == 0) {
@@ -169,9 +191,11 @@ enum link_wait link_fill(struct link *link, int64_t since_us, int64_t tick_us)
             return LINK_WAIT_BROKEN;
         }
         link->unread = bytes_of(link->in, got);
-        link->got = got;
+        link->has_read = link->has_read || got > 0;
         if (got > 0)
             break;
+        if (gather(link))
+            continue;
         wait = link_wait(link, link->wire.fd, (short)((wire_is_full(&link->wire) ? 0 : POLLIN) | (wire_has_output(&link->wire) ? POLLOUT : 0)),
             since_us, tick_us);
         if (wait != LINK_WAIT_READY)

@@ -40,10 +40,10 @@ struct link {
     struct wire wire;
     struct link_input input;
     struct bytes unread;            /* of `in`: not parsed yet */
-    size_t got;                     /* bytes of the last read */
     int64_t active_us;              /* when the primary last sent something */
     int64_t ack_us;                 /* when the next ACK is due; INT64_MAX: there are none in this phase */
-    int64_t drained_us;             /* when the socket had no more of the stream */
+    int64_t gathered_us;            /* when the last pause ended, or was not needed */
+    bool has_read;                  /* since then */
     int64_t asked_us;               /* when the host asked for an ACK */
     int rdb_fd;                     /* -1: none */
     struct archive_receiver *image; /* an image is received in its place; NULL: none */

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -16,11 +15,7 @@
 #include "base/tree.h"
 #include "persist/archive.h"
 
-enum {
-    ACK_US = 1000000, PROGRESS_US = 100000, FULL_US = 10000,
-    GATHER_US = 2000,               /* what comes in this time is read at once, if the stream is busy */
-    ASKED_US = 100000,              /* but not so long after an ACK was asked for: a client waits for the next one, too */
-};
+enum { ACK_US = 1000000, PROGRESS_US = 100000, FULL_US = 10000 };
 
 /* The RDB's file */
 
@@ -260,25 +255,8 @@ static bool handle_unread(struct link *link)
     return true;
 }
 
-/* Before a read. If the primary writes small pieces all the time, each would wake this thread, and the applier's, and the primary would pay for its
- * part of that: so the bytes of GATHER_US come together in the socket. A read that fills `in` is followed by the next one at once. */
-static void gather(struct link *link)
-{
-    struct timespec pause = { 0, GATHER_US * 1000 };
-    int64_t now_us = clock_mono_us();
-    bool is_busy = now_us - link->drained_us < 2 * GATHER_US, is_asked = now_us - link->asked_us < ASKED_US;
-
-    if (link->got == sizeof(link->in))
-        return;
-    if (is_busy && !is_asked)
-        nanosleep(&pause, NULL);
-    link->drained_us = clock_mono_us();
-}
-
 static bool receive_more(struct link *link)
 {
-    if (link->input.mode == LINK_INPUT_STREAM)
-        gather(link);
     switch (link_fill(link, link->active_us, link->ack_us)) {
     case LINK_WAIT_READY:
         link->active_us = clock_mono_us();

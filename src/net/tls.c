@@ -37,6 +37,11 @@ void tls_destroy(struct tls *tls)
     mem_free(tls);
 }
 
+bool tls_is_used(const struct config *config)
+{
+    return config_number(config, CONFIG_TLS_PORT) != 0 || config_number(config, CONFIG_TLS_REPLICATION) != 0;
+}
+
 static void read_settings(struct config *config, struct tls_settings *settings)
 {
     *settings = (struct tls_settings){
@@ -112,7 +117,7 @@ static bool changed(void *context, enum config_id id, struct message *message)
     struct tls *tls = context;
 
     (void)id;
-    if (config_number(tls->config, CONFIG_TLS_PORT) == 0 || tls_configure(tls))
+    if (!tls_is_used(tls->config) || tls_configure(tls))
         return true;
     message_set(message, "Unable to update TLS configuration. Check server logs.");
     return false;

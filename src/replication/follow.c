@@ -43,6 +43,19 @@ struct follow *follow_create(struct engine *engine, struct tls_context *(*hold_t
 
 /* --- REPLICAOF --- */
 
+static struct tls_context *hold_tls(const struct follow *follow)
+{
+    return follow->hold_tls != NULL ? follow->hold_tls(follow->tls_context) : NULL;
+}
+
+bool follow_has_tls(struct follow *follow)
+{
+    struct tls_context *tls = hold_tls(follow);
+
+    tls_context_drop(tls);
+    return tls != NULL;
+}
+
 /* `offer` is kept as long as the options are used. */
 static void fill_in(struct follow *follow, struct link_options *options, char *strings[4], char offer[IMAGE_OFFER_SIZE])
 {
@@ -61,7 +74,7 @@ static void fill_in(struct follow *follow, struct link_options *options, char *s
         offer[0] = '\0';
     *options = (struct link_options){
         .host = follow->host, .port = (uint16_t)follow->port, .source_address = strings[3], .user = strings[0], .password = strings[1],
-        .tls = with_tls && follow->hold_tls != NULL ? follow->hold_tls(follow->tls_context) : NULL,
+        .with_tls = with_tls, .tls = with_tls ? hold_tls(follow) : NULL,
         .listening_port = (uint16_t)port, .announce_ip = strings[2],
         .timeout_ms = config_number(config, CONFIG_REPL_TIMEOUT) * 1000, .disk = disk_system(), .dir = ".",
         .image_offer = offer, .image_dir = follow->image_dir,

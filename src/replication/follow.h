@@ -72,6 +72,9 @@ void follow_begin(struct follow *follow);
 /* Another directive than replicaof was changed that the link needs (masterauth ...). Any thread. */
 void follow_configure(struct follow *follow);
 
+/* TLS can be used with the present configuration; else the log says why not. Any thread. */
+bool follow_has_tls(struct follow *follow);
+
 /* About ten times a second, on the main worker. */
 void follow_cron(struct follow *follow);
 

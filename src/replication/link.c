@@ -33,7 +33,7 @@ static struct link_settings *settings_create(const struct link_options *options)
         .password = copy(options->password), .announce_ip = copy(options->announce_ip), .dir = copy(options->dir),
         .image_offer = copy(options->image_offer), .image_dir = copy(options->image_dir),
         .port = options->port, .listening_port = options->listening_port, .disk = options->disk,
-        .tls = options->tls != NULL ? tls_context_hold(options->tls) : NULL,
+        .with_tls = options->with_tls, .tls = options->tls != NULL ? tls_context_hold(options->tls) : NULL,
     };
     return settings;
 }

@@ -38,7 +38,8 @@ struct link_options {
     uint16_t port;
     const char *source_address;     /* to connect from */
     const char *user, *password;    /* no password: no AUTH; no user: AUTH with the password only */
-    struct tls_context *tls;        /* held by the link; NULL: without TLS */
+    bool with_tls;                  /* nothing is sent without TLS */
+    struct tls_context *tls;        /* held by the link; NULL: there is none, and with TLS each try fails */
     uint16_t listening_port;        /* what the primary shows as this replica's port; 0: it is not sent */
     const char *announce_ip;
     int64_t timeout_ms;             /* repl-timeout: of connecting, of each step of the handshake, of silence; > 0 */

@@ -64,9 +64,11 @@ static bool start_tls(struct link *link, const struct name_lookup *lookup)
 {
     struct link_settings *settings = link->settings;
 
-    if (settings->tls == NULL)
+    if (!settings->with_tls)
         return true;
     link->step = "TLS handshake";
+    if (settings->tls == NULL)
+        return link_fail(link, LINK_FAILED_CONNECT, "TLS is not configured");
     if (!wire_start_tls(&link->wire, settings->tls, name_lookup_is_name(lookup) ? settings->host : NULL))
         return link_fail(link, LINK_FAILED_CONNECT, "no memory");
     return shake_tls_hands(link);

@@ -19,6 +19,7 @@ enum { LINK_READ_SIZE = 64 * 1024 };
 struct link_settings {
     char *host, *source_address, *user, *password, *announce_ip, *dir, *image_offer, *image_dir;
     uint16_t port, listening_port;
+    bool with_tls;
     struct tls_context *tls;
     const struct disk *disk;
 };

@@ -68,11 +68,15 @@ static void ring_worker(void *context, int worker)
     mailbox_ring(&engine->workers[worker]->mailbox);
 }
 
+/* Without a TLS port it is configured when it is asked for first, if CONFIG SET has changed tls-replication. */
 static struct tls_context *hold_tls(void *context)
 {
     struct server *server = context;
+    struct tls_context *tls = server->tls != NULL ? tls_hold_context(server->tls) : NULL;
 
-    return server->tls != NULL ? tls_hold_context(server->tls) : NULL;
+    if (tls == NULL && server->tls != NULL && tls_configure(server->tls))
+        tls = tls_hold_context(server->tls);
+    return tls;
 }
 
 static void make_engine(struct server *server, struct hash_seed seed)
@@ -394,7 +398,7 @@ static void open_sockets(struct server *server)
     struct engine *engine = &server->engine;
     struct message message = { "" };
 
-    if (config_number(engine->config, CONFIG_TLS_PORT) != 0 && !tls_configure(server->tls)) {
+    if (tls_is_used(engine->config) && !tls_configure(server->tls)) {
         log_write(engine->log, LOG_LEVEL_WARNING, "Failed to configure TLS. Check logs for more info.");
         return;
     }

@@ -202,7 +202,10 @@ static bool replication_changed(void *context, enum config_id id, struct message
 {
     struct engine *engine = context;
 
-    (void)message;
+    if (id == CONFIG_TLS_REPLICATION && config_number(engine->config, id) != 0 && !follow_has_tls(engine->follow)) {
+        message_set(message, "Unable to update TLS configuration. Check server logs.");
+        return false;
+    }
     if (id == CONFIG_REPL_BACKLOG_SIZE || id == CONFIG_REPL_BACKLOG_DISK_SIZE)
         primary_configure(engine);
     else

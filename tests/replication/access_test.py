@@ -82,6 +82,26 @@ class AccessTest(ReplicationCase):
         until(lambda: servers.count_of(primary, "sync_partial_ok") == 1, 20, "back")
         check_same(primary, replica)
 
+    def scenario_with_tls_of_the_link_only(self):
+        """The replica has no TLS port. Without certificates it is refused, and nothing is sent in the clear."""
+        authority = self.authority()
+        primary, port = self.with_tls("primary", authority)
+        fill_all_types(primary, databases=1)
+        options = {"tls-replication": "yes", **authority.server_options(0)}
+        del options["tls-port"]
+        replica = self.start("replica", {"replicaof": ["127.0.0.1", port], **options})
+        late = self.start("replica", {"masterauth": "secret"})
+        with late.client() as client:
+            self.assertEqual(bytes(client.call("CONFIG", "SET", "tls-replication", "yes")), b"ERR CONFIG SET failed (possibly related to argument "
+                             b"'tls-replication') - Unable to update TLS configuration. Check server logs.")
+            self.assertEqual(client.must("CONFIG", "GET", "tls-replication"), [b"tls-replication", b"no"])
+            for name, value in list(options.items())[1:] + [("masterauth", ""), ("tls-replication", "yes")]:
+                client.must("CONFIG", "SET", name, value)
+            client.must("REPLICAOF", "127.0.0.1", port)
+        for server in (replica, late):
+            until(lambda server=server: servers.link_is_up(server), 20, "link up")
+            self.assertGreaterEqual(check_same(primary, server), 50)
+
     def scenario_with_tls_and_much_data(self):
         """An RDB of many pieces for several replicas, while clients write, and ACKs come on the same connections; both ways of sending it."""
         authority = self.authority()

@@ -271,6 +271,7 @@ static void synchronizes_over_tls(void **state)
     redis_process_start(&box->primary, OPTIONS("--tls-port", port, "--tls-cert-file", certificate.cert_file, "--tls-key-file",
         certificate.key_file, "--tls-ca-cert-file", certificate.cert_file, "--repl-diskless-sync", "no"));
     add_keys(&box->primary);
+    box->options.with_tls = true;
     box->options.tls = certificate.context;
     start_link(box, number);
     link_recorder_expect(&box->recorder, "connected ");

@@ -27,8 +27,8 @@ ssize_t file_read(const struct disk *disk, int fd, void *data, size_t size);
 /* All `size` bytes from `offset` on, or as many as the file has: returns how many, or -1 with errno. */
 ssize_t file_pread_all(const struct disk *disk, int fd, void *data, size_t size, uint64_t offset);
 
-/* For a thread that reads a file in order and should not wait for the disk: it has read from `at` to
- * `next`. Now and then the kernel is told to read on, so that the next bytes are in the page cache by the time they are wanted. */
+/* For a thread that reads a file in order and should not wait for the disk: it has read from `at` to `next`. After each MiB, and at the begin, the kernel
+ * is asked to read on, so that the next bytes are in the page cache by the time they are wanted. */
 void file_read_ahead(int fd, uint64_t at, uint64_t next);
 
 enum status file_write_all(const struct disk *disk, int fd, struct bytes data);

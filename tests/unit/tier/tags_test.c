@@ -444,7 +444,7 @@ static void twins_at_the_border_of_a_part_are_saved_once(void **state)
             recordmap_add(map, tag << 10, BYTES("first"), tag + 1);
     for (uint64_t tag = 2000; tag < 3200; tag++)
         for (int twin = 0; twin < 3; twin++)
-            recordmap_add(map, tag << 10, bytes_of("twin" + twin, 4 - (size_t)twin), 100 + tag);
+            recordmap_add(map, tag << 10, bytes_of(&"twin"[twin], 4 - (size_t)twin), 100 + tag);
     assert_int_equal(tags_save(from.tier, from.root), STATUS_OK);
     assert_int_equal(tags_load(to.tier, to.partitions, from.root), STATUS_OK);
     assert_maps_equal(&from, &to);

@@ -38,6 +38,11 @@ def aux_of(rdb):
 
 
 @unittest.skipIf(is_redis(), "the files of one's own server")
+def space_of(folder):
+    size = os.statvfs(folder)
+    return size.f_bavail * size.f_frsize
+
+
 class FullSyncTest(unittest.TestCase):
     def start(self, options=None, **more):
         server = Server({"appendonly": "no", "save": "", "repl-diskless-sync-delay": 0, "enable-debug-command": "yes", "rdbcompression": "no",
@@ -166,8 +171,8 @@ class FullSyncTest(unittest.TestCase):
         with server.client() as client:
             client.must("BGREWRITEAOF")
             until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 60, "the rewrite")
-        size = os.statvfs(disk.outside)
-        free = size.f_bavail * size.f_frsize - 40000000     # less than the file will have
+        until(lambda: space_of(disk.outside) > 110000000, 20, "the old log is closed, so that its space is free")
+        free = space_of(disk.outside) - 40000000            # less than the file will have
         with open(os.path.join(disk.outside, "filler"), "wb") as file:
             file.write(bytes(free))
         self.ends(server)

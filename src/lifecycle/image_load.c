@@ -201,13 +201,13 @@ void image_load_end(struct image_load *load, bool good)
 {
     struct tier *tier = load->engine->tier;
 
+    if (good) {                         /* with the turn: an image that is taken now names the keys that are still to come */
+        tier_warm_up(tier, load->image);
+        tier_await_warm_up_file(tier);
+    }
     if (load->has_turn)
         tier_image_end(tier);
     load->has_turn = false;
     mem_free(load->databases.incarnations);
     load->databases.incarnations = NULL;
-    if (!good)
-        return;
-    tier_warm_up(tier, load->image);
-    tier_await_warm_up_file(tier);
 }

@@ -9,7 +9,6 @@
 #include "base/disk.h"
 #include "base/mem.h"
 #include "engine/role.h"
-#include "lifecycle/aof_switch.h"
 #include "replication/applier.h"
 #include "replication/follow_private.h"
 #include "replication/image_offer.h"
@@ -179,8 +178,8 @@ enum follow_result follow_primary(struct follow *follow, const char *host, int p
         follow_set_role(follow, host != NULL, FOLLOW_ANY_LSN);
     if (host != NULL)
         good = follow_start_link(follow);
-    else if (follow_wants_log(follow->engine))
-        (void)aof_switch_start(follow->engine->aof_switch, true);      /* a load that failed has left it off */
+    else
+        follow_restore_log(follow->engine);
     mutex_unlock(&follow->turn);
     if (host == NULL)
         log_write(follow_log(follow), LOG_LEVEL_NOTICE, "MASTER MODE enabled");

@@ -102,6 +102,7 @@ enum follow_take_over follow_take_over(struct follow *follow, struct bytes id)
         follow->hand = FOLLOW_HAND_NONE;
         follow_note_primary(follow, NULL, 0);
         follow_set_role(follow, false, FOLLOW_ANY_LSN);
+        follow_restore_log(follow->engine);
     }
     mutex_unlock(&follow->turn);
     if (result == FOLLOW_TAKEN_OVER)

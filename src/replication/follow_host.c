@@ -86,7 +86,7 @@ static void on_applier_failed(void *context, const char *reason)
         pause_ms);
 }
 
-bool follow_start_applier(struct follow *follow, int64_t offset, int db)
+void follow_start_applier(struct follow *follow, int64_t offset, int db)
 {
     struct applier_options options = {
         .engine = follow->engine, .inbox = follow->inbox, .offset = offset, .db = db, .address = follow->address, .context = follow,
@@ -94,14 +94,15 @@ bool follow_start_applier(struct follow *follow, int64_t offset, int db)
     };
     struct applier *applier = applier_start(&options);
 
-    if (applier == NULL) {
-        log_write(follow_log(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: the system gives no thread");
-        return false;
-    }
     mutex_lock(&follow->lock);
     follow->applier = applier;
+    if (applier == NULL) {
+        follow->again_ms = clock_mono_us() / 1000 + AGAIN_MS_MIN;
+        follow->must_reconnect = true;
+    }
     mutex_unlock(&follow->lock);
-    return true;
+    if (applier == NULL)
+        log_write(follow_log(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: the system gives no thread. The link connects anew.");
 }
 
 /* What the one that was asked to take over has replied; later replies are those to an ordinary PSYNC. */
@@ -223,6 +224,7 @@ static void on_continued(void *context, const char *id)
         make_inbox(follow, now.offset);
         follow_start_applier(follow, now.offset, now.db >= 0 ? now.db : 0);
     }
+    follow_restore_log(follow->engine);
     end_hand_over(follow, FOLLOW_HAND_TAKEN);
 }
 

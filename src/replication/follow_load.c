@@ -44,20 +44,26 @@ static void note_loaded(struct engine *engine)
     tracking_send(engine, NULL, &list, 0);
 }
 
-/* Until the log is on or off. */
+/* Until the log is on or off. A switch to the other state that has not come to its end is not wanted any more. */
 static void switch_log(struct follow *follow, bool on)
 {
     struct engine *engine = follow->engine;
 
-    if ((engine->aof != NULL) == on || !aof_switch_start(engine->aof_switch, on))
+    if (!aof_switch_start(engine->aof_switch, on))
         return;
     while ((engine->aof != NULL) != on && !follow->stopping && !(on && aof_switch_has_failed(engine->aof_switch)))
         follow_pause();
 }
 
-bool follow_wants_log(const struct engine *engine)
+static bool wants_log(const struct engine *engine)
 {
     return config_number(engine->config, CONFIG_APPENDONLY) != 0;
+}
+
+void follow_restore_log(struct engine *engine)
+{
+    if (wants_log(engine))
+        (void)aof_switch_start(engine->aof_switch, true);
 }
 
 /* Replicas of this one have another stream from now on. */
@@ -100,6 +106,20 @@ static void own_all(struct engine *engine, struct claim *claim)
     partitions_unlock_all_owned(engine->partitions, claim);
 }
 
+/* A log may have been switched on (CONFIG SET) after it was switched off for this load: its base would be the data of before, and the load is not
+ * logged. None is from here on: a log begins at a cut, which has to wait until no partition is owned. */
+static void own_all_without_log(struct follow *follow, struct claim *claim)
+{
+    struct engine *engine = follow->engine;
+
+    own_all(engine, claim);
+    while (engine->aof != NULL && !follow->stopping) {
+        partitions_give_all(engine->partitions, claim);
+        switch_log(follow, false);
+        own_all(engine, claim);
+    }
+}
+
 /* The data set is the primary's, or empty. */
 static bool end_load(struct follow *follow, bool good)
 {
@@ -132,13 +152,13 @@ static bool load_rdb(struct follow *follow, int fd)
     role_set_syncing(engine, true);
     end_syncs(follow);
     switch_log(follow, false);
-    own_all(engine, &claim);
+    own_all_without_log(follow, &claim);
     empty(engine);
     good = import_rdb(engine, fd, &rules, NULL, NULL, &result, &message) == STATUS_OK;
     follow->sync_db = usable_db(engine, result.position.db);
     good = end_load(follow, good);
     partitions_give_all(engine->partitions, &claim);
-    if (good && follow_wants_log(engine))
+    if (good && wants_log(engine))
         switch_log(follow, true);
     if (good)
         log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Loaded the primary's RDB: %" PRIu64 " keys", result.keys);
@@ -154,7 +174,7 @@ static bool take_image(struct follow *follow, struct image_load *load)
     struct claim claim;
     bool good, is_lost;
 
-    own_all(engine, &claim);
+    own_all_without_log(follow, &claim);
     empty(engine);
     good = image_load_run(load, &is_lost) == STATUS_OK;
     follow->sync_db = usable_db(engine, load->point.db);
@@ -179,7 +199,7 @@ static bool load_image(struct follow *follow, const char *image)
         good = image_load_begin(&load) == STATUS_OK && take_image(follow, &load);
     }
     image_load_end(&load, good);
-    if (good && follow_wants_log(engine))
+    if (good && wants_log(engine))
         switch_log(follow, true);
     if (good)
         log_write(follow_log(follow), LOG_LEVEL_NOTICE, "The primary's image is the data set");

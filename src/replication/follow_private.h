@@ -71,8 +71,8 @@ void follow_pause(void);
 struct link_host follow_link_host(struct follow *follow);
 /* Ends the applier and forgets what it has not applied. No thread appends to the inbox. */
 void follow_end_inbox(struct follow *follow);
-/* False: the system gives no thread. */
-bool follow_start_applier(struct follow *follow, int64_t offset, int db);
+/* If the system gives no thread the link connects anew, and continues where the history ends. */
+void follow_start_applier(struct follow *follow, int64_t offset, int db);
 void follow_ack_now(void *follow);
 
 /* follow_load.c */
@@ -80,8 +80,8 @@ void follow_ack_now(void *follow);
 void follow_load_rdb(void *follow, int fd, uint64_t size);
 void follow_load_image(void *follow, uint64_t size);
 void follow_join_loader(struct follow *follow);     /* it has ended then, or never ran */
-/* appendonly yes: the log is off during a load only. */
-bool follow_wants_log(const struct engine *engine);
+/* With appendonly yes: the log is off during a load only, and one that came to no end has left it off. */
+void follow_restore_log(struct engine *engine);
 
 /* follow.c */
 bool follow_start_link(struct follow *follow) REQUIRES(follow->turn);

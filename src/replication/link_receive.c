@@ -85,6 +85,7 @@ static bool write_image(struct link *link, struct bytes bytes)
 
     switch (archive_receive(link->image, bytes, &problem)) {
     case STATUS_OK: return true;
+    case STATUS_NO_SPACE:           /* an RDB takes less */
     case STATUS_CORRUPT:
     case STATUS_VERSION: return link_fail(link, LINK_FAILED_IMAGE, "%s", problem.text);
     default: return link_fail(link, LINK_FAILED_DISK, "%s", problem.text);

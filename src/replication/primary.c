@@ -426,11 +426,13 @@ void primary_sync(struct client *client)
 
 /* --- from time to time --- */
 
-/* One that loads an RDB sends newlines, or ACKs. */
+/* One that loads an RDB sends newlines, or ACKs. One that does not read what it is sent would keep the image's files for ever. */
 static bool is_late(const struct replica *replica, int64_t now_ms, int64_t timeout_ms)
 {
     int state = replica->state;
 
+    if (state == REPLICA_RECEIVES)
+        return now_ms - replica->fed_ms > timeout_ms;
     return (state == REPLICA_ONLINE || state == REPLICA_LOADS) && !replica->is_plain && now_ms - replica->heard_ms > timeout_ms;
 }
 

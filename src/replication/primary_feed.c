@@ -46,6 +46,7 @@ static enum replica_fill announce(struct replica *replica)
     if (replica->reader == NULL)
         return feed_fail(replica, "the changes since its full synchronization began are not kept any more (repl-backlog-disk-size)");
     backlog_acknowledge(replica->reader, sync->point.lsn);
+    replica->fed_ms = primary_now_ms();
     replica->state = REPLICA_RECEIVES;
     if (!replica->is_plain)
         buffer_append_format(&replica->client->reply.out, "+FULLRESYNC %s %" PRId64 "\r\n", sync->point.identity.id, sync->point.offset);
@@ -120,6 +121,8 @@ static enum replica_fill send_rdb(struct replica *replica)
 
     if (view.state == FULL_SYNC_FAILED)
         return feed_fail(replica, full_sync_file_problem(file));
+    if (replica->has_header)
+        replica->fed_ms = primary_now_ms();
     if (replica->sync->is_image)
         return view.state == FULL_SYNC_DONE ? image_send(replica, full_sync_file_archive(file)) : keep_alive(replica);
     if (!replica->has_header)
@@ -133,8 +136,6 @@ static enum replica_fill send_rdb(struct replica *replica)
     replica->sent += (uint64_t)got;
     if (view.state == FULL_SYNC_DONE && replica->sent >= view.size)
         return feed_end_sync(replica);
-    if (got > 0)
-        replica->fed_ms = primary_now_ms();
     return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;
 }
 

@@ -37,7 +37,6 @@ enum replica_fill image_send(struct replica *replica, struct archive *archive)
         return feed_fail(replica, strerror(errno));
     out->size += (size_t)got;
     replica->sent += (uint64_t)got;
-    replica->fed_ms = primary_now_ms();
     if (replica->sent < archive_size(archive))
         return REPLICA_FILL_SOME;
     archive_reader_destroy(replica->image);

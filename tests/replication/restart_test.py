@@ -1,15 +1,20 @@
 #!/usr/bin/python3
 """Restarts with a log: ID, offset and selected database come back, so that partial synchronizations are possible."""
 import os
+import random
 import re
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from support.disk import DELAY
 from support.replication import servers
 from support.replication.case import ReplicationCase, main, only
+from support.replication.faults import with_disk
 from support.replication.load import Load, fill_all_types
+from support.replication.readings import check_same
 from support.server import REDIS, Server, scaled, seed_new, under_test, until
 
 LOG = {"appendonly": "yes"}
@@ -27,6 +32,10 @@ class RestartTest(ReplicationCase):
         if self.replica_kind == "kelvin":       # its log begins again with what it was synchronized with
             until(lambda: b"AOF is enabled" in replica.log(), 30, "the replica's log")
         return primary, replica
+
+    def log_state(self, server):
+        info = server.info("persistence")
+        return info["aof_enabled"], info["aof_rewrite_in_progress"]
 
     def restart_replica(self, replica, primary, kill):
         replica.options["replicaof"] = ["127.0.0.1", primary.port]
@@ -270,6 +279,24 @@ class RestartTest(ReplicationCase):
         servers.must(primary, "SELECT 3", "INCR n")
         self.same(primary, replica, least=20)
         self.assert_syncs(primary, 1, 1)
+
+    @only(*KELVIN_REPLICA)
+    def scenario_of_a_replica_whose_log_is_being_switched_on_when_its_load_begins(self):
+        """The switch waits for a save's image. What the log holds afterwards is what was loaded, not what was there before."""
+        primary = self.start("primary", {"repl-diskless-sync-delay": 0})
+        replica, disk = with_disk(self, "replica", {"save": "3600 1"})
+        replica.options["port"] = replica.port
+        fill_all_types(primary, databases=2)
+        servers.must(replica, "SET own 1")
+        disk.rule(0, "mkdir", "temp-*", DELAY, delay_us=3000000, last=1)
+        servers.must(replica, "BGSAVE")
+        until(lambda: disk.matched(0) > 0, 20, "the save's image")
+        servers.must(replica, "CONFIG SET appendonly yes")
+        servers.make_replica(replica, primary)
+        until(lambda: self.log_state(replica) == ("1", "0"), 30, "the log")
+        replica.options["appendonly"] = "yes"
+        replica.restart(kill=True)
+        self.assertGreaterEqual(check_same(primary, replica), 20)
 
     @only(*KELVIN_PRIMARY)
     def scenario_of_a_primary_that_has_lost_the_end(self):

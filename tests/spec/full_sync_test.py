@@ -37,12 +37,12 @@ def aux_of(rdb):
     return dict(line.split("AUX FIELD ")[1].replace("'", "").split(" = ", 1) for line in text.splitlines() if "AUX FIELD" in line)
 
 
-@unittest.skipIf(is_redis(), "the files of one's own server")
 def space_of(folder):
     size = os.statvfs(folder)
     return size.f_bavail * size.f_frsize
 
 
+@unittest.skipIf(is_redis(), "the files of one's own server")
 class FullSyncTest(unittest.TestCase):
     def start(self, options=None, **more):
         server = Server({"appendonly": "no", "save": "", "repl-diskless-sync-delay": 0, "enable-debug-command": "yes", "rdbcompression": "no",
@@ -97,6 +97,26 @@ class FullSyncTest(unittest.TestCase):
         self.assertGreater(check_same(primary, replica), 6)
         self.assertIn("Successful partial resynchronization with master", replica.log_tail(20000))
         self.assertEqual(primary.log().count(STARTED), 1)
+
+    def test_a_replica_that_does_not_read_is_disconnected(self):
+        """Longer than repl-timeout: it would keep the files of the full synchronization for ever. One that waits for the next bytes stays."""
+        server = self.start({"repl-timeout": 2, "partitions": 16})
+        self.fill(server, 20000, 1000)
+        for capa in (("eof", "psync2"), ("psync2",), ("kelvin-image:1:16:16", "psync2")):
+            with self.subTest(capa=capa):
+                silent = self.recorder(server, capa=capa)
+                silent.connect()
+                silent.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+                silent.socket.sendall(b"PSYNC ? -1\r\n")
+                until(lambda: "state=send_bulk" in str(servers.replication(server)), 20, "it is sent the data")
+                until(lambda: servers.replication(server)["connected_slaves"] == "0", 20, "it is disconnected")
+                self.assertIn("Disconnecting timedout replica", server.log_new().decode())
+                until(lambda: not leftovers(server.folder), 20, "no files")
+                silent.socket.close()
+        self.assertEqual(servers.count_of(server, "sync_full_image"), 1)
+        self.set(server, "rdb-key-save-delay", 300)
+        waiting = self.recorder(server).full().wait_loaded()
+        self.assertGreater(len(waiting.rdb), 20000 * 1000)
 
     def test_replicas_read_one_file_at_their_own_pace(self):
         server = self.start({"repl-diskless-sync-delay": 1, "maxmemory": "50mb"})

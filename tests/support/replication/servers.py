@@ -35,8 +35,14 @@ def replication(server):
 
 
 def make_replica(replica, primary, wait=True):
-    with replica.client() as client:
-        client.must("REPLICAOF", *primary.address)
+    """A replica that still loads refuses REPLICAOF, as Redis does: it is asked again."""
+    def accepted():
+        with replica.client() as client:
+            reply = client.call("REPLICAOF", *primary.address)
+        if isinstance(reply, Error) and not reply.startswith(b"LOADING"):
+            raise AssertionError(bytes(reply))
+        return not isinstance(reply, Error)
+    until(accepted, 20, "REPLICAOF accepted")
     if wait:
         wait_in_sync(primary, replica)
 

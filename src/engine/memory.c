@@ -10,6 +10,7 @@ enum {
     WAIT_MS_MAX = 10000,
     EXCESS_SHARE = 20,          /* of maxmemory: what may be resident and unused */
     EXCESS_MAX_SHARE = 3,       /* of maxmemory: the most that the excess counts for */
+    EXCESS_STEP_SHARE = 50,     /* of maxmemory: the most that it grows by from one measurement to the next */
     REPLY_SHARE = 4,            /* of maxmemory: long strings that replies hold */
 };
 /* A large value is in memory twice for a while when it is demoted, so twice its size has to be free before it is received. */
@@ -56,13 +57,20 @@ bool memory_replies_are_full(const struct engine *engine)
 
 void memory_watch_excess(struct engine *engine)
 {
-    uint64_t used = memory_used(engine), resident = meter_resident();
+    uint64_t room = engine->tier != NULL ? tier_memtable_room(engine->tier) : 0;
+    uint64_t used = memory_used(engine) + room, resident = meter_resident();
     uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY);
-    uint64_t allowed = used + engine->memory_base + limit / EXCESS_SHARE;
+    uint64_t allowed = used + engine->memory_base + limit / EXCESS_SHARE, excess = resident > allowed ? resident - allowed : 0;
+    uint64_t most = engine->memory_excess + limit / EXCESS_STEP_SHARE;
 
-    engine->memory_excess = resident > allowed ? resident - allowed : 0;
-    if (engine->memory_excess > limit / EXCESS_MAX_SHARE)
-        engine->memory_excess = limit / EXCESS_MAX_SHARE;       /* else a tiny budget would be eaten up by it */
+    if (most > limit / EXCESS_MAX_SHARE)
+        most = limit / EXCESS_MAX_SHARE;        /* else a tiny budget would be eaten up by it */
+    engine->memory_excess = excess < most ? excess : most;      /* in steps: what the allocator is about to give back stops nobody */
+}
+
+uint64_t memory_set_aside(const struct engine *engine)
+{
+    return engine->tier != NULL ? engine->memory_excess + tier_memtable_room(engine->tier) : 0;
 }
 
 bool memory_is_short(const struct engine *engine)
@@ -74,7 +82,7 @@ bool memory_is_short(const struct engine *engine)
         return false;
     used = memory_used(engine);
     if (memory_may_come(engine))
-        used += engine->memory_excess;
+        used += memory_set_aside(engine);
     return used > (uint64_t)limit;
 }
 

@@ -6,6 +6,8 @@
 
 /* Bytes used: everything the allocator gave out, and entries; free space inside the heaps does not count. */
 uint64_t memory_used(const struct engine *engine);
+/* Bytes that count as used while demotion can make room: engine->memory_excess, and what the store will take as it is written. */
+uint64_t memory_set_aside(const struct engine *engine);
 /* Memory is over maxmemory. */
 bool memory_is_short(const struct engine *engine);
 /* Demotion, or what is being freed, may bring memory below the limit: waiting makes sense. Else maxmemory-policy decides. */
@@ -24,7 +26,8 @@ void memory_end_large(struct engine *engine, struct client *client);
 bool memory_replies_are_full(const struct engine *engine);
 
 /* Measures how much more is resident than is used, beyond the base and a twentieth of maxmemory (engine->memory_excess). The tier counts it
- * as used, so that RSS stays near maxmemory whatever fragments. A few times a second, by one worker. */
+ * as used, so that RSS stays near maxmemory whatever fragments. What a memtable has just freed, and the next one will take, is no excess. A few
+ * times a second, by one worker. */
 void memory_watch_excess(struct engine *engine);
 
 #endif

@@ -32,7 +32,7 @@ int pace_fill(const struct engine *engine)
         return -1;
     used = (int64_t)memory_used(engine);
     if (memory_may_come(engine))
-        used += (int64_t)engine->memory_excess;
+        used += (int64_t)memory_set_aside(engine);
     mark = limit / 100 * config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK);
     if (used <= mark)
         return -1;

@@ -15,7 +15,7 @@ static uint64_t hook_memory_used(void *context)
 {
     struct engine *engine = context;
 
-    return memory_used(engine) + engine->memory_excess + engine->memory_wanted;
+    return memory_used(engine) + memory_set_aside(engine) + engine->memory_wanted;
 }
 
 void hook_cron(struct engine *engine)

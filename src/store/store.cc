@@ -845,13 +845,18 @@ uint64_t store_memory(struct store *store)
     return strtoull(property(store, "leveldb.approximate-memory-usage").c_str(), nullptr, 10);
 }
 
+uint64_t store_memtable_memory(struct store *store)
+{
+    uint64_t size = store_memory(store), cached = store->cache->TotalCharge();
+
+    return size > cached ? size - cached : 0;
+}
+
 /* LevelDB has no function for this. But while it writes a memtable its thread is working, and the two memtables together have at least the
  * size of one write buffer. */
 bool store_is_flushing(struct store *store)
 {
-    uint64_t size = store_memory(store), cached = store->cache->TotalCharge();
-
-    return size > cached && size - cached >= store->options.write_buffer_size && store->env->has_work();
+    return store_memtable_memory(store) >= store->options.write_buffer_size && store->env->has_work();
 }
 
 int store_level0_count(struct store *store)

@@ -225,6 +225,8 @@ enum status store_clone(const char *from_dir, const char *dir, struct store_env 
 uint64_t store_disk_size(struct store *store);
 /* The bytes of memory that LevelDB reports: memtables and block cache, but not the index and filter blocks of open tables. Any thread. */
 uint64_t store_memory(struct store *store);
+/* The same, of the memtables alone. By the writer. */
+uint64_t store_memtable_memory(struct store *store);
 /* Returns whether LevelDB is probably writing a full memtable to a table, so that its memory will soon be freed. By the writer. */
 bool store_is_flushing(struct store *store);
 /* The number of tables at level 0, which LevelDB has yet to merge: from 8 on it slows down writes, at 12 it stops them. Any thread. */

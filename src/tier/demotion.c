@@ -30,6 +30,9 @@ enum {
     SHARE_MIN = DEMOTE_SHARE_ONE / 100,
     FRUITLESS_STEP = 4,             /* how much the share grows after a round that took nothing */
     VALUE_SAMPLES = 5,              /* elements looked at for the memory of a value */
+    MEMTABLES_PERCENT = 125,        /* of a memtable: it, and what the next one gets until it is written out */
+    TAKEN_FADE_US = 10000000,
+    MARK_LEFT_PERCENT = 50,         /* of maxmemory: below that, memory comes to its mark as if for the first time */
 };
 
 struct demotion {
@@ -44,6 +47,10 @@ struct demotion {
     uint64_t taken;                 /* keys since */
     uint64_t hot_count;             /* keys in all tables */
     uint64_t resolved_bytes;        /* of entries that can go now, in the current batch */
+    int64_t room_noted_us;          /* monotonic: when demotion_note_room was called ... */
+    uint64_t memtable_size;         /* ... the bytes of the memtables then ... */
+    uint64_t memtable_taken;        /* ... and by how much they have grown lately */
+    bool was_at_mark;
 };
 
 struct demotion *demotion_create(struct batch *batch)
@@ -67,6 +74,11 @@ void demotion_destroy(struct demotion *demotion)
 uint64_t tier_demoted_bytes(const struct tier *tier)
 {
     return tier->demotion->freed_bytes;
+}
+
+uint64_t tier_memtable_room(const struct tier *tier)
+{
+    return tier->memtable_room;
 }
 
 bool tier_is_demoting(const struct tier *tier)
@@ -230,6 +242,32 @@ static bool memory_is_over(struct tier *tier, int64_t percent, uint64_t *excess)
     return now > mark;
 }
 
+/* A running sum of what the memtables have taken; it fades. Before memory was at its mark a whole one is about to be taken. */
+static uint64_t taken_lately(struct tier *tier, uint64_t full, uint64_t size)
+{
+    struct demotion *demotion = tier->demotion;
+    int64_t now_us = clock_mono_us(), elapsed = now_us - demotion->room_noted_us;
+    uint64_t faded = elapsed < TAKEN_FADE_US ? demotion->memtable_taken * (uint64_t)elapsed / TAKEN_FADE_US : demotion->memtable_taken;
+    uint64_t excess;
+
+    if (!memory_is_over(tier, MARK_LEFT_PERCENT, &excess))
+        demotion->was_at_mark = false;
+    demotion->memtable_taken = demotion->was_at_mark ? demotion->memtable_taken - faded : full;
+    if (size > demotion->memtable_size)
+        demotion->memtable_taken += size - demotion->memtable_size;
+    demotion->memtable_size = size;
+    demotion->room_noted_us = now_us;
+    return demotion->memtable_taken;
+}
+
+void demotion_note_room(struct tier *tier)
+{
+    uint64_t full = tier->writing->tuning.write_buffer_size * MEMTABLES_PERCENT / 100, size = store_memtable_memory(tier->store);
+    uint64_t room = full > size ? full - size : 0, taken = taken_lately(tier, full, size);
+
+    tier->memtable_room = room < taken ? room : taken;
+}
+
 /* LevelDB keeps what is written in a memtable until the next one is begun. A value that is larger than a memtable should be has it written
  * out at once. */
 static void commit_big(struct tier *tier)
@@ -332,6 +370,7 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
     freed += resolve_unknown(tier, targets);
     put_big(tier, &targets->big);
     writing_commit(tier);
+    demotion_note_room(tier);
     statistics_add(&demotion->freed_bytes, freed);
     return freed > 0;
 }
@@ -413,7 +452,7 @@ bool demotion_run(struct tier *tier)
     if (stuck_pauses(tier))
         return false;
     memory_is_over(tier, tier->settings.low_percent, &need);
-    demotion->is_running = true;
+    demotion->is_running = demotion->was_at_mark = true;
     share = demote_share(tier, need);
     age_if_due(demotion, share);
     while (!tier->stopping && memory_is_over(tier, tier->settings.low_percent, &need)) {

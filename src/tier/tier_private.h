@@ -44,6 +44,7 @@ struct tier {
     _Atomic int state;                  /* enum tier_state: writing.c */
     _Atomic bool stopping;              /* tier_stop: all threads end */
     _Atomic bool expire_cold;           /* not while replaying */
+    _Atomic uint64_t memtable_room;     /* the writer's: see tier_memtable_room */
     struct statistics statistics;
 
     /* Any thread. */

@@ -126,6 +126,7 @@ static bool writer_round(struct tier *tier)
         return false;
     }
     loaders_adjust(tier);
+    demotion_note_room(tier);
     if (tier->epoch.phase == CHECKPOINT_NONE)
         writing_retune(tier);
     if (tier->state == TIER_ERROR)

@@ -65,7 +65,7 @@ void memory_watch_excess(struct engine *engine)
 
     if (most > limit / EXCESS_MAX_SHARE)
         most = limit / EXCESS_MAX_SHARE;        /* else a tiny budget would be eaten up by it */
-    engine->memory_excess = excess < most ? excess : most;      /* in steps: what the allocator is about to give back stops nobody */
+    engine->memory_excess = excess < most ? excess : most;      /* in steps: what the allocator is about to give back stops no client */
 }
 
 uint64_t memory_set_aside(const struct engine *engine)

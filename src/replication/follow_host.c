@@ -102,7 +102,7 @@ void follow_start_applier(struct follow *follow, int64_t offset, int db)
     }
     mutex_unlock(&follow->lock);
     if (applier == NULL)
-        log_write(follow_log(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: the system gives no thread. The link connects anew.");
+        log_write(follow_log(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: the system gives no thread. The link connects again.");
 }
 
 /* What the one that was asked to take over has replied; later replies are those to an ordinary PSYNC. */

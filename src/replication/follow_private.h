@@ -71,7 +71,7 @@ void follow_pause(void);
 struct link_host follow_link_host(struct follow *follow);
 /* Ends the applier and forgets what it has not applied. No thread appends to the inbox. */
 void follow_end_inbox(struct follow *follow);
-/* If the system gives no thread the link connects anew, and continues where the history ends. */
+/* If the system gives no thread the link connects again, and continues where the history ends. */
 void follow_start_applier(struct follow *follow, int64_t offset, int db);
 void follow_ack_now(void *follow);
 

@@ -242,7 +242,7 @@ static bool memory_is_over(struct tier *tier, int64_t percent, uint64_t *excess)
     return now > mark;
 }
 
-/* A running sum of what the memtables have taken; it fades. Before memory was at its mark a whole one is about to be taken. */
+/* A running sum of what the memtables have taken; it fades. Until memory is at its mark for the first time all of it is about to be taken. */
 static uint64_t taken_lately(struct tier *tier, uint64_t full, uint64_t size)
 {
     struct demotion *demotion = tier->demotion;
@@ -255,6 +255,8 @@ static uint64_t taken_lately(struct tier *tier, uint64_t full, uint64_t size)
     demotion->memtable_taken = demotion->was_at_mark ? demotion->memtable_taken - faded : full;
     if (size > demotion->memtable_size)
         demotion->memtable_taken += size - demotion->memtable_size;
+    if (demotion->memtable_taken > full)
+        demotion->memtable_taken = full;
     demotion->memtable_size = size;
     demotion->room_noted_us = now_us;
     return demotion->memtable_taken;

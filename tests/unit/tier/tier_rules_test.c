@@ -6,12 +6,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "engine/cron.h"
+#include "engine/memory.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
 #include "tier/demotion.h"
@@ -664,6 +667,34 @@ static void rule_7_no_client_waits_for_memory_with_pins(void **state)
     assert_true(worker->worker.memory_first == NULL);
 }
 
+/* The writer measures it once a round. */
+static void await_room(struct tier *tier, uint64_t full)
+{
+    for (int i = 0; i < 5000 && tier_memtable_room(tier) != full - store_memtable_memory(tier->store); i++)
+        usleep(1000);
+    assert_int_equal(tier_memtable_room(tier), full - store_memtable_memory(tier->store));
+}
+
+/* The first memtable is counted before it is there; what it takes is counted once. */
+static void rule_7_memory_of_the_memtable_is_counted_before_it_is_taken(void **state)
+{
+    struct rig *rig = *state;
+    struct tier *tier = rig->box.tier;
+    uint64_t full = (uint64_t)tier_settings(tier)->write_buffer_size * 5 / 4, before;
+
+    before = store_memtable_memory(tier->store);
+    await_room(tier, full);
+    assert_int_equal(memory_set_aside(&rig->box.engine), rig->box.engine.memory_excess + full - before);
+    for (int i = 0; i < 300; i++) {
+        char key[20];
+
+        snprintf(key, sizeof(key), "key%d", i);
+        set_cold(rig, 0, key, "v");
+    }
+    assert_true(store_memtable_memory(tier->store) > before);
+    await_room(tier, full);
+}
+
 static void rule_7_an_old_wake_up_changes_nothing(void **state)
 {
     struct rig *rig = *state;
@@ -1064,6 +1095,7 @@ int main(void)
         RULE(rule_6_what_was_changed_after_it_was_encoded_stays),
         RULE(rule_6_a_flush_between_encoding_and_writing_leaves_nothing),
         RULE(rule_7_no_client_waits_for_memory_with_pins),
+        RULE(rule_7_memory_of_the_memtable_is_counted_before_it_is_taken),
         RULE(rule_7_an_old_wake_up_changes_nothing),
         RULE(rule_7_a_client_that_waits_for_memory_may_be_closed),
         RULE(rule_8_an_undeclared_cold_key_is_read_in_place),

@@ -116,6 +116,7 @@ static void own_all_without_log(struct follow *follow, struct claim *claim)
     while (engine->aof != NULL && !follow->stopping) {
         partitions_give_all(engine->partitions, claim);
         switch_log(follow, false);
+        follow_pause();                 /* if the system gives no thread to switch it off */
         own_all(engine, claim);
     }
 }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "engine/engine.h"
+#include "engine/memory.h"
 #include "lifecycle/backups.h"
 #include "server/info_rows.h"
 #include "stats/waits.h"
@@ -94,6 +95,7 @@ void info_tiering(struct buffer *out, void *context)
     info_number(out, "tier_segment_written_bytes", (int64_t)stats.segment_written_bytes);
     info_number(out, "tier_collected_bytes", (int64_t)stats.collected_bytes);
     info_number(out, "tier_store_memory", (int64_t)stats.store_memory);
+    info_number(out, "tier_memory_set_aside", (int64_t)memory_set_aside(engine));
     info_number(out, "tier_recordmap_bytes", (int64_t)stats.recordmap_bytes);
     info_number(out, "tier_graves", (int64_t)stats.graves);
     info_number(out, "tier_unplanned_reads", (int64_t)stats.unplanned_reads);

@@ -31,7 +31,7 @@ enum {
     FRUITLESS_STEP = 4,             /* how much the share grows after a round that took nothing */
     VALUE_SAMPLES = 5,              /* elements looked at for the memory of a value */
     MEMTABLES_PERCENT = 125,        /* of a memtable: it, and what the next one gets until it is written out */
-    TAKEN_FADE_US = 10000000,
+    TAKEN_DECAY_US = 10000000,      /* time constant of the running sum of what the memtables have taken */
     MARK_LEFT_PERCENT = 50,         /* of maxmemory: below that, memory comes to its mark as if for the first time */
 };
 
@@ -242,17 +242,18 @@ static bool memory_is_over(struct tier *tier, int64_t percent, uint64_t *excess)
     return now > mark;
 }
 
-/* A running sum of what the memtables have taken; it fades. Until memory is at its mark for the first time all of it is about to be taken. */
+/* A running sum of what the memtables have taken, which decays. Until memory is at its mark for the first time it is a whole memtable: the first
+ * demotions will fill that. */
 static uint64_t taken_lately(struct tier *tier, uint64_t full, uint64_t size)
 {
     struct demotion *demotion = tier->demotion;
     int64_t now_us = clock_mono_us(), elapsed = now_us - demotion->room_noted_us;
-    uint64_t faded = elapsed < TAKEN_FADE_US ? demotion->memtable_taken * (uint64_t)elapsed / TAKEN_FADE_US : demotion->memtable_taken;
+    uint64_t decayed = elapsed < TAKEN_DECAY_US ? demotion->memtable_taken * (uint64_t)elapsed / TAKEN_DECAY_US : demotion->memtable_taken;
     uint64_t excess;
 
     if (!memory_is_over(tier, MARK_LEFT_PERCENT, &excess))
         demotion->was_at_mark = false;
-    demotion->memtable_taken = demotion->was_at_mark ? demotion->memtable_taken - faded : full;
+    demotion->memtable_taken = demotion->was_at_mark ? demotion->memtable_taken - decayed : full;
     if (size > demotion->memtable_size)
         demotion->memtable_taken += size - demotion->memtable_size;
     if (demotion->memtable_taken > full)

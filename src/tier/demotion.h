@@ -28,7 +28,7 @@ void demotion_destroy(struct demotion *demotion);
 /* From above the high mark down to the low one, or until there is something else to do, and then true is returned. The counting lock is held; it is
  * released between two batches. */
 bool demotion_run(struct tier *tier) REQUIRES(tier->counting.lock);
-/* Measures tier_memtable_room: some times a second, and after each batch. */
+/* Measures tier_memtable_room: several times a second, and after each batch. */
 void demotion_note_room(struct tier *tier);
 /* TIER DEMOTE. */
 void demotion_serve_requests(struct tier *tier);

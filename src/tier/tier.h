@@ -235,9 +235,9 @@ bool tier_is_stuck(struct tier *tier);
 /* Bytes that demotion has freed since the start; whether the writer is at it: memory was over the high mark and is not yet below the low one. */
 uint64_t tier_demoted_bytes(const struct tier *tier);
 bool tier_is_demoting(const struct tier *tier);
-/* Bytes by which the memtables of the store's index will still grow before they are written out and freed (a full one, and a quarter of the next),
- * but no more than what they have taken lately: nothing if only reads keep memory at its mark. Demotion fills them: if they counted only as they grow, the memory
- * that it frees would come in one piece, each time one is written out. */
+/* Bytes by which the memtables of the store's index will still grow before they are written out and freed (a full one, and a quarter of the
+ * next), but no more than what they have taken lately: nothing if only reads keep memory at its mark. Demotion fills them: if they counted only
+ * as they grow, the memory that it frees would come in one piece, each time one is written out. */
 uint64_t tier_memtable_room(const struct tier *tier);
 /* The writer is asked to look at the memory now. */
 void tier_nudge(struct tier *tier);

@@ -1,11 +1,9 @@
 #!/usr/bin/python3
 """Restarts with a log: ID, offset and selected database come back, so that partial synchronizations are possible."""
 import os
-import random
 import re
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

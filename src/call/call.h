@@ -17,6 +17,7 @@
 #include "value/value.h"
 
 struct engine;
+struct key;
 struct unit;
 struct event_list;
 struct witness;
@@ -29,10 +30,11 @@ struct call_key {
     uint32_t handle;            /* its entry when the call began; 0: none */
 };
 
-/* A copy of a value that lives as long as the call. */
+/* A value that lives as long as the call: a copy, or what was put into an undeclared key. */
 struct call_copy {
     struct call_copy *next;
     struct value value;
+    const struct key *key;      /* undeclared; or NULL */
 };
 
 struct propagation {
@@ -79,7 +81,8 @@ struct call {
     bool asks;                  /* this run has asked for keys */
     bool handles_stale;         /* a key was changed: call_key.handle is no longer valid */
     bool keeps_expired;         /* expired keys are not deleted, as the log cannot take a DEL now, or by CLIENT PAUSE: they only read as absent */
-    struct call_copy *copies;   /* of hashes, without their expired fields; the executor frees them */
+    struct call_copy *copies;   /* of hashes, without their expired fields, and what undeclared keys were given; the executor frees them */
+    bool undeclared;            /* the handler has opened an argument that is no key by the command's row: see key_open */
     struct arena *arena;
     struct event_list *events;  /* of its unit, which publishes them; NULL: they are published after the call (engine/event.h) */
 

@@ -98,16 +98,16 @@ static uint32_t variable_flags(const struct command *command, const struct bytes
 
 /* STORE and STOREDIST of GEORADIUS and related commands: one key, after whichever of the words comes last. COMMAND shows two
  * keys, each after the first such word, as Redis does. */
-static void add_geo_store(struct found *found, const struct bytes *args, int arg_count, uint32_t flags)
+static void add_geo_store(const struct key_spec *spec, struct found *found, const struct bytes *args, int arg_count)
 {
     int store = 0;
 
-    for (int i = 5; i + 1 < arg_count; i++) {
+    for (int i = spec->index; i + 1 < arg_count; i++) {
         if (bytes_is(args[i], "store") || bytes_is(args[i], "storedist"))
             store = ++i;
     }
     if (store != 0)
-        add_key(found, store, flags);
+        add_key(found, store, spec->flags);
 }
 
 /* The STORE of SORT: the last one counts. A word that is an argument of BY, GET or LIMIT is not an option. */
@@ -134,14 +134,28 @@ static void add_unknown(const struct command *command, const struct key_spec *sp
         add_sort_store(found, args, arg_count, spec->flags);
 }
 
+/* The two names after the word GROUP of XREADGROUP may be any words, STREAMS among them. */
+static int group_streams(const struct key_spec *spec, const struct bytes *args, int arg_count)
+{
+    for (int i = 1; i < arg_count; i++) {
+        if (bytes_is(args[i], "group"))
+            i += 2;
+        else if (i >= spec->index && bytes_is(args[i], spec->keyword))
+            return i + 1;
+    }
+    return 0;
+}
+
 /* Index of the argument where a specification begins; 0: its keyword is not there. */
-static int spec_begin(const struct key_spec *spec, const struct bytes *args, int arg_count)
+static int spec_begin(const struct command *command, const struct key_spec *spec, const struct bytes *args, int arg_count)
 {
     int from = spec->index >= 0 ? spec->index : arg_count + spec->index;
     int step = spec->index >= 0 ? 1 : -1;
 
     if (spec->keyword == NULL)
         return from;
+    if (strcmp(command->name, "xreadgroup") == 0)
+        return group_streams(spec, args, arg_count);
     for (int i = from; i > 0 && i < arg_count; i += step) {
         if (bytes_is(args[i], spec->keyword))
             return i + 1;
@@ -185,10 +199,10 @@ static bool add_spec(const struct command *command, const struct key_spec *spec,
     }
     if (spec->keyword != NULL && (command->categories & CAT_GEO)) {
         if (strcmp(spec->keyword, "STORE") == 0)
-            add_geo_store(found, args, arg_count, spec->flags);
+            add_geo_store(spec, found, args, arg_count);
         return true;
     }
-    begin = spec_begin(spec, args, arg_count);
+    begin = spec_begin(command, spec, args, arg_count);
     if (begin <= 0)
         return spec->keyword != NULL;
     if (!spec_range(command, spec, args, arg_count, begin, &first, &last))

@@ -92,6 +92,8 @@ void key_event(const struct key *key, enum event event)
 {
     const struct key_hooks *hooks = key->call->turn->hooks;
 
+    if (UNLIKELY(key->keyspace == NULL))
+        return;
     hooks->event(hooks->context, key, event);
 }
 
@@ -289,11 +291,20 @@ static inline void key_init(struct key *key, struct call *call, int db, int arg,
     };
 }
 
+static bool open_undeclared(struct call *call, int arg, struct key *key)
+{
+    *key = (struct key){ .call = call, .name = call->args[arg], .expire_ms = -1 };
+    call->undeclared = true;
+    call->failed = true;
+    return false;
+}
+
 bool key_open(struct call *call, int arg, enum key_access access, struct key *key)
 {
     const struct call_key *found = find_call_key(call, arg);
 
-    CHECK(found != NULL);       /* the command's row does not declare this argument as a key */
+    if (UNLIKELY(found == NULL))
+        return open_undeclared(call, arg, key);
     key_init(key, call, call->db, arg, found->hash);
     key->handle = call->handles_stale ? keyspace_find(key->keyspace, key->hash, key->name) : found->handle;
     return open_found(key, access);
@@ -304,7 +315,8 @@ bool key_open_in(struct call *call, int db, int arg, enum key_access access, str
     const struct key_hooks *hooks = call->turn->hooks;
     const struct call_key *found = find_call_key(call, arg);
 
-    CHECK(found != NULL);
+    if (UNLIKELY(found == NULL))
+        return open_undeclared(call, arg, key);
     key_init(key, call, db, arg, found->hash);
     key->handle = keyspace_find(key->keyspace, key->hash, key->name);
     if (key->handle == 0 && access != KEY_FOR_OVERWRITING && hooks->load_in_place != NULL) {
@@ -325,7 +337,9 @@ bool key_open_in(struct call *call, int db, int arg, enum key_access access, str
 
 bool key_open_as(struct call *call, int arg, enum key_access access, enum value_type type, struct key *key)
 {
-    if (!key_open(call, arg, access, key) || key->value.type == type)
+    if (!key_open(call, arg, access, key))
+        return LIKELY(key->keyspace != NULL);
+    if (LIKELY(key->value.type == type))
         return true;
     reply_error(call, ERR_WRONG_TYPE);
     return false;
@@ -414,8 +428,32 @@ static void store_entry(struct key *key)
     call->handles_stale = true;
 }
 
+/* Of an undeclared key. The handler may still use its object, so that it is freed after the call. */
+static void drop_value(struct key *key)
+{
+    struct call *call = key->call;
+    struct call_copy *copy = key->present ? call->copies : NULL;
+
+    if (key->replaced)
+        call->turn->hooks->free_later(call->turn->hooks->context, key->old);
+    key->replaced = false;
+    while (copy != NULL && copy->key != key)
+        copy = copy->next;
+    if (copy == NULL) {
+        copy = arena_alloc(call->arena, sizeof(*copy));
+        *copy = (struct call_copy){ .next = call->copies, .key = key };
+        call->copies = copy;
+    }
+    copy->value = value_is_object(&key->value) ? key->value : (struct value){ 0 };
+    key->present = true;
+}
+
 void key_changed(struct key *key, enum event event)
 {
+    if (UNLIKELY(key->keyspace == NULL)) {
+        drop_value(key);
+        return;
+    }
     store_entry(key);
     key->call->changed = true;
     key->call->change_count++;
@@ -441,6 +479,8 @@ void key_remove(struct key *key, enum key_removal removal, enum event event)
 {
     struct call *call = key->call;
 
+    if (UNLIKELY(key->keyspace == NULL))
+        return;
     ASSERT_LOCKED(key->keyspace->partition);
     if (key->handle != 0)
         remove_entry(key, removal);

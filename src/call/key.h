@@ -27,7 +27,7 @@ enum key_access {
 
 struct key {
     struct call *call;
-    struct keyspace *keyspace;
+    struct keyspace *keyspace;  /* NULL: undeclared */
     struct bytes name;          /* borrowed from the arguments */
     uint64_t hash;
     uint32_t handle;            /* private */
@@ -38,7 +38,11 @@ struct key {
     int64_t expire_ms;          /* -1: never. The caller may change it; key_changed stores it */
 };
 
-/* Opens the key that is argument `arg`. Returns key->present. */
+/* Opens the key that is argument `arg`. Returns key->present.
+ *
+ * An argument that is no key by the command's row has no lock, and is never touched: it reads as absent, what is stored in it is dropped, and
+ * in place of the handler's reply the executor replies an error (call->undeclared). That is a defect of the row, but a request must not end
+ * the process. */
 bool key_open(struct call *call, int arg, enum key_access access, struct key *key);
 /* The same in another database of the server (MOVE, COPY ... DB), or for a key whose row says OW but whose old value is needed
  * after all. The executor has locked the key's partition, which is the same in all databases. False, too, if the record cannot be
@@ -47,7 +51,7 @@ bool key_open_in(struct call *call, int db, int arg, enum key_access access, str
 /* Counts a hit or a miss, and reports EVENT_KEYMISS. key_open does it for reading; a command that opens a key for writing may read
  * it, too (GETDEL). */
 void key_count_read(const struct key *key);
-/* False if it is present but of another type: WRONGTYPE was replied. */
+/* False if it is present but of another type: WRONGTYPE was replied. False, too, if it is undeclared: the handler returns. */
 bool key_open_as(struct call *call, int arg, enum key_access access, enum value_type type, struct key *key);
 
 /* Sets another value; takes its object. Inline bytes are borrowed until key_changed. The expiry stays: set expire_ms to -1 to

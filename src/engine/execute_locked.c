@@ -310,6 +310,17 @@ static void free_copies(struct call *call)
     call->copies = NULL;
 }
 
+/* A defect of the command's row: see key_open. */
+static void refuse_undeclared(struct call *call)
+{
+    reply_truncate(call->reply, call->reply_start);
+    call->propagate_nothing = true;
+    call->asks = false;
+    call->wait = NULL;
+    log_write(call->engine->log, LOG_LEVEL_WARNING, "Defect: '%s' used a key that its row does not declare", call->command->name);
+    reply_errorf(call, "ERR '%s' used a key that its row does not declare, which is a defect of the server", call->command->name);
+}
+
 /* A reply that holds long strings while others hold enough has to wait, unless they are held already or nothing else is: what the call has
  * found is taken back, and it runs again. A call that has changed something goes on. */
 static bool may_hold(struct call *call, uint64_t held_before)
@@ -458,12 +469,15 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && expiry_is_paused(call->engine);
     if (residency == RESIDENT)
         residency = make_resident(call, worker);
-    if (residency == RESIDENT)
+    if (residency == RESIDENT) {
         run_command(call);
-    else if (residency == UNREADABLE)
+        if (UNLIKELY(call->undeclared))
+            refuse_undeclared(call);
+    } else if (residency == UNREADABLE) {
         reply_error(call, ERR_TIER_READ);
-    else if (residency == NOT_WRITABLE)
+    } else if (residency == NOT_WRITABLE) {
         reply_errorf(call, "%s", execute_write_refusal(call->engine));
+    }
     if (__builtin_expect(call->client->reply.share_count > shares_before, 0) && !may_hold(call, held_before))
         residency = REPLIES_FULL;
     if (__builtin_expect(call->copies != NULL, 0))

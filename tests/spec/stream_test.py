@@ -122,6 +122,15 @@ class StreamTest(PairCase):
         self.assertIsInstance(self.c.call("XSETID", "s", "3-0"), Error)
         self.assertEqual(self.c.must("XADD", "s", "6-0", "a", "1"), b"6-0")
 
+    def test_names_of_groups_that_are_option_words(self):
+        for options in ("COUNT 1 GROUP streams c", "NOACK GROUP g streams", "BLOCK 1 GROUP STREAMS STREAMS", "GROUP g c GROUP streams c",
+                        "GROUP streams streams", "GROUP group count", "GROUP g c GROUP group streams", "GROUP g"):
+            for name in ("s", "streams", "c"):
+                self.both("XREADGROUP %s STREAMS %s >" % (options, name))
+                self.both("XGROUP CREATE %s streams 0 MKSTREAM" % name)
+                self.both("XADD %s 1-1 a b" % name)
+                self.both("XREADGROUP %s STREAMS %s >\nXREADGROUP %s STREAMS %s 0\nDEL %s" % (options, name, options, name, name))
+
     def test_groups(self):
         self.both(FILL + GROUPS + SEE + """
             XGROUP CREATE s g 0

@@ -24,7 +24,7 @@ SHORT = bool(os.environ.get("KELVIN_SHORT"))
 
 # Text that a correct server never logs.
 ALARMS = re.compile(rb"CHECK failed|AddressSanitizer|ThreadSanitizer|LeakSanitizer|UndefinedBehavior|: runtime error: "
-                    rb"|REDIS BUG REPORT|Assertion failed")
+                    rb"|REDIS BUG REPORT|Assertion failed|row does not declare")
 
 
 def under_test():

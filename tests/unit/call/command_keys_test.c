@@ -21,6 +21,7 @@ static const struct command eval = { .name = "eval", .flags = COMMAND_NO_MANDATO
 static const struct command zunionstore = { .name = "zunionstore", .keys = KEYS(KEY_RANGE(1, 0, 1, OW), KEY_NUMBERED(2, 1, RO)) };
 static const struct command blpop = { .name = "blpop", .keys = KEYS(KEY_RANGE(1, -2, 1, RW)) };
 static const struct command xread = { .name = "xread", .keys = KEYS(KEY_AFTER("STREAMS", 1, -1, 1, 2, RO)) };
+static const struct command xreadgroup = { .name = "xreadgroup", .keys = KEYS(KEY_AFTER("STREAMS", 4, -1, 1, 2, RO)) };
 static const struct command migrate = { .name = "migrate",
     .keys = KEYS(KEY_RANGE(3, 0, 1, RW), KEY_AFTER("KEYS", -2, -1, 1, 0, RW | KEY_INCOMPLETE)) };
 static const struct command sort = { .name = "sort",
@@ -111,6 +112,17 @@ static void keywords_are_searched_in_any_case_and_both_ways(void **state)
         FLAGS(RW, RW | KEY_INCOMPLETE, RW | KEY_INCOMPLETE));
 }
 
+static void names_of_a_group_and_of_a_consumer_are_no_keyword(void **state)
+{
+    assert_keys(&xreadgroup, "xreadgroup GROUP g c STREAMS a b > >", 2, ARGS(5, 6), FLAGS(RO, RO));
+    assert_keys(&xreadgroup, "xreadgroup GROUP streams STREAMS STREAMS k >", 1, ARGS(5), FLAGS(RO));
+    assert_keys(&xreadgroup, "xreadgroup COUNT 1 GROUP streams c STREAMS k >", 1, ARGS(7), FLAGS(RO));
+    assert_keys(&xreadgroup, "xreadgroup NOACK group g streams streams k >", 1, ARGS(6), FLAGS(RO));
+    assert_keys(&xreadgroup, "xreadgroup GROUP group c GROUP streams c STREAMS k >", 1, ARGS(8), FLAGS(RO));
+    assert_keys(&xreadgroup, "xreadgroup STREAMS a b GROUP STREAMS c >", 0, NULL, NULL);
+    assert_keys(&xreadgroup, "xreadgroup nosuch option c STREAMS k >", 1, ARGS(5), FLAGS(RO));
+}
+
 static void sort_stores_into_its_last_store(void **state)
 {
     assert_keys(&sort, "sort k", 1, ARGS(1), FLAGS(RO));
@@ -176,6 +188,7 @@ int main(void)
         cmocka_unit_test(an_invalid_count_is_refused),
         cmocka_unit_test(missing_arguments_are_refused),
         cmocka_unit_test(keywords_are_searched_in_any_case_and_both_ways),
+        cmocka_unit_test(names_of_a_group_and_of_a_consumer_are_no_keyword),
         cmocka_unit_test(sort_stores_into_its_last_store),
         cmocka_unit_test(arguments_that_are_not_keys_are_left_out),
         cmocka_unit_test(set_needs_the_old_value_only_when_an_option_asks_for_it),

@@ -1,4 +1,5 @@
-/* Debug and sanitizer builds stop at a handler that changes something and then replies an error, and at no other. */
+/* Debug and sanitizer builds stop at a handler that changes something and then replies an error, and at no other; and a handler that opens a
+ * key which its row does not declare ends no process. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -80,6 +81,25 @@ static void store_and_succeed(struct call *call)
     reply_ok(call->reply);
 }
 
+static void store_undeclared(struct call *call)
+{
+    struct key key;
+
+    CHECK(!key_open(call, 2, KEY_FOR_WRITING, &key));
+    reply_integer(call->reply, 1);
+    key_replace(&key, hash_create());
+    hash_set(&key.value, &call->turn->limits, BYTES("f"), BYTES("w"));
+    key_changed(&key, EVENT_HSET);
+    for (int i = 0; i < 1000; i++)          /* its object moves */
+        hash_set(&key.value, &call->turn->limits, call_integer(call, i), BYTES("a value"));
+    key_changed(&key, EVENT_HSET);
+    key_replace(&key, hash_create());
+    key_changed(&key, EVENT_HSET);
+    key_remove(&key, KEY_REMOVE_LAZILY, EVENT_DEL);
+    CHECK(!key_open_in(call, 1, 2, KEY_FOR_LOOKING, &key) && call->failed);
+    CHECK(!key_open_as(call, 2, KEY_FOR_READING, VALUE_HASH, &key));
+}
+
 #define ROW(name, run) COMMAND_ROW(name, run, 2, COMMAND_WRITE, 0, KEYS(KEY_RANGE(1, 0, 1, KEY_RW)), "test", "1", "", "", "key:key")
 
 static const struct command odd_commands[] = {
@@ -89,6 +109,7 @@ static const struct command odd_commands[] = {
     ROW("change-in-place-then-fail", change_in_place_then_fail)
     ROW("look-then-fail", look_then_fail)
     ROW("store-and-succeed", store_and_succeed)
+    COMMAND_ROW("store-undeclared", store_undeclared, 3, COMMAND_WRITE, 0, KEYS(KEY_RANGE(1, 0, 1, KEY_RW)), "test", "1", "", "", "key:key")
     { .name = NULL }
 };
 
@@ -108,6 +129,7 @@ static int box_open(void **state)
 
     engine_box_open(&box->base, families, 1);
     box->base.engine.hooks.event = note_nothing;
+    box->base.engine.log = log_create("/dev/null", LOG_LEVEL_WARNING, NULL, 0);
     engine_box_add(&box->base, 0, &box->client, 1, 0);
     *state = box;
     return 0;
@@ -118,6 +140,7 @@ static int box_close(void **state)
     struct box *box = *state;
 
     engine_box_remove(&box->client);
+    log_destroy(box->base.engine.log);
     engine_box_close(&box->base);
     mem_free(box);
     return 0;
@@ -178,6 +201,18 @@ static void what_succeeds_and_what_only_looks_may_go_on(void **state)
     assert_false(stops(*state, "store-and-succeed"));
 }
 
+static void a_key_that_the_row_does_not_declare_is_an_error_of_the_call(void **state)
+{
+    struct box *box = *state;
+    const char error[] = "-ERR 'store-undeclared' used a key that its row does not declare";
+
+    run(box, (struct bytes[]){ BYTES("hset"), BYTES("other"), BYTES("f"), BYTES("v") }, 4);
+    run(box, (struct bytes[]){ BYTES("store-undeclared"), BYTES("k"), BYTES("other") }, 3);
+    assert_memory_equal(box->client.reply.out.data, error, strlen(error));
+    run(box, (struct bytes[]){ BYTES("hlen"), BYTES("other") }, 2);
+    assert_memory_equal(box->client.reply.out.data, ":1\r\n", 4);
+}
+
 #define WITH_BOX(test) cmocka_unit_test_setup_teardown(test, box_open, box_close)
 
 int main(void)
@@ -185,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_BOX(what_fails_has_changed_nothing),
         WITH_BOX(what_succeeds_and_what_only_looks_may_go_on),
+        WITH_BOX(a_key_that_the_row_does_not_declare_is_an_error_of_the_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

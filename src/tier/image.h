@@ -24,7 +24,8 @@ bool tier_may_cut(struct tier *tier);
 /* With all partitions locked: the instant the image is of. tier_image has to follow. */
 void tier_cut(struct tier *tier);
 
-/* Before a cut: writes what is dirty to the store, in a few passes, so that little is left to do after the cut. Blocks; not on a worker.
+/* Before a cut: writes what is dirty to the store, in one pass, so that little is left to do after the cut; while keys are demoted
+ * only as much as is written by a step. Blocks; not on a worker.
  * STATUS_TOO_LARGE: a key's record is larger than the store takes; the message names the key. So does tier_image. */
 enum status tier_clean(struct tier *tier, struct message *message);
 

@@ -11,6 +11,7 @@ enum {
     SHARE_MIN = 12,                 /* percent */
     SHARE_MAX = 67,
     PAUSE_MAX_US = 20000,
+    OTHER_SHARE = 4,                /* of the other work's time, a quarter */
 };
 
 static int64_t thread_ns(void)
@@ -58,6 +59,25 @@ int64_t pause_after_step(struct pause *pause, const struct tier_hooks *hooks)
 {
     sample(pause, hooks);
     return pause_length((thread_ns() - pause->begun_ns) / 1000, pause->free_percent);
+}
+
+int64_t pause_step_us(int64_t other_us)
+{
+    int64_t step_us = other_us / OTHER_SHARE;
+
+    if (step_us < PAUSE_STEP_US)
+        return PAUSE_STEP_US;
+    return step_us < PAUSE_STEP_US_MAX ? step_us : PAUSE_STEP_US_MAX;
+}
+
+int64_t pause_other_begin(void)
+{
+    return thread_ns();
+}
+
+void pause_other_end(struct pause *pause, int64_t begun_ns)
+{
+    pause->begun_ns += thread_ns() - begun_ns;
 }
 
 int64_t pause_due(struct pause *pause, const struct tier_hooks *hooks)

@@ -17,12 +17,23 @@ struct pause {
 
 void pause_init(struct pause *pause);
 
-enum { PAUSE_STEP_US = 200 };       /* how long a step takes, about: clients may wait for the CPU meanwhile */
+enum {
+    PAUSE_STEP_US = 200,            /* how long a step takes, about: clients may wait for the CPU meanwhile */
+    PAUSE_STEP_US_MAX = 50000,
+};
+
+/* How long a step may take if the thread's other work, between this step and the one before it, took `other_us`: a fifth of the time of both,
+ * PAUSE_STEP_US at least, PAUSE_STEP_US_MAX at most. So a checkpoint has its share of the time while demotion is continuous. */
+int64_t pause_step_us(int64_t other_us);
 
 /* A step begins. */
 void pause_begin_step(struct pause *pause);
 /* It has ended. Returns how long to wait, in microseconds. */
 int64_t pause_after_step(struct pause *pause, const struct tier_hooks *hooks);
+
+/* Other work of the thread, in the middle of a step: its CPU time is left out. `pause_other_begin` returns what the end needs. */
+int64_t pause_other_begin(void);
+void pause_other_end(struct pause *pause, int64_t begun_ns);
 
 /* The same if the step has taken PAUSE_STEP_US of CPU time, else 0: it goes on. */
 int64_t pause_due(struct pause *pause, const struct tier_hooks *hooks);

@@ -29,8 +29,6 @@ enum {
     PIECE_MAX = PIECE_ENOUGH + 256 * TABLE_BUCKET_SLOTS,     /* entries that belong to one bucket are in one leaf */
     GRAVES_A_PIECE = 4096,
     UNKNOWNS_A_PIECE = 1000,
-    CLEAN_PASSES = 3,
-    CLEAN_ENOUGH_SHARE = 8,         /* a pass that wrote less than this share of the one before it, or of all, is the last */
 };
 
 struct found {
@@ -44,9 +42,7 @@ struct sealing {
     struct image_request *request;
     struct key_list unknown, big;
     enum status status;
-    int pass;
-    uint64_t seen_count;                  /* entries in this pass */
-    uint64_t found_count, found_before_count;   /* that had to be written, in this pass and the one before it */
+    uint64_t found_count;                 /* entries that had to be written in this pass */
     size_t handed_count;                  /* written in this pass */
     uint32_t next_grave;
     uint64_t grave_pieces;          /* that may be needed; if it takes more, some graves can't be buried */
@@ -267,8 +263,6 @@ static bool seal_buckets(struct sealing *sealing)
         return false;
     partition_lock(partition);
     sealing->keyspace = tier_keyspace_of(partition, sealing->incarnations[sealing->incarnation_index]);
-    if (sealing->keyspace != NULL && sealing->from == partition_first_hash(partition))
-        sealing->seen_count += sealing->keyspace->table.count;
     more = sealing->keyspace != NULL && table_seek(&sealing->keyspace->table, sealing->from, &cursor);
     for (int i = 0; more && i < BUCKETS_A_PIECE && sealing->piece_count < PIECE_ENOUGH; i++) {
         table_home_wanted(&sealing->keyspace->table, &cursor, must_write, collect_entry, sealing);
@@ -306,9 +300,7 @@ static bool seal_graves(struct sealing *sealing)
 
 static void begin_pass(struct sealing *sealing)
 {
-    sealing->pass++;
-    sealing->found_before_count = sealing->found_count;
-    sealing->seen_count = sealing->found_count = 0;
+    sealing->found_count = 0;
     sealing->handed_count = 0;
     list_incarnations(sealing);
     go_to_partition(sealing, 0);
@@ -316,10 +308,14 @@ static void begin_pass(struct sealing *sealing)
 
 static bool is_sealed(const struct sealing *sealing)
 {
-    if (!is_clean_pass(sealing))
-        return sealing->found_count == 0 && sealing->handed_count == 0 && handover_is_empty(sealing->tier);
-    return sealing->pass >= CLEAN_PASSES || sealing->found_count <= sealing->seen_count / CLEAN_ENOUGH_SHARE ||
-           (sealing->pass > 1 && sealing->found_count > sealing->found_before_count / 2);
+    return is_clean_pass(sealing) || (sealing->found_count == 0 && sealing->handed_count == 0 && handover_is_empty(sealing->tier));
+}
+
+/* A clean pass while keys are demoted: what it writes has changed or is cold before it ends, and after the cut demotion writes what the image
+ * needs, and nothing else. Not after a cut that was not sealed. */
+static bool is_needless(const struct sealing *sealing)
+{
+    return is_clean_pass(sealing) && tier_is_demoting(sealing->tier) && !sealing->tier->epoch.is_unsealed;
 }
 
 static void take_image(struct sealing *sealing)
@@ -421,10 +417,10 @@ static struct sealing *begin_sealing(struct tier *tier, struct batch *batch)
     return sealing;
 }
 
-bool seal_step(struct tier *tier, struct batch *batch)
+bool seal_step(struct tier *tier, struct batch *batch, int64_t step_us)
 {
     struct sealing *sealing = tier->sealing;
-    int64_t until_us = clock_mono_us() + PAUSE_STEP_US;
+    int64_t until_us = clock_mono_us() + step_us;
     char problem[OVERSIZED_TEXT_SIZE];
     bool more = true;
 
@@ -450,6 +446,8 @@ bool seal_step(struct tier *tier, struct batch *batch)
             more = seal_graves(sealing) || seal_buckets(sealing);
     }
     write_collected(sealing);       /* the batch is empty between steps: one pending operation a key */
+    if (is_needless(sealing))
+        more = false;
     if (!more) {
         if (sealing->status == STATUS_OK && !is_sealed(sealing)) {
             begin_pass(sealing);

@@ -1,12 +1,15 @@
 /* Sealing: the writer's part of a checkpoint, in bounded steps, so that demotion and loads go on meanwhile.
  *
- * Passes over everything. Before the cut ("clean") each pass writes what is dirty; there are few, as clients make more. After it, passes go
- * on until nothing is left that is as it was at the cut and not written. Then the image is taken.
+ * Passes over everything. Before the cut ("clean") one pass writes what is dirty, so that little is handed over after it. There is only one, and
+ * while keys are demoted it ends at once: with a stream of new keys there is as much to write after each pass as before it, and the log grows
+ * until the cut. After the cut, passes go on until nothing is left that is as it was at the cut and not written: each entry is written or handed
+ * over once. Then the image is taken.
  */
 #ifndef KELVIN_TIER_SEAL_H
 #define KELVIN_TIER_SEAL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -15,8 +18,8 @@ struct tier;
 
 /* All by the writer, which holds no partition. */
 
-/* A bounded piece of what was asked for (tier/request.h), if anything was; true if there is more to do at once. */
-bool seal_step(struct tier *tier, struct batch *batch);
+/* A piece of what was asked for (tier/request.h), if anything was, of about `step_us`; true if there is more to do at once. */
+bool seal_step(struct tier *tier, struct batch *batch, int64_t step_us);
 /* A pass or an image is under way. */
 bool seal_is_running(const struct tier *tier);
 /* The store is in error, or the tier stops: what was asked for fails. */

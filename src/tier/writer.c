@@ -39,6 +39,8 @@ struct writer {
     uint32_t next_grave, next_unknown;      /* partitions */
     struct pause pause;
     int64_t tidied_us;
+    int64_t demotion_us;                /* how long demotion took in the last round */
+    bool is_demoting;                   /* and there is more of it */
 };
 
 static bool collect_some(struct tier *tier)
@@ -106,6 +108,17 @@ static bool tidy_is_due(struct writer *writer)
     return true;
 }
 
+/* A step of a checkpoint is not followed by a longer pause because there was demotion, and gets its share of the time beside it. */
+static void demote_some(struct tier *tier)
+{
+    struct writer *writer = tier->writer;
+    int64_t begun_us = clock_mono_us(), begun_ns = pause_other_begin();
+
+    writer->is_demoting = demotion_run(tier);
+    writer->demotion_us = clock_mono_us() - begun_us;
+    pause_other_end(&writer->pause, begun_ns);
+}
+
 /* The store is in error. True if it is back. */
 static bool recover_store(struct tier *tier)
 {
@@ -118,7 +131,7 @@ static bool writer_round(struct tier *tier) REQUIRES(tier->counting.lock);
 static bool writer_round(struct tier *tier)
 {
     struct batch *batch = &tier->writing->batch;
-    bool more, is_demoting;
+    bool more;
 
     if (tier->state == TIER_ERROR && !recover_store(tier)) {
         demotion_serve_requests(tier);
@@ -133,26 +146,27 @@ static bool writer_round(struct tier *tier)
         return false;
     writing_check_size(tier);
     demotion_serve_requests(tier);
-    more = seal_step(tier, batch);
+    more = seal_step(tier, batch, pause_step_us(tier->writer->demotion_us));
     seal_end(tier, batch);
     if (batch->failed && tier->state != TIER_ERROR)
         writing_fail(tier, STATUS_IO);
-    is_demoting = demotion_run(tier);
+    demote_some(tier);
     if (tier->state == TIER_ERROR)
         return false;
     if (more && !tidy_is_due(tier->writer))
         return true;
-    more = delete_some(tier) || more || is_demoting;
+    more = delete_some(tier) || more || tier->writer->is_demoting;
     if (tier->state == TIER_ERROR)
         return false;
     return tidy_some(tier, more);
 }
 
-/* The steps of a checkpoint are short, and leave time to other threads: there may be few cores, and clients come first. */
+/* The steps of a checkpoint are short, and leave time to other threads: there may be few cores, and clients come first. While there is demotion
+ * clients wait for that, and the checkpoint has its share of the writer's time only. */
 static void wait_for_work(struct tier *tier, bool more, bool is_sealing)
 {
     int64_t step_pause_us = pause_after_step(&tier->writer->pause, &tier->hooks);
-    int64_t pause_us = !more ? ROUND_US : is_sealing ? step_pause_us : 0;
+    int64_t pause_us = !more ? ROUND_US : is_sealing && !tier->writer->is_demoting ? step_pause_us : 0;
 
     requests_wait(tier, pause_us, is_sealing ? WAIT_EXCEPT_IMAGE : WAIT_FOR_ALL);
 }

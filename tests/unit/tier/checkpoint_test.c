@@ -15,8 +15,10 @@
 #include "support/image_records.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
+#include "tier/demotion.h"
 #include "tier/grave.h"
 #include "tier/image.h"
+#include "tier/pause.h"
 #include "tier/seal.h"
 
 enum { KEYS = 200, PATIENCE_US = 60000000 };
@@ -332,13 +334,116 @@ static void *clean(void *context)
     return NULL;
 }
 
+/* Clients change every key after each step. */
+static void dirty_all(void *context)
+{
+    struct rig *rig = context;
+
+    for (int i = 0; i < KEYS; i++) {
+        struct keyspace *keyspace;
+        char key[20];
+        uint64_t hash;
+        uint32_t handle;
+
+        snprintf(key, sizeof(key), "k%d", i);
+        keyspace = tier_box_keyspace(&rig->box, 0, bytes_of_string(key), &hash);
+        partition_lock(keyspace->partition);
+        handle = keyspace_find(keyspace, hash, bytes_of_string(key));
+        if (entry_record(keyspace_entry(keyspace, handle)) == RECORD_CLEAN)
+            keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_STALE);
+        partition_unlock(keyspace->partition);
+    }
+}
+
+static void before_the_cut_each_key_is_written_once_however_many_change(void **state)
+{
+    struct rig *rig = *state;
+    uint64_t before;
+
+    tier_box_hold_writer(&rig->box);
+    say_all(rig, "SET k%d value", "+OK\n");
+    before = rig->box.tier->statistics.record_count;
+    rig->box.memory_freed_context = rig;
+    rig->box.memory_freed = dirty_all;
+    tier_box_release_writer(&rig->box);
+    clean(rig);
+    tier_box_hold_writer(&rig->box);
+    rig->box.memory_freed = NULL;
+    BOX_DEMAND(&rig->box, rig->box.tier->statistics.record_count - before == KEYS, "%llu keys were written",
+        (unsigned long long)(rig->box.tier->statistics.record_count - before));
+    tier_box_release_writer(&rig->box);
+}
+
+static void await_image_request(struct tier *tier)
+{
+    bool asked = false;
+
+    while (!asked) {
+        mutex_lock(&tier->requests.lock);
+        asked = tier->requests.image != NULL;
+        mutex_unlock(&tier->requests.lock);
+    }
+}
+
+struct full_memory {
+    struct tier *tier;
+    struct batch batch;
+    bool was_demoting;
+};
+
+/* Too much until there is demotion; then there is a step of the checkpoint, and memory is free. */
+static uint64_t use_memory(void *context)
+{
+    struct full_memory *memory = context;
+
+    if (!tier_is_demoting(memory->tier))
+        return memory->was_demoting ? 0 : 1000;
+    if (!memory->was_demoting)
+        seal_step(memory->tier, &memory->batch, 0);
+    memory->was_demoting = true;
+    return 0;
+}
+
+static void forget(void *context)
+{
+    (void)context;
+}
+
+static void while_keys_are_demoted_the_cut_waits_for_no_pass(void **state)
+{
+    struct rig *rig = *state;
+    struct tier *tier = rig->box.tier;
+    struct tier_hooks hooks = tier->hooks;
+    struct full_memory memory = { .tier = tier };
+    pthread_t thread;
+
+    tier_box_hold_writer(&rig->box);
+    batch_init(&memory.batch);
+    say_all(rig, "SET k%d value", "+OK\n");
+    assert_int_equal(pthread_create(&thread, NULL, clean, rig), 0);
+    await_image_request(tier);
+    seal_step(tier, &memory.batch, 0);
+    assert_true(seal_is_running(tier));     /* a step in which nothing could be done */
+    tier->settings.memory_max = 100;
+    tier->hooks.context = &memory;
+    tier->hooks.memory_used = use_memory;
+    tier->hooks.memory_freed = forget;
+    assert_false(demotion_run(tier));
+    assert_true(memory.was_demoting);
+    assert_false(seal_is_running(tier));    /* the same, with demotion under way */
+    tier->settings.memory_max = 0;
+    tier->hooks = hooks;
+    tier_box_release_writer(&rig->box);
+    pthread_join(thread, NULL);
+    batch_release(&memory.batch);
+}
+
 static void older_values_are_written_before_the_next_clean_pass(void **state)
 {
     struct rig *rig = *state;
     struct tier *tier = rig->box.tier;
     struct batch batch;
     pthread_t thread;
-    bool asked = false;
 
     tier_box_hold_writer(&rig->box);
     batch_init(&batch);
@@ -347,12 +452,8 @@ static void older_values_are_written_before_the_next_clean_pass(void **state)
     say_all(rig, "SET k%d younger", "+OK\n");
     seal_stop(tier);
     assert_int_equal(pthread_create(&thread, NULL, clean, rig), 0);
-    while (!asked) {
-        mutex_lock(&tier->requests.lock);
-        asked = tier->requests.image != NULL;
-        mutex_unlock(&tier->requests.lock);
-    }
-    seal_step(tier, &batch);
+    await_image_request(tier);
+    seal_step(tier, &batch, PAUSE_STEP_US);
     assert_int_equal(batch.count, 0);
     tier_box_release_writer(&rig->box);
     pthread_join(thread, NULL);
@@ -445,6 +546,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_deleted_before_a_flush_is_not_in_the_image, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_value_over_a_delete_under_way_may_be_deleted_after_the_cut, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(older_values_are_written_before_the_next_clean_pass, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(before_the_cut_each_key_is_written_once_however_many_change, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(while_keys_are_demoted_the_cut_waits_for_no_pass, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_is_being_handed_over_as_a_checkpoint_fails_is_not_left_for_the_next, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_record_that_cant_be_read_does_not_keep_a_failed_checkpoint, open_rig, close_rig),
     };

@@ -33,6 +33,14 @@ static void it_never_stops_and_never_takes_a_whole_cpu(void **state)
     assert_true(pause_length(1000000, 0) <= 20000);
 }
 
+static void a_checkpoint_has_a_fifth_of_the_time_beside_demotion(void **state)
+{
+    (void)state;
+    assert_int_equal(pause_step_us(0), PAUSE_STEP_US);
+    assert_int_equal(pause_step_us(40000), 10000);
+    assert_int_equal(pause_step_us(1000000000), PAUSE_STEP_US_MAX);
+}
+
 /* Counters of the workers, as the test sets them. */
 static uint64_t busy(void *context) { return *(const uint64_t *)context; }
 
@@ -66,6 +74,7 @@ int main(void)
         cmocka_unit_test(the_writer_gets_the_share_that_is_free),
         cmocka_unit_test(it_waits_longer_the_less_is_free),
         cmocka_unit_test(it_never_stops_and_never_takes_a_whole_cpu),
+        cmocka_unit_test(a_checkpoint_has_a_fifth_of_the_time_beside_demotion),
         cmocka_unit_test(what_is_free_is_what_the_workers_did_not_use),
     };
 

@@ -50,6 +50,7 @@ static void *rewrite_main(void *context)
     };
     char *dir, *name;
     struct message message = { "" };
+    uint64_t damaged;
     enum status status;
 
     meter_join(engine->meter);
@@ -57,7 +58,7 @@ static void *rewrite_main(void *context)
     name = config_string(engine->config, CONFIG_APPENDFILENAME);
     rewrite->changes = engine_changes(engine);
     log_write(engine->log, LOG_LEVEL_NOTICE, "Background append only file rewriting started");
-    status = checkpoint_run(aof, &data, dir, name, &message);
+    status = tier_may_checkpoint(engine->tier, &damaged, &message) ? checkpoint_run(aof, &data, dir, name, &message) : STATUS_CORRUPT;
     mem_free(dir);
     mem_free(name);
     rewrite->has_changes = status == STATUS_OK;
@@ -67,6 +68,9 @@ static void *rewrite_main(void *context)
         rewrite->last_failed = false;
         rewrite->failures = 0;
         log_write(engine->log, LOG_LEVEL_NOTICE, "Background AOF rewrite finished successfully");
+        if (damaged > 0)
+            log_write(engine->log, LOG_LEVEL_WARNING, "%llu cold keys can't be read, as in the checkpoint before. Only a backup or a replica may "
+                "still have them", (unsigned long long)damaged);
     } else {
         note_failure(rewrite);
         log_write(engine->log, LOG_LEVEL_WARNING, "Background AOF rewrite failed: %s. The last checkpoint and the log stay valid.", message.text);

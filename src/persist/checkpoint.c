@@ -206,10 +206,11 @@ struct cut {
     struct aof *aof;                /* NULL: no log */
     checkpoint_begins *begins;      /* NULL: nothing */
     void *context;
+    uint64_t mark;                  /* set: see tier_image_mark */
 };
 
 /* Cut, seal, snapshot. With a log: it goes on in its next increment, and *lsn is the LSN of the cut. */
-static enum status take_image(const struct checkpoint_data *data, const struct cut *cut, const char *path, uint64_t *lsn,
+static enum status take_image(const struct checkpoint_data *data, struct cut *cut, const char *path, uint64_t *lsn,
     struct message *message)
 {
     struct tier *tier = data->tier;
@@ -252,6 +253,7 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
     else
         partitions_unlock_all_unowned(partitions, claim);
     status = tier_image(tier, path, &number, message);
+    cut->mark = tier_image_mark(tier);
     if (status == STATUS_OK && !data->is_read_once)
         tier_remember_hot(tier, path);
     if (status == STATUS_OK && libraries != NULL && libraries->count > 0)
@@ -271,7 +273,7 @@ out:
 
 enum status checkpoint_image(const struct checkpoint_data *data, const char *path, struct message *message)
 {
-    struct cut cut = { NULL, NULL, NULL };
+    struct cut cut = { .aof = NULL };
     enum status status = take_image(data, &cut, path, NULL, message);
 
     if (status != STATUS_OK)
@@ -287,7 +289,7 @@ enum status checkpoint_run(struct aof *aof, const struct checkpoint_data *data, 
 enum status checkpoint_begin_log(struct aof *aof, const struct checkpoint_data *data, const char *dir, const char *name,
     checkpoint_begins *begins, void *context, struct message *message)
 {
-    struct cut cut = { aof, begins, context };
+    struct cut cut = { .aof = aof, .begins = begins, .context = context };
     char base[512], image[PATH_SIZE];
     uint64_t lsn = 0;
     enum status status = aof_prepare(aof, message);
@@ -305,8 +307,10 @@ enum status checkpoint_begin_log(struct aof *aof, const struct checkpoint_data *
         status = commit_log(aof, lsn, base, message);
     /* A commit that failed may be on the disk nevertheless: its image stays until a commit succeeds, or until the next start. (aof_base
      * can't be used here: the flusher replaces the manifest when an fsync fails.) */
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        tier_image_is_base(data->tier, cut.mark);
         checkpoint_clean(dir, base);
+    }
     if (status != STATUS_OK && message_is_empty(message))
         message_set(message, "%s", status_name(status));
     return status;

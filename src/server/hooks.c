@@ -108,10 +108,7 @@ static bool hook_load_in_place(void *context, struct keyspace *keyspace, uint64_
 {
     struct engine *engine = context;
 
-    if (engine->tier == NULL || tier_load_in_place(engine->tier, keyspace, hash, key) == STATUS_OK)
-        return true;
-    log_write(engine->log, LOG_LEVEL_WARNING, "A record can't be read from the store");
-    return false;
+    return engine->tier == NULL || tier_load_in_place(engine->tier, keyspace, hash, key) == STATUS_OK;
 }
 
 static void hook_unlatch(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)

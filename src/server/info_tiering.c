@@ -104,6 +104,7 @@ void info_tiering(struct buffer *out, void *context)
     info_number(out, "tier_resolved", (int64_t)stats.resolved);
     info_number(out, "tier_errors", (int64_t)stats.errors);
     write_message(out, "tier_last_error", stats.last_error);
+    info_number(out, "tier_damaged_records", (int64_t)stats.damaged_records);
     info_text(out, "tier_warmup_state", warmups[stats.warmup]);
     info_number(out, "tier_warmup_keys_total", (int64_t)stats.warmup_keys);
     info_number(out, "tier_warmup_keys_loaded", (int64_t)stats.warmup_loaded);

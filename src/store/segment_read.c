@@ -232,6 +232,14 @@ enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct
     return STATUS_OK;
 }
 
+struct bytes segment_walk_damaged(const struct segment_walk *walk, uint64_t *offset)
+{
+    size_t passed = walk->used < SEGMENT_UNIT ? walk->used : SEGMENT_UNIT;
+
+    *offset = (walk->at + walk->used - passed) / SEGMENT_UNIT * SEGMENT_UNIT;
+    return bytes_of(walk->bytes.data + walk->used - passed, walk->bytes.size - walk->used + passed);
+}
+
 void segment_walk_seek(struct segment_walk *walk, uint32_t unit)
 {
     uint64_t offset = (uint64_t)unit * SEGMENT_UNIT;
@@ -260,6 +268,11 @@ uint64_t segment_sequence(const struct segment *segment)
 uint64_t segment_size(const struct segment *segment)
 {
     return segment->size;
+}
+
+uint64_t segments_next_sequence(const struct segments *segments)
+{
+    return segments->next_sequence;
 }
 
 uint64_t segments_damaged_count(const struct segments *segments)

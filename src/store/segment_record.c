@@ -88,6 +88,24 @@ enum status segment_record_parse(struct bytes data, struct segment_record *recor
     return STATUS_OK;
 }
 
+bool segment_record_guess(struct bytes data, struct segment_record *record)
+{
+    uint32_t key_size, short_size;
+    uint64_t head;
+
+    if (data.size < SEGMENT_RECORD_HEAD + LONG_SIZE)
+        return false;
+    memcpy(&record->incarnation, data.data + 4, 4);
+    memcpy(&record->hash, data.data + 8, 8);
+    memcpy(&key_size, data.data + 16, 4);
+    memcpy(&short_size, data.data + 20, 4);
+    head = head_size(short_size & size_is_long);
+    record->kind = short_size >> (32 - SEGMENT_KIND_BITS);
+    record->key = bytes_of(data.data + head, key_size < data.size - head ? key_size : data.size - head);
+    record->value = bytes_of("", 0);
+    return true;
+}
+
 void segment_head_append(struct buffer *out, uint64_t sequence, uint32_t slot)
 {
     size_t begin = out->size;

@@ -10,6 +10,7 @@
 #ifndef KELVIN_STORE_SEGMENT_RECORD_H
 #define KELVIN_STORE_SEGMENT_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,9 @@ void segment_record_append(struct buffer *out, uint32_t incarnation, uint64_t ha
 /* A record at the beginning of `data`. `*size` is set to the bytes that it takes. STATUS_TRUNCATED: `data` ends before the record does;
  * `*size` is the least number of bytes that are needed to know more. STATUS_CORRUPT: this is no record. */
 enum status segment_record_parse(struct bytes data, struct segment_record *record, uint64_t *size);
+
+/* What damaged bytes say of a record: its incarnation, hash and key, which may be wrong. False: not even that. */
+bool segment_record_guess(struct bytes data, struct segment_record *record);
 
 void segment_head_append(struct buffer *out, uint64_t sequence, uint32_t slot);
 enum status segment_head_parse(struct bytes data, uint64_t *sequence, uint32_t *slot);

@@ -200,6 +200,8 @@ void segment_walk_begin(struct segments *segments, struct segment *segment, stru
 void segment_walk_end(struct segment_walk *walk);
 /* STATUS_NOT_FOUND: the end. STATUS_CORRUPT: some bytes are no record; the walk goes on after them. The record is valid until the next call. */
 enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct segment_record *record);
+/* After STATUS_CORRUPT: where these bytes are, and what was read from there on. */
+struct bytes segment_walk_damaged(const struct segment_walk *walk, uint64_t *offset);
 /* The next record is the one at `unit`, which is not before what was read so far. What is skipped is not read. */
 void segment_walk_seek(struct segment_walk *walk, uint32_t unit);
 /* The segments in the order in which they were written: the one after `segment`; NULL: the first, and after the last. */
@@ -210,6 +212,7 @@ struct segment *segments_next(struct segments *segments, const struct segment *s
 uint32_t segment_slot(const struct segment *segment);
 uint64_t segment_sequence(const struct segment *segment);           /* names the file */
 uint64_t segment_size(const struct segment *segment);               /* bytes; by the writer */
+uint64_t segments_next_sequence(const struct segments *segments);   /* of the next file; by the writer */
 uint64_t segments_damaged_count(const struct segments *segments);   /* files that were left out when it was opened: their heads are damaged */
 
 /* Whether a file, given by its name or path, is a segment. It never changes once it is sealed. */

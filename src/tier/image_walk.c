@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "store/segments.h"
+#include "tier/damage.h"
 #include "tier/tags.h"
 
 enum {
@@ -11,7 +12,7 @@ enum {
     UNITS_MAX = 1 << PLACE_UNIT_BITS,
     GROUP_MAX = 4096,               /* segments */
     NO_SEGMENT = 0, NOT_IN_GROUP = UINT16_MAX,
-    KEYS_NAMED = 2, KEY_SHOWN = 100,
+    KEYS_NAMED = 2,
 };
 
 /* What the tags file has of a record. */
@@ -149,13 +150,24 @@ static void append_keys(struct walking *walking, const struct tag_at *tag, struc
 
     while (count < KEYS_NAMED && store_next(iterator, &record) == STATUS_OK &&
            partition_of(record.hash, tag->partition_count) == tag->partition) {
-        if (recordmap_tag(record.hash) == tag->tag)
-            buffer_append_format(text, "%s'%.*s'", count++ > 0 ? " or " : "",
-                (int)(record.key.size < KEY_SHOWN ? record.key.size : KEY_SHOWN), record.key.data);
+        if (recordmap_tag(record.hash) == tag->tag) {
+            buffer_append_format(text, "%s", count++ > 0 ? " or " : "");
+            damage_key(text, record.key);
+        }
     }
     store_scan_close(iterator);
     if (count == 0)
         buffer_append_bytes(text, BYTES("that is not in the index"));
+}
+
+/* NULL: there is none. */
+static const struct segment *segment_of(const struct walking *walking, uint64_t place)
+{
+    struct segment *segment = NULL;
+
+    while ((segment = segments_next(walking->segments, segment)) != NULL && segment_slot(segment) != place_slot(place))
+        ;
+    return segment;
 }
 
 static bool fail_place(struct walking *walking, const struct tag_at *tag, const char *what)
@@ -163,8 +175,7 @@ static bool fail_place(struct walking *walking, const struct tag_at *tag, const 
     struct buffer keys = { 0 };
 
     append_keys(walking, tag, &keys);
-    message_set(walking->message, "the record of the key %.*s can't be read: %s (slot %u, offset %llu)", (int)keys.size, keys.data, what,
-        (unsigned)place_slot(tag->place), (unsigned long long)place_unit(tag->place) * SEGMENT_UNIT);
+    damage_text(walking->message, buffer_bytes(&keys), what, segment_of(walking, tag->place), tag->place);
     buffer_release(&keys);
     return false;
 }

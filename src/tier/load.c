@@ -294,8 +294,8 @@ void load_read(struct tier *tier, struct loading *loading)
         access_note(&tier->access, was_cached);
     if (loading->status == STATUS_OK)
         load_decode(tier, loading, &limits, buffer_bytes(&loading->bytes));
-    if (loading->status != STATUS_OK && loading->status != STATUS_NOT_FOUND)
-        tier_note_error(tier, "a record can't be read", loading->status);
+    damage_note(tier, &(struct failed_read){ load->incarnation, load->node.hash, load->reading.place, load->reading.segment, load->node.key },
+        loading->status);
 }
 
 /* The load's ticket is the newest. Returns whether the record's value was taken. */
@@ -365,11 +365,13 @@ static enum status read_now(struct tier *tier, struct keyspace *keyspace, uint64
     keyspace_assert_locked(keyspace);
     if (reading_begin(tier, keyspace, hash, key, &reading)) {
         status = reading_record(tier, &reading, keyspace->incarnation, hash, key, bytes);
+        if (status == STATUS_OK) {
+            status = record_decode(buffer_bytes(bytes), &limits, scratch, record);
+            damage_note(tier, &(struct failed_read){ keyspace->incarnation, hash, reading.place, reading.segment, key }, status);
+        }
         reading_end(&reading);
     }
     statistics_count(&tier->statistics.unplanned_reads);
-    if (status == STATUS_OK && record_decode(buffer_bytes(bytes), &limits, scratch, record) != STATUS_OK)
-        status = STATUS_CORRUPT;
     return status;
 }
 
@@ -394,8 +396,6 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
     }
     if (status == STATUS_NOT_FOUND)
         status = STATUS_OK;
-    if (status != STATUS_OK)
-        tier_note_error(tier, "a record can't be read", status);
     buffer_release(&bytes);
     buffer_release(&scratch);
     return status;

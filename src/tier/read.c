@@ -35,6 +35,7 @@ enum status reading_record(struct tier *tier, const struct reading_place *readin
         NULL);
 
     segment_buffer_release(&scratch);
+    damage_note(tier, &(struct failed_read){ incarnation, hash, reading->place, reading->segment, key }, status);
     return status;
 }
 
@@ -67,6 +68,7 @@ enum status reading_existence(struct tier *tier, uint32_t incarnation, uint64_t 
     if (status != STATUS_CORRUPT)
         return status;
     status = store_get(tier->store, incarnation, hash, key, &record);
+    damage_note(tier, &(struct failed_read){ incarnation, hash, 0, NULL, key }, status);
     buffer_release(&record);
     return status;
 }

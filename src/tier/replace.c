@@ -69,6 +69,7 @@ static enum status open_store(struct tier *tier, const char *image, struct messa
     options.block_cache_size = (size_t)tier->settings.block_cache_size;
     options.compression = tier->settings.compression != 0;
     options.holds_merges = false;           /* no replay follows */
+    damage_forget(&tier->damage);
     tier->writing->tuning = (struct store_tuning){ options.write_buffer_size, options.block_cache_size, options.compression };
     status = working_dir_replace(&options, image, &tier->store, message);
     tier->collect = collect_create(tier->store != NULL ? store_segments(tier->store) : NULL);

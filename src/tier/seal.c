@@ -331,6 +331,7 @@ static void take_image(struct sealing *sealing)
     snprintf(path, sizeof(path), "%s/store", request->dir);
     sealing->status = store_snapshot(tier->store, path, request->message);
     request->number = store_number(tier->store);
+    tier->damage.image_sequence = segments_next_sequence(store_segments(tier->store));
     if (sealing->status == STATUS_OK)
         sealing->status = tags_save(tier, request->dir);
 }

@@ -46,7 +46,7 @@ static void note_store(struct tier *tier, struct tier_stats *stats)
 
 void tier_stats(struct tier *tier, struct tier_stats *stats)
 {
-    uint64_t counts[LOAD_LATENCY_BUCKETS], total, records = 0, recorded = 0;
+    uint64_t counts[LOAD_LATENCY_BUCKETS], total, records = 0, recorded = 0, newer;
 
     *stats = (struct tier_stats){
         .state = tier->settings.enabled ? (enum tier_state)tier->state : TIER_OFF,
@@ -67,6 +67,7 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         .resolved = tier->statistics.resolved,
     };
     note_store(tier, stats);
+    damage_count(tier, &stats->damaged_records, &newer);
     stats->collected_bytes = tier->statistics.collected_bytes;
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];

@@ -68,6 +68,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->writing = writing_create(options);
     tier->demotion = demotion_create(&tier->writing->batch);
     statistics_init(&tier->statistics);
+    damage_init(&tier->damage);
     counting_init(&tier->counting);
     requests_init(&tier->requests);
     handover_init(&tier->handover);
@@ -110,6 +111,7 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
 
     if (store_number(tier->store) != number)
         return STATUS_CORRUPT;
+    damage_set_base(&tier->damage, segments_next_sequence(store_segments(tier->store)));
     status = tags_load(tier, partitions, image);
     if (status != STATUS_OK) {
         tier->hooks.log(tier->hooks.context, "The image's tags are missing or damaged: they are read from the store.");
@@ -162,6 +164,7 @@ void tier_close(struct tier *tier)
     writing_destroy(tier->writing);
     demotion_destroy(tier->demotion);
     statistics_release(&tier->statistics);
+    damage_release(&tier->damage);
     counting_release(&tier->counting);
     requests_release(&tier->requests);
     handover_release(&tier->handover);

@@ -217,6 +217,7 @@ struct tier_stats {
     enum tier_warmup warmup;                /* idle: there is nothing to bring back */
     uint64_t warmup_keys, warmup_loaded;    /* hot at the image; of them back, by whatever way */
     int64_t warmup_us;                      /* so far, pauses by tier-warmup not counted */
+    uint64_t damaged_records;               /* that keys have, of those that were found since the start */
     char last_error[TIER_ERROR_SIZE];
 };
 void tier_stats(struct tier *tier, struct tier_stats *stats);

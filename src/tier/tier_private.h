@@ -8,6 +8,7 @@
 #include "tier/access.h"
 #include "tier/batch.h"
 #include "tier/count.h"
+#include "tier/damage.h"
 #include "tier/epoch.h"
 #include "tier/expiry.h"
 #include "tier/handover.h"
@@ -46,6 +47,7 @@ struct tier {
     _Atomic bool expire_cold;           /* not while replaying */
     _Atomic uint64_t memtable_room;     /* the writer's: see tier_memtable_room */
     struct statistics statistics;
+    struct damage damage;
 
     /* Any thread. */
     struct loads loads;

@@ -219,7 +219,6 @@ static void bring_chunk(struct warm *warm)
     failed = warm->bulk->failed - failed;
     if (failed == 0)
         return;
-    tier_note_error(warm->tier, "a record can't be read for the warm-up", warm->bulk->failure);
     warm->errors += (uint32_t)failed;
     if (warm->errors > READ_ERRORS_MAX)
         end_warm_up(warm);

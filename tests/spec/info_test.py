@@ -17,7 +17,7 @@ TIERING = """
     tier_loads_waiting tier_load_usec_p50 tier_load_usec_p99 tier_cold_wait_calls tier_cold_wait_usec_p50 tier_cold_wait_usec_p99
     tier_memory_wait_calls tier_memory_wait_usec_p50 tier_memory_wait_usec_p99 tier_false_maybes tier_store_bytes tier_segments tier_segment_bytes
     tier_segment_live_bytes tier_segment_written_bytes tier_collected_bytes tier_store_memory tier_memory_set_aside tier_recordmap_bytes tier_graves tier_unplanned_reads
-    tier_throttled_clients tier_expired_cold tier_resolved tier_errors tier_last_error tier_warmup_state tier_warmup_keys_total
+    tier_throttled_clients tier_expired_cold tier_resolved tier_errors tier_last_error tier_damaged_records tier_warmup_state tier_warmup_keys_total
     tier_warmup_keys_loaded tier_warmup_seconds tier_hot_bytes tier_held_bytes tier_backup_in_progress tier_backup_current_ms tier_last_backup_status
     tier_last_backup_time tier_last_backup_ms tier_last_backup_keys tier_last_backup_bytes tier_last_backup_copied_bytes
 """.split()

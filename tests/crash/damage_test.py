@@ -1,0 +1,116 @@
+"""Records that can't be read: each is reported once with key, file and offset, for every kind of reader; and a checkpoint does not take the place of a
+log that still has the value."""
+import os
+import re
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import kelvin_only, main                                                           # noqa: E402
+from support.resp import Error                                                                       # noqa: E402
+from support.server import Server, until                                                             # noqa: E402
+
+SENTENCE = r"the record of the key '%s' can't be read: it is damaged \(\d{8}\.seg, offset \d+\)"
+OPTIONS = {"appendonly": "yes", "auto-aof-rewrite-percentage": "0", "tier-warmup-rate": "0", "save": ""}
+
+
+def value_of(i, version=0):
+    return (b"<%d/%d>" % (i, version)) * 20
+
+
+@kelvin_only
+class DamageTest(unittest.TestCase):
+    def setUp(self):
+        self.server = Server(OPTIONS)
+        self.addCleanup(self.server.discard)
+        self.fill(range(100))
+
+    def fill(self, numbers, version=0):
+        with self.server.client() as client:
+            for i in numbers:
+                client.must("SET", "k%d" % i, value_of(i, version))
+            self.assertEqual(client.must("TIER", "DEMOTE", *["k%d" % i for i in numbers]), len(numbers))
+
+    def damage(self, value, folder=None):
+        """Flips a bit of a value in the segments. Links of a file have the same bytes."""
+        files = set()
+        for at, _, names in os.walk(folder or self.server.folder):
+            files |= {os.path.join(at, name) for name in names if name.endswith(".seg")}
+        done = set()
+        for path in files:
+            with open(path, "r+b") as file:
+                data, node = file.read(), os.fstat(file.fileno()).st_ino
+                if value in data and node not in done:
+                    done.add(node)
+                    file.seek(data.index(value) + len(value) // 2)
+                    file.write(b"\x01")
+        self.assertGreater(len(done), 0)
+
+    def info(self, field):
+        return self.server.info("tiering")[field]
+
+    def lines(self, text):
+        return [line for line in self.server.log().decode().splitlines() if re.search(text, line)]
+
+    def checkpoint(self):
+        with self.server.client() as client:
+            client.must("BGREWRITEAOF")
+        until(lambda: self.server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the checkpoint")
+        return self.server.info("persistence")["aof_last_bgrewrite_status"]
+
+    def reads(self, i):
+        with self.server.client() as client:
+            return client.call("GET", "k%d" % i)
+
+    def test_a_client_gets_an_error_and_the_log_one_line(self):
+        self.damage(value_of(5))
+        for _ in range(3):
+            self.assertIsInstance(self.reads(5), Error)
+        self.assertEqual(len(self.lines(SENTENCE % "k5")), 1)
+        self.assertRegex(self.info("tier_last_error"), SENTENCE % "k5")
+        self.assertEqual(self.info("tier_damaged_records"), "1")
+        with self.server.client() as client:
+            self.assertRegex(str(client.call("SAVE")), SENTENCE % "k5")
+            client.must("SET", "k5", "new")
+            client.must("TIER", "DEMOTE", "k5")
+        self.assertEqual(self.info("tier_damaged_records"), "0")
+
+    def test_a_checkpoint_does_not_replace_a_log_that_has_the_value(self):
+        self.damage(value_of(5))
+        self.assertIsInstance(self.reads(5), Error)
+        self.assertEqual(self.checkpoint(), "err")
+        self.assertEqual(len(self.lines("1 cold keys written since the last checkpoint can't be read")), 1)
+        self.server.restart()
+        self.assertEqual(self.reads(5), value_of(5))
+        self.assertEqual(self.info("tier_damaged_records"), "0")
+        with self.server.client() as client:
+            client.must("TIER", "DEMOTE", "k5", "k7")
+        self.assertEqual(self.checkpoint(), "ok")
+        self.damage(value_of(7))
+        self.assertIsInstance(self.reads(7), Error)
+        self.assertEqual(self.checkpoint(), "ok")           # it was damaged in the image before
+        self.assertEqual(len(self.lines("1 cold keys can't be read, as in the checkpoint before")), 1)
+
+    def test_garbage_collection_names_the_key(self):
+        self.damage(value_of(5))
+        self.fill([i for i in range(100) if i != 5], 1)
+        self.assertEqual(self.checkpoint(), "ok")           # seals the segment; nothing has read the record yet
+        until(lambda: self.lines(SENTENCE % "k5"), what="the garbage collection")
+        self.assertEqual(self.info("tier_damaged_records"), "1")
+
+    def test_the_warm_up_names_the_key(self):
+        with self.server.client() as client:
+            for i in range(100):
+                client.must("GET", "k%d" % i)               # clean and hot
+        self.assertEqual(self.checkpoint(), "ok")
+        self.assertEqual(self.server.terminate(), 0)
+        self.damage(value_of(5))
+        self.server.start()
+        until(lambda: self.info("tier_warmup_state") == "done", what="the warm-up")
+        self.assertEqual(len(self.lines(SENTENCE % "k5")), 1)
+        self.assertIsInstance(self.reads(5), Error)
+        self.assertEqual(self.reads(6), value_of(6))
+
+
+if __name__ == "__main__":
+    main()

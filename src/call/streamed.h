@@ -7,7 +7,7 @@
 #include "call/command.h"
 
 enum streamed_kind {
-    STREAMED_CHANGE,        /* is run: a write, PUBLISH and the like, SELECT */
+    STREAMED_CHANGE,        /* is run: a write, a script, PUBLISH and the like, SELECT */
     STREAMED_BRACKET,       /* MULTI, EXEC: the ends of a group */
     STREAMED_SIGN,          /* PING, REPLCONF: counts as bytes of the stream only */
     STREAMED_FOREIGN,       /* no primary sends it: it is not run */

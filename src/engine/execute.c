@@ -302,7 +302,8 @@ static enum attempt try_to_run(struct call *call, struct worker *worker)
     }
     if (!pass_memory_gate(call, worker, call->command->flags))
         return call->parked ? PARKED : REFUSED;
-    if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE | COMMAND_OWNS_KEYS)) && !(call->client->flags & CLIENT_REPLAY))
+    if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE | COMMAND_OWNS_KEYS)) &&
+        (!(call->client->flags & CLIENT_REPLAY) || call->command->flags & COMMAND_UNIT))
         return execute_unit(call, worker);
     return run_locked(call, worker) == RUN_PARKED ? PARKED : RAN;
 }

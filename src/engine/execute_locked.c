@@ -221,7 +221,7 @@ static void propagate_in_unit(struct call *call)
 {
     struct history_group *group = &call->unit->group;
 
-    if (!role_is_logged(call->engine))
+    if (!role_is_logged(call->engine) || call->client->flags & CLIENT_REPLAY)
         return;
     add_to_group(group, call->expired);
     if (call->change_count == 0 || call->propagate_nothing)
@@ -389,7 +389,7 @@ static enum residency pass_obstacles(struct call *call, struct worker *worker, c
 {
     struct partition *owned;
 
-    if (call->unit == NULL && needs_no_owner(call->client))
+    if (needs_no_owner(call->client))
         return RESIDENT;
     while (call->unit == NULL && is_promised(call, worker, set)) {
         unlock_keys(call, set);
@@ -434,7 +434,7 @@ static bool must_run_again(struct call *call, struct worker *worker, enum reside
         client->flags |= CLIENT_HELD_BACK;
     else if (residency == OWNED)
         execute_give_pins(call->client, worker);
-    else if (must_queue && call->unit != NULL)
+    else if (must_queue && call->unit != NULL && !(client->flags & CLIENT_REPLAY))
         execute_wait_in_queue(call, worker);
     else if (residency == SHORT && !(client->flags & CLIENT_REPLAY))
         execute_park_paced(call, worker);

@@ -74,6 +74,8 @@ bool publish_message(struct call *call, enum topic_kind kind, struct bytes chann
     struct publication *publication;
 
     *receivers = 0;
+    if ((call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
+        return true;                /* it was sent when it was logged */
     if (hub_has_receivers(engine->hub, kind) && !(call->client->flags & CLIENT_NO_BLOCKING) && must_wait(engine)) {
         execute_park(call, worker);
         return false;

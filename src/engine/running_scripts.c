@@ -105,8 +105,8 @@ static struct kills kill_all(struct running_scripts *scripts, bool functions)
             continue;
         }
         kills.found++;
-        if (running->unit->has_written)
-            continue;
+        if (running->unit->has_written || running->unit->client->flags & CLIENT_REPLAY)
+            continue;           /* a primary's script, too: what it does not do here is missing */
         running->unit->is_killed = true;
         kills.killed++;
     }

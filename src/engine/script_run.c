@@ -12,6 +12,7 @@
 #include "stats/error_stats.h"
 
 #define NO_SCRIPT "NOSCRIPT No matching script. Please use EVAL."
+#define NO_FUNCTION "ERR Function not found"
 
 /* One run of a script; on the stack of its handler. */
 struct script_context {
@@ -33,11 +34,17 @@ static bool is_read_only(const struct call *call)
     return call->command->flags & COMMAND_READONLY;
 }
 
+/* It ran on a primary, or before: neither the role nor the disks refuse it now. */
+static bool is_replay(const struct client *client)
+{
+    return client->flags & CLIENT_REPLAY;
+}
+
 static bool find_function(struct call *call, struct registry_view *view, struct script_start *start)
 {
     start->function = library_set_function(view->libraries, call->args[1]);
     if (start->function == NULL) {
-        reply_errorf(call, "ERR Function not found");
+        reply_errorf(call, NO_FUNCTION);
         return false;
     }
     start->library = library_hold((struct library *)start->function->library);
@@ -111,6 +118,11 @@ bool script_find(struct call *call, struct script_start *start)
     return true;
 }
 
+bool script_was_missing(struct bytes reply)
+{
+    return bytes_equal(reply, BYTES("-" NO_SCRIPT "\r\n")) || bytes_equal(reply, BYTES("-" NO_FUNCTION "\r\n"));
+}
+
 void script_start_release(struct script_start *start)
 {
     source_release(start->source);
@@ -141,10 +153,12 @@ static bool has_room(struct call *call, struct worker *worker, struct script_sta
 }
 
 /* What a script says about itself decides before it begins; of others, each command does. */
-static const char *role_refusal(const struct engine *engine, const struct script_start *start)
+static const char *role_refusal(const struct engine *engine, const struct client *client, const struct script_start *start)
 {
     const char *error = NULL;
 
+    if (is_replay(client))
+        return NULL;
     if (!(start->flags & (SCRIPT_COMPATIBLE | SCRIPT_NO_WRITES)))
         error = execute_write_refusal(engine);
     if (error == NULL && role_bits(engine) & ROLE_STALE && !(start->flags & SCRIPT_ALLOW_STALE))
@@ -156,11 +170,14 @@ bool script_pass_gates(struct call *call, struct worker *worker, struct script_s
 {
     const char *error;
 
+    if (is_replay(call->client))
+        return execute_pass_memory_gate(call, worker, call->command->flags | COMMAND_WRITE | COMMAND_DENYOOM);
+
     if (execute_is_paused(call, start->reads_only ? 0 : COMMAND_WRITE)) {
         execute_park(call, worker);
         return false;
     }
-    error = role_refusal(call->engine, start);
+    error = role_refusal(call->engine, call->client, start);
     if (error != NULL) {
         reply_errorf(call, "%s", error);
         return false;
@@ -181,6 +198,8 @@ static const char *refusal_of(struct script_context *context, struct call *call)
 
     if (flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) && start->reads_only)
         return "ERR Write commands are not allowed from read-only scripts.";
+    if (is_replay(call->client))
+        return NULL;
     if (flags & COMMAND_DENYOOM && start->lacks_memory && !context->has_written)
         return "OOM command not allowed when used memory > 'maxmemory'.";
     if (role_bits(call->engine) & ROLE_STALE && !(flags & COMMAND_STALE))
@@ -231,7 +250,7 @@ static void host_call(void *opaque, const struct bytes *args, int arg_count, str
         return;
     }
     if (call.command->flags & COMMAND_WRITE) {
-        if (!context->has_written && !execute_disks_allow(&call, COMMAND_WRITE))
+        if (!context->has_written && !is_replay(&context->client) && !execute_disks_allow(&call, COMMAND_WRITE))
             return;
         context->has_written = unit->has_written = true;
     }
@@ -284,7 +303,7 @@ static struct client client_of_script(const struct call *call)
     return (struct client){
         .id = call->requester->id,
         .worker = call->requester->worker,
-        .flags = CLIENT_SCRIPT | CLIENT_NO_BLOCKING | (call->client->flags & CLIENT_NO_TOUCH),
+        .flags = CLIENT_SCRIPT | CLIENT_NO_BLOCKING | (call->client->flags & (CLIENT_NO_TOUCH | CLIENT_REPLAY | CLIENT_PRIMARY | CLIENT_OWNS_ALL)),
         .db = call->client->db,
         .authenticated = true,
         .user = call->client->user,
@@ -329,7 +348,7 @@ static void run(struct call *call, struct script_start *start)
         call->failed = call->error_counted = true;
         break;
     case SCRIPT_NO_FUNCTION:
-        reply_errorf(call, "ERR Function not found");
+        reply_errorf(call, NO_FUNCTION);
         break;
     }
 }
@@ -348,7 +367,7 @@ void script_run(struct call *call)
         script_start_release(&start);
         return;
     }
-    error = role_refusal(call->engine, &start);
+    error = role_refusal(call->engine, call->client, &start);
     if (error != NULL) {
         reply_errorf(call, "%s", error);
         script_start_release(&start);

@@ -304,7 +304,8 @@ static enum run_result finish(struct unit *unit, struct call *call)
     struct client *client = unit->client;
 
     commit(unit);
-    client->flags &= ~(uint32_t)CLIENT_NO_BLOCKING;
+    if (!(client->flags & CLIENT_REPLAY))
+        client->flags &= ~(uint32_t)CLIENT_NO_BLOCKING;
     call->failed = unit->failed;
     call->error_counted = unit->error_counted;
     deliver_reply(unit);
@@ -339,6 +340,8 @@ static bool is_read_only(const struct call *call)
 /* What was checked before the unit waited for its partitions may be different now: a pause has begun, the rules of its user have changed. */
 static bool must_start_again(const struct unit *unit, struct call *call, bool has_waited)
 {
+    if (call->client->flags & CLIENT_REPLAY)
+        return false;
     if (is_read_only(call) || must_not_write(unit) || execute_is_paused(call, unit_may_write(unit) ? COMMAND_WRITE : 0))
         return true;
     return has_waited && call->client->checks_acl && !access_would_allow(call);

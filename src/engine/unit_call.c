@@ -106,6 +106,20 @@ static void wait_for_client(struct unit *unit)
     suspend(unit, UNIT_WAITS_FOR_CLIENT);
 }
 
+static bool is_replay(const struct unit *unit)
+{
+    return unit->client->flags & CLIENT_REPLAY;
+}
+
+/* For what its call lacks. A replay's thread does not know when that comes, and tries again. */
+static void wait_for_more(struct unit *unit)
+{
+    if (is_replay(unit))
+        suspend(unit, UNIT_WAITS_FOR_TURN);
+    while (!worker_has_all(unit->client) && unit->stop == UNIT_GOES_ON)
+        wait_for_client(unit);
+}
+
 static bool run(struct unit *unit, struct call *call)
 {
     struct worker *worker = unit->worker;
@@ -123,8 +137,7 @@ static bool run(struct unit *unit, struct call *call)
         }
         if (result == RUN_DONE)
             return true;
-        while (!worker_has_all(unit->client) && unit->stop == UNIT_GOES_ON)
-            wait_for_client(unit);
+        wait_for_more(unit);
         if (unit->stop != UNIT_GOES_ON)
             return false;
         reset_call(call);
@@ -142,6 +155,11 @@ static void wait_for_memory(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
+    if (is_replay(unit)) {
+        if (worker->turn.over_memory)
+            memory_wait(worker->engine);
+        return;
+    }
     while (unit->releases_pins && worker->turn.over_memory && memory_may_come(worker->engine) && unit->stop == UNIT_GOES_ON) {
         memory_queue_add(worker, unit->client);
         tier_nudge(worker->engine->tier);

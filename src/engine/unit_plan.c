@@ -154,6 +154,10 @@ void unit_want(struct unit *unit, struct call *call)
 {
     struct wanting wanting = { call->partitions, &unit->claim.wanted };
 
+    if (call->client->flags & CLIENT_REPLAY) {
+        unit->owns_all = true;          /* by its thread: there is nothing to claim */
+        return;
+    }
     if (needs_all(call)) {
         partition_bits_fill(&unit->claim.wanted, call->partitions->count);
         unit->owns_all = true;
@@ -243,8 +247,8 @@ enum unit_loading unit_load(struct call *call, struct worker *worker)
     struct loading loading = { .call = call, .worker = worker, .result = UNIT_IS_RESIDENT };
 
     loading.limit = (uint64_t)config_number(call->engine->config, CONFIG_MAXMEMORY) / PINNED_SHARE;
-    if (call->engine->tier == NULL || call->command->flags & COMMAND_EXCLUSIVE)
-        return UNIT_IS_RESIDENT;
+    if (call->engine->tier == NULL || call->command->flags & COMMAND_EXCLUSIVE || call->client->flags & CLIENT_REPLAY)
+        return UNIT_IS_RESIDENT;        /* what a replay needs has been asked for ahead, or is loaded in place */
     visit_keys(call, visit_load, &loading);
     if (loading.result == UNIT_CANT_LOAD) {
         reply_error(call, ERR_TIER_READ);

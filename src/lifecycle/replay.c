@@ -9,6 +9,7 @@
 #include "base/message.h"
 #include "call/streamed.h"
 #include "engine/engine.h"
+#include "engine/script_run.h"
 #include "lifecycle/ahead.h"
 
 enum { PROGRESS_LOG_MS = 2000, REPLAY_RETRIES = 60000 };
@@ -26,10 +27,16 @@ struct replay {
 
 enum {
     PASSED_OVER_LOGGED = 10,
+    SHOWN_MAX = 100,                /* bytes of a name or an error in a message */
     AHEAD_SIZE_MAX = 8 << 20, AHEAD_SIZE_MIN = 256 << 10,      /* bytes of the log that are read before they are run, and of maxmemory ... */
     AHEAD_SHARE = 64,                                           /* ... this share */
     COMMAND_SIZE = 64,                                          /* of a short command; so there are not more commands than that */
 };
+
+static int shown(struct bytes text)
+{
+    return (int)(text.size < SHOWN_MAX ? text.size : SHOWN_MAX);
+}
 
 /* key-load-delay: for tests that want to look at a server that is loading. */
 static void delay(const struct engine *engine)
@@ -48,19 +55,54 @@ static bool pass_over(struct replay *replay, const struct bytes *args, const cha
         return false;
     if (replay->passed_over++ < PASSED_OVER_LOGGED)
         log_write(replay->engine->log, LOG_LEVEL_WARNING, "The primary's stream in the log has a command that failed here: '%.*s': %.*s",
-            (int)(args[0].size < 64 ? args[0].size : 64), args[0].data, (int)(why_size < 128 ? why_size : 128), why);
+            shown(args[0]), args[0].data, shown(bytes_of(why, why_size)), why);
     return true;
 }
 
-/* What the applier ran, too. False: it is passed, and *good says whether the replay goes on. */
+/* False: it is passed, and *good says whether the replay goes on. What is no change of data is not run, as for an applier: this client's
+ * subscriptions, its user or a shutdown would be this server's. */
 static bool is_run(struct replay *replay, const struct bytes *args, int arg_count, bool *good)
 {
     const struct command *command = command_find_logged_call(replay->engine->commands, args, arg_count);
     enum streamed_kind kind = streamed_kind(command, args, arg_count);
 
-    if (kind == STREAMED_CHANGE || kind == STREAMED_BRACKET)
+    if (kind == STREAMED_CHANGE || kind == STREAMED_BRACKET || (command == NULL && !replay->is_of_replica))
         return true;
-    *good = kind == STREAMED_SIGN || pass_over(replay, args, STREAMED_FOREIGN_TEXT, strlen(STREAMED_FOREIGN_TEXT));
+    *good = kind == STREAMED_SIGN || (command != NULL && command->flags & COMMAND_READONLY) ||
+            pass_over(replay, args, STREAMED_FOREIGN_TEXT, strlen(STREAMED_FOREIGN_TEXT));
+    if (!*good)
+        snprintf(replay->error, sizeof(replay->error), "'%.*s' in the log is not a change of data", shown(args[0]), args[0].data);
+    return false;
+}
+
+static bool give_up(struct replay *replay)
+{
+    units_abandon(replay->worker);
+    snprintf(replay->error, sizeof(replay->error), "the server is to end");
+    return false;
+}
+
+/* A script may have failed when it ran first, too, after it had changed something: that is why it was logged, with its error. */
+static bool is_failed_script(const struct replay *replay, const struct bytes *args, int arg_count, struct bytes reply)
+{
+    const struct command *command = command_find_logged_call(replay->engine->commands, args, arg_count);
+
+    return command != NULL && command->flags & COMMAND_UNIT && !script_was_missing(reply);
+}
+
+/* The reply is an error. False: the log can't be loaded. */
+static bool pass_error(struct replay *replay, const struct bytes *args, int arg_count, struct bytes reply)
+{
+    struct bytes error = bytes_of(reply.data + 1, reply.size - 3);
+
+    if (is_failed_script(replay, args, arg_count, reply)) {
+        log_write(replay->engine->log, LOG_LEVEL_WARNING, "A script in the log ended with an error, as it may have when it was logged: '%.*s': %.*s",
+            shown(args[0]), args[0].data, shown(error), error.data);
+        return true;
+    }
+    if (pass_over(replay, args, error.data, error.size))
+        return true;
+    snprintf(replay->error, sizeof(replay->error), "'%.*s' in the log failed: '%.*s'", shown(args[0]), args[0].data, shown(error), error.data);
     return false;
 }
 
@@ -73,20 +115,25 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
     enum run_result result = RUN_PARKED;
     bool good;
 
-    if (replay->is_of_replica && !is_run(replay, args, arg_count, &good)) {
+    if (replay->engine->state == ENGINE_STOPPING)
+        return give_up(replay);
+    if (!is_run(replay, args, arg_count, &good)) {
         ahead_ran(replay->ahead, replay->client.db);
         return good;
     }
     out->size = 0;
     delay(replay->engine);
     ahead_submit(replay->ahead);
-    /* It may have to wait for a load that was begun ahead, or for a value that is just being encoded for its demotion. */
-    for (int i = 0; i < REPLAY_RETRIES; ) {
+    /* It may have to wait for a load that was begun ahead, or for a value that is just being encoded for its demotion. A script may take longer
+     * than any limit. */
+    for (int i = 0; i < REPLAY_RETRIES || replay->client.unit != NULL; ) {
         uint64_t ended = tier != NULL ? tier_loads_ended(tier) : 0;
 
         result = engine_run(replay->worker, &replay->client, args, arg_count);
         if (result == RUN_DONE)
             break;
+        if (replay->engine->state == ENGINE_STOPPING)
+            return give_up(replay);
         if (tier != NULL && tier_loads_help(tier, ended))
             continue;
         nanosleep(&pause, NULL);
@@ -94,15 +141,10 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
     }
     ahead_ran(replay->ahead, replay->client.db);
     if (result != RUN_DONE) {
-        snprintf(replay->error, sizeof(replay->error), "a command that has to wait is in the log: '%.*s'", (int)args[0].size, args[0].data);
+        snprintf(replay->error, sizeof(replay->error), "a command that has to wait is in the log: '%.*s'", shown(args[0]), args[0].data);
         return false;
     }
-    if (out->size > 0 && out->data[0] == '-' && !pass_over(replay, args, out->data + 1, out->size - 3)) {
-        snprintf(replay->error, sizeof(replay->error), "'%.*s' in the log failed: '%.*s'", (int)args[0].size, args[0].data,
-            (int)(out->size < 128 ? out->size - 2 : 128), out->data + 1);
-        return false;
-    }
-    return true;
+    return out->size == 0 || out->data[0] != '-' || pass_error(replay, args, arg_count, buffer_bytes(out));
 }
 
 static void replay_see(void *context, const struct bytes *args, int arg_count)

@@ -85,6 +85,21 @@ static void end_group(struct applier *applier, size_t size, uint64_t lsn)
         applier_ack(applier);
 }
 
+/* A part of the group has run. What of it is in the history (up to `lsn`; 0: nothing) ends there, as what follows is not part of the group; and
+ * the data is not that of the primary's history. If the server ends, the log ends with a part of the group, which the next start leaves out. */
+static void leave_half(struct applier *applier, uint64_t lsn)
+{
+    if (applier->ends_server) {
+        give(applier, 0);
+        return;
+    }
+    if (lsn > 0)
+        lsn = applier_append(applier, BYTES("*1\r\n$4\r\nEXEC\r\n"));
+    history_new_id(&applier->engine->history, false);
+    give(applier, lsn);
+    primary_drop_all(applier->engine->primary);
+}
+
 bool applier_group_run(struct applier *applier, struct bytes text)
 {
     static const struct request_limits limits = { INT64_MAX, INT32_MAX, 64 << 10, true };
@@ -99,7 +114,7 @@ bool applier_group_run(struct applier *applier, struct bytes text)
     }
     request_release(&parser);
     if (applier->has_failed)
-        give(applier, 0);
+        leave_half(applier, 0);
     else
         end_group(applier, text.size, applier_append(applier, text));
     return !applier->has_failed;
@@ -122,17 +137,10 @@ static void run_text(struct applier *applier, struct feed *feed, uint64_t *lsn)
         applier->in_turn++;
     }
     if (applier->has_failed)
-        return;         /* the log ends with a part of the group, which the next start leaves out */
+        return;
     *lsn = applier_append(applier, bytes_of(feed->text.data + from, feed->at - from));
     feed->keep = feed->at;
     applier_end_turn(applier);
-}
-
-/* Its first part is in the history already: what follows is not part of the group, and not the primary's history. */
-static void close_half(struct applier *applier)
-{
-    applier_append(applier, BYTES("*1\r\n$4\r\nEXEC\r\n"));
-    history_new_id(&applier->engine->history, false);
 }
 
 static bool run_feed(struct applier *applier, struct feed *feed)
@@ -142,21 +150,14 @@ static bool run_feed(struct applier *applier, struct feed *feed)
     own(applier);
     while (!applier->has_failed && feed_read(feed) == FEED_COMMAND)
         run_text(applier, feed, &lsn);
-    if (applier->has_failed) {
-        give(applier, 0);
-        return false;
-    }
-    if (feed_position(feed) == feed->limit) {
+    if (!applier->has_failed && feed_position(feed) == feed->limit) {
         end_group(applier, (size_t)(feed->limit - (uint64_t)applier->offset), lsn);
         return true;
     }
-    if (feed_position(feed) > (uint64_t)applier->offset) {
-        close_half(applier);
+    if (applier->has_failed || feed_position(feed) > (uint64_t)applier->offset)
+        leave_half(applier, lsn);
+    else
         give(applier, 0);
-        primary_drop_all(applier->engine->primary);
-    } else {
-        give(applier, 0);
-    }
     return false;
 }
 

@@ -43,7 +43,8 @@ struct applier {
     struct claim claim;             /* of the group that runs */
     int in_turn;
     int64_t logged_ms, disks_logged_ms;
-    bool has_failed;
+    bool has_failed;                /* nothing is applied any more */
+    bool ends_server;               /* as has_failed, and the process ends: what is on its disk goes up to the last unit before */
 };
 
 /* The stream can't be applied any further. */

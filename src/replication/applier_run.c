@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "call/streamed.h"
 #include "engine/role.h"
+#include "engine/script_run.h"
 #include "replication/primary.h"
 
 enum {
@@ -82,10 +83,10 @@ void applier_note_ran(struct applier *applier)
 
 /* --- running --- */
 
-/* The process ends, without a dump: what is on its disk goes up to the last unit before. */
+/* The process ends, without a dump. */
 static void end_server(struct applier *applier)
 {
-    applier->has_failed = true;
+    applier->has_failed = applier->ends_server = true;
     applier->engine->end(applier->engine->end_context, 1);
 }
 
@@ -145,7 +146,14 @@ static bool disks_allow(struct applier *applier)
     return true;
 }
 
-/* False: the applier is to stop. Then the command has not run, or has changed nothing. */
+/* The server ends, and a script of the stream may never do. Its group is not in the log. */
+static void abandon_script(struct applier *applier)
+{
+    units_abandon(&applier->worker);
+    applier->has_failed = applier->ends_server = true;
+}
+
+/* False: the applier is to stop. Then the command has not run, or has changed nothing, or the applier has failed. */
 static bool run_call(struct applier *applier, const struct bytes *args, int arg_count)
 {
     struct client *client = &applier->client;
@@ -163,9 +171,15 @@ static bool run_call(struct applier *applier, const struct bytes *args, int arg_
             break;
         if (applier->stopping && !(client->flags & CLIENT_OWNS_ALL))
             return false;       /* half a group is never left, also when the server ends: its calls wait on */
+        if (client->unit != NULL && applier->engine->state == ENGINE_STOPPING) {
+            abandon_script(applier);
+            return false;
+        }
         wait_in_place(applier, ended, tries);
     }
-    if (out->size > 0 && out->data[0] == '-')
+    if (script_was_missing(buffer_bytes(out)))
+        applier_fail(applier, "it runs a script that is not known here");
+    else if (out->size > 0 && out->data[0] == '-')
         note_error(applier, args, out->data + 1, out->size - 3);
     reply_truncate(&client->reply, 0);
     return !applier->has_failed;

@@ -20,7 +20,10 @@ static void print_command(struct fuzz_input *fuzz, struct buffer *text)
         "MSET a 1 b 2 c 3", "LPUSH l x y", "LPOP l", "BLPOP l 0", "HSET h f v", "RPOPLPUSH l m", "SADD s 1 2", "ZADD z 1 a", "XADD x * f v",
         "SELECT 1", "SELECT 0", "SELECT 99", "SWAPDB 0 1", "FLUSHDB", "FLUSHALL", "PING", "REPLCONF GETACK *", "NOSUCH", "GET a", "WATCH a",
         "DISCARD", "QUIT", "RESET", "MIGRATE 127.0.0.1 1 a 0 5", "SORT l STORE m", "COPY a b", "MOVE a 1", "RENAME a b", "EXPIRE a -1",
-        "PERSIST b", "PFADD p 1", "SETBIT q 7 1", "RESTORE r 0 x", "SET", "CLIENT KILL", "AUTH x", "HELLO 3" };
+        "PERSIST b", "PFADD p 1", "SETBIT q 7 1", "RESTORE r 0 x", "SET", "CLIENT KILL", "AUTH x", "HELLO 3",
+        "EVAL return{redis.call('incr',KEYS[1]),redis.call('lpush',KEYS[2],'x')} 2 a l", "EVAL redis.call('set',KEYS[1],'x');redis.call('incr',KEYS[1]) 1 b",
+        "EVAL syntax( 0", "EVAL return 0 x", "EVAL redis.call('select',1);redis.call('set','undeclared','1') 0", "EVAL_RO return 1 0", "SCRIPT FLUSH",
+        "SCRIPT LOAD return(redis.call('incr','a'))", "FUNCTION DELETE lib", "FUNCTION LOAD nonsense", "FUNCTION FLUSH" };
 
     applier_box_print(text, lines[fuzz_below(fuzz, sizeof(lines) / sizeof(lines[0]))]);
 }

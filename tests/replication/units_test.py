@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What belongs together arrives together: transactions, scripts, clients that were served while they waited; beside demotions and rewrites."""
 import contextlib
+import hashlib
 import os
 import sys
 import threading
@@ -12,6 +13,8 @@ from support import pairs
 from support.replication import servers
 from support.replication.case import ReplicationCase, main, only
 from support.replication.load import Load, fill_all_types
+from support.replication.scripted import ScriptedPrimary, make_rdb
+from support.resp import encode
 from support.server import scaled, seed_new, until
 from support.units import Demoter
 
@@ -30,6 +33,67 @@ def demoting(seed, *all_servers):
     for demoter in demoters:
         if demoter.wrong is not None:
             raise AssertionError("TIER DEMOTE: %r" % (demoter.wrong,))
+
+
+class ScriptsAsTheyAreTest(ReplicationCase):
+    """Versions of Redis before 7 may send scripts, not what they do."""
+    SOURCE = """
+        for _, key in ipairs(KEYS) do redis.call('append', key, ARGV[1]) end
+        redis.call('incr', 'undeclared'); redis.call('publish', 'channel', ARGV[1]); return redis.call('strlen', KEYS[1])"""
+
+    def synced(self, options):
+        primary = ScriptedPrimary()
+        self.addCleanup(primary.close)
+        replica = self.start("replica", options)
+        servers.make_replica(replica, primary, wait=False)
+        return primary, replica, primary.link().full(make_rdb()).wait_ack()
+
+    @only("redis-kelvin")
+    def scenario_with_cold_keys_and_a_replica_below(self):
+        keys = ["k%d" % number for number in range(200)]
+        sha = hashlib.sha1(self.SOURCE.encode()).hexdigest()
+        primary, replica, link = self.synced({"appendonly": "yes", "maxmemory": 32 << 20})
+        below = self.start("redis")
+        servers.make_replica(below, replica)
+        link.send_commands(["SELECT", 2], *[["SET", key, "v" * 1000] for key in keys], ["SET", "undeclared", 1]).wait_ack()
+        with self.client(replica) as client, self.client(replica) as subscriber:
+            subscriber.must("SUBSCRIBE", "channel")
+            client.must("SELECT", 2)
+            for commands in ([["EVAL", self.SOURCE, len(keys), *keys, "a"]], [["MULTI"], ["APPEND", "k0", "m"], ["EVALSHA", sha, len(keys), *keys, "b"], ["EXEC"]],
+                             [["EVAL", "redis.call('append', 'k5', 'c'); redis.call('incr', 'k5')", 0]]):
+                client.must("TIER", "DEMOTE", "undeclared", *keys)
+                link.send_commands(*commands).wait_ack()
+            self.assertEqual([subscriber.receive()[2] for _ in range(2)], [b"a", b"b"])
+            for server in (replica, below):
+                until(lambda: servers.values_of(server, "SELECT 2", "GET k5")[1][1000:] == b"abc", 20, "all has arrived")
+                self.assertEqual(servers.values_of(server, "SELECT 2", "GET k0", "GET k199", "GET undeclared")[1:], [b"v" * 1000 + b"amb", b"v" * 1000 + b"ab", b"3"])
+        replica.restart(kill=True)
+        self.assertEqual(servers.values_of(replica, "SELECT 2", "GET k0", "GET k5", "GET undeclared")[1:], [b"v" * 1000 + b"amb", b"v" * 1000 + b"abc", b"3"])
+
+    @only("redis-kelvin")
+    def scenario_of_one_that_is_not_known_asks_for_all_again(self):
+        primary, replica, link = self.synced({})
+        link.send_commands(["SELECT", 0], ["SET", "k", 1], ["EVALSHA", "f" * 40, 0], ["INCR", "k"])
+        again = primary.link(30)
+        self.assertEqual(again.asked, (b"?", -1))
+        again.full(make_rdb(["SET", "k", "3"])).wait_ack()
+        self.assertEqual(servers.values_of(replica, "GET k"), [b"3"])
+
+    @only("redis-kelvin")
+    def scenario_of_one_that_never_ends(self):
+        """No one can end it, but the server can end."""
+        primary, replica, link = self.synced({"appendonly": "yes", "busy-reply-threshold": 10})
+        until(lambda: replica.info("persistence")["aof_rewrite_in_progress"] == "0", 20, "the log")
+        link.send_commands(["SELECT", 0], ["SET", "k", 1]).wait_ack()
+        link.send_commands(["EVAL", "redis.call('incr', 'k'); while true do end", 0])
+        with self.client(replica) as client:
+            until(lambda: bytes(client.call("PING")).startswith(b"BUSY"), 20, "busy")
+            self.assertTrue(bytes(client.call("SCRIPT", "KILL")).startswith(b"UNKILLABLE"))
+            client.send(encode(["SHUTDOWN", "NOSAVE"]))
+            self.assertEqual(replica.wait_end(), 0)
+        primary.close()
+        replica.start()
+        self.assertEqual(servers.values_of(replica, "GET k"), [b"1"])
 
 
 class UnitsTest(ReplicationCase):

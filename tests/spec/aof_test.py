@@ -1,5 +1,6 @@
 """The append-only log: writes are there after a restart, the files are those of Redis 7, and damage is reported."""
 import glob
+import hashlib
 import os
 import shutil
 import sys
@@ -224,6 +225,72 @@ class AofTest(unittest.TestCase):
         server.restart(kill=True)
         self.assertEqual(len(self.state(server)), len(before) + 1)
         server.stop()
+
+    def load(self, *commands, lasts=False, **options):
+        """A server with this log; False: it has refused it."""
+        server = Server({"appendonly": "yes", **options}, start=False)
+        self.addCleanup(server.discard)
+        os.mkdir(log_folder(server))
+        with open(os.path.join(log_folder(server), "appendonly.aof.manifest"), "w") as file:
+            file.write("file appendonly.aof.1.incr.aof seq 1 type i\n")
+        with open(os.path.join(log_folder(server), "appendonly.aof.1.incr.aof"), "wb") as file:
+            file.write(b"".join(map(encode, commands)))
+        server.launch()
+        if not lasts and not server.wait_ready():
+            self.assertEqual(server.wait_end(), 1)
+        return server
+
+    def test_scripts_in_the_log_of_an_older_version_run(self):
+        source = "return redis.call('incr', KEYS[1])"
+        sha = hashlib.sha1(source.encode()).hexdigest()
+        server = self.load(["SELECT", 0], ["EVAL", source, 1, "a"], ["MULTI"], ["SELECT", 3], ["EVALSHA", sha, 1, "b"],
+                           ["EVAL", "redis.call('select', 1); redis.call('set', 'undeclared', 'x')", 0], ["EVALSHA", sha, 1, "b"], ["EXEC"],
+                           ["SCRIPT", "LOAD", "return redis.call('incr', 'c')"], ["EVALSHA", hashlib.sha1(b"return redis.call('incr', 'c')").hexdigest(), 0],
+                           ["EVAL", "redis.call('incr', 'failed'); redis.call('nosuch')", 0] if not is_redis() else ["INCR", "failed"],     # 7.2 crashes
+                           ["SELECT", 0], ["SET", "after", "v"])
+        for _ in range(2):
+            with server.client() as client:
+                self.assertEqual(client.must("MGET", "a", "after"), [b"1", b"v"])
+                client.must("SELECT", 1)
+                self.assertEqual(client.must("GET", "undeclared"), b"x")
+                client.must("SELECT", 3)
+                self.assertEqual(client.must("MGET", "b", "c", "failed"), [b"2", b"1", b"1"])
+            server.restart(kill=True)
+        server.stop()
+
+    @kelvin_only
+    def test_what_is_no_change_of_data_is_refused(self):
+        """Among them commands that would take a client of their own: with the user, the subscriptions or the primary of this server."""
+        for command in (["EVALSHA", "f" * 40, 0], ["FCALL", "nosuch", 0], ["ACL", "SETUSER", "x"], ["CONFIG", "SET", "save", ""], ["CONFIG", "REWRITE"],
+                        ["CLIENT", "PAUSE", 1], ["MEMORY", "PURGE"], ["PSYNC", "?", -1], ["REPLICAOF", "localhost", 1], ["SHUTDOWN"], ["WATCH", "k"],
+                        ["SUBSCRIBE", "c"], ["CLIENT", "TRACKING", "ON"], ["MONITOR"], ["QUIT"]):
+            with self.subTest(command=command):
+                server = self.load(["SELECT", 0], ["SET", "k", "v"], command, ["SET", "after", "v"])
+                self.assertFalse(server.alive())
+                self.assertIn("'%s' in the log" % command[0], server.log_new().decode())
+                self.assertIsNone(server.alarm())
+
+    @kelvin_only
+    def test_a_message_in_the_log_is_not_sent_again(self):
+        """Kelvin's log has the stream of its replicas, and so has PUBLISH."""
+        server = self.load(["SELECT", 0], *[["PUBLISH", "c", number] for number in range(300)], lasts=True, **{"key-load-delay": 10000})
+        until(lambda: b"Server initialized" in server.log_new(), 20, "connections are accepted")
+        with server.client() as client:
+            client.must("SUBSCRIBE", "c")
+            self.assertTrue(server.wait_ready())
+            with server.client() as other:
+                other.must("PUBLISH", "c", "new")
+            self.assertEqual(client.receive()[2], b"new")
+        server.stop()
+
+    @kelvin_only
+    def test_the_end_does_not_wait_for_the_load(self):
+        """Nor for a script that never ends."""
+        script = "redis.call('set', 'k', 1); redis.log(redis.LOG_WARNING, 'the script runs'); while true do end"
+        for commands, text in (([["SET", "k", number] for number in range(10000)], b"Server initialized"), ([["EVAL", script, 0]], b"the script runs")):
+            server = self.load(["SELECT", 0], *commands, lasts=True, **{"key-load-delay": 100000})
+            until(lambda: text in server.log_new(), 20, "it loads")
+            self.assertEqual(server.terminate(), 0)
 
     def test_random_commands_survive_a_kill(self):
         """The state after a replay is the same as before, for any commands."""

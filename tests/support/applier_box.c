@@ -10,17 +10,21 @@
 #include "commands/rows.h"
 #include "engine/lazy_free.h"
 #include "engine/role.h"
+#include "engine/running_scripts.h"
 #include "replication/primary.h"
+#include "script/registry.h"
 
 static void open_engine(struct engine_box *box)
 {
     static const struct command *const families[] = { string_commands, keys_commands, hash_commands, list_commands, set_commands, zset_commands,
-        stream_commands, hyperloglog_commands, bitmap_commands, transaction_commands, connection_commands, NULL };
+        stream_commands, hyperloglog_commands, bitmap_commands, transaction_commands, connection_commands, scripting_commands, NULL };
     struct backlog_options output = { .memory_size = 64 << 20, .first = 0 };
     struct engine *engine = &box->engine;
 
     engine_box_open(box, families, 1);
     engine->lazy_free = lazy_free_create(engine->meter);
+    engine->scripts = registry_create();
+    engine->running_scripts = running_scripts_create();
     engine->primary = primary_create(engine);
     engine->log = log_create("/dev/null", LOG_LEVEL_NOTHING, NULL, 0);
     engine->streamed.commands = command_stats_create(command_row_count(engine->commands));
@@ -60,6 +64,8 @@ void applier_box_destroy(struct applier_box *box)
     log_destroy(engine->log);
     lazy_free_destroy(engine->lazy_free);
     engine_box_close(&box->base);
+    running_scripts_destroy(engine->running_scripts);
+    registry_destroy(engine->scripts);
 }
 
 static void on_ack(void *context)

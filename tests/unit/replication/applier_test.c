@@ -203,6 +203,82 @@ static void commands_that_fail_or_are_not_a_primarys_are_counted(void **state)
     buffer_release(&text);
 }
 
+/* Versions of Redis before 7 send them. A single one, one in a group, one that fails in the middle, one that is named by its SHA-1. */
+static void scripts_are_run_as_they_are(void **state)
+{
+    struct applier_box *box = *state;
+    struct buffer text = { 0 };
+
+    feed_lines(box, &text, (const char *const[]){ "EVAL return{redis.call('set',KEYS[1],ARGV[1]),redis.call('incr',KEYS[1])} 1 one 5", "SELECT 1", "MULTI",
+        "SET two 1", "EVAL redis.call('incr',KEYS[1]);redis.call('select',0);redis.call('incr','undeclared') 1 two", "INCR two", "EXEC",
+        "EVAL redis.call('incr','two');redis.call('lpush','two','x') 0", "SCRIPT LOAD return(redis.call('incr','two'))",
+        "EVALSHA 00d931bfc76dde6816eebbb327f19869d19646eb 0", "SELECT 0", "SET last 1", NULL });
+    assert_true(applier_box_await(box, (int64_t)text.size));
+    assert_int_equal(applier_errors(box->applier), 1);          /* LPUSH on a string */
+    assert_string_equal(applier_box_say(box, "MGET one undeclared last"), "*3\n$1\n6\n$1\n1\n$1\n1\n");
+    applier_box_say(box, "SELECT 1");
+    assert_string_equal(applier_box_say(box, "GET two"), "$1\n5\n");
+    same_history(box, buffer_bytes(&text));         /* the scripts, not what they did */
+    assert_int_equal(box->base.engine.partitions->obstacle_count, 0);
+    buffer_release(&text);
+}
+
+/* What a script that is not known would have done is missing. */
+static void a_script_that_is_not_known_ends_the_stream(void **state)
+{
+    static const char *const missing[] = { "EVALSHA ffffffffffffffffffffffffffffffffffffffff 0", "FCALL nosuch 0" };
+
+    for (int i = 0; i < 4; i++) {
+        struct applier_box box;
+        struct buffer text = { 0 };
+        struct history_point before, after;
+        size_t end;
+
+        applier_box_create(&box, SMALL_INBOX);
+        applier_box_start(&box, 0, 0);
+        feed_lines(&box, &text, (const char *const[]){ "SET k 1", NULL });
+        end = text.size;
+        history_point(&box.base.engine.history, &before);
+        if (i >= 2)
+            feed_lines(&box, &text, (const char *const[]){ "MULTI", "INCR k", missing[i % 2], "INCR k", "EXEC", NULL });
+        else
+            feed_lines(&box, &text, (const char *const[]){ missing[i % 2], "INCR k", NULL });
+        applier_box_await_failure(&box);
+        assert_non_null(strstr(box.reason.text, "a script that is not known here"));
+        assert_int_equal(applier_offset(box.applier), end);
+        applier_box_stop(&box);
+        same_history(&box, bytes_of(text.data, end));
+        /* A part of a group is not a state of the primary's history. */
+        history_point(&box.base.engine.history, &after);
+        assert_string_not_equal(before.identity.id, after.identity.id);
+        applier_box_destroy(&box);
+        buffer_release(&text);
+    }
+}
+
+/* The second reading of a large group ends in the middle: what is in the log of it is closed. */
+static void a_large_group_that_fails_in_the_middle_is_closed(void **state)
+{
+    struct applier_box *box = *state;
+    struct buffer text = { 0 }, out = { 0 };
+    struct bytes exec = BYTES("*1\r\n$4\r\nEXEC\r\n");
+
+    applier_box_print(&text, "MULTI");
+    fill_group(&text, 300, 50000);
+    applier_box_print(&text, "FCALL nosuch 0");
+    applier_box_print(&text, "EXEC");
+    applier_box_feed(box, buffer_bytes(&text));
+    applier_box_await_failure(box);
+    assert_int_equal(applier_offset(box->applier), 0);
+    applier_box_stop(box);
+    applier_box_output(box, &out);
+    assert_true(out.size > exec.size && out.size < text.size);
+    assert_memory_equal(out.data, text.data, out.size - exec.size);
+    assert_memory_equal(out.data + out.size - exec.size, exec.data, exec.size);
+    buffer_release(&text);
+    buffer_release(&out);
+}
+
 static void time_removes_nothing(void **state)
 {
     struct applier_box *box = *state;
@@ -311,6 +387,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_large_group_is_applied_as_one, open_box, close_box),
         cmocka_unit_test_setup_teardown(clients_see_all_of_a_group_or_nothing, open_box, close_box),
         cmocka_unit_test_setup_teardown(commands_that_fail_or_are_not_a_primarys_are_counted, open_box, close_box),
+        cmocka_unit_test_setup_teardown(scripts_are_run_as_they_are, open_box, close_box),
+        cmocka_unit_test(a_script_that_is_not_known_ends_the_stream),
+        cmocka_unit_test_setup_teardown(a_large_group_that_fails_in_the_middle_is_closed, open_box, close_box),
         cmocka_unit_test_setup_teardown(time_removes_nothing, open_box, close_box),
         cmocka_unit_test(what_is_no_stream_ends_it),
         cmocka_unit_test(a_group_that_does_not_fit_into_the_inbox_ends_it),

@@ -154,31 +154,15 @@ static size_t last_bar(struct bytes name)
     return bar;
 }
 
-/* A command of Redis 7.2 that is not here, or a subcommand of one. Files of users made for Redis name them, and they have to load. */
-static bool is_absent(struct bytes name)
-{
-    static const char *const absent[] = { "asking", "cluster", "failover", "module", "psync", "readonly", "readwrite", "replconf", "restore-asking",
-        "sync" };
-    const char *bar = name.size > 0 ? memchr(name.data, '|', name.size) : NULL;
-    struct bytes first = bytes_of(name.data, bar != NULL ? (size_t)(bar - name.data) : name.size);
-
-    for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
-        if (bytes_is(first, absent[i]))
-            return true;
-    }
-    return false;
-}
-
 /* `name` is in lower case. */
 static const char *apply_command(struct selector *selector, const struct command_table *commands, struct bytes name, bool allowed)
 {
     const struct command *command = command_find_own_full(commands, name);
     size_t bar = last_bar(name);
 
-    if (command != NULL)
-        set_command(selector, command, allowed);
-    else if (!is_absent(name))
+    if (command == NULL)
         return bar < name.size && allowed ? allow_first_arg(selector, commands, name, bar) : SELECTOR_UNKNOWN;
+    set_command(selector, command, allowed);
     note_rule(selector, name, allowed);
     return NULL;
 }

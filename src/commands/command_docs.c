@@ -10,6 +10,8 @@ enum node_kind { NODE_ARGUMENT, NODE_TOKEN, NODE_ONE_OF, NODE_BLOCK };
 struct node {
     enum node_kind kind;
     struct bytes name, type;        /* type: of an argument */
+    struct bytes shown;             /* the name in help texts, if it is another */
+    struct bytes since, deprecated; /* versions; data NULL: none */
     struct bytes token;             /* the token itself, or the one before it; data NULL: none */
     bool optional, multiple, multiple_token;
     bool alone;                     /* in parentheses: a block that begins with it does not take its token */
@@ -26,8 +28,6 @@ struct list {
     struct node *first, **end;
     size_t count;
 };
-
-static struct node *parse_alternatives(struct parser *parser);
 
 static struct node *node_create(struct parser *parser, enum node_kind kind)
 {
@@ -62,12 +62,12 @@ static bool accept(struct parser *parser, const char *text)
     return true;
 }
 
-/* Up to a space, a bracket, a bar, or "...". */
+/* Up to a space, a bracket, a bar, a version, or "...". */
 static struct bytes parse_word(struct parser *parser)
 {
     const char *from = parser->cursor;
 
-    while (*parser->cursor != '\0' && strchr(" ()[]|", *parser->cursor) == NULL && strncmp(parser->cursor, "...", 3) != 0)
+    while (*parser->cursor != '\0' && strchr(" ()[]|@", *parser->cursor) == NULL && strncmp(parser->cursor, "...", 3) != 0)
         parser->cursor++;
     CHECK(parser->cursor > from);
     return bytes_of(from, (size_t)(parser->cursor - from));
@@ -103,10 +103,23 @@ static struct bytes lower_case(struct parser *parser, struct bytes word)
     return bytes_of(copy, word.size);
 }
 
+/* A word with a colon: its name, and what is after it: the type of an argument; the token of that name; or nothing, if a group follows. */
+static bool split(struct bytes word, struct bytes *name, struct bytes *rest)
+{
+    size_t size = name_size(word);
+
+    if (size == 0)
+        return false;
+    *name = bytes_of(word.data, size);
+    *rest = bytes_of(word.data + size + 1, word.size - size - 1);
+    return true;
+}
+
 /* Whether an argument or a group follows the WORD, so that the word is its token. */
 static bool has_follower(const struct parser *parser)
 {
     struct parser ahead = *parser;
+    struct bytes name, rest;
 
     if (*ahead.cursor != ' ')
         return false;
@@ -115,56 +128,80 @@ static bool has_follower(const struct parser *parser)
         return true;
     if (*ahead.cursor == '\0' || strchr(")]|[", *ahead.cursor) != NULL)
         return false;
-    return name_size(parse_word(&ahead)) > 0;
+    return split(parse_word(&ahead), &name, &rest) && (rest.size == 0 || is_type(rest));
 }
 
 static struct node *parse_item(struct parser *parser);
+static struct node *parse_group(struct parser *parser, struct bytes name);
 
-static struct node *parse_words(struct parser *parser)
+static struct node *parse_argument(struct parser *parser, struct bytes name, struct bytes type)
 {
-    struct bytes word = parse_word(parser);
-    size_t size = name_size(word);
-    struct node *node;
+    struct node *node = node_create(parser, NODE_ARGUMENT);
+    const char *slash = memchr(name.data, '/', name.size);
 
-    if (size > 0) {
-        node = node_create(parser, NODE_ARGUMENT);
-        node->name = bytes_of(word.data, size);
-        node->type = bytes_of(word.data + size + 1, word.size - size - 1);
-        CHECK(is_type(node->type));
-    } else if (has_follower(parser)) {
-        skip_spaces(parser);
-        node = parse_item(parser);
-        CHECK(node->token.data == NULL);
-        node->token = word;
-    } else {
-        bool empty = bytes_equal(word, BYTES("\"\""));
-
-        node = node_create(parser, NODE_TOKEN);
-        node->name = empty ? BYTES("empty-string") : lower_case(parser, word);
-        node->token = empty ? BYTES("") : word;
+    node->name = node->shown = name;
+    node->type = type;
+    if (slash != NULL) {
+        node->name.size = (size_t)(slash - name.data);
+        node->shown = bytes_of(slash + 1, name.size - node->name.size - 1);
     }
     return node;
 }
 
-static struct node *parse_item(struct parser *parser)
+static struct node *parse_token(struct parser *parser, struct bytes word)
 {
+    struct node *node = node_create(parser, NODE_TOKEN);
+    struct bytes name = { 0 };
+
+    if (split(word, &name, &word)) {
+        for (size_t i = 0; i < word.size; i++)
+            CHECK(word.data[i] < 'a' || word.data[i] > 'z');      /* a type that does not exist */
+    }
+    node->token = bytes_equal(word, BYTES("\"\"")) ? BYTES("") : word;
+    node->name = name.data != NULL ? name : lower_case(parser, word);
+    return node;
+}
+
+static struct node *parse_words(struct parser *parser)
+{
+    struct bytes word = parse_word(parser), name, rest;
+    bool has_name = split(word, &name, &rest);
     struct node *node;
 
-    if (accept(parser, "(")) {
-        node = parse_alternatives(parser);
-        CHECK(accept(parser, ")"));
-        node->alone = true;
-    } else if (accept(parser, "[")) {
-        node = parse_alternatives(parser);
-        CHECK(accept(parser, "]"));
-        node->optional = true;
-    } else {
-        node = parse_words(parser);
-    }
+    if (has_name && rest.size == 0)
+        return parse_group(parser, name);
+    if (has_name && is_type(rest))
+        return parse_argument(parser, name, rest);
+    if (has_name || !has_follower(parser))
+        return parse_token(parser, word);
+    skip_spaces(parser);
+    node = parse_item(parser);
+    CHECK(node->token.data == NULL);
+    node->token = word;
+    return node;
+}
+
+static struct bytes parse_version(struct parser *parser)
+{
+    const char *from = parser->cursor;
+
+    parser->cursor += strspn(from, "0123456789.");
+    return bytes_of(from, (size_t)(parser->cursor - from));
+}
+
+static struct node *parse_item(struct parser *parser)
+{
+    bool is_group = *parser->cursor == '(' || *parser->cursor == '[';
+    struct node *node = is_group ? parse_group(parser, bytes_of(NULL, 0)) : parse_words(parser);
+
     if (accept(parser, "...")) {
         node->multiple = true;
         node->multiple_token = node->token.data != NULL && node->kind != NODE_TOKEN;
     }
+    if (accept(parser, "@!"))
+        node->deprecated = parse_version(parser);
+    else if (accept(parser, "@"))
+        node->since = parse_version(parser);
     return node;
 }
 
@@ -211,7 +248,6 @@ static struct node *node_of_sequence(struct parser *parser, struct list list)
 {
     struct node *block;
 
-    CHECK(list.count > 0);
     if (list.count == 1)
         return list.first;
     block = group_of(parser, NODE_BLOCK, list.first);
@@ -222,14 +258,32 @@ static struct node *node_of_sequence(struct parser *parser, struct list list)
     return block;
 }
 
-static struct node *parse_alternatives(struct parser *parser)
+/* In brackets. A group with a name is a group even if it has one item. */
+static struct node *parse_group(struct parser *parser, struct bytes name)
 {
+    bool optional = accept(parser, "[");
     struct list alternatives = { 0 };
+    struct node *node;
 
-    do
-        list_add(&alternatives, node_of_sequence(parser, parse_sequence(parser)));
-    while (accept(parser, "|"));
-    return alternatives.count == 1 ? alternatives.first : group_of(parser, NODE_ONE_OF, alternatives.first);
+    CHECK(optional || accept(parser, "("));
+    do {
+        struct list sequence = parse_sequence(parser);
+
+        CHECK(sequence.count > 0);
+        if (name.data != NULL && alternatives.count == 0 && *parser->cursor != '|')
+            list_add(&alternatives, group_of(parser, NODE_BLOCK, sequence.first));
+        else
+            list_add(&alternatives, node_of_sequence(parser, sequence));
+    } while (accept(parser, "|"));
+    CHECK(accept(parser, optional ? "]" : ")"));
+    node = alternatives.count == 1 ? alternatives.first : group_of(parser, NODE_ONE_OF, alternatives.first);
+    if (name.data != NULL)
+        node->name = name;
+    if (optional)
+        node->optional = true;
+    else
+        node->alone = true;
+    return node;
 }
 
 static size_t node_count(const struct node *nodes)
@@ -302,17 +356,21 @@ static void reply_node(struct reply *reply, const struct node *node, struct key_
     bool has_token = node->token.data != NULL, has_flags = node->optional || node->multiple;
     bool is_leaf = node->children == NULL;
 
-    reply_map(reply, 2 + (size_t)is_leaf + is_key + has_token + has_flags + !is_leaf);
+    reply_map(reply, 2 + (size_t)is_leaf + is_key + has_token + (node->since.data != NULL) + (node->deprecated.data != NULL) + has_flags + !is_leaf);
     reply_pair(reply, "name", node->name);
     reply_pair(reply, "type", type_of(node));
     if (is_leaf)
-        reply_pair(reply, "display_text", node->name);
+        reply_pair(reply, "display_text", node->shown.data != NULL ? node->shown : node->name);
     if (is_key) {
         reply_bulk_string(reply, "key_spec_index");
         reply_integer(reply, key_spec_of(node, keys));
     }
     if (has_token)
         reply_pair(reply, "token", node->token);
+    if (node->since.data != NULL)
+        reply_pair(reply, "since", node->since);
+    if (node->deprecated.data != NULL)
+        reply_pair(reply, "deprecated_since", node->deprecated);
     if (has_flags)
         reply_node_flags(reply, node);
     if (is_leaf)

@@ -92,6 +92,11 @@ const struct command replication_commands[] = {
     { .name = NULL },
 };
 
+const struct command absent_commands[] = {
+#include "commands/absent.def"
+    { .name = NULL },
+};
+
 const struct command misc_commands[] = {
 #include "commands/misc.def"
     { .name = NULL },

@@ -75,6 +75,25 @@ static void a_word_is_a_token_and_may_precede_an_argument(void **state)
     assert_docs("A [n:integer]", "*2 " TOKEN(8, "a", "A") " " ARGUMENT(8, "n", "integer") " flags *1 +optional");
 }
 
+static void tokens_and_groups_may_have_names(void **state)
+{
+    assert_docs("change:CH", "*1 " TOKEN(8, "change", "CH"));
+    assert_docs("(equal:=|id:*)", "*1 *6 name equal_id type oneof arguments *2 " TOKEN(8, "equal", "=") " " TOKEN(8, "id", "*"));
+    assert_docs("empty:\"\"", "*1 " ARGUMENT(8, "empty", "pure-token") " token ");
+    assert_docs("x:[A|B]", "*1 *8 name x type oneof flags *1 +optional arguments *2 " TOKEN(8, "a", "A") " " TOKEN(8, "b", "B"));
+    assert_docs("W x:(a:integer b:integer)", "*1 *8 name x type block token W arguments *2 " INT("a") " " INT("b"));
+    assert_docs("x:(a:integer)", "*1 *6 name x type block arguments *1 " INT("a"));
+    assert_docs("a/shown:integer", "*1 *6 name a type integer display_text shown");
+}
+
+static void versions_follow_an_item(void **state)
+{
+    assert_docs("[A]@6.2.0", "*1 " TOKEN(12, "a", "A") " since 6.2.0 flags *1 +optional");
+    assert_docs("W a:integer...@7.0.0", "*1 " ARGUMENT(12, "a", "integer") " token W since 7.0.0 flags *1 +multiple");
+    assert_docs("(A@1.2|B)", "*1 *6 name a_b type oneof arguments *2 " TOKEN(10, "a", "A") " since 1.2 " TOKEN(8, "b", "B"));
+    assert_docs("a:integer@!2.8.12", "*1 " ARGUMENT(8, "a", "integer") " deprecated_since 2.8.12");
+}
+
 static void alternatives_are_one_of(void **state)
 {
     assert_docs("(A|B)", "*1 *6 name a_b type oneof arguments *2 " TOKEN(8, "a", "A") " " TOKEN(8, "b", "B"));
@@ -150,6 +169,8 @@ int main(void)
         cmocka_unit_test(arguments_are_in_order),
         cmocka_unit_test(the_nth_key_belongs_to_the_nth_specification),
         cmocka_unit_test(a_word_is_a_token_and_may_precede_an_argument),
+        cmocka_unit_test(tokens_and_groups_may_have_names),
+        cmocka_unit_test(versions_follow_an_item),
         cmocka_unit_test(alternatives_are_one_of),
         cmocka_unit_test(several_together_are_a_block),
         cmocka_unit_test(repetition_says_whether_the_word_is_repeated),

@@ -24,7 +24,6 @@ struct compiled_cache {
 struct compiled {
     char sha[SCRIPT_SHA_SIZE];
     int reference;              /* of the function, in Lua's registry */
-    const void *owner;          /* the run for whose globals it was set up last, as an identity only */
     bool in_use;                /* a run is executing it: the function has one set of globals, so that a second run needs a copy */
     struct compiled *next;      /* in the bucket */
     struct compiled *newer, *older;

@@ -6,11 +6,11 @@
 #include "script/convert.h"
 #include "script/errors.h"
 #include "script/interpreter_private.h"
+#include "script/parser.h"
 #include "script/sandbox.h"
 
 enum {
     STEP_INTERVAL = 50,             /* runs between two steps of the collector, as in Redis */
-    ARGS_KEEP_SIZE = 64 * 1024,     /* KEYS and ARGV of at least this size are dropped after the run, not with the next */
 };
 
 static const size_t REPLY_SIZE_MAX = (size_t)512 << 20;     /* if the heap has no limit */
@@ -75,7 +75,7 @@ static bool compile(lua_State *lua, struct bytes code)
     int status;
 
     interpreter->allocator.unlimited = false;
-    status = luaL_loadbuffer(lua, code.data, code.size, "@user_script");
+    status = parser_load(lua, code, "@user_script");
     interpreter->allocator.unlimited = true;
     return status == 0;
 }
@@ -109,72 +109,57 @@ bool interpreter_check(struct interpreter *interpreter, const struct script_sour
     return compiled;
 }
 
-/* Pushes the script of this run, compiled and with the globals of this run. NULL: pushed is an error. `*cached` is the entry
- * of the cache that this run uses; NULL if another run in progress uses it, so that this one has a copy. */
+/* Pushes the script, compiled. NULL: pushed is an error. `*cached` is the entry of the cache that this run uses; NULL if another run in
+ * progress uses it, so that this one has a copy: a function has one set of globals. */
 static bool push_script(struct run *run, const struct script_source *source, struct compiled **cached)
 {
-    lua_State *lua = run->lua;
     struct compiled *compiled = compiled_find(&run->interpreter->compiled, source->sha);
 
     *cached = NULL;
     if (compiled == NULL)
-        compiled = compile_cached(run->interpreter, source, lua);
+        compiled = compile_cached(run->interpreter, source, run->lua);
     else if (compiled->in_use)
-        return compile(lua, source->code);
+        return compile(run->lua, source->code);
     if (compiled == NULL)
         return false;
-    lua_rawgeti(lua, LUA_REGISTRYINDEX, compiled->reference);
-    if (compiled->owner != run) {
-        lua_rawgeti(lua, LUA_REGISTRYINDEX, run->globals_reference);
-        lua_setfenv(lua, -2);
-        compiled->owner = run;
-    }
+    lua_rawgeti(run->lua, LUA_REGISTRYINDEX, compiled->reference);
     compiled->in_use = true;
     *cached = compiled;
     return true;
 }
 
-static size_t push_list(lua_State *lua, const struct bytes *items, int count)
+static void push_list(lua_State *lua, const struct bytes *items, int count)
 {
-    size_t size = 0;
-
     lua_createtable(lua, count, 0);
     for (int i = 0; i < count; i++) {
         lua_pushlstring(lua, items[i].data, items[i].size);
         lua_rawseti(lua, -2, i + 1);
-        size += items[i].size;
     }
-    return size;
 }
 
-static size_t set_list(lua_State *lua, int name, const struct bytes *items, int count)
-{
-    size_t size;
-
-    lua_pushvalue(lua, name);
-    size = push_list(lua, items, count);
-    lua_rawset(lua, RUN_GLOBALS);
-    return size;
-}
-
-static void drop_list(lua_State *lua, int name)
+static void set_list(lua_State *lua, int name, const struct bytes *items, int count)
 {
     lua_pushvalue(lua, name);
-    lua_pushnil(lua);
+    push_list(lua, items, count);
     lua_rawset(lua, RUN_GLOBALS);
 }
 
-/* What the Lua thread's globals are only matters to code that a script compiles with loadstring. */
-static void set_thread_globals(struct run *run, bool of_function)
+/* What the code of a run sees is set here, for each run and whatever was set before: the globals of the function at the top of the stack,
+ * and those of the Lua thread, which are for code that it compiles. `request` is NULL for functions: theirs is set when they are loaded, and
+ * they get keys and arguments as parameters. */
+static void set_environment(struct run *run, const struct script_run *request)
 {
-    if (run->of_function == of_function)
-        return;
-    if (of_function)
+    if (request == NULL) {
         sandbox_push_function_globals(run->lua);
-    else
-        lua_rawgeti(run->lua, LUA_REGISTRYINDEX, run->globals_reference);
+        lua_replace(run->lua, LUA_GLOBALSINDEX);
+        return;
+    }
+    lua_pushvalue(run->lua, RUN_VIEW);
+    lua_pushvalue(run->lua, -1);
     lua_replace(run->lua, LUA_GLOBALSINDEX);
-    run->of_function = of_function;
+    lua_setfenv(run->lua, -2);
+    set_list(run->lua, RUN_KEYS, request->keys, request->key_count);
+    set_list(run->lua, RUN_ARGV, request->args, request->arg_count);
 }
 
 static int call_protected(struct run *run, int arg_count)
@@ -226,7 +211,6 @@ static enum script_result run_script(struct run *run, const struct script_run *r
 {
     struct compiled *compiled;
     enum script_result result;
-    size_t size;
 
     if (!push_script(run, request->source, &compiled)) {
         struct buffer text = { 0 };
@@ -236,9 +220,7 @@ static enum script_result run_script(struct run *run, const struct script_run *r
         buffer_release(&text);
         return SCRIPT_ERROR;
     }
-    set_thread_globals(run, false);
-    size = set_list(run->lua, RUN_KEYS, request->keys, request->key_count);
-    size += set_list(run->lua, RUN_ARGV, request->args, request->arg_count);
+    set_environment(run, request);
     if (call_protected(run, 0) == 0)
         result = write_value(run, reply);
     else if (run->stopped)
@@ -247,10 +229,6 @@ static enum script_result run_script(struct run *run, const struct script_run *r
         result = write_error(run, bytes_of(request->source->sha, SCRIPT_SHA_SIZE), reply);
     if (compiled != NULL)
         compiled->in_use = false;
-    if (size + (size_t)(request->key_count + request->arg_count) * 32 >= ARGS_KEEP_SIZE) {
-        drop_list(run->lua, RUN_KEYS);
-        drop_list(run->lua, RUN_ARGV);
-    }
     return result;
 }
 
@@ -260,7 +238,7 @@ static enum script_result run_function(struct run *run, const struct loaded *lib
 
     if (reference == LUA_NOREF)
         return SCRIPT_NO_FUNCTION;
-    set_thread_globals(run, true);
+    set_environment(run, NULL);
     lua_rawgeti(run->lua, LUA_REGISTRYINDEX, reference);
     push_list(run->lua, request->keys, request->key_count);
     push_list(run->lua, request->args, request->arg_count);

@@ -22,11 +22,10 @@ struct run {
     struct run *next;               /* in the list of idle runs */
     lua_State *lua;                 /* a Lua thread of its own; see enum run_stack for what is at the bottom of its stack */
     lua_State *current;             /* the thread, or a coroutine of it */
-    int lua_reference, globals_reference;
+    int lua_reference;
     const struct script_host *host; /* NULL while a library is loaded without one */
     bool stopped;                   /* once true, every hook and every function of redis raises, until the run has ended */
     uint32_t steps;                 /* of loops in C, see run_step */
-    bool of_function;               /* the globals of the Lua thread are those of functions */
     int protocol;                   /* of the replies of redis.call */
     struct rand48 random;
     struct json_settings json;
@@ -37,7 +36,8 @@ struct run {
     int arg_capacity;
 };
 
-enum run_stack { RUN_HANDLER = 1, RUN_GLOBALS, RUN_KEYS, RUN_ARGV, RUN_TOP = RUN_ARGV };
+/* RUN_GLOBALS is the table that has KEYS and ARGV, RUN_VIEW what a script sees of it; RUN_KEYS and RUN_ARGV are these two names. */
+enum run_stack { RUN_HANDLER = 1, RUN_GLOBALS, RUN_VIEW, RUN_KEYS, RUN_ARGV, RUN_TOP = RUN_ARGV };
 
 enum { COUNT_INTERVAL = 10000 };    /* instructions between two calls of may_go_on */
 

@@ -7,8 +7,8 @@
 #include "base/mem.h"
 #include "script/errors.h"
 #include "script/interpreter_private.h"
+#include "script/parser.h"
 #include "script/sandbox.h"
-
 
 struct loaded_function {
     char *name, *description;       /* the latter may be NULL */
@@ -288,7 +288,7 @@ static bool compile(struct run *run, struct bytes code, struct buffer *error)
     int status;
 
     allocator->unlimited = false;
-    status = luaL_loadbuffer(run->lua, code.data, code.size, "@user_function");
+    status = parser_load(run->lua, code, "@user_function");
     allocator->unlimited = true;
     if (status == 0)
         return true;

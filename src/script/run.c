@@ -74,7 +74,6 @@ static struct run *run_create(struct interpreter *interpreter)
     lua_sethook(lua, on_count, LUA_MASKCOUNT, COUNT_INTERVAL);
     lua_pushcfunction(lua, error_locate);
     sandbox_push_globals(lua);              /* pushes the globals, and what scripts see of them */
-    run->globals_reference = luaL_ref(lua, LUA_REGISTRYINDEX);
     lua_pushliteral(lua, "KEYS");
     lua_pushliteral(lua, "ARGV");
     CHECK(lua_gettop(lua) == RUN_TOP);
@@ -84,7 +83,6 @@ static struct run *run_create(struct interpreter *interpreter)
 
 static void run_destroy(struct run *run)
 {
-    luaL_unref(run->interpreter->lua, LUA_REGISTRYINDEX, run->globals_reference);
     luaL_unref(run->interpreter->lua, LUA_REGISTRYINDEX, run->lua_reference);
     reply_release(&run->reply);
     buffer_release(&run->numbers);
@@ -122,11 +120,22 @@ struct run *run_enter(struct interpreter *interpreter, const struct script_host 
     return run;
 }
 
+/* An idle run keeps no arguments of the call that it served last. */
+static void forget_arguments(lua_State *lua)
+{
+    for (int name = RUN_KEYS; name <= RUN_ARGV; name++) {
+        lua_pushvalue(lua, name);
+        lua_pushnil(lua);
+        lua_rawset(lua, RUN_GLOBALS);
+    }
+}
+
 void run_leave(struct run *run)
 {
     struct interpreter *interpreter = run->interpreter;
 
     lua_settop(run->lua, RUN_TOP);
+    forget_arguments(run->lua);
     interpreter->allocator.current = NULL;
     interpreter->running = NULL;        /* a suspended run makes itself the running one when it goes on */
     interpreter->run_count--;

@@ -3,9 +3,13 @@
 #include <math.h>
 
 #include "script/allocator.h"
+#include "script/growing.h"
 #include "script/interpreter_private.h"
+#include "script/parser.h"
 #include "script/readonly.h"
 #include "script/sandbox.h"
+
+enum { PIECES_MAX = 1 << 20 };      /* of a text that `load` reads */
 
 /* What Lua's base library has, where scripts must not see the original: functions that look at tables without metamethods
  * see the real table of a read-only one, and functions by which a script could harm others do less. */
@@ -120,81 +124,54 @@ static int return_problem(lua_State *lua)
     return 2;
 }
 
-/* Lua takes what begins with the first byte of its signature for compiled code. After a space it is a syntax error. */
-enum { SIGNATURE_BYTE = '\033' };
-
-struct text {
-    struct bytes code;
-    bool has_begun;
-};
-
-static const char *read_text(lua_State *lua, void *context, size_t *size)
-{
-    struct text *text = context;
-    struct bytes code = text->code;
-
-    if (!text->has_begun && code.size > 0 && code.data[0] == SIGNATURE_BYTE) {
-        text->has_begun = true;
-        *size = 1;
-        return " ";
-    }
-    text->code.size = 0;
-    *size = code.size;
-    return code.size > 0 ? code.data : NULL;
-}
-
 static int base_loadstring(lua_State *lua)
 {
-    struct text text = { .has_begun = false };
+    struct bytes text;
     const char *name;
 
-    text.code.data = luaL_checklstring(lua, 1, &text.code.size);
-    name = luaL_optstring(lua, 2, text.code.data);
-    return lua_load(lua, read_text, &text, name) == 0 ? 1 : return_problem(lua);
+    text.data = luaL_checklstring(lua, 1, &text.size);
+    name = luaL_optstring(lua, 2, text.data);
+    return parser_load(lua, text, name) == 0 ? 1 : return_problem(lua);
 }
 
-struct pieces {
-    bool is_first;
-};
-
-/* Pieces come from a Lua function, at 1; the latest one is kept at 3. */
-static const char *read_piece(lua_State *lua, void *context, size_t *size)
+/* Pushes what the Lua function at 1 returns piece by piece, until it returns nothing. One that never does is refused after a while. */
+static void gather_pieces(lua_State *lua)
 {
-    struct pieces *pieces = context;
-    const char *piece;
+    struct growing text;
 
-    luaL_checkstack(lua, 3, "too many nested functions");
-    run_require(lua);
-    lua_pushvalue(lua, 1);
-    lua_call(lua, 0, 1);
-    *size = 0;
-    if (lua_isnil(lua, -1)) {
+    luaL_checkstack(lua, 5, "too many nested functions");
+    growing_init(&text, lua);
+    for (int count = 0;; count++) {
+        struct bytes piece;
+
+        run_require(lua);
+        run_step(lua, &run_of(lua)->steps);
+        lua_pushvalue(lua, 1);
+        lua_call(lua, 0, 1);
+        if (lua_isnil(lua, -1))
+            break;
+        if (!lua_isstring(lua, -1))
+            luaL_error(lua, "reader function must return a string");
+        piece.data = lua_tolstring(lua, -1, &piece.size);
+        if (piece.size == 0)
+            break;
+        if (count == PIECES_MAX || piece.size > PARSER_TEXT_MAX - text.size)
+            luaL_error(lua, "reader function returns too much");
+        growing_append(&text, piece.data, piece.size);
         lua_pop(lua, 1);
-        return NULL;
     }
-    if (!lua_isstring(lua, -1))
-        luaL_error(lua, "reader function must return a string");
-    lua_replace(lua, 3);
-    piece = lua_tolstring(lua, 3, size);
-    if (pieces->is_first && *size > 0 && piece[0] == SIGNATURE_BYTE) {
-        lua_pushliteral(lua, " ");
-        lua_pushvalue(lua, 3);
-        lua_concat(lua, 2);
-        lua_replace(lua, 3);
-        piece = lua_tolstring(lua, 3, size);
-    }
-    pieces->is_first = false;
-    return piece;
+    lua_pop(lua, 1);
+    growing_push(&text);
+    lua_replace(lua, text.index);
 }
 
 static int base_load(lua_State *lua)
 {
-    struct pieces pieces = { true };
     const char *name = luaL_optstring(lua, 2, "=(load)");
 
     luaL_checktype(lua, 1, LUA_TFUNCTION);
-    lua_settop(lua, 3);
-    return lua_load(lua, read_piece, &pieces, name) == 0 ? 1 : return_problem(lua);
+    lua_settop(lua, 2);
+    return parser_load_gathered(lua, gather_pieces, name) == 0 ? 1 : return_problem(lua);
 }
 
 /* The collector serves all scripts: its speed is not theirs to set, and it can't be stopped. */

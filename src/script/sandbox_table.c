@@ -2,6 +2,7 @@
 #include <lua5.1/lua.h>
 
 #include "script/interpreter_private.h"
+#include "script/parser.h"
 #include "script/readonly.h"
 #include "script/sandbox.h"
 
@@ -62,7 +63,7 @@ void sandbox_open_table(lua_State *lua)
     lua_pushcfunction(lua, table_insert);
     lua_setfield(lua, -2, "insert");
     lua_getfield(lua, -1, "sort");
-    if (luaL_loadbuffer(lua, compare, sizeof(compare) - 1, "=sort") != 0)
+    if (parser_load(lua, BYTES(compare), "=sort") != 0)
         lua_error(lua);
     lua_call(lua, 0, 2);
     lua_pushcclosure(lua, table_sort, 3);

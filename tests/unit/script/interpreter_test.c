@@ -206,6 +206,50 @@ static void only_these_globals_exist(void **state)
     interpreter_destroy(interpreter);
 }
 
+/* What was published about Lua 5.1 and the scripts of Redis, in the order of docs/SECURITY.md. */
+static void published_attacks_are_errors_or_harmless(void **state)
+{
+    static const struct { const char *name, *code, *reply; } attacks[] = {
+        { "CVE-2014-5461", "local n = 0 for p = 1, 180 do local names = {} for i = 1, p do names[i] = 'p'..i end "
+            "local f = loadstring('return function('..table.concat(names, ',')..', ...) local a, b, c, d, e, f, g, h, i, j, k, l, m, o = 1, ... end')() "
+            "for i = 1, 20 do coroutine.wrap(f)() n = n + 1 end end return n", ":3600\r\n" },
+        { "CVE-2015-4335", "return loadstring((string.dump(function() end))) == nil and 1", ":1\r\n" },
+        { "CVE-2015-8080", "return {pcall(struct.pack, '>I2147483648', '10')}", "*2\r\n$-1\r\n$22\r\nintegral size overflow\r\n" },
+        { "CVE-2018-11218", "local t = {} for i = 1, 7900 do t[i] = {i} end return #{cmsgpack.unpack(cmsgpack.pack(unpack(t)))}", ":7900\r\n" },
+        { "CVE-2018-11218", "return {pcall(cmsgpack.unpack, ('\\192'):rep(100000))} and 1", ":1\r\n" },
+        { "CVE-2018-11219", "return {pcall(struct.unpack, 'c0', '\\255\\255\\255\\255')} and 1", ":1\r\n" },
+        { "CVE-2018-11219", "return {pcall(struct.unpack, 'Bc0', '\\255x', 2147483647)} and 1", ":1\r\n" },
+        { "CVE-2020-14147", "return {pcall(struct.unpack, '>I99999999999999999999', 'x')} and 1", ":1\r\n" },
+        { "CVE-2021-32626", "local t = {} for i = 1, 6000 do t = {t} end return t", NULL },
+        { "CVE-2021-32626", "return redis.call('raw', ('*1\\r\\n'):rep(6000)..':1\\r\\n') and 1", NULL },
+        { "CVE-2021-43519", "local function f() return coroutine.wrap(f)() end return {pcall(f)} and 1", ":1\r\n" },
+        { "CVE-2022-0543", "return {rawget(_G, 'package'), rawget(_G, 'require'), rawget(_G, 'io'), rawget(_G, 'os'), rawget(_G, 'debug')}", "*0\r\n" },
+        { "CVE-2022-24735", "local n = 0 for k, v in pairs(_G) do if type(v) == 'table' and k ~= 'KEYS' and k ~= 'ARGV' and pcall(rawset, v, 'x', 1) then n = n + 1 end end return n", ":0\r\n" },
+        { "CVE-2024-31449", "return bit.tohex(65535, -2147483648)", "$8\r\n0000FFFF\r\n" },
+        { "CVE-2024-46981", "local n = 0 for i = 1, 100 do setmetatable({}, {__gc = function() n = n + 1 end}) end collectgarbage() return n + (rawget(_G, 'newproxy') and 1 or 0)", ":0\r\n" },
+        { "CVE-2025-46817", "local n = 0 for _, last in ipairs({2147483647, 2147483646, 1e9}) do for _, first in ipairs({-2147483648, -1, 0, 1}) do "
+            "n = n + (pcall(unpack, {1, 2, 3}, first, last) and 1 or 0) end end return n", ":0\r\n" },
+        { "CVE-2025-46817", "local t = {1, 2, 3} t[-2147483648] = 4 return {t[-2147483648], (unpack(t, -2147483648, -2147483648)), unpack(t, 2147483647, 2147483647)}",
+            "*2\r\n:4\r\n:4\r\n" },
+        { "CVE-2025-46818", "local n = 0 for _, v in ipairs({1, true, 'x', function() end, coroutine.create(function() end), cjson.null}) do "
+            "if pcall(setmetatable, v, {}) then n = n + 1 end local m = getmetatable(v) if m and (pcall(rawset, m, 'x', 1) or pcall(function() m.x = 1 end)) then n = n + 1 end end "
+            "return n", ":0\r\n" },
+        { "CVE-2025-46819", "return #loadstring('return ['..('='):rep(100000)..'[x]'..('='):rep(100000)..']')()", ":1\r\n" },
+        { "CVE-2025-49844", "local n, kept = 0, {} local f = load(function() n = n + 1 collectgarbage() collectgarbage() for i = 1, 20000 do kept[i] = 'AAAAAAA'..i end "
+            "return n == 1 and 'error(\"x\")' or n == 2 and ' ' or nil end) collectgarbage() return {pcall(f)}", "*2\r\n$-1\r\n$11\r\n(load):1: x\r\n" },
+    };
+    struct interpreter *interpreter = create(64 * MIB, 100);
+    char out[512];
+
+    for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++) {
+        eval(interpreter, attacks[i].code, out, sizeof(out));
+        if (attacks[i].reply != NULL ? strcmp(out, attacks[i].reply) != 0 : out[0] == 0)
+            fail_msg("%s: %s\n  replied %s", attacks[i].name, attacks[i].code, out);
+        require_eval(interpreter, "return 'fine'", "$4\r\nfine\r\n");
+    }
+    interpreter_destroy(interpreter);
+}
+
 /* The cache */
 
 static void the_cache_of_scripts_is_bounded(void **state)
@@ -255,6 +299,7 @@ int main(void)
         cmocka_unit_test(deep_recursion_is_an_error),
         cmocka_unit_test(no_script_changes_what_others_see),
         cmocka_unit_test(only_these_globals_exist),
+        cmocka_unit_test(published_attacks_are_errors_or_harmless),
         cmocka_unit_test(the_cache_of_scripts_is_bounded),
         cmocka_unit_test(a_script_is_checked_without_running),
     };

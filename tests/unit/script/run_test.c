@@ -226,6 +226,119 @@ static void runs_in_progress_do_not_disturb_each_other(void **state)
     interpreter_destroy(interpreter);
 }
 
+static void party_finish(struct party *party, struct fiber_pool *pool)
+{
+    while (fiber_enter(pool, party->fiber))
+        ;
+    party_end(party);
+}
+
+/* More runs in progress than are kept for the next: the one that ends last is freed, and its memory is the next one's. */
+static void a_run_never_has_the_environment_of_a_freed_one(void **state)
+{
+    static const char waits[] = "redis.call('ping') return 1";
+    static const char code[] = "local name = KEYS[1]..ARGV[1] redis.call('ping') return name..KEYS[1]..ARGV[1]..loadstring('return KEYS[1]')()";
+    static const char *const expected[] = { "$5\r\naaaaa\r\n", "$5\r\nbbbbb\r\n", "$5\r\nccccc\r\n" };
+    struct interpreter *interpreter = create();
+    struct fiber_pool pool;
+    struct party others[4], party;
+
+    fiber_pool_init(&pool);
+    for (int round = 0; round < 9; round++) {
+        const struct bytes *name = &names[round % 3];
+
+        for (int i = 0; i < 4; i++) {
+            party_begin(&others[i], &pool, interpreter, i < 2 ? "1" : "2", waits, name, name);
+            assert_true(fiber_enter(&pool, others[i].fiber));
+        }
+        party_begin(&party, &pool, interpreter, "3", code, name, name);
+        assert_true(fiber_enter(&pool, party.fiber));
+        for (int i = 0; i < 4; i++)
+            party_finish(&others[i], &pool);
+        while (fiber_enter(&pool, party.fiber))
+            ;
+        party_require(&party, expected[round % 3]);
+        party_end(&party);
+    }
+    fiber_pool_release(&pool);
+    interpreter_destroy(interpreter);
+}
+
+/* Runs that functions have used, with their globals, and then copies of one script: each sees its own. */
+static void each_run_has_its_own_environment_after_functions(void **state)
+{
+    static const char code[] = "redis.call('ping') return KEYS[1]..ARGV[1]..loadstring('return KEYS[1]')()";
+    static const char functions[] =
+        "redis.register_function('f', function(keys) redis.call('ping') "
+        "return keys[1]..tostring(rawget(_G, 'KEYS'))..tostring(loadstring('return rawget(_G, \"KEYS\")')()) end)";
+    static const struct script_library library = { { "l", 1 }, 1, { functions, sizeof(functions) - 1 } };
+    static const char *const expected[][3] = {
+        { "$7\r\nanilnil\r\n", "$7\r\nbnilnil\r\n", "$7\r\ncnilnil\r\n" }, { "$3\r\naaa\r\n", "$3\r\nbbb\r\n", "$3\r\nccc\r\n" },
+    };
+    struct interpreter *interpreter = create();
+    struct fiber_pool pool;
+    struct party parties[3];
+
+    fiber_pool_init(&pool);
+    for (int round = 0; round < 4; round++) {
+        bool of_function = round % 2 == 0;
+
+        for (int i = 0; i < 3; i++) {
+            party_begin(&parties[i], &pool, interpreter, "1", code, &names[i], &names[i]);
+            if (of_function) {
+                parties[i].run.source = NULL;
+                parties[i].run.library = &library;
+                parties[i].run.function = BYTES("f");
+            }
+            assert_true(fiber_enter(&pool, parties[i].fiber));
+        }
+        for (int i = 0; i < 3; i++) {
+            while (fiber_enter(&pool, parties[i].fiber))
+                ;
+            party_require(&parties[i], expected[!of_function][i]);
+            party_end(&parties[i]);
+        }
+    }
+    fiber_pool_release(&pool);
+    interpreter_destroy(interpreter);
+}
+
+/* CVE-2026-23631: a library is replaced, and all are deleted, while functions of it run. */
+static void the_replacement_of_a_library_leaves_its_runs_alone(void **state)
+{
+    static const char functions[] =
+        "local kept = {} redis.register_function('f', function(keys) local t = {} "
+        "for i = 1, 20 do kept[#kept + 1] = keys[1] t[i] = redis.call('echo', i) end return #kept..table.concat(t) end)";
+    static const char churn[] = "local t = {} for i = 1, 20000 do t[i] = {'AAAAAAA'..i} end collectgarbage() return 1";
+    static const char expected[] = "$33\r\n201234567891011121314151617181920\r\n";
+    struct script_library libraries[2] = { { BYTES("l"), 1, BYTES(functions) }, { BYTES("l"), 2, BYTES(functions) } };
+    struct interpreter *interpreter = create();
+    struct fiber_pool pool;
+    struct party parties[3];
+
+    fiber_pool_init(&pool);
+    for (int i = 0; i < 2; i++) {
+        party_begin(&parties[i], &pool, interpreter, "1", "", &names[i], &names[i]);
+        parties[i].run.source = NULL;
+        parties[i].run.library = &libraries[i];
+        parties[i].run.function = BYTES("f");
+        assert_true(fiber_enter(&pool, parties[i].fiber));
+    }
+    interpreter_unload_all(interpreter);
+    party_begin(&parties[2], &pool, interpreter, "2", churn, &names[2], &names[2]);
+    while (fiber_enter(&pool, parties[2].fiber))
+        ;
+    for (int i = 0; i < 2; i++) {
+        while (fiber_enter(&pool, parties[i].fiber))
+            ;
+        party_require(&parties[i], expected);
+    }
+    for (int i = 0; i < 3; i++)
+        party_end(&parties[i]);
+    fiber_pool_release(&pool);
+    interpreter_destroy(interpreter);
+}
+
 /* One is stopped, one runs out of memory, one goes on. */
 static void the_end_of_one_run_leaves_the_others_alone(void **state)
 {
@@ -305,6 +418,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stopped_script_ends_whatever_it_does),
         cmocka_unit_test(runs_in_progress_do_not_disturb_each_other),
+        cmocka_unit_test(a_run_never_has_the_environment_of_a_freed_one),
+        cmocka_unit_test(each_run_has_its_own_environment_after_functions),
+        cmocka_unit_test(the_replacement_of_a_library_leaves_its_runs_alone),
         cmocka_unit_test(the_end_of_one_run_leaves_the_others_alone),
         cmocka_unit_test(attempts_draw_the_same_numbers),
     };

@@ -8,6 +8,7 @@
 #include "tier/grave.h"
 #include "tier/handover.h"
 #include "tier/latch.h"
+#include "tier/outdated.h"
 #include "tier/oversized.h"
 #include "tier/record.h"
 #include "tier/request.h"
@@ -302,6 +303,7 @@ static void finish_bury(struct tier *tier, struct keyspace *keyspace, const stru
 
     keyspace_assert_locked(keyspace);
     CHECK(grave != NULL);
+    outdated_note(tier, 1);         /* it may have expired some day */
     grave_applied(tier, keyspace, grave);
 }
 

@@ -1,13 +1,13 @@
 #include "tier/expiry.h"
 
 #include "base/check.h"
-#include "base/mem.h"
 #include "call/event.h"
 #include "tier/batch.h"
 #include "tier/grave.h"
 #include "tier/key_list.h"
-#include "tier/load.h"
 #include "tier/look_up.h"
+#include "tier/nominees.h"
+#include "tier/outdated.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 #include "tier/writer.h"
@@ -17,64 +17,13 @@ enum {
     PAUSE_MAX_MS = 64000,
 };
 
-struct nominee {
-    int64_t expire_ms;
-    uint32_t incarnation;
-    uint64_t hash;
-    size_t key_at, key_size;
-};
-
-struct nominees {
-    struct nominee *list;
-    size_t count, capacity;
-    struct buffer text;
-};
-
-static void add_nominee(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key)
-{
-    struct nominees *nominees = context;
-
-    if (nominees->count == nominees->capacity) {
-        nominees->capacity = nominees->capacity * 2 + 64;
-        nominees->list = mem_realloc(nominees->list, nominees->capacity * sizeof(struct nominee));
-    }
-    nominees->list[nominees->count++] = (struct nominee){ expire_ms, incarnation, hash, nominees->text.size, key.size };
-    buffer_append_bytes(&nominees->text, key);
-}
-
-/* What has to be done about a nominee. */
-enum verdict {
-    VERDICT_AGAIN,          /* not now: it is to be looked at again */
-    VERDICT_STALE,          /* only its expiry key has to be deleted */
-    VERDICT_READ,           /* it depends on its record, if there is one */
-};
-
-/* A key that is hot and clean, or on its way, may be demoted again as it is: its expiry key is still needed. If it is hot and not clean, or
- * has a grave, this expiry key is of a record that will be overwritten or deleted. */
-static enum verdict judge(struct keyspace *keyspace, uint64_t hash, struct bytes key)
-{
-    uint32_t handle = keyspace_find(keyspace, hash, key);
-
-    ASSERT_LOCKED(keyspace->partition);
-    if (handle != 0)
-        return entry_record(keyspace_entry(keyspace, handle)) == RECORD_CLEAN ? VERDICT_AGAIN : VERDICT_STALE;
-    if (grave_find(keyspace, hash, key) != NULL || !recordmap_maybe(keyspace->tier->map, hash))
-        return VERDICT_STALE;
-    return load_find(keyspace, hash, key) != NULL ? VERDICT_AGAIN : VERDICT_READ;
-}
-
 /* No key changes under a transaction or a script, or if expiry was turned off meanwhile (by a thread that holds all partitions): then it is to be looked at again. */
 static enum verdict judge_nominee(struct tier *tier, struct partition *partition, const struct nominee *nominee, struct bytes key) REQUIRES(partition->lock);
 static enum verdict judge_nominee(struct tier *tier, struct partition *partition, const struct nominee *nominee, struct bytes key)
 {
-    struct keyspace *keyspace = tier_keyspace_of(partition, nominee->incarnation);
-
     if (partition->owner != NULL || !tier->expire_cold)
-        return VERDICT_AGAIN;
-    if (keyspace == NULL)
-        return VERDICT_STALE;           /* it was flushed */
-    keyspace_assert_locked(keyspace);
-    return judge(keyspace, nominee->hash, key);
+        return VERDICT_KEEP;
+    return nominee_judge(tier_keyspace_of(partition, nominee->incarnation), nominee, key);
 }
 
 /* Of a record that can be read and is expired: by its own time, or with the last field of a hash. */
@@ -155,7 +104,7 @@ static void found_record(void *context, size_t index, enum status status, struct
     const struct nominee *nominee = step->nominees[index];
     struct partition *partition = step->unread.keys[index].partition;
     struct bytes key = key_list_key(&step->unread, index);
-    enum verdict verdict = VERDICT_STALE;
+    enum verdict verdict = VERDICT_OUTDATED;
     enum value_type type;
     int64_t gone_ms = -1;
 
@@ -173,7 +122,7 @@ static void found_record(void *context, size_t index, enum status status, struct
                 expiry_event(record, step->now_ms), step->batch);
         partition_unlock(partition);
     }
-    end_nominee(step, nominee, key, verdict != VERDICT_AGAIN);
+    end_nominee(step, nominee, key, verdict != VERDICT_KEEP);
 }
 
 static void read_records(struct step *step)
@@ -198,7 +147,7 @@ static void expire_nominee(struct step *step, const struct nominee *nominee, str
     }
     partition_unlock(partition);
     if (verdict != VERDICT_READ)
-        end_nominee(step, nominee, key, verdict != VERDICT_AGAIN);
+        end_nominee(step, nominee, key, verdict != VERDICT_KEEP);
     if (step->unread.count == LOOK_UP_MAX)
         read_records(step);
 }
@@ -207,6 +156,7 @@ void expiry_note_put(struct tier *tier, int64_t expire_ms)
 {
     if (expire_ms < tier->expiry.settled_ms)
         tier->expiry.settled_ms = expire_ms;
+    outdated_note(tier, 1);
 }
 
 size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *batch, bool *more)
@@ -220,20 +170,19 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
     walk_again(walk, now_ms);
     if (soonest <= walk->from_ms)
         note_again(walk, soonest, now_ms);
-    status = store_expired(tier->store, &walk->from, now_ms, count, add_nominee, &nominees);
+    status = store_expired(tier->store, &walk->from, now_ms, count, nominees_add, &nominees);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         tier_note_error(tier, "expired keys can't be looked up", status);
     for (size_t i = 0; i < nominees.count; i++) {
         const struct nominee *nominee = &nominees.list[i];
 
-        expire_nominee(&step, nominee, bytes_of(nominees.text.data + nominee->key_at, nominee->key_size));
+        expire_nominee(&step, nominee, nominees_key(&nominees, i));
         walk->from_ms = nominee->expire_ms;
     }
     read_records(&step);
     walk->settled_ms = walk->again_ms < walk->from_ms ? walk->again_ms : walk->from_ms;
     *more = nominees.count == (size_t)count;
-    mem_free(nominees.list);
-    buffer_release(&nominees.text);
+    nominees_release(&nominees);
     key_list_release(&step.unread);
     return step.done;
 }

@@ -58,6 +58,8 @@ static void forget_store(struct tier *tier)
     tier->oversized = (struct oversized){ .count = 0 };
     buffer_release(&tier->expiry.from);
     tier->expiry = (struct expiry_walk){ .from_ms = 0 };
+    buffer_release(&tier->outdated.from);
+    tier->outdated = (struct outdated){ .is_walking = false };
 }
 
 static enum status open_store(struct tier *tier, const char *image, struct message *message)

@@ -173,6 +173,7 @@ void tier_close(struct tier *tier)
     purge_destroy(tier->purge);
     demoted_release(&tier->demoted);
     buffer_release(&tier->expiry.from);
+    buffer_release(&tier->outdated.from);
     mem_free(tier->dir);
     mem_free(tier->images);
     mem_free(tier);

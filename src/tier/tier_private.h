@@ -11,6 +11,7 @@
 #include "tier/damage.h"
 #include "tier/epoch.h"
 #include "tier/expiry.h"
+#include "tier/outdated.h"
 #include "tier/handover.h"
 #include "tier/latch.h"
 #include "tier/load.h"
@@ -76,6 +77,7 @@ struct tier {
     struct stuck stuck;
     struct oversized oversized;
     struct expiry_walk expiry;
+    struct outdated outdated;
 };
 
 /* The keyspace with this incarnation, wherever SWAPDB has put it, or kept for a checkpoint after a flush. NULL: it was flushed. */

@@ -90,6 +90,8 @@ static bool tidy_some(struct tier *tier, bool more)
         more = true;
     if (tier->state != TIER_ERROR && collect_some(tier))
         more = true;
+    if (tier->epoch.phase == CHECKPOINT_NONE && tier->state != TIER_ERROR)
+        outdated_step(tier);
     if (sweep_unknown(tier, UNKNOWN_A_ROUND, &writer->unknown, &writer->next_unknown) == UNKNOWN_A_ROUND)
         more = true;
     if (resolve_entries(tier, &writer->unknown, NULL, NULL) != STATUS_OK)

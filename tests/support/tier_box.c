@@ -1,5 +1,6 @@
 #include "support/tier_box.h"
 
+#include <limits.h>
 #include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
@@ -465,6 +466,45 @@ static void tally_entries(const struct keyspace *keyspace, struct tally *tally)
     }
 }
 
+struct wanted_expiry {
+    uint32_t incarnation;
+    struct bytes key;
+    bool found;
+};
+
+static void find_expiry(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key)
+{
+    struct wanted_expiry *wanted = context;
+
+    (void)expire_ms;
+    (void)hash;
+    wanted->found = wanted->found || (incarnation == wanted->incarnation && bytes_equal(key, wanted->key));
+}
+
+/* A record that expires, and is the newest of its key, has an expiry key with its time. */
+static void verify_expiry(struct tier_box *box, const struct keyspace *keyspace, const struct store_record *at)
+{
+    struct wanted_expiry wanted = { keyspace->incarnation, at->key, false };
+    struct buffer bytes = { 0 }, from = { 0 };
+    struct reading_place reading;
+    enum value_type type;
+    int64_t gone_ms = -1;
+
+    partition_assert_locked(keyspace->partition);
+    if (!reading_begin(box->tier, keyspace, at->hash, at->key, &reading))
+        return;
+    if (reading_record(box->tier, &reading, keyspace->incarnation, at->hash, at->key, &bytes) == STATUS_OK)
+        (void)record_peek(buffer_bytes(&bytes), &gone_ms, &type);
+    reading_end(&reading);
+    if (gone_ms >= 0) {
+        store_expiry_seek(&from, gone_ms);
+        BOX_DEMAND(box, store_expired(box->tier->store, &from, gone_ms, INT_MAX, find_expiry, &wanted) == STATUS_OK, "no expiry keys");
+        BOX_DEMAND(box, wanted.found, "a record that expires has no expiry key");
+    }
+    buffer_release(&from);
+    buffer_release(&bytes);
+}
+
 static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
 {
     struct tier_keyspace *part = keyspace->tier;
@@ -489,9 +529,13 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
             BOX_DEMAND(box, state != RECORD_NONE || (grave != NULL && grave->applying), "an entry does not know of its record");
             if (state == RECORD_CLEAN)
                 verify_clean(box, keyspace, keyspace_entry(keyspace, handle), &record);
+            if (state == RECORD_CLEAN)
+                verify_expiry(box, keyspace, &record);
             tally.with_record += state == RECORD_STALE || state == RECORD_CLEAN;
         }
         tally.shadowed += handle != 0 || grave != NULL;
+        if (handle == 0 && grave == NULL)
+            verify_expiry(box, keyspace, &record);
     }
     BOX_DEMAND(box, status == STATUS_OK || status == STATUS_NOT_FOUND, "%s", status_name(status));
     store_scan_close(iterator);

@@ -1,0 +1,141 @@
+#include "tier/outdated.h"
+
+#include "tier/batch.h"
+#include "tier/key_list.h"
+#include "tier/look_up.h"
+#include "tier/nominees.h"
+#include "tier/record.h"
+#include "tier/tier_private.h"
+#include "tier/writer.h"
+#include "tier/writing.h"
+
+enum {
+    GARBAGE_MIN = 1000,
+    STEP_MIN = 4096,
+    STEP_MAX = 16384,
+    SAMPLE = 16,                    /* of the records of cold keys one in 16 is read */
+    WORTH_SHARE = 4,                /* all, if a quarter of them showed garbage */
+};
+
+void outdated_note(struct tier *tier, uint64_t count)
+{
+    atomic_fetch_add_explicit(&tier->outdated.garbage, count, memory_order_relaxed);
+}
+
+static bool is_due(const struct outdated *outdated)
+{
+    return outdated->is_walking || outdated->garbage >= GARBAGE_MIN + outdated->kept / 2;
+}
+
+static void begin_walk(struct outdated *outdated)
+{
+    outdated->is_walking = true;
+    outdated->garbage = outdated->seen_garbage = 0;
+    outdated->kept = outdated->reads = outdated->outdated_reads = 0;
+    outdated->number++;
+    store_expiry_seek(&outdated->from, 0);
+}
+
+/* Twice what was put since the last step, so that a walk ends. */
+static int step_size(struct outdated *outdated)
+{
+    uint64_t garbage = outdated->garbage, size = STEP_MIN + 2 * (garbage - outdated->seen_garbage);
+
+    outdated->seen_garbage = garbage;
+    return size < STEP_MAX ? (int)size : STEP_MAX;
+}
+
+struct step {
+    struct tier *tier;
+    struct batch *batch;
+    struct nominees nominees;
+    struct key_list unread;             /* keys whose records are to be read */
+    size_t of_unread[LOOK_UP_MAX];      /* the nominees of these keys */
+};
+
+static void end_nominee(struct step *step, size_t index, bool is_outdated)
+{
+    const struct nominee *nominee = &step->nominees.list[index];
+
+    if (is_outdated)
+        store_batch_delete_expiry(step->batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, nominees_key(&step->nominees, index));
+    else
+        step->tier->outdated.kept++;
+}
+
+/* Only this thread writes records, so this is the newest one, or one that was deleted meanwhile. */
+static void found_record(void *context, size_t index, enum status status, struct bytes record)
+{
+    struct step *step = context;
+    struct outdated *outdated = &step->tier->outdated;
+    size_t of = step->of_unread[index];
+    enum value_type type;
+    int64_t gone_ms = -1;
+    bool is_outdated;
+
+    if (status == STATUS_OK)
+        status = record_peek(record, &gone_ms, &type);
+    is_outdated = status == STATUS_NOT_FOUND || (status == STATUS_OK && gone_ms != step->nominees.list[of].expire_ms);
+    outdated->reads++;
+    outdated->outdated_reads += is_outdated;
+    end_nominee(step, of, is_outdated);
+}
+
+static void read_records(struct step *step)
+{
+    if (step->unread.count > 0)
+        look_up_records(step->tier, writer_look_up(step->tier), &step->unread, 0, step->unread.count, found_record, step);
+    key_list_clear(&step->unread);
+}
+
+/* Another sample in each walk. */
+static bool is_worth_reading(const struct outdated *outdated, uint64_t hash)
+{
+    return hash % SAMPLE == outdated->number % SAMPLE || outdated->outdated_reads >= outdated->reads / WORTH_SHARE;
+}
+
+static void look_at(struct step *step, size_t index)
+{
+    const struct nominee *nominee = &step->nominees.list[index];
+    struct partitions *partitions = step->tier->partitions;
+    struct partition *partition = &partitions->partitions[partition_index(partitions, nominee->hash)];
+    struct bytes key = nominees_key(&step->nominees, index);
+    struct keyspace *keyspace;
+    enum verdict verdict;
+
+    partition_lock(partition);
+    keyspace = tier_keyspace_of(partition, nominee->incarnation);
+    verdict = nominee_judge(keyspace, nominee, key);
+    if (verdict == VERDICT_READ && is_worth_reading(&step->tier->outdated, nominee->hash)) {
+        step->of_unread[step->unread.count] = index;
+        key_list_add(&step->unread, keyspace, nominee->hash, key);
+    } else {
+        end_nominee(step, index, verdict == VERDICT_OUTDATED);
+    }
+    partition_unlock(partition);
+    if (step->unread.count == LOOK_UP_MAX)
+        read_records(step);
+}
+
+void outdated_step(struct tier *tier)
+{
+    struct outdated *outdated = &tier->outdated;
+    struct step step = { .tier = tier, .batch = &tier->writing->batch };
+    enum status status;
+    int count;
+
+    if (!is_due(outdated) || step.batch->failed)
+        return;
+    if (!outdated->is_walking)
+        begin_walk(outdated);
+    count = step_size(outdated);
+    status = store_expired(tier->store, &outdated->from, INT64_MAX, count, nominees_add, &step.nominees);
+    for (size_t i = 0; i < step.nominees.count; i++)
+        look_at(&step, i);
+    read_records(&step);
+    if (step.nominees.count < (size_t)count || status != STATUS_OK)
+        outdated->is_walking = false;           /* through, or the index can't be read: later again */
+    writing_commit(tier);
+    nominees_release(&step.nominees);
+    key_list_release(&step.unread);
+}

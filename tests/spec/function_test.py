@@ -136,7 +136,7 @@ class CallTest(FunctionCase):
     def test_the_environment_of_functions(self):
         bodies = ["type(KEYS)", "type(ARGV)", "KEYS", "redis.register_function and 1", "x", "(function() x = 1 end)()", "type(redis.call)", "#keys + #args", "redis.REDIS_VERSION and 1", "(function() redis.call = nil end)()",
                   "redis.register_function('late', function() end)", "redis.breakpoint and 1", "redis.debug and 1", "redis.replicate_commands and 1", "redis.set_repl(redis.REPL_ALL)", "redis.acl_check_cmd('GET', 'k')", "math.random(1000)",
-                  "type(cjson)", "type(redis.setresp)", "redis.call('BLPOP', 'absent', 0)", "redis.call('MULTI')", "(function() local t = {}; for k in pairs(redis) do t[#t + 1] = k end; table.sort(t); return t end)()",
+                  "type(cjson)", "type(redis.setresp)", "redis.call('BLMPOP', 0, 1, 'absent', 'LEFT')", "redis.call('MULTI')", "(function() local t = {}; for k in pairs(redis) do t[#t + 1] = k end; table.sort(t); return t end)()",
                   "(function() local t = {}; for k in pairs(_G) do if k ~= 'os' then t[#t + 1] = k end end; table.sort(t); return t end)()", "(function(...) return select('#', ...) end)(keys, args)"]
         for index, body in enumerate(bodies):
             self.load(library("lib%d" % index, returning("f%d" % index, body)))
@@ -150,7 +150,7 @@ class CallTest(FunctionCase):
 
     def test_blocked_and_noscript_commands(self):
         self.load(library("lib", "redis.register_function('run', function(keys, args) return redis.pcall(unpack(args)) end)"))
-        self.both([["FCALL", "run", 0, *line.split()] for line in ("BLPOP k 0", "SUBSCRIBE x", "MULTI", "EVAL x 0", "FCALL run 0", "FUNCTION FLUSH", "SCRIPT FLUSH", "CONFIG GET x", "SELECT 1", "SAVE", "AUTH x", "CLIENT LIST")])
+        self.both([["FCALL", "run", 0, *line.split()] for line in ("BLMPOP 0 1 k LEFT", "SUBSCRIBE x", "MULTI", "EVAL x 0", "FCALL run 0", "FUNCTION FLUSH", "SCRIPT FLUSH", "CONFIG GET x", "SELECT 1", "SAVE", "AUTH x", "CLIENT LIST")])
         self.both("GET x")
 
     def test_memory_and_flags(self):

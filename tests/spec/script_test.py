@@ -12,7 +12,7 @@ from support.resp import Error, Push, Status, encode                            
 from support.server import Server, is_redis                                                         # noqa: E402
 
 # Commands that are not called in a script by these tests: 7.2 differs from 7.0, or they would not be comparable.
-NOT_CALLED = {"wait", "waitaof", "time", "lolwut", "command", "info", "role", "lastsave", "randomkey", "dbsize", "flushall", "flushdb", "hello"}
+NOT_CALLED = {"blmove", "blpop", "brpop", "brpoplpush", "bzpopmax", "bzpopmin", "wait", "waitaof", "time", "lolwut", "command", "info", "role", "lastsave", "randomkey", "dbsize", "flushall", "flushdb", "hello"}
 
 
 class ReturnTest(LuaCase):
@@ -114,7 +114,7 @@ class CallTest(LuaCase):
         self.prepare()
         self.each([("redis.call(unpack(ARGV)); return 'not reached'", 0, *line.split()) for line in (
             "INCR s", "LPUSH s x", "GET", "GET a b", "NOSUCH", "NOSUCH a b", "HSET h f", "OBJECT", "OBJECT NOSUCH k", "SETRANGE s -1 x", "XADD x 0-0 f v", "EXPIRE s abc",
-            "SELECT 99", "RENAME absent x", "ZADD z x m", "RESTORE k 0 bad", "SORT h", "BLPOP l abc", "MULTI", "EVAL 'return 1' 0", "SUBSCRIBE x", "CONFIG GET x")])
+            "SELECT 99", "RENAME absent x", "ZADD z x m", "RESTORE k 0 bad", "SORT h", "BLMPOP abc 1 l LEFT", "MULTI", "EVAL 'return 1' 0", "SUBSCRIBE x", "CONFIG GET x")])
 
     def test_every_type_of_the_protocol(self):
         """DEBUG PROTOCOL exists for this, where scripts may call it."""
@@ -309,10 +309,25 @@ class EvalTest(LuaCase):
     def test_blocking_commands_in_a_script(self):
         for name in ("call", "pcall"):
             self.each(["return redis.%s(%s)" % (name, call) for call in (
-                "'BLPOP', 'k', 0", "'BRPOP', 'k', 0", "'BLMOVE', 'k', 'l', 'LEFT', 'LEFT', 0", "'BRPOPLPUSH', 'k', 'l', 0", "'BZPOPMIN', 'k', 0", "'BLMPOP', 0, 1, 'k', 'LEFT'",
-                "'BZMPOP', 0, 1, 'k', 'MIN'", "'XREAD', 'BLOCK', 0, 'STREAMS', 'k', '$'", "'XREADGROUP', 'GROUP', 'g', 'c', 'BLOCK', 0, 'STREAMS', 'k', '>'", "'BLPOP', 'k', 'x'")])
-        self.both("RPUSH k a b")
-        self.each(["return redis.call('BLPOP', 'k', 0)", "return redis.call('BLMOVE', 'k', 'l', 'LEFT', 'LEFT', 0)"])
+                "'BLMPOP', 0, 1, 'k', 'LEFT'", "'BZMPOP', 0, 1, 'k', 'MIN'", "'XREAD', 'BLOCK', 0, 'STREAMS', 'k', '$'", "'XREADGROUP', 'GROUP', 'g', 'c', 'BLOCK', 0, 'STREAMS', 'k', '>'")])
+
+    @kelvin_only
+    def test_what_scripts_of_7_2_may_call(self):
+        """They do not block. 7.0, the oracle, refuses them; these are the replies of 7.2.6."""
+        def run(call):
+            return self.c.call("EVAL", "return redis.call(%s)" % call, 0)
+        for call in ("'BLPOP', 'k', 0", "'BRPOP', 'k', 0", "'BLMOVE', 'k', 'l', 'LEFT', 'LEFT', 0", "'BRPOPLPUSH', 'k', 'l', 0", "'BZPOPMIN', 'k', 0", "'BZPOPMAX', 'k', 0"):
+            self.assertIsNone(run(call), call)
+        for call in ("'WAIT', 0, 0", "'WAIT', 1, 0", "'WAIT', 5, 100000"):
+            self.assertEqual(run(call), 0, call)
+        self.assertRegex(run("'BLPOP', 'k', 'x'"), b"^ERR timeout is not a float or out of range script: ")
+        self.assertRegex(run("'WAITAOF', 0, 0, 0"), b"^ERR This Redis command is not allowed from script script: ")
+        self.c.must("RPUSH", "k", "a", "b", "c", "d")
+        self.c.must("ZADD", "z", 1, "one", 2, "two", 3, "three")
+        self.assertEqual([run(call) for call in ("'BLPOP', 'none', 'k', 0", "'BRPOP', 'k', 0", "'BLMOVE', 'k', 'l', 'LEFT', 'LEFT', 0", "'BRPOPLPUSH', 'k', 'l', 0",
+                                                 "'BZPOPMIN', 'z', 0", "'BZPOPMAX', 'none', 'z', 0", "'LRANGE', 'l', 0, -1", "'EXISTS', 'k'")],
+                         [[b"k", b"a"], [b"k", b"d"], b"b", b"c", [b"z", b"one", b"1"], [b"z", b"three", b"3"], [b"c", b"b"], 0])
+        self.assertEqual(self.c.pipeline([["MULTI"], ["EVAL", "return redis.call('BLPOP', 'k', 0)", 0], ["EXEC"]])[-1], [None])
 
     def test_commands_that_a_script_may_not_call(self):
         """Every command, without arguments: allowed ones have a wrong arity, or a reply."""

@@ -1,5 +1,5 @@
-/* Digits: the decimal digits of a double, and back. A wrapper of the C++ library, whose algorithms (Ryu and similar
- * ones) are exact, do not depend on the locale and are about ten times as fast as printf and strtod.
+/* Digits: a double from its decimal digits. A wrapper of the C++ library, whose algorithm is exact, does not depend on the locale and is about
+ * ten times as fast as strtod.
  */
 #ifndef KELVIN_BASE_DIGITS_H
 #define KELVIN_BASE_DIGITS_H
@@ -10,12 +10,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum { DIGITS_MAX = 17 };
-
-/* Writes the fewest digits that read back as `number` (finite, greater than 0), the closest of these, without trailing
- * zeros: number = 0.d1d2d3... * 10^point. Returns the number of digits. */
-int digits_of_double(double number, char digits[DIGITS_MAX], int *point);
 
 /* Decimal only: digits, a point, an exponent, a leading '-'. The whole text must be a number, in range; otherwise
  * false. Spaces, a leading '+', hex, infinity and NaN are refused. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/digits.h"
+#include "base/grisu.h"
 #include "base/mem.h"
 
 enum {
@@ -223,7 +224,7 @@ static size_t text_of_digits(const char *digits, int count, int point, char *out
 size_t text_of_double(double number, char *out)
 {
     const double integer_max = 4611686018427387904.0;       /* 2^62: Redis prints integers up to here in full */
-    char digits[DIGITS_MAX];
+    char digits[GRISU_DIGITS_MAX];
     char *at = out;
     int count, point;
 
@@ -238,7 +239,7 @@ size_t text_of_double(double number, char *out)
     } else {
         if (number < 0)
             *at++ = '-';
-        count = digits_of_double(fabs(number), digits, &point);
+        count = grisu_digits(fabs(number), digits, &point);
         at += text_of_digits(digits, count, point, at);
     }
     *at = '\0';

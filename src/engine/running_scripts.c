@@ -7,6 +7,8 @@
 #include "engine/script_run.h"
 #include "script/library.h"
 
+enum { SHOWN_ARGS_MAX = 128, SHOWN_SIZE_MAX = 1024 };
+
 struct running_scripts {
     struct mutex lock;              /* leaf */
     struct running_script *first;
@@ -36,8 +38,7 @@ void running_script_begin(struct unit *unit, const struct call *call, const stru
     if (running->is_function)
         running->name = start->function->name;
     unit->script = running;
-    unit->has_written = false;
-    unit->is_killed = false;
+    unit->script_fate = SCRIPT_MAY_BE_KILLED;
 }
 
 void running_script_end(struct unit *unit, struct running_script *running)
@@ -54,7 +55,7 @@ void running_script_end(struct unit *unit, struct running_script *running)
     mutex_unlock(&scripts->lock);
 }
 
-/* Borrowed arguments do not outlive the time until the unit is suspended; those of EXEC's queue stay. */
+/* Borrowed arguments do not outlive the time until the unit is suspended. Large ones are shown in part. */
 static void copy_command(struct unit *unit, struct running_script *running)
 {
     const struct bytes *args = running->nested_args;
@@ -64,21 +65,21 @@ static void copy_command(struct unit *unit, struct running_script *running)
         args = unit->args;
         running->command_count = unit->arg_count;
     }
+    if (running->command_count > SHOWN_ARGS_MAX)
+        running->command_count = SHOWN_ARGS_MAX;
     copy = arena_alloc(&unit->arena, (size_t)running->command_count * sizeof(*copy));
     for (int i = 0; i < running->command_count; i++)
-        copy[i] = arena_copy(&unit->arena, args[i]);
+        copy[i] = arena_copy(&unit->arena, bytes_of(args[i].data, args[i].size < SHOWN_SIZE_MAX ? args[i].size : SHOWN_SIZE_MAX));
     running->command = copy;
 }
 
-bool running_script_publish(struct unit *unit)
+void running_script_publish(struct unit *unit)
 {
     struct running_scripts *scripts = unit->worker->engine->running_scripts;
     struct running_script *running = unit->script;
 
-    if (running == NULL)
-        return false;
     if (running->is_published)
-        return running->is_function;
+        return;
     running->is_published = true;
     copy_command(unit, running);
     mutex_lock(&scripts->lock);
@@ -87,7 +88,25 @@ bool running_script_publish(struct unit *unit)
         running->next->prev = running;
     scripts->first = running;
     mutex_unlock(&scripts->lock);
-    return running->is_function;
+}
+
+bool running_script_is_function(const struct unit *unit)
+{
+    return unit->script != NULL && unit->script->is_function;
+}
+
+bool running_script_may_write(struct unit *unit)
+{
+    int fate = SCRIPT_MAY_BE_KILLED;
+
+    return atomic_compare_exchange_strong(&unit->script_fate, &fate, SCRIPT_HAS_WRITTEN) || fate == SCRIPT_HAS_WRITTEN;
+}
+
+static bool kill(struct unit *unit)
+{
+    int fate = SCRIPT_MAY_BE_KILLED;
+
+    return atomic_compare_exchange_strong(&unit->script_fate, &fate, SCRIPT_IS_KILLED) || fate == SCRIPT_IS_KILLED;
 }
 
 struct kills {
@@ -100,15 +119,16 @@ static struct kills kill_all(struct running_scripts *scripts, bool functions)
 
     mutex_lock(&scripts->lock);
     for (struct running_script *running = scripts->first; running != NULL; running = running->next) {
+        if (!unit_is_busy(&running->unit->claim))
+            continue;
         if (running->is_function != functions) {
             kills.others++;
             continue;
         }
         kills.found++;
-        if (running->unit->has_written || running->unit->client->flags & CLIENT_REPLAY)
-            continue;           /* a primary's script, too: what it does not do here is missing */
-        running->unit->is_killed = true;
-        kills.killed++;
+        /* A primary's script goes on, too: what it does not do here is missing. */
+        if (!(running->unit->client->flags & CLIENT_REPLAY) && kill(running->unit))
+            kills.killed++;
     }
     mutex_unlock(&scripts->lock);
     return kills;
@@ -132,11 +152,13 @@ void running_scripts_kill(struct call *call, bool functions)
 void running_scripts_reply(struct engine *engine, struct reply *reply)
 {
     struct running_scripts *scripts = engine->running_scripts;
-    struct running_script *running;
+    struct running_script *running = NULL;
 
     mutex_lock(&scripts->lock);
-    for (running = scripts->first; running != NULL && !running->is_function; running = running->next)
-        ;
+    for (struct running_script *each = scripts->first; each != NULL; each = each->next) {
+        if (each->is_function && (running == NULL || each->began_us < running->began_us))
+            running = each;
+    }
     if (running == NULL) {
         reply_null(reply);
     } else {

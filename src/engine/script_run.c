@@ -252,7 +252,9 @@ static void host_call(void *opaque, const struct bytes *args, int arg_count, str
     if (call.command->flags & COMMAND_WRITE) {
         if (!context->has_written && !is_replay(&context->client) && !execute_disks_allow(&call, COMMAND_WRITE))
             return;
-        context->has_written = unit->has_written = true;
+        if (!running_script_may_write(unit))
+            return;                     /* it was killed, and ends now */
+        context->has_written = true;
     }
     if (context->replication == SCRIPT_REPL_NONE)
         call_propagate_nothing(&call);

@@ -148,7 +148,7 @@ void unit_note_busy(struct unit *unit, int64_t ran_ns)
     if (ran_ns / 1000000 < config_number(engine->config, CONFIG_BUSY_REPLY_THRESHOLD))
         return;
     if (!unit->claim.busy) {
-        unit->claim.busy = running_script_publish(unit) ? UNIT_BUSY_WITH_FUNCTION : UNIT_BUSY_WITH_SCRIPT;
+        unit->claim.busy = running_script_is_function(unit) ? UNIT_BUSY_WITH_FUNCTION : UNIT_BUSY_WITH_SCRIPT;
         owners_wake(&engine->partitions->owners, &unit->claim);
     }
     if (unit->owns_all && !unit->counts_as_busy) {

@@ -55,6 +55,9 @@ enum unit_stop {
     UNIT_ABANDONED,             /* the server ends */
 };
 
+/* A script that has called a command that writes is not killed, and one that is killed does not write: what comes first excludes the other. */
+enum script_fate { SCRIPT_MAY_BE_KILLED, SCRIPT_HAS_WRITTEN, SCRIPT_IS_KILLED };
+
 struct unit {
     /* Kept from one unit to the next, empty. */
     struct claim claim;
@@ -75,7 +78,6 @@ struct unit {
     bool owns_all;
     bool counts_as_busy;                /* in engine->busy_count */
     bool releases_pins;                 /* after each call: scripts, which may read more than fits */
-    bool has_written;                   /* its script has called a command that writes */
     enum unit_wait wait;
     enum unit_stop stop;
     int restarts;
@@ -89,7 +91,7 @@ struct unit {
     struct noted_key *noted_first, *noted_last;     /* keys that may serve waiting clients afterwards */
     struct script_start start;          /* what the request is to run; or not found yet */
     struct running_script *script;      /* the script that runs; NULL: none */
-    _Atomic bool is_killed;             /* SCRIPT KILL; any thread */
+    _Atomic int script_fate;            /* enum script_fate; any thread */
 };
 
 /* A request whose command is run as a unit. `call` has its command and keys; gates have been passed. `start`: what a script's request is to

@@ -6,6 +6,7 @@
 #include "engine/execute_private.h"
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
+#include "engine/running_scripts.h"
 #include "engine/unit_private.h"
 
 enum {
@@ -16,6 +17,8 @@ enum {
 /* Gives the thread back until what it waits for has come. */
 static void suspend(struct unit *unit, enum unit_wait wait)
 {
+    if (unit->script != NULL)
+        running_script_publish(unit);           /* from now on others may ask what runs */
     unit->wait = wait;
     fiber_suspend(&unit->worker->fibers);
 }
@@ -179,7 +182,7 @@ static bool go_on(struct unit *unit)
         mailbox_wake(&unit->worker->mailbox, unit->client);
         suspend(unit, UNIT_WAITS_FOR_TURN);
     }
-    if (unit->is_killed && unit->stop == UNIT_GOES_ON)
+    if (unit->script_fate == SCRIPT_IS_KILLED && unit->stop == UNIT_GOES_ON)
         unit->stop = UNIT_KILLED;
     return unit->stop == UNIT_GOES_ON;
 }

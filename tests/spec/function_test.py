@@ -7,8 +7,8 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                             # noqa: E402
 from support.lua import LuaCase                                                                     # noqa: E402
-from support.resp import Error, Map                                                          # noqa: E402
-from support.server import REDIS, Server, is_redis                                                  # noqa: E402
+from support.resp import Error, Map, encode                                                        # noqa: E402
+from support.server import REDIS, Server, is_redis, until                                           # noqa: E402
 
 
 def library(name, *functions):
@@ -224,6 +224,28 @@ class ManageTest(FunctionCase):
                 self.assertEqual(ours, theirs)
                 self.load(SMALL, "REPLACE")
                 self.load(FULL, "REPLACE")
+
+    @kelvin_only
+    def test_a_function_is_in_stats_from_its_start(self):
+        """Also the second one of a transaction, and long before it is past busy-reply-threshold; only then it can be killed."""
+        self.c.must("FUNCTION", "LOAD", "REPLACE", library("loop", "redis.register_function{function_name = 'loop', callback = function() while true do end end, flags = {'no-writes'}}"))
+        self.c.must("CONFIG", "SET", "busy-reply-threshold", 1000000)
+        with self.server.client() as client, self.server.client() as other:
+            for requests in ([["FCALL_RO", "loop", 0, "x" * 2000]], [["MULTI"], ["EVAL", "return 1", 0], ["FCALL_RO", "loop", 0, "x" * 2000], ["EXEC"]]):
+                client.send(b"".join(encode(each) for each in requests))
+                until(lambda: other.must("FUNCTION", "STATS")[1] is not None, 30, "a running function")
+                name, command, duration = other.must("FUNCTION", "STATS")[1][1::2]
+                self.assertEqual((name, command), (b"loop", [b"FCALL_RO", b"loop", b"0", b"x" * 1024]))
+                self.assertLess(duration, 1000000)
+                self.assertEqual(other.call("FUNCTION", "KILL"), Error(b"NOTBUSY No scripts in execution right now."))
+                other.must("CONFIG", "SET", "busy-reply-threshold", 1)
+                until(lambda: not isinstance(other.call("FUNCTION", "KILL"), Error), 30, "killed")
+                other.must("CONFIG", "SET", "busy-reply-threshold", 1000000)
+                until(lambda: other.must("FUNCTION", "STATS")[1] is None, 30, "no running function")
+                replies = [client.receive() for _ in requests]
+                self.assertRegex(bytes(replies[-1] if len(requests) == 1 else replies[-1][1]), b"killed by user with FUNCTION KILL")
+        self.c.must("CONFIG", "SET", "busy-reply-threshold", 5000)
+        self.c.must("FUNCTION", "DELETE", "loop")
 
     def test_dump_and_restore(self):
         self.load(SMALL)

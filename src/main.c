@@ -117,7 +117,7 @@ static bool read_options(struct config *config, char **arguments, int count, cha
             good = false;
         } else {
             at += take_option(arguments + at, count - at, &line);
-            good = config_load_text(config, "command line", buffer_bytes(&line), message);
+            good = config_load_text(config, NULL, buffer_bytes(&line), message);
         }
         buffer_release(&line);
         if (!good)

@@ -5,11 +5,12 @@
 #include "base/histogram.h"
 #include "base/mem.h"
 #include "commands/handlers.h"
+#include "commands/latency_graph.h"
 #include "engine/engine.h"
 #include "stats/latency.h"
 #include "stats/waits.h"
 
-enum { GRAPH_LINES = 24, GRAPH_WIDTH = 50, HISTOGRAM_STEPS = 24 };
+enum { HISTOGRAM_STEPS = 24 };
 
 /* LATENCY LATEST */
 void latency_latest_command(struct call *call)
@@ -57,39 +58,6 @@ void latency_reset_command(struct call *call)
     reply_integer(call->reply, (int64_t)count);
 }
 
-static void write_age(struct buffer *out, int64_t age_s)
-{
-    if (age_s < 60)
-        buffer_append_format(out, "%4" PRId64 "s ago ", age_s);
-    else if (age_s < 3600)
-        buffer_append_format(out, "%4" PRId64 "m ago ", age_s / 60);
-    else if (age_s < 24 * 3600)
-        buffer_append_format(out, "%4" PRId64 "h ago ", age_s / 3600);
-    else
-        buffer_append_format(out, "%4" PRId64 "d ago ", age_s / (24 * 3600));
-}
-
-/* One line for each sample, the newest last. */
-static void draw_samples(struct buffer *out, const struct latency_event *event, int64_t now_s)
-{
-    size_t first = event->count > GRAPH_LINES ? event->count - GRAPH_LINES : 0;
-    int64_t low = INT64_MAX, high = 0;
-
-    for (size_t i = first; i < event->count; i++) {
-        low = event->samples[i].ms < low ? event->samples[i].ms : low;
-        high = event->samples[i].ms > high ? event->samples[i].ms : high;
-    }
-    buffer_append_format(out, "%s: low %" PRId64 " ms, high %" PRId64 " ms, worst since the last reset %" PRId64 " ms\n", event->name,
-        low, high, event->worst_ms);
-    for (size_t i = first; i < event->count; i++) {
-        int64_t ms = event->samples[i].ms;
-        int bar = high > 0 ? (int)(ms * GRAPH_WIDTH / high) : 0;
-
-        write_age(out, now_s - event->samples[i].time_s);
-        buffer_append_format(out, "|%.*s %" PRId64 " ms\n", bar, "==================================================", ms);
-    }
-}
-
 /* LATENCY GRAPH event */
 void latency_graph_command(struct call *call)
 {
@@ -101,7 +69,7 @@ void latency_graph_command(struct call *call)
             call->args[2].data);
         return;
     }
-    draw_samples(&text, event, call->turn->now_ms / 1000);
+    latency_graph_draw(&text, event, call->turn->now_ms / 1000);
     reply_verbatim(call->reply, "txt", buffer_bytes(&text));
     buffer_release(&text);
 }

@@ -125,7 +125,7 @@ bool config_replicaof(struct config *config, struct buffer *host, int *port);
 bool config_load(struct config *config, const struct bytes *words, int word_count, struct message *message);
 
 /* Loads the text of a whole file, with its includes. On failure `message` has file, line number, line and reason, and the
- * lines before the bad one have taken effect. `name` is for messages. Relative paths start from the directory in which the
+ * lines before the bad one have taken effect. `name` is for messages; NULL: it is an option of the command line. Relative paths start from the directory in which the
  * process was started. */
 bool config_load_text(struct config *config, const char *name, struct bytes text, struct message *message);
 /* The same for a file. The first file that is loaded this way is the one that config_rewrite writes. */

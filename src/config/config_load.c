@@ -89,6 +89,15 @@ static void note_place(struct config_private *more, const struct config_row *row
     more->places[more->place_count++] = place;
 }
 
+/* The first words are those of Redis. */
+static bool refuse_unknown(const struct bytes *words, int count, struct message *message)
+{
+    const char *similar = count > 0 ? config_row_similar(words[0]) : NULL;
+
+    return config_refuse(message, "Bad directive or wrong number of arguments%s%s%s", similar != NULL ? ". Did you mean '" : "",
+        similar != NULL ? similar : "", similar != NULL ? "'?" : "");
+}
+
 bool config_load_words(struct config *config, const struct bytes *words, int count, int depth, struct message *message)
 {
     struct config_private *more = config->more;
@@ -98,7 +107,7 @@ bool config_load_words(struct config *config, const struct bytes *words, int cou
     struct config_value value;
 
     if (!row)
-        return config_refuse(message, "Bad directive or wrong number of arguments");
+        return refuse_unknown(words, count, message);
     if (row->kind == CONFIG_INCLUDE_KIND)
         return include(config, row, words + 1, count - 1, depth, message);
     reading.base = base_of(more, row);
@@ -111,11 +120,11 @@ bool config_load_words(struct config *config, const struct bytes *words, int cou
     return true;
 }
 
-/* Adds file, line number and line to the reason. The message of an include, which has its file and line already, is left as
+/* Adds file, line number and line to the reason; on the command line only the line. The message of an include, which has its file and line already, is left as
  * it is. */
 static bool line_refuse(const char *name, int line_number, struct bytes line, const char *reason, struct message *message)
 {
-    size_t name_size = strlen(name), line_size = line.size;
+    size_t name_size = name != NULL ? strlen(name) : 0, line_size = line.size;
     const char *name_cut = name_size > NAME_SHOWN ? "..." : "", *line_cut = line_size > LINE_SHOWN ? "..." : "";
     size_t room = MESSAGE_SIZE - 1 - strlen(reason);
     size_t around = sizeof("......, line 2147483647: '': ");
@@ -128,8 +137,11 @@ static bool line_refuse(const char *name, int line_number, struct bytes line, co
         name_cut = name_size > name_room ? "..." : "";
         line_cut = line_size > line_room ? "..." : "";
     }
-    name += name_size > name_room ? name_size - name_room : 0;
+    if (name != NULL)
+        name += name_size > name_room ? name_size - name_room : 0;
     line_size = line_size > line_room ? line_room : line_size;
+    if (name == NULL)
+        return config_refuse(message, "command line: '%.*s%s': %s", (int)line_size, line.data, line_cut, reason);
     return config_refuse(message, "%s%s, line %d: '%.*s%s': %s", name_cut, name, line_number, (int)line_size, line.data,
         line_cut, reason);
 }

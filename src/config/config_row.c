@@ -54,6 +54,53 @@ const struct config_row *config_row_find(struct bytes name, const char **name_gi
     return NULL;
 }
 
+/* How many letters have to be inserted, removed or replaced; at least NAME_SIZE_MAX: the names are not alike. Case is ignored. */
+enum { NAME_SIZE_MAX = 48, DISTANCE_MAX = 2 };
+
+static int distance(struct bytes a, const char *b)
+{
+    int costs[NAME_SIZE_MAX + 1];
+    size_t size = strlen(b);
+
+    if (a.size > NAME_SIZE_MAX || size > NAME_SIZE_MAX || a.size > size + DISTANCE_MAX || size > a.size + DISTANCE_MAX)
+        return NAME_SIZE_MAX;
+    for (size_t j = 0; j <= size; j++)
+        costs[j] = (int)j;
+    for (size_t i = 0; i < a.size; i++) {
+        int diagonal = costs[0];
+
+        costs[0] = (int)i + 1;
+        for (size_t j = 0; j < size; j++) {
+            int replaced = diagonal + (strncasecmp(&a.data[i], &b[j], 1) != 0);
+            int shorter = (costs[j] < costs[j + 1] ? costs[j] : costs[j + 1]) + 1;
+
+            diagonal = costs[j + 1];
+            costs[j + 1] = replaced < shorter ? replaced : shorter;
+        }
+    }
+    return costs[size];
+}
+
+const char *config_row_similar(struct bytes name)
+{
+    const char *best = NULL;
+    int least = DISTANCE_MAX + 1;
+
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        const char *const names[] = { rows[id].name, rows[id].alias };
+
+        for (int i = 0; i < 2; i++) {
+            int cost = names[i] != NULL ? distance(name, names[i]) : NAME_SIZE_MAX;
+
+            if (cost < least) {
+                least = cost;
+                best = names[i];
+            }
+        }
+    }
+    return best;
+}
+
 bool config_row_is_parameter(const struct config_row *row)
 {
     return row->kind != CONFIG_LINES_KIND && row->kind != CONFIG_INCLUDE_KIND && row->kind != CONFIG_OBSOLETE_KIND;

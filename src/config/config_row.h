@@ -61,6 +61,8 @@ const struct config_row *config_row(enum config_id id);
 
 /* Finds a row by name or alias, case-insensitively; NULL if there is none. `name_given` is set to the spelling in the table. */
 const struct config_row *config_row_find(struct bytes name, const char **name_given);
+/* The name of a directive that is written almost like this one; NULL: none is. */
+const char *config_row_similar(struct bytes name);
 
 /* True if CONFIG GET and SET have it; other rows are used in files only. */
 bool config_row_is_parameter(const struct config_row *row);

@@ -25,6 +25,7 @@ static bool is_list(enum config_kind kind)
     case CONFIG_OUTPUT_LIMITS_KIND:
     case CONFIG_OOM_VALUES_KIND:
     case CONFIG_PERCENTILES_KIND:
+    case CONFIG_REPLICAOF_KIND:
         return true;
     default:
         return false;
@@ -43,7 +44,7 @@ bool config_value_read(const struct config_row *row, const struct bytes *words, 
     bool done;
 
     *value = (struct config_value){ 0 };
-    if (row->kind == CONFIG_LINES_KIND || row->kind == CONFIG_REPLICAOF_KIND || row->kind == CONFIG_OBSOLETE_KIND ||
+    if (row->kind == CONFIG_LINES_KIND || row->kind == CONFIG_OBSOLETE_KIND ||
         (is_list(row->kind) && count != 1))
         return config_list_read(row, words, count, reading, value, message);
     if (is_list(row->kind)) {
@@ -340,7 +341,7 @@ void config_value_print_lines(const struct config_row *row, const struct config_
 {
     struct buffer text = { 0 };
 
-    if (is_list(row->kind) || row->kind == CONFIG_REPLICAOF_KIND || row->kind == CONFIG_LINES_KIND) {
+    if (is_list(row->kind) || row->kind == CONFIG_LINES_KIND) {
         config_list_print_lines(row, value, initial, out);
         return;
     }

@@ -194,12 +194,34 @@ static void hostile_lines_are_split_or_refused(void **state)
     }
 }
 
+static void replicaof_may_be_one_word(void **state)
+{
+    struct fixture *fixture = *state;
+    struct bytes words[] = { BYTES("replicaof"), BYTES("example 6380") };
+
+    assert_true(config_load(fixture->config, words, 2, &fixture->message));
+    assert_text(fixture, CONFIG_REPLICAOF, "example 6380");
+}
+
+static void an_option_of_the_command_line_has_no_file(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_false(config_load_text(fixture->config, NULL, BYTES("tier-dri \"x\""), &fixture->message));
+    assert_string_equal(fixture->message.text, "command line: 'tier-dri \"x\"': Bad directive or wrong number of arguments. Did you mean 'tier-dir'?");
+}
+
 static void errors_name_file_line_text_and_reason(void **state)
 {
     assert_refused(*state, "\n# c\nmaxmemory zz\n", "test.conf, line 3: 'maxmemory zz': argument must be a memory value");
     assert_refused(*state, "port", "test.conf, line 1: 'port': wrong number of arguments");
     assert_refused(*state, "port 1 2", "test.conf, line 1: 'port 1 2': wrong number of arguments");
     assert_refused(*state, "nosuch 1", "test.conf, line 1: 'nosuch 1': Bad directive or wrong number of arguments");
+    assert_refused(*state, "maxmemroy 1",
+        "test.conf, line 1: 'maxmemroy 1': Bad directive or wrong number of arguments. Did you mean 'maxmemory'?");
+    assert_refused(*state, "SlaveOff a 1",
+        "test.conf, line 1: 'SlaveOff a 1': Bad directive or wrong number of arguments. Did you mean 'slaveof'?");
+    assert_refused(*state, "replicaof 'a 1 2'", "test.conf, line 1: 'replicaof 'a 1 2'': wrong number of arguments");
     assert_refused(*state, "port \"1", "test.conf, line 1: 'port \"1': Unbalanced quotes in configuration line");
     assert_refused(*state, "port \"1\"2", "test.conf, line 1: 'port \"1\"2': Unbalanced quotes in configuration line");
     assert_refused(*state, "save 1 1 2", "test.conf, line 1: 'save 1 1 2': Invalid save parameters");
@@ -603,6 +625,8 @@ int main(void)
         TEST(words_are_split_as_in_a_shell),
         TEST(every_word_survives_quoting),
         TEST(hostile_lines_are_split_or_refused),
+        TEST(replicaof_may_be_one_word),
+        TEST(an_option_of_the_command_line_has_no_file),
         TEST(errors_name_file_line_text_and_reason),
         TEST(the_reason_is_never_truncated),
         TEST(a_bad_line_changes_nothing),

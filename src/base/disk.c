@@ -13,6 +13,7 @@ static ssize_t system_write(void *context, int fd, const void *data, size_t size
 static int system_ftruncate(void *context, int fd, off_t size) { return ftruncate(fd, size); }
 static int system_fdatasync(void *context, int fd) { return fdatasync(fd); }
 static int system_fsync(void *context, int fd) { return fsync(fd); }
+static int system_sync_file_range(void *context, int fd, off_t offset, off_t size, unsigned flags) { return sync_file_range(fd, offset, size, flags); }
 static int system_rename(void *context, int dir, const char *from, const char *to) { return renameat(dir, from, dir, to); }
 static int system_link(void *context, int dir, const char *from, const char *to) { return linkat(dir, from, dir, to, 0); }
 static int system_unlink(void *context, int dir, const char *path) { return unlinkat(dir, path, 0); }
@@ -30,6 +31,7 @@ const struct disk *disk_system(void)
         .ftruncate = system_ftruncate,
         .fdatasync = system_fdatasync,
         .fsync = system_fsync,
+        .sync_file_range = system_sync_file_range,
         .rename = system_rename,
         .link = system_link,
         .unlink = system_unlink,

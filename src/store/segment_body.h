@@ -14,6 +14,7 @@ enum {
     SETTLE_MS = 1000,
     SEGMENT_PATH_SIZE = 4096,
     SMALL_SHARE = 4, SMALL_MAX = 64,    /* a segment is small below this share of size_max; the number of these that may be */
+    PUT_OFF_MS = 1000, PUT_OFF_MAX_MS = 3600000,
 };
 
 enum segment_state { SEGMENT_TAIL, SEGMENT_SEALED, SEGMENT_SETTLED };
@@ -24,14 +25,18 @@ struct segment {
     uint64_t sequence;                  /* immutable */
     uint32_t slot;                      /* immutable */
     uint32_t alignment;                 /* of direct reads; set before direct_fd */
-    int fd;                             /* set before any place of it is in a map; -1: no file yet */
+    int fd;                             /* set before `written`; -1: no file yet */
     _Atomic int direct_fd;              /* -1: not direct, or not yet */
     int write_fd;                       /* for direct writes; -1: none now */
     bool is_direct;                     /* written past the page cache */
     atomic_bool is_read_direct;         /* only: a block of it may be written again, and the page cache would keep the old one */
     struct buffer rest;                 /* with is_direct: what its last block has, which the next write writes again */
     enum segment_state state;
-    uint64_t size, written;             /* bytes, with and without the pending ones */
+    uint64_t size;                      /* bytes, the pending ones too */
+    _Atomic uint64_t written;           /* without these */
+    bool is_ours;                       /* immutable: begun by this process, so what is not written yet is pending, not damaged */
+    bool is_lost;                       /* immutable: its file is missing, and maps have places in it. It is in no list but `lost` */
+    bool is_huge;                       /* one huge record, and nothing else */
     struct buffer pending;
     uint64_t weight, count;             /* of all its records */
     _Atomic uint64_t live;              /* weight of the live ones */
@@ -40,6 +45,7 @@ struct segment {
     bool is_synced;                     /* durable */
     bool is_suspect;                    /* a sync failed: what it has may be lost */
     bool is_spared;
+    int64_t put_off_until_ms, put_off_ms;
 };
 
 struct segments {
@@ -48,7 +54,8 @@ struct segments {
     uint64_t size_max, descriptors_max;
     bool is_lazy;
     _Atomic(struct segment *) *slots;   /* changed by the writer; read by any thread */
-    struct segment *first, *last, *tail, *retired;
+    struct segment *first, *last, *tail, *retired, *lost;
+    char **damaged;                     /* names of files that were left out */
     uint32_t next_slot;
     uint64_t next_sequence;
     size_t pending;
@@ -58,7 +65,7 @@ struct segments {
     struct segment_buffer scratch;      /* of direct writes */
     uint64_t direct_count;              /* segments that are open twice */
     uint64_t damaged_count;
-    _Atomic uint64_t count, bytes, total_weight, live_weight, written_bytes, reads;
+    _Atomic uint64_t count, bytes, total_weight, live_weight, written_bytes, linked_bytes, reads;
 };
 
 void segment_path(const struct segments *segments, const struct segment *segment, char path[SEGMENT_PATH_SIZE]);

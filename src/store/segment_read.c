@@ -42,6 +42,15 @@ void segments_unpin(struct segment *segment)
     CHECK(atomic_fetch_sub_explicit(&segment->pins, 1, memory_order_release) > 0);
 }
 
+enum status segment_check(const struct segment *segment, uint64_t place)
+{
+    if (segment->is_lost)
+        return STATUS_CORRUPT;
+    if (segment->is_ours && place_offset(place) >= atomic_load_explicit(&segment->written, memory_order_acquire))
+        return STATUS_NOT_FOUND;
+    return STATUS_OK;
+}
+
 /* The smallest aligned range that has `size` bytes from `begin` on. */
 static void align_span(const struct segment *segment, enum segment_access access, uint64_t begin, uint64_t size, struct segment_span *span)
 {
@@ -141,12 +150,15 @@ static enum status read_huge(const struct segments *segments, const struct segme
 enum status segments_read(struct segments *segments, struct segment *segment, uint64_t place, enum segment_access access,
     uint32_t incarnation, uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *value, bool *was_cached)
 {
-    int fd = segment_open(segments, segment);
+    enum status status = segment_check(segment, place);
     struct segment_span span;
     struct bytes read, found;
     uint64_t size;
-    enum status status;
+    int fd;
 
+    if (status != STATUS_OK)
+        return status;
+    fd = segment_open(segments, segment);
     if (fd < 0)
         return STATUS_IO;           /* also if there is no file: the key has a record, whatever became of it */
     atomic_fetch_add_explicit(&segments->reads, 1, memory_order_relaxed);

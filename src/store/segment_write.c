@@ -75,7 +75,8 @@ static enum status write_buffered(const struct segments *segments, const struct 
 
     /* The disk begins now, so that little is left when the segment is synced. A hint: errors show at the sync. */
     if (status == STATUS_OK)
-        (void)sync_file_range(segment->fd, (off64_t)segment->written, (off64_t)segment->pending.size, SYNC_FILE_RANGE_WRITE);
+        (void)segments->disk->sync_file_range(segments->disk->context, segment->fd, (off_t)segment->written, (off_t)segment->pending.size,
+            SYNC_FILE_RANGE_WRITE);
     return status;
 }
 
@@ -191,7 +192,7 @@ static enum status write_segment(struct segments *segments, struct segment *segm
     if (segment->is_direct)
         after_direct(segments, segment);
     size = segment->pending.size;
-    segment->written += size;
+    atomic_store_explicit(&segment->written, segment->written + size, memory_order_release);
     segments->pending -= size;
     segments->bytes += size;
     segments->written_bytes += size;
@@ -253,15 +254,22 @@ enum status segments_sync(struct segments *segments)
 }
 
 /* Waits until its bytes are on the disk, without waiting for the file system's journal as a sync does. Most of them have been written since
- * it was sealed. */
-static enum status settle(struct segments *segments, struct segment *segment)
+ * it was sealed. File systems without that call are no error. */
+static bool write_back(const struct segments *segments, const struct segment *segment)
 {
     const unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
 
-    if (!segment->is_synced && sync_file_range(segment->fd, 0, 0, all) != 0 && errno == EIO) {
+    return segments->disk->sync_file_range(segments->disk->context, segment->fd, 0, 0, all) == 0 || errno == EINVAL || errno == ENOSYS ||
+           errno == ESPIPE || errno == EOPNOTSUPP;
+}
+
+static enum status settle(struct segments *segments, struct segment *segment)
+{
+    /* Whatever the error is, ENOSPC and EDQUOT too where blocks are allocated at this time: the kernel reports it only once. */
+    if (!segment->is_synced && !write_back(segments, segment)) {
         segment->is_suspect = true;
         segment->is_spared = false;
-        return STATUS_IO;
+        return status_of_errno(errno);
     }
     if (segment->direct_fd < 0)
         open_direct(segments, segment);

@@ -156,6 +156,11 @@ static int by_sequence(const void *a, const void *b)
     return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
 }
 
+static bool is_of_one_huge(uint64_t weight, uint64_t count)
+{
+    return count == 1 && weight == place_weight(SEGMENT_CLASS_HUGE);
+}
+
 /* The weight of all records, from the footer. Without one (the file is damaged) the file's size has to do. */
 static void read_footer(const struct segments *segments, struct segment *segment)
 {
@@ -167,8 +172,9 @@ static void read_footer(const struct segments *segments, struct segment *segment
     if (segment->size < SEGMENT_FOOTER_SIZE ||
         file_pread_all(segments->disk, segment->fd, bytes, sizeof(bytes), segment->size - sizeof(bytes)) != sizeof(bytes))
         return;
-    if (segment_record_parse(bytes_of(bytes, sizeof(bytes)), &record, &size) == STATUS_OK)
-        (void)segment_footer_parse(&record, &segment->weight, &count);
+    if (segment_record_parse(bytes_of(bytes, sizeof(bytes)), &record, &size) == STATUS_OK &&
+        segment_footer_parse(&record, &segment->weight, &count) == STATUS_OK)
+        segment->is_huge = is_of_one_huge(segment->weight, count);
 }
 
 /* NULL: `status` says why. */
@@ -199,7 +205,8 @@ static struct segment *open_file(const struct segments *segments, const char *na
     }
     segment = segment_create(sequence, slot);
     segment->fd = fd;
-    segment->size = segment->written = (uint64_t)info.st_size;
+    segment->size = (uint64_t)info.st_size;
+    segment->written = segment->size;
     segment->state = SEGMENT_SEALED;
     segment->is_synced = true;          /* images and their clones are */
     read_footer(segments, segment);
@@ -208,6 +215,12 @@ static struct segment *open_file(const struct segments *segments, const char *na
         segment->fd = -1;
     }
     return segment;
+}
+
+static void note_damaged(struct segments *segments, const char *name)
+{
+    segments->damaged = mem_realloc(segments->damaged, (segments->damaged_count + 1) * sizeof(*segments->damaged));
+    segments->damaged[segments->damaged_count++] = mem_string(bytes_of_string(name));
 }
 
 /* A segment whose head is damaged is left out: its records are missing, and the reader of a place says so. */
@@ -226,7 +239,7 @@ static enum status open_all(struct segments *segments, struct message *message)
             continue;
         segment = open_file(segments, entry->d_name, &status);
         if (segment == NULL && (status == STATUS_CORRUPT || status == STATUS_TRUNCATED)) {
-            segments->damaged_count++;
+            note_damaged(segments, entry->d_name);
             status = STATUS_OK;
             continue;
         }
@@ -278,6 +291,16 @@ enum status segments_open(const struct segments_options *options, struct segment
     return status;
 }
 
+static void destroy_all(struct segments *segments, struct segment *first)
+{
+    while (first != NULL) {
+        struct segment *segment = first;
+
+        first = segment->next;
+        segment_destroy(segments, segment);
+    }
+}
+
 void segments_close(struct segments *segments)
 {
     if (segments == NULL)
@@ -289,12 +312,11 @@ void segments_close(struct segments *segments)
         list_remove(segments, segment);
         segment_destroy(segments, segment);
     }
-    while (segments->retired != NULL) {
-        struct segment *segment = segments->retired;
-
-        segments->retired = segment->next;
-        segment_destroy(segments, segment);
-    }
+    destroy_all(segments, segments->retired);
+    destroy_all(segments, segments->lost);
+    for (uint64_t i = 0; i < segments->damaged_count; i++)
+        mem_free(segments->damaged[i]);
+    mem_free(segments->damaged);
     segment_buffer_release(&segments->scratch);
     munmap(segments->slots, slots_size);
     mem_free(segments->dir);
@@ -327,6 +349,7 @@ static struct segment *new_tail(struct segments *segments)
     struct segment *segment = segment_create(segments->next_sequence++, free_slot(segments));
 
     segment->state = SEGMENT_TAIL;
+    segment->is_ours = true;
     segment->is_direct = segments->prefers_direct && segment_may_be_direct(segments);
     atomic_init(&segment->is_read_direct, segment->is_direct);
     segment_head_append(&segment->pending, segment->sequence, segment->slot);
@@ -356,8 +379,10 @@ uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t 
     segments->total_weight += place_weight(place);
     atomic_fetch_add_explicit(&tail->live, place_weight(place), memory_order_relaxed);
     atomic_fetch_add_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
-    if (class == SEGMENT_CLASS_HUGE)
+    if (class == SEGMENT_CLASS_HUGE) {
+        tail->is_huge = true;
         seal(segments, tail);
+    }
     return place;
 }
 
@@ -389,15 +414,36 @@ size_t segments_pending(const struct segments *segments)
 
 /* --- live records --- */
 
+/* For a slot whose file is missing. NULL: there is no such slot. */
+static struct segment *add_lost(struct segments *segments, uint64_t place)
+{
+    struct segment *segment;
+
+    if (slot_of(place) >= 1u << PLACE_SLOT_BITS)
+        return NULL;
+    segment = segment_create(0, slot_of(place));
+    segment->is_lost = true;
+    segment->next = segments->lost;
+    segments->lost = segment;
+    atomic_store_explicit(&segments->slots[segment->slot], segment, memory_order_release);
+    return segment;
+}
+
 bool segments_alive(struct segments *segments, uint64_t place)
 {
     struct segment *segment = segment_at(segments, place);
 
     if (segment == NULL)
+        segment = add_lost(segments, place);
+    if (segment == NULL)
         return false;
     atomic_fetch_add_explicit(&segment->live, place_weight(place), memory_order_relaxed);
     atomic_fetch_add_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
-    return true;
+    if (!segment->is_lost)
+        return true;
+    segment->weight += place_weight(place);
+    segments->total_weight += place_weight(place);
+    return false;
 }
 
 void segments_dead(struct segments *segments, uint64_t place)
@@ -405,7 +451,7 @@ void segments_dead(struct segments *segments, uint64_t place)
     struct segment *segment = segment_at(segments, place);
 
     if (segment == NULL)
-        return;                     /* of a segment that was damaged when it was opened */
+        return;                     /* there is no such slot */
     atomic_fetch_sub_explicit(&segment->live, place_weight(place), memory_order_relaxed);
     atomic_fetch_sub_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
 }
@@ -423,6 +469,7 @@ void segments_measure(const struct segments *segments, struct segments_stats *st
         .count = segments->count,
         .bytes = segments->bytes,
         .written_bytes = segments->written_bytes,
+        .linked_bytes = segments->linked_bytes,
         .reads = segments->reads,
     };
     if (weight > 0)
@@ -446,30 +493,74 @@ void segment_spare(struct segment *segment)
     segment->is_spared = true;
 }
 
+void segment_put_off(struct segment *segment)
+{
+    segment->put_off_ms = segment->put_off_ms == 0 ? PUT_OFF_MS : segment->put_off_ms * 2;
+    if (segment->put_off_ms > PUT_OFF_MAX_MS)
+        segment->put_off_ms = PUT_OFF_MAX_MS;
+    segment->put_off_until_ms = clock_mono_us() / 1000 + segment->put_off_ms;
+}
+
+uint64_t segment_live_bytes(const struct segment *segment)
+{
+    return segment->weight > 0 ? (uint64_t)((double)segment->size * (double)segment->live / (double)segment->weight) : 0;
+}
+
 static bool is_small(const struct segments *segments, const struct segment *segment)
 {
-    return segment->size < segments->size_max / SMALL_SHARE;
+    return segment->size < segments->size_max / SMALL_SHARE && !segment->is_huge;
+}
+
+static bool can_be_collected(const struct segment *segment, int64_t now_ms)
+{
+    return segment->state != SEGMENT_TAIL && segment->pending.size == 0 && !segment->is_spared && now_ms >= segment->put_off_until_ms;
+}
+
+/* What all segments that can be collected have together. */
+struct collectable {
+    struct segment *suspect;
+    uint64_t count, small_count, weight, live;
+};
+
+static struct collectable find_collectable(const struct segments *segments, int64_t now_ms)
+{
+    struct collectable all = { 0 };
+
+    for (struct segment *segment = segments->first; segment != NULL; segment = segment->next) {
+        if (!can_be_collected(segment, now_ms))
+            continue;
+        if (segment->is_suspect && all.suspect == NULL)
+            all.suspect = segment;
+        all.count++;
+        all.small_count += is_small(segments, segment);
+        all.weight += segment->weight;
+        all.live += segment->live;
+    }
+    return all;
+}
+
+static uint64_t share_of(const struct segment *segment)
+{
+    return segment->weight > 0 ? segment->live * 100 / segment->weight : 0;
 }
 
 struct segment *segments_victim(struct segments *segments, unsigned target_percent)
 {
-    bool is_due = segments->live_weight < segments->total_weight / 100 * target_percent;
+    int64_t now_ms = clock_mono_us() / 1000;
+    struct collectable all = find_collectable(segments, now_ms);
+    bool is_due = all.live < all.weight / 100 * target_percent;
     struct segment *best = NULL;
-    uint64_t small_count = 0, best_share = UINT64_MAX;
+    uint64_t lowest = UINT64_MAX;
 
-    for (struct segment *segment = segments->first; segment != NULL; segment = segment->next)
-        small_count += segment->state != SEGMENT_TAIL && is_small(segments, segment);
+    if (all.suspect != NULL)
+        return all.suspect;         /* its records are written again, or nothing is ever synced */
+    if (!is_due && all.small_count <= SMALL_MAX + all.count / 4)
+        return NULL;
     for (struct segment *segment = segments->first; segment != NULL; segment = segment->next) {
-        uint64_t share = segment->weight > 0 ? segment->live * 100 / segment->weight : 0;
+        uint64_t cost = is_due ? share_of(segment) : segment->live;
 
-        if (segment->state == SEGMENT_TAIL || segment->pending.size > 0 || segment->is_spared)
-            continue;
-        if (segment->is_suspect)
-            return segment;         /* its records are written again, or nothing is ever synced */
-        if (small_count > SMALL_MAX + segments->count / 4 ? !is_small(segments, segment) : !is_due || share >= 100)
-            continue;
-        if (share < best_share) {
-            best_share = share;
+        if (cost < lowest && can_be_collected(segment, now_ms) && (is_due || is_small(segments, segment))) {
+            lowest = cost;
             best = segment;
         }
     }
@@ -479,11 +570,16 @@ struct segment *segments_victim(struct segments *segments, unsigned target_perce
 enum status segments_retire(struct segments *segments, struct segment *segment)
 {
     char path[SEGMENT_PATH_SIZE];
+    struct stat info;
+    bool is_linked;
 
     CHECK(segment->state != SEGMENT_TAIL && segment->pending.size == 0);
     segment_path(segments, segment, path);
+    is_linked = segment->fd >= 0 && fstat(segment->fd, &info) == 0 && info.st_nlink > 1;
     if (segments->disk->unlink(segments->disk->context, AT_FDCWD, path) != 0 && errno != ENOENT)
         return status_of_errno(errno);
+    if (is_linked)
+        segments->linked_bytes += segment->size;
     list_remove(segments, segment);
     segments->unsettled_count -= segment->state == SEGMENT_SEALED;
     segments->bytes -= segment->size;
@@ -510,6 +606,38 @@ static void free_retired(struct segments *segments)
     }
 }
 
+static void retire_lost(struct segments *segments)
+{
+    struct segment **link = &segments->lost;
+
+    while (*link != NULL) {
+        struct segment *segment = *link;
+
+        if (!segment_is_dead(segment)) {
+            link = &segment->next;
+            continue;
+        }
+        *link = segment->next;
+        segments->total_weight -= segment->weight;
+        segment->next = segments->retired;
+        segments->retired = segment;
+    }
+}
+
+static enum status remove_damaged(struct segments *segments)
+{
+    while (segments->damaged_count > 0) {
+        char *name = segments->damaged[segments->damaged_count - 1], path[SEGMENT_PATH_SIZE];
+
+        snprintf(path, sizeof(path), "%s/%s", segments->dir, name);
+        if (segments->disk->unlink(segments->disk->context, AT_FDCWD, path) != 0 && errno != ENOENT)
+            return status_of_errno(errno);
+        mem_free(name);
+        segments->damaged_count--;
+    }
+    return STATUS_OK;
+}
+
 enum status segments_tidy(struct segments *segments)
 {
     enum status status = STATUS_OK;
@@ -520,6 +648,9 @@ enum status segments_tidy(struct segments *segments)
         if (segment->state != SEGMENT_TAIL && segment->pending.size == 0 && segment_is_dead(segment))
             status = segments_retire(segments, segment);
     }
+    retire_lost(segments);
+    if (status == STATUS_OK && segments->lost == NULL)
+        status = remove_damaged(segments);
     free_retired(segments);
     return status;
 }

@@ -15,6 +15,9 @@
  *
  * Errors: a failed write stays pending and is tried again by the next segments_write; places do not change. A segment that could not be
  * synced is not settled until its bytes were written again (segments_sync).
+ *
+ * Missing segments: a file that is not there, or has a damaged head, when the segments are opened. A slot that a map refers to (segments_alive) is
+ * not given to another segment as long as it does: reads of such a place are STATUS_CORRUPT, never another key's record.
  */
 #ifndef KELVIN_STORE_SEGMENTS_H
 #define KELVIN_STORE_SEGMENTS_H
@@ -116,7 +119,11 @@ char *segment_buffer_grow(struct segment_buffer *buffer, size_t size);
 struct segment *segments_pin(struct segments *segments, uint64_t place);
 void segments_unpin(struct segment *segment);
 
-/* What to read for a place: `size` bytes from `offset` on; the record begins `skip` bytes later. For a huge record these are
+/* Whether the place can be read. STATUS_NOT_FOUND: its bytes are not in the file yet. Its own key is found in RAM as long as that is so: any other
+ * key that asks for it has no record. STATUS_CORRUPT: its segment is missing. */
+enum status segment_check(const struct segment *segment, uint64_t place);
+
+/* What to read for a place that was checked: `size` bytes from `offset` on; the record begins `skip` bytes later. For a huge record these are
  * the first bytes only. */
 struct segment_span {
     int fd;
@@ -142,7 +149,7 @@ ssize_t segment_read_cached(const struct segments *segments, const struct segmen
  * `*size` bytes from its beginning on. */
 enum status segment_value(struct bytes read, uint32_t skip, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes *value,
     uint64_t *size);
-/* Reads the value at a place, with as many reads as it takes; appended to `value`. Returns as segment_value, or the read's error.
+/* Reads the value at a place, with as many reads as it takes; appended to `value`. Returns as segment_check or segment_value, or the read's error.
  * `was_cached`: whether a read through the cache was a hit; NULL: the caller does not want to know. */
 enum status segments_read(struct segments *segments, struct segment *segment, uint64_t place, enum segment_access access,
     uint32_t incarnation, uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *value, bool *was_cached);
@@ -157,7 +164,7 @@ static inline uint64_t place_weight(uint64_t place)
 /* The sum over all live records. */
 uint64_t segments_live_weight(const struct segments *segments);
 
-/* A map has the place: only for places that were in a map at the last image. False: there is no such segment. */
+/* A map has the place: only for places that were in a map at the last image, before anything is put. False: its segment is missing. */
 bool segments_alive(struct segments *segments, uint64_t place);
 /* No map has the place any more. */
 void segments_dead(struct segments *segments, uint64_t place);
@@ -166,24 +173,33 @@ struct segments_stats {
     uint64_t count, bytes;              /* of files, pending bytes not counted */
     uint64_t live_bytes;                /* estimated by classes */
     uint64_t written_bytes;             /* since the store was opened */
+    uint64_t linked_bytes;              /* of files that were removed since then, and had other links: an image still has them */
     uint64_t reads;                     /* by segments_read, begun since the store was opened */
 };
 void segments_measure(const struct segments *segments, struct segments_stats *stats);         /* any thread */
 
 /* --- garbage collection --- */
 
-/* A suspect segment, or the sealed one with the smallest share of live bytes, if all segments together have less than `target_percent`, or
- * there are many small ones; NULL: nothing has to be collected. */
+/* A suspect segment; or the one with the smallest share of live bytes, if those that can be collected have less than `target_percent` together;
+ * or a small one, if there are many of these; NULL: nothing has to be collected.
+ *
+ * What collection writes is bounded by what made the garbage: the smallest share is below the target then, so it writes at most
+ * target / (100 - target) bytes for each byte that it frees. And merging small ones makes them fewer. A segment with one huge record is never
+ * small: writing that record again would make another one like it. */
 struct segment *segments_victim(struct segments *segments, unsigned target_percent);
 bool segment_is_dead(const struct segment *segment);       /* no live records */
+uint64_t segment_live_bytes(const struct segment *segment); /* about what it takes to write its live records again */
 /* A sync of it failed, so it is the next victim: what it has may be lost, and segments_sync fails until its live records were written again. */
 bool segment_is_suspect(const struct segment *segment);
-/* Not collected again, unless it becomes suspect: a record of it can't be read. Of a suspect segment all records that can be read were
+/* Not collected again, unless it becomes suspect: a record of it is damaged. Of a suspect segment all records that can be read were
  * written again; it is not synced any more. */
 void segment_spare(struct segment *segment);
+/* Not collected for a second, and twice as long with each further call: a read of it failed, which may pass. */
+void segment_put_off(struct segment *segment);
 /* Removes the file. No map has a place in it. */
 enum status segments_retire(struct segments *segments, struct segment *segment);
-/* Retires all sealed segments without live records. Frees those that were retired and have no readers. */
+/* Retires all sealed segments without live records, the missing ones too; with the last of these, files with damaged heads are removed: before,
+ * the records of missing segments may be found in them. Frees what was retired and has no readers. Only when all places of maps are alive. */
 enum status segments_tidy(struct segments *segments);
 
 /* Every record of a segment in order, the footer not among them. */

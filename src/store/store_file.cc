@@ -175,7 +175,7 @@ public:
 
         if (fd >= 0) {
             if (watched)
-                (void)sync_file_range(fd, static_cast<off64_t>(begun), 0, SYNC_FILE_RANGE_WRITE);
+                (void)env->disk->sync_file_range(env->disk->context, fd, static_cast<off_t>(begun), 0, SYNC_FILE_RANGE_WRITE);
             if (env->disk->close(env->disk->context, fd) != 0 && status.ok()) {
                 failed = errno;
                 status = disk_status(path, failed);
@@ -234,7 +234,7 @@ private:
         uint64_t end = written / PAGE * PAGE;
 
         if (end > begun)
-            (void)sync_file_range(fd, static_cast<off64_t>(begun), static_cast<off64_t>(end - begun), SYNC_FILE_RANGE_WRITE);
+            (void)env->disk->sync_file_range(env->disk->context, fd, static_cast<off_t>(begun), static_cast<off_t>(end - begun), SYNC_FILE_RANGE_WRITE);
         begun = end;
     }
 

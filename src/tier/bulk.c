@@ -44,6 +44,10 @@ bool bulk_add(struct tier_bulk *bulk, const struct keyspace *keyspace, uint64_t 
     segment = segments_pin(store_segments(bulk->tier->store), place);
     if (segment == NULL)
         return false;
+    if (segment_check(segment, place) != STATUS_OK) {
+        segments_unpin(segment);
+        return false;
+    }
     if (bulk->count == bulk->capacity) {
         bulk->capacity = bulk->capacity == 0 ? CAPACITY_FIRST : bulk->capacity * 2;
         bulk->records = mem_realloc(bulk->records, bulk->capacity * sizeof(*bulk->records));

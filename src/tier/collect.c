@@ -247,18 +247,17 @@ static void report_bytes(struct tier *tier)
     tier->hooks.log(tier->hooks.context, text.text);
 }
 
-/* A suspect segment has to be emptied, or there is no image any more: it is tried again, unless it only has damaged records left. */
+/* What could not be read is tried again later: a suspect segment has to be emptied, or there is no image any more. */
 static void end_victim(struct tier *tier)
 {
     struct collect *collect = tier->collect;
-    bool is_empty = segment_is_dead(collect->victim) && !collect->is_damaged && !collect->is_unread;
 
     segment_walk_end(&collect->walk);
     if (collect->is_damaged && !collect->is_reported && !segment_is_dead(collect->victim))
         report_bytes(tier);
-    if (!is_empty && segment_is_suspect(collect->victim) && (collect->is_unread || !collect->is_damaged))
-        collect->look_at_ms = clock_mono_us() / 1000 + RETRY_MS;
-    else if (!is_empty)
+    if (collect->is_unread || (!segment_is_dead(collect->victim) && !collect->is_damaged))
+        segment_put_off(collect->victim);
+    else if (!segment_is_dead(collect->victim))
         segment_spare(collect->victim);
     collect->victim = NULL;
     collect->is_damaged = collect->is_unread = collect->is_reported = false;

@@ -92,7 +92,8 @@ static bool is_read_here(const struct load *load)
 {
     const struct reading_place *reading = &load->reading;
 
-    return reading->segment != NULL && place_size(reading->place) <= LOAD_RING_RECORD_MAX;
+    return reading->segment != NULL && place_size(reading->place) <= LOAD_RING_RECORD_MAX &&
+           segment_check(reading->segment, reading->place) == STATUS_OK;
 }
 
 static void begin_read(struct load_ring *ring, struct load *load)

@@ -76,6 +76,13 @@ static void read_alone(const struct search *search, size_t index, const struct r
     buffer_release(&record);
 }
 
+/* False: it is read alone, which returns why it can't be read. */
+static bool goes_by_ring(const struct look_up *look_up, const struct reading_place *reading)
+{
+    return look_up != NULL && look_up->ring != NULL && reading->segment != NULL && place_size(reading->place) <= RECORD_MAX &&
+           segment_check(reading->segment, reading->place) == STATUS_OK;
+}
+
 static void add_read(struct tier *tier, struct look_up *look_up, struct slot *slot, size_t index)
 {
     struct segment_span span;
@@ -135,7 +142,7 @@ void look_up_records(struct tier *tier, struct look_up *look_up, const struct ke
 
         if (!begin(tier, list, first + i, &reading)) {
             found(context, first + i, STATUS_NOT_FOUND, (struct bytes){ 0 });
-        } else if (look_up != NULL && look_up->ring != NULL && reading.segment != NULL && place_size(reading.place) <= RECORD_MAX) {
+        } else if (goes_by_ring(look_up, &reading)) {
             look_up->slots[i].reading = reading;
             add_read(tier, look_up, &look_up->slots[i], first + i);
         } else {

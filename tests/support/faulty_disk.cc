@@ -69,6 +69,14 @@ public:
         return concerns(path) && roll(faults.sync_error);
     }
 
+    /* 0: it does not. */
+    int write_back_fails(const std::string &path)
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+
+        return concerns(path) && roll(faults.write_back_error) ? faults.write_back_errno : 0;
+    }
+
     bool open_fails(const std::string &path)
     {
         std::lock_guard<std::mutex> guard(mutex);
@@ -541,6 +549,16 @@ int disk_fsync(void *context, int fd)
     return 0;
 }
 
+int disk_sync_file_range(void *context, int fd, off_t offset, off_t size, unsigned flags)
+{
+    struct faulty_disk *disk = of(context);
+    int error = (flags & SYNC_FILE_RANGE_WAIT_AFTER) ? disk->dice.write_back_fails(disk->file_of(fd).path) : 0;
+
+    if (disk->power.off())
+        return fail(EIO);
+    return error != 0 ? fail(error) : ::sync_file_range(fd, offset, size, flags);
+}
+
 int disk_rename(void *context, int dir, const char *from, const char *to)
 {
     CHECK(dir == AT_FDCWD);
@@ -577,8 +595,8 @@ struct faulty_disk *faulty_disk_create(void)
 {
     struct faulty_disk *disk = new struct faulty_disk;
 
-    disk->table = { disk, disk_open, disk_close, disk_read, disk_pread, disk_write, disk_ftruncate, disk_fdatasync, disk_fsync, disk_rename,
-        disk_link, disk_unlink, disk_mkdir, disk_rmdir };
+    disk->table = { disk, disk_open, disk_close, disk_read, disk_pread, disk_write, disk_ftruncate, disk_fdatasync, disk_fsync,
+        disk_sync_file_range, disk_rename, disk_link, disk_unlink, disk_mkdir, disk_rmdir };
     return disk;
 }
 

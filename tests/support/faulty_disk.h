@@ -29,6 +29,8 @@ struct disk_faults {
     int write_short;        /* half of it is written, then EIO */
     int write_late;         /* all of it is written, yet EIO, and it can't be cut back */
     int sync_error;         /* EIO on sync, of directories too */
+    int write_back_error;   /* write_back_errno on sync_file_range that waits */
+    int write_back_errno;
     int read_error;         /* EIO on read */
     int read_corrupt;       /* one bit of what is read is turned */
     int read_short;         /* a half of what was asked for is read, and one byte at least */

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/random.h"
+#include "store/segment_body.h"
 #include "store/segments.h"
 #include "support/faulty_disk.h"
 #include "support/seed.h"
@@ -480,6 +483,291 @@ static void test_victim(void **state)
     assert_ptr_equal(segments_victim(fixture->segments, 60), second);
 }
 
+/* Where blocks are allocated as pages are written back, the disk is full only then, and the kernel says so once. */
+static void test_failed_write_back(void **state)
+{
+    static const int errors[] = { ENOSPC, EDQUOT, EIO, ENXIO };
+    static const int harmless[] = { EINVAL, ENOSYS, ESPIPE, EOPNOTSUPP };
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < 8; i++) {
+        struct disk_faults faults = { .write_back_error = 1000, .write_back_errno = i < 4 ? errors[i] : harmless[i - 4] };
+        struct segment *segment;
+        uint64_t place = put(fixture, i, 100);
+
+        segments_seal(fixture->segments);
+        assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+        segment = fixture->segments->last;
+        segment->sealed_ms -= SETTLE_MS;
+        faulty_disk_set(fixture->disk, &faults);
+        assert_int_equal(segments_settle(fixture->segments), i < 4 ? status_of_errno(errors[i]) : STATUS_OK);
+        faulty_disk_set(fixture->disk, NULL);
+        assert_int_equal(segment_is_suspect(segment), i < 4);
+        assert_int_equal(segments_sync(fixture->segments), i < 4 ? STATUS_IO : STATUS_OK);      /* an image needs it */
+        segments_dead(fixture->segments, place);
+        assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
+    }
+}
+
+/* A place is in a map as soon as the record is put. A key that asks for it meanwhile is another one: it has no record. */
+static void test_pending_places(void **state)
+{
+    struct fixture *fixture = *state;
+    struct disk_faults faults = { .write_no_space = 1000 };
+    struct buffer value = { 0 };
+    uint64_t place = put(fixture, 1, 100);
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(read_at(fixture, place, 2, SEGMENT_BUFFERED, &value), STATUS_NOT_FOUND);
+        assert_int_equal(read_at(fixture, place, 2, SEGMENT_DIRECT, &value), STATUS_NOT_FOUND);
+        faulty_disk_set(fixture->disk, &faults);
+        assert_int_equal(segments_write(fixture->segments), STATUS_NO_SPACE);
+        faulty_disk_set(fixture->disk, NULL);
+        assert_int_equal(read_at(fixture, place, 2, SEGMENT_BUFFERED, &value), STATUS_NOT_FOUND);
+        assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+        expect(fixture, place, 1, i == 0 ? 100 : 200, SEGMENT_BUFFERED);
+        place = put(fixture, 1, 200);           /* in a tail that has a file */
+    }
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    buffer_release(&value);
+}
+
+/* A file that ends too early is damaged: that is no "not yet". */
+static void test_cut_off(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buffer value = { 0 };
+    uint64_t places[2];
+    char path[100];
+
+    places[0] = put(fixture, 0, 100);
+    places[1] = put(fixture, 1, 100);
+    segments_seal(fixture->segments);
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    segments_close(fixture->segments);
+    snprintf(path, sizeof(path), "%s/00000001.seg", fixture->dir);
+    assert_int_equal(truncate(path, (off_t)place_offset(places[1])), 0);
+    open_segments(fixture);
+    expect(fixture, places[0], 0, 100, SEGMENT_BUFFERED);
+    assert_int_equal(read_at(fixture, places[1], 1, SEGMENT_BUFFERED, &value), STATUS_CORRUPT);
+    buffer_release(&value);
+}
+
+static void damage_head(struct fixture *fixture, int number)
+{
+    char path[100];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%08d.seg", fixture->dir, number);
+    file = fopen(path, "r+");
+    assert_non_null(file);
+    fseek(file, 9, SEEK_SET);
+    fputc('!', file);
+    fclose(file);
+}
+
+static bool has_file(struct fixture *fixture, int number)
+{
+    char path[100];
+
+    snprintf(path, sizeof(path), "%s/%08d.seg", fixture->dir, number);
+    return access(path, F_OK) == 0;
+}
+
+/* The slot of a segment that is missing is not given to another one as long as a map has a place in it, and what is left of its file is kept. */
+static void test_lost_slots(void **state)
+{
+    enum { COUNT = 600 };
+    struct fixture *fixture = *state;
+    uint64_t places[COUNT];
+    struct buffer value = { 0 };
+    uint32_t lost_slot;
+
+    for (int i = 0; i < COUNT; i++)
+        places[i] = put(fixture, (uint64_t)i, 300);
+    segments_seal(fixture->segments);
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    segments_close(fixture->segments);
+    damage_head(fixture, 1);
+    open_segments(fixture);
+    lost_slot = place_slot(places[0]);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(segments_alive(fixture->segments, places[i]), place_slot(places[i]) != lost_slot);
+    for (int i = 0; i < COUNT; i++) {           /* enough for all free slots that come first */
+        assert_true(place_slot(put(fixture, (uint64_t)i, 300)) != lost_slot);
+        assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    }
+    assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
+    assert_int_equal(read_at(fixture, places[0], 0, SEGMENT_BUFFERED, &value), STATUS_CORRUPT);
+    assert_null(segments_victim(fixture->segments, 60));
+    assert_int_equal(segments_sync(fixture->segments), STATUS_OK);
+    assert_true(has_file(fixture, 1));
+    /* All its keys were deleted or overwritten. */
+    for (int i = 0; i < COUNT; i++) {
+        if (place_slot(places[i]) == lost_slot)
+            segments_dead(fixture->segments, places[i]);
+    }
+    assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
+    assert_false(has_file(fixture, 1));
+    assert_null(segments_pin(fixture->segments, places[0]));
+    buffer_release(&value);
+}
+
+static void move_all(struct fixture *fixture, struct segment *victim, uint64_t *places, const bool *live, int count, const size_t *sizes)
+{
+    for (int i = 0; i < count; i++) {
+        struct segment *segment = live[i] ? segments_pin(fixture->segments, places[i]) : NULL;
+        uint64_t from = places[i];
+
+        if (segment != NULL)
+            segments_unpin(segment);
+        if (segment != victim)
+            continue;
+        places[i] = put(fixture, (uint64_t)i, sizes[i]);
+        segments_dead(fixture->segments, from);
+    }
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
+}
+
+/* Collection ends by itself, and has written no more than what it freed allows. */
+static void test_collection_is_bounded(void **state)
+{
+    enum { COUNT = 6000, TARGET = 60 };
+    struct fixture *fixture = *state;
+    struct random random;
+    uint64_t places[COUNT], garbage = 0, before;
+    size_t sizes[COUNT];
+    bool live[COUNT];
+    struct segments_stats stats;
+    struct segment *victim;
+
+    random_init(&random, seed_new());
+    for (int i = 0; i < COUNT; i++) {
+        sizes[i] = random_below(&random, 600);
+        places[i] = put(fixture, (uint64_t)i, sizes[i]);
+        live[i] = true;
+        if (random_below(&random, 20) == 0)     /* an image */
+            segments_seal(fixture->segments);
+        assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    }
+    /* All segments with much garbage are spared: the others are not rewritten in their place. */
+    for (int i = 0; i < COUNT; i++) {
+        struct segment *segment = segments_pin(fixture->segments, places[i]);
+        bool is_bad = segment->sequence % 3 == 0;
+
+        segments_unpin(segment);
+        live[i] = random_below(&random, 100) >= (is_bad ? 95u : 30u);
+        if (!live[i]) {
+            segments_dead(fixture->segments, places[i]);
+            garbage += sizes[i] + 50;
+        }
+        if (is_bad && segment->state != SEGMENT_TAIL)
+            segment_spare(segment);
+    }
+    assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
+    segments_measure(fixture->segments, &stats);
+    before = stats.written_bytes;
+    for (int i = 0; (victim = segments_victim(fixture->segments, TARGET)) != NULL; i++) {
+        assert_true(i < COUNT);
+        move_all(fixture, victim, places, live, COUNT, sizes);
+    }
+    segments_measure(fixture->segments, &stats);
+    assert_true(stats.written_bytes - before <= garbage * TARGET / (100 - TARGET) + (SMALL_MAX + 1) * SMALL_SEGMENT);
+    for (int i = 0; i < COUNT; i += 7) {
+        if (live[i])
+            expect(fixture, places[i], (uint64_t)i, sizes[i], SEGMENT_BUFFERED);
+    }
+}
+
+/* A segment that is small because its one record is huge is not collected: it would be written again as it is. And others are. */
+static void test_huge_records_stay(void **state)
+{
+    enum { HUGE = 90, COUNT = 3000 };
+    struct fixture *fixture = *state;
+    struct segments_options options = { .dir = fixture->dir, .disk = faulty_disk_table(fixture->disk) };
+    uint64_t places[COUNT];
+    struct message message = { "" };
+    struct buffer value = { 0 };
+    struct segment *victim;
+    char text[32];
+
+    segments_close(fixture->segments);
+    assert_int_equal(segments_open(&options, &fixture->segments, &message), STATUS_OK);
+    for (int i = 0; i < COUNT; i++)
+        places[i] = put(fixture, (uint64_t)i, 3000);
+    fill_value(&value, 1, 2 << 20);
+    for (int i = 0; i < HUGE; i++) {
+        (void)segments_put(fixture->segments, INCARNATION, hash_of((uint64_t)i), 0, key_of((uint64_t)i, text), buffer_bytes(&value));
+        assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    }
+    buffer_release(&value);
+    for (int reopened = 0; reopened < 2; reopened++) {
+        assert_null(segments_victim(fixture->segments, 1));
+        if (reopened > 0)
+            break;
+        for (int i = 0; i < COUNT * 9 / 10; i++)
+            segments_dead(fixture->segments, places[i]);
+        victim = segments_victim(fixture->segments, 99);
+        assert_true(victim != NULL && !victim->is_huge);
+        segments_close(fixture->segments);
+        assert_int_equal(segments_open(&options, &fixture->segments, &message), STATUS_OK);
+        for (struct segment *segment = fixture->segments->first; segment != NULL; segment = segment->next) {
+            segment->live = segment->weight;        /* as after a start */
+            if (segment->weight == place_weight(SEGMENT_CLASS_HUGE))
+                assert_true(segment->is_huge);
+        }
+    }
+}
+
+/* A read that failed may succeed later. */
+static void test_put_off(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t places[2];
+    struct segment *segment;
+
+    places[0] = put(fixture, 0, 100);
+    places[1] = put(fixture, 1, 100);
+    segments_seal(fixture->segments);
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    segments_dead(fixture->segments, places[0]);
+    segment = segments_victim(fixture->segments, 90);
+    assert_non_null(segment);
+    segment_put_off(segment);
+    assert_null(segments_victim(fixture->segments, 90));
+    segment->put_off_until_ms -= PUT_OFF_MS;        /* a second later */
+    assert_ptr_equal(segments_victim(fixture->segments, 90), segment);
+    for (int i = 0; i < 100; i++)
+        segment_put_off(segment);
+    assert_int_equal(segment->put_off_ms, PUT_OFF_MAX_MS);
+}
+
+/* Bytes that removing files did not free, because an image has them. */
+static void test_linked_bytes(void **state)
+{
+    struct fixture *fixture = *state;
+    struct segments_stats stats;
+    char from[100], to[100];
+
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t place = put(fixture, i, 1000), size;
+
+        segments_seal(fixture->segments);
+        assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+        size = segment_size(fixture->segments->last);
+        if (i == 1) {
+            snprintf(from, sizeof(from), "%s/00000002.seg", fixture->dir);
+            snprintf(to, sizeof(to), "%s/image", fixture->dir);
+            assert_int_equal(link(from, to), 0);
+        }
+        segments_dead(fixture->segments, place);
+        assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
+        segments_measure(fixture->segments, &stats);
+        assert_int_equal(stats.linked_bytes, i == 0 ? 0 : size);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +795,17 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_walk, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_retire, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_retire, set_up_direct, tear_down),
+        cmocka_unit_test_setup_teardown(test_failed_write_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_failed_write_back, set_up_direct, tear_down),
+        cmocka_unit_test_setup_teardown(test_pending_places, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pending_places, set_up_direct, tear_down),
+        cmocka_unit_test_setup_teardown(test_cut_off, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lost_slots, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lost_slots, set_up_direct, tear_down),
+        cmocka_unit_test_setup_teardown(test_collection_is_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_huge_records_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_put_off, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_linked_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_victim, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_victim, set_up_direct, tear_down),
     };

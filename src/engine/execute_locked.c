@@ -110,6 +110,15 @@ static bool is_overwritten_blindly(const struct call *call, const struct call_ke
     return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW && (!event_needs_old_value(call->engine) || call->client->flags & CLIENT_REPLAY);
 }
 
+static bool load_for_replay(struct tier *tier, struct keyspace *keyspace, const struct call_key *key, struct bytes name)
+    REQUIRES(keyspace->partition->lock);
+static bool load_for_replay(struct tier *tier, struct keyspace *keyspace, const struct call_key *key, struct bytes name)
+{
+    enum status status = tier_load_in_place(tier, keyspace, key->hash, name);
+
+    return status == STATUS_OK || (status == STATUS_CORRUPT && key->flags & KEY_RM && tier_discard_damaged(tier, keyspace, key->hash, name));
+}
+
 /* With the partitions locked: finds each key's entry, and asks the tier for those that may be cold. A key that is only overwritten
  * need not be loaded. */
 static enum residency look_up(struct call *call, struct worker *worker)
@@ -153,7 +162,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
                 result = WAITING;       /* it was seen ahead (replay.c), and is on its way */
                 continue;
             }
-            if (tier_load_in_place(tier, keyspace, key->hash, call->args[key->arg]) != STATUS_OK)
+            if (!load_for_replay(tier, keyspace, key, call->args[key->arg]))
                 return UNREADABLE;
             key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
             call->handles_stale = true;         /* as in execute_make_resident */
@@ -168,7 +177,10 @@ static enum residency look_up(struct call *call, struct worker *worker)
             result = WAITING;
             break;
         case TIER_FAILED:
-            return UNREADABLE;
+            if (!(key->flags & KEY_RM) || !tier_discard_damaged(tier, keyspace, key->hash, call->args[key->arg]))
+                return UNREADABLE;
+            key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
+            call->handles_stale = true;         /* as in execute_make_resident */
         }
     }
     return result;

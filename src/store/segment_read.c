@@ -51,6 +51,11 @@ enum status segment_check(const struct segment *segment, uint64_t place)
     return STATUS_OK;
 }
 
+bool segment_is_lost(const struct segment *segment)
+{
+    return segment->is_lost;
+}
+
 /* The smallest aligned range that has `size` bytes from `begin` on. */
 static void align_span(const struct segment *segment, enum segment_access access, uint64_t begin, uint64_t size, struct segment_span *span)
 {

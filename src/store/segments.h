@@ -122,6 +122,7 @@ void segments_unpin(struct segment *segment);
 /* Whether the place can be read. STATUS_NOT_FOUND: its bytes are not in the file yet. Its own key is found in RAM as long as that is so: any other
  * key that asks for it has no record. STATUS_CORRUPT: its segment is missing. */
 enum status segment_check(const struct segment *segment, uint64_t place);
+bool segment_is_lost(const struct segment *segment);        /* it is missing */
 
 /* What to read for a place that was checked: `size` bytes from `offset` on; the record begins `skip` bytes later. For a huge record these are
  * the first bytes only. */

@@ -139,23 +139,22 @@ static bool bury_dropped(struct tier *tier)
 
 /* --- what is live at the start --- */
 
-static bool count_map(struct segments *segments, const struct recordmap *map)
+/* Returns how many of the map's records are in missing segments. */
+static uint64_t count_map(struct segments *segments, const struct recordmap *map)
 {
     struct recordmap_walk walk;
     struct recordmap_record record;
-    bool are_there = true;
+    uint64_t lost = 0;
 
     recordmap_walk_begin(&walk, map, 0);
-    while (recordmap_walk_next(&walk, &record)) {
-        if (record.place != 0 && !segments_alive(segments, record.place))
-            are_there = false;
-    }
-    return are_there;
+    while (recordmap_walk_next(&walk, &record))
+        lost += record.place != 0 && !segments_alive(segments, record.place);
+    return lost;
 }
 
-bool collect_count_live(struct tier *tier)
+uint64_t collect_count_live(struct tier *tier)
 {
-    bool are_there = true;
+    uint64_t lost = 0;
 
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];
@@ -163,12 +162,12 @@ bool collect_count_live(struct tier *tier)
         partition_lock(partition);
         for (int db = 0; db < tier->partitions->db_count; db++) {
             if (partition->keyspaces[db] != NULL)
-                are_there = count_map(store_segments(tier->store), partition->keyspaces[db]->tier->map) && are_there;
+                lost += count_map(store_segments(tier->store), partition->keyspaces[db]->tier->map);
         }
         partition_unlock(partition);
     }
     tier->collect->is_counted = true;
-    return are_there;
+    return lost;
 }
 
 /* --- moving --- */

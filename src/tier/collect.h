@@ -14,6 +14,7 @@
 #define KELVIN_TIER_COLLECT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -37,7 +38,7 @@ void collect_drop_map(struct tier *tier, struct recordmap *map);
 /* No flushed keyspace, and no record that was moved, is left to be dealt with. By the writer, or while it is held. */
 bool collect_is_idle(struct tier *tier);
 
-/* After the record maps were loaded: counts what is live. False: a place is in a segment that is missing. */
-bool collect_count_live(struct tier *tier);
+/* After the record maps were loaded: counts what is live. Returns how many records are in segments that are missing. */
+uint64_t collect_count_live(struct tier *tier);
 
 #endif

@@ -148,7 +148,7 @@ static void log_text(struct tier *tier, const char *text, uint64_t hidden)
     tier->hooks.log(tier->hooks.context, line.text);
 }
 
-void damage_note(struct tier *tier, const struct failed_read *read, enum status status)
+static void note_read(struct tier *tier, const struct failed_read *read, enum status status)
 {
     struct damage *damage = &tier->damage;
     struct buffer keys = { 0 };
@@ -156,8 +156,6 @@ void damage_note(struct tier *tier, const struct failed_read *read, enum status 
     uint64_t hidden = 0;
     bool is_logged;
 
-    if (status == STATUS_OK || status == STATUS_NOT_FOUND)
-        return;
     if (read->key.data != NULL)
         damage_key(&keys, read->key);
     else
@@ -170,6 +168,17 @@ void damage_note(struct tier *tier, const struct failed_read *read, enum status 
     mutex_unlock(&damage->lock);
     if (is_logged)
         log_text(tier, text.text, hidden);
+}
+
+void damage_note(struct tier *tier, const struct failed_read *read, enum status status)
+{
+    struct failed_read missing = *read;
+
+    if (status == STATUS_OK || status == STATUS_NOT_FOUND)
+        return;
+    if (read->segment != NULL && segment_is_lost(read->segment))
+        missing.segment = NULL;
+    note_read(tier, &missing, status);
 }
 
 /* --- bytes without a record --- */

@@ -1,5 +1,6 @@
 #include "tier/image_walk.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -38,6 +39,8 @@ struct walking {
     void *context;
     struct message *message;
     uint64_t tag_count, in_leveldb, passed;
+    uint64_t missing_count;         /* tags of segments that are missing */
+    struct tag_at missing;          /* the first of them */
     struct live group[GROUP_MAX];
     int group_count;
     uint16_t *by_slot;              /* NO_SEGMENT, NOT_IN_GROUP, or 1 + the index in the group */
@@ -192,9 +195,9 @@ static bool note_tag(struct walking *walking, const struct tag_at *tag, void *co
         walking->tag_count++;
         walking->in_leveldb += place == 0;
     }
-    if (index == NO_SEGMENT)
-        return fail_place(walking, tag, "its segment is missing");
-    if (index == NOT_IN_GROUP)
+    if (index == NO_SEGMENT && walking->missing_count++ == 0)
+        walking->missing = *tag;
+    if (index == NO_SEGMENT || index == NOT_IN_GROUP)
         return true;
     live = &walking->group[index - 1];
     if (place_unit(place) >= live->unit_count)
@@ -270,10 +273,21 @@ static enum status read_segment(struct walking *walking, const struct live *live
     return status;
 }
 
+static enum status fail_missing(struct walking *walking)
+{
+    char what[100];
+
+    snprintf(what, sizeof(what), "its segment is missing, with %llu keys that can't be read", (unsigned long long)walking->missing_count);
+    (void)fail_place(walking, &walking->missing, what);
+    return STATUS_CORRUPT;
+}
+
 static enum status read_group(struct walking *walking, bool is_first)
 {
     enum status status = each_tag(walking, note_tag, &is_first);
 
+    if (status == STATUS_OK && walking->missing_count > 0)
+        return fail_missing(walking);
     for (int i = 0; i < walking->group_count && status == STATUS_OK; i++)
         status = read_segment(walking, &walking->group[i]);
     return status;

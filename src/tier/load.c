@@ -9,6 +9,7 @@
 #include "keyspace/uses.h"
 #include "tier/grave.h"
 #include "tier/tier_private.h"
+#include "value/string.h"
 
 enum { RINGS_MAX = 16 };
 
@@ -294,6 +295,10 @@ void load_read(struct tier *tier, struct loading *loading)
         access_note(&tier->access, was_cached);
     if (loading->status == STATUS_OK)
         load_decode(tier, loading, &limits, buffer_bytes(&loading->bytes));
+    /* The damaged record may be another key's: the index says whether this key has one. */
+    if (loading->status == STATUS_CORRUPT &&
+        reading_existence(tier, load->incarnation, load->node.hash, load->node.key, STATUS_CORRUPT) == STATUS_NOT_FOUND)
+        loading->status = STATUS_NOT_FOUND;
     damage_note(tier, &(struct failed_read){ load->incarnation, load->node.hash, load->reading.place, load->reading.segment, load->node.key },
         loading->status);
 }
@@ -312,6 +317,7 @@ static bool settle_load(struct tier *tier, struct loading *loading)
     }
     if (loading->status != STATUS_OK) {
         load->state = LOAD_FAILED;
+        load->is_damaged = loading->status == STATUS_CORRUPT;
         return false;
     }
     load->state = LOAD_DONE;
@@ -352,6 +358,27 @@ void load_finish(struct tier *tier, struct loading *loading, const struct worker
     }
     tier->loads.ended++;                /* before `waiting`: see tier_loads_help */
     tier->loads.waiting--;
+}
+
+bool tier_discard_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct load *load = load_find(keyspace, hash, key);
+    struct value empty;
+    uint32_t handle;
+
+    (void)tier;
+    ASSERT_LOCKED(keyspace->partition);
+    if (load != NULL && (load->state != LOAD_FAILED || !load->is_damaged))
+        return false;
+    empty = string_value(BYTES(""));
+    handle = keyspace_insert(keyspace, hash, key, &empty, -1, RECORD_STALE, clock_wall_ms());
+    CHECK(handle != 0);
+    if (load == NULL)
+        return true;
+    if (load->pins > 0)
+        keyspace_entry(keyspace, handle)->flags |= ENTRY_PINNED;
+    load->state = LOAD_DONE;
+    return true;
 }
 
 /* Reads the key's record and decodes it into `record`; the value borrows from the buffers. */

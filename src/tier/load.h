@@ -29,6 +29,7 @@ struct load {
     struct keyspace *keyspace;      /* NULL: it was flushed */
     uint32_t incarnation;           /* immutable, for the reader */
     enum load_state state;
+    bool is_damaged;                /* LOAD_FAILED: it is not the disk that failed */
     uint32_t ticket;                /* goes up with each time the load is posted */
     int in_flight;                  /* readers (or batches) that still refer to it */
     int pins;                       /* waits that refer to it */

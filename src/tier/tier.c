@@ -104,6 +104,17 @@ static enum status rebuild_tags(struct tier *tier)
     return status;
 }
 
+static void report_lost(struct tier *tier, uint64_t count)
+{
+    struct message message;
+
+    if (count == 0)
+        return;
+    message_set(&message, "Segments of the image are missing or damaged: %llu keys can't be read. They can be deleted and overwritten.",
+        (unsigned long long)count);
+    tier->hooks.log(tier->hooks.context, message.text);
+}
+
 enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
 {
     struct partitions *partitions = tier->partitions;
@@ -117,8 +128,8 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
         tier->hooks.log(tier->hooks.context, "The image's tags are missing or damaged: they are read from the store.");
         status = rebuild_tags(tier);
     }
-    if (status == STATUS_OK && !collect_count_live(tier))
-        tier->hooks.log(tier->hooks.context, "A segment of the image is missing or damaged: the keys in it can't be read.");
+    if (status == STATUS_OK)
+        report_lost(tier, collect_count_live(tier));
     if (status == STATUS_OK)
         status = purge_find(tier);      /* what was flushed, but not purged yet, at the cut */
     return status;

@@ -62,6 +62,7 @@ static void walk_again(struct expiry_walk *walk, int64_t now_ms)
         walk->pause_ms *= 2;
     store_expiry_seek(&walk->from, walk->again_ms);
     walk->from_ms = walk->rewound_ms = walk->again_ms;
+    walk->next_ms = 0;
     walk->again_ms = INT64_MAX;
     walk->again_at_ms = now_ms + walk->pause_ms;
 }
@@ -156,7 +157,35 @@ void expiry_note_put(struct tier *tier, int64_t expire_ms)
 {
     if (expire_ms < tier->expiry.settled_ms)
         tier->expiry.settled_ms = expire_ms;
-    outdated_note(tier, 1);
+    outdated_note_put(tier, expire_ms);
+}
+
+static void settle(struct expiry_walk *walk)
+{
+    int64_t reached_ms = walk->next_ms > walk->from_ms ? walk->next_ms : walk->from_ms;
+
+    walk->settled_ms = walk->again_ms < reached_ms ? walk->again_ms : reached_ms;
+}
+
+static void note_next(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key)
+{
+    (void)incarnation;
+    (void)hash;
+    (void)key;
+    *(int64_t *)context = expire_ms;
+}
+
+/* The time of the first expiry key from the walk's place on. */
+static int64_t find_next(const struct tier *tier)
+{
+    struct buffer from = { 0 };
+    int64_t next_ms = INT64_MAX;
+    enum status status;
+
+    buffer_append_bytes(&from, buffer_bytes(&tier->expiry.from));
+    status = store_expired(tier->store, &from, INT64_MAX, 1, note_next, &next_ms);
+    buffer_release(&from);
+    return status == STATUS_OK || status == STATUS_NOT_FOUND ? next_ms : 0;
 }
 
 size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *batch, bool *more)
@@ -170,6 +199,13 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
     walk_again(walk, now_ms);
     if (soonest <= walk->from_ms)
         note_again(walk, soonest, now_ms);
+    if (soonest < walk->next_ms)
+        walk->next_ms = soonest;
+    *more = false;
+    if (now_ms < walk->next_ms) {       /* not a look at the index each time: LevelDB steps over all that was deleted before the next one */
+        settle(walk);
+        return 0;
+    }
     status = store_expired(tier->store, &walk->from, now_ms, count, nominees_add, &nominees);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         tier_note_error(tier, "expired keys can't be looked up", status);
@@ -180,8 +216,9 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
         walk->from_ms = nominee->expire_ms;
     }
     read_records(&step);
-    walk->settled_ms = walk->again_ms < walk->from_ms ? walk->again_ms : walk->from_ms;
     *more = nominees.count == (size_t)count;
+    walk->next_ms = *more || (status != STATUS_OK && status != STATUS_NOT_FOUND) ? 0 : find_next(tier);
+    settle(walk);
     nominees_release(&nominees);
     key_list_release(&step.unread);
     return step.done;

@@ -20,6 +20,7 @@ struct tier;
 struct expiry_walk {
     struct buffer from;             /* see store_expired */
     int64_t from_ms;                /* the time of the place; 0: at the beginning */
+    int64_t next_ms;                /* there is none between the place and this time; 0: not known */
     int64_t again_ms;               /* the soonest expiry to be looked at again; INT64_MAX: none */
     int64_t again_at_ms;            /* not before this time */
     int64_t pause_ms;               /* until the next one */

@@ -22,6 +22,18 @@ void outdated_note(struct tier *tier, uint64_t count)
     atomic_fetch_add_explicit(&tier->outdated.garbage, count, memory_order_relaxed);
 }
 
+static void note_time(struct outdated *outdated, int64_t expire_ms)
+{
+    if (expire_ms < outdated->first_ms)
+        outdated->first_ms = expire_ms;
+}
+
+void outdated_note_put(struct tier *tier, int64_t expire_ms)
+{
+    outdated_note(tier, 1);
+    note_time(&tier->outdated, expire_ms);
+}
+
 static bool is_due(const struct outdated *outdated)
 {
     return outdated->is_walking || outdated->garbage >= GARBAGE_MIN + outdated->kept / 2;
@@ -33,6 +45,7 @@ static void begin_walk(struct outdated *outdated)
     outdated->garbage = outdated->seen_garbage = 0;
     outdated->kept = outdated->reads = outdated->outdated_reads = 0;
     outdated->number++;
+    outdated->first_ms = INT64_MAX;
     store_expiry_seek(&outdated->from, 0);
 }
 
@@ -53,6 +66,12 @@ struct step {
     size_t of_unread[LOOK_UP_MAX];      /* the nominees of these keys */
 };
 
+static void keep(struct outdated *outdated, int64_t expire_ms)
+{
+    outdated->kept++;
+    note_time(outdated, expire_ms);
+}
+
 static void end_nominee(struct step *step, size_t index, bool is_outdated)
 {
     const struct nominee *nominee = &step->nominees.list[index];
@@ -60,7 +79,7 @@ static void end_nominee(struct step *step, size_t index, bool is_outdated)
     if (is_outdated)
         store_batch_delete_expiry(step->batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, nominees_key(&step->nominees, index));
     else
-        step->tier->outdated.kept++;
+        keep(&step->tier->outdated, nominee->expire_ms);
 }
 
 /* Only this thread writes records, so this is the newest one, or one that was deleted meanwhile. */
@@ -117,6 +136,17 @@ static void look_at(struct step *step, size_t index)
         read_records(step);
 }
 
+/* It is through, or the index can't be read: then later again. On a replica, where no other walk looks at the expiry keys, a SCAN does not
+ * have to step over those that were deleted. */
+static void end_walk(struct tier *tier, enum status status)
+{
+    struct outdated *outdated = &tier->outdated;
+
+    outdated->is_walking = false;
+    if ((status == STATUS_OK || status == STATUS_NOT_FOUND) && outdated->first_ms > tier->expiry.settled_ms)
+        tier->expiry.settled_ms = outdated->first_ms;
+}
+
 void outdated_step(struct tier *tier)
 {
     struct outdated *outdated = &tier->outdated;
@@ -134,7 +164,7 @@ void outdated_step(struct tier *tier)
         look_at(&step, i);
     read_records(&step);
     if (step.nominees.count < (size_t)count || status != STATUS_OK)
-        outdated->is_walking = false;           /* through, or the index can't be read: later again */
+        end_walk(tier, status);
     writing_commit(tier);
     nominees_release(&step.nominees);
     key_list_release(&step.unread);

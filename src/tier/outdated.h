@@ -26,10 +26,13 @@ struct outdated {
     bool is_walking;
     uint64_t seen_garbage;          /* at the last step */
     uint64_t kept;                  /* by this walk so far, or by the last one */
+    int64_t first_ms;               /* the earliest time of those kept by this walk, or put meanwhile */
     uint64_t reads, outdated_reads; /* of this walk */
     uint64_t number;                /* of walks */
 };
 
+/* An expiry key of this time is put into the batch. The writer. */
+void outdated_note_put(struct tier *tier, int64_t expire_ms);
 /* That many expiry keys may be outdated now. Any thread. */
 void outdated_note(struct tier *tier, uint64_t count);
 

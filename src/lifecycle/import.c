@@ -91,6 +91,7 @@ static enum status wait_for_room(struct import *import)
             hopeless_ms = 0;
             tier_nudge(engine->tier);
         } else if (evict_keys(engine, &import->worker)) {
+            import->result->has_evicted = engine->imported_in_part = true;
             continue;
         } else if (is_off && role_is_replica(engine)) {
             return STATUS_OK;       /* it takes what its primary has, as the stream does; replica-ignore-maxmemory no evicts afterwards */
@@ -220,6 +221,22 @@ static bool is_empty(struct bytes payload)
     return false;
 }
 
+static bool is_whole(const struct import_position *position)
+{
+    return position->repl_id[0] != '\0' && position->offset >= 0;
+}
+
+/* What comes after the file, in a log or in a stream, may be about keys that have expired. */
+static bool history_goes_on(const struct import *import)
+{
+    return import->engine->aof != NULL || history_is_on(&import->engine->history) || is_whole(&import->position);
+}
+
+static bool has_expired(const struct import *import, const struct rdb_part *part)
+{
+    return part->expire_ms >= 0 && part->expire_ms <= import->worker.turn.now_ms;
+}
+
 static enum status take_key(struct import *import, const struct rdb_part *part)
 {
     static const struct timespec pause = { 0, 1000000 };
@@ -232,7 +249,7 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
     if (part->payload.size == 0)
         return fail(import, STATUS_VERSION, "The key '%.*s' in database %" PRIu64 " is a %s (RDB type %u, at offset %" PRIu64 "), which this "
             "version of Kelvin does not have", shown(part->name), part->name.data, part->db, rdb_type_name(part->type), part->type, part->offset);
-    if (import->rules->expired == IMPORT_DROPS_EXPIRED && part->expire_ms >= 0 && part->expire_ms <= import->worker.turn.now_ms) {
+    if (has_expired(import, part) && !history_goes_on(import)) {
         import->result->expired++;
         return STATUS_OK;
     }
@@ -279,11 +296,12 @@ static void note_position(struct import_position *position, const struct rdb_par
 }
 
 /* A half of it is none. */
-static struct import_position whole_position(const struct import_position *position)
+static struct import_position whole_position(const struct import *import)
 {
     static const struct import_position none = { .offset = -1, .db = -1 };
+    const struct import_result *result = import->result;
 
-    return position->repl_id[0] != '\0' && position->offset >= 0 ? *position : none;
+    return is_whole(&import->position) && result->expired == 0 && !result->has_evicted ? import->position : none;
 }
 
 static void note_aux(struct import *import, const struct rdb_part *part)
@@ -365,7 +383,7 @@ enum status import_rdb(struct engine *engine, int fd, const struct import_rules 
         status = publish_functions(&import);
     scripts_load_release(&import.functions);
     result->size = rdb_reader_offset(import.reader);
-    result->position = whole_position(&import.position);
+    result->position = whole_position(&import);
     rdb_reader_destroy(import.reader);
     buffer_release(&import.scratch);
     worker_release(&import.worker);
@@ -400,7 +418,7 @@ static void dump_progress(void *context, uint64_t done)
 
 enum status import_dump(struct engine *engine, const char *path, struct import_result *result, struct message *message)
 {
-    static const struct import_rules rules = { .expired = IMPORT_DROPS_EXPIRED, .twins = IMPORT_REFUSES_TWINS };
+    static const struct import_rules rules = { .twins = IMPORT_REFUSES_TWINS };
     struct dump dump = { engine, clock_mono_us() / 1000 };
     enum status status;
     struct stat info;
@@ -448,7 +466,7 @@ static void note_base(struct engine *engine, const struct import_position *posit
 
 enum status import_base(void *engine, int fd, aof_import_progress *progress, void *context, uint64_t *size, struct message *message)
 {
-    static const struct import_rules rules = { .expired = IMPORT_KEEPS_EXPIRED, .twins = IMPORT_REFUSES_TWINS };
+    static const struct import_rules rules = { .twins = IMPORT_REFUSES_TWINS };
     struct import_result result = { 0 };
     enum status status = import_rdb(engine, fd, &rules, progress, context, &result, message);
 

@@ -5,6 +5,10 @@
  *
  * Besides the data set, one value is in memory at a time, as its bytes and as the decoded value: about two and a half times its size.
  *
+ * Keys whose time is up are left out only if no history goes on after the file: no log, no stream, and no position in one in the file's head. Else they
+ * are put in, whatever this server's role, and go by the clock or by the primary later. What follows in the history may count on them (PERSIST), and
+ * replicas that continue it have them until they get a DEL.
+ *
  * What would be lost silently is an error: a value of a type that Kelvin does not have, a database beyond `databases`, a library that can't be loaded.
  */
 #ifndef KELVIN_LIFECYCLE_IMPORT_H
@@ -20,11 +24,6 @@
 
 struct engine;
 
-enum import_expired {
-    IMPORT_DROPS_EXPIRED,       /* as Redis loads a dump */
-    IMPORT_KEEPS_EXPIRED,       /* as it loads a log's base: what follows may count on them; they go by the clock later */
-};
-
 /* A key that is there already: hot or cold, or twice in the file. */
 enum import_twins {
     IMPORT_REFUSES_TWINS,
@@ -32,12 +31,11 @@ enum import_twins {
 };
 
 struct import_rules {
-    enum import_expired expired;
     enum import_twins twins;
     const _Atomic bool *cancel; /* NULL, or ends the import soon when any thread sets it: STATUS_CANCELLED */
 };
 
-/* Where in a stream the file's content is: its aux fields repl-id, repl-offset and repl-stream-db. */
+/* Where in a stream the file's content is: its aux fields repl-id, repl-offset and repl-stream-db. None if not all of the content was put in. */
 struct import_position {
     char repl_id[41];           /* 40 hex digits; empty: the file does not say, or not all, or not correctly */
     int64_t offset;             /* of the last byte of the stream that the content includes */
@@ -47,6 +45,7 @@ struct import_position {
 struct import_result {
     uint64_t keys, expired;     /* put in, and dropped */
     uint64_t empty;             /* left out: collections without an element */
+    bool has_evicted;           /* some of the keys, as maxmemory-policy says */
     uint64_t size;              /* bytes of the file up to the end of the RDB */
     struct import_position position;
 };

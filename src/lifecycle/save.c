@@ -31,6 +31,7 @@ struct save {
     _Atomic uint64_t count;
     struct rdb_save_progress progress;
     struct history_point point;     /* of the image that is being written; the task's thread */
+    bool is_in_history;             /* what was changed before the image counts, and what is changed after it will */
 };
 
 struct save *save_create(struct engine *engine)
@@ -60,7 +61,7 @@ static enum status dump(struct save *save, const char *image, int64_t taken_us, 
 
     options.path = path;
     options.aux = aux;
-    options.aux_count = history_is_on(&engine->history) ? AUX_COUNT : AUX_COUNT_WITHOUT_HISTORY;
+    options.aux_count = save->is_in_history ? AUX_COUNT : AUX_COUNT_WITHOUT_HISTORY;
     status = rdb_save(&options, &save->progress, message);
     mem_free(path);
     return status;
@@ -71,6 +72,7 @@ static void note_point(void *context)
 {
     struct save *save = context;
 
+    save->is_in_history = history_is_on(&save->engine->history);
     history_point(&save->engine->history, &save->point);
 }
 

@@ -143,7 +143,7 @@ static int usable_db(const struct engine *engine, int64_t db)
 
 static bool load_rdb(struct follow *follow, int fd)
 {
-    struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REFUSES_TWINS, &follow->stop_load };
+    struct import_rules rules = { IMPORT_REFUSES_TWINS, &follow->stop_load };
     struct engine *engine = follow->engine;
     struct import_result result = { 0 };
     struct message message = { "" };

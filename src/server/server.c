@@ -175,7 +175,8 @@ static bool recovered_point(const struct server *server, struct history_point *p
     return position->repl_id[0] != '\0';
 }
 
-/* A replica continues there, and a primary's replicas may. Before the log is started: that notes it. */
+/* A replica continues there, and a primary's replicas may. Before the log is started: that notes it. Without a log the backlog is open from here on:
+ * a change that the history does not have would be missing in a replica that continues it. */
 static void continue_history(struct server *server)
 {
     struct engine *engine = &server->engine;
@@ -184,13 +185,18 @@ static void continue_history(struct server *server)
     bool is_replica;
     int port;
 
-    if (!recovered_point(server, &point))
+    if (!recovered_point(server, &point) || engine->imported_in_part)
         return;
     is_replica = config_replicaof(engine->config, &host, &port);
     buffer_release(&host);
     if (point.db >= engine->partitions->db_count)
         point.db = 0;
     history_continue(&engine->history, &point);
+    if (engine->aof == NULL) {
+        partitions_lock_all(engine->partitions);
+        primary_need_backlog(engine);
+        partitions_unlock_all(engine->partitions);
+    }
     if (!is_replica)
         history_new_id(&engine->history, true);
 }

@@ -11,6 +11,7 @@ from support.disk import DELAY
 from support.replication import servers
 from support.replication.case import ReplicationCase, main, only
 from support.replication.faults import with_disk
+from support.replication.faults import with_clock
 from support.replication.load import Load, fill_all_types
 from support.replication.readings import check_same
 from support.server import REDIS, Server, scaled, seed_new, under_test, until
@@ -176,6 +177,42 @@ class RestartTest(ReplicationCase):
         self.assertEqual(servers.replication(replica)["slave_repl_offset"], servers.replication(primary)["master_repl_offset"])
         self.assertEqual(servers.values_of(replica, "DBSIZE"), servers.values_of(primary, "DBSIZE"))
         self.assert_syncs(primary, 1, 1)
+
+    @only(*KELVIN_REPLICA)
+    def scenario_of_the_replica_whose_keys_have_expired_in_its_dump(self):
+        """The primary has kept them meanwhile, and its stream goes on from there."""
+        primary = self.start("primary")
+        replica, clock = with_clock(self, "replica")
+        servers.make_replica(replica, primary)
+        servers.must(primary, "SET k v PX 1000000", "HSET h f v", "PEXPIRE h 1000000")
+        servers.wait_in_sync(primary, replica)
+        servers.must(replica, "SAVE")
+        replica.kill9()
+        servers.must(primary, "PERSIST k", "PERSIST h")
+        clock.jump(2000000)
+        replica.options["replicaof"] = ["127.0.0.1", primary.port]
+        replica.start()
+        servers.must(primary, "APPEND k +more", "HSET h g w")
+        self.same(primary, replica, least=2)
+        self.assert_syncs(primary, 1, 1)
+
+    @only(*KELVIN_PRIMARY)
+    def scenario_of_the_primary_with_a_dump(self):
+        """Its replicas have keys that have expired meanwhile, and it is written to before they come back."""
+        primary, clock = with_clock(self, "primary", {"save": "3600 1"})
+        primary.options["port"] = primary.port
+        replicas = [self.start("replica") for _ in range(2)]
+        for replica in replicas:
+            servers.make_replica(replica, primary)
+        servers.must(primary, "SET stays v", *["SET k%d 100 PX 1000000" % number for number in range(5)], "SADD s a", "PEXPIRE s 1000000")
+        servers.wait_in_sync(primary, *replicas)
+        self.assertEqual(primary.terminate(), 0)
+        clock.jump(2000000)
+        primary.start()
+        servers.must(primary, "SET early v", "INCR k0", "SADD s c")
+        until(lambda: servers.values_of(primary, "DBSIZE") == [4], 20, "the expired keys go")
+        self.same(primary, *replicas, least=4)
+        self.assert_syncs(primary, 0, 2)
 
     @only(*KELVIN_REPLICA)
     def scenario_of_the_replica_under_load(self):

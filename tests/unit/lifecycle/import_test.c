@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "persist/rdb_writer.h"
 #include "script/registry.h"
+#include "stream/backlog.h"
 #include "support/tier_box.h"
 
 #define REPL_ID "0123456789abcdef0123456789ABCDEF01234567"
@@ -52,7 +53,7 @@ struct aux {
 /* Imports a file with these aux fields and a key. */
 static struct import_result import_file(struct rig *rig, const struct aux *aux, size_t count)
 {
-    static const struct import_rules rules = { .expired = IMPORT_KEEPS_EXPIRED, .twins = IMPORT_REPLACES_TWINS };
+    static const struct import_rules rules = { .twins = IMPORT_REPLACES_TWINS };
     char path[] = "/tmp/kelvin-import-XXXXXX";
     int fd = mkstemp(path);
     struct rdb_writer *writer = rdb_writer_create(&(struct rdb_writer_options){ .fd = fd });
@@ -108,11 +109,57 @@ static void half_a_position_or_a_wrong_one_is_none(void **state)
     }
 }
 
+/* A key whose time is up, and these aux fields before and after it. */
+static struct import_result import_expired(struct rig *rig, const struct aux before[2], const struct aux after[2])
+{
+    static const struct import_rules rules = { .twins = IMPORT_REPLACES_TWINS };
+    char path[] = "/tmp/kelvin-import-XXXXXX";
+    int fd = mkstemp(path);
+    struct rdb_writer *writer = rdb_writer_create(&(struct rdb_writer_options){ .fd = fd });
+    struct import_result result;
+
+    unlink(path);
+    for (int i = 0; before != NULL && i < 2; i++)
+        assert_int_equal(rdb_write_aux(writer, bytes_of_string(before[i].name), bytes_of_string(before[i].value)), STATUS_OK);
+    assert_int_equal(rdb_write_db(writer, 0, 1, 1), STATUS_OK);
+    assert_int_equal(rdb_write_key(writer, &(struct rdb_key){ BYTES("k"), 1, -1, BYTES("\0\1v") }), STATUS_OK);
+    for (int i = 0; after != NULL && i < 2; i++)
+        assert_int_equal(rdb_write_aux(writer, bytes_of_string(after[i].name), bytes_of_string(after[i].value)), STATUS_OK);
+    assert_int_equal(rdb_writer_end(writer), STATUS_OK);
+    rdb_writer_destroy(writer);
+    assert_int_equal(import_rdb(&rig->box.engine, fd, &rules, NULL, NULL, &result, &rig->message), STATUS_OK);
+    close(fd);
+    return result;
+}
+
+static void expired_keys_stay_if_a_history_goes_on(void **state)
+{
+    static const struct aux position[] = { { "repl-id", REPL_ID }, { "repl-offset", "7" } };
+    struct rig *rig = *state;
+    struct history *history = &rig->box.engine.history;
+    struct backlog_options options = { .memory_size = 1 << 20 };
+    struct import_result result;
+
+    history_init(history);
+    result = import_expired(rig, NULL, NULL);
+    assert_true(result.keys == 0 && result.expired == 1);
+    result = import_expired(rig, position, NULL);
+    assert_true(result.keys == 1 && result.expired == 0);
+    assert_string_equal(result.position.repl_id, REPL_ID);
+    result = import_expired(rig, NULL, position);           /* what is left out is not in the stream */
+    assert_true(result.keys == 0 && result.expired == 1);
+    assert_string_equal(result.position.repl_id, "");
+    history_open_backlog(history, &options);                /* DEBUG RELOAD of a primary, and of a replica */
+    result = import_expired(rig, NULL, NULL);
+    assert_true(result.keys == 1 && result.expired == 0);
+    history_release(history);
+}
+
 static void a_load_can_be_cancelled(void **state)
 {
     struct rig *rig = *state;
     _Atomic bool cancel = true;
-    struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REPLACES_TWINS, &cancel };
+    struct import_rules rules = { IMPORT_REPLACES_TWINS, &cancel };
     char path[] = "/tmp/kelvin-import-XXXXXX", name[20];
     int fd = mkstemp(path);
     struct rdb_writer *writer = rdb_writer_create(&(struct rdb_writer_options){ .fd = fd });
@@ -140,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_position_in_the_stream_is_in_the_result, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(half_a_position_or_a_wrong_one_is_none, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(expired_keys_stay_if_a_history_goes_on, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_load_can_be_cancelled, open_rig, close_rig),
     };
 

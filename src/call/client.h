@@ -101,10 +101,8 @@ struct client {
     bool ready_queued;                      /* under that list's lock */
     bool dead;                              /* closed, but still in that list. Owner: its worker */
     struct client *prev, *next;             /* in its worker's list of all clients */
-    struct client *prev_waiting, *next_waiting;     /* in its worker's list of clients that wait for memory */
-    bool waits_for_memory;
-    bool waits_for_replies;                 /* ... and the replies of others have to be sent first */
-    bool waits_for_pace;                    /* ... and only the pace (engine/pace.h) delays it */
+    int parking;                            /* enum parking of engine/parking.h: the queue of its worker that it is in; 0: none */
+    struct client *prev_parked, *next_parked;       /* in that queue */
     uint64_t lsn_written;                   /* of its own last change */
     uint64_t lsn_needed;                    /* its output is held until the log covers this */
     uint64_t lsn_delivered;                 /* of the messages it was sent (engine/delivery.h) */

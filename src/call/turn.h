@@ -50,7 +50,9 @@ struct turn {
     int64_t now_us;             /* monotonic */
     uint16_t minutes;           /* heat_minutes(now_ms) */
     bool clock_stopped;         /* replaying, or a replica: the clock expires nothing */
-    int memory_fill;            /* from the high watermark to maxmemory, see engine/pace.h; -1: requests need not be slowed down */
+    /* From the high watermark (0) to maxmemory (PACE_FILL_ONE, engine/pace.h) and beyond; -1: no request is slowed down or waits for memory, as
+     * there is enough, or as none will come. */
+    int memory_fill;
     bool over_memory;           /* used memory is beyond maxmemory */
     bool over_reserve;          /* too much waits to be written by a checkpoint */
     struct heat_settings heat;

@@ -153,8 +153,7 @@ void client_unpause_command(struct call *call)
     struct engine *engine = call->engine;
 
     engine->pause_until_ms = 0;
-    for (int i = 0; i < engine->worker_count; i++)
-        mailbox_note_memory(&engine->workers[i]->mailbox);     /* paused clients are in the queue of those that wait for memory */
+    parking_notify(engine, PARKED_FOR_PAUSE);
     reply_ok(call->reply);
 }
 

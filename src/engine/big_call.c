@@ -5,6 +5,5 @@
 void big_call_release(struct engine *engine)
 {
     engine->big_client = NULL;
-    for (int i = 0; i < engine->worker_count; i++)
-        mailbox_note_memory(&engine->workers[i]->mailbox);
+    parking_notify(engine, PARKED_FOR_BIG_CALL);
 }

@@ -1,5 +1,7 @@
 #include "engine/cron.h"
 
+#include <inttypes.h>
+
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/expiry.h"
@@ -41,6 +43,24 @@ static void note_memory(struct engine *engine, int64_t now_us)
     }
 }
 
+/* No client waits for memory for ever (memory_judge), but a slow disk may take long. */
+static void log_long_waits(struct engine *engine)
+{
+    struct parking_waits waits = parking_waits(engine);
+    struct memory_view view;
+
+    if (engine->long_waits_logged && waits.longest_ms < PARKING_LONG_MS) {
+        engine->long_waits_logged = false;
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Clients do not wait for memory any longer.");
+    } else if (!engine->long_waits_logged && waits.longest_ms >= PARKING_LONG_MS) {
+        engine->long_waits_logged = true;
+        memory_look(engine, &view);
+        log_write(engine->log, LOG_LEVEL_WARNING, "%" PRIu64 " clients wait for memory, one of them for %" PRId64 " ms: %" PRIu64 " bytes are used and %" PRIu64
+            " count, of maxmemory %" PRIu64 ". Demotion %s.", waits.clients, waits.longest_ms, view.used, memory_counted(&view), view.limit,
+            view.can_demote ? "goes on: the disk may be slow" : "can't make room");
+    }
+}
+
 void cron_tick(struct worker *worker)
 {
     struct engine *engine = worker->engine;
@@ -48,8 +68,8 @@ void cron_tick(struct worker *worker)
 
     if (engine->cron_is_paused)
         return;
-    if (worker->memory_first != NULL && (engine_is_paused(engine) || !memory_is_short(engine) || !memory_may_come(engine)))
-        mailbox_note_memory(&worker->mailbox);
+    parking_note_waits(worker);
+    mailbox_notify(&worker->mailbox, PARKED_FOR_ANY);       /* a notification may have come before its client was parked */
     scripts_refresh(worker);
     if (worker->index != 0)
         return;
@@ -64,6 +84,7 @@ void cron_tick(struct worker *worker)
         own_expiry_tick(worker);
     }
     note_memory(engine, worker->turn.now_us);
+    log_long_waits(engine);
     memory_watch_excess(engine);
     if (engine->upper.cron != NULL)
         engine->upper.cron(engine);

@@ -162,6 +162,7 @@ struct engine {
     _Atomic uint64_t memory_excess; /* see memory_watch_excess */
     /* Microseconds with memory over maxmemory, as the first worker's cron sees it: in all, and when it began (0: it is not). */
     _Atomic int64_t memory_over_us, memory_over_since_us;
+    bool long_waits_logged;         /* the first worker's cron: clients have waited for memory for long, and the log says so */
     _Atomic uint64_t loading_total, loading_done;
     _Atomic int64_t loading_started_ms;
     _Atomic uint64_t imported_keys, imported_expired;       /* of an RDB file at the start: put in, and dropped */
@@ -169,9 +170,10 @@ struct engine {
     struct pace pace;               /* of requests that take memory; thread-safe */
     _Atomic int64_t paused_count;   /* clients whose requests it holds back */
     struct client *_Atomic large_client;    /* its request is being received although it does not fit into maxmemory; NULL: none */
-    _Atomic uint64_t memory_wanted;         /* bytes of a request that is received as soon as there is room: demotion makes it */
+    _Atomic uint64_t memory_wanted;         /* bytes of a request that is received as soon as there is room (memory_wanted) ... */
+    _Atomic int64_t memory_wanted_us;       /* ... and when its client has asked last, by the monotonic clock; 0: none has */
     _Atomic uint64_t reply_held;    /* bytes of long strings that replies hold until they are sent */
-    _Atomic int64_t reply_wanted_ms;        /* wall clock: when a client last had to wait because they are too many; 0: never */
+    _Atomic int64_t reply_wanted_ms;        /* monotonic clock: when a client last had to wait because they are too many; 0: never */
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
     char apart_too[64];
 

@@ -297,7 +297,7 @@ static enum attempt try_to_run(struct call *call, struct worker *worker)
 
     note_paused(call->client, call->engine, paused);
     if (paused) {
-        execute_park(call, worker);         /* the cron resumes it */
+        execute_park(call, worker, PARKED_FOR_PAUSE);
         return PARKED;
     }
     if (!pass_memory_gate(call, worker, call->command->flags))

@@ -3,7 +3,7 @@
 
 #include "engine/evict.h"
 #include "engine/memory.h"
-#include "engine/memory_queue.h"
+#include "engine/parking.h"
 #include "engine/role.h"
 #include "tier/image.h"
 
@@ -17,28 +17,19 @@ void execute_give_pins(struct client *client, struct worker *worker)
     tier_release(worker->engine->tier, client);
 }
 
-void execute_wait_in_queue(struct call *call, struct worker *worker)
+void execute_wait_in_queue(struct call *call, struct worker *worker, enum parking reason)
 {
-    memory_queue_add(worker, call->requester);
+    parking_add(worker, call->requester, reason);
     tier_nudge(call->engine->tier);
 }
 
 /* A client holds no pins while it waits here: the call starts from the top, and loads again what has been demoted by then (tier rule 7). */
-void execute_park(struct call *call, struct worker *worker)
+void execute_park(struct call *call, struct worker *worker, enum parking reason)
 {
     execute_give_pins(call->client, worker);
-    memory_queue_add(worker, call->client);
+    parking_add(worker, call->client, reason);
     call->parked = true;
-}
-
-/* The same for one that the pace holds back: it goes on within milliseconds. */
-void execute_park_paced(struct call *call, struct worker *worker)
-{
-    execute_park(call, worker);
-    call->client->waits_for_pace = true;
-    if (worker->pace_soon != NULL)
-        worker->pace_soon(worker->loop);
-    if (!tier_is_demoting(call->engine->tier))
+    if (reason == PARKED_FOR_MEMORY && !tier_is_demoting(call->engine->tier))
         tier_nudge(call->engine->tier);
 }
 
@@ -63,7 +54,7 @@ bool execute_wait_for_reserve(struct call *call, struct worker *worker, uint32_t
     if (!call->turn->over_reserve)
         return true;
     turn_count(call->turn, STAT_THROTTLED, 1);
-    execute_park(call, worker);
+    execute_park(call, worker, PARKED_FOR_WRITER);
     tier_nudge(engine->tier);
     return false;
 }
@@ -73,18 +64,16 @@ bool execute_make_room(struct call *call, struct worker *worker)
     struct engine *engine = call->engine;
 
     if (call->client->flags & CLIENT_REPLAY) {
-        if (memory_is_short(engine)) {
-            memory_wait(engine);     /* whatever it is: its keys may have to be loaded */
-            if (role_is_replica(engine) && !memory_may_come(engine))
-                (void)evict_keys(engine, worker);       /* replica-ignore-maxmemory no */
-        }
+        memory_wait(engine);         /* whatever it is: its keys may have to be loaded */
+        if (role_is_replica(engine) && memory_state(engine) == MEMORY_OUT)
+            (void)evict_keys(engine, worker);       /* replica-ignore-maxmemory no */
         return true;
     }
-    if (call->turn->memory_fill >= 0 && memory_may_come(engine)) {
+    if (call->turn->memory_fill >= 0) {
         if (pace_take(engine, call->turn->memory_fill, request_weight(call)))
             return true;
         turn_count(call->turn, STAT_THROTTLED, 1);
-        execute_park_paced(call, worker);
+        execute_park(call, worker, PARKED_FOR_MEMORY);
         return false;
     }
     if (!call->turn->over_memory || engine->holds_writes)

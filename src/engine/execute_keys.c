@@ -3,7 +3,6 @@
 
 #include "engine/big_call.h"
 #include "engine/expiry.h"
-#include "engine/memory.h"
 #include "tier/image.h"
 
 enum { BIG_CALL_SHARE = 4 };
@@ -74,10 +73,9 @@ enum residency execute_weigh(struct call *call)
 bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key)
 {
     struct engine *engine = call->engine;
-
     uint64_t size = tier_record_size(engine->tier);
 
-    if (!memory_may_come(engine) || !tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
+    if (call->turn->memory_fill < 0 || !tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
         return false;
     if (call->client->waits == NULL)
         return !pace_take(engine, call->turn->memory_fill, size);

@@ -342,7 +342,7 @@ static bool may_hold(struct call *call, uint64_t held_before)
     if (held_before == 0 || call->unit != NULL || engine->reply_held <= held_before || call->change_count > 0 || call->expired != NULL || !memory_replies_are_full(engine))
         return true;
     reply_truncate(call->reply, call->reply_start);
-    engine->reply_wanted_ms = call->turn->now_ms;
+    engine->reply_wanted_ms = call->turn->now_us / 1000;
     return false;
 }
 
@@ -436,24 +436,33 @@ static enum residency make_resident(struct call *call, struct worker *worker)
     return residency;
 }
 
+static enum parking parking_of(enum residency residency)
+{
+    switch (residency) {
+    case HELD: return PARKED_FOR_WRITER;
+    case QUEUED: return PARKED_FOR_BIG_CALL;
+    case SHORT: return PARKED_FOR_MEMORY;
+    case FROZEN: return PARKED_FOR_PAUSE;
+    case REPLIES_FULL: return PARKED_FOR_REPLIES;
+    default: return PARKED_NOT;
+    }
+}
+
 /* Without locks. True: the call has to start again from the top. */
 static bool must_run_again(struct call *call, struct worker *worker, enum residency residency)
 {
     struct client *client = call->client;
-    bool must_queue = residency == HELD || residency == QUEUED || residency == SHORT || residency == FROZEN || residency == REPLIES_FULL;
+    enum parking parking = parking_of(residency);
+    bool must_queue = parking != PARKED_NOT;
 
     if ((must_queue || residency == OWNED) && client->flags & CLIENT_PROXY)
         client->flags |= CLIENT_HELD_BACK;
     else if (residency == OWNED)
         execute_give_pins(call->client, worker);
     else if (must_queue && call->unit != NULL && !(client->flags & CLIENT_REPLAY))
-        execute_wait_in_queue(call, worker);
-    else if (residency == SHORT && !(client->flags & CLIENT_REPLAY))
-        execute_park_paced(call, worker);
+        execute_wait_in_queue(call, worker, parking);
     else if (must_queue && !(client->flags & CLIENT_REPLAY))
-        execute_park(call, worker);
-    if (residency == REPLIES_FULL)
-        client->waits_for_replies = true;
+        execute_park(call, worker, parking);
     if (residency == SHORT)
         turn_count(call->turn, STAT_THROTTLED, 1);
     if (residency == REAPED)

@@ -33,7 +33,7 @@ static enum wait_reason reason_of(const struct client *client)
 {
     if (client->paused)
         return WAIT_PAUSE;
-    if (client->waits_for_memory)
+    if (client->parking != 0)
         return WAIT_MEMORY;
     if (client->owned.claim != NULL)
         return WAIT_OWNER;

@@ -80,8 +80,8 @@ extern const char execute_stale_error[];
 
 /* No call waits for others while keys are pinned for it. */
 void execute_give_pins(struct client *client, struct worker *worker);
-/* A unit's call waits in place; its client is woken as those are that wait for memory. */
-void execute_wait_in_queue(struct call *call, struct worker *worker);
+/* A unit's call waits in place; its client is woken as those are that wait for the same. */
+void execute_wait_in_queue(struct call *call, struct worker *worker, enum parking reason);
 /* True if the call may go on; else it is parked, or was refused. */
 bool execute_pass_memory_gate(struct call *call, struct worker *worker, uint32_t flags);
 /* CLIENT PAUSE. */
@@ -89,9 +89,8 @@ bool execute_is_paused(struct call *call, uint32_t flags);
 
 /* execute_gate.c */
 
-/* Until memory came. */
-void execute_park(struct call *call, struct worker *worker);
-void execute_park_paced(struct call *call, struct worker *worker);
+/* Until the reason has ended. */
+void execute_park(struct call *call, struct worker *worker, enum parking reason);
 /* Asked when the reserve for a checkpoint's old values seemed used up. False: the call is parked. */
 bool execute_wait_for_reserve(struct call *call, struct worker *worker, uint32_t flags);
 /* Asked when memory is over the high watermark, or short. True if the call may go on; else it is parked, or was refused. */

@@ -59,13 +59,13 @@ void mailbox_post(struct mailbox *mailbox, struct mail *mail)
     mailbox_ring(mailbox);
 }
 
-void mailbox_note_memory(struct mailbox *mailbox)
+void mailbox_notify(struct mailbox *mailbox, uint32_t reasons)
 {
     bool first;
 
     mutex_lock(&mailbox->lock);
-    first = !mailbox->memory_came;
-    mailbox->memory_came = true;
+    first = mailbox->ended == 0;
+    mailbox->ended |= reasons;
     mutex_unlock(&mailbox->lock);
     if (first)
         mailbox_ring(mailbox);
@@ -74,10 +74,10 @@ void mailbox_note_memory(struct mailbox *mailbox)
 void mailbox_empty(struct mailbox *mailbox, struct mail_delivery *delivery)
 {
     mutex_lock(&mailbox->lock);
-    *delivery = (struct mail_delivery){ mailbox->ready_first, mailbox->first, mailbox->memory_came };
+    *delivery = (struct mail_delivery){ mailbox->ready_first, mailbox->first, mailbox->ended };
     mailbox->ready_first = mailbox->ready_last = NULL;
     mailbox->first = mailbox->last = NULL;
-    mailbox->memory_came = false;
+    mailbox->ended = 0;
     mutex_unlock(&mailbox->lock);
 }
 

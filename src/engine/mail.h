@@ -1,10 +1,12 @@
-/* Mail: what other threads leave for a worker: clients to resume, functions to run, and word that memory was freed. The worker's loop is
+/* Mail: what other threads leave for a worker: clients to resume, functions to run, and what parked clients may not have to wait for any more
+ * (engine/parking.h). The worker's loop is
  * woken by a bell, and the worker takes all there is at once.
  */
 #ifndef KELVIN_ENGINE_MAIL_H
 #define KELVIN_ENGINE_MAIL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/mutex.h"
 
@@ -22,7 +24,7 @@ struct mailbox {
     struct mutex lock;              /* leaf */
     struct client *ready_first, *ready_last;        /* lock: clients to resume */
     struct mail *first, *last;      /* lock */
-    bool memory_came;               /* lock */
+    uint32_t ended;                 /* lock: 1 << each reason of enum parking that may have ended */
     void (*ring)(void *context);    /* immutable: wakes the loop; any thread. NULL: there is none */
     void *ring_context;             /* immutable */
     char apart_too[64];
@@ -40,14 +42,14 @@ void mailbox_ring(struct mailbox *mailbox);
 
 /* Any thread, any lock. */
 void mailbox_post(struct mailbox *mailbox, struct mail *mail);
-/* Memory was freed: the worker resumes clients that wait for it. Any thread. */
-void mailbox_note_memory(struct mailbox *mailbox);
+/* Reasons for parking may have ended, a bit 1 << reason each: the worker resumes clients that wait for them. Any thread. */
+void mailbox_notify(struct mailbox *mailbox, uint32_t reasons);
 
 /* What a mailbox held. */
 struct mail_delivery {
     struct client *ready;
     struct mail *mail;
-    bool memory_came;
+    uint32_t ended;
 };
 
 /* On the worker, as all that follows. */

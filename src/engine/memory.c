@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "base/clock.h"
 #include "engine/lazy_free.h"
 #include "engine/worker.h"
 #include "tier/image.h"
@@ -21,21 +22,25 @@ uint64_t memory_used(const struct engine *engine)
     return meter_used(engine->meter) + segment_pool_used(engine->partitions->pool);
 }
 
+static bool can_demote(const struct engine *engine)
+{
+    return engine->tier != NULL && !tier_is_blocked(engine->tier) && !tier_is_stuck(engine->tier);
+}
+
 bool memory_admit_large(struct engine *engine, struct client *client, uint64_t size)
 {
     uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY), most = limit / 100 * LARGE_PERCENT_MAX;
     uint64_t wanted = size < most / LARGE_COPIES ? size * LARGE_COPIES : most;
     struct client *nobody = NULL;
-    bool is_hopeless = wanted == most || !memory_may_come(engine);
+    bool is_hopeless = wanted == most || !can_demote(engine);
 
     if (limit == 0 || engine->large_client == client)
         return true;
     if (memory_used(engine) + wanted <= limit ||
-        (is_hopeless && atomic_compare_exchange_strong(&engine->large_client, &nobody, client))) {
-        engine->memory_wanted = 0;
+        (is_hopeless && atomic_compare_exchange_strong(&engine->large_client, &nobody, client)))
         return true;
-    }
     engine->memory_wanted = wanted;
+    engine->memory_wanted_us = clock_mono_us();
     if (engine->tier != NULL && !tier_is_demoting(engine->tier))
         tier_nudge(engine->tier);
     return false;
@@ -46,6 +51,16 @@ void memory_end_large(struct engine *engine, struct client *client)
     struct client *holder = client;
 
     atomic_compare_exchange_strong(&engine->large_client, &holder, NULL);
+}
+
+bool memory_large_is_awaited(const struct engine *engine)
+{
+    return engine->memory_wanted_us != 0 && clock_mono_us() - engine->memory_wanted_us < LARGE_ASK_MS * 1000;
+}
+
+uint64_t memory_wanted(const struct engine *engine)
+{
+    return memory_large_is_awaited(engine) ? engine->memory_wanted : 0;
 }
 
 bool memory_replies_are_full(const struct engine *engine)
@@ -73,17 +88,53 @@ uint64_t memory_set_aside(const struct engine *engine)
     return engine->tier != NULL ? engine->memory_excess + tier_memtable_room(engine->tier) : 0;
 }
 
-bool memory_is_short(const struct engine *engine)
+uint64_t memory_counted(const struct memory_view *view)
+{
+    return view->used + (view->can_demote ? view->set_aside : 0);
+}
+
+enum memory_state memory_judge(const struct memory_view *view)
+{
+    if (view->limit == 0 || memory_counted(view) <= view->limit)
+        return MEMORY_ENOUGH;
+    return view->can_demote || view->used - view->limit <= view->leaving ? MEMORY_COMES : MEMORY_OUT;
+}
+
+/* The lazy free, and the log's tail, which is being written. */
+static uint64_t leaving(const struct engine *engine)
+{
+    struct aof *aof = engine->aof;
+
+    if (lazy_free_pending(engine->lazy_free) > 0)
+        return UINT64_MAX;
+    return aof != NULL && aof_error(aof) == STATUS_OK ? aof_stats(aof).buffer_size : 0;
+}
+
+void memory_look(const struct engine *engine, struct memory_view *view)
 {
     int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
-    uint64_t used;
 
+    *view = (struct memory_view){ .limit = limit > 0 ? (uint64_t)limit : 0 };
     if (limit <= 0)
-        return false;
-    used = memory_used(engine);
-    if (memory_may_come(engine))
-        used += memory_set_aside(engine);
-    return used > (uint64_t)limit;
+        return;
+    view->used = memory_used(engine);
+    view->set_aside = memory_set_aside(engine);
+    view->can_demote = can_demote(engine);
+    if (!view->can_demote && view->used > view->limit && engine->tier != NULL && !tier_is_blocked(engine->tier))
+        view->leaving = leaving(engine);
+}
+
+enum memory_state memory_state(const struct engine *engine)
+{
+    struct memory_view view;
+
+    memory_look(engine, &view);
+    return memory_judge(&view);
+}
+
+bool memory_is_short(const struct engine *engine)
+{
+    return memory_state(engine) != MEMORY_ENOUGH;
 }
 
 bool memory_reserve_is_used_up(const struct engine *engine)
@@ -91,26 +142,11 @@ bool memory_reserve_is_used_up(const struct engine *engine)
     return engine->partitions->sealing && engine->tier != NULL && tier_handed_is_full(engine->tier);
 }
 
-/* What is over the limit is in the log's tail, which is being written. */
-static bool log_frees_enough(const struct engine *engine)
-{
-    struct aof *aof = engine->aof;
-    uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY);
-
-    return aof != NULL && aof_error(aof) == STATUS_OK && memory_used(engine) <= limit + aof_stats(aof).buffer_size;
-}
-
-bool memory_may_come(const struct engine *engine)
-{
-    return engine->tier != NULL && !tier_is_blocked(engine->tier) &&
-           (!tier_is_stuck(engine->tier) || lazy_free_pending(engine->lazy_free) > 0 || log_frees_enough(engine));
-}
-
 void memory_wait(struct engine *engine)
 {
     struct timespec pause = { 0, 1000000 };
 
-    for (int i = 0; i < WAIT_MS_MAX && memory_is_short(engine) && memory_may_come(engine); i++) {
+    for (int i = 0; i < WAIT_MS_MAX && memory_state(engine) == MEMORY_COMES; i++) {
         tier_nudge(engine->tier);
         nanosleep(&pause, NULL);
     }

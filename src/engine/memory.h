@@ -8,19 +8,46 @@
 uint64_t memory_used(const struct engine *engine);
 /* Bytes that count as used while demotion can make room: engine->memory_excess, and what the store will take as it is written. */
 uint64_t memory_set_aside(const struct engine *engine);
-/* Memory is over maxmemory. */
+
+/* The memory gate has one predicate: a client waits for memory if, and as long as, the state is MEMORY_COMES. */
+enum memory_state {
+    MEMORY_ENOUGH,          /* what counts is within maxmemory */
+    MEMORY_COMES,           /* it is not, and something is under way that may change this */
+    MEMORY_OUT,             /* it is not, and nothing will change this: maxmemory-policy decides, and no client waits */
+};
+
+/* What the state depends on. */
+struct memory_view {
+    uint64_t limit;         /* maxmemory; 0: there is none */
+    uint64_t used;          /* memory_used */
+    uint64_t set_aside;     /* memory_set_aside; counts while can_demote */
+    uint64_t leaving;       /* bytes of `used` that another thread is about to free; UINT64_MAX: some, it is not known how many */
+    bool can_demote;        /* there is a tier that can write, and it has not found that there is nothing left to demote (tier/stuck.h) */
+};
+
+/* The bytes that are compared with maxmemory. */
+uint64_t memory_counted(const struct memory_view *view);
+enum memory_state memory_judge(const struct memory_view *view);
+
+/* `leaving` is only set where the state depends on it. */
+void memory_look(const struct engine *engine, struct memory_view *view);
+enum memory_state memory_state(const struct engine *engine);
+/* Memory is over maxmemory: the state is not MEMORY_ENOUGH. */
 bool memory_is_short(const struct engine *engine);
-/* Demotion, or what is being freed, may bring memory below the limit: waiting makes sense. Else maxmemory-policy decides. */
-bool memory_may_come(const struct engine *engine);
-/* Blocks the caller until demotion has made room, up to 10 seconds. For threads that serve no clients: the replay, a job. */
+/* Blocks the caller while the state is MEMORY_COMES, up to 10 seconds. For threads that serve no clients: the replay, a job. */
 void memory_wait(struct engine *engine);
 /* Too many old values wait to be written by a running checkpoint: changes have to wait. */
 bool memory_reserve_is_used_up(const struct engine *engine);
 
 /* A request of `size` bytes and more may be received: it fits into maxmemory, or it is the only one for which no room can be made. False:
- * ask again soon; room is being made. On the client's worker. memory_end_large when the request has run or its client is gone. */
+ * ask again within LARGE_ASK_MS; room is being made. On the client's worker. memory_end_large when the request has run or its client is gone. */
+enum { LARGE_ASK_MS = 100 };
 bool memory_admit_large(struct engine *engine, struct client *client, uint64_t size);
 void memory_end_large(struct engine *engine, struct client *client);
+/* A client waits to be admitted: it has asked within LARGE_ASK_MS. */
+bool memory_large_is_awaited(const struct engine *engine);
+/* Bytes that are to become free so that it can be: demotion makes them. 0: none waits. */
+uint64_t memory_wanted(const struct engine *engine);
 
 /* Replies hold as much of the memory as they may: one more long string has to wait until others have been sent. */
 bool memory_replies_are_full(const struct engine *engine);

@@ -24,30 +24,29 @@ static int64_t drain_of(const struct pace *pace)
     return drain > 0 ? drain : DRAIN_INITIAL;
 }
 
-int pace_fill(const struct engine *engine)
+/* Of memory that is used, while demotion can make room or other threads are about to free some. */
+static int fill_of(const struct engine *engine, const struct memory_view *view)
 {
-    int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY), mark, used;
+    uint64_t mark = view->limit / 100 * (uint64_t)config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK), counted = memory_counted(view);
 
-    if (limit <= 0 || engine->tier == NULL)
-        return -1;
-    used = (int64_t)memory_used(engine);
-    if (memory_may_come(engine))
-        used += (int64_t)memory_set_aside(engine);
-    mark = limit / 100 * config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK);
-    if (used <= mark)
-        return -1;
-    if (used > limit || mark >= limit)
+    if (counted > view->limit)
         return PACE_FILL_ONE;
-    return (int)((used - mark) * PACE_FILL_ONE / (limit - mark));
+    if (counted <= mark || !view->can_demote)
+        return -1;
+    return (int)((counted - mark) * PACE_FILL_ONE / (view->limit - mark));
 }
 
 void pace_check(struct worker *worker)
 {
     struct turn *turn = &worker->turn;
+    struct memory_view view;
+    enum memory_state state;
 
+    memory_look(worker->engine, &view);
+    state = memory_judge(&view);
     worker->writes_since_check = 0;
-    turn->memory_fill = pace_fill(worker->engine);
-    turn->over_memory = turn->memory_fill >= PACE_FILL_ONE || (turn->memory_fill < 0 && memory_is_short(worker->engine));
+    turn->over_memory = state != MEMORY_ENOUGH;
+    turn->memory_fill = view.limit == 0 || worker->engine->tier == NULL || state == MEMORY_OUT ? -1 : fill_of(worker->engine, &view);
 }
 
 /* One sample of how fast demotion frees memory, if it was at it for the whole time since the last one. */

@@ -43,10 +43,7 @@ struct pace_view {
 /* Adds to the credit what has come since the last refill, if that was long enough ago. */
 void pace_refill(struct pace *pace, const struct pace_view *view);
 
-/* Where memory is between the high watermark (0) and maxmemory (PACE_FILL_ONE) and beyond; -1 below the watermark, or if there is no
- * maxmemory or no tier that could make room. */
-int pace_fill(const struct engine *engine);
-/* Looks at the memory in use: refreshes turn.memory_fill and turn.over_memory. On the worker. */
+/* Looks at the memory in use (memory_judge): refreshes turn.memory_fill and turn.over_memory. On the worker. */
 void pace_check(struct worker *worker);
 
 /* Takes `bytes` if there is any credit; the rest is owed. False: wait. `fill` is at least 0. */

@@ -32,7 +32,7 @@ bool publish_is_full(const struct engine *engine)
 }
 
 /* The flag is set before the second look, and a worker looks at it after it has delivered: one of the two sees what the other did. */
-static bool must_wait(struct engine *engine)
+bool publish_must_wait(struct engine *engine)
 {
     if (__builtin_expect(!is_over(engine, 1), 1))
         return false;
@@ -45,8 +45,7 @@ void publish_note_delivered(struct engine *engine)
     if (!engine->publishers_wait || is_over(engine, 2))
         return;
     engine->publishers_wait = false;
-    for (int i = 0; i < engine->worker_count; i++)
-        mailbox_note_memory(&engine->workers[i]->mailbox);
+    parking_notify(engine, PARKED_FOR_DELIVERY);
 }
 
 /* Subscribers of replicas get it, too. A message that is published on a replica is local. */
@@ -76,8 +75,8 @@ bool publish_message(struct call *call, enum topic_kind kind, struct bytes chann
     *receivers = 0;
     if ((call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
         return true;                /* it was sent when it was logged */
-    if (hub_has_receivers(engine->hub, kind) && !(call->client->flags & CLIENT_NO_BLOCKING) && must_wait(engine)) {
-        execute_park(call, worker);
+    if (hub_has_receivers(engine->hub, kind) && !(call->client->flags & CLIENT_NO_BLOCKING) && publish_must_wait(engine)) {
+        execute_park(call, worker, PARKED_FOR_DELIVERY);
         return false;
     }
     send_to_replicas(call, kind, channel, text);

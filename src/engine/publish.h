@@ -51,7 +51,8 @@ void publish_push(struct engine *engine, const struct worker *here, int worker, 
 /* One message. As publish_send. */
 void publish_one(struct engine *engine, const struct worker *here, enum topic_kind kind, struct bytes channel, struct bytes text, uint64_t lsn);
 
-/* Too much is in transit: what can wait should (park the call, which is resumed as others that wait for memory). Any thread. */
+/* Too much is in transit: what can wait should (PARKED_FOR_DELIVERY). Any thread. The first is for those that do: they are notified. */
+bool publish_must_wait(struct engine *engine);
 bool publish_is_full(const struct engine *engine);
 /* A worker has delivered: clients whose PUBLISH waits try again if there is room. */
 void publish_note_delivered(struct engine *engine);

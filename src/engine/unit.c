@@ -9,7 +9,6 @@
 #include "engine/delivery.h"
 #include "engine/event.h"
 #include "engine/execute_private.h"
-#include "engine/memory_queue.h"
 #include "engine/role.h"
 #include "engine/running_scripts.h"
 #include "engine/script_run.h"
@@ -352,7 +351,7 @@ static enum run_result put_off(struct unit *unit, struct call *call, struct work
 {
     give_partitions(unit, 0);
     destroy(unit);
-    execute_park(call, worker);
+    execute_park(call, worker, PARKED_FOR_PAUSE);
     return RUN_PARKED;
 }
 

@@ -5,7 +5,6 @@
 #include "engine/event.h"
 #include "engine/execute_private.h"
 #include "engine/memory.h"
-#include "engine/memory_queue.h"
 #include "engine/running_scripts.h"
 #include "engine/unit_private.h"
 
@@ -163,8 +162,8 @@ static void wait_for_memory(struct unit *unit)
             memory_wait(worker->engine);
         return;
     }
-    while (unit->releases_pins && worker->turn.over_memory && memory_may_come(worker->engine) && unit->stop == UNIT_GOES_ON) {
-        memory_queue_add(worker, unit->client);
+    while (unit->releases_pins && worker->turn.over_memory && memory_state(worker->engine) == MEMORY_COMES && unit->stop == UNIT_GOES_ON) {
+        parking_add(worker, unit->client, PARKED_FOR_WRITER);
         tier_nudge(worker->engine->tier);
         suspend(unit, UNIT_WAITS_FOR_CLIENT);
         pace_check(worker);

@@ -10,7 +10,6 @@
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
-#include "engine/memory_queue.h"
 #include "engine/monitor.h"
 #include "engine/scripts.h"
 #include "engine/transaction.h"
@@ -126,7 +125,7 @@ bool worker_has_all(const struct client *client)
 {
     const struct job *job = client->job;
 
-    return client->pending == 0 && !client->waits_for_memory && (job == NULL || job->done);
+    return client->pending == 0 && client->parking == PARKED_NOT && (job == NULL || job->done);
 }
 
 /* What it was parked for has come. A wake-up may be left from a call that returned without waiting for all it had asked for; the client
@@ -156,8 +155,8 @@ void worker_read_mail(struct worker *worker)
         delivery.mail = mail->next;
         mail->run(mail, worker);
     }
-    if (delivery.memory_came)
-        memory_queue_resume(worker);
+    if (delivery.ended != 0)
+        parking_resume_each(worker, delivery.ended);
     if (worker->synced_first != NULL)
         blocking_check_synced(worker);
 }
@@ -232,7 +231,7 @@ bool worker_let_client_go(struct worker *worker, struct client *client)
     struct engine *engine = worker->engine;
 
     delivery_forget(client);        /* its unit may have subscribed after it was closed */
-    memory_queue_remove(worker, client);
+    parking_remove(worker, client);
     owners_forget(&engine->partitions->owners, &client->owned);
     transaction_end(client);
     if (client->waiter != NULL)

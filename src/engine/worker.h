@@ -11,6 +11,7 @@
 #include "engine/client_memory.h"
 #include "engine/event_list.h"
 #include "engine/mail.h"
+#include "engine/parking.h"
 #include "tier/tier.h"
 
 struct engine;
@@ -31,7 +32,9 @@ struct worker {
     struct client *clients;         /* this worker: all, newest first */
     int client_count;
     struct client *replicas;        /* this worker: those that are replicas (replication/primary.h) */
-    struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */
+    struct parking_queue parked[PARKING_REASONS];   /* this worker (engine/parking.h) */
+    _Atomic uint64_t memory_waiting;                /* parking_waits; written by this worker */
+    _Atomic int64_t memory_waited_ms;
     uint32_t writes_since_check;
     struct ticks ticks;             /* this worker: the monotonic clock, synced when a turn begins */
     int64_t wall_offset_ns;         /* wall clock less monotonic clock, as of this turn's begin */
@@ -58,7 +61,7 @@ struct worker {
     struct mailbox mailbox;
     /* Immutable, called with `loop`. */
     void *loop;
-    void (*pace_soon)(void *loop);          /* calls memory_queue_resume_paced in about a millisecond; NULL: the mail does it */
+    void (*pace_soon)(void *loop);          /* calls parking_resume for PARKED_FOR_MEMORY in about a millisecond, until none is left; NULL: the mail does it */
     void (*expire_soon)(void *loop, int64_t pause_ms);      /* calls expiry_continue then; NULL: the next tick goes on */
     void (*set_alarm)(void *loop, int64_t at_us);   /* calls blocking_alarm then (monotonic clock); replaces an earlier one */
     /* Given by net, called on this worker. */

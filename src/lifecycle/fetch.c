@@ -46,7 +46,7 @@ static bool has_memory(const struct fetch *fetch)
 {
     struct timespec pause = { 0, 1000000 };
 
-    for (int i = 0; i < MEMORY_TRIES && !fetch->stopping && memory_is_short(fetch->engine) && memory_may_come(fetch->engine); i++)
+    for (int i = 0; i < MEMORY_TRIES && !fetch->stopping && memory_state(fetch->engine) == MEMORY_COMES; i++)
         nanosleep(&pause, NULL);
     return !memory_is_short(fetch->engine);
 }

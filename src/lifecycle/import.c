@@ -84,10 +84,11 @@ static enum status wait_for_room(struct import *import)
 
     for (;;) {
         enum status status = may_go_on(import);
+        enum memory_state state = memory_state(engine);
 
-        if (status != STATUS_OK || !memory_is_short(engine))
+        if (status != STATUS_OK || state == MEMORY_ENOUGH)
             return status;
-        if (memory_may_come(engine)) {
+        if (state == MEMORY_COMES) {
             hopeless_ms = 0;
             tier_nudge(engine->tier);
         } else if (evict_keys(engine, &import->worker)) {

@@ -19,8 +19,10 @@ static enum status wait_for_room(struct engine *engine)
     struct timespec pause = { 0, 1000000 };
     int hopeless_ms = 0;
 
-    while (memory_is_short(engine)) {
-        if (engine->state == ENGINE_STOPPING || (!memory_may_come(engine) && hopeless_ms++ >= WAIT_MS_MAX))
+    enum memory_state state;
+
+    while ((state = memory_state(engine)) != MEMORY_ENOUGH) {
+        if (engine->state == ENGINE_STOPPING || (state == MEMORY_OUT && hopeless_ms++ >= WAIT_MS_MAX))
             return STATUS_NO_SPACE;
         if (engine->tier != NULL)
             tier_nudge(engine->tier);

@@ -82,6 +82,7 @@ static void refuse_end(struct shutdown *shutdown)
     rewrite_allow(engine->rewrite);
     aof_switch_go_on(engine->aof_switch);
     engine->frozen = false;
+    parking_notify(engine, PARKED_FOR_PAUSE);
     if (!shutdown->again) {
         task_end(engine->tasks, TASK_SHUTDOWN);
         return;

@@ -165,6 +165,8 @@ void connection_check(struct connection *connection, int64_t now_ms)
         connection_check_output(connection);
     if (!connection->closing)
         connection_check_stalled(connection);
+    if (!connection->closing)
+        connection_check_large(connection);
 }
 
 static void set_options(struct connection *connection, int fd, bool is_unix)

@@ -28,6 +28,7 @@ enum {
     VISIT_BYTES = 1024 * 1024,
     TURN_US_MAX = 2000,             /* replies of a turn that has lasted longer are sent before the next client is looked at */
     TURN_OUTPUT_MAX = 4 * 1024 * 1024,
+    LARGE_INPUT_MIN = 1024 * 1024,  /* of a large argument, in CONNECTION_STALLED_MS */
 };
 
 static struct request_limits request_limits(const struct connection *connection)
@@ -260,6 +261,8 @@ static bool receive_large(struct connection *connection)
 
     if (!memory_admit_large(connection->loop->engine, &connection->client, request_large_wanted(parser)))
         return false;
+    connection->large_input = connection->client.net_input;
+    connection->large_ms = connection->loop->worker.turn.now_us / 1000;
     query->size = connection->query_at +
         request_large_begin(parser, query->data + connection->query_at, query->size - connection->query_at);
     note_large(connection);
@@ -274,6 +277,25 @@ bool connection_let_in(struct connection *connection)
     connection_set_reading(connection, true);
     connection_count_memory(connection);
     return true;
+}
+
+/* One that has announced a large argument holds memory for it, and perhaps the right to be the only one that does not fit. It is sent
+ * in time, or the client goes while others wait for that memory. */
+void connection_check_large(struct connection *connection)
+{
+    const struct client *client = &connection->client;
+    int64_t now_ms = connection->loop->worker.turn.now_us / 1000;
+    size_t room;
+
+    (void)request_large_received(&connection->parser, &room);
+    if (room == 0 || client->net_input - connection->large_input >= LARGE_INPUT_MIN) {
+        connection->large_input = client->net_input;
+        connection->large_ms = now_ms;
+        return;
+    }
+    if (now_ms - connection->large_ms >= CONNECTION_STALLED_MS && memory_large_is_awaited(connection->loop->engine) &&
+        !(client->flags & CLIENT_NO_EVICT))
+        loop_evict(connection, "has announced a large argument and does not send it, and others wait for the memory");
 }
 
 /* After running: what comes next for this connection. */

@@ -8,7 +8,6 @@
 
 enum {
     OUT_KEEP = 16 * 1024,           /* room a connection keeps when nothing is pending */
-    STALLED_MS = 10000,
     FED_PIECES = 4,                 /* of the stream to a replica, in one turn */
     CHECKED_FIRST = 64 * 1024,      /* bytes of replies that are compared with the limits before they are sent */
 };
@@ -92,8 +91,7 @@ static void tell_waiting(struct engine *engine)
 {
     if (engine->reply_wanted_ms == 0 || memory_replies_are_full(engine))
         return;
-    for (int i = 0; i < engine->worker_count; i++)
-        mailbox_note_memory(&engine->workers[i]->mailbox);
+    parking_notify(engine, PARKED_FOR_REPLIES);
 }
 
 void connection_writing_is_done(struct connection *connection)
@@ -281,7 +279,7 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
 void connection_check_stalled(struct connection *connection)
 {
     struct engine *engine = connection->loop->engine;
-    int64_t now_ms = connection->loop->worker.turn.now_ms;
+    int64_t now_ms = connection->loop->worker.turn.now_us / 1000;
     size_t left = uv_stream_get_write_queue_size(&connection->uv.stream) + (size_t)(connection->writing_size - connection->written);
 
     if (!connection->write_busy || left != connection->queue_size || connection->writing.share_count == 0) {
@@ -289,7 +287,7 @@ void connection_check_stalled(struct connection *connection)
         connection->progress_ms = now_ms;
         return;
     }
-    if (now_ms - connection->progress_ms < STALLED_MS || now_ms - engine->reply_wanted_ms > STALLED_MS || !memory_replies_are_full(engine) ||
+    if (now_ms - connection->progress_ms < CONNECTION_STALLED_MS || now_ms - engine->reply_wanted_ms > CONNECTION_STALLED_MS || !memory_replies_are_full(engine) ||
         connection->client.flags & CLIENT_NO_EVICT)
         return;
     loop_evict(connection, "does not read its replies, and others wait for the memory that they hold");

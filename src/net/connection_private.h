@@ -4,6 +4,9 @@
 
 #include "net/connection.h"
 
+/* A client that does not read its replies, or does not send what it has announced, goes after this time if others wait for the memory. */
+enum { CONNECTION_STALLED_MS = 10000 };
+
 /* connection_input.c */
 void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer);
 void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer);
@@ -24,7 +27,8 @@ void connection_trim_input(struct connection *connection);
 
 /* connection_output.c */
 void connection_check_output(struct connection *connection);        /* client-output-buffer-limit: may close it */
-void connection_check_stalled(struct connection *connection);       /* about once a second */
+void connection_check_stalled(struct connection *connection);       /* about once a second; so is the next */
+void connection_check_large(struct connection *connection);
 void connection_trim_output(struct connection *connection);
 /* Its output waits for the log. */
 bool connection_waits_for_log(const struct connection *connection);

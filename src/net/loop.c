@@ -15,7 +15,7 @@
 #include "engine/engine.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
-#include "engine/memory_queue.h"
+#include "engine/parking.h"
 #include "engine/tracking.h"
 #include "engine/transaction.h"
 #include "engine/unit.h"
@@ -233,7 +233,7 @@ static void on_pace(uv_timer_t *handle)
     loop_enter_turn(loop);
     while (loop->room != NULL && connection_let_in(loop->room))
         ;
-    if (memory_queue_resume_paced(&loop->worker) || loop->room != NULL)
+    if (parking_resume(&loop->worker, PARKED_FOR_MEMORY) || loop->room != NULL)
         uv_timer_start(handle, on_pace, 1, 0);
 }
 

@@ -97,8 +97,7 @@ static void hold_writes(struct engine *engine)
 static void release_writes(struct engine *engine)
 {
     engine->holds_writes = false;
-    for (int i = 0; i < engine->worker_count; i++)
-        mailbox_note_memory(&engine->workers[i]->mailbox);     /* paused clients are in the queue of those that wait for memory */
+    parking_notify(engine, PARKED_FOR_PAUSE);
 }
 
 static void note_passed(struct job *job)

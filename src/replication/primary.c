@@ -16,7 +16,8 @@
 #include "replication/primary_private.h"
 #include "replication/view.h"
 
-enum { READER_MEMORY = 16 << 20 };     /* of what a replica lacks, before it goes to the disk */
+/* Of what a connected replica lacks, before it goes to the disk: bytes, and at most this share of maxmemory. */
+enum { READER_MEMORY = 16 << 20, READER_MEMORY_SHARE = 64 };
 
 struct primary *primary_create(struct engine *engine)
 {
@@ -102,8 +103,8 @@ void primary_forget(struct client *client)
     client->replica = NULL;
     mutex_lock(&replica->primary->lock);
     sync_leave(replica);
-    if (replica->past != NULL)
-        backlog_detach(replica->reader);        /* it asks for bytes before those that the backlog could keep for it */
+    if (replica->past != NULL || replica->rdb_only)
+        backlog_detach(replica->reader);        /* it asks for bytes before those that the backlog could keep for it, or for none */
     else if (replica->reader != NULL)
         backlog_leave(replica->reader, kept_until(primary->engine));
     if (replica->state != REPLICA_NEW) {
@@ -215,10 +216,11 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
 
 static void open_backlog(struct engine *engine)
 {
+    uint64_t share = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY) / READER_MEMORY_SHARE;
     struct backlog_options options = {
         .memory_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE),
         .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
-        .reader_memory = READER_MEMORY,
+        .reader_memory = share > 0 && share < READER_MEMORY ? share : READER_MEMORY,
         .dir = ".",
     };
 

@@ -15,7 +15,7 @@ static uint64_t hook_memory_used(void *context)
 {
     struct engine *engine = context;
 
-    return memory_used(engine) + memory_set_aside(engine) + engine->memory_wanted;
+    return memory_used(engine) + memory_set_aside(engine) + memory_wanted(engine);
 }
 
 void hook_cron(struct engine *engine)
@@ -41,8 +41,8 @@ static void hook_memory_freed(void *context)
 {
     struct engine *engine = context;
 
-    for (int i = 0; i < engine->worker_count; i++)
-        mailbox_note_memory(&engine->workers[i]->mailbox);
+    parking_notify(engine, PARKED_FOR_MEMORY);
+    parking_notify(engine, PARKED_FOR_WRITER);
 }
 
 static void hook_expired(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event)

@@ -3,6 +3,7 @@
 
 #include "engine/engine.h"
 #include "engine/memory.h"
+#include "engine/worker.h"
 #include "lifecycle/backups.h"
 #include "server/info_rows.h"
 #include "stats/waits.h"
@@ -59,13 +60,16 @@ void info_tiering(struct buffer *out, void *context)
 {
     struct engine *engine = context;
     struct tier_stats stats = { .state = TIER_OFF };
+    struct parking_waits waits = parking_waits(engine);
+    struct memory_view view;
     uint64_t hot = engine_stat(engine, STAT_HOT_HITS), cold = engine_stat(engine, STAT_COLD_HITS);
 
     if (engine->tier != NULL)
         tier_stats(engine->tier, &stats);
     else
         count_hot(engine, &stats);
-    info_text(out, "tier_status", states[stats.state]);
+    memory_look(engine, &view);
+    info_text(out, "tier_status", stats.state == TIER_OK && waits.longest_ms >= PARKING_LONG_MS ? "waiting" : states[stats.state]);
     info_number(out, "tier_hot_keys", (int64_t)stats.hot_keys);
     info_number(out, "tier_cold_keys", (int64_t)stats.cold_keys);
     info_number(out, "tier_unknown_keys", (int64_t)stats.unknown_keys);
@@ -95,7 +99,10 @@ void info_tiering(struct buffer *out, void *context)
     info_number(out, "tier_segment_written_bytes", (int64_t)stats.segment_written_bytes);
     info_number(out, "tier_collected_bytes", (int64_t)stats.collected_bytes);
     info_number(out, "tier_store_memory", (int64_t)stats.store_memory);
-    info_number(out, "tier_memory_set_aside", (int64_t)memory_set_aside(engine));
+    info_number(out, "tier_memory_set_aside", (int64_t)(view.can_demote ? view.set_aside : 0));
+    info_number(out, "tier_memory_counted", (int64_t)(view.limit > 0 ? memory_counted(&view) : memory_used(engine)));
+    info_number(out, "tier_memory_waiting_clients", (int64_t)waits.clients);
+    info_number(out, "tier_memory_waiting_ms", waits.longest_ms);
     info_number(out, "tier_recordmap_bytes", (int64_t)stats.recordmap_bytes);
     info_number(out, "tier_graves", (int64_t)stats.graves);
     info_number(out, "tier_unplanned_reads", (int64_t)stats.unplanned_reads);

@@ -378,7 +378,7 @@ static enum fate fate_of_first(struct backlog *backlog)
         return FATE_STAYS;
     if (spool_has(&backlog->spool, backlog->ring_first) || !first_is_needed(backlog))
         return FATE_DROPPED;
-    if (!is_before_last(backlog, backlog->reader_memory))
+    if (backlog->reader_count > 0 && !is_before_last(backlog, backlog->reader_memory))
         return FATE_STAYS;
     return make_room(backlog) ? FATE_TO_WRITE : FATE_DROPPED;
 }

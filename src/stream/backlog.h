@@ -41,8 +41,8 @@ enum { BACKLOG_BLOCK_SIZE = 256 << 10, BACKLOG_SPOOL_FILE_SIZE = 64 << 20 };
 
 struct backlog_options {
     uint64_t memory_size;       /* bytes that are always kept; up to three blocks more are allocated */
-    uint64_t reader_memory;     /* what is needed goes to the spool only when it is further back than this, if that is more than memory_size:
-                                 * readers that are slow for a moment do not need the disk. 0 is fine */
+    uint64_t reader_memory;     /* while there are readers, what is needed goes to the spool only when it is further back than this, if that is
+                                 * more than memory_size: readers that are slow for a moment do not need the disk. 0 is fine */
     uint64_t disk_size;         /* bound of the spool; 0: no spool */
     uint64_t file_size;         /* of one file of the spool; 0: BACKLOG_SPOOL_FILE_SIZE. Less if disk_size is small, more (up to 1 GiB) if it is large */
     uint64_t block_size;        /* 0: BACKLOG_BLOCK_SIZE; the unit in which memory is freed, and in which the spool is written and read */

@@ -53,7 +53,7 @@ static void hook_memory_freed(void *context)
     struct tier_box *box = context;
 
     for (int i = 0; i < box->engine.worker_count; i++)
-        mailbox_note_memory(&box->workers[i].worker.mailbox);
+        mailbox_notify(&box->workers[i].worker.mailbox, PARKED_FOR_ANY);
     if (box->memory_freed != NULL)
         box->memory_freed(box->memory_freed_context);
 }

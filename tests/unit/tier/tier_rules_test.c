@@ -658,13 +658,13 @@ static void rule_7_no_client_waits_for_memory_with_pins(void **state)
     await_loads(rig);
     set_memory_max(rig, "1");
     tier_box_turn(worker, BOX_WAIT);
-    assert_true(rig->a->busy && rig->a->client.waits_for_memory && rig->a->client.waits == NULL);
+    assert_true(rig->a->busy && rig->a->client.parking == PARKED_FOR_MEMORY && rig->a->client.waits == NULL);
     assert_false(tier_box_entry(&rig->box, 0, "k")->flags & ENTRY_PINNED);
     make_cold(rig, 0, "k");                     /* so what it had can make room */
     set_memory_max(rig, "0");
     cron_tick(&worker->worker);
     assert_string_equal(tier_box_await(rig->a), ":2\n");
-    assert_true(worker->worker.memory_first == NULL);
+    assert_true(worker->worker.parked[PARKED_FOR_MEMORY].first == NULL);
 }
 
 /* The writer measures it once a round. */
@@ -708,7 +708,8 @@ static void rule_7_an_old_wake_up_changes_nothing(void **state)
     for (int i = 0; i < 3; i++) {
         mailbox_wake(&worker->worker.mailbox, &rig->a->client);
         tier_box_turn(worker, BOX_WAIT);
-        assert_true(rig->a->busy && worker->worker.memory_first == &rig->a->client && worker->worker.memory_last == &rig->b->client);
+        assert_true(rig->a->busy && worker->worker.parked[PARKED_FOR_MEMORY].first == &rig->a->client &&
+            worker->worker.parked[PARKED_FOR_MEMORY].last == &rig->b->client);
     }
     set_memory_max(rig, "0");
     cron_tick(&worker->worker);

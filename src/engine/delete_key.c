@@ -2,7 +2,6 @@
 
 #include "engine/event.h"
 #include "engine/lazy_free.h"
-#include "engine/role.h"
 #include "engine/watch.h"
 
 void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum event event)
@@ -20,8 +19,8 @@ void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash,
     buffer_append_bytes(&name, entry_key(entry));
     words[0] = BYTES("DEL");
     words[1] = buffer_bytes(&name);
-    if (role_is_logged(engine))
-        keyspace->partition->last_lsn = history_append(&engine->history, keyspace->db, words, 2);
+    if (history_is_on(&engine->history))
+        partition_note_change(keyspace->partition, history_append(&engine->history, keyspace->db, words, 2));
     keyspace_remove(keyspace, hash, handle, &value);
     if (watch->removed != NULL)
         watch->removed(watch->context, keyspace, hash, words[1], record);

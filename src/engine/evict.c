@@ -59,6 +59,12 @@ static void consider_victim(void *context, uint64_t hash, uint32_t handle)
     victim->rank = rank;
 }
 
+/* A replica's data is its primary's; replica-ignore-maxmemory no gives that up. With a partition locked the role stays as it is. */
+static bool is_spared(const struct engine *engine)
+{
+    return role_is_replica(engine) && config_number(engine->config, CONFIG_REPLICA_IGNORE_MAXMEMORY);
+}
+
 /* Evicts the key with the lowest rank of a sample, from a random place of a random keyspace. */
 static bool evict_one(struct engine *engine, struct worker *worker, enum config_policy policy)
 {
@@ -71,7 +77,7 @@ static bool evict_one(struct engine *engine, struct worker *worker, enum config_
         struct partition *partition = &all->partitions[(partition_index(all, place) + i) & (all->count - 1)];
 
         partition_lock(partition);
-        for (int n = 0; n < all->db_count && !evicted; n++) {
+        for (int n = 0; n < all->db_count && !evicted && !is_spared(engine); n++) {
             struct keyspace *keyspace = partition->keyspaces[(first_db + n) % all->db_count];
             struct victim victim = { .keyspace = keyspace, .policy = policy, .turn = &worker->turn };
             uint64_t from = i == 0 ? place : partition_first_hash(partition);
@@ -95,17 +101,11 @@ static bool evict_one(struct engine *engine, struct worker *worker, enum config_
     return evicted;
 }
 
-/* A replica's data is its primary's; replica-ignore-maxmemory no gives that up. */
-static bool is_spared(const struct engine *engine)
-{
-    return role_is_replica(engine) && config_number(engine->config, CONFIG_REPLICA_IGNORE_MAXMEMORY);
-}
-
 bool evict_keys(struct engine *engine, struct worker *worker)
 {
     enum config_policy policy = (enum config_policy)config_number(engine->config, CONFIG_MAXMEMORY_POLICY);
 
-    if (policy == CONFIG_POLICY_NOEVICTION || expiry_is_suspended(engine) || is_spared(engine))
+    if (policy == CONFIG_POLICY_NOEVICTION || expiry_is_suspended(engine))
         return false;
     for (int i = 0; i < KEYS_MAX && memory_is_short(engine); i++) {
         if (!evict_one(engine, worker, policy))

@@ -233,7 +233,7 @@ static void propagate_in_unit(struct call *call)
 {
     struct history_group *group = &call->unit->group;
 
-    if (!role_is_logged(call->engine) || call->client->flags & CLIENT_REPLAY)
+    if (!history_is_on(&call->engine->history) || call->client->flags & CLIENT_REPLAY)
         return;
     add_to_group(group, call->expired);
     if (call->change_count == 0 || call->propagate_nothing)
@@ -253,7 +253,8 @@ static uint64_t append_raw(struct call *call)
     return lsn;
 }
 
-/* With the partitions still locked, so that the log's order is an order of execution. */
+/* With the partitions still locked, so that the log's order is an order of execution. What clients change on a replica is local: the history
+ * refuses it. */
 static void propagate(struct call *call, const struct partition_set *set, bool exclusive)
 {
     struct partitions *all = call->partitions;
@@ -261,7 +262,7 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
 
     if (!history_is_on(&call->engine->history))
         return;
-    if (call->client->unlogged_raw.size == 0 && (call->client->flags & CLIENT_REPLAY || role_is_replica(call->engine)))
+    if (call->client->unlogged_raw.size == 0 && call->client->flags & CLIENT_REPLAY)
         return;
     if (UNLIKELY(call->client->unlogged_raw.size > 0))
         lsn = append_raw(call);
@@ -415,17 +416,25 @@ static enum residency pass_obstacles(struct call *call, struct worker *worker, c
     return wait_for_owner(call, owned);
 }
 
+/* Between the check of a call and its locks the role may have changed. A unit's own partitions keep it as it is from then on, but a script that has
+ * written nothing so far may have owned none. */
+static bool is_writable(const struct call *call)
+{
+    if (!(role_bits(call->engine) & ROLE_READ_ONLY) || call->requester->flags & (CLIENT_REPLAY | CLIENT_PRIMARY))
+        return true;
+    return call->unit != NULL && call->unit->change_count > 0;
+}
+
 /* No load can end before the locks are given back, so the client is not woken too early. */
 static enum residency make_resident(struct call *call, struct worker *worker)
 {
     enum residency residency = RESIDENT;
-    uint32_t flags = call->client->flags;
 
     if (UNLIKELY(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed) | (role_bits(call->engine) & ROLE_READ_ONLY)) &&
-        call->unit == NULL && call->command->flags & COMMAND_WRITE && !needs_no_owner(call->client)) {
-        if (call->engine->frozen || flags & CLIENT_PROXY)
+        call->command->flags & COMMAND_WRITE && !needs_no_owner(call->client)) {
+        if (call->unit == NULL && (call->engine->frozen || call->client->flags & CLIENT_PROXY))
             return FROZEN;
-        if (!(flags & CLIENT_PRIMARY))
+        if (!is_writable(call))
             return NOT_WRITABLE;
     }
     if (call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && call->unit == NULL &&
@@ -497,7 +506,7 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     } else if (residency == UNREADABLE) {
         reply_error(call, ERR_TIER_READ);
     } else if (residency == NOT_WRITABLE) {
-        reply_errorf(call, "%s", execute_write_refusal(call->engine));
+        reply_errorf(call, "%s", execute_readonly_error);
     }
     if (__builtin_expect(call->client->reply.share_count > shares_before, 0) && !may_hold(call, held_before))
         residency = REPLIES_FULL;

@@ -74,7 +74,7 @@ bool execute_disks_allow(struct call *call, uint32_t flags);
 bool execute_role_allows(struct call *call, uint32_t any_flags, uint32_t common_flags);
 /* Why writes are refused by the role; NULL: they are not. */
 const char *execute_write_refusal(const struct engine *engine);
-extern const char execute_stale_error[];
+extern const char execute_stale_error[], execute_readonly_error[];
 
 /* Gates. Without locks. `flags` are those of the call's command, or of all that it will run. */
 

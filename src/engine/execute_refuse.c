@@ -93,13 +93,15 @@ bool execute_disks_allow(struct call *call, uint32_t flags)
 
 const char execute_stale_error[] = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 
+const char execute_readonly_error[] = "READONLY You can't write against a read only replica.";
+
 const char *execute_write_refusal(const struct engine *engine)
 {
     uint32_t bits = role_bits(engine);
 
     if (bits & ROLE_FEW_REPLICAS)
         return "NOREPLICAS Not enough good replicas to write.";
-    return bits & ROLE_READ_ONLY ? "READONLY You can't write against a read only replica." : NULL;
+    return bits & ROLE_READ_ONLY ? execute_readonly_error : NULL;
 }
 
 /* In Redis' order. */

@@ -41,8 +41,8 @@ static void log_dead_fields(struct engine *engine, struct keyspace *keyspace, st
         words[2 + i] = bytes_of(dead->text.data + at, dead->sizes[i]);
         at += dead->sizes[i];
     }
-    if (role_is_logged(engine))
-        keyspace->partition->last_lsn = history_append(&engine->history, keyspace->db, words, 2 + (int)dead->count);
+    if (history_is_on(&engine->history))
+        partition_note_change(keyspace->partition, history_append(&engine->history, keyspace->db, words, 2 + (int)dead->count));
 }
 
 size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms)

@@ -2,7 +2,6 @@
 
 #include "engine/engine.h"
 #include "engine/execute_private.h"
-#include "engine/role.h"
 #include "engine/unit.h"
 #include "pubsub/hub.h"
 
@@ -55,7 +54,7 @@ static void send_to_replicas(struct call *call, enum topic_kind kind, struct byt
     uint64_t lsn;
     struct bytes words[3] = { kind == TOPIC_SHARD ? BYTES("SPUBLISH") : BYTES("PUBLISH"), channel, text };
 
-    if (history_backlog(&engine->history) == NULL || role_is_replica(engine) || call->client->flags & CLIENT_REPLAY)
+    if (history_backlog(&engine->history) == NULL || call->client->flags & CLIENT_REPLAY)
         return;
     if (call->unit != NULL) {
         history_group_add(&call->unit->group, call->db, words, 3);

@@ -41,12 +41,6 @@ static inline bool role_is_syncing(const struct engine *engine) { return role_bi
 /* What has expired stays. */
 static inline bool role_keeps_expired(const struct engine *engine) { return role_is_replica(engine); }
 
-/* What clients, the clock and maxmemory change is appended to the history. Not on a replica, whose history is its primary's, byte for byte. */
-static inline bool role_is_logged(const struct engine *engine)
-{
-    return history_is_on(&engine->history) && !role_is_replica(engine);
-}
-
 /* --- facts, set by the rooms above --- */
 
 /* REPLICAOF, or NO ONE. A replica begins with its link down. Call role_changed afterwards if a primary has become a replica. */

@@ -121,8 +121,7 @@ static void give_partitions(struct unit *unit, uint64_t lsn)
         struct partition *partition = &all->partitions[i];
 
         partition_lock(partition);
-        if (lsn > 0)
-            partition->last_lsn = lsn;
+        partition_note_change(partition, lsn);
         if (LIKELY(partition->owner == &unit->claim)) {     /* not if it was abandoned before it took what it was granted */
             partition->owner = NULL;
             all->obstacle_count--;

@@ -413,8 +413,7 @@ void partitions_give(struct partitions *all, struct claim *claim, uint64_t lsn)
 
         partition_lock(partition);
         partition->owner = NULL;
-        if (lsn > 0)
-            partition->last_lsn = lsn;
+        partition_note_change(partition, lsn);
         partition_unlock(partition);
         all->obstacle_count--;
     }

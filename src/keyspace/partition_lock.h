@@ -49,6 +49,13 @@ static inline void partition_unlock(struct partition *partition)
     futex_lock_unlock(&partition->lock);
 }
 
+/* A change in this partition was appended to the history (stream/history.h); 0: it was not. Under the lock. */
+static inline void partition_note_change(struct partition *partition, uint64_t lsn)
+{
+    if (lsn > 0)
+        partition->last_lsn = lsn;
+}
+
 /* The caller holds the lock: release builds check that the lock is held, debug and sanitizer builds that this thread
  * holds it. */
 static inline void partition_assert_locked(const struct partition *partition) ASSERTS_HELD(partition->lock);

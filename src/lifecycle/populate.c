@@ -35,8 +35,8 @@ static void log_key(struct engine *engine, struct partition *partition, int db, 
 {
     struct bytes words[3] = { BYTES("SET"), name, value };
 
-    if (role_is_logged(engine))
-        partition->last_lsn = history_append(&engine->history, db, words, 3);
+    if (history_is_on(&engine->history))
+        partition_note_change(partition, history_append(&engine->history, db, words, 3));
     atomic_fetch_add_explicit(&engine->dirty, 1, memory_order_relaxed);
 }
 

@@ -14,7 +14,10 @@
 #include "base/message.h"
 #include "base/mutex.h"
 
-enum { DELAYED_US = 2000000 };
+enum {
+    DELAYED_US = 2000000,
+    TRICKLE_US = 500000,            /* about each tick of a second */
+};
 
 /* The error state. The reason is reported once, not at every attempt. */
 
@@ -331,6 +334,22 @@ static bool is_cut_waiting(struct aof *aof)
     return waits;
 }
 
+/* Nothing that the log does not have gets to replicas, but a byte a second: they would take silence for a dead primary, and their links would end
+ * with the first full disk. */
+static void trickle(struct aof *aof)
+{
+    int64_t now_us = clock_mono_us();
+
+    mutex_lock(&aof->flush_lock);
+    if (now_us - aof->trickled_us >= TRICKLE_US) {
+        aof->trickled_us = now_us;
+        if (aof->pending == NULL)
+            write_tail(aof);
+        history_trickle(aof->history, aof->pending);
+    }
+    mutex_unlock(&aof->flush_lock);
+}
+
 /* One round. `due`: a tick has passed, so that what failed is tried again, and everysec syncs. */
 static void flusher_round(struct aof *aof, bool due, uint64_t wanted)
 {
@@ -340,6 +359,8 @@ static void flusher_round(struct aof *aof, bool due, uint64_t wanted)
 
     if (aof_error(aof) != STATUS_OK && !due)
         return;
+    if (aof_error(aof) != STATUS_OK)
+        trickle(aof);
     if (aof->untrusted && !replace_untrusted(aof))     /* only this thread changes it */
         return;
     for (;;) {

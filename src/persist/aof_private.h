@@ -74,6 +74,7 @@ struct aof {
     struct mutex flush_lock;
     int fd;
     struct history_chunk *pending, **pending_end;   /* taken from the tail, not written yet, in order */
+    int64_t trickled_us;                /* when replicas were sent a byte of them */
     uint64_t current_seq;
     int written_db, durable_db;         /* the selected database at `written` and `durable`; -1: the file has none yet */
     struct history_identity written_identity, durable_identity;    /* there; no ID: nothing was marked yet */

@@ -178,7 +178,7 @@ static void ask(struct failover *failover)
 
     if (primary_count(engine->primary) > 0 && now_us - failover->asked_us >= ASK_US) {
         failover->asked_us = now_us;
-        failover->asked = history_append_raw(&engine->history, BYTES(PRIMARY_GETACK PRIMARY_GETACK), -1);
+        failover->asked = history_append_signs(&engine->history, BYTES(PRIMARY_GETACK PRIMARY_GETACK));
     }
     primary_lagging(engine, failover->asked, false, &count);        /* sends what waits */
 }

@@ -87,10 +87,10 @@ static bool begins_with(struct bytes line, const char *word)
     return line.size >= size && memcmp(line.data, word, size) == 0;
 }
 
-/* Errors that come before AUTH are not about the primary. */
+/* Errors that come before AUTH are not about the primary. One whose disk is full or fails has data to give away all the more. */
 static bool ping(struct link *link)
 {
-    static const char *const accepted[] = { "+", "-NOAUTH", "-NOPERM", "-ERR operation not permitted" };
+    static const char *const accepted[] = { "+", "-NOAUTH", "-NOPERM", "-ERR operation not permitted", "-MISCONF" };
     struct buffer request = { 0 };
     struct bytes line;
 

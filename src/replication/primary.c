@@ -197,8 +197,15 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
 {
     struct replica *replica = client->replica;
 
+    struct history_point now;
+
     if (replica == NULL || replica->state == REPLICA_NEW)
         return;
+    history_point(&client->worker->engine->history, &now);
+    if (offset > now.offset)
+        offset = 0;                 /* not of this stream: it was not sent so much. It says that the replica is alive, and no more */
+    if (synced > now.offset)
+        synced = -1;
     if (offset > replica->acked)
         replica->acked = offset;
     if (synced > replica->synced)
@@ -299,7 +306,7 @@ static bool continue_in_log(struct replica *replica, const struct history_point 
     struct backlog *backlog = history_backlog(&engine->history);
     uint64_t end = backlog_end(backlog);
 
-    if (engine->aof == NULL)
+    if (engine->aof == NULL || aof_written(engine->aof) < end)
         return false;
     replica->reader = backlog_attach(backlog, end);
     if (replica->reader == NULL)
@@ -459,18 +466,18 @@ static void ping(struct primary *primary, int64_t now_ms)
     struct engine *engine = primary->engine;
     int64_t period_ms = config_number(engine->config, CONFIG_REPL_PING_REPLICA_PERIOD) * 1000;
 
-    if (role_is_replica(engine) || engine->holds_writes || now_ms - primary->pinged_ms < period_ms)
+    if (engine->holds_writes || now_ms - primary->pinged_ms < period_ms)
         return;
     primary->pinged_ms = now_ms;
-    history_append_raw(&engine->history, BYTES("*1\r\n$4\r\nPING\r\n"), -1);
+    history_append_signs(&engine->history, BYTES("*1\r\n$4\r\nPING\r\n"));
     history_drain(&engine->history);
 }
 
 uint64_t primary_ask(struct engine *engine)
 {
-    if (role_is_replica(engine) || engine->holds_writes || engine->primary->count == 0)
+    if (engine->holds_writes || engine->primary->count == 0)
         return 0;
-    return history_append_raw(&engine->history, BYTES(PRIMARY_GETACK), -1);
+    return history_append_signs(&engine->history, BYTES(PRIMARY_GETACK));
 }
 
 /* Without replicas for long, and without a log, changes need not be kept. */

@@ -11,6 +11,7 @@
 #include "persist/aof_map.h"
 
 enum {
+    TRICKLE_MS = 900,
     PIECE_SIZE = 256 << 10,
     IDLE_MS = 1000,                 /* so often a newline tells one that waits that this server is alive */
 };
@@ -158,12 +159,27 @@ static enum replica_fill send_past(struct replica *replica, uint64_t covered)
     return REPLICA_FILL_SOME;
 }
 
+/* As long as the log is in error nothing more is covered by it. A byte a second is sent nevertheless: a replica takes silence for a dead primary. A
+ * command is complete for it only with its last byte. */
+static uint64_t add_trickle(struct replica *replica, uint64_t covered)
+{
+    struct aof *aof = replica->primary->engine->aof;
+    uint64_t position = backlog_position(replica->reader);
+    int64_t now_ms = primary_now_ms();
+
+    if (aof == NULL || aof_error(aof) == STATUS_OK || position < covered || now_ms - replica->trickled_ms < TRICKLE_MS)
+        return covered;
+    replica->trickled_ms = now_ms;
+    return position + 1;
+}
+
 static enum replica_fill send_stream(struct replica *replica, uint64_t covered)
 {
     struct buffer *out = &replica->client->reply.out;
     uint64_t end = history_handed(&replica->primary->engine->history);
     size_t got = 0;
 
+    covered = add_trickle(replica, covered);
     if (backlog_position(replica->reader) >= (end < covered ? end : covered))
         return REPLICA_FILL_NOTHING;
     switch (backlog_read(replica->reader, buffer_reserve(out, PIECE_SIZE), PIECE_SIZE, covered, &got)) {

@@ -55,6 +55,7 @@ struct replica {
     struct archive_reader *image;   /* in its place; NULL: there is none */
     struct aof_past *past;          /* read before `reader`: what only the log's files have. NULL: nothing */
     struct backlog_reader *reader;
+    int64_t trickled_ms;            /* when it was sent a byte that the log does not have; its worker's */
     _Atomic int64_t fed_ms;         /* when all that it was sent before had gone to the system */
     uint64_t heard;                 /* bytes that it has sent */
     _Atomic int64_t heard_ms;       /* when that was last more */

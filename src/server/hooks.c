@@ -51,7 +51,7 @@ static void hook_expired(void *context, struct keyspace *keyspace, uint64_t hash
     struct bytes words[2] = { BYTES("DEL"), key };
 
     if (history_is_on(&engine->history))
-        keyspace->partition->last_lsn = history_append(&engine->history, keyspace->db, words, 2);
+        partition_note_change(keyspace->partition, history_append(&engine->history, keyspace->db, words, 2));
     event_note_deleted(engine, keyspace, hash, key, event);
     engine->dirty++;
 }

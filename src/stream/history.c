@@ -183,6 +183,11 @@ static uint64_t append_own_chunk(struct history *history, struct history_chunk *
     uint64_t lsn;
 
     mutex_lock(&history->lock);
+    if (history->is_foreign) {
+        mutex_unlock(&history->lock);
+        chunks_free(chunk);
+        return 0;
+    }
     if (history->db != db_before) {
         size_t size = history_select_print(db_before, select);
 
@@ -210,6 +215,10 @@ uint64_t history_append(struct history *history, int db, const struct bytes *arg
         return append_own_chunk(history, chunk, 0, db, db);
     }
     mutex_lock(&history->lock);
+    if (history->is_foreign) {
+        mutex_unlock(&history->lock);
+        return 0;
+    }
     chunk = chunk_with_room(history, size + HISTORY_SELECT_SIZE);
     start = chunk->data + chunk->end;
     out = print_command(put_select(history, db, start), args, arg_count);
@@ -314,6 +323,10 @@ uint64_t history_append_group(struct history *history, const struct history_grou
         return append_own_chunk(history, chunk, 0, group->first_db, group->db);
     }
     mutex_lock(&history->lock);
+    if (history->is_foreign) {
+        mutex_unlock(&history->lock);
+        return 0;
+    }
     chunk = chunk_with_room(history, size + HISTORY_SELECT_SIZE);
     start = chunk->data + chunk->end;
     out = mempcpy(put_select(history, group->first_db, start), before.data, before.size);
@@ -325,25 +338,46 @@ uint64_t history_append_group(struct history *history, const struct history_grou
     return lsn;
 }
 
+/* Appends bytes as they are to the last chunk, or links `chunk`, which has them. */
+static uint64_t append_text(struct history *history, struct history_chunk *chunk, struct bytes text, int db_after) REQUIRES(history->lock);
+static uint64_t append_text(struct history *history, struct history_chunk *chunk, struct bytes text, int db_after)
+{
+    if (chunk != NULL) {
+        chunk_link(history, chunk);
+    } else {
+        chunk = chunk_with_room(history, text.size);
+        if (text.size > 0)
+            memcpy(chunk->data + chunk->end, text.data, text.size);
+        chunk->end += text.size;
+    }
+    return chunk_advance(history, chunk, text.size, db_after >= 0 ? db_after : history->db);
+}
+
+uint64_t history_append_signs(struct history *history, struct bytes text)
+{
+    uint64_t lsn = 0;
+
+    CHECK(text.size <= OWN_CHUNK_SIZE);
+    mutex_lock(&history->lock);
+    if (!history->is_foreign)
+        lsn = append_text(history, NULL, text, -1);
+    mutex_unlock(&history->lock);
+    return lsn;
+}
+
 uint64_t history_append_raw(struct history *history, struct bytes text, int db_after)
 {
-    struct history_chunk *chunk;
+    struct history_chunk *chunk = NULL;
     uint64_t lsn;
 
     if (text.size > OWN_CHUNK_SIZE) {
         chunk = chunk_create(text.size);
         memcpy(chunk->data, text.data, text.size);
         chunk->end = text.size;
-        mutex_lock(&history->lock);
-        chunk_link(history, chunk);
-    } else {
-        mutex_lock(&history->lock);
-        chunk = chunk_with_room(history, text.size);
-        if (text.size > 0)
-            memcpy(chunk->data + chunk->end, text.data, text.size);
-        chunk->end += text.size;
     }
-    lsn = chunk_advance(history, chunk, text.size, db_after >= 0 ? db_after : history->db);
+    mutex_lock(&history->lock);
+    CHECK(history->is_foreign);
+    lsn = append_text(history, chunk, text, db_after);
     mutex_unlock(&history->lock);
     return lsn;
 }
@@ -548,21 +582,36 @@ struct bytes history_chunk_run(const struct history_chunk *chunk, int n)
     return bytes_of(chunk->data + from, (piece < chunk->piece_count ? chunk->pieces[piece].offset : chunk->end) - from);
 }
 
-static void hand_over(struct history *history, const struct history_chunk *chunk) REQUIRES(history->hand_over_lock);
-static void hand_over(struct history *history, const struct history_chunk *chunk)
+/* Hands over up to `max` bytes of what of the chunk was not handed over before. */
+static void hand_over(struct history *history, const struct history_chunk *chunk, uint64_t max) REQUIRES(history->hand_over_lock);
+static void hand_over(struct history *history, const struct history_chunk *chunk, uint64_t max)
 {
     struct backlog *backlog = history->backlog;
-    uint64_t lsn = chunk->begin;
+    uint64_t handed = history_handed(history), skip = handed - chunk->begin;
 
-    CHECK(lsn == history_handed(history));
+    CHECK(handed >= chunk->begin);
     for (int n = 0; n < history_chunk_runs(chunk); n++) {
         struct bytes run = history_chunk_run(chunk, n);
+        uint64_t passed = skip < run.size ? skip : run.size, size = run.size - passed < max ? run.size - passed : max;
 
-        if (backlog != NULL && run.size > 0)
-            backlog_append(backlog, run);
-        lsn += run.size;
+        if (backlog != NULL && size > 0)
+            backlog_append(backlog, bytes_of(run.data + passed, (size_t)size));
+        skip -= passed;
+        max -= size;
+        handed += size;
     }
-    atomic_store_explicit(&history->handed, lsn, memory_order_release);
+    atomic_store_explicit(&history->handed, handed, memory_order_release);
+}
+
+void history_trickle(struct history *history, const struct history_chunk *chunks)
+{
+    uint64_t before;
+
+    mutex_lock(&history->hand_over_lock);
+    before = history_handed(history);
+    for (; chunks != NULL && history->backlog != NULL && history_handed(history) == before && chunks->begin <= before; chunks = chunks->next)
+        hand_over(history, chunks, 1);
+    mutex_unlock(&history->hand_over_lock);
 }
 
 void history_hand_over(struct history *history, struct history_chunk *chunks)
@@ -571,7 +620,7 @@ void history_hand_over(struct history *history, struct history_chunk *chunks)
         return;
     mutex_lock(&history->hand_over_lock);
     for (const struct history_chunk *chunk = chunks; chunk != NULL; chunk = chunk->next)
-        hand_over(history, chunk);
+        hand_over(history, chunk, UINT64_MAX);
     mutex_unlock(&history->hand_over_lock);
     history_give_back(history, chunks);
 }
@@ -588,7 +637,7 @@ void history_drain(struct history *history)
         chunks = take_those(history, false);
     mutex_unlock(&history->lock);
     for (const struct history_chunk *chunk = chunks; chunk != NULL; chunk = chunk->next)
-        hand_over(history, chunk);
+        hand_over(history, chunk, UINT64_MAX);
     mutex_unlock(&history->hand_over_lock);
     history_give_back(history, chunks);
 }

@@ -13,6 +13,10 @@
  * changes when the stream becomes another one (a full synchronization); the replication ID says which one it is. The first byte of a
  * stream has offset 1: a replica that has `offset` bytes asks for offset + 1.
  *
+ * The stream is this server's own, or foreign: a primary's, of which this server is a replica. To a foreign one only the applier appends
+ * (history_append_raw), what it has applied. Everything else is refused under the lock, no matter what the caller has seen of the role
+ * before: bytes of this server in it would be counted in offsets of the primary, and the next partial synchronization would skip as many.
+ *
  * A taker of chunks: the log, for those of the time in which it is attached; else history_drain. Both hand them over in order to the backlog
  * (stream/backlog.h), if there is one. If neither a log nor a backlog is there the stream is off: nothing may be appended, and nothing counts.
  *
@@ -79,7 +83,7 @@ struct history {
     int spare_count;
     int db;                     /* lock: what the next command need not select; -1: it does select */
     int selected;               /* lock: what a reader of the stream has selected at its end; -1: nothing yet */
-    bool is_foreign;            /* a primary's: nothing but its bytes is appended, no SELECT either */
+    bool is_foreign;            /* lock: a primary's: nothing but its bytes is appended, no SELECT either */
     uint64_t log_begin, log_end;            /* chunks in between are the log's */
     struct history_identity identity;
     int64_t shift;              /* offset less LSN */
@@ -101,15 +105,20 @@ static inline bool history_is_on(const struct history *history)
 
 /* --- appending --- */
 
-/* Appends a command and returns the LSN of its end. A SELECT is put before it if `db` is not that of the last command. */
+/* What these functions return is the LSN of the end of what was appended; 0: nothing was, as the stream is foreign. */
+
+/* Appends a command. A SELECT is put before it if `db` is not that of the last command. */
 uint64_t history_append(struct history *history, int db, const struct bytes *args, int arg_count);
 
 /* The same for a request with large arguments (resp/request.h): they are not copied, but referenced until they are written. */
 uint64_t history_append_large(struct history *history, int db, const struct bytes *args, int arg_count, const struct request_large *large,
     int large_count);
 
-/* Bytes as they are: complete commands, or on a replica what its primary has sent. `db_after` is selected at their end; -1: what was selected
- * before them still is. */
+/* Complete commands that concern no database: PING, REPLCONF GETACK. */
+uint64_t history_append_signs(struct history *history, struct bytes text);
+
+/* The applier's: what it has applied of the primary's stream, byte for byte. The stream is foreign. `db_after` is selected at the end; -1: what
+ * was selected before still is. */
 uint64_t history_append_raw(struct history *history, struct bytes text, int db_after);
 
 /* Commands of which replay and replicas run all or none (a transaction, a script): collected by one thread, then appended at once, so that no
@@ -143,6 +152,9 @@ struct history_chunk *history_take(struct history *history);
 void history_hand_over(struct history *history, struct history_chunk *chunks);
 /* The same for chunks that were not written, in any order. */
 void history_give_back(struct history *history, struct history_chunk *chunks);
+/* The log can't write the first of these, a list in order: the next byte is handed over, so that replicas hear something. A command is
+ * complete for them only with its last byte. */
+void history_trickle(struct history *history, const struct history_chunk *chunks);
 /* Without a log: hands over what was appended. */
 void history_drain(struct history *history);
 

@@ -278,6 +278,8 @@ static void errors_of_the_handshake_are_told_apart(void **state)
     } cases[] = {
         { "-ERR operation not permitted\r\n+OK\r\n+OK\r\n-NOAUTH Authentication required.\r\n",
             "failed:auth:PSYNC: NOAUTH Authentication required.| " },
+        { "-MISCONF Errors writing to the AOF file\r\n+OK\r\n+OK\r\n-NOAUTH Authentication required.\r\n",
+            "failed:auth:PSYNC: NOAUTH Authentication required.| " },
         { "-ERR what\r\n", "failed:refused:PING: ERR what| " },
         { "-LOADING Redis is loading\r\n", "failed:not_yet:PING: LOADING Redis is loading| " },
         { "PONG\r\n", "failed:protocol:PING: not a valid reply: PONG| " },

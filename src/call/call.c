@@ -37,6 +37,8 @@ static void error_bytes(struct call *call, struct bytes text)
 
 void reply_error(struct call *call, enum error error)
 {
+    if (error == ERR_TIER_READ)
+        call->turn->met_unreadable = true;
     error_bytes(call, bytes_of_string(error_texts[error]));
 }
 

@@ -50,6 +50,7 @@ struct turn {
     int64_t now_us;             /* monotonic */
     uint16_t minutes;           /* heat_minutes(now_ms) */
     bool clock_stopped;         /* replaying, or a replica: the clock expires nothing */
+    bool met_unreadable;        /* a call was replied ERR_TIER_READ. Only the applier looks, and clears it */
     /* From the high watermark (0) to maxmemory (PACE_FILL_ONE, engine/pace.h) and beyond; -1: no request is slowed down or waits for memory, as
      * there is enough, or as none will come. */
     int memory_fill;

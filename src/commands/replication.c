@@ -222,6 +222,8 @@ static void reply_followed(struct call *call, const struct follow_job *done)
 {
     if (done->result == FOLLOW_NO_THREAD)
         reply_errorf(call, "ERR Could not create a thread");
+    else if (done->result == FOLLOW_LOADING)
+        reply_error(call, ERR_NOT_LOADED);
     else if (done->result == FOLLOW_ALREADY && done->host[0] != '\0')
         reply_status(call->reply, BYTES("OK Already connected to specified master"));
     else

@@ -19,6 +19,7 @@ enum {
 
 int64_t applier_offset(const struct applier *applier) { return applier->offset; }
 uint64_t applier_errors(const struct applier *applier) { return applier->errors; }
+bool applier_has_all(const struct applier *applier, uint64_t end) { return applier->looked >= end; }
 
 void applier_view(const struct applier *applier, struct applier_view *view)
 {
@@ -214,9 +215,11 @@ static void *applier_main(void *context)
         if (applier->has_failed)
             break;
         applier_end_turn(applier);
+        applier->looked = backlog_position(applier->feed.reader);
         wait_for_more(applier);
         applier_begin_turn(applier);
     }
+    applier->looked = UINT64_MAX;
     applier_end_turn(applier);
     ahead_submit(applier->ahead);
     meter_leave(applier->engine->meter);

@@ -11,7 +11,9 @@
  * and it is read a second time to be applied. If that fails in the middle, the part that was applied stays, under a new replication ID, until
  * the full synchronization that follows. The inbox must have room for a whole group.
  *
- * Nothing is refused to it: no user, no memory gate, no pause. The clock expires nothing. Its errors are logged, and counted.
+ * Nothing is refused to it: no user, no memory gate, no pause. The clock expires nothing. Its errors are logged, and counted. A record that can't
+ * be read is none of them: it says nothing about the command, which was not applied then, so the stream ends there (`failed`), and all data is
+ * asked for again.
  *
  * The stream is not trusted: what is no command, a MULTI in a MULTI, an EXEC without one and a command of more than 1 GiB end it.
  *
@@ -60,6 +62,8 @@ struct applier_view {
 void applier_view(const struct applier *applier, struct applier_view *view);
 /* Any thread. */
 int64_t applier_offset(const struct applier *applier);
+/* All complete units of the inbox up to `end` are applied, or no more will be. */
+bool applier_has_all(const struct applier *applier, uint64_t end);
 uint64_t applier_errors(const struct applier *applier);     /* commands that failed, or that a primary must not send */
 
 #endif

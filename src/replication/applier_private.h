@@ -27,6 +27,7 @@ struct applier {
     pthread_t thread;
     _Atomic bool stopping;
     _Atomic int64_t offset;
+    _Atomic uint64_t looked;        /* the inbox's position up to which complete units were applied when there was no more; UINT64_MAX: the end */
     _Atomic uint64_t errors;
     _Atomic int db;                 /* of the client, as others see it */
     const struct command *_Atomic last_command;

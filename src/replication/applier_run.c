@@ -163,6 +163,7 @@ static bool run_call(struct applier *applier, const struct bytes *args, int arg_
     if (!disks_allow(applier))
         return false;
     out->size = 0;
+    applier->worker.turn.met_unreadable = false;
     ahead_submit(applier->ahead);
     for (int tries = 0; ; tries++) {
         uint64_t ended = tier != NULL ? tier_loads_ended(tier) : 0;
@@ -177,7 +178,9 @@ static bool run_call(struct applier *applier, const struct bytes *args, int arg_
         }
         wait_in_place(applier, ended, tries);
     }
-    if (script_was_missing(buffer_bytes(out)))
+    if (applier->worker.turn.met_unreadable)
+        applier_fail(applier, "a record of a key that it changes can't be read here");
+    else if (script_was_missing(buffer_bytes(out)))
         applier_fail(applier, "it runs a script that is not known here");
     else if (out->size > 0 && out->data[0] == '-')
         note_error(applier, args, out->data + 1, out->size - 3);

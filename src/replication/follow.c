@@ -17,7 +17,10 @@
 #include "stream/backlog.h"
 #include "tls/tls_context.h"
 
-enum { PAUSE_US = 2000 };
+enum {
+    PAUSE_US = 2000,
+    START_AGAIN_MS = 1000,          /* after the system had no thread for the link */
+};
 
 void follow_pause(void)
 {
@@ -38,6 +41,22 @@ struct follow *follow_create(struct engine *engine, struct tls_context *(*hold_t
     mutex_init(&follow->turn);
     mutex_init(&follow->lock);
     return follow;
+}
+
+static bool is_loading(const struct follow *follow) REQUIRES(follow->lock);
+static bool is_loading(const struct follow *follow)
+{
+    return follow->data == FOLLOW_DATA_LOADS || follow->data == FOLLOW_DATA_REPLACED;
+}
+
+bool follow_is_loading(struct follow *follow)
+{
+    bool loads;
+
+    mutex_lock(&follow->lock);
+    loads = is_loading(follow);
+    mutex_unlock(&follow->lock);
+    return loads;
 }
 
 /* --- REPLICAOF --- */
@@ -101,24 +120,52 @@ bool follow_start_link(struct follow *follow)
     release_options(&options, strings);
     mutex_lock(&follow->lock);
     follow->link = link;
+    follow->again_ms = link == NULL ? clock_mono_us() / 1000 + START_AGAIN_MS : 0;
     mutex_unlock(&follow->lock);
     follow_configure(follow);       /* a directive may have been changed after it was read */
     return link != NULL;
 }
 
-void follow_end_link(struct follow *follow)
+/* No load begins to replace the data from here on. False: one does. */
+static bool stop_load(struct follow *follow)
+{
+    bool can;
+
+    mutex_lock(&follow->lock);
+    can = follow->data != FOLLOW_DATA_REPLACED || follow->stopping;
+    if (can)
+        follow->stop_load = true;
+    mutex_unlock(&follow->lock);
+    return can;
+}
+
+static void stop_link(struct follow *follow) REQUIRES(follow->turn);
+static void stop_link(struct follow *follow)
 {
     struct link *link = follow->link;
 
-    follow->stop_load = true;
     mutex_lock(&follow->lock);
     follow->link = NULL;
     mutex_unlock(&follow->lock);
     if (link != NULL)
         link_stop(link);
+    mutex_lock(&follow->lock);
+    follow->state = LINK_WAITING;
+    role_set_link(follow->engine, false);
+    mutex_unlock(&follow->lock);
+}
+
+bool follow_end_link(struct follow *follow, enum follow_end end)
+{
+    if (!stop_load(follow))
+        return false;
+    stop_link(follow);
+    if (end == FOLLOW_END_APPLIED)
+        follow_await_applier(follow);
     follow_join_loader(follow);
     follow->stop_load = false;
     follow_end_inbox(follow);
+    return true;
 }
 
 bool follow_set_role(struct follow *follow, bool is_replica, uint64_t lsn)
@@ -151,6 +198,7 @@ void follow_note_primary(struct follow *follow, const char *host, int port)
     snprintf(follow->host, sizeof(follow->host), "%s", host != NULL ? host : "");
     follow->port = port;
     follow->state = LINK_WAITING;
+    follow->again_ms = 0;
     mutex_unlock(&follow->lock);
     config_set_replicaof(follow->engine->config, bytes_of_string(follow->host), port);
 }
@@ -160,33 +208,55 @@ static bool is_same(const struct follow *follow, const char *host, int port)
     return host != NULL && strcmp(follow->host, host) == 0 && follow->port == port;
 }
 
-enum follow_result follow_primary(struct follow *follow, const char *host, int port)
+void follow_promote(struct follow *follow)
 {
-    bool was_replica, good = true;
+    follow->hand = FOLLOW_HAND_NONE;
+    follow_note_primary(follow, NULL, 0);
+    mutex_lock(&follow->lock);
+    follow->data = FOLLOW_DATA_GOES_ON;     /* whatever it is, it is this server's own now */
+    mutex_unlock(&follow->lock);
+    follow_set_role(follow, false, FOLLOW_ANY_LSN);
+    follow_restore_log(follow->engine);
+}
 
-    mutex_lock(&follow->turn);
-    was_replica = follow->host[0] != '\0';
-    if (is_same(follow, host, port) || (host == NULL && !was_replica)) {
-        mutex_unlock(&follow->turn);
+static enum follow_result follow_none(struct follow *follow) REQUIRES(follow->turn);
+static enum follow_result follow_none(struct follow *follow)
+{
+    if (follow->host[0] == '\0')
         return FOLLOW_ALREADY;
-    }
-    follow_end_link(follow);
+    if (!follow_end_link(follow, FOLLOW_END_APPLIED))
+        return FOLLOW_LOADING;
+    follow_promote(follow);
+    log_write(follow_log(follow), LOG_LEVEL_NOTICE, "MASTER MODE enabled");
+    return FOLLOW_OK;
+}
+
+static enum follow_result follow_host(struct follow *follow, const char *host, int port) REQUIRES(follow->turn);
+static enum follow_result follow_host(struct follow *follow, const char *host, int port)
+{
+    bool was_replica = follow->host[0] != '\0';
+
+    if (is_same(follow, host, port) && follow->link != NULL)
+        return FOLLOW_ALREADY;
+    if (!follow_end_link(follow, FOLLOW_END_NOW))
+        return FOLLOW_LOADING;
     follow->hand = FOLLOW_HAND_NONE;
     follow->no_images = false;
     follow_note_primary(follow, host, port);
-    if (host == NULL || !was_replica)
-        follow_set_role(follow, host != NULL, FOLLOW_ANY_LSN);
-    if (host != NULL)
-        good = follow_start_link(follow);
-    else
-        follow_restore_log(follow->engine);
+    if (!was_replica)
+        follow_set_role(follow, true, FOLLOW_ANY_LSN);
+    log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Before turning into a replica of %s:%d: this server's history is kept as far as it goes", host, port);
+    return follow_start_link(follow) ? FOLLOW_OK : FOLLOW_NO_THREAD;
+}
+
+enum follow_result follow_primary(struct follow *follow, const char *host, int port)
+{
+    enum follow_result result;
+
+    mutex_lock(&follow->turn);
+    result = host != NULL ? follow_host(follow, host, port) : follow_none(follow);
     mutex_unlock(&follow->turn);
-    if (host == NULL)
-        log_write(follow_log(follow), LOG_LEVEL_NOTICE, "MASTER MODE enabled");
-    else
-        log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Before turning into a replica of %s:%d: this server's history is kept as far as it goes", host,
-            port);
-    return good ? FOLLOW_OK : FOLLOW_NO_THREAD;
+    return result;
 }
 
 void follow_begin(struct follow *follow)
@@ -216,24 +286,38 @@ void follow_configure(struct follow *follow)
     mutex_unlock(&follow->lock);
 }
 
+/* There is a primary to follow, and no link: the system had no thread for it. */
+static bool lacks_link(struct follow *follow) REQUIRES(follow->turn);
+static bool lacks_link(struct follow *follow)
+{
+    bool is_asked = follow->hand == FOLLOW_HAND_ASKED || follow->hand == FOLLOW_HAND_REFUSED;     /* follow_take_back comes */
+
+    return follow->host[0] != '\0' && follow->link == NULL && !is_asked && !follow->stopping;
+}
+
 void follow_cron(struct follow *follow)
 {
-    if (!follow->must_reconnect)
-        return;
+    bool is_due;
+
     mutex_lock(&follow->lock);
-    if (clock_mono_us() / 1000 >= follow->again_ms) {
-        follow->must_reconnect = false;
-        if (follow->link != NULL)
-            link_reconnect(follow->link);
+    is_due = follow->again_ms != 0 && clock_mono_us() / 1000 >= follow->again_ms;
+    if (is_due && follow->link != NULL) {
+        follow->again_ms = 0;
+        link_reconnect(follow->link);
     }
     mutex_unlock(&follow->lock);
+    if (!is_due || !mutex_try_lock(&follow->turn))          /* the primary is just being changed */
+        return;
+    if (lacks_link(follow))
+        (void)follow_start_link(follow);
+    mutex_unlock(&follow->turn);
 }
 
 void follow_stop(struct follow *follow)
 {
     follow->stopping = true;
     mutex_lock(&follow->turn);
-    follow_end_link(follow);
+    (void)follow_end_link(follow, FOLLOW_END_NOW);
     mutex_unlock(&follow->turn);
 }
 
@@ -256,7 +340,7 @@ bool follow_client(struct follow *follow, struct follow_client *client)
     bool is_there;
 
     mutex_lock(&follow->lock);
-    is_there = follow->state == LINK_CONNECTED && follow->applier != NULL && !follow->loading;
+    is_there = follow->state == LINK_CONNECTED && follow->applier != NULL && !is_loading(follow);
     if (is_there) {
         applier_view(follow->applier, &view);
         *client = (struct follow_client){ .id = view.id, .fd = follow->fd, .db = view.db, .created_ms = view.created_ms,
@@ -291,7 +375,7 @@ void follow_view(struct follow *follow, struct follow_view *view)
     history_point(&follow->engine->history, &now);
     mutex_lock(&follow->lock);
     *view = (struct follow_view){
-        .port = follow->port, .state = follow->state, .is_syncing = follow->state == LINK_SYNC || follow->loading,
+        .port = follow->port, .state = follow->state, .is_syncing = follow->state == LINK_SYNC || is_loading(follow),
         .io_s = follow->io_ms > 0 ? (clock_mono_us() / 1000 - follow->io_ms) / 1000 : -1,
         .applied = follow->applier != NULL ? applier_offset(follow->applier) : now.offset,
         .received = follow->inbox != NULL ? (int64_t)backlog_end(follow->inbox) : now.offset,

@@ -5,11 +5,13 @@
  *          -> stream -> inbox (memory, then disk) -> applier -> data set and history
  *
  * The position is the history's end: what was applied. While the link is broken and comes back, the inbox stays, so the stream is asked for from
- * the inbox's end on. A new primary is asked for what follows the last unit that was applied.
+ * the inbox's end on. A new primary is asked for what follows the last unit that was applied. A promotion applies first what the inbox has, within
+ * repl-promotion-timeout.
  *
  * A full synchronization is received into a file while clients read what is there (or get MASTERDOWN: replica-serve-stale-data), and then
  * loaded while they get LOADING. With appendonly yes the log is switched off before the load, and begun again after it: a new log
- * takes the place of the old one in one step, so a crash leaves the old data or the new.
+ * takes the place of the old one in one step, so a crash leaves the old data or the new. REPLICAOF ends the load as long as the old data is there;
+ * once it is being replaced nothing but the end of the server ends the load, and a change of the primary is refused as all else is: LOADING.
  *
  * Threads: any. Locks: `turn` is held during a change of the primary, which takes milliseconds, by a thread that is no worker and has no locks;
  * `lock` is a leaf.
@@ -37,9 +39,14 @@ struct follow *follow_create(struct engine *engine, struct tls_context *(*hold_t
 void follow_stop(struct follow *follow);
 void follow_destroy(struct follow *follow);         /* NULL is fine */
 
-/* REPLICAOF: follows another primary, or none (NULL). Blocks some milliseconds; not on a worker, no locks. False: `*already`, or the system has
- * no thread. */
-enum follow_result { FOLLOW_OK, FOLLOW_ALREADY, FOLLOW_NO_THREAD };
+/* REPLICAOF: follows another primary, or none (NULL). Blocks some milliseconds, a promotion as long as repl-promotion-timeout; not on a worker,
+ * no locks. */
+enum follow_result {
+    FOLLOW_OK,
+    FOLLOW_ALREADY,
+    FOLLOW_NO_THREAD,               /* the system has none now; it is tried again from time to time */
+    FOLLOW_LOADING,                 /* nothing was changed: the data is just being replaced */
+};
 enum follow_result follow_primary(struct follow *follow, const char *host, int port);
 
 /* FAILOVER, on the primary: becomes a replica of one of its replicas, which is asked to take over at each try to connect. The data stays, so
@@ -61,8 +68,7 @@ enum follow_hand follow_hand(const struct follow *follow);      /* any thread */
 /* Ends what follow_hand_over began. True: this server is a primary again. False: the other one is, or REPLICAOF came in between. */
 bool follow_take_back(struct follow *follow);
 
-/* PSYNC with FAILOVER, on the replica: becomes a primary if its history is that of this ID. As long as follow_primary; up to two seconds
- * more while what was received is applied. */
+/* PSYNC with FAILOVER, on the replica: becomes a primary if its history is that of this ID. As long as follow_primary. */
 enum follow_take_over { FOLLOW_TAKEN_OVER, FOLLOW_IS_PRIMARY, FOLLOW_HAS_OTHER_ID };
 enum follow_take_over follow_take_over(struct follow *follow, struct bytes id);
 

@@ -1,10 +1,5 @@
 /* FAILOVER, on both sides: handing the role over, and taking it. */
-#include "base/clock.h"
-#include "replication/applier.h"
 #include "replication/follow_private.h"
-#include "stream/backlog.h"
-
-enum { TAKE_OVER_WAIT_US = 2000000 };       /* for what was received before */
 
 enum follow_ask follow_hand_over(struct follow *follow, const char *host, int port, uint64_t lsn)
 {
@@ -38,7 +33,8 @@ static bool may_take_back(struct follow *follow)
 {
     if (follow->hand == FOLLOW_HAND_TAKEN || follow->hand == FOLLOW_HAND_NONE)
         return false;
-    follow_end_link(follow);
+    if (!follow_end_link(follow, FOLLOW_END_NOW))
+        return false;               /* it has taken over: its data is being loaded */
     if (follow->hand != FOLLOW_HAND_TAKEN)
         return true;
     follow_start_link(follow);
@@ -60,31 +56,12 @@ bool follow_take_back(struct follow *follow)
     return can;
 }
 
-static bool has_unapplied(struct follow *follow)
-{
-    bool has;
-
-    mutex_lock(&follow->lock);
-    has = follow->inbox != NULL && follow->applier != NULL && (int64_t)backlog_end(follow->inbox) > applier_offset(follow->applier);
-    mutex_unlock(&follow->lock);
-    return has;
-}
-
-/* What the primary has sent before is not lost, unless the applier is far back. */
-static void await_applier(struct follow *follow)
-{
-    int64_t until_us = clock_mono_us() + TAKE_OVER_WAIT_US;
-
-    while (has_unapplied(follow) && !follow->stopping && clock_mono_us() < until_us)
-        follow_pause();
-}
-
 static bool has_history(struct follow *follow, struct bytes id)
 {
     struct history_point now;
 
     history_point(&follow->engine->history, &now);
-    return !follow->loading && bytes_is(id, now.identity.id);
+    return bytes_is(id, now.identity.id);
 }
 
 enum follow_take_over follow_take_over(struct follow *follow, struct bytes id)
@@ -94,15 +71,10 @@ enum follow_take_over follow_take_over(struct follow *follow, struct bytes id)
     mutex_lock(&follow->turn);
     if (follow->host[0] == '\0') {
         result = FOLLOW_IS_PRIMARY;
-    } else if (!has_history(follow, id)) {
+    } else if (!has_history(follow, id) || !follow_end_link(follow, FOLLOW_END_APPLIED)) {
         result = FOLLOW_HAS_OTHER_ID;
     } else {
-        await_applier(follow);
-        follow_end_link(follow);
-        follow->hand = FOLLOW_HAND_NONE;
-        follow_note_primary(follow, NULL, 0);
-        follow_set_role(follow, false, FOLLOW_ANY_LSN);
-        follow_restore_log(follow->engine);
+        follow_promote(follow);
     }
     mutex_unlock(&follow->turn);
     if (result == FOLLOW_TAKEN_OVER)

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "engine/job.h"
 #include "engine/role.h"
 #include "replication/applier.h"
 #include "replication/follow_private.h"
@@ -65,6 +66,59 @@ void follow_ack_now(void *context)
     mutex_unlock(&follow->lock);
 }
 
+void follow_break(struct follow *follow, int64_t pause_ms)
+{
+    mutex_lock(&follow->lock);
+    follow->data = FOLLOW_DATA_BROKEN;
+    follow->again_ms = clock_mono_us() / 1000 + pause_ms;
+    mutex_unlock(&follow->lock);
+}
+
+/* What was received is not applied. 0: all of it is, or no more will be. */
+static uint64_t size_unapplied(struct follow *follow, bool *goes_on)
+{
+    uint64_t size = 0;
+
+    *goes_on = false;
+    mutex_lock(&follow->lock);
+    if (follow->inbox != NULL && follow->applier != NULL) {
+        uint64_t end = backlog_end(follow->inbox);
+
+        size = end - (uint64_t)applier_offset(follow->applier);
+        *goes_on = !applier_has_all(follow->applier, end);
+    }
+    mutex_unlock(&follow->lock);
+    return size;
+}
+
+/* The directive is read each time: an operator may end the wait. */
+static bool may_wait_on(const struct follow *follow, int64_t began_us)
+{
+    int64_t limit_us = config_number(follow->engine->config, CONFIG_REPL_PROMOTION_TIMEOUT) * 1000000;
+
+    return !follow->stopping && !job_must_end(follow->engine) && clock_mono_us() - began_us < limit_us;
+}
+
+void follow_await_applier(struct follow *follow)
+{
+    int64_t began_us = clock_mono_us();
+    bool goes_on;
+    uint64_t size = size_unapplied(follow, &goes_on);
+
+    if (goes_on && size > 0)
+        log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Promotion: %" PRIu64 " bytes that were received are applied first", size);
+    while (goes_on && may_wait_on(follow, began_us)) {
+        follow_pause();
+        size = size_unapplied(follow, &goes_on);
+    }
+    if (goes_on)
+        log_write(follow_log(follow), LOG_LEVEL_WARNING, "Promotion: %" PRIu64 " bytes that were received are lost, as they were not applied within "
+            "repl-promotion-timeout", size);
+    else if (size > 0)
+        log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Promotion: of what was received the last %" PRIu64 " bytes are not applied: they are no complete "
+            "command or transaction", size);
+}
+
 /* The stream can't be read on: all data is asked for again. The next stream may be as bad, so there is a pause, about as long as it took until
  * this one was found to be bad. */
 static void on_applier_failed(void *context, const char *reason)
@@ -78,10 +132,9 @@ static void on_applier_failed(void *context, const char *reason)
         pause_ms = AGAIN_MS_MIN;
     if (pause_ms > AGAIN_MS_MAX)
         pause_ms = AGAIN_MS_MAX;
-    follow->again_ms = now_ms + pause_ms;
     role_set_link(follow->engine, false);
-    follow->restart = follow->must_reconnect = true;
     mutex_unlock(&follow->lock);
+    follow_break(follow, pause_ms);
     log_write(follow_log(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: %s. A full synchronization begins in %" PRId64 " ms.", reason,
         pause_ms);
 }
@@ -96,10 +149,8 @@ void follow_start_applier(struct follow *follow, int64_t offset, int db)
 
     mutex_lock(&follow->lock);
     follow->applier = applier;
-    if (applier == NULL) {
+    if (applier == NULL)
         follow->again_ms = clock_mono_us() / 1000 + AGAIN_MS_MIN;
-        follow->must_reconnect = true;
-    }
     mutex_unlock(&follow->lock);
     if (applier == NULL)
         log_write(follow_log(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: the system gives no thread. The link connects again.");
@@ -145,18 +196,28 @@ static void choose_request(struct follow *follow, struct link_position *position
     follow->hand_tries++;
 }
 
+static bool is_broken(struct follow *follow)
+{
+    bool is;
+
+    mutex_lock(&follow->lock);
+    is = follow->data == FOLLOW_DATA_BROKEN;
+    mutex_unlock(&follow->lock);
+    return is;
+}
+
 static void on_position(void *context, struct link_position *position)
 {
     struct follow *follow = context;
     struct history_point now;
 
-    while (follow->loading && !follow->stopping)
+    while (follow_is_loading(follow) && !follow->stopping)
         follow_pause();
     if (follow->inbox != NULL && follow->applier == NULL)
         follow_end_inbox(follow);          /* of a full synchronization that broke off */
     history_point(&follow->engine->history, &now);
     *position = (struct link_position){ .offset = now.offset };
-    if (follow->restart)
+    if (is_broken(follow))
         return;
     choose_request(follow, position);
     memcpy(position->id, follow->hand == FOLLOW_HAND_ASKED ? now.identity.id : id_of(follow, &now), sizeof(position->id));
@@ -175,7 +236,7 @@ static void on_state(void *context, enum link_state state)
     follow->io_ms = clock_mono_us() / 1000;
     if (state != LINK_CONNECTED)
         role_set_link(follow->engine, false);
-    else if (!follow->loading)
+    else if (follow->data == FOLLOW_DATA_GOES_ON)
         role_set_link(follow->engine, true);
     mutex_unlock(&follow->lock);
 }
@@ -233,12 +294,11 @@ static void on_full_resync(void *context, const char *id, int64_t offset)
     struct follow *follow = context;
 
     log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Full resync from primary: %s:%" PRId64, id, offset);
-    follow->stop_load = true;       /* the one before */
-    follow_join_loader(follow);
-    follow->stop_load = false;
+    follow_join_loader(follow);     /* the one before, which has ended */
     follow_end_inbox(follow);
-    follow->restart = follow->must_reconnect = false;
     mutex_lock(&follow->lock);
+    follow->data = FOLLOW_DATA_GOES_ON;
+    follow->again_ms = 0;
     memcpy(follow->sync_id, id, sizeof(follow->sync_id));
     follow->sync_offset = offset;
     follow->sync_ms = clock_mono_us() / 1000;
@@ -284,7 +344,7 @@ static void on_progress(void *context, struct link_progress *progress)
     struct aof *aof = engine->aof;
 
     *progress = (struct link_progress){ .applied = 0, .synced = -1 };
-    if (follow->loading)
+    if (follow_is_loading(follow))
         return;
     mutex_lock(&follow->lock);
     if (follow->applier != NULL)

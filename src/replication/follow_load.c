@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/disk.h"
 #include "base/tree.h"
 #include "engine/dataset.h"
@@ -141,6 +142,19 @@ static int usable_db(const struct engine *engine, int64_t db)
     return db >= 0 && db < engine->partitions->db_count ? (int)db : 0;
 }
 
+/* From here on the load goes on to its end. False: REPLICAOF was faster, and the old data stays. */
+static bool begin_to_replace(struct follow *follow)
+{
+    bool may;
+
+    mutex_lock(&follow->lock);
+    may = !follow->stop_load;
+    if (may)
+        follow->data = FOLLOW_DATA_REPLACED;
+    mutex_unlock(&follow->lock);
+    return may;
+}
+
 static bool load_rdb(struct follow *follow, int fd)
 {
     struct import_rules rules = { IMPORT_REFUSES_TWINS, &follow->stop_load };
@@ -154,6 +168,11 @@ static bool load_rdb(struct follow *follow, int fd)
     end_syncs(follow);
     switch_log(follow, false);
     own_all_without_log(follow, &claim);
+    if (!begin_to_replace(follow)) {
+        partitions_give_all(engine->partitions, &claim);
+        log_write(follow_log(follow), LOG_LEVEL_NOTICE, "The primary's RDB is not loaded: REPLICAOF came before");
+        return false;
+    }
     empty(engine);
     good = import_rdb(engine, fd, &rules, NULL, NULL, &result, &message) == STATUS_OK;
     follow->sync_db = usable_db(engine, result.position.db);
@@ -176,6 +195,11 @@ static bool take_image(struct follow *follow, struct image_load *load)
     bool good, is_lost;
 
     own_all_without_log(follow, &claim);
+    if (!begin_to_replace(follow)) {
+        partitions_give_all(engine->partitions, &claim);
+        message_set(&load->message, "REPLICAOF came before");
+        return false;
+    }
     empty(engine);
     good = image_load_run(load, &is_lost) == STATUS_OK;
     follow->sync_db = usable_db(engine, load->point.db);
@@ -211,7 +235,7 @@ static bool load_image(struct follow *follow, const char *image)
 
 static bool load(struct follow *follow)
 {
-    int fd = atomic_exchange(&follow->load_fd, -1);
+    int fd = follow->load_fd;
     bool is_image = fd < 0, good = is_image ? load_image(follow, follow->image_dir) : load_rdb(follow, fd);
 
     if (is_image)
@@ -225,6 +249,18 @@ static bool load(struct follow *follow)
     return good;
 }
 
+static void note_end(struct follow *follow, bool good) REQUIRES(follow->lock);
+static void note_end(struct follow *follow, bool good)
+{
+    bool is_cancelled = follow->data == FOLLOW_DATA_LOADS && follow->stop_load;      /* what was here before still is */
+
+    if (follow->data == FOLLOW_DATA_BROKEN)
+        return;                     /* the applier has failed already */
+    follow->data = good || is_cancelled ? FOLLOW_DATA_GOES_ON : FOLLOW_DATA_BROKEN;
+    if (follow->data == FOLLOW_DATA_BROKEN)
+        follow->again_ms = clock_mono_us() / 1000;
+}
+
 static void *loader_main(void *context)
 {
     struct follow *follow = context;
@@ -236,12 +272,10 @@ static void *loader_main(void *context)
     good = load(follow);
     if (good && !follow->stopping)
         follow_start_applier(follow, follow->sync_offset, follow->sync_db);
-    if (!good && !follow->stop_load)
-        follow->restart = follow->must_reconnect = true;
     mutex_lock(&follow->lock);
-    role_set_link(engine, good && follow->state == LINK_CONNECTED);
-    role_set_syncing(engine, false);
-    follow->loading = false;        /* last: an ACK says that clients see the data */
+    note_end(follow, good);
+    role_set_link(engine, good && follow->data == FOLLOW_DATA_GOES_ON && follow->state == LINK_CONNECTED);
+    role_set_syncing(engine, false);        /* before the lock is given back: an ACK says that clients see the data */
     mutex_unlock(&follow->lock);
     if (good)
         follow_ack_now(follow);             /* a primary may wait for it before it sends the stream */
@@ -260,7 +294,9 @@ void follow_join_loader(struct follow *follow)
 static void start_loader(struct follow *follow, int fd)
 {
     follow_join_loader(follow);
-    follow->loading = true;
+    mutex_lock(&follow->lock);
+    follow->data = FOLLOW_DATA_LOADS;
+    mutex_unlock(&follow->lock);
     follow->load_fd = fd;
     if (pthread_create(&follow->loader, NULL, loader_main, follow) == 0) {
         follow->has_loader = true;
@@ -270,8 +306,7 @@ static void start_loader(struct follow *follow, int fd)
         close(fd);
     else
         tree_remove(follow->image_dir);
-    follow->loading = false;
-    follow->restart = follow->must_reconnect = true;
+    follow_break(follow, 0);
     log_write(follow_log(follow), LOG_LEVEL_WARNING, "Failed to load the primary's data: the system gives no thread");
 }
 

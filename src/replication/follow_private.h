@@ -20,6 +20,14 @@
 struct applier;
 struct backlog;
 
+/* What is here, with regard to full synchronizations. */
+enum follow_data {
+    FOLLOW_DATA_GOES_ON,            /* the stream can be continued at the history's end */
+    FOLLOW_DATA_LOADS,              /* one was received, and the loader prepares; what was here still is. Ends when the link is ended */
+    FOLLOW_DATA_REPLACED,           /* the loader replaces it. Ends with the load, or with the server */
+    FOLLOW_DATA_BROKEN,             /* it can't be continued: all data is asked for */
+};
+
 struct follow {
     struct engine *engine;
     struct tls_context *(*hold_tls)(void *context);
@@ -43,15 +51,16 @@ struct follow {
     char asked_id[LINK_ID_SIZE + 1];        /* the link's thread: the last PSYNC's */
     enum link_state state;
     int64_t io_ms, received, total;
-    int64_t sync_ms, again_ms;      /* monotonic: when the last full synchronization began, and before when none is asked for */
+    enum follow_data data;
+    int64_t sync_ms;                /* monotonic: when the last full synchronization began */
+    int64_t again_ms;               /* monotonic: when the link connects again, or is started again; 0: it need not */
     char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];      /* of the last connection */
     int fd;
 
-    _Atomic bool stopping, loading;
-    _Atomic bool restart;           /* what is here can't be continued: all data is asked for */
-    _Atomic bool must_reconnect;
-    _Atomic bool stop_load;         /* the load ends soon: what it loads is not wanted any more */
-    _Atomic int load_fd;            /* of the RDB to load; -1: an image, or none */
+    _Atomic bool stopping;
+    _Atomic bool stop_load;         /* the loader ends soon, as what it loads is not wanted any more. Set under the lock, and not while data is replaced
+                                     * unless the server ends */
+    int load_fd;                    /* the loader's: of the RDB to load; -1: an image */
     char image_dir[DUMP_IMAGE_PATH_SIZE];   /* where the link receives an image. Immutable */
     _Atomic bool no_images;         /* the last one could not be used: the next full synchronization is by RDB */
     _Atomic int last_sync;          /* enum follow_sync */
@@ -63,6 +72,13 @@ static inline struct log *follow_log(const struct follow *follow)
 {
     return follow->engine->log;
 }
+
+/* A full synchronization is loaded: clients get LOADING, or will soon. */
+bool follow_is_loading(struct follow *follow);
+/* All data is asked for, after a pause. */
+void follow_break(struct follow *follow, int64_t pause_ms);
+/* Until the applier has applied all that was received, or repl-promotion-timeout is over. Nothing is received meanwhile. */
+void follow_await_applier(struct follow *follow);
 
 /* Some milliseconds, for what is waited for by looking again. */
 void follow_pause(void);
@@ -85,8 +101,12 @@ void follow_restore_log(struct engine *engine);
 
 /* follow.c */
 bool follow_start_link(struct follow *follow) REQUIRES(follow->turn);
-/* Nothing arrives, and nothing is applied any more: the history's end is the last unit that was applied. */
-void follow_end_link(struct follow *follow) REQUIRES(follow->turn);
+/* Nothing arrives, and nothing is applied any more: the history's end is the last unit that was applied. False: nothing was changed, as the data is
+ * just being replaced. */
+enum follow_end { FOLLOW_END_NOW, FOLLOW_END_APPLIED };     /* ...; after what was received is applied, for a promotion */
+bool follow_end_link(struct follow *follow, enum follow_end end) REQUIRES(follow->turn);
+/* This server is a primary from here on. The link has ended. */
+void follow_promote(struct follow *follow) REQUIRES(follow->turn);
 /* False: nothing was changed, as the history does not end at `lsn` (FOLLOW_ANY_LSN: wherever it ends). */
 bool follow_set_role(struct follow *follow, bool is_replica, uint64_t lsn);
 void follow_note_primary(struct follow *follow, const char *host, int port);

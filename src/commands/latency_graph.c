@@ -44,7 +44,7 @@ static size_t label_of(char label[LABEL_SIZE], int64_t age_s)
     return (size_t)snprintf(label, LABEL_SIZE, "%" PRId64 "%c", number, unit);
 }
 
-/* The ages of the samples are below their columns, read from above. Returns false if no label has so many characters. */
+/* The ages of the samples are below their columns, read from above. Returns whether a label has another character. */
 static bool draw_label_row(struct buffer *out, const struct latency_event *event, size_t first, size_t count, int64_t now_s, size_t row)
 {
     bool has_more = false;

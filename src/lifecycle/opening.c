@@ -1,7 +1,9 @@
 #include "lifecycle/opening.h"
 
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/scripts.h"
@@ -9,6 +11,26 @@
 #include "lifecycle/import.h"
 #include "persist/backup.h"
 #include "persist/checkpoint.h"
+#include "store/store.h"
+
+enum { LOCK_WAIT_MS = 5000, LOCK_LOOK_MS = 50 };
+
+/* A server that was told to end holds its locks until it has closed its last file; another one that serves the data does so for longer. False:
+ * it has been waited for. `*began_ms` is 0 at first. */
+static bool wait_for_lock(struct engine *engine, const char *dir, int64_t *began_ms)
+{
+    struct timespec pause = { 0, LOCK_LOOK_MS * 1000000l };
+    int64_t now_ms = clock_mono_us() / 1000;
+
+    if (*began_ms == 0) {
+        *began_ms = now_ms;
+        log_write(engine->log, LOG_LEVEL_NOTICE, "'%s' is in use by another process: waiting %d seconds for its end", dir, LOCK_WAIT_MS / 1000);
+    }
+    if (now_ms - *began_ms >= LOCK_WAIT_MS)
+        return false;
+    nanosleep(&pause, NULL);
+    return true;
+}
 
 bool opening_tier(struct opening *opening, const struct opening_tier *needs, struct hash_seed *seed)
 {
@@ -16,6 +38,7 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
     struct config *config = engine->config;
     char *dir = config_string(config, CONFIG_TIER_DIR), *images = config_string(config, CONFIG_APPENDDIRNAME);
     struct message message = { "" };
+    int64_t began_ms = 0;
     struct tier_options options = {
         .dir = dir,
         .image = opening->image,
@@ -31,8 +54,11 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
         .hooks = needs->hooks,
     };
 
-    backup_clean(dir);
+    while (store_is_locked(dir) && wait_for_lock(engine, dir, &began_ms))
+        ;
     engine->tier = tier_open(&options, &message);
+    if (engine->tier != NULL)
+        backup_clean(dir);          /* not before: it may be another server's */
     mem_free(images);
     if (engine->tier == NULL) {
         log_write(engine->log, LOG_LEVEL_WARNING, "Can't open the cold tier's store '%s': %s", dir, message.text);
@@ -105,6 +131,8 @@ bool opening_restore_image(struct opening *opening)
         log_write(engine->log, LOG_LEVEL_WARNING, "The image can't be restored: %s", message.text);
         return false;
     }
+    if (!message_is_empty(&message))
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s. kelvin-check --repair makes a new one; so does the next checkpoint", message.text);
     if (!opening_restore_functions(engine, opening->image))
         return false;
     status = tier_restore(engine->tier, opening->image, number);
@@ -154,7 +182,13 @@ bool opening_log(struct opening *opening)
 
     aof_switch_clean(engine);
     if (config_number(config, CONFIG_APPENDONLY)) {
-        good = aof_open(&options, &aof, &message) == STATUS_OK;
+        enum status status;
+        int64_t began_ms = 0;
+
+        do {
+            status = aof_open(&options, &aof, &message);
+        } while (status == STATUS_LOCKED && wait_for_lock(engine, dir, &began_ms));
+        good = status == STATUS_OK;
         engine->aof = aof;
         if (!good)
             log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);

@@ -72,14 +72,13 @@ static void print_point(const struct history_point *point, struct buffer *text)
 }
 
 /* `point`: NULL, or where the image is in the stream. */
-static enum status write_dataset(const char *image, struct buffer *text, uint64_t number, const struct history_point *point)
+static enum status write_dataset(const char *image, struct buffer *text, uint64_t number, struct hash_seed seed, const struct history_point *point)
 {
-    char path[PATH_SIZE + 16];
     uint64_t crc;
     enum status status;
 
-    snprintf(path, sizeof(path), "%s/dataset", image);
     buffer_append_format(text, "store %llu\n", (unsigned long long)number);
+    dataset_file_print_seed(&seed, text);
     if (point != NULL)
         print_point(point, text);
     status = dataset_file_describe(image, text);
@@ -87,20 +86,21 @@ static enum status write_dataset(const char *image, struct buffer *text, uint64_
         return status;
     crc = crc64(0, buffer_bytes(text));
     buffer_append_format(text, "end %016llx\n", (unsigned long long)crc);
-    status = file_overwrite(disk_system(), AT_FDCWD, path, buffer_bytes(text));
+    status = dataset_file_write(image, buffer_bytes(text));
     return status == STATUS_OK ? directory_sync(disk_system(), image) : status;
 }
 
 static enum status load_dataset(const char *image, struct dataset_file *dataset, struct message *message)
 {
-    char path[PATH_SIZE];
     const char *problem;
-    enum status status;
+    enum status status = dataset_file_load_image(image, dataset, &problem);
 
-    snprintf(path, sizeof(path), "%s/dataset", image);
-    status = dataset_file_load(path, dataset, &problem);
-    if (status != STATUS_OK)
-        message_set(message, "%.170s is damaged: %.60s", path, problem);
+    if (status == STATUS_VERSION)
+        message_set(message, "'%.160s/dataset' can't be read: %s", image, problem);
+    else if (status != STATUS_OK)
+        message_set(message, "'%.140s/dataset' is damaged (%.40s), and there is no good copy of it", image, problem);
+    else if (problem != NULL)
+        message_set(message, "'%.140s/dataset' is damaged (%.40s): its copy is used", image, problem);
     return status;
 }
 
@@ -119,10 +119,7 @@ enum status checkpoint_databases(const char *image, struct image_databases *into
         dataset.incarnations = NULL;        /* the caller owns them now */
     }
     dataset_file_release(&dataset);
-    if (status != STATUS_OK)
-        return status;
-    message->text[0] = '\0';
-    return STATUS_OK;
+    return status;
 }
 
 bool checkpoint_point(const char *image, struct history_point *point)
@@ -259,7 +256,7 @@ static enum status take_image(const struct checkpoint_data *data, struct cut *cu
     if (status == STATUS_OK && libraries != NULL && libraries->count > 0)
         status = write_functions(path, libraries);
     if (status == STATUS_OK)
-        status = write_dataset(path, &dataset, number, has_point ? &point : NULL);
+        status = write_dataset(path, &dataset, number, tier_seed(tier), has_point ? &point : NULL);
 out:
     tier_image_end(tier);
     if (is_owned && status != STATUS_OK)

@@ -151,6 +151,24 @@ static bool begins_with(struct bytes line, const char *word, struct bytes *rest)
     return true;
 }
 
+/* 32 hexadecimal digits. */
+static bool take_seed(struct bytes line, struct dataset_file *dataset)
+{
+    uint8_t *bytes = (uint8_t *)&dataset->seed;
+
+    if (line.size != 2 * sizeof(dataset->seed))
+        return false;
+    for (size_t i = 0; i < sizeof(dataset->seed); i++) {
+        char digits[3] = { line.data[2 * i], line.data[2 * i + 1], '\0' }, *end;
+
+        bytes[i] = (uint8_t)strtoul(digits, &end, 16);
+        if (*end != '\0')
+            return false;
+    }
+    dataset->has_seed = true;
+    return true;
+}
+
 /* The lines after `store`. */
 static const char *read_files(struct bytes *text, struct dataset_file *dataset)
 {
@@ -163,6 +181,8 @@ static const char *read_files(struct bytes *text, struct dataset_file *dataset)
             return "a file's line is invalid";
         if (begins_with(line, "stream ", &rest))
             dataset->has_point = aof_mark_parse_point(rest, &dataset->point);
+        if (begins_with(line, "seed ", &rest) && !take_seed(rest, dataset))
+            return "the seed's line is invalid";
         if (begins_with(line, "functions ", &rest) && !take_functions(rest, dataset))
             return "the functions' line is invalid";
     }
@@ -178,8 +198,13 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
     if (*problem != NULL)
         return STATUS_CORRUPT;
     *problem = "its first lines are invalid";
-    if (!take_number(&text, "kelvin-image", 1, VERSION_FUNCTIONS, &version) ||
-        !take_number(&text, "partitions", 1, 1 << 16, &partitions) || (partitions & (partitions - 1)) != 0 ||
+    if (!take_number(&text, "kelvin-image", 1, INT64_MAX, &version))
+        return STATUS_CORRUPT;
+    if (version > VERSION_FUNCTIONS) {
+        *problem = "it was written by a newer Kelvin (kelvin-image 3 or later)";
+        return STATUS_VERSION;
+    }
+    if (!take_number(&text, "partitions", 1, 1 << 16, &partitions) || (partitions & (partitions - 1)) != 0 ||
         !take_number(&text, "databases", 1, DATASET_FILE_DATABASES_MAX, &databases) ||
         !take_number(&text, "last", 1, INCARNATION_MAX, &last))
         return STATUS_CORRUPT;
@@ -222,6 +247,32 @@ enum status dataset_file_load(const char *path, struct dataset_file *dataset, co
     }
     buffer_release(&text);
     return status;
+}
+
+enum status dataset_file_load_image(const char *image, struct dataset_file *dataset, const char **problem)
+{
+    char path[4096];
+    const char *of_copy;
+    enum status status;
+
+    *problem = NULL;
+    snprintf(path, sizeof(path), "%.4000s/" DATASET_FILE_NAME, image);
+    status = dataset_file_load(path, dataset, problem);
+    if (status != STATUS_CORRUPT && status != STATUS_NOT_FOUND && status != STATUS_IO)
+        return status;
+    snprintf(path, sizeof(path), "%.4000s/" DATASET_FILE_COPY, image);
+    return dataset_file_load(path, dataset, &of_copy) == STATUS_OK ? STATUS_OK : status;
+}
+
+enum status dataset_file_write(const char *image, struct bytes text)
+{
+    char path[4096];
+    enum status status;
+
+    snprintf(path, sizeof(path), "%.4000s/" DATASET_FILE_COPY, image);
+    status = file_overwrite(disk_system(), AT_FDCWD, path, text);
+    snprintf(path, sizeof(path), "%.4000s/" DATASET_FILE_NAME, image);
+    return status == STATUS_OK ? file_overwrite(disk_system(), AT_FDCWD, path, text) : status;
 }
 
 static enum status sum_file(const char *path, uint64_t *size, uint64_t *crc)
@@ -294,6 +345,16 @@ enum status dataset_file_describe(const char *image, struct buffer *text)
     return status == STATUS_OK ? describe_functions(image, text) : status;
 }
 
+void dataset_file_print_seed(const struct hash_seed *seed, struct buffer *text)
+{
+    const uint8_t *bytes = (const uint8_t *)seed;
+
+    buffer_append_format(text, "seed ");
+    for (size_t i = 0; i < sizeof(*seed); i++)
+        buffer_append_format(text, "%02x", bytes[i]);
+    buffer_append_format(text, "\n");
+}
+
 void dataset_file_begin(bool has_functions, struct buffer *text)
 {
     buffer_append_format(text, "kelvin-image %d\n", has_functions ? VERSION_FUNCTIONS : VERSION_PLAIN);
@@ -309,6 +370,8 @@ enum status dataset_file_print(const struct dataset_file *dataset, const char *i
     for (int db = 0; db < dataset->db_count; db++)
         buffer_append_format(text, "db %d %u\n", db, (unsigned)dataset->incarnations[db]);
     buffer_append_format(text, "store %llu\n", (unsigned long long)dataset->store_number);
+    if (dataset->has_seed)
+        dataset_file_print_seed(&dataset->seed, text);
     status = describe_store(image, text);
     if (status == STATUS_OK && dataset->functions.name != NULL)
         status = describe_functions(image, text);

@@ -10,8 +10,10 @@
  *                                  truncated, or whose last length is damaged, for one that ended there; tables it verifies itself
  *   stream <position>              where the image is in the replication stream, as in a STREAM line of the log (persist/aof_mark.h)
  *   functions <bytes> <CRC-64>     of the image's file `functions`, if there are libraries (docs/formats/functions.md)
+ *   seed <32 hexadecimal digits>   the seed of the store's hashes, as the store has it
  *   end <CRC-64 of all before this line, 16 hexadecimal digits>
  *
+ * An image has it twice: `dataset.copy` is written first and has the same bytes. Either is enough; older images have no copy.
  * Lines after `store` with an unknown first word are ignored; images without `file` lines are from older versions.
  */
 #ifndef KELVIN_PERSIST_DATASET_FILE_H
@@ -22,6 +24,7 @@
 
 #include "base/buffer.h"
 #include "base/message.h"
+#include "base/siphash.h"
 #include "base/status.h"
 #include "stream/history.h"
 
@@ -41,16 +44,27 @@ struct dataset_file {
     int file_count;
     struct dataset_small functions; /* .name is NULL: there are none */
     struct history_point point;     /* has_point */
-    bool has_point;
+    bool has_point, has_seed;
+    struct hash_seed seed;          /* has_seed */
     uint32_t *incarnations;         /* by database; 1 .. incarnation_last, none twice */
 };
 
-/* STATUS_CORRUPT: *problem says why, and there is nothing to release. */
+#define DATASET_FILE_NAME "dataset"
+#define DATASET_FILE_COPY "dataset.copy"
+
+/* STATUS_CORRUPT, STATUS_VERSION: *problem says why, and there is nothing to release. */
 enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, const char **problem);
 /* The same from a file. STATUS_NOT_FOUND, STATUS_IO: *problem is the system's text. */
 enum status dataset_file_load(const char *path, struct dataset_file *dataset, const char **problem);
+/* The same for an image: from its copy, if the file itself is missing or damaged. *problem is that of the file itself, or NULL; with STATUS_OK
+ * and a problem the copy was taken. */
+enum status dataset_file_load_image(const char *image, struct dataset_file *dataset, const char **problem);
+/* Writes both, synced; the names in the directory are the caller's to sync. */
+enum status dataset_file_write(const char *image, struct bytes text);
 void dataset_file_release(struct dataset_file *dataset);
 
+/* Appends the `seed` line. */
+void dataset_file_print_seed(const struct hash_seed *seed, struct buffer *text);
 /* Appends the whole text, with the files in `image` as they are now, but without the point: what was repaired is not what replicas have. */
 enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text);
 /* Appends the first line, for an image with or without functions. */

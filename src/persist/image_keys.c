@@ -103,10 +103,9 @@ enum status image_keys_count(const char *image, struct image_keys *keys, struct 
     enum status status;
 
     *keys = (struct image_keys){ 0 };
-    snprintf(path, sizeof(path), "%s/dataset", image);
-    status = dataset_file_load(path, &dataset, &problem);
+    status = dataset_file_load_image(image, &dataset, &problem);
     if (status != STATUS_OK) {
-        message_set(message, "'%.150s' is damaged: %.60s", path, problem);
+        message_set(message, "'%.140s/dataset' %s: %.70s", image, status == STATUS_VERSION ? "can't be read" : "is damaged, and there is no good copy of it", problem);
         return status;
     }
     status = dataset_file_verify(&dataset, image, message);

@@ -73,3 +73,15 @@ bool library_dump_read(struct bytes dump, size_t text_size_max, library_dump_fou
     buffer_release(&scratch);
     return good;
 }
+
+bool library_dump_is_newer(struct bytes dump)
+{
+    uint64_t crc;
+    uint16_t version;
+
+    if (dump.size < CODEC_DUMP_FOOTER_SIZE)
+        return false;
+    memcpy(&version, dump.data + dump.size - CODEC_DUMP_FOOTER_SIZE, sizeof(version));
+    memcpy(&crc, dump.data + dump.size - sizeof(crc), sizeof(crc));
+    return version > CODEC_RDB_VERSION_MAX && crc == crc64(0, bytes_of(dump.data, dump.size - sizeof(crc)));
+}

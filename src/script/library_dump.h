@@ -11,6 +11,9 @@ enum { LIBRARY_DUMP_OPCODE = 245, LIBRARY_DUMP_OPCODE_OLD = 246 };
 /* Appends the dump. The same libraries give the same bytes. */
 void library_dump(const struct library_set *set, struct buffer *out);
 
+/* Whether the dump is whole, but of a later version than can be read. */
+bool library_dump_is_newer(struct bytes dump);
+
 /* Called with the text of each library, which is borrowed, in order. False: `error` was filled, and the reading ends. */
 typedef bool library_dump_found(void *context, struct bytes text, struct buffer *error);
 

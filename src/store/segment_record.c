@@ -5,7 +5,7 @@
 
 #include "base/crc32c.h"
 
-enum { HEAD_CRC_AT = 20, LONG_SIZE = 8, FOOTER_NUMBERS = 16 };
+enum { VERSION_AT = 4, HEAD_CRC_AT = 20, LONG_SIZE = 8, FOOTER_NUMBERS = 16 };
 
 static const char magic[8] = "KSEG1\n";
 static const uint32_t size_is_long = UINT32_MAX >> SEGMENT_KIND_BITS;
@@ -126,8 +126,10 @@ enum status segment_head_parse(struct bytes data, uint64_t *sequence, uint32_t *
     if (data.size < SEGMENT_HEAD_SIZE)
         return STATUS_TRUNCATED;
     memcpy(&crc, data.data + HEAD_CRC_AT, 4);
-    if (memcmp(data.data, magic, sizeof(magic)) != 0 || crc32c(0, data.data, HEAD_CRC_AT) != crc)
+    if (memcmp(data.data, magic, VERSION_AT) != 0 || crc32c(0, data.data, HEAD_CRC_AT) != crc)
         return STATUS_CORRUPT;
+    if (memcmp(data.data, magic, sizeof(magic)) != 0)
+        return STATUS_VERSION;
     memcpy(sequence, data.data + 8, 8);
     memcpy(slot, data.data + 16, 4);
     return STATUS_OK;

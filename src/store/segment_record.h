@@ -50,6 +50,7 @@ enum status segment_record_parse(struct bytes data, struct segment_record *recor
 bool segment_record_guess(struct bytes data, struct segment_record *record);
 
 void segment_head_append(struct buffer *out, uint64_t sequence, uint32_t slot);
+/* STATUS_VERSION: a newer Kelvin's; the checksum is at the same place in all versions. */
 enum status segment_head_parse(struct bytes data, uint64_t *sequence, uint32_t *slot);
 
 void segment_footer_append(struct buffer *out, uint64_t weight, uint64_t count);

@@ -243,8 +243,12 @@ static enum status open_all(struct segments *segments, struct message *message)
             status = STATUS_OK;
             continue;
         }
-        if (segment == NULL)
+        if (segment == NULL) {
+            if (message != NULL)
+                message_set(message, "the segment '%.150s/%.40s' can't be opened: %s", segments->dir, entry->d_name,
+                    status == STATUS_VERSION ? "it was written by a newer Kelvin" : status_name(status));
             break;
+        }
         if (count % 64 == 0)
             found = mem_realloc(found, (count + 64) * sizeof(*found));
         found[count++] = segment;
@@ -252,7 +256,7 @@ static enum status open_all(struct segments *segments, struct message *message)
     }
     if (dir != NULL)
         closedir(dir);
-    if (status != STATUS_OK && message != NULL)
+    if (dir == NULL && message != NULL)
         message_set(message, "can't open the segments in '%.150s': %s", segments->dir, status_name(status));
     if (count > 0)
         qsort(found, count, sizeof(*found), by_sequence);

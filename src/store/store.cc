@@ -1,9 +1,11 @@
 #include "store/store.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -250,7 +252,7 @@ static enum status db_open(struct store *store, bool create, struct message *mes
     leveldb::DB *db = nullptr;
     Status status;
 
-    if (has_lost_current(store)) {
+    if (!store->may_lack_current && has_lost_current(store)) {
         store_set_message(message, "store '" + store->dir + "' has tables but no CURRENT file: it is damaged");
         return STATUS_CORRUPT;
     }
@@ -270,6 +272,31 @@ static enum status db_open(struct store *store, bool create, struct message *mes
         return STATUS_OK;
     store->db.reset();
     return report_error(store, status, "can't be opened", message);
+}
+
+/* Removes all files of LevelDB. */
+static void remove_database(struct store *store)
+{
+    std::vector<std::string> names;
+
+    (void)store->env->GetChildren(store->dir, &names);
+    for (const std::string &name : names)
+        if (name[0] != '.' && !segment_is_file(name.c_str()))
+            (void)store->env->RemoveFile(store->dir + "/" + name);
+}
+
+/* What LevelDB can read of its files; if that is nothing, an empty database. */
+static enum status db_salvage(struct store *store, struct store_salvage *salvage, struct message *message)
+{
+    enum status status;
+
+    salvage->is_needed = store->may_lack_current = true;
+    (void)leveldb::RepairDB(store->dir, store->options);
+    status = db_open(store, true, message);
+    if (status == STATUS_OK)
+        return status;
+    remove_database(store);
+    return db_open(store, true, message);
 }
 
 static enum status meta_get(struct store *store, const char *name, size_t size, std::string *value, struct message *message)
@@ -297,14 +324,18 @@ static bool is_empty(struct store *store)
     return !iterator->Valid() && iterator->status().ok();
 }
 
-static enum status meta_create(struct store *store, struct message *message)
+/* `known` is NULL, or the seed. */
+static enum status meta_create(struct store *store, const struct hash_seed *known, struct message *message)
 {
     leveldb::WriteBatch batch;
     leveldb::WriteOptions options;
     std::string version, number, seed(sizeof(store->seed), '\0');
     Status status;
 
-    random_system(seed.data(), seed.size());
+    if (known != nullptr)
+        memcpy(seed.data(), known, seed.size());
+    else
+        random_system(seed.data(), seed.size());
     key_append_u32(&version, STORE_VERSION);
     key_append_u64(&number, 0);
     batch.Put(key_meta("version"), version);
@@ -327,13 +358,25 @@ static enum status meta_raise(struct store *store, struct message *message)
     return status.ok() ? STATUS_OK : report_error(store, status, "can't be written", message);
 }
 
-static enum status meta_load(struct store *store, struct message *message)
+static bool has_meta(struct store *store)
+{
+    struct message message;
+    std::string value;
+
+    return meta_get(store, "version", 4, &value, &message) == STATUS_OK && meta_get(store, "seed", sizeof(store->seed), &value, &message) == STATUS_OK &&
+           meta_get(store, "number", 8, &value, &message) == STATUS_OK;
+}
+
+static enum status meta_load(struct store *store, struct store_salvage *salvage, struct message *message)
 {
     std::string value;
-    enum status status = meta_get(store, "version", 4, &value, message);
+    bool must_create = salvage != nullptr && salvage->has_seed && !has_meta(store);
+    enum status status = must_create ? STATUS_NOT_FOUND : meta_get(store, "version", 4, &value, message);
 
-    if (status == STATUS_NOT_FOUND && is_empty(store)) {
-        status = meta_create(store, message);
+    if (must_create)
+        salvage->is_needed = true;
+    if (status == STATUS_NOT_FOUND && (must_create || (salvage == nullptr && is_empty(store)))) {
+        status = meta_create(store, must_create ? &salvage->seed : nullptr, message);
         if (status == STATUS_OK)
             status = meta_get(store, "version", 4, &value, message);
     }
@@ -416,9 +459,13 @@ enum status store_open(const struct store_options *options, struct store **store
     opened->tuning = { db_options.write_buffer_size, or_default(options->block_cache_size, size_mib), options->compression };
     db_options.paranoid_checks = true;      /* see the header */
 
+    if (options->salvage != nullptr)
+        options->salvage->is_needed = false;
     status = db_open(opened.get(), true, message);
+    if (status == STATUS_CORRUPT && options->salvage != nullptr)
+        status = db_salvage(opened.get(), options->salvage, message);
     if (status == STATUS_OK)
-        status = meta_load(opened.get(), message);
+        status = meta_load(opened.get(), options->salvage, message);
     if (status == STATUS_OK)
         status = segments_load(opened.get(), options->segment_size, static_cast<uint64_t>(options->tables_open_max) / SEGMENTS_SHARE,
             options->without_merging, message);
@@ -435,6 +482,21 @@ void store_close(struct store *store)
         return;
     CHECK(store->users == 0);
     delete store;
+}
+
+bool store_is_locked(const char *dir)
+{
+    struct flock lock = {};
+    int fd = open((std::string(dir) + "/LOCK").c_str(), O_RDWR | O_CLOEXEC);
+    bool locked;
+
+    if (fd < 0)
+        return false;
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    locked = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    close(fd);
+    return locked;
 }
 
 struct hash_seed store_seed(const struct store *store)

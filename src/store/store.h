@@ -68,6 +68,13 @@ struct store_options {
     bool holds_merges;              /* until store_release_merges LevelDB writes its memtables, but merges no tables until their number
                                      * would delay its writes */
     bool without_merging;           /* it is only read, and closed soon: no compactions. Only with `env` NULL */
+    struct store_salvage *salvage;  /* NULL: what is damaged is not opened. Otherwise opens what is left, whatever it is: for kelvin-check,
+                                     * in a directory of its own */
+};
+struct store_salvage {
+    struct hash_seed seed;          /* if has_seed: for a store that has lost its own */
+    bool has_seed;
+    bool is_needed;                 /* set: whether files were left out, or read in part */
 };
 
 /* Opens a store, or creates it with a new hash seed. STATUS_LOCKED: it is open already, in this process or another. STATUS_VERSION: it was
@@ -81,6 +88,9 @@ void store_release_merges(struct store *store);
 /* Deletes a store that is not open: LevelDB's files, and the directory if it has no other files. STATUS_OK if there was no store;
  * STATUS_LOCKED if it is open. */
 enum status store_remove(const char *dir, struct store_env *env);
+
+/* Whether another process has the store open. */
+bool store_is_locked(const char *dir);
 
 /* Returns whether a file of an image, given by its name or path, is a table or a segment. These never change, so a copy may be a hard
  * link. */

@@ -44,6 +44,7 @@ struct store {
     std::condition_variable users_changed;
 
     std::atomic<bool> is_writable { false };
+    bool may_lack_current = false;      /* it is being salvaged */
     std::atomic<bool> merges_wait { false };    /* store_options.holds_merges */
     std::atomic<uint64_t> number { 0 };     /* changed by the writer */
     bool is_temporary = false;

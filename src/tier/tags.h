@@ -32,8 +32,8 @@ uint32_t tags_section_size(uint32_t version);
 /* False: there can't be such a section, or it has more than `left` bytes of records. */
 bool tags_section_read(uint32_t version, const void *head, uint64_t left, struct tags_section *section);
 
-/* Checks a whole file and gives each section of it to `found` (NULL: just the check); partitions ascend. STATUS_CORRUPT: `problem` (may
- * be NULL) says what is wrong; `found` was not called. STATUS_INVALID: `found` returned false. */
+/* Checks a whole file and gives each section of it to `found` (NULL: just the check); partitions ascend. STATUS_CORRUPT, or STATUS_VERSION (a
+ * newer Kelvin's: every version ends with its checksum): `problem` (may be NULL) says what is wrong; `found` was not called. STATUS_INVALID: `found` returned false. */
 typedef bool tags_found(void *context, const struct tags_section *section);
 enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_found *found, void *context, const char **problem);
 

@@ -124,7 +124,9 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
         return STATUS_CORRUPT;
     damage_set_base(&tier->damage, segments_next_sequence(store_segments(tier->store)));
     status = tags_load(tier, partitions, image);
-    if (status != STATUS_OK) {
+    if (status == STATUS_VERSION)
+        tier->hooks.log(tier->hooks.context, "The image's file 'tags' was written by a newer Kelvin.");
+    else if (status != STATUS_OK) {
         tier->hooks.log(tier->hooks.context, "The image's tags are missing or damaged: they are read from the store.");
         status = rebuild_tags(tier);
     }

@@ -59,7 +59,14 @@ static bool has_nothing(const char *dir)
 /* A directory that is created here, or is empty, gets the mark at once. Other problems with it are reported by store_open. */
 static enum status adopt(const char *dir, struct message *message)
 {
-    return mkdir(dir, 0755) == 0 || (errno == EEXIST && has_nothing(dir)) ? mark(dir, message) : STATUS_OK;
+    int error = mkdir(dir, 0755) == 0 ? 0 : errno;
+
+    if (error == 0 || (error == EEXIST && has_nothing(dir)))
+        return mark(dir, message);
+    if (error == EEXIST || access(dir, F_OK) == 0)
+        return STATUS_OK;
+    message_set(message, "can't create the directory '%.150s': %s", dir, strerror(error));
+    return status_of_errno(error);
 }
 
 enum status working_dir_replace(const struct store_options *options, const char *image, struct store **store, struct message *message)

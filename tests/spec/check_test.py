@@ -4,6 +4,7 @@ import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,41 @@ def check(path, *options):
     if "Sanitizer" in text or done.returncode not in (0, 1, 2):
         raise AssertionError("kelvin-check ended with %d:\n%s" % (done.returncode, text))
     return done.returncode, text
+
+
+def table_of(polynomial):
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (polynomial if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+CRC64, CRC32C = table_of(0x95ac9329ac4bc9b5), table_of(0x82f63b78)
+
+
+def crc64(data):
+    """The checksum of RDB files."""
+    crc = 0
+    for byte in data:
+        crc = CRC64[(crc ^ byte) & 255] ^ crc >> 8
+    return crc
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc = CRC32C[(crc ^ byte) & 255] ^ crc >> 8
+    return crc ^ 0xffffffff
+
+
+def write(path, data):
+    """Not in place: links of the file keep their bytes."""
+    if os.path.exists(path):
+        os.unlink(path)
+    with open(path, "wb") as file:
+        file.write(data)
 
 
 def sorted_hash(reply):
@@ -93,6 +129,12 @@ class Damage:
                 client.must("DEL", "k%d" % i)
             for i in range(2, KEYS, 40):
                 client.must("PEXPIREAT", "k%d" % i, 4102444800000)
+        client.must("SELECT", 5)                # enough for a memtable to become a table
+        for start in range(0, 1000, 100):
+            names = ["n%d" % i * 30 for i in range(start, start + 100)]
+            cls.values.update(((5, name), b"v") for name in names)
+            client.must("MSET", *[word for name in names for word in (name, "v")])
+            client.must("TIER", "DEMOTE", *names)
         client.must("SELECT", 0)
 
     def setUp(self):
@@ -129,11 +171,13 @@ class Damage:
             return None, str(failed)
         with server:
             with server.client() as client:
-                for database in (0, 3):
+                for database in (0, 3, 5):
                     client.must("SELECT", database)
-                    for (of, key), value in self.values.items():
-                        if of == database:
-                            self.judge((of, key), client.call("GET", key), value, missing, unreadable)
+                    keys = [key for of, key in self.values if of == database]
+                    for key, found in zip(keys, client.pipeline([["GET", key] for key in keys])):
+                        self.judge((database, key), found, self.values[database, key], missing, unreadable)
+                    if database == 5:
+                        continue
                     found = client.call("HGETALL", "h")
                     self.judge((database, "h"), sorted_hash(found), sorted(self.hash), missing, unreadable)
         return missing, unreadable
@@ -347,18 +391,37 @@ class CheckTest(Damage, unittest.TestCase):
             self.assertIn("Nothing is lost", text)
             self.assertEqual(self.look(place), (set(), set()), "SEED=%d" % seed)
 
-    def test_a_damaged_data_set_is_found_and_refused(self):
+    def test_a_damaged_data_set_is_found_and_its_copy_used(self):
+        seed = seed_new()
+        chance = random.Random(seed)
+        for how, name in [("missing", "dataset"), ("short", "dataset"), ("flip", "dataset"), ("flip", "dataset"), ("flip", "dataset.copy")]:
+            place = self.copy()
+            self.hurt(how, self.in_image(place, name), chance)
+            self.finds(place, name)
+            self.assertEqual(self.look(shutil.copytree(place, place + "-start")), (set(), set()), "SEED=%d" % seed)
+            self.assertIn("Nothing is lost", self.repairs(place))
+            self.assertEqual(tree(self.in_image(place))["dataset"], tree(self.in_image(place))["dataset.copy"])
+            self.assertEqual(self.look(place), (set(), set()), "SEED=%d" % seed)
+        place = self.copy()
+        os.unlink(self.in_image(place, "dataset.copy"))         # an image of an older version
+        self.assertEqual(check(place)[0], 0)
+        self.assertEqual(self.look(place), (set(), set()))
+
+    def hurt(self, how, path, chance):
+        if how == "missing":
+            os.unlink(path)
+        elif how == "short":
+            os.truncate(path, chance.randrange(os.path.getsize(path)))
+        else:
+            self.flip(path, chance)
+
+    def test_without_both_data_sets_nothing_is_guessed(self):
         seed = seed_new()
         chance = random.Random(seed)
         for how in ("missing", "short", "flip", "flip"):
             place = self.copy()
-            path = self.in_image(place, "dataset")
-            if how == "missing":
-                os.unlink(path)
-            elif how == "short":
-                os.truncate(path, chance.randrange(os.path.getsize(path)))
-            else:
-                self.flip(path, chance)
+            for name in ("dataset", "dataset.copy"):
+                self.hurt(how, self.in_image(place, name), chance)
             self.finds(place, "dataset")
             missing, reason = self.look(place)
             self.assertIsNone(missing, "SEED=%d" % seed)
@@ -411,15 +474,89 @@ class CheckTest(Damage, unittest.TestCase):
             missing, unreadable = self.look(shutil.copytree(place, place + "-start"))
             if missing is not None:
                 self.assertEqual(missing, set(), what)
-            status, text = check(place, "--repair")
-            if status == 0:
-                self.assertEqual(check(place)[0], 0, what + text)
-                missing, unreadable = self.look(place)
-                self.assertEqual(unreadable, set(), what)
-                if end == "CURRENT":
-                    self.assertEqual(missing, set(), what)
-            else:
-                self.assertRegex(text, "can't be repaired", what)
+            self.repairs(place)                     # tags and segments have all keys
+            self.assertEqual(self.look(place), (set(), set()), what)
+
+    def test_an_index_is_made_again_from_the_segments(self):
+        """Nothing of LevelDB is left. Without the tags it is not known which keys were deleted."""
+        place = self.copy()
+        for path in self.store_files(place, ""):
+            if not path.endswith(".seg"):
+                os.unlink(path)
+        self.finds(place, "there is no MANIFEST")
+        without = shutil.copytree(place, place + "-without")
+        text = self.repairs(place)
+        self.assertIn("tags and segments have them", text)
+        self.assertEqual(self.look(place), (set(), set()))
+        os.unlink(self.in_image(without, "tags"))
+        before = tree(without)
+        status, text = check(without, "--repair")
+        self.assertEqual(status, 1)
+        self.assertIn("--repair --revive-deleted brings back", text)
+        self.assertEqual(tree(without), before)
+        status, text = check(without, "--repair", "--revive-deleted")
+        self.assertEqual(status, 0, text)
+        self.assertIn("some of them may have been deleted", text)
+        self.assertEqual(check(without)[0], 0)
+        deleted = {name: self.values.pop(name) for name, value in list(self.values.items()) if value is None}
+        try:
+            self.assertEqual(self.look(without), (set(), set()))    # every key has its last value
+        finally:
+            self.values.update(deleted)
+
+    def test_an_older_image_says_its_seed_in_the_store_only(self):
+        place = self.copy()
+        with open(self.in_image(place, "dataset"), "rb") as file:
+            lines = [line for line in file.read().splitlines(True) if not line.startswith((b"seed ", b"end "))]
+        os.unlink(self.in_image(place, "dataset.copy"))
+        write(self.in_image(place, "dataset"), b"".join(lines) + b"end %016x\n" % crc64(b"".join(lines)))
+        self.assertEqual(check(place)[0], 0)
+        os.unlink(self.in_image(place, "store", "CURRENT"))
+        os.unlink(self.store_files(place, "MANIFEST-")[0])
+        self.repairs(place)
+        self.assertEqual(self.look(place), (set(), set()))
+
+    def test_files_of_a_newer_version_are_refused_by_name(self):
+        def newer(place, name, old, new, sum_at):
+            path = self.in_image(place, name)
+            with open(path, "rb") as file:
+                data = file.read().replace(old, new, 1)
+            write(path, sum_at(data))
+
+        def text_sum(data):
+            body = data[:data.rindex(b"end ")]
+            return body + b"end %016x\n" % crc64(body)
+
+        def tail_sum(data):
+            return data[:-8] + struct.pack("<Q", crc64(data[:-8]))
+
+        def tags_sum(data):
+            return data[:-8] + struct.pack("<Q", crc64(data[:-12]))
+
+        def head_sum(data):
+            return data[:20] + struct.pack("<I", crc32c(data[:20])) + data[24:]
+
+        segment = os.path.basename(self.store_files(self.sound, ".seg")[0])
+        for name, old, new, sums, text in [("dataset", b"kelvin-image 1", b"kelvin-image 9", text_sum, "dataset"),
+                                           ("tags", b"KTAGS2", b"KTAGS9", tags_sum, "tags"),
+                                           ("store/" + segment, b"KSEG1", b"KSEG9", head_sum, segment)]:
+            place = self.copy()
+            newer(place, name, old, new, sums)
+            before = tree(place)
+            for options in ([], ["--repair"], ["--repair", "--revive-deleted"]):
+                status, found = check(place, *options)
+                self.assertEqual(status, 2, found)
+                self.assertRegex(found, text + ".*written by a newer Kelvin")
+                self.assertEqual(tree(place), before)
+            missing, reason = self.look(place)
+            self.assertIsNone(missing, name)
+            self.assertRegex(reason, text + ".*newer Kelvin")
+        place = self.copy()                         # a hint: there is no warm-up
+        newer(place, "hot", b"KHOT2", b"KHOT9", tail_sum)
+        status, found = check(place)
+        self.assertEqual(status, 0, found)
+        self.assertIn("hot is of another version", found)
+        self.assertEqual(self.look(place), (set(), set()))
 
     def lose(self, place):
         """Repairs an image with damaged records. Returns the keys that are lost, which have to be those that the server can't read before; if it

@@ -34,6 +34,8 @@ struct check {
     int dir_fd;
     bool left_out;                  /* a repair of the base has left out data */
     bool repair;
+    bool revive;                    /* a repair may bring deleted keys back */
+    bool newer;                     /* a file was written by a newer Kelvin: nothing is repaired */
     char stamp[32];                 /* the suffix of files that are set aside: "bad-<time>" */
     struct aof_manifest manifest;
     uint64_t damages, repairs, unrepaired;
@@ -42,6 +44,8 @@ struct check {
 
 /* report.c. check_damage counts a problem, and shows the first ones of each part. */
 void check_damage(struct check *check, const char *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* A file of a newer Kelvin: it is not known what it means, so nothing is repaired from then on. */
+void check_newer(struct check *check, const char *where);
 void check_note(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_repaired(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_unrepaired(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -13,22 +13,67 @@
 #include "persist/aof_name.h"
 #include "persist/checkpoint.h"
 #include "script/library_dump.h"
+#include "tier/hot.h"
 #include "tier/tags.h"
+
+/* Writes one of the two files anew, with the bytes of the other one. */
+static void repair_dataset(struct check *check, const char *image, const char *good, const char *bad)
+{
+    char from[CHECK_PATH_SIZE], to[CHECK_PATH_SIZE], next[CHECK_PATH_SIZE + 64], aside[CHECK_PATH_SIZE + 64];
+    struct message message = { "" };
+
+    snprintf(from, sizeof(from), "%.4000s/%s", image, good);
+    snprintf(to, sizeof(to), "%.4000s/%s", image, bad);
+    snprintf(next, sizeof(next), "%s.new", to);
+    snprintf(aside, sizeof(aside), "%s.%s", to, check->stamp);
+    unlink(next);
+    if (tree_copy_file(from, next, NULL, &message) != STATUS_OK || (link(to, aside) != 0 && errno != ENOENT) || rename(next, to) != 0 ||
+        tree_sync(image, &message) != STATUS_OK)
+        check_unrepaired(check, "%s can't be written: %s", bad, !message_is_empty(&message) ? message.text : strerror(errno));
+    else
+        check_repaired(check, "%s is written anew from %s, which has the same. Nothing is lost", bad, good);
+}
+
+/* One of the two. `into` is set if it is good. */
+static enum status read_one(struct check *check, const char *image, const char *name, struct dataset_file *into)
+{
+    char path[CHECK_PATH_SIZE];
+    const char *problem = NULL;
+    enum status status;
+
+    snprintf(path, sizeof(path), "%.4000s/%s", image, name);
+    status = dataset_file_load(path, into, &problem);
+    if (status == STATUS_VERSION)
+        check_newer(check, path);
+    else if (status != STATUS_OK && (status != STATUS_NOT_FOUND || strcmp(name, DATASET_FILE_NAME) == 0))
+        check_damage(check, path, "%s", problem);
+    return status;
+}
 
 static bool read_dataset(struct check *check, const char *image, struct dataset_file *dataset)
 {
     uint64_t before = check->damages;
-    char path[CHECK_PATH_SIZE];
-    const char *problem = NULL;
+    struct dataset_file copy;
+    enum status status = read_one(check, image, DATASET_FILE_NAME, dataset);
+    enum status second = check->newer ? STATUS_VERSION : read_one(check, image, DATASET_FILE_COPY, &copy);
 
-    snprintf(path, sizeof(path), "%.4000s/dataset", image);
-    if (dataset_file_load(path, dataset, &problem) != STATUS_OK) {
-        check_damage(check, path, "%s", problem);
+    if (check->newer || (status != STATUS_OK && second != STATUS_OK)) {
         check_part(check, "dataset", before, "the list of databases");
-        check_unrepaired(check, "the list of databases: it is in no other file");
+        if (!check->newer)
+            check_unrepaired(check, "the list of databases: it is in no other file");
+        if (status == STATUS_OK)
+            dataset_file_release(dataset);
         return false;
     }
+    if (status == STATUS_OK && second == STATUS_OK)
+        dataset_file_release(&copy);
+    if (status != STATUS_OK)
+        *dataset = copy;
     check_part(check, "dataset", before, "%d databases, %u partitions", dataset->db_count, (unsigned)dataset->partition_count);
+    if (check->repair && status != STATUS_OK)
+        repair_dataset(check, image, DATASET_FILE_COPY, DATASET_FILE_NAME);
+    else if (check->repair && second != STATUS_OK && second != STATUS_NOT_FOUND)
+        repair_dataset(check, image, DATASET_FILE_NAME, DATASET_FILE_COPY);
     return true;
 }
 
@@ -58,12 +103,15 @@ static void read_tags(struct check *check, const char *image, const struct datas
     struct message message = { "" };
     const char *problem = NULL;
     struct tag_counts counts = { 0 };
+    enum status status;
 
     *tags = (struct tag_file){ .good = false };
     snprintf(path, sizeof(path), "%.4000s/tags", image);
     if (!mapped_open(path, &tags->file, &message))
         check_damage(check, path, "%s", message.text);
-    else if (tags_walk(tags->file.bytes, &tags->partition_count, count_records, &counts, &problem) != STATUS_OK)
+    else if ((status = tags_walk(tags->file.bytes, &tags->partition_count, count_records, &counts, &problem)) == STATUS_VERSION)
+        check_newer(check, path);
+    else if (status != STATUS_OK)
         check_damage(check, path, "%s", problem);
     else if (tags->partition_count != dataset->partition_count)
         check_damage(check, path, "%u partitions instead of %u", (unsigned)tags->partition_count, (unsigned)dataset->partition_count);
@@ -71,6 +119,33 @@ static void read_tags(struct check *check, const char *image, const struct datas
         tags->good = true;
     check_part(check, "tags", before, "%llu bytes, %llu records, %llu of them with places, %llu twins", (unsigned long long)tags->file.bytes.size,
         (unsigned long long)counts.records, (unsigned long long)counts.places, (unsigned long long)counts.twins);
+}
+
+/* A hint, without which there is no warm-up. */
+static void check_hot(struct check *check, const char *image, const struct dataset_file *dataset)
+{
+    uint64_t before = check->damages;
+    char path[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64];
+    struct hot_file hot;
+    enum status status = hot_open(image, dataset->partition_count, &hot);
+
+    if (status == STATUS_NOT_FOUND)
+        return;
+    snprintf(path, sizeof(path), "%.4000s/hot", image);
+    if (status == STATUS_VERSION)
+        check_note(check, "hot is of another version: there is no warm-up after a start");
+    else if (status != STATUS_OK)
+        check_damage(check, path, "%s", status == STATUS_CORRUPT ? "it is damaged" : status_name(status));
+    check_part(check, "hot", before, "%llu keys for the warm-up", (unsigned long long)hot.key_count);
+    if (status == STATUS_OK)
+        hot_close(&hot);
+    if (check->damages == before || !check->repair)
+        return;
+    snprintf(aside, sizeof(aside), "%s.%s", path, check->stamp);
+    if (rename(path, aside) == 0)
+        check_repaired(check, "hot is kept as hot.%s: the next start has no warm-up. Nothing is lost", check->stamp);
+    else
+        check_unrepaired(check, "hot can't be renamed: %s", strerror(errno));
 }
 
 static bool count_library(void *context, struct bytes text, struct buffer *error)
@@ -96,6 +171,8 @@ static bool check_functions(struct check *check, const char *image, const struct
         return true;
     if (checkpoint_functions(image, &dump, &message) != STATUS_OK)
         check_damage(check, "functions", "%s", message.text);
+    else if (library_dump_is_newer(buffer_bytes(&dump)))
+        check_newer(check, "functions");
     else if (!library_dump_read(buffer_bytes(&dump), SIZE_MAX, count_library, &count, &error))
         check_damage(check, "functions", "after %llu libraries: %.*s", (unsigned long long)count, (int)error.size, error.data);
     check_part(check, "functions", before, "%llu libraries", (unsigned long long)count);
@@ -107,12 +184,13 @@ static bool check_functions(struct check *check, const char *image, const struct
 /* The list of databases without the functions' line: a server starts without libraries. */
 static void repair_functions(struct check *check, const char *image, struct dataset_file *dataset)
 {
-    char path[CHECK_PATH_SIZE], next[CHECK_PATH_SIZE + 64], bad[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64];
+    char path[CHECK_PATH_SIZE], copy[CHECK_PATH_SIZE], next[CHECK_PATH_SIZE + 64], bad[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64];
     struct buffer text = { 0 };
     struct message message = { "" };
     bool good;
 
-    snprintf(path, sizeof(path), "%.4000s/dataset", image);
+    snprintf(path, sizeof(path), "%.4000s/" DATASET_FILE_NAME, image);
+    snprintf(copy, sizeof(copy), "%.4000s/" DATASET_FILE_COPY, image);
     snprintf(next, sizeof(next), "%s.new", path);
     snprintf(bad, sizeof(bad), "%.4000s/functions", image);
     snprintf(aside, sizeof(aside), "%s.%s", bad, check->stamp);
@@ -120,7 +198,7 @@ static void repair_functions(struct check *check, const char *image, struct data
     dataset->functions.name = NULL;
     unlink(next);
     good = dataset_file_print(dataset, image, &text) == STATUS_OK && tree_write_file(next, buffer_bytes(&text), &message) == STATUS_OK &&
-           rename(next, path) == 0 && (rename(bad, aside) == 0 || errno == ENOENT) && tree_sync(image, &message) == STATUS_OK;
+           (unlink(copy) == 0 || errno == ENOENT) && rename(next, path) == 0 && tree_copy_file(path, copy, NULL, &message) == STATUS_OK && (rename(bad, aside) == 0 || errno == ENOENT) && tree_sync(image, &message) == STATUS_OK;
     buffer_release(&text);
     check->left_out = check->left_out || good;
     if (good)
@@ -185,9 +263,7 @@ static void repair_image(struct check *check, int index, const struct dataset_fi
     good = mkdir(path, 0755) == 0 && stores_rewrite(stores, inner);
     snprintf(inner, sizeof(inner), "%.3800s/%.255s", check->dir, old);
     good = good && copy_functions(inner, path, dataset, &message);
-    snprintf(inner, sizeof(inner), "%.4000s/dataset", path);
-    good = good && dataset_file_print(dataset, path, &text) == STATUS_OK &&
-           tree_write_file(inner, buffer_bytes(&text), &message) == STATUS_OK;
+    good = good && dataset_file_print(dataset, path, &text) == STATUS_OK && dataset_file_write(path, buffer_bytes(&text)) == STATUS_OK;
     buffer_release(&text);
     snprintf(inner, sizeof(inner), "%.4000s/tags", path);
     good = good && stores_write_tags(stores, inner, &message) && tree_sync(path, &message) == STATUS_OK &&
@@ -224,6 +300,7 @@ void image_check(struct check *check, int index)
     struct tag_file tags;
     struct stores *stores;
     struct stat info;
+    bool functions_are_good;
 
     snprintf(image, sizeof(image), "%.3800s/%.255s", check->dir, name);
     if (stat(image, &info) != 0 || !S_ISDIR(info.st_mode)) {
@@ -237,10 +314,12 @@ void image_check(struct check *check, int index)
     if (!read_dataset(check, image, &dataset))
         return;
     read_tags(check, image, &dataset, &tags);
-    if (!check_functions(check, image, &dataset) && check->repair)
-        repair_functions(check, image, &dataset);
+    functions_are_good = check_functions(check, image, &dataset);
     stores = stores_open(check, image, &dataset, &tags);
     stores_check(stores, &state);
+    check_hot(check, image, &dataset);
+    if (check->repair && !functions_are_good)
+        repair_functions(check, image, &dataset);
     if (check->repair && state.damaged && state.opened)
         repair_image(check, index, &dataset, stores);
     else if (check->repair && !state.damaged && (!tags.good || state.tags_differ))

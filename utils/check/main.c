@@ -1,4 +1,4 @@
-/* kelvin-check [--repair] [--dirname appendonlydir] [--name appendonly.aof] PATH */
+/* kelvin-check [--repair [--revive-deleted]] [--dirname appendonlydir] [--name appendonly.aof] PATH */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "check.h"
 #include "persist/rdb_reader.h"
+#include "store/store.h"
 
 enum { EXIT_FINE = 0, EXIT_DAMAGE = 1, EXIT_USAGE = 2 };
 
@@ -33,6 +34,8 @@ static void print_help(void)
          "a log's directory (appendonlydir), or an RDB file.\n"
          "\n"
          "  --repair             repair what can be repaired, and report what is lost; what is cut off is kept as *.bad-<time>\n"
+         "  --revive-deleted     with --repair: go on where only the values are left, and not which keys were deleted:\n"
+         "                       deleted keys come back, and so may older values of keys whose last value is damaged\n"
          "  --dirname NAME       appenddirname, if it is not appendonlydir\n"
          "  --name NAME          appendfilename, if it is not appendonly.aof\n"
          "  --tier-dir NAME      tier-dir, if it is not store: only to see whether a server has it open\n"
@@ -45,18 +48,10 @@ static void print_help(void)
 /* A running server has a lock (fcntl) on its store, whether it has a log or not. */
 static bool is_store_locked(const char *dir, const char *tier_dir)
 {
-    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     char path[CHECK_PATH_SIZE];
-    bool locked;
-    int fd;
 
-    snprintf(path, sizeof(path), "%s%s%s/LOCK", tier_dir[0] == '/' ? "" : dir, tier_dir[0] == '/' ? "" : "/", tier_dir);
-    fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    locked = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-    close(fd);
-    return locked;
+    snprintf(path, sizeof(path), "%s%s%s", tier_dir[0] == '/' ? "" : dir, tier_dir[0] == '/' ? "" : "/", tier_dir);
+    return store_is_locked(path);
 }
 
 static int print_result(const struct check *check)
@@ -64,6 +59,10 @@ static int print_result(const struct check *check)
     if (check->damages == 0) {
         puts("No damage was found.");
         return EXIT_FINE;
+    }
+    if (check->newer) {
+        puts("A file was written by a newer Kelvin, so this program does not know what is damaged. It repairs nothing here.");
+        return EXIT_USAGE;
     }
     if (!check->repair) {
         printf("Damage was found: %llu. Nothing was changed; --repair repairs what can be repaired. Restoring a backup may be better.\n",
@@ -148,6 +147,8 @@ static void read_options(struct check *check, int count, char **arguments, struc
             options->status = EXIT_FINE;
         } else if (strcmp(word, "--repair") == 0) {
             check->repair = true;
+        } else if (strcmp(word, "--revive-deleted") == 0) {
+            check->revive = true;
         } else if (value != NULL && i + 1 < count) {
             *value = arguments[++i];
         } else if (word[0] == '-' || options->path != NULL) {

@@ -25,6 +25,13 @@ void check_damage(struct check *check, const char *where, const char *format, ..
     putchar('\n');
 }
 
+void check_newer(struct check *check, const char *where)
+{
+    check_damage(check, where, "it was written by a newer Kelvin: use the kelvin-check of that version");
+    check->newer = true;
+    check->repair = false;
+}
+
 void check_note(struct check *check, const char *format, ...)
 {
     va_list arguments;

@@ -72,6 +72,7 @@ static void walk_file(struct file_walk *walk, const char *dir, const char *name,
     struct segment_piece piece = { .name = name, .ordinal = ordinal };
     struct message message;
     struct mapped mapped;
+    uint64_t sequence;
 
     walk->counts->files++;
     snprintf(path, sizeof(path), "%s/%s", dir, name);
@@ -80,7 +81,9 @@ static void walk_file(struct file_walk *walk, const char *dir, const char *name,
         return;
     }
     walk->counts->bytes += mapped.bytes.size;
-    if (!has_head(name, mapped.bytes, &piece.slot)) {
+    if (segment_head_parse(mapped.bytes, &sequence, &piece.slot) == STATUS_VERSION)
+        check_newer(walk->check, name);
+    else if (!has_head(name, mapped.bytes, &piece.slot)) {
         piece.slot = SEGMENT_HEADLESS;
         pass_on(walk, &piece, 0, mapped.bytes.size, NULL);
     } else {

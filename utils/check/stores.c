@@ -12,6 +12,7 @@
 #include "expiries.h"
 #include "keys.h"
 #include "places.h"
+#include "seed.h"
 #include "segment_files.h"
 #include "store/store_walk.h"
 #include "store_files.h"
@@ -25,6 +26,7 @@ struct found_again {
     uint32_t incarnation;
     uint64_t hash, place;
     int64_t expire_ms;              /* -1: never, or its entry in the index of expiries was added */
+    size_t number;                  /* the order in which the records were written */
     struct bytes key;               /* owned */
 };
 
@@ -34,6 +36,8 @@ struct stores {
     const struct tag_file *tags;
     char scratch[CHECK_PATH_SIZE];
     struct store *store;            /* the clone */
+    struct store_salvage salvage;   /* of it */
+    bool revives;                   /* without tags, each key of the segments that the index does not have is found again */
     struct hash_seed seed;
     struct store_state *state;
 
@@ -75,7 +79,8 @@ static bool open_clone(struct stores *stores)
 {
     struct message message = { "" };
     const char *temporary = getenv("TMPDIR");
-    struct store_options options = { .dir = stores->scratch, .block_cache_size = 8 << 20 };
+    struct store_options options = { .dir = stores->scratch, .block_cache_size = 8 << 20, .salvage = &stores->salvage };
+    enum status status = STATUS_IO;
     bool good;
 
     snprintf(stores->scratch, sizeof(stores->scratch), "%s/kelvin-check.scratch", stores->check->dir);
@@ -84,10 +89,20 @@ static bool open_clone(struct stores *stores)
         snprintf(stores->scratch, sizeof(stores->scratch), "%s/kelvin-check.%d", temporary != NULL ? temporary : "/tmp", (int)getpid());
         good = clone_to(stores, stores->scratch, &message);
     }
-    good = good && store_open(&options, &stores->store, &message) == STATUS_OK;
+    stores->salvage.has_seed = seed_find(stores->files.dir, stores->dataset, &stores->salvage.seed);
+    if (good)
+        status = store_open(&options, &stores->store, &message);
+    good = status == STATUS_OK;
+    if (good && stores->salvage.is_needed) {
+        check_damage(stores->check, "store", "LevelDB does not open it, or it has lost its version or its seed");
+        stores->state->damaged = true;
+    }
     if (good) {
         stores->seed = store_seed(stores->store);
         stores->state->opened = true;
+    } else if (status == STATUS_VERSION) {
+        check_damage(stores->check, "store", "%s", message.text);
+        check_newer(stores->check, "store");
     } else {
         check_damage(stores->check, "store", "it can't be opened: %s", message.text);
         stores->state->damaged = true;
@@ -104,6 +119,8 @@ static const char *judge_key(const struct stores *stores, const struct store_ite
         return "its database never existed";
     return hash_bytes(&stores->seed, item->key) == item->hash ? NULL : "its hash is not that of its key";
 }
+
+static const char newer_record[] = "it was written by a newer Kelvin";
 
 /* NULL, or what is wrong with a record. `expire_ms`: -1 or when it expires. */
 static const char *judge_record(struct bytes bytes, int64_t *expire_ms, uint8_t *type)
@@ -122,7 +139,7 @@ static const char *judge_record(struct bytes bytes, int64_t *expire_ms, uint8_t 
     }
     buffer_release(&scratch);
     if (status == STATUS_VERSION)
-        return "it was written by a newer Kelvin";
+        return newer_record;
     return status == STATUS_OK ? NULL : "its value is invalid";
 }
 
@@ -151,7 +168,10 @@ static void count_record(struct stores *stores, struct checked_key *key, struct 
     uint8_t type = 0;
     const char *what = judge_record(record, &expire_ms, &type);
 
-    if (what != NULL) {
+    if (what == newer_record) {
+        report_record(stores, key->incarnation, name, what);
+        check_newer(stores->check, "record");
+    } else if (what != NULL) {
         key->state |= KEY_IS_BAD;
         report_record(stores, key->incarnation, name, what);
     }
@@ -305,7 +325,7 @@ static void note_again(struct stores *stores, const struct segment_record *recor
         stores->found = mem_realloc(stores->found, stores->found_capacity * sizeof(stores->found[0]));
     }
     found = &stores->found[stores->found_count++];
-    *found = (struct found_again){ record->incarnation, record->hash, place, expire_ms,
+    *found = (struct found_again){ record->incarnation, record->hash, place, expire_ms, stores->found_count,
         bytes_of(mem_string(record->key), record->key.size) };
 }
 
@@ -330,10 +350,47 @@ static void on_piece(void *context, const struct segment_piece *piece)
             return;
         }
     }
-    if (lost_tags_has(&stores->lost, place, record->incarnation, record->hash, stores->dataset->partition_count))
+    if (stores->revives && dataset_file_db_of(stores->dataset, record->incarnation) >= 0)
+        note_again(stores, record, place);
+    else if (lost_tags_has(&stores->lost, place, record->incarnation, record->hash, stores->dataset->partition_count))
         note_again(stores, record, place);
     else
         stores->dead_bytes += piece->size;
+}
+
+static int compare_found(const void *a, const void *b)
+{
+    const struct found_again *first = a, *second = b;
+    int order;
+
+    if (first->incarnation != second->incarnation)
+        return first->incarnation < second->incarnation ? -1 : 1;
+    if (first->hash != second->hash)
+        return first->hash < second->hash ? -1 : 1;
+    order = bytes_compare(first->key, second->key);
+    if (order != 0)
+        return order;
+    return first->number < second->number ? -1 : first->number > second->number;
+}
+
+/* Of each key the record that was written last is kept, and none if the index has the key. The keys are in the order of hashes. */
+static void settle_found(struct stores *stores)
+{
+    size_t kept = 0;
+
+    if (stores->found_count > 0)
+        qsort(stores->found, stores->found_count, sizeof(stores->found[0]), compare_found);
+    for (size_t i = 0; stores->revives && i < stores->found_count; i++) {
+        struct found_again *found = &stores->found[i], *next = i + 1 < stores->found_count ? found + 1 : NULL;
+        bool is_outdated = next != NULL && next->incarnation == found->incarnation && next->hash == found->hash && bytes_equal(next->key, found->key);
+
+        if (is_outdated || keys_find(&stores->keys, found->incarnation, found->hash, found->key) != NULL)
+            mem_free((void *)found->key.data);
+        else
+            stores->found[kept++] = *found;
+    }
+    if (stores->revives)
+        stores->found_count = kept;
 }
 
 static void report_not_found(struct stores *stores)
@@ -358,6 +415,7 @@ static void check_segments(struct stores *stores)
     keys_sort_by_place(&stores->keys);
     segment_files_walk(stores->check, stores->files.dir, on_piece, stores, &counts);
     keys_sort_by_hash(&stores->keys);
+    settle_found(stores);
     if (stores->damaged_runs > RUNS_NAMED)
         check_note(stores->check, "%llu runs of bytes in segments are damaged, %llu bytes", (unsigned long long)stores->damaged_runs,
             (unsigned long long)counts.damaged_bytes);
@@ -421,11 +479,13 @@ void stores_check(struct stores *stores, struct store_state *state)
     uint64_t before = stores->check->damages;
 
     stores->state = state;
+    stores->revives = stores->check->revive && !stores->tags->good;
     store_files_check(&stores->files);
     state->damaged = stores->files.damaged;
     if (!open_clone(stores)) {
         check_part(stores->check, "records", before, "none can be read");
-        check_unrepaired(stores->check, "the store: LevelDB does not open it. Restore a backup");
+        if (!stores->check->newer)
+            check_unrepaired(stores->check, "the store: not even an empty one can be made in its place. Restore a backup");
         return;
     }
     check_records_of_store(stores);
@@ -442,6 +502,21 @@ static void make_raw_key(const struct store_item *item, struct buffer *raw)
     buffer_append_bytes(raw, item->key);
 }
 
+/* Whether the number in the store may have been lost in a damaged block; if not, whole batches are missing, and it is not known which keys
+ * were in them. */
+static bool number_is_explained(const struct stores *stores)
+{
+    struct bytes number = BYTES("\0\0\0\0number");
+
+    return store_number(stores->store) == stores->dataset->store_number || store_files_may_have_lost(&stores->files, number);
+}
+
+/* Whether changes are missing, it is not known of which keys. What tags and segments have is right nevertheless. */
+static bool has_lost_batches(const struct stores *stores)
+{
+    return stores->salvage.is_needed || stores->files.log_is_cut || !number_is_explained(stores);
+}
+
 /* NULL, or why the record of a key is not kept. */
 static const char *why_drop_record(struct stores *stores, const struct store_item *item)
 {
@@ -455,8 +530,10 @@ static const char *why_drop_record(struct stores *stores, const struct store_ite
         what = "it had been deleted, or its deletion was in a damaged block";
     if (what != NULL || (key != NULL && (key->state & (KEY_HAS_TAG | KEY_IS_FOUND)) == (KEY_HAS_TAG | KEY_IS_FOUND)))
         return what;                /* what its tag points to is its newest record */
+    if (key != NULL && (key->state & KEY_IN_LEVELDB) != 0 && has_lost_batches(stores) && !stores->check->revive)
+        return "its newest value may have been in what the index has lost";
     make_raw_key(item, &raw);
-    if (store_files_may_have_lost(&stores->files, buffer_bytes(&raw)))
+    if (!stores->check->revive && store_files_may_have_lost(&stores->files, buffer_bytes(&raw)))
         what = "its newest value may have been in a damaged block";
     buffer_release(&raw);
     return what;
@@ -495,24 +572,6 @@ static bool keep_item(void *context, const struct store_item *item)
     return false;
 }
 
-/* Whether the number in the store may have been lost in a damaged block; if not, whole batches are missing, and it is not known which keys
- * were in them. */
-static bool number_is_explained(const struct stores *stores)
-{
-    struct bytes number = BYTES("\0\0\0\0number");
-
-    return store_number(stores->store) == stores->dataset->store_number || store_files_may_have_lost(&stores->files, number);
-}
-
-static int compare_found(const void *a, const void *b)
-{
-    const struct found_again *first = a, *second = b;
-
-    if (first->incarnation != second->incarnation)
-        return first->incarnation < second->incarnation ? -1 : 1;
-    return first->hash < second->hash ? -1 : first->hash > second->hash;
-}
-
 /* Adds what was found again: the key, then its expiry. */
 static bool add_found(void *context, struct store_item *item)
 {
@@ -544,14 +603,13 @@ bool stores_rewrite(struct stores *stores, const char *to)
 {
     struct message message = { "" };
 
-    if (stores->files.log_is_cut || !number_is_explained(stores)) {
-        check_unrepaired(stores->check, "the store has lost its last batches: what is left may be outdated. Restore a backup");
+    if (has_lost_batches(stores) && !stores->tags->good && !stores->check->revive) {
+        check_unrepaired(stores->check, "the index has lost keys, and the tags are damaged or missing, too. --repair --revive-deleted brings back "
+            "all keys that have a record in a segment, also deleted ones, and perhaps older values; or restore a backup");
         return false;
     }
     stores->kept = stores->dropped = 0;
     begin_tags(stores);
-    if (stores->found_count > 0)
-        qsort(stores->found, stores->found_count, sizeof(stores->found[0]), compare_found);
     stores->found_next = 0;
     if (store_rewrite(stores->store, to, stores->dataset->store_number, keep_item, add_found, stores, &message) != STATUS_OK ||
         !segment_files_link(stores->files.dir, to, &message)) {
@@ -560,7 +618,13 @@ bool stores_rewrite(struct stores *stores, const char *to)
     }
     check_repaired(stores->check, "%llu records are kept, %llu dropped; %s%llu more are lost in damaged blocks, and so are their names",
         (unsigned long long)(stores->kept + stores->found_count), (unsigned long long)stores->dropped, stores->tags->good ? "" : "at least ",
-        (unsigned long long)(stores->lost.count - stores->found_count));
+        (unsigned long long)(stores->tags->good ? stores->lost.count - stores->found_count : 0));
+    if (stores->found_count > 0 && stores->revives)
+        check_note(stores->check, "%llu of the keys that are kept are not in the index: some of them may have been deleted, or may have had a newer value",
+            (unsigned long long)stores->found_count);
+    else if (stores->found_count > 0)
+        check_note(stores->check, "%llu of the keys that are kept are not in the index: tags and segments have them",
+            (unsigned long long)stores->found_count);
     return true;
 }
 

@@ -15,7 +15,7 @@
 
 enum { LOCK_WAIT_MS = 5000, LOCK_LOOK_MS = 50 };
 
-/* A server that was told to end holds its locks until it has closed its last file; another one that serves the data does so for longer. False:
+/* A server that is ending holds its locks until it has closed its last file; another one that serves the data does so for longer. False:
  * it has been waited for. `*began_ms` is 0 at first. */
 static bool wait_for_lock(struct engine *engine, const char *dir, int64_t *began_ms)
 {

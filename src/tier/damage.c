@@ -50,12 +50,17 @@ void damage_key(struct buffer *text, struct bytes key)
     buffer_append_format(text, is_long ? "...'" : "'");
 }
 
+static bool is_missing(const struct segment *segment)
+{
+    return segment == NULL || segment_is_lost(segment);
+}
+
 void damage_text(struct message *message, struct bytes keys, const char *what, const struct segment *segment, uint64_t place)
 {
     message_set(message, "the record of the key %.*s can't be read: %s", (int)keys.size, keys.data, what);
     if (place == 0)
         message_append(message, " (in the tables of the store)");
-    else if (segment == NULL)
+    else if (is_missing(segment))
         message_append(message, " (slot %u, offset %llu)", (unsigned)place_slot(place), (unsigned long long)place_offset(place));
     else
         message_append(message, " (%08llu.seg, offset %llu)", (unsigned long long)segment_sequence(segment), (unsigned long long)place_offset(place));
@@ -63,7 +68,7 @@ void damage_text(struct message *message, struct bytes keys, const char *what, c
 
 static const char *what_is_wrong(const struct failed_read *read, enum status status)
 {
-    if (read->place != 0 && read->segment == NULL)
+    if (read->place != 0 && is_missing(read->segment))
         return "its segment is missing";
     switch (status) {
     case STATUS_CORRUPT:
@@ -125,7 +130,7 @@ static bool is_new(struct damage *damage, const struct failed_read *read, enum s
 {
     struct damaged_record record = { read->hash, read->place, read->segment != NULL ? segment_sequence(read->segment) : 0, read->incarnation };
 
-    if (status == STATUS_IO || (read->place != 0 && read->segment == NULL))
+    if (status == STATUS_IO)
         return true;
     if (find_record(damage, &record) < damage->count)
         return false;

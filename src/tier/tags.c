@@ -36,7 +36,7 @@ uint32_t tags_version(const void *head)
     return 0;
 }
 
-/* "KTAGS", and what stands in the place of the version is not in this program. */
+/* "KTAGS", with a version that this program does not know. */
 static bool is_newer(struct bytes file)
 {
     return file.size >= TAGS_HEAD_SIZE + TAGS_END_SIZE && tags_version(file.data) == 0 && memcmp(file.data, tags_magics[0], VERSION_AT) == 0;

@@ -1,5 +1,6 @@
 """Records that can't be read: each is reported once with key, file and offset, for every kind of reader; and a checkpoint does not take the place of a
-log that still has the value."""
+log that still has the value. And what keeps a server from starting."""
+import fcntl
 import os
 import re
 import sys
@@ -8,7 +9,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                           # noqa: E402
 from support.resp import Error                                                                       # noqa: E402
-from support.server import Server, until                                                             # noqa: E402
+from support.server import Server, StartFailed, until                                                             # noqa: E402
 
 SENTENCE = r"the record of the key '%s' can't be read: it is damaged \(\d{8}\.seg, offset \d+\)"
 OPTIONS = {"appendonly": "yes", "auto-aof-rewrite-percentage": "0", "tier-warmup-rate": "0", "save": ""}
@@ -110,6 +111,27 @@ class DamageTest(unittest.TestCase):
         self.assertEqual(len(self.lines(SENTENCE % "k5")), 1)
         self.assertIsInstance(self.reads(5), Error)
         self.assertEqual(self.reads(6), value_of(6))
+
+
+@kelvin_only
+class StartTest(unittest.TestCase):
+    def test_a_directory_that_can_not_be_created_is_named_with_the_reason(self):
+        with self.assertRaises(StartFailed) as failed:
+            Server({"tier-dir": "nowhere/store"})
+        self.assertIn("can't create the directory 'nowhere/store': No such file or directory", str(failed.exception))
+
+    def test_a_start_waits_for_a_process_that_is_ending(self):
+        server = Server(start=False)
+        self.addCleanup(server.discard)
+        os.mkdir(os.path.join(server.folder, "store"))
+        with open(os.path.join(server.folder, "store", "LOCK"), "w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            server.launch()
+            until(lambda: b"is in use by another process: waiting" in server.log(), what="the wait")
+        server.wait_ready()                     # closing the file has released the lock
+        with self.assertRaises(StartFailed) as failed:
+            Server({"dir": server.folder})
+        self.assertIn("store 'store' is in use already", str(failed.exception))
 
 
 if __name__ == "__main__":

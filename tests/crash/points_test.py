@@ -61,6 +61,7 @@ RUNNING = {
     "image: functions created": ("create", IMAGE + "/functions", 2),
     "image: functions written": ("write", IMAGE + "/functions", 2),
     "image: functions synced": ("sync", IMAGE + "/functions", 2),
+    "image: dataset's copy synced": ("sync", IMAGE + "/dataset.copy", 2),
     "image: dataset created": ("create", IMAGE + "/dataset", 2),
     "image: dataset written": ("write", IMAGE + "/dataset", 2),
     "image: dataset synced": ("sync", IMAGE + "/dataset", 2),

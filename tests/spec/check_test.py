@@ -478,7 +478,7 @@ class CheckTest(Damage, unittest.TestCase):
             self.assertEqual(self.look(place), (set(), set()), what)
 
     def test_an_index_is_made_again_from_the_segments(self):
-        """Nothing of LevelDB is left. Without the tags it is not known which keys were deleted."""
+        """All files of LevelDB are gone. Without the tags it is not known which keys were deleted."""
         place = self.copy()
         for path in self.store_files(place, ""):
             if not path.endswith(".seg"):

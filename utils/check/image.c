@@ -16,7 +16,7 @@
 #include "tier/hot.h"
 #include "tier/tags.h"
 
-/* Writes one of the two files anew, with the bytes of the other one. */
+/* Replaces one of the two files by one with the bytes of the other one. */
 static void repair_dataset(struct check *check, const char *image, const char *good, const char *bad)
 {
     char from[CHECK_PATH_SIZE], to[CHECK_PATH_SIZE], next[CHECK_PATH_SIZE + 64], aside[CHECK_PATH_SIZE + 64];
@@ -31,7 +31,7 @@ static void repair_dataset(struct check *check, const char *image, const char *g
         tree_sync(image, &message) != STATUS_OK)
         check_unrepaired(check, "%s can't be written: %s", bad, !message_is_empty(&message) ? message.text : strerror(errno));
     else
-        check_repaired(check, "%s is written anew from %s, which has the same. Nothing is lost", bad, good);
+        check_repaired(check, "%s is replaced: %s has the same. Nothing is lost", bad, good);
 }
 
 /* One of the two. `into` is set if it is good. */

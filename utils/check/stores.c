@@ -185,15 +185,16 @@ static void on_record(struct stores *stores, const struct store_item *item)
     const char *what = judge_key(stores, item);
     struct checked_key *key;
 
-    if (what != NULL)
+    if (what != NULL) {             /* its tag is another key's: LevelDB salvages what is damaged, too */
         report_record(stores, item->incarnation, item->key, what);
+        return;
+    }
     if (dataset_file_db_of(stores->dataset, item->incarnation) < 0) {
-        stores->purgeable += what == NULL;
+        stores->purgeable++;
         return;
     }
     stores->records++;
     key = keys_add(&stores->keys, item->incarnation, item->hash, item->key);
-    key->state = what != NULL ? KEY_IS_BAD : 0;
     if (item->record.size > 0) {
         key->state |= KEY_IN_LEVELDB;
         count_record(stores, key, item->key, item->record);

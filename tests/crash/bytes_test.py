@@ -70,6 +70,8 @@ class BytesTest(Damage, unittest.TestCase):
             self.values.update(kept)
 
     def named(self, keys, *texts):
+        if any("more problems are counted" in text for text in texts):
+            return                              # not all are shown
         for database, key in keys:
             self.assertTrue(any('key "%s"' % key in text for text in texts), "%s of database %d is in no report:\n%s" % (key, database, "\n".join(texts)))
 

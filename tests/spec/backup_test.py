@@ -162,7 +162,14 @@ class BackupTests(Backups):
         table = next(name for name in sorted(os.listdir(image + "/store")) if not name.startswith("CURRENT"))
         without(os.path.join(image, "store", table), "missing")
         damaged(os.path.join(image, "tags"), "checksum", 40)
-        damaged(os.path.join(image, "dataset"), "checksum", 30)
+        with open(os.path.join(image, "dataset.copy"), "r+b") as file:
+            text = file.read()
+            file.seek(0)
+            file.write(b"?")
+            file.flush()
+            damaged(os.path.join(image, "dataset"), "checksum", 30)     # with a good copy it is restored: see check_test
+            file.seek(0)
+            file.write(text)
         refuses("has 16 databases", "--databases", "4")
         self.assertIn("needs appendonly yes", self.refused(self.path("new"), "--restore", self.path("b"), appendonly="no"))
         self.assertIn("there is no", self.refused(self.path("new"), "--restore", self.path("nowhere")))

@@ -507,6 +507,14 @@ void config_refuse_absent(struct config *config)
     }
 }
 
+void config_on_change_of_unused(struct config *config, config_changed *changed, void *context)
+{
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        if ((config_row(id)->flags & (CONFIG_FLAG_UNUSED | CONFIG_FLAG_ABSENT | CONFIG_FLAG_LIVE)) == (CONFIG_FLAG_UNUSED | CONFIG_FLAG_LIVE))
+            config_on_change(config, (enum config_id)id, changed, context);
+    }
+}
+
 void config_unused(struct config *config, config_found *found, void *context)
 {
     struct config_private *more = config->more;

@@ -163,6 +163,8 @@ const char *config_file(const struct config *config);       /* absolute path, NU
 /* Calls `found` for each directive that was set to a value other than the default but has no effect yet; for the log at
  * startup. */
 void config_unused(struct config *config, config_found *found, void *context);
+/* Called when CONFIG SET has changed such a directive. */
+void config_on_change_of_unused(struct config *config, config_changed *changed, void *context);
 
 /* Directives of features that Kelvin does not have (TLS, ACL, replication ...), for which only the default is allowed. */
 bool config_check_absent(struct config *config, struct message *message);     /* false: one has another value; named in the message */

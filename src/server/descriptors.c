@@ -70,6 +70,17 @@ static bool set_maxclients(struct config *config, uint64_t count)
     return config_set(config, &name, &value, 1, &message);
 }
 
+/* The lowest limit with which the server starts. */
+static uint64_t least_limit(uint64_t clients_wanted, int loops)
+{
+    struct descriptors tried = { .clients = 0 };
+    uint64_t limit = 0;
+
+    while (tried.clients == 0)
+        descriptors_divide(&tried, ++limit, clients_wanted, loops);
+    return limit;
+}
+
 /* As far as the system allows without privileges: each 64 MiB of values in the store need a descriptor, and it is not known how many that will be. */
 static void raise_to_the_hard_limit(void)
 {
@@ -96,7 +107,8 @@ bool descriptors_arrange(struct descriptors *descriptors, struct config *config,
     }
     if (descriptors->clients == 0) {
         log_write(log, LOG_LEVEL_WARNING, "Your current 'ulimit -n' of %" PRIu64 " is not enough for the server to start. "
-            "Please increase your open file limit to at least %" PRIu64 ". Exiting.", limit, needed);
+            "Please increase your open file limit to at least %" PRIu64 ", or to %" PRIu64 " for maxclients %" PRIu64 ". Exiting.",
+            limit, least_limit(wanted, loops), needed, wanted);
         return false;
     }
     log_write(log, LOG_LEVEL_WARNING, "You requested maxclients of %" PRIu64 " requiring at least %" PRIu64 " max file descriptors.", wanted,

@@ -307,6 +307,14 @@ static void note_unused(void *context, const char *name, struct bytes value)
         (int)value.size, value.data);
 }
 
+static bool note_unused_change(void *context, enum config_id id, struct message *message)
+{
+    struct server *server = context;
+
+    log_write(server->engine.log, LOG_LEVEL_WARNING, "CONFIG SET %s: the directive is known but does nothing in Kelvin.", config_name(id));
+    return true;
+}
+
 static void say_hello(struct server *server)
 {
     struct engine *engine = &server->engine;
@@ -317,6 +325,7 @@ static void say_hello(struct server *server)
     if (config_file(engine->config) != NULL)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Configuration loaded from %s", config_file(engine->config));
     config_unused(engine->config, note_unused, server);
+    config_on_change_of_unused(engine->config, note_unused_change, server);
     points = config_string(engine->config, CONFIG_SAVE);
     if (!config_number(engine->config, CONFIG_APPENDONLY) && points[0] == '\0')
         log_write(engine->log, LOG_LEVEL_WARNING,

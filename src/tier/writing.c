@@ -105,6 +105,7 @@ void writing_check_size(struct tier *tier)
         tier->hooks.memory_freed(tier->hooks.context);
     } else if (tier->state == TIER_FULL && (limit <= 0 || size < (uint64_t)limit / 100 * STORE_FULL_AGAIN_PERCENT)) {
         tier->state = TIER_OK;
+        tier->hooks.log(tier->hooks.context, "The cold tier has room below tier-max-size again. Demotion goes on.");
     }
 }
 

@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, kelvin_only, main                                                # noqa: E402
 from support.resp import OK, Error                                                                  # noqa: E402
-from support.server import ROOT, Server, port_free, read_text, under_test                                                       # noqa: E402
+from support.server import ROOT, Server, is_redis, port_free, read_text, under_test                                             # noqa: E402
 
 # Directives of 7.0 that 7.2 does not have, and those whose default depends on the machine or the build.
 NOT_IN_7_2 = set()
@@ -279,6 +279,13 @@ class ShutdownTest(unittest.TestCase):
             self.assertEqual(client.call("SHUTDOWN", "foo"), Error(b"ERR syntax error"))
             self.assertEqual(client.call("SHUTDOWN", "SAVE", "NOSAVE"), Error(b"ERR syntax error"))
             self.assertEqual(client.call("SHUTDOWN", "ABORT"), Error(b"ERR No shutdown in progress."))
+
+    def test_setting_what_does_nothing_is_logged(self):
+        with Server() as server, server.client() as client:
+            for value in ("11", "11", "12"):
+                client.must("CONFIG", "SET", "maxmemory-eviction-tenacity", value)
+            log = server.log()
+        self.assertEqual(log.count(b"CONFIG SET maxmemory-eviction-tenacity: the directive is known but does nothing"), 2 if not is_redis() else 0)
 
     def test_the_log_has_the_lines_that_tools_wait_for(self):
         server = Server()

@@ -94,6 +94,13 @@ class DescriptorsTest(unittest.TestCase):
         self.assertEqual(server.wait_end(), 1)
         self.assertIn(b"Your current 'ulimit -n' of 100 is not enough for the server to start. Please increase your open file limit to "
                       b"at least ", server.log())
+        least = int(re.search(rb"at least (\d+), or to \d+ for maxclients 10000", server.log()).group(1))
+        server.discard()
+        for limit, starts in ((least - 1, False), (least, True)):
+            server = self.start(limit, start=False)
+            server.launch()
+            self.assertEqual(server.wait_ready(), starts)
+            server.kill9() if starts else server.discard()
 
     def test_cold_keys_can_be_read_with_the_maximum_number_of_clients(self):
         server = self.start(400, tier_segment_size="1mb", tier_write_buffer="1mb", maxmemory="24mb")

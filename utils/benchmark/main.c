@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/version.h"
 #include "control.h"
 #include "keys.h"
 #include "options.h"
@@ -154,6 +155,10 @@ int main(int argc, char **argv)
     if (!options_parse(&options, argc, argv, error, sizeof(error))) {
         complain(error);
         return EXIT_USAGE;
+    }
+    if (options.version) {
+        printf("kelvin-benchmark %s\n", KELVIN_VERSION);
+        return EXIT_FINE;
     }
     if (options.help) {
         options_help(stdout);

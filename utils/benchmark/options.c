@@ -111,6 +111,7 @@ static const struct row rows[] = {
         LIMITS(1, 1e9)),
     OPTION(KIND_FLAG, 0, "progress", NULL, progress, "show progress on stderr even if it is not a terminal"),
     OPTION(KIND_FLAG, 0, "help", NULL, help, "show this help"),
+    OPTION(KIND_FLAG, 0, "version", NULL, version, "show the version"),
 };
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };

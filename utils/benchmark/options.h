@@ -53,7 +53,7 @@ struct options {
     enum format format;
     bool progress;
 
-    bool help;
+    bool help, version;
 };
 
 /* False: `error` has one line with what is wrong with the command line. */

@@ -38,7 +38,7 @@ static void note_end(struct backups *backups, const struct backup_done *done)
 
     mutex_lock(&backups->lock);
     stats->last_failed = done->status != STATUS_OK;
-    stats->last_duration_ms = clock_wall_ms() - backups->began_ms;
+    stats->last_duration_ms = clock_mono_us() / 1000 - backups->began_ms;
     if (done->status == STATUS_OK) {
         stats->last_time_ms = done->result.time_ms;
         stats->last_keys = done->result.keys;
@@ -102,7 +102,7 @@ enum backups_start backups_start(struct backups *backups, const char *dir, enum 
 
     mutex_lock(&backups->lock);
     if (!backups->stop && task_claim(tasks, TASK_BACKUP)) {
-        backups->began_ms = clock_wall_ms();
+        backups->began_ms = clock_mono_us() / 1000;
         mem_free(backups->dir);
         backups->dir = mem_string(bytes_of_string(dir));
         backups->place = place;
@@ -121,7 +121,7 @@ void backups_stats(struct backups *backups, struct backups_stats *stats)
     mutex_lock(&backups->lock);
     *stats = backups->stats;
     stats->running = task_is_running(backups->engine->tasks, TASK_BACKUP);
-    stats->running_ms = stats->running ? clock_wall_ms() - backups->began_ms : 0;
+    stats->running_ms = stats->running ? clock_mono_us() / 1000 - backups->began_ms : 0;
     mutex_unlock(&backups->lock);
 }
 

@@ -206,7 +206,7 @@ static void log_end(const struct full_sync *sync, enum status status, const stru
 
 static void note_end(struct full_sync *sync, enum status status, const struct message *message)
 {
-    sync->last_ms = clock_wall_ms() - sync->began_ms;
+    sync->last_ms = clock_mono_us() / 1000 - sync->began_ms;
     atomic_fetch_add(&sync->count, 1);
     if (status != STATUS_OK)
         atomic_fetch_add(&sync->failures, 1);
@@ -243,7 +243,7 @@ static bool claim(struct full_sync *sync)
     mutex_lock(&sync->lock);
     mine = !sync->closed && task_claim(sync->engine->tasks, TASK_FULL_SYNC);
     if (mine) {
-        sync->began_ms = clock_wall_ms();
+        sync->began_ms = clock_mono_us() / 1000;
         sync->progress.key_total = sync->progress.keys = sync->progress.bytes = sync->progress.times_dropped = 0;
         sync->progress.cancel = false;
     }
@@ -300,7 +300,7 @@ void full_sync_stats(const struct full_sync *sync, struct full_sync_stats *stats
 
     *stats = (struct full_sync_stats){
         .running = running,
-        .running_ms = running ? clock_wall_ms() - sync->began_ms : -1,
+        .running_ms = running ? clock_mono_us() / 1000 - sync->began_ms : -1,
         .count = sync->count,
         .failures = sync->failures,
         .keys = sync->progress.keys,

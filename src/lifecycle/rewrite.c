@@ -29,14 +29,14 @@ struct rewrite *rewrite_create(struct engine *engine)
 
     rewrite->engine = engine;
     rewrite->last_ms = -1;
-    rewrite->began_ms = clock_wall_ms();
+    rewrite->began_ms = clock_mono_us() / 1000;
     return rewrite;
 }
 
 static void note_failure(struct rewrite *rewrite)
 {
     rewrite->last_failed = true;
-    rewrite->failed_ms = clock_wall_ms();
+    rewrite->failed_ms = clock_mono_us() / 1000;
     atomic_fetch_add(&rewrite->failures, 1);
 }
 
@@ -62,7 +62,7 @@ static void *rewrite_main(void *context)
     mem_free(dir);
     mem_free(name);
     rewrite->has_changes = status == STATUS_OK;
-    rewrite->last_ms = clock_wall_ms() - rewrite->began_ms;
+    rewrite->last_ms = clock_mono_us() / 1000 - rewrite->began_ms;
     atomic_fetch_add(&rewrite->count, 1);
     if (status == STATUS_OK) {
         rewrite->last_failed = false;
@@ -93,7 +93,7 @@ enum rewrite_start rewrite_start(struct rewrite *rewrite)
         return REWRITE_BUSY;
     }
     rewrite->scheduled = false;
-    rewrite->began_ms = clock_wall_ms();
+    rewrite->began_ms = clock_mono_us() / 1000;
     error = task_run(engine->tasks, TASK_REWRITE, rewrite_main, rewrite);
     if (error == 0)
         return REWRITE_STARTED;
@@ -161,7 +161,7 @@ static const char *reason_to_start(struct rewrite *rewrite, struct aof *aof)
         return "it has grown by auto-aof-rewrite-percentage";
     if (log_size > 0 && stats.tail_size >= log_size)
         return "checkpoint-log-size is reached";
-    if (seconds > 0 && clock_wall_ms() - rewrite->began_ms >= seconds * 1000 && has_changed(rewrite))
+    if (seconds > 0 && clock_mono_us() / 1000 - rewrite->began_ms >= seconds * 1000 && has_changed(rewrite))
         return "checkpoint-seconds have gone by";
     return NULL;
 }
@@ -178,7 +178,7 @@ void rewrite_consider(struct rewrite *rewrite)
         rewrite_start(rewrite);
         return;
     }
-    if (rewrite->last_failed && clock_wall_ms() - rewrite->failed_ms < AFTER_FAILURE_MS)
+    if (rewrite->last_failed && clock_mono_us() / 1000 - rewrite->failed_ms < AFTER_FAILURE_MS)
         return;
     why = reason_to_start(rewrite, aof);
     if (why == NULL)
@@ -196,7 +196,7 @@ void rewrite_stats(struct rewrite *rewrite, struct rewrite_stats *stats)
         .scheduled = rewrite->scheduled,
         .last_failed = rewrite->last_failed,
         .last_s = rewrite->last_ms < 0 ? -1 : rewrite->last_ms / 1000,
-        .running_s = running ? (clock_wall_ms() - rewrite->began_ms) / 1000 : -1,
+        .running_s = running ? (clock_mono_us() / 1000 - rewrite->began_ms) / 1000 : -1,
         .count = rewrite->count,
         .failures = rewrite->failures,
     };

@@ -110,7 +110,7 @@ static void end_background(struct save *save, enum status status, const char *me
 {
     struct log *log = save->engine->log;
 
-    save->last_ms = clock_wall_ms() - save->began_ms;
+    save->last_ms = clock_mono_us() / 1000 - save->began_ms;
     if (status == STATUS_OK) {
         log_write(log, LOG_LEVEL_NOTICE, "Background saving terminated with success");
     } else if (save->progress.cancel) {
@@ -150,7 +150,7 @@ static void *save_main(void *context)
 static void begin_save(struct save *save) REQUIRES(save->lock);
 static void begin_save(struct save *save)
 {
-    save->began_ms = clock_wall_ms();
+    save->began_ms = clock_mono_us() / 1000;
     save->progress.key_total = save->progress.keys = save->progress.bytes = 0;
     save->progress.cancel = false;
     if (save->abandoned)
@@ -200,7 +200,7 @@ void save_schedule(struct save *save)
 /* Whether a background save may be tried: at once, or 5 s after one that failed. */
 static bool may_try(const struct save *save)
 {
-    return !save->engine->save_failed || clock_wall_ms() - save->tried_ms > RETRY_MS;
+    return !save->engine->save_failed || clock_mono_us() / 1000 - save->tried_ms > RETRY_MS;
 }
 
 void save_consider(struct save *save)
@@ -303,7 +303,7 @@ void save_stats(struct save *save, struct save_stats *stats)
         .running = running,
         .last_failed = save->engine->save_failed,
         .last_s = save->last_ms < 0 ? -1 : save->last_ms / 1000,
-        .running_s = running ? (clock_wall_ms() - save->began_ms) / 1000 : -1,
+        .running_s = running ? (clock_mono_us() / 1000 - save->began_ms) / 1000 : -1,
         .count = save->count,
         .keys = running ? save->progress.keys : 0,
         .key_total = running ? save->progress.key_total : 0,

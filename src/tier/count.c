@@ -5,11 +5,14 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "tier/grave.h"
-#include "tier/read.h"
+#include "tier/look_up.h"
 #include "tier/resolve.h"
 #include "tier/tier_private.h"
 
-enum { YIELDS_MAX = 1000 };
+enum {
+    YIELDS_MAX = 1000,
+    ATTEMPTS_MAX = 100,             /* to claim all partitions with the writer held */
+};
 
 void counting_init(struct counting *counting)
 {
@@ -200,22 +203,58 @@ static bool count_at_once(struct tier *tier, int db, struct key_list *unknowns, 
 /* An unknown that has a record was counted twice (an entry) or although it is gone (a grave): one too many in either case. */
 static enum status count_correct(struct tier *tier, struct key_list *unknowns, uint32_t incarnation, uint64_t *count)
 {
-    struct buffer record = { 0 };
-    enum status status = STATUS_OK;
+    enum status statuses[LOOK_UP_MAX], status = STATUS_OK;
+    struct look_up *look_up = unknowns->count > 0 ? look_up_create(tier) : NULL;
 
     for (size_t i = 0; i < unknowns->count && status == STATUS_OK; i++) {
+        if (i % LOOK_UP_MAX == 0)
+            look_up_keys(tier, look_up, unknowns, i, unknowns->count - i < LOOK_UP_MAX ? unknowns->count - i : LOOK_UP_MAX, statuses);
         if (unknowns->keys[i].incarnation != incarnation)
             continue;                       /* flushed */
-        record.size = 0;
-        status = read_record(tier, unknowns->keys[i].partition, incarnation, unknowns->keys[i].hash, key_list_key(unknowns, i), &record);
-        status = reading_existence(tier, incarnation, unknowns->keys[i].hash, key_list_key(unknowns, i), status);
+        status = statuses[i % LOOK_UP_MAX];
         if (status == STATUS_OK)
             --*count;
         else if (status == STATUS_NOT_FOUND)
             status = STATUS_OK;
     }
-    buffer_release(&record);
+    if (status != STATUS_OK)
+        tier_note_error(tier, "a record can't be read", status);
+    look_up_destroy(look_up);
     return status;
+}
+
+static void ignore_grant(struct claim *claim)
+{
+    (void)claim;
+}
+
+/* False: a unit or a claim is in the way. */
+static bool try_claim_all(struct partitions *all, struct claim *claim)
+{
+    claim_init(claim, ignore_grant, NULL);
+    partition_bits_fill(&claim->wanted, all->count);
+    if (owners_claim(&all->owners, claim) == CLAIM_GRANTED)
+        return true;
+    owners_withdraw(&all->owners, claim);
+    owners_give(&all->owners, claim);       /* it may have been granted just before */
+    return false;
+}
+
+/* Clients wait for the claim, and the writer's round may take long: so the writer is held first. It may not be held while a unit is waited for,
+ * which may need the writer: then the unit is waited for with nothing held, and all begins again. After some attempts the claim is kept. */
+static void hold_writer_and_claim(struct tier *tier, struct claim *claim) ACQUIRE(tier->counting.lock);
+static void hold_writer_and_claim(struct tier *tier, struct claim *claim)
+{
+    for (int i = 0; i < ATTEMPTS_MAX; i++) {
+        hold_writer(&tier->counting);
+        if (try_claim_all(tier->partitions, claim))
+            return;
+        mutex_unlock(&tier->counting.lock);
+        owners_claim_all(tier->partitions, claim);
+        owners_give(&tier->partitions->owners, claim);
+    }
+    owners_claim_all(tier->partitions, claim);
+    hold_writer(&tier->counting);
 }
 
 enum status tier_count(struct tier *tier, int db, bool in_unit, uint64_t *count)
@@ -226,9 +265,10 @@ enum status tier_count(struct tier *tier, int db, bool in_unit, uint64_t *count)
     enum status status;
 
     resolve_beforehand(tier, db, &unknowns);
-    if (!in_unit)
-        owners_claim_all(tier->partitions, &claim);     /* before the writer is held: a unit may wait for it */
-    hold_writer(&tier->counting);
+    if (in_unit)
+        hold_writer(&tier->counting);
+    else
+        hold_writer_and_claim(tier, &claim);
     while (!count_at_once(tier, db, &unknowns, &incarnation, count))
         key_list_clear(&unknowns);
     if (!in_unit)

@@ -151,7 +151,8 @@ static bool settle_unknown(struct tier *tier, struct handed *handed)
     uint32_t handle;
 
     buffer_release(&record);
-    if (read != STATUS_OK && read != STATUS_NOT_FOUND && read != STATUS_CORRUPT)
+    read = reading_existence(tier, handed->incarnation, handed->hash, handed->key, read);
+    if (read != STATUS_OK && read != STATUS_NOT_FOUND)
         return false;
     partition_lock(handed->partition);
     keyspace = tier_keyspace_of(handed->partition, handed->incarnation);

@@ -1,13 +1,19 @@
 #include "tier/look_up.h"
 
 #include <poll.h>
+#include <pthread.h>
 
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "base/read_ring.h"
 #include "tier/read.h"
 #include "tier/tier_private.h"
 
-enum { RECORD_MAX = 64 * 1024, BUFFER_KEPT_MAX = 8 * 1024 };
+enum {
+    RECORD_MAX = 64 * 1024,
+    BUFFER_KEPT_MAX = 8 * 1024,
+    READERS = 15,                       /* threads; the caller reads, too */
+};
 
 struct slot {
     struct ring_read read;              /* first: the ring returns it */
@@ -15,11 +21,29 @@ struct slot {
     struct segment_buffer aligned;
     uint32_t skip;
     size_t index;                       /* in the list */
+    struct buffer record;               /* without a ring: what was read ... */
+    enum status status;                 /* ... or why not */
+};
+
+struct search;
+
+/* Threads that read the slots of a batch where io_uring can't be used. They are started when they are first needed. */
+struct readers {
+    struct tier *tier;
+    struct slot *slots;
+    pthread_t threads[READERS];
+    int thread_count;                   /* the owner's */
+    struct mutex lock;                  /* leaf; for what follows */
+    struct condition begun, ended;
+    const struct search *search;
+    size_t next, end, done;             /* slots of the batch: the next to be read, all, those that were read */
+    bool is_stopping;
 };
 
 struct look_up {
     struct read_ring *ring;             /* NULL: io_uring can't be used */
     struct slot slots[LOOK_UP_MAX];
+    struct readers readers;             /* without a ring */
 };
 
 struct look_up *look_up_create(struct tier *tier)
@@ -28,7 +52,25 @@ struct look_up *look_up_create(struct tier *tier)
     struct message why;
 
     look_up->ring = read_ring_open(LOOK_UP_MAX, store_disk(tier->store), &why);     /* the workers' rings log the reason */
+    look_up->readers.tier = tier;
+    look_up->readers.slots = look_up->slots;
+    mutex_init(&look_up->readers.lock);
+    condition_init(&look_up->readers.begun);
+    condition_init(&look_up->readers.ended);
     return look_up;
+}
+
+static void readers_stop(struct readers *readers)
+{
+    mutex_lock(&readers->lock);
+    readers->is_stopping = true;
+    condition_broadcast(&readers->begun);
+    mutex_unlock(&readers->lock);
+    for (int i = 0; i < readers->thread_count; i++)
+        pthread_join(readers->threads[i], NULL);
+    condition_release(&readers->begun);
+    condition_release(&readers->ended);
+    mutex_release(&readers->lock);
 }
 
 void look_up_destroy(struct look_up *look_up)
@@ -36,6 +78,7 @@ void look_up_destroy(struct look_up *look_up)
     if (look_up == NULL)
         return;
     read_ring_close(look_up->ring);
+    readers_stop(&look_up->readers);
     for (int i = 0; i < LOOK_UP_MAX; i++)
         segment_buffer_release(&look_up->slots[i].aligned);
     mem_free(look_up);
@@ -77,11 +120,92 @@ static void read_alone(const struct search *search, size_t index, const struct r
 }
 
 /* False: it is read alone, which returns why it can't be read. */
-static bool goes_by_ring(const struct look_up *look_up, const struct reading_place *reading)
+static bool goes_with_others(const struct look_up *look_up, const struct reading_place *reading)
 {
-    return look_up != NULL && look_up->ring != NULL && reading->segment != NULL && place_size(reading->place) <= RECORD_MAX &&
+    return look_up != NULL && reading->segment != NULL && place_size(reading->place) <= RECORD_MAX &&
            segment_check(reading->segment, reading->place) == STATUS_OK;
 }
+
+/* --- without a ring --- */
+
+static void read_slot(const struct search *search, struct slot *slot)
+{
+    const struct listed_key *listed = &search->list->keys[slot->index];
+
+    slot->status = reading_record(search->tier, &slot->reading, listed->incarnation, listed->hash, key_list_key(search->list, slot->index),
+        &slot->record);
+}
+
+/* Reads slots as long as there are any. */
+static void read_slots(struct readers *readers) REQUIRES(readers->lock);
+static void read_slots(struct readers *readers)
+{
+    while (readers->next < readers->end) {
+        struct slot *slot = &readers->slots[readers->next++];
+        const struct search *search = readers->search;
+
+        mutex_unlock(&readers->lock);
+        read_slot(search, slot);
+        mutex_lock(&readers->lock);
+        if (++readers->done == readers->end)
+            condition_broadcast(&readers->ended);
+    }
+}
+
+static void *reader_main(void *context)
+{
+    struct readers *readers = context;
+    struct tier_hooks *hooks = &readers->tier->hooks;
+
+    hooks->thread_started(hooks->context, "kelvin-look");
+    mutex_lock(&readers->lock);
+    while (!readers->is_stopping) {
+        read_slots(readers);
+        if (!readers->is_stopping)
+            condition_wait(&readers->begun, &readers->lock);
+    }
+    mutex_unlock(&readers->lock);
+    if (hooks->thread_ended != NULL)
+        hooks->thread_ended(hooks->context);
+    return NULL;
+}
+
+/* As many as the batch needs. Without any the caller reads alone. */
+static void start_readers(struct readers *readers, size_t wanted)
+{
+    while (readers->thread_count < READERS && (size_t)readers->thread_count + 1 < wanted) {
+        if (pthread_create(&readers->threads[readers->thread_count], NULL, reader_main, readers) != 0)
+            return;
+        readers->thread_count++;
+    }
+}
+
+static void read_in_parallel(struct look_up *look_up, const struct search *search, size_t count)
+{
+    struct readers *readers = &look_up->readers;
+
+    start_readers(readers, count);
+    mutex_lock(&readers->lock);
+    readers->search = search;
+    readers->next = readers->done = 0;
+    readers->end = count;
+    condition_broadcast(&readers->begun);
+    read_slots(readers);
+    while (readers->done < readers->end)
+        condition_wait(&readers->ended, &readers->lock);
+    readers->next = readers->end = readers->done = 0;
+    mutex_unlock(&readers->lock);
+    for (size_t i = 0; i < count; i++) {
+        struct slot *slot = &look_up->slots[i];
+
+        reading_end(&slot->reading);
+        search->found(search->context, slot->index, slot->status, buffer_bytes(&slot->record));
+        buffer_release(&slot->record);
+        slot->record = (struct buffer){ 0 };
+    }
+}
+
+/* --- with a ring --- */
 
 static void add_read(struct tier *tier, struct look_up *look_up, struct slot *slot, size_t index)
 {
@@ -136,15 +260,20 @@ void look_up_records(struct tier *tier, struct look_up *look_up, const struct ke
     void *context)
 {
     const struct search search = { tier, list, found, context };
+    size_t used = 0;
 
     for (size_t i = 0; i < count; i++) {
         struct reading_place reading = { 0, NULL };
 
         if (!begin(tier, list, first + i, &reading)) {
             found(context, first + i, STATUS_NOT_FOUND, (struct bytes){ 0 });
-        } else if (goes_by_ring(look_up, &reading)) {
-            look_up->slots[i].reading = reading;
-            add_read(tier, look_up, &look_up->slots[i], first + i);
+        } else if (goes_with_others(look_up, &reading)) {
+            struct slot *slot = &look_up->slots[used++];
+
+            slot->reading = reading;
+            slot->index = first + i;
+            if (look_up->ring != NULL)
+                add_read(tier, look_up, slot, first + i);
         } else {
             read_alone(&search, first + i, &reading);
             reading_end(&reading);
@@ -152,6 +281,8 @@ void look_up_records(struct tier *tier, struct look_up *look_up, const struct ke
     }
     if (look_up != NULL && look_up->ring != NULL)
         collect_reads(look_up, &search);
+    else if (used > 0)
+        read_in_parallel(look_up, &search, used);
 }
 
 struct key_statuses {

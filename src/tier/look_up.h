@@ -1,5 +1,5 @@
 /* Look up: the records of keys, or whether they have one, many at a time. The writer's reads, in batches on a ring of its own
- * (base/read_ring.h). */
+ * (base/read_ring.h), or by threads of its own where io_uring can't be used, as in most containers. */
 #ifndef KELVIN_TIER_LOOK_UP_H
 #define KELVIN_TIER_LOOK_UP_H
 
@@ -12,7 +12,7 @@ enum { LOOK_UP_MAX = 128 };
 struct look_up;
 struct tier;
 
-/* On the writer's thread, which owns it. */
+/* By the thread that will use it. */
 struct look_up *look_up_create(struct tier *tier);
 void look_up_destroy(struct look_up *look_up);      /* NULL is fine */
 

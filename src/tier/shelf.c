@@ -109,6 +109,16 @@ static uint32_t chunk_find(const struct shelf *shelf, uint32_t words, uint32_t e
     return best;
 }
 
+/* The same, but the last chunk if it has space: while a map is filled no other has. */
+static uint32_t chunk_find_quickly(const struct shelf *shelf, uint32_t words, uint32_t except)
+{
+    uint32_t last = shelf->chunk_count - 1;
+
+    if (shelf->chunk_count > 0 && last != except && words <= SHELF_CHUNK_WORDS && shelf->chunks[last].used <= SHELF_CHUNK_WORDS - words)
+        return last;
+    return chunk_find(shelf, words, except);
+}
+
 /* --- blocks --- */
 
 /* Puts a block of no words at the end of a chunk. */
@@ -192,7 +202,7 @@ static uint64_t *block_grow(struct shelf *shelf, uint32_t number, uint32_t words
         block->words = words;
         chunk_shift(shelf, index, end, end + more);
     } else {
-        to = chunk_find(shelf, words, index);
+        to = chunk_find_quickly(shelf, words, index);
         block_move(shelf, number, words, to == NOWHERE ? chunk_push(shelf) : to);
     }
     return shelf_at(shelf, number);
@@ -252,7 +262,7 @@ uint64_t *shelf_resize(struct shelf *shelf, uint32_t number, uint32_t words)
         return block_cut(shelf, number, words);
     if (before > 0)
         return block_grow(shelf, number, words);
-    to = chunk_find(shelf, words, NOWHERE);
+    to = chunk_find_quickly(shelf, words, NOWHERE);
     return block_append(shelf, number, words, to == NOWHERE ? chunk_push(shelf) : to);
 }
 

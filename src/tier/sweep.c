@@ -2,8 +2,9 @@
 
 #include "tier/epoch.h"
 #include "tier/grave.h"
-#include "tier/read.h"
+#include "tier/look_up.h"
 #include "tier/tier_private.h"
+#include "tier/writer.h"
 
 enum {
     UNKNOWN_LOOKS_MAX = 8192,       /* entries a round */
@@ -38,7 +39,7 @@ static size_t bury_keyspace(struct tier *tier, struct keyspace *keyspace, size_t
 /* Graves of which it is not known whether there is a record: reads, without a lock, and buries or frees them. */
 static void resolve_graves(struct tier *tier, struct key_list *unknown, struct batch *batch)
 {
-    struct buffer record = { 0 };
+    enum status statuses[LOOK_UP_MAX];
 
     for (size_t i = 0; i < unknown->count; i++) {
         struct listed_key *listed = &unknown->keys[i];
@@ -47,9 +48,9 @@ static void resolve_graves(struct tier *tier, struct key_list *unknown, struct b
         struct grave *grave = NULL;
         enum status read;
 
-        record.size = 0;
-        read = read_record(tier, listed->partition, listed->incarnation, listed->hash, key, &record);
-        read = reading_existence(tier, listed->incarnation, listed->hash, key, read);
+        if (i % LOOK_UP_MAX == 0)
+            look_up_keys(tier, writer_look_up(tier), unknown, i, unknown->count - i < LOOK_UP_MAX ? unknown->count - i : LOOK_UP_MAX, statuses);
+        read = statuses[i % LOOK_UP_MAX];
         if (read != STATUS_OK && read != STATUS_NOT_FOUND)
             continue;
         partition_lock(listed->partition);
@@ -68,7 +69,6 @@ static void resolve_graves(struct tier *tier, struct key_list *unknown, struct b
         }
         partition_unlock(listed->partition);
     }
-    buffer_release(&record);
     key_list_clear(unknown);
 }
 

@@ -38,7 +38,7 @@ void writing_fail(struct tier *tier, enum status status)
         tier->hooks.log(tier->hooks.context, text.text);
     }
     tier->state = TIER_ERROR;
-    tier->writing->reopen_at_ms = clock_wall_ms() + REOPEN_EVERY_MS;
+    tier->writing->reopen_at_ms = clock_mono_us() / 1000 + REOPEN_EVERY_MS;
     tier->hooks.memory_freed(tier->hooks.context);      /* clients that wait for memory have to learn that none comes */
 }
 
@@ -60,7 +60,7 @@ bool writing_recover(struct tier *tier)
     struct message message = { "" };
     enum status status = STATUS_OK;
 
-    if (clock_wall_ms() < writing->reopen_at_ms)
+    if (clock_mono_us() / 1000 < writing->reopen_at_ms)
         return false;
     if (!store_is_writable(tier->store))
         status = store_reopen(tier->store, &applied, &message);
@@ -74,7 +74,7 @@ bool writing_recover(struct tier *tier)
     }
     if (status != STATUS_OK) {
         tier_note_error(tier, "the store can't be written", status);
-        writing->reopen_at_ms = clock_wall_ms() + REOPEN_EVERY_MS;
+        writing->reopen_at_ms = clock_mono_us() / 1000 + REOPEN_EVERY_MS;
         return false;
     }
     tier->state = TIER_OK;
@@ -84,12 +84,12 @@ bool writing_recover(struct tier *tier)
 
 void writing_measure(struct tier *tier)
 {
-    int64_t began_ms = clock_wall_ms(), took_ms;
+    int64_t began_ms = clock_mono_us() / 1000, took_ms;
 
     if (began_ms < tier->writing->measure_at_ms)
         return;
     tier->statistics.store_bytes = usage_measure(tier->dir, tier->images);
-    took_ms = clock_wall_ms() - began_ms;
+    took_ms = clock_mono_us() / 1000 - began_ms;
     tier->writing->measure_at_ms = began_ms +
         (took_ms > MEASURE_EVERY_MS / MEASURE_SHARE ? took_ms * MEASURE_SHARE : MEASURE_EVERY_MS);
 }

@@ -22,7 +22,7 @@ struct tier_options;
 struct writing {
     struct batch batch;                 /* what is about to be written */
     struct store_tuning tuning;         /* what the store was opened with */
-    int64_t reopen_at_ms, measure_at_ms;
+    int64_t reopen_at_ms, measure_at_ms;    /* monotonic */
 };
 
 struct writing *writing_create(const struct tier_options *options);

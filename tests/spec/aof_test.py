@@ -4,11 +4,13 @@ import hashlib
 import os
 import shutil
 import sys
+import tempfile
 import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
+from support.clock import WallClock                                                                # noqa: E402
 from support.differential import Difference, Runner                                                 # noqa: E402
 from support.generate import TEMPLATES, Generator                                                   # noqa: E402
 from support.resp import OK, encode                                                                 # noqa: E402
@@ -343,6 +345,25 @@ class AofTest(unittest.TestCase):
         server.restart(kill=True)
         self.assertEqual(self.state(server), before)
         server.stop()
+
+    @kelvin_only
+    def test_a_clock_that_is_set_back_stops_nothing(self):
+        folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        clock = WallClock(folder)
+        self.addCleanup(clock.remove)
+        server = Server({"appendonly": "yes", "checkpoint-seconds": "1"}, folder=folder, environment=clock.environment)
+        self.addCleanup(server.discard)
+        before = int(server.info("tiering")["tier_store_bytes"])
+        clock.jump(-3600 * 1000)
+        rewrites = int(server.info("persistence")["aof_rewrites"])
+        with server.client() as client:
+            client.must("SET", "k", "x" * 100000)
+            client.must("TIER", "DEMOTE", "k")
+        until(lambda: int(server.info("persistence")["aof_rewrites"]) > rewrites, 30, "a checkpoint by time")
+        until(lambda: int(server.info("tiering")["tier_store_bytes"]) > before + 100000, 30, "the store's size")
+        info = server.info("persistence")
+        self.assertGreaterEqual(int(info["aof_last_rewrite_time_sec"]), 0)
 
     def test_appendonly_can_be_switched_while_running(self):
         server = self.start(appendonly="no")

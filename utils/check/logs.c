@@ -13,6 +13,7 @@
 #include "check.h"
 #include "persist/aof_name.h"
 #include "persist/aof_replay.h"
+#include "persist/identity.h"
 #include "persist/rdb_reader.h"
 
 struct counting {
@@ -190,6 +191,27 @@ static void note_unnamed_files(struct check *check)
         close(fd);
 }
 
+/* A server that finds no id gives the data set a new one. */
+static void check_identity(struct check *check)
+{
+    uint64_t before = check->damages;
+    struct message message = { "" };
+    struct identity identity;
+    enum status status = identity_read(check->dir, check->name, &identity, &message);
+    char name[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64];
+
+    if (status == STATUS_OK || status == STATUS_NOT_FOUND)
+        return;
+    snprintf(name, sizeof(name), "%s.id", check->name);
+    snprintf(aside, sizeof(aside), "%s.%s", name, check->stamp);
+    check_damage(check, name, "%s", message.text);
+    check_part(check, "id", before, "which data set this is");
+    if (check->repair && renameat(check->dir_fd, name, check->dir_fd, aside) == 0)
+        check_repaired(check, "%s is kept as %s: the next start makes a new id. Nothing is lost", name, aside);
+    else if (check->repair)
+        check_unrepaired(check, "%s can't be renamed: %s", name, strerror(errno));
+}
+
 void logs_check(struct check *check)
 {
     char manifest[CHECK_PATH_SIZE];
@@ -208,6 +230,7 @@ void logs_check(struct check *check)
         check_part(check, "manifest", before, "%d files", check->manifest.count);
     }
     note_unnamed_files(check);
+    check_identity(check);
     check_base(check);
     check_increments(check);
     if (check->left_out)

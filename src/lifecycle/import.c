@@ -290,7 +290,7 @@ static void note_position(struct import_position *position, const struct rdb_par
         memcpy(position->repl_id, part->value.data, REPL_ID_SIZE);
     if (!text_to_int(part->value, &number) || number < 0)
         return;
-    if (bytes_is(part->name, "repl-offset"))
+    if (bytes_is(part->name, "repl-offset") && number <= HISTORY_OFFSET_MAX)
         position->offset = number;
     if (bytes_is(part->name, "repl-stream-db"))
         position->db = number;
@@ -313,7 +313,8 @@ static void note_aux(struct import *import, const struct rdb_part *part)
     if (bytes_is(part->name, "redis-ver"))
         log_write(import->engine->log, LOG_LEVEL_NOTICE, "Loading RDB produced by version %.*s", (int)part->value.size, part->value.data);
     if (bytes_is(part->name, "ctime") && text_to_int(part->value, &ctime_s))
-        log_write(import->engine->log, LOG_LEVEL_NOTICE, "RDB age %" PRId64 " seconds", import->worker.turn.now_ms / 1000 - ctime_s);
+        log_write(import->engine->log, LOG_LEVEL_NOTICE, "RDB age %" PRId64 " seconds",
+            (int64_t)((uint64_t)import->worker.turn.now_ms / 1000 - (uint64_t)ctime_s));
 }
 
 static enum status take_function(struct import *import, const struct rdb_part *part)

@@ -7,7 +7,7 @@
 #include "base/crc64.h"
 #include "base/text.h"
 
-enum { SUM_SIZE = 16, OFFSET_BITS = 62 };
+enum { SUM_SIZE = 16 };
 
 /* `out` has `size` bytes of text; the sum and the line's end are added. */
 static size_t end_line(char *out, size_t size)
@@ -71,7 +71,7 @@ static bool take_id(struct bytes *text, char *id)
 bool aof_mark_parse_point(struct bytes text, struct history_point *point)
 {
     struct history_identity *identity = &point->identity;
-    const int64_t highest = (int64_t)1 << OFFSET_BITS;
+    const int64_t highest = 2 * HISTORY_OFFSET_MAX;
     int64_t offset, db, second_offset;
 
     *point = (struct history_point){ .db = -1 };

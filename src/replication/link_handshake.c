@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "replication/link_psync.h"
@@ -181,7 +180,6 @@ static bool send_psync(struct link *link, const struct link_position *position)
     if (position->id[0] == '\0') {
         add_command(&request, (const char *[]){ "PSYNC", "?", "-1", NULL });
     } else {
-        CHECK(position->offset >= 0 && position->offset <= LINK_OFFSET_MAX);
         next[text_of_int(position->offset + 1, next)] = '\0';
         add_command(&request, (const char *[]){ "PSYNC", position->id, next, position->failover ? "FAILOVER" : NULL, NULL });
     }
@@ -229,5 +227,7 @@ bool link_shake_hands(struct link *link)
     if (!ping(link) || !introduce(link))
         return false;
     link->host.position(link->host.context, &position);
+    if (position.offset < 0 || position.offset > 2 * HISTORY_OFFSET_MAX)
+        position.id[0] = '\0';          /* a stream that has gone on for too long after a hostile offset: all data is asked for */
     return send_psync(link, &position) && read_line(link, &line) && accept_reply(link, &position, line);
 }

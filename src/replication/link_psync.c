@@ -34,7 +34,7 @@ static enum psync_result parse_full(struct bytes rest, struct psync_reply *reply
 {
     if (!parse_id(rest, reply->id) || rest.size == LINK_ID_SIZE || rest.data[LINK_ID_SIZE] != ' ')
         return PSYNC_INVALID;
-    if (!text_to_int(after(rest, LINK_ID_SIZE + 1), &reply->offset) || reply->offset < 0 || reply->offset > LINK_OFFSET_MAX)
+    if (!text_to_int(after(rest, LINK_ID_SIZE + 1), &reply->offset) || reply->offset < 0 || reply->offset > HISTORY_OFFSET_MAX)
         return PSYNC_INVALID;
     return PSYNC_FULL;
 }

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "replication/link.h"
+#include "stream/history.h"
 
 enum psync_result {
     PSYNC_CONTINUE,         /* `id` is the new one, or "" */
@@ -19,11 +20,8 @@ enum psync_result {
 
 struct psync_reply {
     char id[LINK_ID_SIZE + 1];
-    int64_t offset;         /* 0 to LINK_OFFSET_MAX */
+    int64_t offset;         /* 0 to HISTORY_OFFSET_MAX */
 };
-
-/* A larger offset from outside is refused, so that sums of offsets and sizes do not overflow. */
-#define LINK_OFFSET_MAX ((int64_t)1 << 62)
 
 /* `line` without its end. */
 enum psync_result psync_parse(struct bytes line, struct psync_reply *reply);

@@ -174,6 +174,9 @@ static inline uint64_t history_handed(const struct history *history) { return at
 
 /* --- identity --- */
 
+/* A larger offset from outside (a primary, a dump) is refused: what is added to it later still fits into what the log's marks may say. */
+#define HISTORY_OFFSET_MAX ((int64_t)1 << 61)
+
 /* One of the stream `id`, with no second ID; `lsn` is 0. */
 void history_point_make(struct history_point *point, const char *id, int64_t offset, int db);
 void history_point(struct history *history, struct history_point *point);      /* of its end */

@@ -115,7 +115,7 @@ static void expect_next(struct link_input *input, struct bytes line)
 
     switch (psync_parse(line, &reply)) {
     case PSYNC_FULL:
-        CHECK(strlen(reply.id) == LINK_ID_SIZE && reply.offset >= 0 && reply.offset <= LINK_OFFSET_MAX);
+        CHECK(strlen(reply.id) == LINK_ID_SIZE && reply.offset >= 0 && reply.offset <= HISTORY_OFFSET_MAX);
         link_input_expect_rdb(input);
         break;
     case PSYNC_CONTINUE:

@@ -98,6 +98,8 @@ static void half_a_position_or_a_wrong_one_is_none(void **state)
         { { "repl-id", REPL_ID }, { "repl-offset", "-1" } },
         { { "repl-id", REPL_ID }, { "repl-offset", "1x" } },
         { { "repl-id", REPL_ID }, { "repl-offset", "99999999999999999999" } },
+        { { "repl-id", REPL_ID }, { "repl-offset", "9000000000000000000" } },
+        { { "repl-id", REPL_ID }, { "repl-offset", "2305843009213693953" } },
     };
 
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {

@@ -24,15 +24,15 @@ static void valid_replies(void **state)
     assert_int_equal(parse("+FULLRESYNC " ID " 0", &reply), PSYNC_FULL);
     assert_string_equal(reply.id, ID);
     assert_int_equal(reply.offset, 0);
-    assert_int_equal(parse("+FULLRESYNC " ID " 4611686018427387904", &reply), PSYNC_FULL);
-    assert_int_equal(reply.offset, LINK_OFFSET_MAX);
+    assert_int_equal(parse("+FULLRESYNC " ID " 2305843009213693952", &reply), PSYNC_FULL);
+    assert_int_equal(reply.offset, HISTORY_OFFSET_MAX);
 }
 
 static void replies_that_are_not_valid(void **state)
 {
     static const char *const lines[] = {
         "", "+", "+OK", "+CONTINUE ", "+CONTINUE x", "+CONTINUE " ID " ", "+CONTINUE " ID "0", "+CONTINUE" ID, "+FULLRESYNC", "+FULLRESYNC ",
-        "+FULLRESYNC " ID, "+FULLRESYNC " ID " ", "+FULLRESYNC " ID " -1", "+FULLRESYNC " ID " 1 ", "+FULLRESYNC " ID " 4611686018427387905",
+        "+FULLRESYNC " ID, "+FULLRESYNC " ID " ", "+FULLRESYNC " ID " -1", "+FULLRESYNC " ID " 1 ", "+FULLRESYNC " ID " 2305843009213693953",
         "+FULLRESYNC " ID " 99999999999999999999", "+FULLRESYNC g123456789abcdef0123456789abcdef01234567 1", "+FULLRESYNC 01234 1", "$5",
     };
     struct psync_reply reply;

@@ -17,6 +17,7 @@
 
 #include "base/disk.h"
 #include "base/mem.h"
+#include "stream/history.h"
 #include "support/faulty_disk.h"
 #include "support/link_recorder.h"
 
@@ -241,6 +242,18 @@ static void a_primary_that_can_not_continue_is_refused_if_nothing_else_is_wanted
     expect_request(box, "*3\r\n$5\r\nPSYNC\r\n$40\r\n" ID "\r\n$3\r\n100\r\n");
     send_text(box, "+FULLRESYNC " OTHER " 7\r\n$1\r\nR");
     link_recorder_expect(&box->recorder, "position failed:refused:PSYNC: it has another history, or less of it than this server| waiting ");
+}
+
+/* A primary has announced the largest offset that is taken, and has sent more after it. */
+static void an_offset_that_has_grown_too_far_asks_for_all(void **state)
+{
+    struct box *box = *state;
+
+    link_recorder_set_position(&box->recorder, ID, 2 * HISTORY_OFFSET_MAX + 1, false);
+    greet(box);
+    expect_request(box, "*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n");
+    send_text(box, "+FULLRESYNC " OTHER " 7\r\n$1\r\nR");
+    link_recorder_expect(&box->recorder, "position full:" OTHER ":7 sync rdb:1 ");
 }
 
 static void user_password_port_and_address_are_announced(void **state)
@@ -597,6 +610,7 @@ int main(void)
         TEST(a_full_synchronization_that_ends_with_a_mark),
         TEST(a_partial_synchronization),
         TEST(a_primary_that_can_not_continue_is_refused_if_nothing_else_is_wanted),
+        TEST(an_offset_that_has_grown_too_far_asks_for_all),
         TEST(user_password_port_and_address_are_announced),
         TEST(errors_of_the_handshake_are_told_apart),
         TEST(a_line_without_an_end_is_an_error),

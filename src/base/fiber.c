@@ -3,6 +3,7 @@
 #include "base/fiber.h"
 
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -24,7 +25,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-enum { GUARD_SIZE = 4096, FREE_MAX = 16, KEPT_SIZE = 64 * 1024 };
+enum { PAGE_SIZE = 4096, GUARD_SIZE = PAGE_SIZE, FREE_MAX = 16, SUSPENDED_SIZE = 2 * PAGE_SIZE /* for the frames that switch */ };
 
 struct fiber {
     struct fiber *next;         /* in the pool */
@@ -34,6 +35,9 @@ struct fiber {
     jmp_buf here, back;
     bool begun;                 /* its first entry has happened: here is valid */
     bool ended;
+    bool was_suspended;         /* since it was taken from the pool */
+    size_t end;                 /* of what it uses, from the low end of the stack; while it is suspended */
+    size_t counted;             /* bytes, in the pool's memory */
     void (*main)(void *context);
     void *main_context;
 #ifdef __SANITIZE_ADDRESS__
@@ -46,13 +50,21 @@ struct fiber {
 #endif
 };
 
-void fiber_pool_init(struct fiber_pool *pool)
+void fiber_pool_init(struct fiber_pool *pool, _Atomic uint64_t *memory)
 {
-    *pool = (struct fiber_pool){ 0 };
+    *pool = (struct fiber_pool){ .memory = memory };
+}
+
+static void count(struct fiber *fiber, size_t size)
+{
+    if (size != fiber->counted)
+        atomic_fetch_add_explicit(fiber->pool->memory, (uint64_t)size - fiber->counted, memory_order_relaxed);
+    fiber->counted = size;
 }
 
 static void destroy(struct fiber *fiber)
 {
+    count(fiber, 0);
 #ifdef __SANITIZE_THREAD__
     __tsan_destroy_fiber(fiber->tsan_fiber);
 #endif
@@ -173,7 +185,12 @@ static struct fiber *create(struct fiber_pool *pool)
         mem_free(fiber);
         return NULL;
     }
-    mprotect(fiber->stack, GUARD_SIZE, PROT_NONE);
+    if (mprotect(fiber->stack, GUARD_SIZE, PROT_NONE) != 0) {
+        munmap(fiber->stack, GUARD_SIZE + FIBER_STACK_SIZE);
+        mem_free(fiber);
+        return NULL;
+    }
+    madvise(fiber->stack, GUARD_SIZE + FIBER_STACK_SIZE, MADV_NOHUGEPAGE);      /* 2 MiB for the first byte of a stack are too much */
     CHECK(getcontext(&fiber->context) == 0);
     fiber->context.uc_stack.ss_sp = fiber->stack + GUARD_SIZE;
     fiber->context.uc_stack.ss_size = FIBER_STACK_SIZE;
@@ -199,8 +216,46 @@ struct fiber *fiber_create(struct fiber_pool *pool, void (*main)(void *context),
     }
     fiber->main = main;
     fiber->main_context = context;
-    fiber->ended = false;
+    fiber->ended = fiber->was_suspended = false;
+    count(fiber, FIBER_LEAST_SIZE);
     return fiber;
+}
+
+/* Bytes that have memory, of `size` bytes of the stack, `from` its low end on. */
+static size_t resident_size(const struct fiber *fiber, size_t from, size_t size)
+{
+    unsigned char pages[FIBER_STACK_SIZE / PAGE_SIZE];
+    size_t found = 0;
+
+    if (mincore(fiber->stack + GUARD_SIZE + from, size, pages) != 0)
+        return size;
+    for (size_t i = 0; i < size / PAGE_SIZE; i++)
+        found += pages[i] & 1;
+    return found * PAGE_SIZE;
+}
+
+/* Stacks grow downwards. No frame is so large that it leaves out as much as is looked at. */
+static bool is_deep(const struct fiber *fiber)
+{
+    return resident_size(fiber, FIBER_STACK_SIZE - 2 * FIBER_KEPT_SIZE, FIBER_KEPT_SIZE) > 0;
+}
+
+static void trim(struct fiber *fiber, size_t size)
+{
+    madvise(fiber->stack + GUARD_SIZE, size, MADV_DONTNEED);
+}
+
+/* What is below `end` is not in use any more. */
+static void settle(struct fiber *fiber, size_t end)
+{
+    if (end > FIBER_STACK_SIZE - FIBER_KEPT_SIZE)
+        end = FIBER_STACK_SIZE - FIBER_KEPT_SIZE;
+    if (!is_deep(fiber)) {
+        count(fiber, FIBER_LEAST_SIZE);
+        return;
+    }
+    trim(fiber, end);
+    count(fiber, resident_size(fiber, 0, FIBER_STACK_SIZE));
 }
 
 bool fiber_enter(struct fiber_pool *pool, struct fiber *fiber)
@@ -209,8 +264,13 @@ bool fiber_enter(struct fiber_pool *pool, struct fiber *fiber)
     pool->current = fiber;
     switch_in(fiber);
     pool->current = NULL;
-    if (!fiber->ended)
+    if (!fiber->ended) {
+        fiber->was_suspended = true;
+        settle(fiber, fiber->end);
         return true;
+    }
+    if (fiber->was_suspended)
+        settle(fiber, FIBER_STACK_SIZE);
     if (pool->free_count >= FREE_MAX) {
         destroy(fiber);
         return false;
@@ -223,13 +283,10 @@ bool fiber_enter(struct fiber_pool *pool, struct fiber *fiber)
 
 void fiber_suspend(struct fiber_pool *pool)
 {
-    CHECK(pool->current != NULL);
-    switch_out(pool->current);
-}
+    struct fiber *fiber = pool->current;
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 
-/* Stacks grow downwards: what was touched long ago is at their low end. */
-void fiber_pool_trim(struct fiber_pool *pool)
-{
-    for (struct fiber *fiber = pool->free; fiber != NULL; fiber = fiber->next)
-        madvise(fiber->stack + GUARD_SIZE, FIBER_STACK_SIZE - KEPT_SIZE, MADV_DONTNEED);
+    CHECK(fiber != NULL);
+    fiber->end = (frame - (uintptr_t)(fiber->stack + GUARD_SIZE) - SUSPENDED_SIZE) & ~(size_t)(PAGE_SIZE - 1);
+    switch_out(fiber);
 }

@@ -157,6 +157,7 @@ struct engine {
     _Atomic uint64_t replica_input; /* bytes that a primary has sent to this replica */
     struct stream_counts streamed;
     _Atomic int64_t last_save_ms;
+    _Atomic uint64_t stack_memory;  /* bytes of the stacks of units (base/fiber.h) */
     _Atomic uint64_t memory_peak;
     _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */
     _Atomic uint64_t memory_excess; /* see memory_watch_excess */

@@ -19,7 +19,7 @@ enum { LARGE_COPIES = 2, LARGE_PERCENT_MAX = 60 };
 
 uint64_t memory_used(const struct engine *engine)
 {
-    return meter_used(engine->meter) + segment_pool_used(engine->partitions->pool);
+    return meter_used(engine->meter) + segment_pool_used(engine->partitions->pool) + engine->stack_memory;
 }
 
 static bool can_demote(const struct engine *engine)

@@ -11,6 +11,7 @@
 #include "engine/execute_private.h"
 #include "engine/role.h"
 #include "engine/running_scripts.h"
+#include "engine/script_queue.h"
 #include "engine/script_run.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
@@ -63,6 +64,7 @@ static void destroy(struct unit *unit)
 
     unit->client->unit = NULL;
     script_start_release(&unit->start);
+    script_queue_next(worker);
     if (worker->unit_spare != NULL || unit->group.text.capacity + unit->reply.out.capacity > BUFFERS_KEPT) {
         free_unit(unit);
         return;
@@ -248,6 +250,23 @@ static void link_unit(struct unit *unit)
     worker->units = unit;
 }
 
+/* False: there is no memory for its stack. */
+static bool begin(struct unit *unit)
+{
+    struct worker *worker = unit->worker;
+
+    unit->fiber = fiber_create(&worker->fibers, main_of_unit, unit);
+    if (unit->fiber == NULL)
+        return false;
+    unit->now_us = clock_wall_us();
+    unit->now_ms = unit->now_us / 1000;
+    link_unit(unit);
+    worker->script_count += unit->has_script;
+    if (unit->restarts == 0)
+        unit->random = worker->turn.random;
+    return true;
+}
+
 static void unlink_unit(struct unit *unit)
 {
     *(unit->prev != NULL ? &unit->prev->next : &unit->worker->units) = unit->next;
@@ -261,15 +280,6 @@ static bool enter(struct unit *unit)
     struct worker *worker = unit->worker;
     bool has_ended;
 
-    if (unit->fiber == NULL) {
-        unit->fiber = fiber_create(&worker->fibers, main_of_unit, unit);
-        CHECK(unit->fiber != NULL);
-        unit->now_us = clock_wall_us();
-        unit->now_ms = unit->now_us / 1000;
-        link_unit(unit);
-        if (unit->restarts == 0)
-            unit->random = worker->turn.random;
-    }
     unit->wait = UNIT_RUNS;
     unit->entered_ns = unit->clock_ns = clock_mono_ns();
     has_ended = !fiber_enter(&worker->fibers, unit->fiber);
@@ -278,6 +288,7 @@ static bool enter(struct unit *unit)
     if (has_ended) {
         unlink_unit(unit);
         unit->fiber = NULL;
+        worker->script_count -= unit->has_script;
     }
     return has_ended;
 }
@@ -285,7 +296,11 @@ static bool enter(struct unit *unit)
 /* What it waits for has come. */
 static bool may_enter(const struct unit *unit)
 {
-    return unit->wait == UNIT_WAITS_FOR_OWNERS ? !unit->claim.is_waiting : worker_has_all(unit->client);
+    switch (unit->wait) {
+    case UNIT_WAITS_FOR_OWNERS: return !unit->claim.is_waiting;
+    case UNIT_WAITS_FOR_SCRIPTS: return false;
+    default: return worker_has_all(unit->client);
+    }
 }
 
 /* Hands the unit's reply to its client. */
@@ -319,8 +334,19 @@ static bool claim(struct unit *unit, struct worker *worker)
     if (owners_claim(&worker->engine->partitions->owners, &unit->claim) == CLAIM_GRANTED)
         return true;
     unit->wait = UNIT_WAITS_FOR_OWNERS;
-    execute_give_pins(unit->client, worker);
+    script_queue_next(worker);
     return false;
+}
+
+/* Nothing was done. */
+static enum run_result refuse_without_memory(struct unit *unit, struct call *call)
+{
+    give_partitions(unit, 0);
+    reply_errorf(call, "OOM there is no memory for the stack of this call");
+    if (call->command->flags & COMMAND_RUNS_QUEUE)
+        execute_discard(call);
+    destroy(unit);
+    return RUN_DONE;
 }
 
 /* The last dump before the end is being taken: what comes after its cut would be lost. */
@@ -369,13 +395,17 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
 {
     for (;;) {
         if (unit->fiber == NULL) {
-            bool has_waited = unit->wait == UNIT_WAITS_FOR_OWNERS;
+            bool has_waited = unit->was_queued || unit->wait == UNIT_WAITS_FOR_OWNERS;
 
-            if (unit->wait == UNIT_RUNS && !claim(unit, worker))
+            if (unit->wait == UNIT_RUNS && (!script_queue_pass(unit) || !claim(unit, worker))) {
+                execute_give_pins(unit->client, worker);
                 return RUN_PARKED;
+            }
             unit_take_partitions(unit);
             if (must_start_again(unit, call, has_waited))
                 return put_off(unit, call, worker);
+            if (!begin(unit))
+                return refuse_without_memory(unit, call);
             unit->client->flags |= CLIENT_NO_BLOCKING;
             hold_pushes(unit, call);
         }
@@ -400,6 +430,7 @@ enum run_result unit_run(struct call *call, struct worker *worker, const struct 
 
     unit->args = call->args;
     unit->arg_count = call->arg_count;
+    unit->has_script = unit_flags(call) & COMMAND_UNIT;
     unit_want(unit, call);
     return go_on(unit, call, worker);
 }
@@ -410,6 +441,7 @@ bool unit_drop(struct unit *unit)
 
     if (unit->fiber != NULL)
         return false;
+    script_queue_remove(unit);
     owners_withdraw(owners, &unit->claim);
     owners_give(owners, &unit->claim);
     destroy(unit);

@@ -44,6 +44,7 @@ enum unit_wait {
     UNIT_RUNS,
     UNIT_WAITS_FOR_CLIENT,      /* for what its client is parked for: loads, a job, memory */
     UNIT_WAITS_FOR_OWNERS,      /* for its claim */
+    UNIT_WAITS_FOR_SCRIPTS,     /* to begin: too many scripts have begun on this worker */
     UNIT_WAITS_FOR_TURN,        /* others first */
 };
 
@@ -67,7 +68,7 @@ struct unit {
     struct event_list events;           /* notifications that will be sent to other clients when it is logged, in the order of the changes */
     /* Zero when it begins: */
     struct worker *worker;
-    struct unit *prev, *next;           /* in its worker's list, while it has a fiber */
+    struct unit *prev, *next;           /* in its worker's list, while it has a fiber; or in the queue of scripts */
     struct client *client;              /* whose request it is; may be `dead` */
     const struct command *command;      /* of the request */
     const struct bytes *args;           /* of the request, valid until the unit is suspended; set again whenever it is entered */
@@ -76,6 +77,8 @@ struct unit {
     bool failed, error_counted;         /* the request was replied an error; it is in the statistics already */
     bool keeps_reply;                   /* see struct call */
     bool owns_all;
+    bool has_script;                    /* it may run one: counted while it has a fiber */
+    bool was_queued;                    /* it has waited for other scripts, and need not again */
     bool counts_as_busy;                /* in engine->busy_count */
     bool releases_pins;                 /* after each call: scripts, which may read more than fits */
     enum unit_wait wait;

@@ -29,7 +29,7 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     random_init(&worker->turn.random, seed);
     worker->turn.hooks = &engine->hooks;
     worker->turn.command_stats = command_stats_create(engine->commands != NULL ? command_row_count(engine->commands) : 0);
-    fiber_pool_init(&worker->fibers);
+    fiber_pool_init(&worker->fibers, &engine->stack_memory);
 }
 
 int worker_open_ring(struct worker *worker)

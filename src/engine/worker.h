@@ -49,6 +49,8 @@ struct worker {
     _Atomic uint64_t script_memory; /* bytes of that interpreter */
     struct fiber_pool fibers;       /* this worker: of its units */
     struct unit *units;             /* this worker: those that are suspended on a fiber */
+    int script_count;               /* this worker: units with scripts that have begun */
+    struct unit *script_first, *script_last;        /* this worker: those that wait until there are fewer (engine/script_queue.h), in order */
     struct unit *unit_spare;        /* this worker: memory for the next unit; or NULL */
     uint32_t expire_next;           /* partition where the active expiry goes on */
     /* Bytes, measured about once a second: the largest buffer of each kind. Atomic. */

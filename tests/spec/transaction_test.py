@@ -560,7 +560,7 @@ class InsideTest(TransactionCase):
             ("a", "EVAL", "return redis.call('NOSUCH')", 0), ("a", "EVAL", "return {1, 'two', {ok='three'}, {err='ERR four'}, false}", 0),
             ("a", "EVALSHA", "0" * 40, 0), ("a", "SCRIPT", "LOAD", "return 1"), ("a", "EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", 0),
             ("a", "EVAL", "return redis.call('MULTI')", 0), ("a", "EVAL", "syntax error here", 0),
-            ("a", "EVAL", "return redis.call('BLPOP', KEYS[1], 0)", 1, "empty"), ("a", "SCRIPT", "EXISTS", "0" * 40), ("a", "SCRIPT", "FLUSH"),
+            ("a", "EVAL", "return redis.call('BLMPOP', 0, 1, KEYS[1], 'LEFT')", 1, "empty"), ("a", "SCRIPT", "EXISTS", "0" * 40), ("a", "SCRIPT", "FLUSH"),
             ("a", "GET", "k"), ("a", "EXEC"), ("a", "GET", "k")])
 
     def test_an_unblocked_client_of_a_transaction_is_served_after_it(self):

@@ -123,6 +123,8 @@ static void a_stopped_script_ends_whatever_it_does(void **state)
 
 /* Two runs, each on a fiber of its own, that are suspended in their calls and entered in turn. */
 
+static _Atomic uint64_t stack_memory;
+
 struct party {
     struct fiber_pool *pool;
     struct interpreter *interpreter;
@@ -203,7 +205,7 @@ static void runs_in_progress_do_not_disturb_each_other(void **state)
     struct party parties[3];
     bool alive[3] = { true, true, true };
 
-    fiber_pool_init(&pool);
+    fiber_pool_init(&pool, &stack_memory);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 3; i++) {
             party_begin(&parties[i], &pool, interpreter, "1", code, &names[i], &names[i]);
@@ -243,7 +245,7 @@ static void a_run_never_has_the_environment_of_a_freed_one(void **state)
     struct fiber_pool pool;
     struct party others[4], party;
 
-    fiber_pool_init(&pool);
+    fiber_pool_init(&pool, &stack_memory);
     for (int round = 0; round < 9; round++) {
         const struct bytes *name = &names[round % 3];
 
@@ -279,7 +281,7 @@ static void each_run_has_its_own_environment_after_functions(void **state)
     struct fiber_pool pool;
     struct party parties[3];
 
-    fiber_pool_init(&pool);
+    fiber_pool_init(&pool, &stack_memory);
     for (int round = 0; round < 4; round++) {
         bool of_function = round % 2 == 0;
 
@@ -316,7 +318,7 @@ static void the_replacement_of_a_library_leaves_its_runs_alone(void **state)
     struct fiber_pool pool;
     struct party parties[3];
 
-    fiber_pool_init(&pool);
+    fiber_pool_init(&pool, &stack_memory);
     for (int i = 0; i < 2; i++) {
         party_begin(&parties[i], &pool, interpreter, "1", "", &names[i], &names[i]);
         parties[i].run.source = NULL;
@@ -350,7 +352,7 @@ static void the_end_of_one_run_leaves_the_others_alone(void **state)
     struct party parties[3];
     bool alive[3] = { true, true, true };
 
-    fiber_pool_init(&pool);
+    fiber_pool_init(&pool, &stack_memory);
     party_begin(&parties[0], &pool, interpreter, "1", patient, &names[0], &names[0]);
     party_begin(&parties[1], &pool, interpreter, "2", greedy, &names[1], &names[1]);
     party_begin(&parties[2], &pool, interpreter, "3", endless_one, &names[2], &names[2]);

@@ -1,0 +1,40 @@
+#include "engine/script_queue.h"
+
+#include "engine/unit.h"
+#include "engine/worker.h"
+
+bool script_queue_pass(struct unit *unit)
+{
+    struct worker *worker = unit->worker;
+
+    if (!unit->has_script || unit->was_queued || (worker->script_first == NULL && worker->script_count < SCRIPTS_MAX))
+        return true;
+    unit->was_queued = true;
+    unit->wait = UNIT_WAITS_FOR_SCRIPTS;
+    unit->next = NULL;
+    unit->prev = worker->script_last;
+    *(unit->prev != NULL ? &unit->prev->next : &worker->script_first) = unit;
+    worker->script_last = unit;
+    return false;
+}
+
+void script_queue_remove(struct unit *unit)
+{
+    struct worker *worker = unit->worker;
+
+    if (unit->wait != UNIT_WAITS_FOR_SCRIPTS)
+        return;
+    unit->wait = UNIT_RUNS;
+    *(unit->prev != NULL ? &unit->prev->next : &worker->script_first) = unit->next;
+    *(unit->next != NULL ? &unit->next->prev : &worker->script_last) = unit->prev;
+}
+
+void script_queue_next(struct worker *worker)
+{
+    struct unit *unit = worker->script_first;
+
+    if (unit == NULL || worker->script_count >= SCRIPTS_MAX)
+        return;
+    script_queue_remove(unit);
+    mailbox_wake(&worker->mailbox, unit->client);
+}

@@ -20,6 +20,7 @@ struct blocking *blocking_create(struct engine *engine)
     blocking->engine = engine;
     mutex_init(&blocking->serving);
     mutex_init(&blocking->registry);
+    claim_init(&blocking->held, NULL, NULL);
     blocking->tables = mem_zalloc(engine->partitions->count * sizeof(*blocking->tables));
     return blocking;
 }
@@ -43,8 +44,7 @@ void blocking_destroy(struct blocking *blocking)
         CHECK(blocking->waiters->is_done);
         waiter_free(blocking->waiters);
     }
-    free_noted(blocking->stalled);
-    free_noted(blocking->removed);
+    free_noted(blocking->later_first);
     mem_free(blocking->tables);
     mutex_release(&blocking->serving);
     mutex_release(&blocking->registry);

@@ -15,6 +15,14 @@
  * wait until these are kept (blocking_is_promised). So a newcomer on another worker cannot take what a waiter has waited for; change and
  * service are one step for all other calls.
  *
+ * A unit may own a partition that the waiter's command needs (the target of BLMOVE, another key of BLPOP), and that may take long. Then the
+ * promise is *held*: calls and new units that need the key's partition, or that one, are parked (blocking_holder) until the waiter is served,
+ * which is tried again when a unit ends, and ten times a second; or until no client waits any more. Units that have begun are not kept waiting, as
+ * the promise may wait for them: what such a unit takes is gone.
+ *
+ * What waits for a promise: a call that has promised nothing itself, and a unit that takes partitions, whose worker has promised nothing
+ * (CHECK). What serves waits for no call and no unit. So nobody waits for itself, nor do two for each other.
+ *
  * The reply goes to the waiter's worker (by mail; to the worker that serves, at the end of its turn), which runs the parked request again:
  * that only appends the reply.
  *
@@ -36,6 +44,7 @@
 #include "call/call.h"
 
 struct blocking;
+struct claim;
 struct engine;
 struct unit;
 struct waiter;
@@ -64,11 +73,14 @@ void blocking_drop_kept_notes(struct unit *unit);
 void blocking_promise_noted(struct worker *worker, struct unit *unit);
 /* After a call, without locks: serves the waiters of the keys that the worker's calls have noted. */
 void blocking_serve(struct worker *worker);
-/* Serves keys that could not be served because writes were held back, and waiters that wait for a time (retry_ms), too. About ten times a
- * second, on the first worker. */
+/* Serves keys that could not be served before, and waiters that wait for a time (retry_ms), too. About ten times a second, on the first worker. */
 void blocking_retry(struct worker *worker);
 /* A note on a key of this partition, which is locked, has not been served yet. Cheap to ask only after partitions->obstacle_count is above 0. */
 bool blocking_is_promised(const struct engine *engine, uint32_t partition);
+/* NULL, or what a call on a key of this partition, which is locked, has to wait for (owners_await_claim): a promise is held that concerns it. */
+struct claim *blocking_holder(const struct engine *engine, uint32_t partition);
+/* A waiter can't be served by this worker, as the partition, which is locked, is owned by a unit. */
+void blocking_note_owner(struct worker *worker, const struct partition *partition);
 /* Waits until another worker has served, or for a short time; without locks. */
 void blocking_let_serve(struct engine *engine);
 /* Drops notes that are not to be served. */

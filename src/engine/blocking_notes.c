@@ -7,15 +7,22 @@
 #include "base/mem.h"
 #include "engine/unit.h"
 
+static struct noted_key *noted_create(int db, uint64_t hash, struct bytes key)
+{
+    struct noted_key *noted = mem_alloc(sizeof(*noted) + key.size);
+
+    *noted = (struct noted_key){ .hash = hash, .db = db, .size = key.size };
+    memcpy(noted->key, key.data, key.size);
+    return noted;
+}
+
 struct noted_key *noted_add(struct worker *worker, int db, uint64_t hash, struct bytes key)
 {
     struct noted_key *last = worker->noted_last, *noted;
 
     if (last != NULL && last->hash == hash && last->db == db && bytes_equal(bytes_of(last->key, last->size), key))
         return last;
-    noted = mem_alloc(sizeof(*noted) + key.size);
-    *noted = (struct noted_key){ .hash = hash, .db = db, .size = key.size };
-    memcpy(noted->key, key.data, key.size);
+    noted = noted_create(db, hash, key);
     if (last != NULL)
         last->next = noted;
     else
@@ -24,23 +31,70 @@ struct noted_key *noted_add(struct worker *worker, int db, uint64_t hash, struct
     return noted;
 }
 
-/* The partition is locked. Until the note is served, other workers run no call on it. */
-static void promise(struct blocking *blocking, struct noted_key *noted)
+/* The key's partition is locked. */
+static void set_promise(struct blocking *blocking, struct noted_key *noted, enum promise promise)
 {
-    if (noted->is_promised)
-        return;
-    noted->is_promised = true;
-    blocking->tables[partition_of(blocking, noted->hash)->index].promises++;
-    blocking->engine->partitions->obstacle_count++;
+    struct waited_table *table = &blocking->tables[partition_of(blocking, noted->hash)->index];
+
+    table->promises += (uint32_t)((promise == PROMISED) - (noted->promise == PROMISED));
+    table->held += (uint32_t)((promise == PROMISE_HELD) - (noted->promise == PROMISE_HELD));
+    blocking->engine->partitions->obstacle_count += (uint64_t)((promise != NOT_PROMISED) - (noted->promise != NOT_PROMISED));
+    noted->promise = promise;
+}
+
+static void change_promise(struct blocking *blocking, struct noted_key *noted, enum promise promise)
+{
+    struct partition *partition = partition_of(blocking, noted->hash);
+
+    partition_lock(partition);
+    set_promise(blocking, noted, promise);
+    partition_unlock(partition);
+}
+
+/* Until the note is served, other workers run no call on its partition, which is locked. */
+static void make_promise(struct blocking *blocking, struct noted_key *noted)
+{
+    if (noted->promise == NOT_PROMISED)
+        set_promise(blocking, noted, PROMISED);
+}
+
+/* A held note counts at the partition that it waits for, too. */
+static void count_held_at(struct blocking *blocking, uint32_t at, int by)
+{
+    struct partitions *all = blocking->engine->partitions;
+
+    partition_lock(&all->partitions[at]);
+    blocking->tables[at].held += (uint32_t)by;
+    all->obstacle_count += (uint64_t)by;
+    partition_unlock(&all->partitions[at]);
 }
 
 void promise_end(struct blocking *blocking, struct noted_key *noted)
 {
-    if (!noted->is_promised)
+    bool was_held = noted->promise == PROMISE_HELD;
+
+    if (noted->promise == NOT_PROMISED)
         return;
-    noted->is_promised = false;
-    blocking->tables[partition_of(blocking, noted->hash)->index].promises--;
-    blocking->engine->partitions->obstacle_count--;
+    change_promise(blocking, noted, NOT_PROMISED);
+    if (!was_held)
+        return;
+    count_held_at(blocking, noted->held_at, -1);
+    blocking->held_count--;
+    owners_wake(&blocking->engine->partitions->owners, &blocking->held);
+}
+
+void promise_hold(struct blocking *blocking, struct noted_key *noted, uint32_t at)
+{
+    if (noted->promise == NOT_PROMISED)
+        return;
+    count_held_at(blocking, at, 1);
+    if (noted->promise == PROMISE_HELD) {
+        count_held_at(blocking, noted->held_at, -1);
+    } else {
+        blocking->held_count++;
+        change_promise(blocking, noted, PROMISE_HELD);
+    }
+    noted->held_at = at;
 }
 
 /* A unit owns the key's partition until its end, and the waiters are served after that: the promise is made then. */
@@ -49,19 +103,30 @@ static void note(struct blocking *blocking, const struct call *call, int db, uin
     struct noted_key *noted = noted_add(call->requester->worker, db, hash, key);
 
     if (call->unit == NULL)
-        promise(blocking, noted);
+        make_promise(blocking, noted);
+}
+
+static bool is_same_key(const struct noted_key *a, const struct noted_key *b)
+{
+    return a->hash == b->hash && a->db == b->db && bytes_equal(bytes_of(a->key, a->size), bytes_of(b->key, b->size));
 }
 
 void blocking_keep_notes(struct worker *worker, struct unit *unit)
 {
-    if (worker->noted_first == NULL)
+    struct noted_key *first = worker->noted_first, *last = worker->noted_last;
+
+    if (first == NULL)
         return;
-    if (unit->noted_last != NULL)
-        unit->noted_last->next = worker->noted_first;
-    else
-        unit->noted_first = worker->noted_first;
-    unit->noted_last = worker->noted_last;
     worker->noted_first = worker->noted_last = NULL;
+    if (unit->noted_last != NULL && first == last && is_same_key(unit->noted_last, first)) {
+        mem_free(first);            /* a script that pushes to one list many times */
+        return;
+    }
+    if (unit->noted_last != NULL)
+        unit->noted_last->next = first;
+    else
+        unit->noted_first = first;
+    unit->noted_last = last;
 }
 
 void blocking_promise_noted(struct worker *worker, struct unit *unit)
@@ -74,7 +139,7 @@ void blocking_promise_noted(struct worker *worker, struct unit *unit)
         struct partition *partition = partition_of(blocking, noted->hash);
 
         partition_lock(partition);
-        promise(blocking, noted);
+        make_promise(blocking, noted);
         partition_unlock(partition);
     }
     if (worker->noted_last != NULL)
@@ -88,6 +153,22 @@ void blocking_promise_noted(struct worker *worker, struct unit *unit)
 bool blocking_is_promised(const struct engine *engine, uint32_t partition)
 {
     return engine->blocking != NULL && engine->blocking->tables[partition].promises > 0;
+}
+
+struct claim *blocking_holder(const struct engine *engine, uint32_t partition)
+{
+    struct blocking *blocking = engine->blocking;
+
+    return blocking != NULL && blocking->tables[partition].held > 0 ? &blocking->held : NULL;
+}
+
+void blocking_note_owner(struct worker *worker, const struct partition *partition)
+{
+    int busy = partition->owner->busy;
+
+    worker->held_at = partition->index;
+    if (busy != 0)
+        worker->engine->blocking->held.busy = busy;
 }
 
 void blocking_let_serve(struct engine *engine)
@@ -107,18 +188,17 @@ void blocking_note(struct engine *engine, const struct call *call, const struct 
     note(blocking, call, keyspace->db, hash, key);
 }
 
-/* To be served by blocking_retry. */
-static void note_for_others(struct blocking *blocking, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+void noted_put_off(struct blocking *blocking, struct noted_key *noted)
 {
-    struct noted_key *noted = mem_alloc(sizeof(*noted) + key.size);
-
-    *noted = (struct noted_key){ .hash = hash, .db = keyspace->db, .size = key.size };
-    memcpy(noted->key, key.data, key.size);
+    noted->next = NULL;
     mutex_lock(&blocking->registry);
-    noted->next = blocking->removed;
-    blocking->removed = noted;
+    if (blocking->later_last != NULL)
+        blocking->later_last->next = noted;
+    else
+        blocking->later_first = noted;
+    blocking->later_last = noted;
     mutex_unlock(&blocking->registry);
-    blocking->any_stalled = true;
+    blocking->any_later = true;
 }
 
 static void serve_soon(struct mail *mail, struct worker *worker)
@@ -134,7 +214,7 @@ void blocking_note_applied(struct engine *engine, const struct keyspace *keyspac
     if (blocking == NULL || blocking->key_count == 0 ||
         waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, hash, key) == NULL)
         return;
-    note_for_others(blocking, keyspace, hash, key);
+    noted_put_off(blocking, noted_create(keyspace->db, hash, key));
     if (atomic_exchange(&blocking->is_asked, true))
         return;
     blocking->soon = (struct mail){ .run = serve_soon };
@@ -150,7 +230,7 @@ void blocking_note_removed(struct engine *engine, const struct keyspace *keyspac
         return;
     waited = waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, hash, key);
     if (waited != NULL && waited->removal_waiter_count > 0)
-        note_for_others(blocking, keyspace, hash, key);
+        noted_put_off(blocking, noted_create(keyspace->db, hash, key));
 }
 
 void blocking_note_database(struct call *call, int db)

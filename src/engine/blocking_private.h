@@ -7,8 +7,9 @@
 #include "base/buffer.h"
 #include "base/mutex.h"
 #include "engine/blocking.h"
-#include "engine/synced.h"
 #include "engine/engine.h"
+#include "engine/synced.h"
+#include "keyspace/owners.h"
 
 /* A key with waiters. Under its partition's lock. */
 struct waited {
@@ -58,12 +59,20 @@ struct waiter {
     struct waiter *synced_prev, *synced_next;       /* its worker: in worker->synced_first, if `end` is one of WAITAOF's */
 };
 
-/* A key that has changed and may serve a waiter: in a list of its worker, or in the list of those that cannot be served now. */
+/* What calls on the partition of a noted key do until it is served. */
+enum promise {
+    NOT_PROMISED,                   /* they run */
+    PROMISED,                       /* they wait on the spot: a worker is about to serve it */
+    PROMISE_HELD,                   /* they are parked: a partition that is needed for serving it is owned by a unit, which may take long */
+};
+
+/* A key that has changed and may serve a waiter: in a list of its worker, or in the list of those that are served later. */
 struct noted_key {
     struct noted_key *next;
     uint64_t hash;
     int db;
-    bool is_promised;               /* counted in its partition's table */
+    enum promise promise;           /* counted in its partition's table */
+    uint32_t held_at;               /* PROMISE_HELD: the partition that was owned. Counted there, too: the next unit does not get it first */
     size_t size;
     char key[];
 };
@@ -71,7 +80,8 @@ struct noted_key {
 struct waited_table {
     struct waited **buckets;
     uint32_t capacity, count;       /* a power of two, or 0 */
-    uint32_t promises;              /* notes on keys of the partition that are still to be served */
+    uint32_t promises;              /* PROMISED notes on keys of the partition */
+    uint32_t held;                  /* PROMISE_HELD notes that concern the partition */
 };
 
 struct blocking {
@@ -80,11 +90,14 @@ struct blocking {
     struct mutex registry;       /* leaf */
     struct waiter *waiters;         /* `registry`: all that there are */
     struct waited_table *tables;    /* by partition, under its lock */
-    struct noted_key *stalled;      /* `serving` */
-    struct noted_key *removed;      /* `registry`: keys that no command removed, and those that the primary's stream has changed */
+    /* `registry`: served by blocking_retry, in this order. Keys that could not be served yet, that no command removed, or that the primary's
+     * stream has changed. */
+    struct noted_key *later_first, *later_last;
     struct mail soon;               /* asks the first worker to serve these */
     _Atomic bool is_asked;          /* it is on its way */
-    _Atomic bool any_stalled;
+    _Atomic bool any_later;
+    struct claim held;              /* owns nothing: calls that are parked until a held promise ends wait for it */
+    _Atomic uint64_t held_count;
     _Atomic uint64_t with_retry;    /* waiters with a retry_ms */
     _Atomic uint64_t key_count;     /* written under any partition's lock */
     _Atomic uint64_t removal_key_count;    /* the same: keys with waiters that their absence serves */
@@ -120,8 +133,12 @@ void synced_remove(struct worker *worker, struct waiter *waiter);
 
 /* Appends a note to the worker's list, unless the last one is of the same key; returns it. On the worker. */
 struct noted_key *noted_add(struct worker *worker, int db, uint64_t hash, struct bytes key);
-/* The note was served, or cannot be served now: other workers may run calls on the key. Its partition is locked. */
+/* The note was served, or other calls may run on the key first: those that wait for it go on. Without locks, as the next. */
 void promise_end(struct blocking *blocking, struct noted_key *noted);
+/* It can't be served before the owner of the partition `at` leaves. Nothing happens if it is not promised. */
+void promise_hold(struct blocking *blocking, struct noted_key *noted, uint32_t at);
+/* Appends a note to the list of those that are served later. */
+void noted_put_off(struct blocking *blocking, struct noted_key *noted);
 
 /* blocking_waiter.c */
 

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "engine/access.h"
+#include "engine/role.h"
 
 enum presence { ABSENT, PRESENT, UNREADABLE };
 
@@ -42,7 +43,7 @@ static bool may_be_served(const struct waiter *waiter, enum presence presence, u
     return presence == UNREADABLE || waiter->wakes_on_removal || (presence == PRESENT && waiter->type == type);
 }
 
-/* The next waiter that the key, as it is now, may serve; NULL if there is none, and then the promise is kept. */
+/* The next waiter that the key, as it is now, may serve; NULL if there is none. */
 static struct waiter *next_waiter(struct blocking *blocking, struct noted_key *noted, struct turn_in_queue *turn)
 {
     struct partition *partition = partition_of(blocking, noted->hash);
@@ -65,8 +66,6 @@ static struct waiter *next_waiter(struct blocking *blocking, struct noted_key *n
                 found = turn->next->waiter;
         }
     }
-    if (found == NULL)
-        promise_end(blocking, noted);
     partition_unlock(partition);
     return found;
 }
@@ -103,21 +102,29 @@ static enum service serve(struct blocking *blocking, struct worker *worker, stru
     return SERVED;
 }
 
-/* False if writes are held back: then it is to be tried again, and calls that only read need not wait for that. */
+/* No client may write now, so no newcomer takes what is there; and calls that only read need not wait for the end of that. */
+static bool writes_are_held(const struct engine *engine)
+{
+    return engine->frozen || engine->holds_writes || role_bits(engine) & ROLE_READ_ONLY;
+}
+
+/* False: it is to be tried again. */
 static bool serve_key(struct blocking *blocking, struct worker *worker, struct noted_key *noted)
 {
-    struct partition *partition = partition_of(blocking, noted->hash);
     struct turn_in_queue turn = { 0 };
     struct waiter *waiter;
 
     while ((waiter = next_waiter(blocking, noted, &turn)) != NULL) {
+        worker->held_at = partition_of(blocking, noted->hash)->index;
         if (serve(blocking, worker, waiter) != HELD_BACK)
             continue;
-        partition_lock(partition);
-        promise_end(blocking, noted);
-        partition_unlock(partition);
+        if (writes_are_held(worker->engine))
+            promise_end(blocking, noted);
+        else
+            promise_hold(blocking, noted, worker->held_at);
         return false;
     }
+    promise_end(blocking, noted);
     return true;
 }
 
@@ -129,13 +136,10 @@ static void serve_noted(struct blocking *blocking, struct worker *worker)
         worker->noted_first = noted->next;
         if (worker->noted_first == NULL)
             worker->noted_last = NULL;
-        if (serve_key(blocking, worker, noted)) {
+        if (serve_key(blocking, worker, noted))
             mem_free(noted);
-        } else {
-            noted->next = blocking->stalled;
-            blocking->stalled = noted;
-            blocking->any_stalled = true;
-        }
+        else
+            noted_put_off(blocking, noted);
     }
 }
 
@@ -148,15 +152,33 @@ void blocking_serve(struct worker *worker)
     mutex_unlock(&blocking->serving);
 }
 
-static void renote(struct worker *worker, struct noted_key **list)
+/* Those that were to be served later are next. */
+static void take_later(struct blocking *blocking, struct worker *worker)
 {
-    while (*list != NULL) {
-        struct noted_key *noted = *list;
-
-        *list = noted->next;
-        noted_add(worker, noted->db, noted->hash, bytes_of(noted->key, noted->size));
-        mem_free(noted);
+    blocking->any_later = false;
+    mutex_lock(&blocking->registry);
+    if (blocking->later_first != NULL) {
+        *(worker->noted_last != NULL ? &worker->noted_last->next : &worker->noted_first) = blocking->later_first;
+        worker->noted_last = blocking->later_last;
     }
+    blocking->later_first = blocking->later_last = NULL;
+    mutex_unlock(&blocking->registry);
+}
+
+/* Writes are held: the notes stay where they are, without their promises. */
+static void end_held_promises(struct blocking *blocking)
+{
+    mutex_lock(&blocking->serving);         /* notes with promises leave the list under it */
+    mutex_lock(&blocking->registry);
+    for (struct noted_key *noted = blocking->later_first; noted != NULL; noted = noted->next) {
+        if (noted->promise != PROMISE_HELD)
+            continue;
+        mutex_unlock(&blocking->registry);
+        promise_end(blocking, noted);
+        mutex_lock(&blocking->registry);
+    }
+    mutex_unlock(&blocking->registry);
+    mutex_unlock(&blocking->serving);
 }
 
 /* The keys of waiters whose commands are to be run again now. */
@@ -179,20 +201,22 @@ static void note_retries(struct blocking *blocking, struct worker *worker)
 
 void blocking_retry(struct worker *worker)
 {
-    struct blocking *blocking = worker->engine->blocking;
-    struct noted_key *removed;
+    struct engine *engine = worker->engine;
+    struct blocking *blocking = engine->blocking;
 
-    if (blocking == NULL || (!blocking->any_stalled && blocking->with_retry == 0) || worker->engine->frozen || worker->engine->holds_writes)
+    if (blocking == NULL || (!blocking->any_later && blocking->with_retry == 0))
         return;
+    if (engine->frozen || engine->holds_writes) {
+        if (blocking->held_count > 0)
+            end_held_promises(blocking);
+        return;
+    }
     mutex_lock(&blocking->serving);
+    blocking->held.busy = 0;
     note_retries(blocking, worker);
-    blocking->any_stalled = false;
-    renote(worker, &blocking->stalled);
-    mutex_lock(&blocking->registry);
-    removed = blocking->removed;
-    blocking->removed = NULL;
-    mutex_unlock(&blocking->registry);
-    renote(worker, &removed);
+    take_later(blocking, worker);
     serve_noted(blocking, worker);
     mutex_unlock(&blocking->serving);
+    if (blocking->held.busy)                /* those that wait are refused now */
+        owners_wake(&engine->partitions->owners, &blocking->held);
 }

@@ -354,7 +354,7 @@ static inline __attribute__((always_inline)) enum run_result end_done(struct cal
         execute_notify_monitors(call, worker);
     serve_waiters(worker, call->client);
     /* A waiter that could not be served because the unit owned a partition of its command. */
-    if (ran && UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)))
+    if (ran && UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE | COMMAND_OWNS_KEYS)))
         blocking_retry(worker);
     return RUN_DONE;
 }

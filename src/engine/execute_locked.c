@@ -93,8 +93,6 @@ static bool is_promised(const struct call *call, const struct worker *worker, co
     /* A worker that serves, or is going to serve what it has noted itself, must not wait for that. */
     if (call->client->flags & CLIENT_PROXY || worker->noted_first != NULL)
         return false;
-    if (call->command->flags & COMMAND_EXCLUSIVE)
-        return true;
     if (set->count == 1)
         return blocking_is_promised(call->engine, set->single);
     for (uint32_t i = 0; i < call->partitions->count && set->count > 0; i++) {
@@ -359,34 +357,44 @@ static void publish_events(struct call *call, struct worker *worker, enum reside
         event_publish(call->engine, worker, &worker->events, call->client->lsn_needed);
 }
 
-/* One of these partitions that another unit owns; NULL: there is none. */
-static struct partition *find_owned(const struct call *call, const struct partition_set *set)
+/* Who keeps the call from this partition: another unit that owns it, or a promise that is held because of such a unit. NULL: nobody. */
+static struct claim *find_owner(const struct call *call, struct worker *worker, uint32_t index)
 {
-    const struct claim *own = call->unit != NULL ? &call->unit->claim : NULL;
+    struct partition *partition = &call->partitions->partitions[index];
 
-    if (set->count == 1) {
-        struct partition *partition = &call->partitions->partitions[set->single];
-
-        return partition->owner != NULL && partition->owner != own ? partition : NULL;
+    if (call->unit != NULL)
+        return partition->owner != &call->unit->claim ? partition->owner : NULL;
+    if (call->client->flags & CLIENT_PROXY) {
+        if (partition->owner != NULL)
+            blocking_note_owner(worker, partition);
+        return partition->owner;
     }
-    for (uint32_t i = 0; i < call->partitions->count && set->count > 0; i++) {
-        struct partition *partition = &call->partitions->partitions[i];
+    return partition->owner != NULL ? partition->owner : blocking_holder(call->engine, index);
+}
 
-        if (partition_bits_has(&set->bits, i) && partition->owner != NULL && partition->owner != own)
-            return partition;
+/* The same for one of these partitions. */
+static struct claim *find_owner_of_any(const struct call *call, struct worker *worker, const struct partition_set *set)
+{
+    struct claim *owner = NULL;
+
+    if (set->count == 1)
+        return find_owner(call, worker, set->single);
+    for (uint32_t i = 0; i < call->partitions->count && set->count > 0 && owner == NULL; i++) {
+        if (partition_bits_has(&set->bits, i))
+            owner = find_owner(call, worker, i);
     }
-    return NULL;
+    return owner;
 }
 
 /* The client is woken when the owner leaves, unless it is refused now. */
-static enum residency wait_for_owner(struct call *call, struct partition *partition)
+static enum residency wait_for_owner(struct call *call, struct claim *owner)
 {
-    if (unit_is_busy(partition->owner) && !(call->client->flags & (CLIENT_PROXY | CLIENT_PRIMARY)) && !(call->command->flags & COMMAND_ALLOW_BUSY)) {
-        execute_reply_busy(call, partition->owner->busy == UNIT_BUSY_WITH_FUNCTION);
+    if (unit_is_busy(owner) && !(call->client->flags & (CLIENT_PROXY | CLIENT_PRIMARY)) && !(call->command->flags & COMMAND_ALLOW_BUSY)) {
+        execute_reply_busy(call, owner->busy == UNIT_BUSY_WITH_FUNCTION);
         return BUSY;
     }
     if (!(call->client->flags & CLIENT_PROXY))
-        owners_await(&call->partitions->owners, partition, &call->client->owned);
+        owners_await_claim(&call->partitions->owners, owner, &call->client->owned);
     return OWNED;
 }
 
@@ -400,7 +408,7 @@ static inline bool needs_no_owner(const struct client *client)
  * a partition belongs to another unit. The partitions are locked in any case. */
 static enum residency pass_obstacles(struct call *call, struct worker *worker, const struct partition_set *set)
 {
-    struct partition *owned;
+    struct claim *owner;
 
     if (needs_no_owner(call->client))
         return RESIDENT;
@@ -409,11 +417,11 @@ static enum residency pass_obstacles(struct call *call, struct worker *worker, c
         blocking_let_serve(call->engine);
         lock_keys(call, set);
     }
-    owned = find_owned(call, set);
-    if (owned == NULL)
+    owner = find_owner_of_any(call, worker, set);
+    if (owner == NULL)
         return RESIDENT;
     CHECK(call->unit == NULL);          /* a unit owns what its calls need */
-    return wait_for_owner(call, owned);
+    return wait_for_owner(call, owner);
 }
 
 /* Between the check of a call and its locks the role may have changed. A unit's own partitions keep it as it is from then on, but a script that has

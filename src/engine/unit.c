@@ -82,29 +82,37 @@ void unit_free_spare(struct worker *worker)
     worker->unit_spare = NULL;
 }
 
-/* The partition has no promise to keep any more, and is locked. */
-static void lock_when_served(struct engine *engine, struct partition *partition) ACQUIRE(partition->lock) UNCHECKED_LOCKS;
-static void lock_when_served(struct engine *engine, struct partition *partition)
+/* The partition has no promise to keep any more that others are about to keep, and is locked. */
+static void lock_when_served(struct worker *worker, struct partition *partition) ACQUIRE(partition->lock) UNCHECKED_LOCKS;
+static void lock_when_served(struct worker *worker, struct partition *partition)
 {
     partition_lock(partition);
-    while (blocking_is_promised(engine, partition->index)) {
+    while (blocking_is_promised(worker->engine, partition->index)) {
         partition_unlock(partition);
-        blocking_let_serve(engine);
+        CHECK(worker->noted_first == NULL);     /* it would wait for itself */
+        blocking_let_serve(worker->engine);
         partition_lock(partition);
     }
 }
 
-/* Its claim was granted: the partitions become its own. */
-void unit_take_partitions(struct unit *unit)
+bool unit_take_partitions(struct unit *unit)
 {
-    struct engine *engine = unit->worker->engine;
-    struct partitions *all = engine->partitions;
+    struct partitions *all = unit->worker->engine->partitions;
+    struct claim *holder = NULL;
 
-    for (uint32_t i = 0; (i = partition_bits_next(&unit->claim.wanted, i, all->count)) < all->count; i++) {
+    for (uint32_t i = 0; (i = partition_bits_next(&unit->claim.wanted, i, all->count)) < all->count && holder == NULL; i++) {
         struct partition *partition = &all->partitions[i];
 
         all->obstacle_count++;
-        lock_when_served(engine, partition);
+        lock_when_served(unit->worker, partition);
+        if (unit->fiber == NULL)
+            holder = blocking_holder(unit->worker->engine, i);
+        if (holder != NULL) {
+            owners_await_claim(&all->owners, holder, &unit->client->owned);
+            all->obstacle_count--;
+            partition_unlock(partition);
+            break;
+        }
         CHECK(partition->owner == NULL || partition->owner == &unit->claim);
         if (partition->owner == &unit->claim)
             all->obstacle_count--;
@@ -113,6 +121,7 @@ void unit_take_partitions(struct unit *unit)
     }
     partition_bits_clear(&unit->claim.wanted, all->count);
     unit->claim.wants_token = false;
+    return holder == NULL;
 }
 
 static void give_partitions(struct unit *unit, uint64_t lsn)
@@ -192,7 +201,8 @@ static void commit(struct unit *unit)
         atomic_fetch_add_explicit(&engine->dirty, unit->change_count, memory_order_relaxed);
 }
 
-/* The attempt has changed nothing but what had expired: all the unit has is given up. */
+/* The attempt has changed nothing but what had expired: all the unit has is given up. The next one begins when the worker has served whoever
+ * waited for that. */
 static void start_over(struct unit *unit, struct call *call)
 {
     CHECK(unit->change_count == 0 && unit->messages.first == NULL);
@@ -210,6 +220,8 @@ static void start_over(struct unit *unit, struct call *call)
         execute_find_keys(call, unit->worker);
     unit_want(unit, call);
     unit->claim.wants_token = true;
+    unit->wait = UNIT_WAITS_FOR_TURN;
+    mailbox_wake(&unit->worker->mailbox, unit->client);
 }
 
 /* It is suspended in the middle of the call, and its client may go meanwhile. */
@@ -371,13 +383,12 @@ static bool must_start_again(const struct unit *unit, struct call *call, bool ha
     return has_waited && call->client->checks_acl && !access_would_allow(call);
 }
 
-/* The request runs again from the top when the cron resumes it. */
-static enum run_result put_off(struct unit *unit, struct call *call, struct worker *worker)
+/* The request runs again from the top when its client is resumed. */
+static void put_off(struct unit *unit, struct worker *worker)
 {
+    execute_give_pins(unit->client, worker);
     give_partitions(unit, 0);
     destroy(unit);
-    execute_park(call, worker, PARKED_FOR_PAUSE);
-    return RUN_PARKED;
 }
 
 /* A client that gets messages gets them after the reply, which comes in one piece. */
@@ -393,32 +404,38 @@ static void hold_pushes(struct unit *unit, const struct call *call)
 
 static enum run_result go_on(struct unit *unit, struct call *call, struct worker *worker)
 {
-    for (;;) {
-        if (unit->fiber == NULL) {
-            bool has_waited = unit->was_queued || unit->wait == UNIT_WAITS_FOR_OWNERS;
+    if (unit->fiber == NULL) {
+        bool has_waited = unit->was_queued || unit->wait != UNIT_RUNS;
 
-            if (unit->wait == UNIT_RUNS && (!script_queue_pass(unit) || !claim(unit, worker))) {
-                execute_give_pins(unit->client, worker);
-                return RUN_PARKED;
-            }
-            unit_take_partitions(unit);
-            if (must_start_again(unit, call, has_waited))
-                return put_off(unit, call, worker);
-            if (!begin(unit))
-                return refuse_without_memory(unit, call);
-            unit->client->flags |= CLIENT_NO_BLOCKING;
-            hold_pushes(unit, call);
-        }
-        if (!enter(unit))
+        if (unit->wait != UNIT_WAITS_FOR_OWNERS && (!script_queue_pass(unit) || !claim(unit, worker))) {
+            execute_give_pins(unit->client, worker);
             return RUN_PARKED;
-        if (unit->stop != UNIT_RESTARTS)
-            return finish(unit, call);
-        start_over(unit, call);
-        if (unit->client->dead) {           /* its request is no longer there to be run again */
-            destroy(unit);
-            return RUN_DONE;
         }
+        if (!unit_take_partitions(unit)) {
+            put_off(unit, worker);
+            return RUN_PARKED;
+        }
+        if (must_start_again(unit, call, has_waited)) {
+            put_off(unit, worker);
+            execute_park(call, worker, PARKED_FOR_PAUSE);
+            return RUN_PARKED;
+        }
+        if (!begin(unit))
+            return refuse_without_memory(unit, call);
+        unit->client->flags |= CLIENT_NO_BLOCKING;
+        hold_pushes(unit, call);
     }
+    if (!enter(unit))
+        return RUN_PARKED;
+    if (unit->stop != UNIT_RESTARTS)
+        return finish(unit, call);
+    if (unit->client->dead) {           /* its request is no longer there to be run again */
+        start_over(unit, call);
+        destroy(unit);
+        return RUN_DONE;
+    }
+    start_over(unit, call);
+    return RUN_PARKED;
 }
 
 enum run_result unit_run(struct call *call, struct worker *worker, const struct script_start *start)

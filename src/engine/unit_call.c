@@ -86,7 +86,7 @@ static bool own(struct unit *unit, const struct call *call)
         unit->stop = UNIT_RESTARTS;
         return false;
     }
-    unit_take_partitions(unit);
+    CHECK(unit_take_partitions(unit));
     return true;
 }
 
@@ -133,6 +133,7 @@ static bool run(struct unit *unit, struct call *call)
             return false;
         worker->turn.now_ms = unit->now_ms;
         result = execute_once(call, worker);
+        blocking_keep_notes(worker, unit);      /* before others have their turn */
         if (call->asks) {
             execute_take_asked(call);
             continue;
@@ -238,7 +239,6 @@ bool unit_call_uncounted(struct unit *unit, struct call *call)
         execute_find_keys(call, worker);
     if (!run(unit, call))
         return false;
-    blocking_keep_notes(worker, unit);
     forget_job(unit);
     if (unit->releases_pins && unit->client->waits != NULL)
         tier_release(worker->engine->tier, unit->client);

@@ -22,8 +22,9 @@ bool unit_call_uncounted(struct unit *unit, struct call *call);
 
 /* unit.c */
 
-/* Its claim was granted: the partitions that it wanted become its own. */
-void unit_take_partitions(struct unit *unit);
+/* Its claim was granted: the partitions that it wanted become its own. False, for a unit that has not begun: a promise to a waiting client is
+ * held there (blocking.h), and its client is woken when that has ended. */
+bool unit_take_partitions(struct unit *unit);
 /* The request of a client with a suspended unit is run again: goes on if what the unit waits for has come. */
 enum run_result unit_resume(struct call *call, struct worker *worker);
 

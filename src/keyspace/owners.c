@@ -257,11 +257,15 @@ void owners_wake(struct owners *owners, struct claim *claim)
 
 void owners_await(struct owners *owners, struct partition *partition, struct owner_waiter *waiter)
 {
-    struct claim *claim = partition->owner;
-
     ASSERT_LOCKED(partition);
+    CHECK(partition->owner != NULL);
+    owners_await_claim(owners, partition->owner, waiter);
+}
+
+void owners_await_claim(struct owners *owners, struct claim *claim, struct owner_waiter *waiter)
+{
     mutex_lock(&owners->lock);
-    CHECK(claim != NULL && waiter->claim == NULL);
+    CHECK(waiter->claim == NULL);
     waiter->claim = claim;
     waiter->prev = NULL;
     waiter->next = claim->waiters;

@@ -11,6 +11,7 @@
 #include "commands/rows.h"
 #include "engine/blocking.h"
 #include "engine/event.h"
+#include "engine/unit_private.h"
 #include "support/engine_box.h"
 
 enum { CLIENTS = 4 };
@@ -77,7 +78,7 @@ static void set_alarm(void *context, int64_t at_us)
 
 static struct box *box_create(void)
 {
-    static const struct command *const families[] = { list_commands, stream_commands, NULL };
+    static const struct command *const families[] = { keys_commands, list_commands, stream_commands, NULL };
     struct box *box = mem_zalloc(sizeof(*box));
 
     engine_box_open(&box->base, families, 2);
@@ -328,6 +329,224 @@ static void a_promise_lasts_until_it_is_kept_or_writes_are_held_back(void **stat
     box_destroy(box);
 }
 
+static uint32_t partition_of_key(const struct box *box, const char *key)
+{
+    const struct partitions *all = box->base.engine.partitions;
+
+    return partition_index(all, hash_bytes(&all->seed, bytes_of_string(key)));
+}
+
+/* The claim comes to own the partition of the key. */
+static void own(struct box *box, struct claim *claim, const char *key)
+{
+    struct partition_bits bits = { { 0 } };
+
+    claim_init(claim, NULL, NULL);
+    partition_bits_add(&bits, partition_of_key(box, key));
+    partitions_own(box->base.engine.partitions, claim, &bits);
+}
+
+static void give(struct box *box, struct claim *claim)
+{
+    partitions_give(box->base.engine.partitions, claim, 0);
+}
+
+static void assert_no_obstacles(struct box *box)
+{
+    assert_int_equal(box->base.engine.partitions->obstacle_count, 0);
+    for (uint32_t i = 0; i < box->base.engine.partitions->count; i++) {
+        assert_false(blocking_is_promised(&box->base.engine, i));
+        assert_null(blocking_holder(&box->base.engine, i));
+    }
+}
+
+static void an_element_is_kept_for_the_waiter_while_another_partition_that_it_needs_is_owned(void **state)
+{
+    static const char *const waiting[] = { "BLMOVE k there LEFT LEFT 0", "BLPOP k there 0", "BLMPOP 0 2 there k LEFT" };
+    static const char *const replies[] = { "$1\r\na\r\n", "*2\r\n$1\r\nk\r\n$1\r\na\r\n", "*2\r\n$1\r\nk\r\n*1\r\n$1\r\na\r\n" };
+
+    for (int i = 0; i < 3; i++) {
+        struct claim owner, next;
+        struct box *box = box_create();
+
+        say(box, 0, waiting[i]);
+        own(box, &owner, "there");
+        say(box, 2, "RPUSH k a");
+        expect(box, 2, ":1\r\n");
+        assert_int_equal(say(box, 1, "LPOP k"), RUN_PARKED);
+        assert_int_equal(say(box, 3, "EXISTS k there"), RUN_PARKED);
+        blocking_retry(&box->base.workers[1]);
+        read_mail(box);
+        expect(box, 1, "");
+        give(box, &owner);
+        own(box, &next, "k");               /* has the key's partition, too, for a moment: nothing changes */
+        blocking_retry(&box->base.workers[1]);
+        give(box, &next);
+        read_mail(box);
+        expect(box, 1, "");
+        blocking_retry(&box->base.workers[1]);
+        read_mail(box);
+        expect(box, 0, replies[i]);
+        expect(box, 1, "$-1\r\n");
+        expect(box, 3, i == 0 ? ":1\r\n" : ":0\r\n");
+        assert_no_obstacles(box);
+        assert_nobody_waits(box);
+        box_destroy(box);
+    }
+}
+
+static void a_key_is_kept_only_as_long_as_its_waiter_waits(void **state)
+{
+    for (int way = 0; way < 3; way++) {
+        struct claim owner;
+        struct box *box = box_create();
+
+        say(box, 0, way == 1 ? "BLMOVE k there LEFT LEFT 0.001" : "BLMOVE k there LEFT LEFT 0");
+        own(box, &owner, "there");
+        say(box, 2, "RPUSH k a");
+        assert_int_equal(say(box, 1, "LPOP k"), RUN_PARKED);
+        if (way == 0) {
+            worker_remove_client(&box->base.workers[0], &box->clients[0]);
+        } else if (way == 1) {
+            while (clock_mono_us() < box->alarm_us)
+                ;
+            blocking_alarm(&box->base.workers[0]);
+        } else {
+            blocking_unblock(&box->base.workers[1], box->clients[0].id, BLOCKING_TIMED_OUT);
+        }
+        blocking_retry(&box->base.workers[0]);
+        read_mail(box);
+        expect(box, 1, "$1\r\na\r\n");
+        give(box, &owner);
+        assert_no_obstacles(box);
+        assert_nobody_waits(box);
+        box_destroy(box);
+    }
+}
+
+static void calls_on_a_key_that_is_kept_are_refused_when_the_owner_is_busy(void **state)
+{
+    struct claim owner;
+    struct box *box = box_create();
+
+    say(box, 0, "BLMOVE k there LEFT LEFT 0");
+    own(box, &owner, "there");
+    say(box, 2, "RPUSH k a");
+    expect(box, 2, ":1\r\n");
+    assert_int_equal(say(box, 1, "LPOP k"), RUN_PARKED);
+    owner.busy = UNIT_BUSY_WITH_SCRIPT;
+    blocking_retry(&box->base.workers[0]);
+    read_mail(box);
+    assert_int_equal(memcmp(box->clients[1].reply.out.data, "-BUSY ", 6), 0);
+    assert_int_equal(say(box, 3, "LPOP k"), RUN_DONE);
+    assert_int_equal(memcmp(box->clients[3].reply.out.data, "-BUSY ", 6), 0);
+    give(box, &owner);
+    blocking_retry(&box->base.workers[0]);
+    read_mail(box);
+    expect(box, 0, "$1\r\na\r\n");
+    assert_no_obstacles(box);
+    box_destroy(box);
+}
+
+static void a_key_is_not_kept_while_writes_are_held_back(void **state)
+{
+    struct claim owner;
+    struct box *box = box_create();
+
+    say(box, 0, "BLMOVE k there LEFT LEFT 0");
+    own(box, &owner, "there");
+    say(box, 2, "RPUSH k a");
+    assert_int_equal(say(box, 1, "LRANGE k 0 -1"), RUN_PARKED);
+    box->base.engine.holds_writes = true;
+    blocking_retry(&box->base.workers[0]);
+    read_mail(box);
+    expect(box, 1, "*1\r\n$1\r\na\r\n");
+    give(box, &owner);
+    assert_no_obstacles(box);
+    box->base.engine.holds_writes = false;
+    blocking_retry(&box->base.workers[0]);
+    read_mail(box);
+    expect(box, 0, "$1\r\na\r\n");
+    assert_nobody_waits(box);
+    box_destroy(box);
+}
+
+/* A unit that only reads. */
+struct reading {
+    struct claim owner;             /* of the token, and of "there" until the unit has found that */
+    struct box *box;
+    int attempts;
+};
+
+static bool read_key(struct unit *unit, const char *command, const char *key)
+{
+    struct bytes args[] = { bytes_of_string(command), bytes_of_string(key) };
+    struct call call = unit_new_call(unit, unit->client, &unit->reply, args, 2);
+
+    call.command = command_find(call.engine->commands, args[0]);
+    return unit_call(unit, &call);
+}
+
+static struct reading *the_reading(const struct unit *unit)
+{
+    return (struct reading *)(uintptr_t)unit->args[0].data;
+}
+
+static void run_reading(struct call *call)
+{
+    struct reading *reading = the_reading(call->unit);
+
+    reading->attempts++;
+    if (!read_key(call->unit, "xlen", "s") || !read_key(call->unit, "llen", "there")) {
+        assert_int_equal(call->unit->stop, UNIT_RESTARTS);
+        owners_give(&call->partitions->owners, &reading->owner);        /* before the unit claims again */
+    }
+}
+
+/* It finds that a key has expired which is waited for, and starts again: the waiter is served before that. */
+static void a_unit_that_starts_again_does_not_wait_for_what_its_own_worker_has_promised(void **state)
+{
+    static const struct command reads = { .name = "reads", .run = run_reading, .flags = COMMAND_UNIT | COMMAND_READONLY };
+    const struct script_start start = { .reads_only = true };
+    struct reading reading = { .attempts = 0 };
+    struct box *box = reading.box = box_create();
+    struct engine *engine = &box->base.engine;
+    struct worker *worker = &box->base.workers[0];
+    struct client *client = &box->clients[0];
+    struct bytes args[] = { bytes_of(&reading, sizeof(reading)), BYTES("s") };
+    struct call_key key = { .arg = 1, .hash = hash_bytes(&engine->partitions->seed, args[1]) };
+    struct call call = { .engine = engine, .partitions = engine->partitions, .turn = &worker->turn, .client = client, .requester = client,
+        .command = &reads, .reply = &client->reply, .args = args, .arg_count = 2, .arena = &worker->arena, .keys = &key, .key_count = 1 };
+    int64_t now_us;
+
+    assert_int_not_equal(partition_of_key(box, "s"), partition_of_key(box, "there"));
+    engine->active_expire = false;
+    say(box, 2, "XGROUP CREATE s g $ MKSTREAM");
+    say(box, 3, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >");
+    say(box, 2, "PEXPIRE s 1");
+    for (now_us = clock_wall_us(); clock_wall_us() < now_us + 2000; )
+        ;
+    claim_init(&reading.owner, NULL, NULL);
+    reading.owner.wants_token = true;
+    partition_bits_add(&reading.owner.wanted, partition_of_key(box, "there"));
+    assert_int_equal(owners_claim(&engine->partitions->owners, &reading.owner), CLAIM_GRANTED);
+
+    assert_int_equal(unit_run(&call, worker, &start), RUN_PARKED);
+    client->parked = true;
+    engine->blocked_count++;
+    assert_non_null(worker->noted_first);
+    blocking_serve(worker);
+    box->args[0][0] = args[0];
+    box->args[0][1] = args[1];
+    box->arg_counts[0] = 2;
+    read_mail(box);
+    assert_int_equal(reading.attempts, 2);
+    assert_int_equal(memcmp(box->clients[3].reply.out.data, "-NOGROUP ", 9), 0);
+    assert_no_obstacles(box);
+    assert_nobody_waits(box);
+    box_destroy(box);
+}
+
 static void where_nobody_may_wait_the_answer_is_null(void **state)
 {
     struct box *box = box_create();
@@ -354,6 +573,11 @@ int main(void)
         cmocka_unit_test(who_waits_for_a_key_that_can_not_be_read_is_told),
         cmocka_unit_test(what_is_being_encoded_is_not_changed_in_place),
         cmocka_unit_test(a_promise_lasts_until_it_is_kept_or_writes_are_held_back),
+        cmocka_unit_test(an_element_is_kept_for_the_waiter_while_another_partition_that_it_needs_is_owned),
+        cmocka_unit_test(a_key_is_kept_only_as_long_as_its_waiter_waits),
+        cmocka_unit_test(calls_on_a_key_that_is_kept_are_refused_when_the_owner_is_busy),
+        cmocka_unit_test(a_key_is_not_kept_while_writes_are_held_back),
+        cmocka_unit_test(a_unit_that_starts_again_does_not_wait_for_what_its_own_worker_has_promised),
         cmocka_unit_test(where_nobody_may_wait_the_answer_is_null),
     };
 

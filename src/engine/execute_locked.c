@@ -357,7 +357,7 @@ static void publish_events(struct call *call, struct worker *worker, enum reside
         event_publish(call->engine, worker, &worker->events, call->client->lsn_needed);
 }
 
-/* Who keeps the call from this partition: another unit that owns it, or a promise that is held because of such a unit. NULL: nobody. */
+/* Who keeps the call from this partition: another unit that owns it, or a promise that is held because of such a unit. NULL: none does. */
 static struct claim *find_owner(const struct call *call, struct worker *worker, uint32_t index)
 {
     struct partition *partition = &call->partitions->partitions[index];

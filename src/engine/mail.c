@@ -74,25 +74,40 @@ void mailbox_notify(struct mailbox *mailbox, uint32_t reasons)
 void mailbox_empty(struct mailbox *mailbox, struct mail_delivery *delivery)
 {
     mutex_lock(&mailbox->lock);
-    *delivery = (struct mail_delivery){ mailbox->ready_first, mailbox->first, mailbox->ended };
-    mailbox->ready_first = mailbox->ready_last = NULL;
+    *delivery = (struct mail_delivery){ mailbox->ready_last, mailbox->first, mailbox->ended };
     mailbox->first = mailbox->last = NULL;
     mailbox->ended = 0;
     mutex_unlock(&mailbox->lock);
 }
 
-/* The list belongs to the delivery, but each link only as long as its client counts as queued. */
+/* Clients leave the queue only here, so the last one of the delivery is met. */
 struct client *mailbox_next_ready(struct mailbox *mailbox, struct mail_delivery *delivery)
 {
-    struct client *client = delivery->ready;
+    struct client *client;
 
-    if (client == NULL)
+    if (delivery->ready_last == NULL)
         return NULL;
     mutex_lock(&mailbox->lock);
-    delivery->ready = client->ready_next;
+    client = mailbox->ready_first;
+    mailbox->ready_first = client->ready_next;
+    if (mailbox->ready_first == NULL)
+        mailbox->ready_last = NULL;
     client->ready_queued = false;
     mutex_unlock(&mailbox->lock);
+    if (client == delivery->ready_last)
+        delivery->ready_last = NULL;
     return client;
+}
+
+void mailbox_ring_for_rest(struct mailbox *mailbox)
+{
+    bool is_empty;
+
+    mutex_lock(&mailbox->lock);
+    is_empty = mailbox->ready_first == NULL;
+    mutex_unlock(&mailbox->lock);
+    if (!is_empty)
+        mailbox_ring(mailbox);
 }
 
 bool mailbox_refers_to(struct mailbox *mailbox, const struct client *client)

@@ -1,6 +1,6 @@
 /* Mail: what other threads leave for a worker: clients to resume, functions to run, and what parked clients may not have to wait for any more
- * (engine/parking.h). The worker's loop is
- * woken by a bell, and the worker takes all there is at once.
+ * (engine/parking.h). The worker's loop is woken by a bell. The worker takes all the mail there is at once, and the clients that are ready one
+ * by one, as many as it wants to resume.
  */
 #ifndef KELVIN_ENGINE_MAIL_H
 #define KELVIN_ENGINE_MAIL_H
@@ -45,17 +45,19 @@ void mailbox_post(struct mailbox *mailbox, struct mail *mail);
 /* Reasons for parking may have ended, a bit 1 << reason each: the worker resumes clients that wait for them. Any thread. */
 void mailbox_notify(struct mailbox *mailbox, uint32_t reasons);
 
-/* What a mailbox held. */
+/* What a mailbox held: its mail was taken out. */
 struct mail_delivery {
-    struct client *ready;
+    struct client *ready_last;      /* the last one that is ready now; NULL: none is, or all have been taken */
     struct mail *mail;
     uint32_t ended;
 };
 
 /* On the worker, as all that follows. */
 void mailbox_empty(struct mailbox *mailbox, struct mail_delivery *delivery);
-/* Takes the next client off the delivery; NULL: there is none. From then on it can be queued again. */
+/* Takes the next client of the delivery out; NULL: there is none. From then on it can be queued again. */
 struct client *mailbox_next_ready(struct mailbox *mailbox, struct mail_delivery *delivery);
+/* Rings if clients are left that are ready: none of those that queue more of them does. */
+void mailbox_ring_for_rest(struct mailbox *mailbox);
 /* A client that is to go is still queued, so that the next delivery refers to it. */
 bool mailbox_refers_to(struct mailbox *mailbox, const struct client *client);
 

@@ -201,8 +201,8 @@ static void commit(struct unit *unit)
         atomic_fetch_add_explicit(&engine->dirty, unit->change_count, memory_order_relaxed);
 }
 
-/* The attempt has changed nothing but what had expired: all the unit has is given up. The next one begins when the worker has served whoever
- * waited for that. */
+/* The attempt has changed nothing but what had expired: all the unit has is given up. The next attempt begins when the worker has served the
+ * clients that waited for what had expired. */
 static void start_over(struct unit *unit, struct call *call)
 {
     CHECK(unit->change_count == 0 && unit->messages.first == NULL);

@@ -179,6 +179,7 @@ static bool go_on(struct unit *unit)
         if (unit->ran_ns + ran_ns > SLOW_NS)
             unit->claim.slow = true;
         unit_note_busy(unit, unit->ran_ns + ran_ns);
+        unit->worker->slices++;
         mailbox_wake(&unit->worker->mailbox, unit->client);
         suspend(unit, UNIT_WAITS_FOR_TURN);
     }

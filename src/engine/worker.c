@@ -17,6 +17,9 @@
 #include "engine/tracking.h"
 #include "tier/load_ring.h"
 
+/* Slices of scripts in a turn: clients with ready sockets come in between. */
+enum { SLICES_A_TURN = 2 };
+
 void worker_init(struct worker *worker, struct engine *engine, int index)
 {
     uint64_t seed;
@@ -143,12 +146,14 @@ void worker_read_mail(struct worker *worker)
     if (worker->loads.ring != NULL)
         load_ring_collect(worker->loads.ring);
     mailbox_empty(&worker->mailbox, &delivery);
-    while ((client = mailbox_next_ready(&worker->mailbox, &delivery)) != NULL) {
+    worker->slices = 0;
+    while (worker->slices < SLICES_A_TURN && (client = mailbox_next_ready(&worker->mailbox, &delivery)) != NULL) {
         if (client->dead && client->unit == NULL)
             worker->discard(client);
         else if (is_ready(client))
             worker_resume(worker, client);
     }
+    mailbox_ring_for_rest(&worker->mailbox);
     while (delivery.mail != NULL) {
         struct mail *mail = delivery.mail;
 

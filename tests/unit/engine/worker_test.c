@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "support/engine_box.h"
 #include "support/tier_box.h"
 
 enum { THREADS = 4, MESSAGES = 2000, ROUNDS = 300 };
@@ -127,6 +128,67 @@ static void wake_ups_for_nothing_answer_nothing(void **state)
     tier_box_close_client(client);
 }
 
+enum { SCRIPTS = 5 };
+
+/* Clients whose scripts are busy: each takes a slice whenever it is resumed, and is ready again. */
+struct busy_box {
+    struct engine_box base;
+    struct client clients[SCRIPTS];
+    int resumed[2 * SCRIPTS], resumed_count, rung_count;
+};
+
+static void take_a_slice(struct client *client)
+{
+    struct busy_box *box = client->worker->loop;
+
+    box->resumed[box->resumed_count++] = (int)(client - box->clients);
+    client->worker->slices++;
+    mailbox_wake(&client->worker->mailbox, client);
+}
+
+static void count_ring(void *context)
+{
+    ((struct busy_box *)context)->rung_count++;
+}
+
+static void busy_scripts_have_a_few_slices_a_turn_each_in_its_order(void **state)
+{
+    static const struct command *const families[] = { NULL };
+    struct busy_box *box = mem_zalloc(sizeof(*box));
+    struct worker *worker = &box->base.workers[0];
+    int message_count = 0, rung_before;
+
+    engine_box_open(&box->base, families, 1);
+    worker->loop = box;
+    worker->resume = take_a_slice;
+    worker->mailbox.ring = count_ring;
+    worker->mailbox.ring_context = box;
+    for (int i = 0; i < SCRIPTS; i++) {
+        engine_box_add(&box->base, 0, &box->clients[i], (uint64_t)i + 1, 0);
+        box->clients[i].parked = true;
+        mailbox_wake(&worker->mailbox, &box->clients[i]);
+    }
+    for (int turn = 1; turn <= SCRIPTS; turn++) {
+        struct counted_message *message = mem_alloc(sizeof(*message));
+
+        *message = (struct counted_message){ { NULL, count_message }, &message_count };
+        mailbox_post(&worker->mailbox, &message->message);
+        rung_before = box->rung_count;
+        worker_read_mail(worker);
+        assert_int_equal(message_count, turn);
+        assert_int_equal(box->resumed_count, 2 * turn);
+        assert_int_equal(box->rung_count, rung_before + 1);         /* for the next turn */
+    }
+    for (int i = 0; i < 2 * SCRIPTS; i++)
+        assert_int_equal(box->resumed[i], i % SCRIPTS);
+    for (int i = 0; i < SCRIPTS; i++) {
+        box->clients[i].parked = false;
+        engine_box_remove(&box->clients[i]);
+    }
+    engine_box_close(&box->base);
+    mem_free(box);
+}
+
 #define WITH_BOX(test) cmocka_unit_test_setup_teardown(test, open_box, close_box)
 
 int main(void)
@@ -135,6 +197,7 @@ int main(void)
         WITH_BOX(every_message_is_run_once),
         WITH_BOX(a_client_may_go_while_its_job_runs),
         WITH_BOX(wake_ups_for_nothing_answer_nothing),
+        cmocka_unit_test(busy_scripts_have_a_few_slices_a_turn_each_in_its_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

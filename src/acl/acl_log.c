@@ -6,6 +6,7 @@
 enum {
     GROUP_DEPTH = 10,               /* entries that a new event is compared with */
     GROUP_MS = 60 * 1000,
+    NAME_SIZE_MAX = 1024,           /* of objects and users; what is longer is cut */
 };
 
 struct node {
@@ -109,9 +110,18 @@ static struct node *make_node(struct acl_log *log, const struct acl_log_event *e
     return node;
 }
 
-void acl_log_note(struct acl_log *log, size_t max_len, const struct acl_log_event *event)
+static struct bytes cut(struct bytes name)
 {
+    return bytes_of(name.data, name.size < NAME_SIZE_MAX ? name.size : NAME_SIZE_MAX);
+}
+
+void acl_log_note(struct acl_log *log, size_t max_len, const struct acl_log_event *given)
+{
+    struct acl_log_event short_event = *given, *event = &short_event;
     struct node *node;
+
+    event->object = cut(given->object);
+    event->user = cut(given->user);
 
     mutex_lock(&log->lock);
     log->totals[event->reason]++;

@@ -64,7 +64,7 @@ enum wait_reason {
 
 /* What a client takes of the memory (engine/client_memory.h). Owner: its worker. */
 struct client_size {
-    uint64_t all, buffers;                  /* bytes: of everything; of its buffers only */
+    uint64_t all, held;                     /* bytes: of everything; of its buffers and its state */
     int class;                              /* 1 + the index of the list that it is in; 0: none */
     struct client *prev, *next;             /* in that list */
 };

@@ -22,10 +22,8 @@ void client_getname_command(struct call *call)
 
 void client_setname_command(struct call *call)
 {
-    if (!client_name_is_valid(call->args[2])) {
-        reply_errorf(call, CLIENT_NAME_ERROR);
+    if (!client_name_accept(call, BYTES("Client names"), call->args[2]))
         return;
-    }
     client_set_text(call->client, &call->client->name, call->args[2]);
     reply_ok(call->reply);
 }
@@ -43,10 +41,8 @@ void client_setinfo_command(struct call *call)
         reply_errorf(call, "ERR Unrecognized option '%.*s'", (int)option.size, option.data);
         return;
     }
-    if (!client_name_is_valid(call->args[3])) {
-        reply_errorf(call, "ERR %.*s cannot contain spaces, newlines or special characters.", (int)option.size, option.data);
+    if (!client_name_accept(call, option, call->args[3]))
         return;
-    }
     client_set_text(call->client, field, call->args[3]);
     reply_ok(call->reply);
 }

@@ -2,11 +2,17 @@
 
 #include "base/mem.h"
 
-bool client_name_is_valid(struct bytes name)
+bool client_name_accept(struct call *call, struct bytes what, struct bytes name)
 {
+    if (name.size > CLIENT_NAME_SIZE_MAX) {
+        reply_errorf(call, "ERR %.*s cannot have more than %d bytes.", (int)what.size, what.data, CLIENT_NAME_SIZE_MAX);
+        return false;
+    }
     for (size_t i = 0; i < name.size; i++) {
-        if (name.data[i] < '!' || name.data[i] > '~')
+        if (name.data[i] < '!' || name.data[i] > '~') {
+            reply_errorf(call, "ERR %.*s cannot contain spaces, newlines or special characters.", (int)what.size, what.data);
             return false;
+        }
     }
     return true;
 }

@@ -135,10 +135,8 @@ static bool parse_hello(struct call *call, struct hello *hello)
             i += 2;
         } else if (arg_is(call, i, "setname") && more >= 1) {
             hello->name = &call->args[++i];
-            if (!client_name_is_valid(*hello->name)) {
-                reply_errorf(call, CLIENT_NAME_ERROR);
+            if (!client_name_accept(call, BYTES("Client names"), *hello->name))
                 return false;
-            }
         } else {
             reply_errorf(call, "ERR Syntax error in HELLO option '%.*s'", (int)call->args[i].size, call->args[i].data);
             return false;

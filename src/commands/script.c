@@ -4,13 +4,29 @@
 #include "engine/engine.h"
 #include "engine/scripts.h"
 
+enum { KEPT_SHARE = 8 };        /* of maxmemory: what the sources of SCRIPT LOAD may take before the next one is refused */
+
+static bool may_keep(struct call *call)
+{
+    uint64_t memory = (uint64_t)config_number(call->engine->config, CONFIG_MAXMEMORY);
+    struct registry_stats stats;
+
+    registry_stats(call->engine->scripts, &stats);
+    return memory == 0 || stats.kept_bytes <= memory / KEPT_SHARE;
+}
+
 /* SCRIPT LOAD source */
 void script_load_command(struct call *call)
 {
     struct registry_view *view = scripts_of(call->client->worker);
     struct buffer error = { 0 };
-    struct source *source = registry_view_add(view, call->args[2], SOURCE_OF_LOAD, &error);
+    struct source *source;
 
+    if (!may_keep(call)) {
+        reply_errorf(call, "OOM the scripts of SCRIPT LOAD take more than an eighth of maxmemory. SCRIPT FLUSH drops them.");
+        return;
+    }
+    source = registry_view_add(view, call->args[2], SOURCE_OF_LOAD, &error);
     scripts_measure(call->client->worker);
     if (source != NULL)
         reply_bulk(call->reply, bytes_of(source->script.sha, SCRIPT_SHA_SIZE));

@@ -21,7 +21,7 @@
  * the promise may wait for them: what such a unit takes is gone.
  *
  * What waits for a promise: a call that has promised nothing itself, and a unit that takes partitions, whose worker has promised nothing
- * (CHECK). What serves waits for no call and no unit. So nobody waits for itself, nor do two for each other.
+ * (CHECK). What serves waits for no call and no unit. So no worker waits for itself, nor do two for each other.
  *
  * The reply goes to the waiter's worker (by mail; to the worker that serves, at the end of its turn), which runs the parked request again:
  * that only appends the reply.
@@ -90,6 +90,8 @@ void blocking_drop_notes(struct worker *worker);
 bool blocking_is_over(const struct waiter *waiter);
 /* ... and is appended to the client's output; it does not wait any more. */
 void blocking_take_reply(struct worker *worker, struct client *client);
+/* Bytes that its waiting takes. */
+size_t blocking_memory(const struct client *client);
 /* The client is being freed. */
 void blocking_forget(struct client *client);
 

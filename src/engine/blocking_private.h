@@ -46,6 +46,7 @@ struct waiter {
     int arg_count;
     struct place *places;
     int place_count;
+    size_t size;                    /* bytes, with the copies of the names of its keys */
 
     int64_t retry_ms;               /* `serving`: its command is run again at this time; 0: only when a key changes, for good */
     bool is_done;                   /* `serving`; up to the message, then its worker */

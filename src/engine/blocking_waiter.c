@@ -84,9 +84,11 @@ void blocking_register(struct call *call, struct worker *worker)
     client->waiter = waiter;
     deadline_add(worker, waiter);
     synced_add(worker, waiter);
+    waiter->size = sizeof(*waiter) + args_size;
     for (int i = 0; i < wait->key_count; i++) {
         struct bytes key = call->args[wait->key_first + i];
 
+        waiter->size += sizeof(struct place) + sizeof(struct waited) + key.size;
         queue_join(blocking, waiter, &waiter->places[waiter->place_count], hash_bytes(&call->partitions->seed, key), key);
     }
     blocking->waiting_count++;
@@ -158,6 +160,11 @@ void blocking_deliver(struct worker *worker)
             worker->delivery_last = NULL;
         mail->run(mail, worker);
     }
+}
+
+size_t blocking_memory(const struct client *client)
+{
+    return client->waiter != NULL ? client->waiter->size : 0;
 }
 
 bool blocking_is_over(const struct waiter *waiter)

@@ -2,6 +2,7 @@
 
 #include "base/compiler.h"
 #include "base/mem.h"
+#include "engine/blocking.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/tracking.h"
@@ -11,7 +12,7 @@ enum {
     SMALL_BITS = 15,                /* the first list has all clients of up to 32 KiB */
     LIMIT_MIN = 128 * 1024,         /* with less no client could be served */
     LOOKED_AT_MAX = 64,             /* clients of a list, to find the largest of them */
-    /* If no limit is given, a client that takes less is no reason to close any, and one with less of requests is not closed for a large
+    /* If no limit is given, a client that takes less is no reason to close any, and one with less of requests and state is not closed for a large
      * reply alone. */
     GROWTH_SMALL = 16 * 1024,
     REQUESTS_SMALL = 64 * 1024,
@@ -31,12 +32,12 @@ static uint64_t used(const struct engine *engine)
     return sum;
 }
 
-static uint64_t used_by_buffers(const struct engine *engine)
+static uint64_t used_without_limit(const struct engine *engine)
 {
     uint64_t sum = 0;
 
     for (int i = 0; i < engine->worker_count; i++)
-        sum += atomic_load_explicit(&engine->workers[i]->sizes.buffers, memory_order_acquire);
+        sum += atomic_load_explicit(&engine->workers[i]->sizes.held, memory_order_acquire);
     return sum;
 }
 
@@ -65,7 +66,7 @@ uint64_t client_memory_max(const struct engine *engine)
 
 uint64_t client_memory_state(const struct client *client)
 {
-    return client->names_size + transaction_memory(client) + delivery_memory(client) + tracking_memory(client);
+    return client->names_size + transaction_memory(client) + delivery_memory(client) + tracking_memory(client) + blocking_memory(client);
 }
 
 /* Lists. */
@@ -113,7 +114,7 @@ static void join_list(struct client *client, int class)
 static void choose_list(struct client *client)
 {
     bool has_limit = client_memory_limit(client->worker->engine) > 0;
-    int class = client->flags & CLIENT_NO_EVICT || client->dead ? 0 : class_of(has_limit ? client->size.all : client->size.buffers);
+    int class = client->flags & CLIENT_NO_EVICT || client->dead ? 0 : class_of(has_limit ? client->size.all : client->size.held);
 
     if (LIKELY(class == client->size.class))
         return;
@@ -128,7 +129,7 @@ static bool is_over(const struct engine *engine)
 {
     if (client_memory_limit(engine) > 0)
         return used(engine) > client_memory_limit(engine);
-    return used_by_buffers(engine) > client_memory_max(engine);
+    return used_without_limit(engine) > client_memory_max(engine);
 }
 
 static void evict(struct client *client)
@@ -176,8 +177,8 @@ static struct client *largest_client(const struct worker *worker)
 /* If no limit is given, a large reply alone is no reason: its client may be reading it. */
 static bool is_spared(const struct engine *engine, const struct client *client)
 {
-    return client_memory_limit(engine) == 0 && client->query_room + transaction_size(client) <= REQUESTS_SMALL &&
-           used_by_buffers(engine) - client->size.buffers <= client_memory_max(engine);
+    return client_memory_limit(engine) == 0 && client->query_room + client_memory_state(client) <= REQUESTS_SMALL &&
+           used_without_limit(engine) - client->size.held <= client_memory_max(engine);
 }
 
 static void run_relief(struct mail *mail, struct worker *worker)
@@ -266,17 +267,17 @@ static bool is_too_large(const struct client *client)
 
 void client_memory_set(struct client *client, uint64_t bytes, uint64_t buffers)
 {
+    uint64_t state = client_memory_state(client), all = bytes + state, held = buffers + state;
     struct client_sizes *sizes = &client->worker->sizes;
     struct client_size *size = &client->size;
-    uint64_t all = bytes + client_memory_state(client);
     bool has_grown = all > size->all;
 
-    if (LIKELY((all == size->all && buffers == size->buffers) || client->dead))
+    if (LIKELY((all == size->all && held == size->held) || client->dead))
         return;
     add(&sizes->all, all - size->all);
-    add(&sizes->buffers, buffers - size->buffers);
+    add(&sizes->held, held - size->held);
     size->all = all;
-    size->buffers = buffers;
+    size->held = held;
     choose_list(client);
     if (!has_grown || (all <= GROWTH_SMALL && client_memory_limit(client->worker->engine) == 0))
         return;
@@ -297,7 +298,7 @@ void client_memory_forget(struct client *client)
     struct client_sizes *sizes = &client->worker->sizes;
 
     add(&sizes->all, 0 - client->size.all);
-    add(&sizes->buffers, 0 - client->size.buffers);
-    client->size.all = client->size.buffers = 0;
+    add(&sizes->held, 0 - client->size.held);
+    client->size.all = client->size.held = 0;
     leave_list(client);
 }

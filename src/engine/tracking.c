@@ -9,7 +9,11 @@
 #include "engine/event.h"
 #include "engine/tracking_private.h"
 
-enum { TRIMMED_A_TURN = 1000, TRIMMED_A_LOCK = 64 };
+enum {
+    TRIMMED_A_TURN = 1000,
+    TRIMMED_A_LOCK = 64,
+    TRACKED_SHARE = 8,              /* of maxmemory: what the keys in the tables take */
+};
 
 struct tracking *tracking_create(struct engine *engine)
 {
@@ -219,6 +223,8 @@ static void count_change(struct engine *engine, struct tracking_change change)
     }
     if (change.items != 0)
         atomic_fetch_add_explicit(&tracking->items, change.items, memory_order_relaxed);
+    if (change.bytes != 0)
+        atomic_fetch_add_explicit(&tracking->bytes, change.bytes, memory_order_relaxed);
 }
 
 void tracking_remember(struct call *call)
@@ -264,7 +270,7 @@ void tracking_disown(struct client *client, const struct command *command, const
 
 static void count_taken(struct engine *engine, const struct tracked_key *tracked)
 {
-    count_change(engine, (struct tracking_change){ -1, -(int64_t)tracked->count });
+    count_change(engine, (struct tracking_change){ -1, -(int64_t)tracked->count, -tracked_bytes(tracked) });
 }
 
 void tracking_note(struct engine *engine, struct tracking_list *list, uint64_t by, const struct keyspace *keyspace, uint64_t hash,
@@ -319,8 +325,20 @@ static int trim_table(struct worker *worker, uint32_t index, int64_t most, struc
     return count;
 }
 
+/* How many keys there are too many; more than enough of them if they take too many bytes. 0: there are not. */
+static int64_t excess(const struct engine *engine)
+{
+    const struct tracking *tracking = engine->tracking;
+    int64_t most = config_number(engine->config, CONFIG_TRACKING_TABLE_MAX_KEYS), memory = config_number(engine->config, CONFIG_MAXMEMORY);
+    int64_t keys = tracking->keys;
+
+    if (memory > 0 && tracking->bytes > memory / TRACKED_SHARE)
+        return keys;
+    return most > 0 && keys > most ? keys - most : 0;
+}
+
 /* From a random partition on, a few keys of each. As long as there are too many keys, each turn does more. */
-static void trim(struct worker *worker, int64_t most)
+static void trim(struct worker *worker)
 {
     struct tracking *tracking = worker->engine->tracking;
     uint32_t index = (uint32_t)random_below(&worker->turn.random, tracking->table_count);
@@ -328,7 +346,7 @@ static void trim(struct worker *worker, int64_t most)
     struct tracking_list list = { 0 };
     int64_t over;
 
-    while (left > 0 && (over = tracking->keys - most) > 0) {
+    while (left > 0 && (over = excess(worker->engine)) > 0) {
         int64_t share = over / tracking->table_count + 1;
 
         left -= 1 + trim_table(worker, index, share < TRIMMED_A_LOCK ? share : TRIMMED_A_LOCK, &list);
@@ -341,7 +359,6 @@ static void trim(struct worker *worker, int64_t most)
 void tracking_end_turn(struct worker *worker)
 {
     struct tracking *tracking = worker->engine->tracking;
-    int64_t most;
 
     if (tracking == NULL)
         return;
@@ -349,9 +366,8 @@ void tracking_end_turn(struct worker *worker)
         tracking_send_broadcasts(worker);
     if (atomic_load_explicit(&tracking->keys, memory_order_relaxed) == 0)
         return;
-    most = config_number(worker->engine->config, CONFIG_TRACKING_TABLE_MAX_KEYS);
-    if (most > 0 && tracking->keys > most)
-        trim(worker, most);
+    if (excess(worker->engine) > 0)
+        trim(worker);
     else
         tracking->efforts[worker->index] = 0;
 }

@@ -80,8 +80,14 @@ struct tracking_table {
 
 /* What has changed in a table. */
 struct tracking_change {
-    int64_t keys, items;
+    int64_t keys, items, bytes;
 };
+
+/* What it takes in a table. */
+static inline int64_t tracked_bytes(const struct tracked_key *tracked)
+{
+    return (int64_t)(sizeof(*tracked) + sizeof(tracked) + tracked->size + tracked->count * sizeof(tracked->one));
+}
 
 /* With no trackers. */
 struct tracked_key *tracked_create(struct bytes key);
@@ -156,7 +162,7 @@ struct tracking {
     struct tracking_broadcast *broadcasts;  /* by worker, which owns it: changes to be broadcast at the end of its turn */
     uint32_t *efforts;              /* by worker, which owns it: turns in a row after which the tables still had too many keys */
     _Atomic uint64_t clients, broadcasters;         /* trackers that are on; those in broadcasting mode */
-    _Atomic int64_t keys, items;
+    _Atomic int64_t keys, items, bytes;     /* in the tables */
 };
 
 #endif

@@ -146,7 +146,9 @@ struct tracking_change tracking_table_add(struct tracking_table *table, uint64_t
         table->count++;
         change.keys = 1;
     }
+    change.bytes = change.keys != 0 ? tracked_bytes(*link) : 0;
     change.items = add_tracker(*link, tracker);
+    change.bytes += change.items * (int64_t)sizeof(tracker);
     return change;
 }
 
@@ -195,6 +197,7 @@ struct tracking_change tracking_table_clear(struct tracking_table *table)
             next = tracked->next;
             change.keys--;
             change.items -= tracked->count;
+            change.bytes -= tracked_bytes(tracked);
             tracked_free(tracked);
         }
     }

@@ -128,10 +128,10 @@ void connection_count_memory(struct connection *connection)
         return;
     client->output_memory = connection->write_busy ? writing_memory(&connection->writing) : 0;
     client->output_parts = connection->write_busy ? 1 + connection->writing.share_count : 0;
-    buffers = connection->query.capacity + replies_memory(connection) + writing_memory(&connection->writing) + transaction_size(client);
+    buffers = connection->query.capacity + replies_memory(connection) + writing_memory(&connection->writing);
     if (connection->tls != NULL)
         buffers += connection_tls_memory(connection);
-    client_memory_set(client, sizeof(*connection) + buffers - transaction_size(client) + request_memory(parser), buffers);
+    client_memory_set(client, sizeof(*connection) + buffers + request_memory(parser), buffers);
 }
 
 void connection_mark_dirty(struct connection *connection)

@@ -279,6 +279,7 @@ void registry_stats(struct registry *registry, struct registry_stats *stats)
     *stats = (struct registry_stats){
         .source_count = registry->source_count,
         .source_bytes = registry->source_bytes + mem_size(registry->buckets),
+        .kept_bytes = registry->source_bytes - registry->eval_bytes,
         .dropped_count = registry->dropped_count,
         .library_count = (uint64_t)registry->libraries->count,
         .function_count = (uint64_t)registry->libraries->function_count,

@@ -55,6 +55,7 @@ uint64_t registry_next_library(struct registry *registry);
 
 struct registry_stats {
     uint64_t source_count, source_bytes;        /* with what it takes to find them */
+    uint64_t kept_bytes;                        /* of those of SCRIPT LOAD */
     uint64_t dropped_count;                     /* sources of EVAL that were dropped for others */
     uint64_t library_count, function_count, library_bytes;
 };

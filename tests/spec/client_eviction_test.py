@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                  # noqa: E402
 from support.disk import DELAY, Disk                                    # noqa: E402
-from support.resp import Closed, OK                                     # noqa: E402
+from support.resp import Closed, Error, OK                                     # noqa: E402
 from support.server import Server, is_redis, is_sanitized, until        # noqa: E402
 
 MB = 1 << 20
@@ -154,11 +154,11 @@ class WhatCountsTest(EvictionCase):
         self.until_closed(client, lambda number: client.must("CLIENT", "TRACKING", "on", "PREFIX", "%012d" % number, "BCAST"), 20000)
         self.is_evicted("tracking")
 
-    def test_a_long_name(self):
-        self.c.must("CONFIG", "SET", "maxmemory-clients", 200000)
+    def test_long_names_are_refused(self):
         client = self.client()
-        self.send(client, command("CLIENT", "SETNAME", b"n" * 190000) + command("CLIENT", "SETINFO", "lib-name", b"n" * 60000))
-        until(lambda: self.evicted() > self.evicted_before, 10, "the eviction")
+        client.must("CLIENT", "SETNAME", b"n" * 1024)
+        for call in [("CLIENT", "SETNAME"), ("CLIENT", "SETINFO", "lib-name"), ("CLIENT", "SETINFO", "lib-ver"), ("HELLO", "3", "SETNAME")]:
+            self.assertRegex(repr(client.call(*call, b"n" * 1025)), "cannot have more than 1024 bytes")
 
     @unittest.skipIf(is_sanitized(), "takes long")
     def test_invalidation_messages_that_a_client_does_not_read(self):
@@ -317,6 +317,48 @@ class WhichGoTest(EvictionCase):
         until(lambda: self.evicted() > self.evicted_before, 20, "an eviction")
         self.assertEqual(len(self.names()), 1)
         self.c.must("RPUSH", "list", "element")             # the list of waiting clients is whole
+
+
+class WithoutLimitTest(EvictionCase):
+    """What clients make the server keep is within half of maxmemory, whatever it is."""
+
+    options = {"io-threads": 2, "maxmemory": "30mb", "maxmemory-clients": 0}
+
+    def grow(self, *calls):
+        """Clients that do this until one of them is closed."""
+        clients = [self.named("growing%d" % i) for i in range(3)]
+        numbers = [0, 0, 0]
+
+        def step(number):
+            for i, client in enumerate(clients):
+                numbers[i] += 1
+                client.send(b"".join(command(*[(word % (i, numbers[i], j)) if b"%" in word else word for word in call])
+                                     for j in range(100) for call in calls))
+                for _ in range(100 * len(calls)):
+                    client.receive()
+
+        self.until_closed(None, step, 1000)
+        until(lambda: self.evicted() > self.evicted_before, 10, "the eviction")
+        self.assertLess(self.stat("mem_clients_normal", "memory"), 17 << 20)
+
+    def test_subscriptions(self):
+        self.grow((b"SUBSCRIBE", b"a channel with a long name" * 20 + b"%d:%d:%d"))
+
+    def test_patterns(self):
+        self.grow((b"PSUBSCRIBE", b"a pattern with a long name" * 20 + b"%d:%d:%d*"))
+
+    def test_watched_keys(self):
+        self.grow((b"WATCH", b"a key with a long name" * 20 + b"%d:%d:%d"))
+
+    def test_scripts_that_are_kept(self):
+        for number in range(100):
+            reply = self.c.call("SCRIPT", "LOAD", b"return 1 --%d" % number + b"-" * 1000000)
+            if isinstance(reply, Error):
+                break
+        self.assertIn("OOM the scripts of SCRIPT LOAD", repr(reply))
+        self.assertEqual(number, 4)
+        self.c.must("SCRIPT", "FLUSH")
+        self.c.must("SCRIPT", "LOAD", "return 1")
 
 
 class NumbersTest(EvictionCase):

@@ -5,6 +5,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <string.h>
 
 #include "acl/acl_log.h"
 
@@ -57,6 +58,20 @@ static void what_resembles_a_recent_entry_counts_as_it(void **state)
     assert_int_equal(acl_log_total(log, ACL_LOG_KEY), 0);
 }
 
+static void long_names_are_cut(void **state)
+{
+    struct acl_log *log = *state;
+    char name[3000] = "", text[2000] = "", expected[1024 + sizeof("0*2 ")] = "";
+
+    memset(name, 'x', sizeof(name) - 1);
+    note(log, ACL_LOG_KEY, name, 1000);
+    note(log, ACL_LOG_KEY, name + 1, 1000);         /* the same as far as it is kept */
+    memset(expected, 'x', 1024);
+    strcpy(expected + 1024, "0*2 ");
+    acl_log_each(log, SIZE_MAX, append, text);
+    assert_string_equal(text, expected);
+}
+
 static void only_ten_entries_are_compared(void **state)
 {
     struct acl_log *log = *state;
@@ -90,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_resembles_a_recent_entry_counts_as_it, open_log, close_log),
+        cmocka_unit_test_setup_teardown(long_names_are_cut, open_log, close_log),
         cmocka_unit_test_setup_teardown(only_ten_entries_are_compared, open_log, close_log),
         cmocka_unit_test_setup_teardown(the_oldest_are_dropped, open_log, close_log),
     };

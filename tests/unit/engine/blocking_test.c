@@ -312,7 +312,9 @@ static void a_promise_lasts_until_it_is_kept_or_writes_are_held_back(void **stat
 {
     struct box *box = box_create();
 
+    assert_int_equal(blocking_memory(&box->clients[0]), 0);
     say(box, 0, "BLPOP a 0");
+    assert_true(blocking_memory(&box->clients[0]) > 0);
     say(box, 2, "RPUSH b 1");               /* no client waits for that */
     assert_int_equal(box->base.engine.partitions->obstacle_count, 0);
     assert_int_equal(box->promised_in_change, 0);

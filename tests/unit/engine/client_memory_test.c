@@ -68,7 +68,7 @@ static int close_box(void **state)
     }
     for (int i = 0; i < WORKERS; i++) {
         assert_int_equal(box->workers[i].sizes.all, 0);
-        assert_int_equal(box->workers[i].sizes.buffers, 0);
+        assert_int_equal(box->workers[i].sizes.held, 0);
         assert_int_equal(box->workers[i].sizes.largest, 0);
         mailbox_release(&box->workers[i].mailbox);
     }
@@ -203,10 +203,10 @@ static void the_smallest_limit_leaves_room_for_a_client(void **state)
     assert_true(add(box, 0, 200000)->dead);
 }
 
-static void without_a_limit_half_of_maxmemory_is_the_bound_for_buffers(void **state)
+static void without_a_limit_half_of_maxmemory_is_the_bound_for_buffers_and_state(void **state)
 {
     struct box *box = *state;
-    struct client *query, *reply;
+    struct client *query, *reply, *state_client;
 
     set(box, "maxmemory-clients", "0");
     assert_true(client_memory_max(&box->engine) == UINT64_MAX);
@@ -219,9 +219,14 @@ static void without_a_limit_half_of_maxmemory_is_the_bound_for_buffers(void **st
     run_mail(box);
     assert_true(query->dead || reply->dead);
     assert_true(client_memory_used(&box->engine) <= 13 * MIB);
-    client_memory_set(add(box, 2, 1000), 100 * MIB, 1000);      /* not buffers */
+    client_memory_set(add(box, 2, 1000), 100 * MIB, 1000);      /* neither buffers nor state */
     run_mail(box);
     assert_false(box->clients[2].dead);
+    state_client = add(box, 2, 1000);
+    state_client->names_size = 13 * MIB;
+    client_memory_set(state_client, 1000, 1000);
+    run_mail(box);
+    assert_true(state_client->dead);
 }
 
 static void lists_are_right_whatever_happens(void **state)
@@ -271,7 +276,7 @@ int main(void)
         WITH_BOX(no_evict_is_respected_and_counts),
         WITH_BOX(many_small_clients_may_be_too_much),
         WITH_BOX(the_smallest_limit_leaves_room_for_a_client),
-        WITH_BOX(without_a_limit_half_of_maxmemory_is_the_bound_for_buffers),
+        WITH_BOX(without_a_limit_half_of_maxmemory_is_the_bound_for_buffers_and_state),
         WITH_BOX(lists_are_right_whatever_happens),
     };
 

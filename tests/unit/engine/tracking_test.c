@@ -130,6 +130,27 @@ static void keys_of_a_closed_client_stay_until_they_change(void **state)
     box_destroy(box);
 }
 
+static void keys_with_long_names_are_tracked_as_long_as_all_take_an_eighth_of_maxmemory(void **state)
+{
+    struct box *box = box_create();
+    struct bytes name = BYTES("maxmemory"), value = BYTES("1mb");
+    struct message message;
+    char line[2100] = "";
+
+    assert_true(config_set(box->base.engine.config, &name, &value, 1, &message));
+    run(&box->reader, "CLIENT TRACKING ON");
+    for (int i = 0; i < 100; i++) {
+        snprintf(line, sizeof(line), "GET %02000d", i);
+        run(&box->reader, line);
+        end_turn(&box->base.workers[0]);
+        assert_true(tracking_count(&box->base.engine).keys * 2000 <= (1 << 20) / 8);
+    }
+    assert_true(tracking_count(&box->base.engine).keys * 2000 > (1 << 20) / 16);
+    run(&box->writer, "FLUSHALL");
+    assert_int_equal(box->base.engine.tracking->bytes, 0);
+    box_destroy(box);
+}
+
 /* Both threads run one call a round; they begin at the same time. */
 struct race {
     struct box *box;
@@ -192,6 +213,7 @@ int main(void)
         cmocka_unit_test(a_message_waits_for_the_end_of_the_turn_or_the_next_call),
         cmocka_unit_test(a_message_that_is_under_way_is_dropped_when_tracking_is_turned_off),
         cmocka_unit_test(keys_of_a_closed_client_stay_until_they_change),
+        cmocka_unit_test(keys_with_long_names_are_tracked_as_long_as_all_take_an_eighth_of_maxmemory),
         cmocka_unit_test(no_change_comes_between_a_read_and_the_table),
     };
 

@@ -19,7 +19,7 @@ struct box {
     struct tracking_table table;
     struct tracker *trackers[TRACKERS];
     bool model[KEYS][TRACKERS];
-    int64_t keys, items;            /* the sums of what the table has reported */
+    int64_t keys, items, bytes;     /* the sums of what the table has reported */
     struct random random;
 };
 
@@ -37,6 +37,13 @@ static void count(struct box *box, struct tracking_change change)
 {
     box->keys += change.keys;
     box->items += change.items;
+    box->bytes += change.bytes;
+}
+
+/* The key was taken out of the table. */
+static void count_taken(struct box *box, const struct tracked_key *tracked)
+{
+    count(box, (struct tracking_change){ -1, -(int64_t)tracked->count, -tracked_bytes(tracked) });
 }
 
 /* No tracker is held by anything but the box. */
@@ -45,6 +52,7 @@ static void teardown(struct box *box)
     count(box, tracking_table_clear(&box->table));
     assert_int_equal(box->keys, 0);
     assert_int_equal(box->items, 0);
+    assert_int_equal(box->bytes, 0);
     for (int i = 0; i < TRACKERS; i++) {
         assert_int_equal(box->trackers[i]->holders, 1);
         tracker_release(box->trackers[i]);
@@ -78,7 +86,7 @@ static struct tracked_key *take(struct box *box, int key)
 
     if (tracked != NULL) {
         assert_true(bytes_equal(tracked_name(tracked), name));
-        count(box, (struct tracking_change){ -1, -(int64_t)tracked->count });
+        count_taken(box, tracked);
     }
     return tracked;
 }
@@ -127,12 +135,12 @@ static void keys_of_any_bytes_differ(void **state)
     assert_int_equal(box.keys, 3);
     tracked = tracking_table_take(&box.table, 5, bytes_of("", 0));
     assert_true(tracked->count == 1 && tracked_tracker(tracked, 0) == box.trackers[2]);
+    count_taken(&box, tracked);
     tracked_free(tracked);
-    count(&box, (struct tracking_change){ -1, -1 });
     tracked = tracking_table_take(&box.table, 5, bytes_of("a\0c", 3));
     assert_true(tracked->count == 1 && tracked_tracker(tracked, 0) == box.trackers[1]);
+    count_taken(&box, tracked);
     tracked_free(tracked);
-    count(&box, (struct tracking_change){ -1, -1 });
     teardown(&box);
 }
 
@@ -174,7 +182,7 @@ static void any_key_is_taken_until_there_is_none(void **state)
         key = (int)strtol(tracked->key + 4, NULL, 10);
         assert_false(seen[key]);
         seen[key] = true;
-        count(&box, (struct tracking_change){ -1, -(int64_t)tracked->count });
+        count_taken(&box, tracked);
         tracked_free(tracked);
     }
     assert_null(tracking_table_take_any(&box.table, &box.random));

@@ -1,5 +1,6 @@
 #include "lifecycle/opening.h"
 
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,6 +33,18 @@ static bool wait_for_lock(struct engine *engine, const char *dir, int64_t *began
     return true;
 }
 
+enum { TIER_RESERVE = 64 << 20 };
+
+/* Images are hard links to the store's files. The log's directory is in the working directory. */
+static void warn_of_copies(struct engine *engine, const char *dir)
+{
+    struct stat store, log;
+
+    if (config_number(engine->config, CONFIG_APPENDONLY) && stat(dir, &store) == 0 && stat(".", &log) == 0 && store.st_dev != log.st_dev)
+        log_write(engine->log, LOG_LEVEL_WARNING, "tier-dir '%s' is not on the file system of the log: each checkpoint and each start copies the "
+            "whole store, and writes wait meanwhile. Put both on one file system.", dir);
+}
+
 bool opening_tier(struct opening *opening, const struct opening_tier *needs, struct hash_seed *seed)
 {
     struct engine *engine = opening->engine;
@@ -47,6 +60,7 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
         .write_buffer_size = needs->write_buffer_size,
         .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
         .compression = config_number(config, CONFIG_TIER_COMPRESSION),
+        .reserve_size = TIER_RESERVE,
         .segment_size = (uint64_t)config_number(config, CONFIG_TIER_SEGMENT_SIZE),
         .table_size_max = (size_t)config_number(config, CONFIG_TIER_TABLE_SIZE),
         .tables_open_max = needs->tables_open_max,
@@ -59,6 +73,7 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
     engine->tier = tier_open(&options, &message);
     if (engine->tier != NULL)
         backup_clean(dir);          /* not before: it may be another server's */
+    warn_of_copies(engine, dir);
     mem_free(images);
     if (engine->tier == NULL) {
         log_write(engine->log, LOG_LEVEL_WARNING, "Can't open the cold tier's store '%s': %s", dir, message.text);

@@ -8,6 +8,7 @@
 #include "engine/memory.h"
 #include "engine/watch.h"
 #include "lifecycle/lifecycle.h"
+#include "lifecycle/rewrite.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
 
@@ -92,6 +93,16 @@ static void hook_notice(void *context, const char *text)
     log_write(engine->log, LOG_LEVEL_NOTICE, "%s", text);
 }
 
+static void hook_wants_checkpoint(void *context)
+{
+    struct engine *engine = context;
+
+    if (engine->aof == NULL || rewrite_is_running(engine->rewrite))
+        return;
+    log_write(engine->log, LOG_LEVEL_NOTICE, "The cold tier is full: a checkpoint frees what only the last one has");
+    rewrite_schedule(engine->rewrite);
+}
+
 static void hook_event(void *context, const struct key *key, enum event event)
 {
     event_note(context, key->call, key->keyspace, key->hash, key->name, event);
@@ -146,6 +157,7 @@ struct tier_hooks hooks_of_tier(struct engine *engine)
         .notice = hook_notice,
         .free_keyspace = hook_free_keyspace,
         .log = hook_log,
+        .wants_checkpoint = hook_wants_checkpoint,
         .busy_us = hook_busy_us,
         .limits = hook_limits,
     };

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "tier/reserve.h"
 #include "tier/tier_private.h"
 
 enum {
@@ -16,6 +17,9 @@ enum {
     PLACES_A_STEP = 200000,         /* of a flushed keyspace */
     LOOK_EVERY_MS = 50,             /* for segments to collect, settle or remove */
     RETRY_MS = 1000,                /* after one that could not be removed */
+    HELD_PART = 10,                 /* of tier-max-size, or */
+    HELD_MAX = 64 << 20,            /* bytes without a limit: what only the base image may have, for a store that is full to move more */
+    ASK_EVERY_MS = 10000,           /* for a checkpoint */
     TARGET_WHEN_FULL = 95,          /* percent, in the place of tier-space-target when tier-max-size is reached */
 };
 
@@ -47,6 +51,8 @@ struct collect {
     struct buffer text;
     uint64_t seen_bytes;            /* written to segments at the end of the last step */
     int64_t look_at_ms;
+    int64_t ask_at_ms;
+    _Atomic uint64_t linked_at_image, linked_at_base;   /* segments_stats.linked_bytes then */
     _Atomic bool is_counted;        /* it is known what is live; before, everything is kept */
 
     struct mutex lock;              /* leaf */
@@ -359,16 +365,63 @@ static void look_after(struct tier *tier, struct segments *segments)
         tier_note_error(tier, "a segment can't be synced", status);
 }
 
-/* False: nothing has to be collected. */
+static uint64_t linked_bytes(const struct tier *tier)
+{
+    struct segments_stats stats;
+
+    segments_measure(store_segments(tier->store), &stats);
+    return stats.linked_bytes;
+}
+
+void collect_note_image(struct tier *tier)
+{
+    tier->collect->linked_at_image = linked_bytes(tier);
+}
+
+void collect_note_base(struct tier *tier)
+{
+    tier->collect->linked_at_base = tier->collect->linked_at_image;
+}
+
+static void ask_for_checkpoint(struct tier *tier)
+{
+    struct collect *collect = tier->collect;
+    int64_t now_ms = clock_mono_us() / 1000;
+
+    if (tier->hooks.wants_checkpoint == NULL || now_ms < collect->ask_at_ms)
+        return;
+    collect->ask_at_ms = now_ms + ASK_EVERY_MS;
+    tier->hooks.wants_checkpoint(tier->hooks.context);
+}
+
+/* The store is full. Moving takes room first, and gives room back only when no image has the old segment. */
+static bool may_move(struct tier *tier, const struct segment *victim)
+{
+    uint64_t held = linked_bytes(tier) - tier->collect->linked_at_base, limit = (uint64_t)tier->settings.store_size_max;
+
+    if (victim != NULL && segment_is_suspect(victim))
+        return true;
+    if (held > (limit > 0 ? limit / HELD_PART : HELD_MAX) || (victim == NULL && held > 0)) {
+        ask_for_checkpoint(tier);
+        return false;
+    }
+    return victim != NULL && reserve_free_bytes(tier->dir) / 2 > segment_live_bytes(victim);
+}
+
+/* False: nothing has to be collected, or may be. */
 static bool take_victim(struct tier *tier)
 {
     struct collect *collect = tier->collect;
     struct segments *segments = store_segments(tier->store);
+    bool is_full = tier->state == TIER_FULL;
+    struct segment *victim = segments_victim(segments, is_full ? TARGET_WHEN_FULL : (unsigned)tier->settings.space_target);
 
-    collect->victim = segments_victim(segments, tier->state == TIER_FULL ? TARGET_WHEN_FULL : (unsigned)tier->settings.space_target);
-    if (collect->victim != NULL)
-        segment_walk_begin(segments, collect->victim, &collect->walk);
-    return collect->victim != NULL;
+    if (is_full && !may_move(tier, victim))
+        victim = NULL;
+    collect->victim = victim;
+    if (victim != NULL)
+        segment_walk_begin(segments, victim, &collect->walk);
+    return victim != NULL;
 }
 
 /* In the same step, as segments may be small; not after one that can't be emptied or removed: that waits for the next look. */
@@ -426,6 +479,18 @@ bool collect_step(struct tier *tier, enum status *status)
     if (!take_victim(tier))
         collect->seen_bytes = written_bytes(segments);
     return collect->victim != NULL;
+}
+
+void collect_remove(struct tier *tier)
+{
+    struct collect *collect = tier->collect;
+
+    (void)bury_dropped(tier);
+    if (!collect->is_counted || is_too_early(collect))
+        return;
+    if (collect->victim != NULL && segment_is_dead(collect->victim))
+        end_victim(tier);           /* it is about to be freed */
+    (void)remove_dead(tier, store_segments(tier->store));
 }
 
 void collect_destroy(struct tier *tier)

@@ -6,6 +6,9 @@
  *
  * A record that can't be read stays where it is, with its whole segment: other records of it are not lost with it.
  *
+ * What is moved while the base image has the old segment is on the disk twice until the next checkpoint. When the store is full, that is bounded: once
+ * a tenth of tier-max-size is held like this, nothing more is moved, and a checkpoint is asked for.
+ *
  * A segment that could not be synced comes first: images fail until its live records were written again.
  *
  * Owner: the writer. The batch is empty when a step is made.
@@ -37,6 +40,13 @@ void collect_drop_map(struct tier *tier, struct recordmap *map);
 
 /* No flushed keyspace, and no record that was moved, is left to be dealt with. By the writer, or while it is held. */
 bool collect_is_idle(struct tier *tier);
+
+/* Frees disk without writing, while the store is in error: removes segments without live records. */
+void collect_remove(struct tier *tier);
+
+/* An image was made; it has become the base of the log, and the one before is removed. */
+void collect_note_image(struct tier *tier);
+void collect_note_base(struct tier *tier);
 
 /* After the record maps were loaded: counts what is live. Returns how many records are in segments that are missing. */
 uint64_t collect_count_live(struct tier *tier);

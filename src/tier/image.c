@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/mutex.h"
+#include "tier/collect.h"
 #include "tier/handover.h"
 #include "tier/hot.h"
 #include "tier/request.h"
@@ -69,6 +70,7 @@ uint64_t tier_image_mark(const struct tier *tier)
 void tier_image_is_base(struct tier *tier, uint64_t mark)
 {
     damage_set_base(&tier->damage, mark);
+    collect_note_base(tier);
 }
 
 bool tier_may_checkpoint(struct tier *tier, uint64_t *damaged, struct message *message)

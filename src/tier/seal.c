@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "tier/batch.h"
+#include "tier/collect.h"
 #include "tier/epoch.h"
 #include "tier/grave.h"
 #include "tier/handover.h"
@@ -331,6 +332,7 @@ static void take_image(struct sealing *sealing)
     snprintf(path, sizeof(path), "%s/store", request->dir);
     sealing->status = store_snapshot(tier->store, path, request->message);
     request->number = store_number(tier->store);
+    collect_note_image(tier);
     tier->damage.image_sequence = segments_next_sequence(store_segments(tier->store));
     if (sealing->status == STATUS_OK)
         sealing->status = tags_save(tier, request->dir);

@@ -65,7 +65,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->purge = purge_create();
     tier->collect = collect_create(store_segments(tier->store));
     tier->loaders = loaders_create();
-    tier->writing = writing_create(options);
+    tier->writing = writing_create(options, tier->dir);
     tier->demotion = demotion_create(&tier->writing->batch);
     statistics_init(&tier->statistics);
     damage_init(&tier->damage);

@@ -65,6 +65,8 @@ struct tier_hooks {
     void (*notice)(void *context, const char *text);            /* a sentence for the log, not a warning; NULL is fine */
     void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background; only checkpoints need it */
     void (*ring)(void *context, struct worker *worker);         /* of `wake`; any thread */
+    /* The disk has room that only a checkpoint can free: files that were removed, and are in the last one. Once in ten seconds at most; NULL is fine. */
+    void (*wants_checkpoint)(void *context);
     uint64_t (*busy_us)(void *context);                         /* time that all workers have spent in their turns; NULL: none */
     void (*limits)(void *context, struct value_limits *limits); /* of the encodings, for each value that is loaded; not the seed */
 };
@@ -91,6 +93,7 @@ struct tier_options {
     bool compression;
     bool holds_merges;              /* until tier_release_merges the tables of the store's index are not merged, but for what its writes need: the
                                      * replay needs the CPUs */
+    uint64_t reserve_size;          /* bytes set aside on the disk (tier/reserve.h); 0: none */
     uint64_t segment_size;          /* bytes of a segment; 0: store_options' default */
     size_t table_size_max;          /* bytes of a file of the store; 0: store_options' default */
     int tables_open_max;            /* files of the store that are kept open; 0: store_options' default */

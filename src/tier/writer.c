@@ -135,6 +135,8 @@ static bool writer_round(struct tier *tier)
     struct batch *batch = &tier->writing->batch;
     bool more;
 
+    if (tier->state == TIER_ERROR)
+        collect_remove(tier);       /* it takes no room, and makes some */
     if (tier->state == TIER_ERROR && !recover_store(tier)) {
         demotion_serve_requests(tier);
         demotion_run(tier);         /* what is clean can still be dropped: its record was written */

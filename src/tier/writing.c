@@ -13,11 +13,12 @@ enum {
     STORE_FULL_AGAIN_PERCENT = 95,  /* after the store was full, it is written again below that */
 };
 
-struct writing *writing_create(const struct tier_options *options)
+struct writing *writing_create(const struct tier_options *options, const char *dir)
 {
     struct writing *writing = mem_zalloc(sizeof(*writing));
 
     batch_init(&writing->batch);
+    reserve_init(&writing->reserve, dir, options->reserve_size);
     writing->tuning = (struct store_tuning){ options->write_buffer_size, options->block_cache_size, options->compression };
     return writing;
 }
@@ -25,6 +26,7 @@ struct writing *writing_create(const struct tier_options *options)
 void writing_destroy(struct writing *writing)
 {
     batch_release(&writing->batch);
+    reserve_release(&writing->reserve);
     mem_free(writing);
 }
 
@@ -38,6 +40,8 @@ void writing_fail(struct tier *tier, enum status status)
         tier->hooks.log(tier->hooks.context, text.text);
     }
     tier->state = TIER_ERROR;
+    if (status == STATUS_NO_SPACE)
+        reserve_give_up(&tier->writing->reserve);
     tier->writing->reopen_at_ms = clock_mono_us() / 1000 + REOPEN_EVERY_MS;
     tier->hooks.memory_freed(tier->hooks.context);      /* clients that wait for memory have to learn that none comes */
 }
@@ -74,11 +78,18 @@ bool writing_recover(struct tier *tier)
     }
     if (status != STATUS_OK) {
         tier_note_error(tier, "the store can't be written", status);
+        if (status == STATUS_NO_SPACE)
+            reserve_give_up(&writing->reserve);
         writing->reopen_at_ms = clock_mono_us() / 1000 + REOPEN_EVERY_MS;
         return false;
     }
-    tier->state = TIER_OK;
-    tier->hooks.log(tier->hooks.context, "The cold tier's store is writable again.");
+    if (reserve_restore(&writing->reserve, store_disk(tier->store))) {
+        tier->state = TIER_OK;
+        tier->hooks.log(tier->hooks.context, "The cold tier's store is writable again.");
+    } else {
+        tier->state = TIER_FULL;
+        tier->hooks.log(tier->hooks.context, "The cold tier's disk is full. Nothing more is demoted until there is room; deleting keys makes room.");
+    }
     return true;
 }
 
@@ -94,16 +105,29 @@ void writing_measure(struct tier *tier)
         (took_ms > MEASURE_EVERY_MS / MEASURE_SHARE ? took_ms * MEASURE_SHARE : MEASURE_EVERY_MS);
 }
 
+/* Tried again now and then. Without it, a store that was never full is written nevertheless. */
+static bool has_reserve(struct tier *tier)
+{
+    struct writing *writing = tier->writing;
+    int64_t now_ms = clock_mono_us() / 1000;
+
+    if (writing->reserve.fd < 0 && now_ms < writing->restore_at_ms)
+        return false;
+    writing->restore_at_ms = now_ms + MEASURE_EVERY_MS;
+    return reserve_restore(&writing->reserve, store_disk(tier->store));
+}
+
 void writing_check_size(struct tier *tier)
 {
     int64_t limit = tier->settings.store_size_max;
     uint64_t size = tier->statistics.store_bytes;
+    bool has_room = has_reserve(tier);
 
     if (tier->state == TIER_OK && limit > 0 && size > (uint64_t)limit) {
         tier->state = TIER_FULL;
         tier->hooks.log(tier->hooks.context, "The cold tier has reached tier-max-size. Nothing more is demoted until there is room.");
         tier->hooks.memory_freed(tier->hooks.context);
-    } else if (tier->state == TIER_FULL && (limit <= 0 || size < (uint64_t)limit / 100 * STORE_FULL_AGAIN_PERCENT)) {
+    } else if (tier->state == TIER_FULL && has_room && (limit <= 0 || size < (uint64_t)limit / 100 * STORE_FULL_AGAIN_PERCENT)) {
         tier->state = TIER_OK;
         tier->hooks.log(tier->hooks.context, "The cold tier has room below tier-max-size again. Demotion goes on.");
     }

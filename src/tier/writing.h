@@ -1,8 +1,11 @@
 /* Writing: how the writer puts its batch into the store, and what follows when it can't: the states of the tier (enum tier_state).
  *
  * After an error all writing stops (TIER_ERROR). The store is reopened each second; when it is writable again the failed batch is written
- * again, if it is not in the store already. When the store has reached tier-max-size (TIER_FULL), only clean keys are demoted, until it is
- * 5 % smaller.
+ * again, if it is not in the store already.
+ *
+ * When the store has reached tier-max-size, or its disk was full (TIER_FULL), only clean keys are demoted, and removing goes on, until the store is
+ * 5 % smaller and the disk has room for the reserve again (tier/reserve.h). A disk that gets full is an error first; the reserve is given up, and
+ * then the store can be written again.
  *
  * Owner: the writer; every function is called by it.
  */
@@ -15,6 +18,7 @@
 #include "base/status.h"
 #include "store/store.h"
 #include "tier/batch.h"
+#include "tier/reserve.h"
 
 struct tier;
 struct tier_options;
@@ -22,10 +26,13 @@ struct tier_options;
 struct writing {
     struct batch batch;                 /* what is about to be written */
     struct store_tuning tuning;         /* what the store was opened with */
+    struct reserve reserve;
+    int64_t restore_at_ms;              /* monotonic: the reserve is tried again */
     int64_t reopen_at_ms, measure_at_ms;    /* monotonic */
 };
 
-struct writing *writing_create(const struct tier_options *options);
+/* `dir`: the store's, kept. */
+struct writing *writing_create(const struct tier_options *options, const char *dir);
 void writing_destroy(struct writing *writing);
 
 /* Writes the batch. On an error it stays as it is, and the tier is in TIER_ERROR. A batch that failed before stays, too. */

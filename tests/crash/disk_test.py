@@ -112,6 +112,44 @@ class FullDiskTest(unittest.TestCase):
             self.refused_then_healed(server, client, acknowledged, disk.relieve)
         self.survived(server, acknowledged)
 
+    @kelvin_only
+    def test_a_full_disk_of_cold_keys_is_freed_by_deleting(self):
+        disk = SmallDisk(64)
+        self.addCleanup(disk.close)
+        if not disk.available:
+            self.skipTest("the kernel does not permit a private mount")
+        server = Server({"appendonly": "no", "save": "", "dir": disk.path, "maxmemory": "16mb", "tier-segment-size": "1mb", "tier-write-buffer": "256kb"},
+                        prefix=disk.prefix)
+        self.addCleanup(server.discard)
+        value = b"v" * 1000
+
+        def fill(client, name):
+            """Returns how many keys were written before one was refused."""
+            for at in range(0, 200000, 500):
+                replies = client.pipeline([("SET", "%s%d" % (name, i), value) for i in range(at, at + 500)])
+                if any(isinstance(reply, Error) for reply in replies):
+                    return at
+            self.fail("the disk does not get full")
+
+        def await_room(client):
+            until(lambda: server.info("tiering")["tier_status"] == "ok", 60, "room on the disk")
+            client.must("SET", "later", value)
+
+        with server.client(timeout=60) as client:
+            count = fill(client, "a")
+            self.assertGreater(count, 30000)
+            self.assertIn(server.info("tiering")["tier_status"], ("full", "error", "waiting"))
+            self.assertEqual(client.must("GET", "a0"), value)
+            for at in range(0, count * 3 // 4, 500):
+                client.pipeline([("DEL", "a%d" % i) for i in range(at, at + 500)])
+            await_room(client)
+            self.assertEqual(client.must("GET", "a%d" % (count - 1)), value)
+            fill(client, "b")
+            client.must("FLUSHALL")
+            await_room(client)
+            fill(client, "c")
+        server.stop()
+
     def refused_then_healed(self, server, client, acknowledged, heal):
         """From the moment at which the disk refuses writes until after it accepts them again."""
         refused, waiting, key = self.write_until_refused(server, acknowledged, 1000)

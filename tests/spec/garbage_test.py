@@ -5,6 +5,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.resp import Error                                                                       # noqa: E402
 from support.server import Server, until                                                             # noqa: E402
 
 KEYS, VALUE_SIZE = 150000, 200
@@ -44,6 +45,39 @@ class GarbageTest(ServerCase):
                         self.assertIsNone(clients.poll(), "the load ended")
                 finally:
                     clients.kill()
+
+    def test_a_store_at_its_limit_asks_for_a_checkpoint(self):
+        """What is removed stays on the disk while the last image has it: moving more only makes the store larger."""
+        options = {"appendonly": "yes", "appendfsync": "no", "maxmemory": "16mb", "tier-segment-size": "1mb", "auto-aof-rewrite-percentage": "0",
+                   "checkpoint-log-size": "0", "checkpoint-on-shutdown": "no", "save": ""}
+        count, value = 50000, b"v" * 1000
+        with Server(options) as server, server.client(timeout=60) as client:
+            def size():
+                return int(server.info("tiering")["tier_store_bytes"])
+
+            def overwrite(at):
+                return any(isinstance(reply, Error) for reply in client.pipeline([("SET", "k%d" % (i % count), value) for i in range(at, at + 500)]))
+
+            for at in range(0, count, 500):
+                self.assertFalse(overwrite(at))
+            client.must("BGREWRITEAOF")
+            until(lambda: server.info("persistence")["aof_rewrites"] == "1", 120, "the first checkpoint")
+            limit, largest, at = size() * 3 // 2, 0, 0
+            client.must("CONFIG", "SET", "tier-max-size", limit)
+            while server.info("tiering")["tier_status"] != "full":
+                overwrite(at * 7 % count)
+                at += 500
+                self.assertLess(at, 100 * count)
+
+            def is_over():
+                nonlocal largest
+                largest = max(largest, size())
+                return server.info("tiering")["tier_status"] == "ok"
+
+            until(is_over, 120, "the checkpoint that frees the disk")
+            self.assertLess(largest, limit * 1.3)       # what the checkpoint itself writes is in it
+            self.assertGreater(int(server.info("persistence")["aof_rewrites"]), 1)
+            until(lambda: not overwrite(0), 60, "writing to go on")
 
 
 if __name__ == "__main__":

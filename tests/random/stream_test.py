@@ -1,0 +1,103 @@
+"""Every command with odd arguments in the stream of a primary: a replica applies or counts it, does not end, and its offset is right. See README.md."""
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.odd import SETUP, OddCommands                                                              # noqa: E402
+from support.random_run import Run                                                                      # noqa: E402
+from support.replication.readings import contents, differences                                          # noqa: E402
+from support.replication.scripted import ScriptedPrimary, make_rdb                                      # noqa: E402
+from support.replication.servers import make_replica, replication                                       # noqa: E402
+from support.resp import quote                                                                          # noqa: E402
+from support.server import Server                                                                       # noqa: E402
+
+# A MULTI in a MULTI, an EXEC without one, an unknown script or function are no stream, and end the link: docs/differences.md.
+NEVER = {(b"multi",), (b"exec",), (b"evalsha",), (b"evalsha_ro",), (b"fcall",), (b"fcall_ro",)}
+# A stream obeys no proto-max-bulk-len, as in Redis: these make a string as large as their offset says.
+GROWING = {b"SETRANGE", b"SETBIT", b"BITFIELD"}
+BATCH = 40
+
+
+def is_huge(args):
+    """Also as the arguments of a script."""
+    return bool(GROWING & {word.upper() for word in args}) and any(len(word.lstrip(b"#+-")) > 7 for word in args[2:])
+
+
+class StreamTest(unittest.TestCase):
+    def setUp(self):
+        self.test = Run(self._testMethodName)
+        self.primary = ScriptedPrimary()
+        self.addCleanup(self.primary.close)
+        self.count, self.batch = 0, []
+
+    def begin(self, options):
+        self.server = Server({"io-threads": 2, "maxmemory": "60mb", "repl-backlog-size": 1 << 20, **options})
+        self.addCleanup(self.server.discard)
+        with self.server.client() as client:
+            self.odd = OddCommands(client, self.test.seed, NEVER)
+        make_replica(self.server, self.primary, wait=False)
+        self.link = self.primary.link()
+        self.link.full(make_rdb(*[line.split() for line in SETUP])).wait_ack()
+
+    def test_a_replica_without_a_log(self):
+        self.begin({})
+        self.stream(0.5)
+        self.server.stop()
+
+    def test_a_replica_with_a_log(self):
+        """After a clean end and a start it asks for the next byte, and has the same data."""
+        self.begin({"appendonly": "yes", "replicaof": ["127.0.0.1", self.primary.port], "repl-diskless-load": "disabled"})
+        self.stream(0.5)
+        before, sent = self.lasting(), self.link.sent
+        self.server.restart()
+        link = self.primary.link()
+        self.assertEqual(link.asked[1], sent + 1, self.seed_text())
+        self.assertEqual(differences(before, self.lasting()), [], self.seed_text())
+        link.continues()
+        self.server.stop()
+
+    def stream(self, share):
+        self.test.restart(share)
+        while self.test.goes_on():
+            self.batch = self.commands()
+            self.count += len(self.batch)
+            try:
+                self.link.send_commands(*self.batch, [b"REPLCONF", b"GETACK", b"*"]).wait_ack()
+            except (OSError, AssertionError) as error:
+                self.fail("%s: %s\n%s\n    %s" % (self.seed_text(), error, self.state(), "\n    ".join(map(quote, self.batch))))
+        self.assertEqual(int(replication(self.server)["slave_repl_offset"]), self.link.sent, self.seed_text())
+        self.test.report("%d commands" % self.count)
+
+    def commands(self):
+        """A fifth of them in transactions."""
+        found = []
+        while len(found) < BATCH:
+            if self.test.random.random() < 0.08:
+                found += [[b"MULTI"]] + [self.command() for _ in range(self.test.random.randrange(5))] + [[b"EXEC"]]
+            else:
+                found.append(self.command())
+        return found
+
+    def command(self):
+        while True:
+            args = self.odd.next()
+            if not is_huge(args):
+                return args
+
+    def lasting(self):
+        """The keys that have no time to live."""
+        return {at: value for at, value in contents(self.server).items() if at[0] == "functions" or value[2] == -1}
+
+    def seed_text(self):
+        return "KELVIN_SEED=%d, %d commands" % (self.test.seed, self.count)
+
+    def state(self):
+        code = self.server.process.poll()
+        if code is None:
+            return "the server runs; its log ends with\n" + self.server.log_tail(1500)
+        return "the server ended with %s:\n%s" % (code, self.server.alarm() or self.server.log_tail())
+
+
+if __name__ == "__main__":
+    unittest.main()

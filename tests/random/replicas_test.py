@@ -1,0 +1,234 @@
+"""Three servers under random load, with cut links, kills, ends, promotions and rewritten logs; afterwards all have the same data. See README.md."""
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.random_run import Run                                                                      # noqa: E402
+from support.replication.load import LIBRARY, RandomWriter, fill_all_types                              # noqa: E402
+from support.replication.readings import check_same, first_difference, pairs                            # noqa: E402
+from support.replication.servers import cut_links, make_replica, replication, start, wait_in_sync       # noqa: E402
+from support.resp import Error, ProtocolError                                                           # noqa: E402
+from support.server import StartFailed                                                                  # noqa: E402
+
+DATABASES = 4
+# Of streams: when a consumer was last seen is not in the history, and the rest is encoding.
+UNEQUAL = {b"radix-tree-keys", b"radix-tree-nodes", b"seen-time", b"active-time"}
+
+
+class Writer(RandomWriter):
+    """Goes on with another connection, to the server that is the primary then, when one has ended."""
+
+    def __init__(self, test, seed):
+        super().__init__(None, seed, databases=DATABASES)
+        self.test = test
+
+    def run(self):
+        while not self.halt.is_set():
+            try:
+                server = self.test.primary
+                with server.client(timeout=60) as client:
+                    client.call("FUNCTION", "LOAD", "REPLACE", LIBRARY)
+                    while not self.halt.is_set() and server is self.test.primary:
+                        self.once(client)
+            except ProtocolError as error:
+                self.wrong = repr(error)
+                return
+            except OSError:
+                time.sleep(0.01)
+
+
+class Waiter(Writer):
+    """Blocking commands, which the changes of others serve."""
+
+    def once(self, client):
+        key, other = (b"l%d" % self.random.randrange(6) for _ in range(2))
+        client.call(*self.random.choice((
+            [b"BLPOP", key, other, b"0.05"], [b"BLMOVE", key, other, b"LEFT", b"RIGHT", b"0.05"], [b"BLMPOP", b"0.05", b"1", key, b"RIGHT", b"COUNT", b"3"],
+            [b"BZPOPMIN", b"z%d" % self.random.randrange(6), b"0.05"], [b"SELECT", b"%d" % self.random.randrange(DATABASES)])))
+
+
+class ReplicasTest(unittest.TestCase):
+    def test_the_same_data_after_kills(self):
+        self.test = Run("replicas")
+        self.random = random.Random("replicas/events/%d" % self.test.seed)
+        self.events = []
+        self.primary, *self.replicas = self.servers = [self.begin() for _ in range(3)]
+        fill_all_types(self.primary, DATABASES, keys=3)
+        self.follow(self.replicas[0], self.primary)
+        self.follow(self.replicas[1], self.random.choice((self.primary, self.replicas[0])))
+        self.in_sync()
+        writers = [Writer(self, "%d/%d" % (self.test.seed, number)) for number in range(2 if self.test.is_short else 3)]
+        writers += [Waiter(self, "%d/wait/%d" % (self.test.seed, number)) for number in range(2)]
+        self.test.restart()
+        for writer in writers:
+            writer.start()
+        while self.test.goes_on():
+            time.sleep(self.random.random() * 0.7)
+            self.event()
+            self.compare_sometimes()
+        for writer in writers:
+            writer.halt.set()
+        for writer in writers:
+            writer.join(90)
+            self.assertFalse(writer.is_alive(), self.told("a writer still waits for a reply"))
+            self.assertIsNone(writer.wrong, self.told(""))
+        count = self.compare()
+        for server in self.servers:
+            server.stop()
+        self.test.report("%d commands, %d events, %d keys compared" % (sum(writer.acknowledged for writer in writers), len(self.events), count))
+
+    def begin(self):
+        server = start("kelvin", {"io-threads": 2, "appendonly": "yes", "databases": DATABASES, "maxmemory": "60mb",
+                                  "repl-backlog-size": self.random.choice(("64kb", "1mb"))})
+        server.options["port"] = server.port        # after a restart, replicas find it again
+        self.addCleanup(server.discard)
+        return server
+
+    def follow(self, replica, primary):
+        replica.options["replicaof"] = ["127.0.0.1", primary.port]
+        make_replica(replica, primary, wait=False)
+
+    def told(self, text):
+        ended = ["%d ended with %s:\n%s" % (server.port, server.process.returncode, server.alarm() or server.log_tail(3000))
+                 for server in self.servers if server.process.poll() is not None]
+        return "KELVIN_SEED=%d, events: %s\n%s\n%s" % (self.test.seed, ", ".join(self.events), text, "\n".join(ended))
+
+    # Events
+
+    def event(self):
+        server, replica = self.random.choice(self.servers), self.random.choice(self.replicas)
+        happening = self.random.choices(
+            (self.cut, self.kill, self.terminate, self.promote, self.rewrite, self.switch_log, self.demote, self.hold, self.reattach),
+            (20, 14, 10, 8, 8, 5, 20, 8, 7))[0]
+        self.events.append("%s %d" % (happening.__name__, self.servers.index(replica if happening in (self.promote, self.reattach) else server)))
+        try:
+            happening(replica if happening in (self.promote, self.reattach) else server)
+        except (OSError, AssertionError, StartFailed) as error:
+            self.fail(self.told("%s: %s" % (type(error).__name__, error)))
+
+    def cut(self, server):
+        cut_links(server)
+
+    def kill(self, server):
+        server.restart(kill=True)
+
+    def terminate(self, server):
+        server.restart()
+
+    def rewrite(self, server):
+        with server.client(timeout=60) as client:
+            client.call("BGREWRITEAOF")
+
+    def switch_log(self, server):
+        """Off and on again: a new log begins. A replica that loads switches its own."""
+        with server.client(timeout=60) as client:
+            client.call("CONFIG", "SET", "appendonly", "no")
+            client.call("CONFIG", "SET", "appendonly", "yes")
+
+    def demote(self, server):
+        with server.client(timeout=60) as client:
+            for database in range(DATABASES):
+                client.call("SELECT", database)
+                keys = client.call("KEYS", "*")
+                if isinstance(keys, list) and keys:
+                    client.call("TIER", "DEMOTE", *keys)
+
+    def hold(self, server):
+        server.process.send_signal(signal.SIGSTOP)
+        time.sleep(self.random.random() * 0.3)
+        server.process.send_signal(signal.SIGCONT)
+
+    def promote(self, replica):
+        """The others follow it from now on; what it had not received is lost, on all of them."""
+        with replica.client(timeout=60) as client:
+            reply = client.call("REPLICAOF", "NO", "ONE")
+        if isinstance(reply, Error):
+            self.assertTrue(reply.startswith((b"LOADING", b"BUSY")), reply)
+            return
+        replica.options["replicaof"] = None
+        self.primary, self.replicas = replica, [server for server in self.servers if server is not replica]
+        chained = self.random.random() < 0.4
+        self.follow(self.replicas[0], self.primary)
+        self.follow(self.replicas[1], self.replicas[0] if chained else self.primary)
+
+    def reattach(self, replica):
+        """Behind the other replica, or behind the primary. Nothing may follow in a circle."""
+        other = [server for server in self.replicas if server is not replica][0]
+        free = other.options["replicaof"][1] == self.primary.port
+        self.follow(replica, self.random.choice((self.primary, other)) if free else self.primary)
+
+    # Comparing
+
+    def compare_sometimes(self):
+        """Replicas that are down for long must not stay so: from time to time all links have to come up."""
+        if self.random.random() < 0.1:
+            try:
+                self.until_up()
+            except AssertionError as error:
+                self.fail(self.told(str(error)))
+
+    def until_up(self):
+        deadline = time.monotonic() + 60
+        while not all(replication(replica).get("master_link_status") == "up" for replica in self.replicas):
+            if time.monotonic() > deadline:
+                raise AssertionError("a link is not up after 60 s: %r" % [replication(server) for server in self.servers])
+            time.sleep(0.05)
+
+    def compare(self):
+        try:
+            self.until_up()
+            self.keep_estimates()
+            self.in_sync()
+            count = check_same(self.primary, *self.replicas)
+            self.same_streams()
+            return count
+        except AssertionError as error:
+            return self.fail(self.told(str(error)))
+
+    def in_sync(self):
+        """In a chain each replica is compared with the server that it follows."""
+        by_port = {server.port: server for server in self.servers}
+        chain = sorted(self.replicas, key=lambda replica: replica.options["replicaof"][1] != self.primary.port)
+        for replica in chain:
+            wait_in_sync(by_port[replica.options["replicaof"][1]], replica)
+
+    def keep_estimates(self):
+        """PFCOUNT keeps its result in the value, also on a replica that a writer took for the primary: after this, all servers have it."""
+        with self.primary.client(timeout=60) as client:
+            for database in range(DATABASES):
+                client.must("SELECT", database)
+                client.pipeline([b"PFCOUNT", key] for key in client.must("KEYS", "*"))
+
+    def same_streams(self):
+        first, *others = [self.streams(server) for server in self.servers]
+        for other in others:
+            self.assertEqual(set(first), set(other))
+            for at in first:
+                self.assertEqual(first[at], other[at], first_difference(first[at], other[at], repr(at)))
+
+    def streams(self, server):
+        found = {}
+        with server.client(timeout=60) as client:
+            for database in range(DATABASES):
+                client.must("SELECT", database)
+                for key in client.must("SCAN", "0", "COUNT", "1000000", "TYPE", "stream")[1]:
+                    if client.must("PTTL", key) == -1:      # the others may end between the readings
+                        found[database, key] = plain(client.must("XINFO", "STREAM", key, "FULL", "COUNT", "0"))
+        return found
+
+
+def plain(reply):
+    facts = {name: value for name, value in pairs(reply) if name not in UNEQUAL}
+    for group in facts[b"groups"]:
+        at = group.index(b"consumers") + 1
+        group[at] = [{name: value for name, value in pairs(consumer) if name not in UNEQUAL} for consumer in group[at]]
+    return facts
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -48,7 +48,7 @@ FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check $(BUILD)/kelvin-simulate
 
-.PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash replication crash-long lint clang-check cover \
+.PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash replication random crash-long lint clang-check cover \
 	compile_commands.json bench clients redis-suite fuzz soak install deps deps-test help clean
 
 all: deps
@@ -68,6 +68,7 @@ help:
 	@echo "make clang-check                        clang's warnings, thread safety among them; WERROR=1 makes warnings errors anywhere"
 	@echo "make MODE=asan unit                     and so on: any of the above with another build"
 	@echo "make bench      micro-benchmarks        make fuzz    fuzz targets, SECONDS each (60)"
+	@echo "make random     random programs of tests/random, SECONDS each (60), from KELVIN_SEED"
 	@echo "make soak       HOURS (1) of random load and kills"
 	@echo "make clients    applications' own test suites, from the package registries"
 	@echo "make redis-suite SUITE=<tree>           the test suite of a Redis source tree, in spawn mode"
@@ -162,6 +163,9 @@ crash: deps-test
 replication: deps-test
 	@$(MAKE) --no-print-directory server tools
 	@tests/run replication $(BUILD)
+random: deps-test
+	@$(MAKE) --no-print-directory server tools
+	@tests/run random $(BUILD)
 crash-long: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@SEEDS=$${SEEDS:-1000} tests/run crash-long $(BUILD)

@@ -157,7 +157,7 @@ class ReplicasTest(unittest.TestCase):
         self.follow(self.replicas[1], self.replicas[0] if chained else self.primary)
 
     def reattach(self, replica):
-        """Behind the other replica, or behind the primary. Nothing may follow in a circle."""
+        """To the other replica, or to the primary, but never so that two follow each other."""
         other = [server for server in self.replicas if server is not replica][0]
         free = other.options["replicaof"][1] == self.primary.port
         self.follow(replica, self.random.choice((self.primary, other)) if free else self.primary)

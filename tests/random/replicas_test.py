@@ -16,6 +16,7 @@ from support.resp import Error, ProtocolError                                   
 from support.server import StartFailed                                                                  # noqa: E402
 
 DATABASES = 4
+ROUND_S = 15            # then all data is compared
 # Of streams: when a consumer was last seen is not in the history, and the rest is encoding.
 UNEQUAL = {b"radix-tree-keys", b"radix-tree-nodes", b"seen-time", b"active-time"}
 
@@ -41,6 +42,23 @@ class Writer(RandomWriter):
             except OSError:
                 time.sleep(0.01)
 
+    def once(self, client):
+        if self.random.random() < 0.07:
+            client.call(*self.later())
+            self.acknowledged += 1
+        else:
+            super().once(client)
+
+    def later(self):
+        """Of later versions: times of fields, conditions, references of groups to entries."""
+        key, field = b"h%d" % self.random.randrange(6), self.changes.generator.field()
+        ms, stream = b"%d" % self.random.choice((1, 50, 1000, 100000)), b"y%d" % self.random.randrange(4)
+        return self.random.choice((
+            [b"HPEXPIRE", key, ms, b"FIELDS", b"1", field], [b"HSETEX", key, b"PX", ms, b"FIELDS", b"1", field, b"v"],
+            [b"HGETEX", key, b"PX", ms, b"FIELDS", b"1", field], [b"HPERSIST", key, b"FIELDS", b"1", field], [b"HGETDEL", key, b"FIELDS", b"1", field],
+            [b"MSETEX", b"2", b"s1", b"a", b"s2", b"b", b"PX", ms], [b"SET", b"s3", b"new", b"IFEQ", b"old"], [b"DELEX", b"s1", b"IFEQ", b"a"],
+            [b"XADD", stream, b"ACKED", b"MAXLEN", b"50", b"*", b"f", b"v"], [b"XTRIM", stream, b"MAXLEN", b"20", b"DELREF"]))
+
 
 class Waiter(Writer):
     """Blocking commands, which the changes of others serve."""
@@ -56,31 +74,40 @@ class ReplicasTest(unittest.TestCase):
     def test_the_same_data_after_kills(self):
         self.test = Run("replicas")
         self.random = random.Random("replicas/events/%d" % self.test.seed)
-        self.events = []
+        self.events, self.event_count = [], 0
         self.primary, *self.replicas = self.servers = [self.begin() for _ in range(3)]
         fill_all_types(self.primary, DATABASES, keys=3)
         self.follow(self.replicas[0], self.primary)
         self.follow(self.replicas[1], self.random.choice((self.primary, self.replicas[0])))
         self.in_sync()
-        writers = [Writer(self, "%d/%d" % (self.test.seed, number)) for number in range(2 if self.test.is_short else 3)]
-        writers += [Waiter(self, "%d/wait/%d" % (self.test.seed, number)) for number in range(2)]
         self.test.restart()
+        rounds = acknowledged = count = 0
+        while self.test.goes_on():
+            rounds += 1
+            acknowledged += self.round(rounds)
+            count = self.compare()
+        for server in self.servers:
+            server.stop()
+        self.test.report("%d rounds, %d commands, %d events, %d keys compared at the end" % (rounds, acknowledged, self.event_count, count))
+
+    def round(self, number):
+        """Load and events for a while; returns how many commands were acknowledged."""
+        writers = [Writer(self, "%d/%d/%d" % (self.test.seed, number, each)) for each in range(2 if self.test.is_short else 3)]
+        writers += [Waiter(self, "%d/%d/wait/%d" % (self.test.seed, number, each)) for each in range(2)]
         for writer in writers:
             writer.start()
-        while self.test.goes_on():
+        end = time.monotonic() + ROUND_S
+        self.events = []
+        while self.test.goes_on() and time.monotonic() < end:
             time.sleep(self.random.random() * 0.7)
             self.event()
-            self.compare_sometimes()
         for writer in writers:
             writer.halt.set()
         for writer in writers:
             writer.join(90)
             self.assertFalse(writer.is_alive(), self.told("a writer still waits for a reply"))
             self.assertIsNone(writer.wrong, self.told(""))
-        count = self.compare()
-        for server in self.servers:
-            server.stop()
-        self.test.report("%d commands, %d events, %d keys compared" % (sum(writer.acknowledged for writer in writers), len(self.events), count))
+        return sum(writer.acknowledged for writer in writers)
 
     def begin(self):
         server = start("kelvin", {"io-threads": 2, "appendonly": "yes", "databases": DATABASES, "maxmemory": "60mb",
@@ -105,6 +132,7 @@ class ReplicasTest(unittest.TestCase):
         happening = self.random.choices(
             (self.cut, self.kill, self.terminate, self.promote, self.rewrite, self.switch_log, self.demote, self.hold, self.reattach),
             (20, 14, 10, 8, 8, 5, 20, 8, 7))[0]
+        self.event_count += 1
         self.events.append("%s %d" % (happening.__name__, self.servers.index(replica if happening in (self.promote, self.reattach) else server)))
         try:
             happening(replica if happening in (self.promote, self.reattach) else server)
@@ -163,14 +191,6 @@ class ReplicasTest(unittest.TestCase):
         self.follow(replica, self.random.choice((self.primary, other)) if free else self.primary)
 
     # Comparing
-
-    def compare_sometimes(self):
-        """Replicas that are down for long must not stay so: from time to time all links have to come up."""
-        if self.random.random() < 0.1:
-            try:
-                self.until_up()
-            except AssertionError as error:
-                self.fail(self.told(str(error)))
 
     def until_up(self):
         deadline = time.monotonic() + 60

@@ -74,7 +74,7 @@ class StreamTest(unittest.TestCase):
         found = []
         while len(found) < BATCH:
             if self.test.random.random() < 0.08:
-                found += [[b"MULTI"]] + [self.command() for _ in range(self.test.random.randrange(5))] + [[b"EXEC"]]
+                found += [[b"MULTI"]] + [self.command() for _ in range(self.test.random.randrange(1, 5))] + [[b"EXEC"]]
             else:
                 found.append(self.command())
         return found

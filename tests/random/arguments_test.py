@@ -9,6 +9,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.odd import KEYS, SETUP, OddCommands, documented                                            # noqa: E402
 from support.random_run import Run                                                                      # noqa: E402
+from support.replication.readings import differences, lasting                                           # noqa: E402
 from support.resp import Error, encode, quote                                                           # noqa: E402
 from support.server import Server                                                                       # noqa: E402
 
@@ -64,12 +65,25 @@ class ArgumentsTest(unittest.TestCase):
         while self.test.goes_on():
             self.once()
             if len(self.history) > RESET_AFTER:
+                if self.test.random.random() < 0.2:
+                    self.check_log()
                 self.reset()
+        self.check_log()
         for client in filter(None, (self.client, self.other)):
             client.close()
         self.server.stop()
         self.test.report("%d commands" % self.count)
         self.assertEqual(self.findings, [], "replies of another kind than those of the oracle")
+
+    def check_log(self):
+        """What changed the data is in the log."""
+        if self.server.options["appendonly"] == "no":
+            return
+        before = lasting(self.server)
+        self.server.restart()
+        self.assertEqual(differences(before, lasting(self.server)), [], "before and after a start, KELVIN_SEED=%d, %d commands" % (
+            self.test.seed, self.count))
+        self.connect()
 
     def reset(self):
         self.history = []

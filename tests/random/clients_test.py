@@ -17,6 +17,7 @@ from support.server import Server, scaled, until                                
 
 LISTS, QUEUES, COUNTERS, USERS = 60, 5, 8, 3
 VALUE = b"v" * 1000
+NONE_LEFT = ("blocked_clients", "tracking_clients", "clients_in_timeout_table", "tier_loads_waiting")
 LIBRARY = b"""#!lua name=l
 local kept
 redis.register_function{function_name='loop', flags={'no-writes'}, callback=function(keys, args)
@@ -215,16 +216,17 @@ class ClientsTest(unittest.TestCase):
     def check_left_over(self):
         with self.server.client(timeout=60) as client:
             def facts():
-                text = client.must("INFO", "clients").decode()
+                text = client.must("INFO", "clients", "tiering").decode()
                 return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
 
             def none_left():
                 found = facts()
-                return found["connected_clients"] == "1" and found["blocked_clients"] == "0"
+                return found["connected_clients"] == "1" and {found[name] for name in NONE_LEFT} == {"0"}
             try:
                 until(none_left, 60, "no client is left")
             except AssertionError:
                 self.fail("%s\n%r\n%s" % (self.state(), facts(), client.must("CLIENT", "LIST").decode()[:4000]))
+            self.assertGreater(int(facts()["tier_cold_hits"]), 0, "no key was cold")
 
     def check_counters(self):
         with self.server.client(timeout=60) as client:

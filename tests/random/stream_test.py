@@ -6,7 +6,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.odd import SETUP, OddCommands                                                              # noqa: E402
 from support.random_run import Run                                                                      # noqa: E402
-from support.replication.readings import contents, differences                                          # noqa: E402
+from support.replication.readings import differences, lasting                                           # noqa: E402
 from support.replication.scripted import ScriptedPrimary, make_rdb                                      # noqa: E402
 from support.replication.servers import make_replica, replication                                       # noqa: E402
 from support.resp import quote                                                                          # noqa: E402
@@ -49,11 +49,11 @@ class StreamTest(unittest.TestCase):
         """After a clean end and a start it asks for the next byte, and has the same data."""
         self.begin({"appendonly": "yes", "replicaof": ["127.0.0.1", self.primary.port], "repl-diskless-load": "disabled"})
         self.stream(0.5)
-        before, sent = self.lasting(), self.link.sent
+        before, sent = lasting(self.server), self.link.sent
         self.server.restart()
         link = self.primary.link()
         self.assertEqual(link.asked[1], sent + 1, self.seed_text())
-        self.assertEqual(differences(before, self.lasting()), [], self.seed_text())
+        self.assertEqual(differences(before, lasting(self.server)), [], self.seed_text())
         link.continues()
         self.server.stop()
 
@@ -84,10 +84,6 @@ class StreamTest(unittest.TestCase):
             args = self.odd.next()
             if not is_huge(args):
                 return args
-
-    def lasting(self):
-        """The keys that have no time to live."""
-        return {at: value for at, value in contents(self.server).items() if at[0] == "functions" or value[2] == -1}
 
     def seed_text(self):
         return "KELVIN_SEED=%d, %d commands" % (self.test.seed, self.count)

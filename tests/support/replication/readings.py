@@ -96,6 +96,11 @@ def contents(server, with_field_times=False):
         return found
 
 
+def lasting(server):
+    """The contents that no clock changes: of a Kelvin, before and after a start."""
+    return {at: value for at, value in contents(server, with_field_times=True).items() if at[0] == "functions" or value[2] == -1 and not value[3]}
+
+
 def both_know_field_times(*servers):
     for server in servers:
         with server.client() as client:

@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.odd import KEYS, SETUP, OddCommands, documented                                            # noqa: E402
-from support.random_run import Run                                                                      # noqa: E402
+from support.random_run import Run, state_of                                                            # noqa: E402
 from support.replication.readings import differences, lasting                                           # noqa: E402
 from support.resp import Error, encode, quote                                                           # noqa: E402
 from support.server import Server                                                                       # noqa: E402
@@ -134,12 +134,7 @@ class ArgumentsTest(unittest.TestCase):
             return replies
         except (OSError, ValueError, AssertionError) as error:
             self.fail("KELVIN_SEED=%d, command %d: %r after\n    %s\n%s" % (
-                self.test.seed, self.count, error, "\n    ".join(quote(args) for args in commands), self.state_of(server)))
-
-    def state_of(self, server):
-        if server.process.poll() is None:
-            return "the server runs"
-        return "the server ended with %s:\n%s" % (server.process.returncode, server.alarm() or server.log_tail())
+                self.test.seed, self.count, error, "\n    ".join(quote(args) for args in commands), state_of(server)))
 
     def apart(self, args):
         """On a connection of its own, which is closed after a moment. It may have ended others, so they begin again."""
@@ -155,7 +150,7 @@ class ArgumentsTest(unittest.TestCase):
             self.connect()
         except OSError as error:
             self.fail("KELVIN_SEED=%d, command %d: %r after\n    %s\n%s" % (
-                self.test.seed, self.count, error, quote(args), self.state_of(self.server)))
+                self.test.seed, self.count, error, quote(args), state_of(self.server)))
         self.exchange(self.client, self.server, [])
         if self.oracle and args[0].lower() not in (b"client",):
             self.reset()

@@ -11,7 +11,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from support.random_run import Run                                                                      # noqa: E402
+from support.random_run import Run, state_of                                                            # noqa: E402
 from support.resp import Error, encode                                                   # noqa: E402
 from support.server import Server, scaled, until                                                        # noqa: E402
 
@@ -132,10 +132,12 @@ class ClientsTest(unittest.TestCase):
             thread.start()
         for thread in threads:
             thread.join(self.test.seconds + 120)
-        self.assertFalse(any(thread.is_alive() for thread in threads), "a thread still waits\n" + self.state())
+        if any(thread.is_alive() for thread in threads):
+            self.fail("a thread still waits\n" + self.state())
         for client in counters + [demoter]:
             client.close()
-        self.assertEqual(self.wrong, [], self.state())
+        if self.wrong:
+            self.fail("%s\n%s" % (self.wrong[:5], self.state()))
         self.check_left_over()
         self.check_counters()
         self.server.stop()
@@ -156,9 +158,7 @@ class ClientsTest(unittest.TestCase):
             self.wrong.append("%s%r: %r" % (job.__name__, arguments[1:], error))
 
     def state(self):
-        code = self.server.process.poll()
-        return "KELVIN_SEED=%d, the server %s" % (self.test.seed, "runs" if code is None else "ended with %s:\n%s" % (
-            code, self.server.alarm() or self.server.log_tail()))
+        return "KELVIN_SEED=%d: %s" % (self.test.seed, state_of(self.server))
 
     def count_up(self, client, number):
         """One counter is read and set, another one incremented in the same transaction, beside a cold key."""
@@ -231,7 +231,7 @@ class ClientsTest(unittest.TestCase):
     def check_counters(self):
         with self.server.client(timeout=60) as client:
             found = [(int(client.must("GET", b"read:%d" % at)), int(client.must("GET", b"incr:%d" % at))) for at in range(COUNTERS)]
-        self.assertEqual(found, [(made, made) for made in self.made], self.state())
+        self.assertEqual(found, [(made, made) for made in self.made], "KELVIN_SEED=%d" % self.test.seed)
         self.assertGreater(sum(self.made), 0)
 
 

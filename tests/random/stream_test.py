@@ -5,7 +5,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.odd import SETUP, OddCommands                                                              # noqa: E402
-from support.random_run import Run                                                                      # noqa: E402
+from support.random_run import Run, state_of                                                            # noqa: E402
 from support.replication.readings import differences, lasting                                           # noqa: E402
 from support.replication.scripted import ScriptedPrimary, make_rdb                                      # noqa: E402
 from support.replication.servers import make_replica, replication                                       # noqa: E402
@@ -65,7 +65,7 @@ class StreamTest(unittest.TestCase):
             try:
                 self.link.send_commands(*self.batch, [b"REPLCONF", b"GETACK", b"*"]).wait_ack()
             except (OSError, AssertionError) as error:
-                self.fail("%s: %s\n%s\n    %s" % (self.seed_text(), error, self.state(), "\n    ".join(map(quote, self.batch))))
+                self.fail("%s: %s\n%s\n    %s" % (self.seed_text(), error, state_of(self.server), "\n    ".join(map(quote, self.batch))))
         self.assertEqual(int(replication(self.server)["slave_repl_offset"]), self.link.sent, self.seed_text())
         self.test.report("%d commands" % self.count)
 
@@ -87,12 +87,6 @@ class StreamTest(unittest.TestCase):
 
     def seed_text(self):
         return "KELVIN_SEED=%d, %d commands" % (self.test.seed, self.count)
-
-    def state(self):
-        code = self.server.process.poll()
-        if code is None:
-            return "the server runs; its log ends with\n" + self.server.log_tail(1500)
-        return "the server ended with %s:\n%s" % (code, self.server.alarm() or self.server.log_tail())
 
 
 if __name__ == "__main__":

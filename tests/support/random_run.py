@@ -5,6 +5,7 @@ SECONDS       the length; without it the program runs in its short form
 """
 import os
 import random
+import subprocess
 import time
 
 from .server import seed_new
@@ -31,3 +32,12 @@ class Run:
 
     def report(self, text):
         print("%s: %s" % (self.name, text), flush=True)
+
+
+def state_of(server, patience_s=5):
+    """For the message of a failure: whether the server has ended, and what its log has. The report of a sanitizer takes a while."""
+    try:
+        code = server.process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        return "the server runs; its log ends with\n" + server.log_tail(1500)
+    return "the server ended with %s:\n%s" % (code, server.alarm() or server.log_tail())

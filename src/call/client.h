@@ -49,6 +49,7 @@ enum client_flag {
     CLIENT_LISTENS = 1 << 22,           /* has a listener: to be caught up before its calls */
     CLIENT_TRACKING = 1 << 24,          /* what it reads is remembered (engine/tracking.h): tracking is on, but not in broadcasting mode */
     CLIENT_CACHING = 1 << 25,           /* CLIENT CACHING was called: concerns its next command */
+    CLIENT_DEBUGS = 1 << 23,            /* has asked for the debugger: its scripts must not run in earnest */
     CLIENT_PUSHES_HELD = 1 << 21,       /* its output is a part of a reply: messages wait (delivery_hold) */
 };
 

@@ -5,7 +5,10 @@
 
 void eval_command(struct call *call)
 {
-    script_run(call);
+    if (call->requester->flags & CLIENT_DEBUGS)
+        reply_errorf(call, "ERR Kelvin has no debugger for scripts. The script did not run, and none will until SCRIPT DEBUG NO");
+    else
+        script_run(call);
 }
 
 void script_kill_command(struct call *call)

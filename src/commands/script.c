@@ -62,15 +62,19 @@ void script_flush_command(struct call *call)
     reply_ok(call->reply);
 }
 
-/* SCRIPT DEBUG YES|SYNC|NO. There is no debugger that could be switched on. */
+/* SCRIPT DEBUG YES|SYNC|NO. There is no debugger that could be switched on. redis-cli --ldb does not look at the reply: eval_command refuses
+ * the script, which would change data. */
 void script_debug_command(struct call *call)
 {
-    if (arg_is(call, 2, "no"))
+    if (arg_is(call, 2, "no")) {
+        call->requester->flags &= ~(uint32_t)CLIENT_DEBUGS;
         reply_ok(call->reply);
-    else if (arg_is(call, 2, "yes") || arg_is(call, 2, "sync"))
+    } else if (arg_is(call, 2, "yes") || arg_is(call, 2, "sync")) {
+        call->requester->flags |= CLIENT_DEBUGS;
         reply_errorf(call, "ERR Kelvin has no debugger for scripts");
-    else
+    } else {
         reply_errorf(call, "ERR Use SCRIPT DEBUG YES/SYNC/NO");
+    }
 }
 
 void script_help_command(struct call *call)

@@ -160,6 +160,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
                 result = WAITING;       /* it was seen ahead (replay.c), and is on its way */
                 continue;
             }
+            keyspace_assert_locked(keyspace);
             if (!load_for_replay(tier, keyspace, key, call->args[key->arg]))
                 return UNREADABLE;
             key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);

@@ -92,7 +92,8 @@ static enum status wait_for_room(struct import *import)
             hopeless_ms = 0;
             tier_nudge(engine->tier);
         } else if (evict_keys(engine, &import->worker)) {
-            import->result->has_evicted = engine->imported_in_part = true;
+            import->result->has_evicted = true;
+            engine->imported_in_part = true;
             continue;
         } else if (is_off && role_is_replica(engine)) {
             return STATUS_OK;       /* it takes what its primary has, as the stream does; replica-ignore-maxmemory no evicts afterwards */

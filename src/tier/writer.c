@@ -111,6 +111,7 @@ static bool tidy_is_due(struct writer *writer)
 }
 
 /* A step of a checkpoint is not followed by a longer pause because there was demotion, and gets its share of the time beside it. */
+static void demote_some(struct tier *tier) REQUIRES(tier->counting.lock);
 static void demote_some(struct tier *tier)
 {
     struct writer *writer = tier->writer;

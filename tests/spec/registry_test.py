@@ -87,6 +87,17 @@ class ScriptTest(Commands):
     def test_there_is_no_debugger(self):
         for mode in ("yes", "SYNC"):
             self.assertIn(b"no debugger", self.c.call("SCRIPT", "DEBUG", mode))
+            for line in (["EVAL", "return redis.call('SET', 'k', 'v')", "0"], ["EVALSHA", "0" * 40, "0"]):
+                self.assertIn(b"no debugger", self.c.call(*line))       # redis-cli --ldb sends the script all the same
+            self.c.must("MULTI")
+            self.c.must("EVAL", "return redis.call('SET', 'k', 'v')", "0")
+            self.assertIn(b"no debugger", self.c.must("EXEC")[0])
+            self.assertEqual(self.client().must("EVAL", "return redis.call('EXISTS', 'k')", "0"), 0)
+            self.c.must("SCRIPT", "DEBUG", "NO")
+            self.assertEqual(self.c.must("EVAL", "return 1", "0"), 1)
+        self.c.call("SCRIPT", "DEBUG", "YES")
+        self.c.must("RESET")
+        self.assertEqual(self.c.must("EVAL", "return 1", "0"), 1)
 
     def test_metadata_of_the_commands(self):
         for name in ("script", "function"):

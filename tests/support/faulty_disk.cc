@@ -100,6 +100,7 @@ public:
             std::lock_guard<std::mutex> guard(mutex);
             if (!concerns(path))
                 return false;
+            read_count++;
             delay_us = faults.read_delay_us;
             fails = roll(faults.read_error);
         }
@@ -117,6 +118,13 @@ public:
             bytes[random_below(&random, size)] ^= static_cast<char>(1u << random_below(&random, 8));
     }
 
+    uint64_t reads()
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+
+        return read_count;
+    }
+
     bool is_on() const { return on.load(std::memory_order_acquire); }
 
 private:
@@ -127,6 +135,7 @@ private:
     std::atomic<bool> on { false };
     std::mutex mutex;               /* guards all below */
     struct disk_faults faults {};
+    uint64_t read_count = 0;
     std::string only;
     struct random random {};
 };
@@ -614,6 +623,11 @@ const struct disk *faulty_disk_table(struct faulty_disk *disk)
 void faulty_disk_set(struct faulty_disk *disk, const struct disk_faults *faults)
 {
     disk->dice.set(faults);
+}
+
+uint64_t faulty_disk_reads(struct faulty_disk *disk)
+{
+    return disk->dice.reads();
 }
 
 void faulty_disk_track_power(struct faulty_disk *disk)

@@ -38,6 +38,8 @@ struct disk_faults {
     int read_delay_us;      /* every read sleeps that long: a slow disk */
 };
 void faulty_disk_set(struct faulty_disk *disk, const struct disk_faults *faults);       /* NULL: none */
+/* Reads of the files that faults concerned, since the disk was created: how a test notices that one has begun. */
+uint64_t faulty_disk_reads(struct faulty_disk *disk);
 
 /* Power cut. Track first: from then on the disk remembers what of each new file was synced, and which names of a directory were (a
  * removed file is kept in a directory of the disk's own until its directory is synced).

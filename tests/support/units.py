@@ -21,8 +21,8 @@ BODY = ("redis.setresp(tonumber(args[1])); local replies, at = {}, 2; while at <
         "replies[#replies + 1] = {redis.pcall(unpack(args, at + 1, at + count))}; at = at + count + 1 end; return replies")
 SCRIPT = "local args = ARGV; " + BODY
 LIBRARY = "#!lua name=units\nredis.register_function('run', function(keys, args) %s end)" % BODY
-# In a script, these depend on the script's protocol in a way that compare.py can't know, or are commands that scripts may not call.
-NOT_IN_SCRIPTS = {b"time", b"lastsave", b"xinfo"}
+# In a script, these depend on the script's protocol in a way that compare.py can't know, or are commands that scripts of 7.0 may not call.
+NOT_IN_SCRIPTS = {b"time", b"lastsave", b"xinfo", b"blpop", b"brpop", b"blmove", b"brpoplpush", b"bzpopmin", b"bzpopmax", b"wait"}
 # 7.2 creates the consumer in any case, 7.0 does not.
 CREATE_CONSUMERS = {b"xreadgroup", b"xclaim", b"xautoclaim"}
 # The oracle does not have their WITHSCORE, and refuses to queue it.

@@ -67,7 +67,6 @@ static void invalid_lines_are_refused_despite_a_right_checksum(void **state)
         "kelvin-image 2\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfunctions 3 0123456789abcdeg\n",
         "kelvin-image 2\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfunctions 3 0123456789abcdef x\n",
         "kelvin-image 2\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfunctions 3 0123456789abcdef\nfunctions 3 0123456789abcdef\n",
-        "kelvin-image 3\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfunctions 3 0123456789abcdef\n",
     };
     struct dataset_file dataset;
 
@@ -75,6 +74,14 @@ static void invalid_lines_are_refused_despite_a_right_checksum(void **state)
         assert_int_equal(parse(bad[i], &dataset), STATUS_CORRUPT);
         assert_null(dataset.incarnations);
     }
+}
+
+static void a_newer_version_is_refused_as_such(void **state)
+{
+    struct dataset_file dataset;
+
+    assert_int_equal(parse("kelvin-image 3\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\n", &dataset), STATUS_VERSION);
+    assert_null(dataset.incarnations);
 }
 
 static void every_flipped_bit_is_found(void **state)
@@ -186,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read),
         cmocka_unit_test(invalid_lines_are_refused_despite_a_right_checksum),
+        cmocka_unit_test(a_newer_version_is_refused_as_such),
         cmocka_unit_test(every_flipped_bit_is_found),
         cmocka_unit_test(changes_of_the_small_files_of_the_store_are_found),
         cmocka_unit_test(changes_of_the_functions_are_found),

@@ -4,7 +4,8 @@
 #include "engine/engine.h"
 #include "engine/scripts.h"
 
-enum { KEPT_SHARE = 8 };        /* of maxmemory: what the sources of SCRIPT LOAD may take before the next one is refused */
+/* What the sources of SCRIPT LOAD may take before the next one is refused: a share of maxmemory, or some that any server has room for. */
+enum { KEPT_SHARE = 8, KEPT_MIN = 1 << 20 };
 
 static bool may_keep(struct call *call)
 {
@@ -12,7 +13,7 @@ static bool may_keep(struct call *call)
     struct registry_stats stats;
 
     registry_stats(call->engine->scripts, &stats);
-    return memory == 0 || stats.kept_bytes <= memory / KEPT_SHARE;
+    return memory == 0 || stats.kept_bytes <= KEPT_MIN || stats.kept_bytes <= memory / KEPT_SHARE;
 }
 
 /* SCRIPT LOAD source */

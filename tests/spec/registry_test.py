@@ -433,6 +433,7 @@ class PersistenceTest(unittest.TestCase):
                     break
                 loops *= 2
             self.assertIn(b"FUNCTION LOAD timeout", reply)
+            text = text.replace("%d do" % loops, "%d do" % (4 * loops))         # the machine may be faster in the next moment
             self.assertIn(b"FUNCTION LOAD timeout", client.call("FUNCTION", "RESTORE", dump_of(text), "FLUSH"))
         server.terminate()
         body = b"REDIS0010\xf5" + packed(text) + b"\xff"

@@ -117,11 +117,32 @@ static bool load_for_replay(struct tier *tier, struct keyspace *keyspace, const 
     return status == STATUS_OK || (status == STATUS_CORRUPT && key->flags & KEY_RM && tier_discard_damaged(tier, keyspace, key->hash, name));
 }
 
+/* All other keys are there: the command runs now, and deletes the entries that are made here. Made before, they would be seen while it waits, and
+ * stay if it ended with an error. */
+static void discard_damaged(struct call *call, struct tier *tier)
+{
+    for (int i = 0; i < call->key_count; i++) {
+        struct call_key *key = &call->keys[i];
+        struct bytes name = call->args[key->arg];
+        struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, key->hash)];
+        struct keyspace *keyspace;
+
+        partition_assert_locked_debug(partition);
+        keyspace = partition_keyspace_if(partition, call->db);
+        if (key->handle == 0 && key->flags & KEY_RM && keyspace != NULL && tier_is_damaged(tier, keyspace, key->hash, name))
+            (void)tier_discard_damaged(tier, keyspace, key->hash, name);
+        if (keyspace != NULL)
+            key->handle = keyspace_find(keyspace, key->hash, name);
+    }
+    call->handles_stale = true;         /* as in execute_make_resident */
+}
+
 /* With the partitions locked: finds each key's entry, and asks the tier for those that may be cold. A key that is only overwritten
  * need not be loaded. */
 static enum residency look_up(struct call *call, struct worker *worker)
 {
     enum residency result = RESIDENT;
+    bool has_damaged = false;
     struct tier *tier = call->engine->tier;
 
     for (int i = 0; i < call->key_count; i++) {
@@ -176,12 +197,13 @@ static enum residency look_up(struct call *call, struct worker *worker)
             result = WAITING;
             break;
         case TIER_FAILED:
-            if (!(key->flags & KEY_RM) || !tier_discard_damaged(tier, keyspace, key->hash, call->args[key->arg]))
+            if (!(key->flags & KEY_RM) || !tier_is_damaged(tier, keyspace, key->hash, call->args[key->arg]))
                 return UNREADABLE;
-            key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
-            call->handles_stale = true;         /* as in execute_make_resident */
+            has_damaged = true;
         }
     }
+    if (UNLIKELY(has_damaged) && result == RESIDENT)
+        discard_damaged(call, tier);
     return result;
 }
 

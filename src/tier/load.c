@@ -360,6 +360,15 @@ void load_finish(struct tier *tier, struct loading *loading, const struct worker
     tier->loads.waiting--;
 }
 
+bool tier_is_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    const struct load *load = load_find(keyspace, hash, key);
+
+    (void)tier;
+    ASSERT_LOCKED(keyspace->partition);
+    return load != NULL && load->state == LOAD_FAILED && load->is_damaged;
+}
+
 bool tier_discard_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     struct load *load = load_find(keyspace, hash, key);

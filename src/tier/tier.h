@@ -131,6 +131,7 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
 
 /* After TIER_FAILED, or STATUS_CORRUPT of tier_load_in_place, for a key that is only to be deleted: it gets an entry with an empty value in the place
  * of its damaged record. False: the record could not be read for another reason. The partition is locked. */
+bool tier_is_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);     /* then tier_discard_damaged succeeds */
 bool tier_discard_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
 /* Loads collected under locks and handed over once a turn, without any. */

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "support/tier_box.h"
+#include "tier/load.h"
 #include "tier/loader.h"
 
 enum { LOADERS = 4, KEYS = 8, VALUE_SIZE = 12000, DELAY_US = 100000, PATIENCE_US = 60000000 };
@@ -146,11 +147,57 @@ static void the_bell_is_rung_without_a_lock(void **state)
     assert_int_equal(rig->rung_under_lock, 0);
 }
 
+static struct load *find_load(struct rig *rig, struct bytes key, bool *has_entry)
+{
+    struct partitions *all = rig->box.partitions;
+    uint64_t hash = hash_bytes(&all->seed, key);
+    struct partition *partition = &all->partitions[partition_index(all, hash)];
+    struct keyspace *keyspace;
+    struct load *load;
+
+    partition_lock(partition);
+    keyspace = partition_keyspace_if(partition, 0);
+    load = load_find(keyspace, hash, key);
+    *has_entry = keyspace_find(keyspace, hash, key) != 0;
+    partition_unlock(partition);
+    return load;
+}
+
+/* DEL of several keys of which one is damaged: that key is not an empty string while the others are read, nor afterwards if one can't be. */
+static void a_damaged_key_is_discarded_when_the_command_runs(void **state)
+{
+    struct rig *rig = *state;
+    struct disk_faults faults = { .only = ".seg", .read_error = 1000 };
+    struct box_client *other = tier_box_open_client(&rig->box, 0);
+    int64_t began_us = clock_mono_us();
+    bool has_entry;
+
+    assert_string_equal(say(rig, "MSET k1 v k2 w"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE k1 k2"), ":2\n");
+    faulty_disk_set(rig->box.disk, &faults);
+    tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
+    assert_false(tier_box_begin(other, "GET k1"));
+    worker_end_turn(&rig->box.workers[0].worker);
+    while (tier_loads_waiting(rig->box.tier) > 0)
+        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "the load does not end");
+    worker_begin_turn(&rig->box.workers[0].worker);
+    find_load(rig, BYTES("k1"), &has_entry)->is_damaged = true;     /* and not only unread */
+    assert_false(tier_box_begin(rig->client, "DEL k1 k2"));
+    (void)find_load(rig, BYTES("k1"), &has_entry);
+    assert_false(has_entry);
+    assert_non_null(strstr(tier_box_await(rig->client), "can't be read"));
+    assert_non_null(strstr(tier_box_await(other), "can't be read"));
+    faulty_disk_set(rig->box.disk, NULL);
+    assert_string_equal(say(rig, "MGET k1 k2"), "*2\n$1\nv\n$1\nw\n");
+    tier_box_close_client(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_cold_keys_of_one_turn_are_read_at_the_same_time, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(the_bell_is_rung_without_a_lock, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_damaged_key_is_discarded_when_the_command_runs, open_rig, close_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

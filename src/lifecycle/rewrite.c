@@ -166,6 +166,11 @@ static const char *reason_to_start(struct rewrite *rewrite, struct aof *aof)
     return NULL;
 }
 
+bool rewrite_failed_lately(const struct rewrite *rewrite)
+{
+    return rewrite->last_failed && clock_mono_us() / 1000 - rewrite->failed_ms < AFTER_FAILURE_MS;
+}
+
 void rewrite_consider(struct rewrite *rewrite)
 {
     struct engine *engine = rewrite->engine;
@@ -178,7 +183,7 @@ void rewrite_consider(struct rewrite *rewrite)
         rewrite_start(rewrite);
         return;
     }
-    if (rewrite->last_failed && clock_mono_us() / 1000 - rewrite->failed_ms < AFTER_FAILURE_MS)
+    if (rewrite_failed_lately(rewrite))
         return;
     why = reason_to_start(rewrite, aof);
     if (why == NULL)

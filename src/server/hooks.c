@@ -93,14 +93,17 @@ static void hook_notice(void *context, const char *text)
     log_write(engine->log, LOG_LEVEL_NOTICE, "%s", text);
 }
 
-static void hook_wants_checkpoint(void *context)
+static bool hook_wants_checkpoint(void *context)
 {
     struct engine *engine = context;
 
-    if (engine->aof == NULL || rewrite_is_running(engine->rewrite))
-        return;
+    if (engine->aof == NULL)
+        return false;
+    if (rewrite_is_running(engine->rewrite) || rewrite_failed_lately(engine->rewrite))
+        return true;
     log_write(engine->log, LOG_LEVEL_NOTICE, "The cold tier is full: a checkpoint frees what only the last one has");
     rewrite_schedule(engine->rewrite);
+    return true;
 }
 
 static void hook_event(void *context, const struct key *key, enum event event)

@@ -383,15 +383,18 @@ void collect_note_base(struct tier *tier)
     tier->collect->linked_at_base = tier->collect->linked_at_image;
 }
 
-static void ask_for_checkpoint(struct tier *tier)
+/* False: there is no log, so none will be made. */
+static bool ask_for_checkpoint(struct tier *tier)
 {
     struct collect *collect = tier->collect;
     int64_t now_ms = clock_mono_us() / 1000;
 
-    if (tier->hooks.wants_checkpoint == NULL || now_ms < collect->ask_at_ms)
-        return;
+    if (now_ms < collect->ask_at_ms)
+        return true;
+    if (tier->hooks.wants_checkpoint == NULL || !tier->hooks.wants_checkpoint(tier->hooks.context))
+        return false;
     collect->ask_at_ms = now_ms + ASK_EVERY_MS;
-    tier->hooks.wants_checkpoint(tier->hooks.context);
+    return true;
 }
 
 /* The store is full. Moving takes room first, and gives room back only when no image has the old segment. */
@@ -402,8 +405,9 @@ static bool may_move(struct tier *tier, const struct segment *victim)
     if (victim != NULL && segment_is_suspect(victim))
         return true;
     if (held > (limit > 0 ? limit / HELD_PART : HELD_MAX) || (victim == NULL && held > 0)) {
-        ask_for_checkpoint(tier);
-        return false;
+        if (ask_for_checkpoint(tier))
+            return false;
+        tier->collect->linked_at_base = linked_bytes(tier);     /* images of dumps had them, which are removed when these end */
     }
     return victim != NULL && reserve_free_bytes(tier->dir) / 2 > segment_live_bytes(victim);
 }

@@ -65,8 +65,9 @@ struct tier_hooks {
     void (*notice)(void *context, const char *text);            /* a sentence for the log, not a warning; NULL is fine */
     void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background; only checkpoints need it */
     void (*ring)(void *context, struct worker *worker);         /* of `wake`; any thread */
-    /* The disk has room that only a checkpoint can free: files that were removed, and are in the last one. Once in ten seconds at most; NULL is fine. */
-    void (*wants_checkpoint)(void *context);
+    /* The disk has room that only a checkpoint can free: files that were removed, and are in the last one. Once in ten seconds at most. False, or NULL:
+     * there is no log, so none will be made. */
+    bool (*wants_checkpoint)(void *context);
     uint64_t (*busy_us)(void *context);                         /* time that all workers have spent in their turns; NULL: none */
     void (*limits)(void *context, struct value_limits *limits); /* of the encodings, for each value that is loaded; not the seed */
 };

@@ -219,6 +219,8 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
  * but LevelDB does no other compaction, and stops writes when level 0 has too many tables: use several short spans, not a long one.
  * By any thread, but one at a time. Counts as an iterator while it runs. A failure closes the store for writing. */
 enum status store_compact_span(struct store *store, const struct store_span *span);
+/* Extends the span, which has nothing but expiry keys, by one that was deleted. */
+void store_span_add_expiry(struct store_span *span, int64_t expire_ms, struct bytes key);
 enum status store_compact(struct store *store, uint32_t incarnation);       /* for a whole incarnation */
 
 /* Creates an immutable image of the store in `dir`, which must not exist: hard links to tables and segments, synced copies of the other

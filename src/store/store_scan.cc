@@ -187,6 +187,11 @@ static void span_extend(struct store_span *span, const Slice &key, uint64_t size
     span->size += size;
 }
 
+void store_span_add_expiry(struct store_span *span, int64_t expire_ms, struct bytes key)
+{
+    span_extend(span, key_prefix(STORE_INCARNATION_EXPIRY, static_cast<uint64_t>(expire_ms)), STORE_EXPIRY_PREFIX + key.size);
+}
+
 enum status store_purge(struct store *store, uint32_t incarnation, uint64_t count, struct store_span *deleted, bool *done)
 {
     leveldb::WriteBatch batch;
@@ -258,7 +263,7 @@ enum status store_compact_span(struct store *store, const struct store_span *spa
     leveldb::DB *db;
     Status status;
 
-    CHECK(span->first_incarnation != STORE_INCARNATION_META && span->last_incarnation != STORE_INCARNATION_EXPIRY);
+    CHECK(span->first_incarnation != STORE_INCARNATION_META);
     pthread_rwlock_rdlock(&store->lock);
     db = store->db.get();           /* stays open: store_reopen waits for `user` */
     pthread_rwlock_unlock(&store->lock);

@@ -4,6 +4,7 @@
 #include "tier/key_list.h"
 #include "tier/look_up.h"
 #include "tier/nominees.h"
+#include "tier/purge.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 #include "tier/writer.h"
@@ -43,7 +44,8 @@ static void begin_walk(struct outdated *outdated)
 {
     outdated->is_walking = true;
     outdated->garbage = outdated->seen_garbage = 0;
-    outdated->kept = outdated->reads = outdated->outdated_reads = 0;
+    outdated->kept = outdated->reads = outdated->outdated_reads = outdated->deleted_count = 0;
+    outdated->deleted = (struct store_span){ .size = 0 };
     outdated->number++;
     outdated->first_ms = INT64_MAX;
     store_expiry_seek(&outdated->from, 0);
@@ -75,11 +77,16 @@ static void keep(struct outdated *outdated, int64_t expire_ms)
 static void end_nominee(struct step *step, size_t index, bool is_outdated)
 {
     const struct nominee *nominee = &step->nominees.list[index];
+    struct outdated *outdated = &step->tier->outdated;
+    struct bytes key = nominees_key(&step->nominees, index);
 
-    if (is_outdated)
-        store_batch_delete_expiry(step->batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, nominees_key(&step->nominees, index));
-    else
-        keep(&step->tier->outdated, nominee->expire_ms);
+    if (!is_outdated) {
+        keep(outdated, nominee->expire_ms);
+        return;
+    }
+    store_batch_delete_expiry(step->batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);
+    store_span_add_expiry(&outdated->deleted, nominee->expire_ms, key);
+    outdated->deleted_count++;
 }
 
 /* Only this thread writes records, so this is the newest one, or one that was deleted meanwhile. */
@@ -143,6 +150,8 @@ static void end_walk(struct tier *tier, enum status status)
     struct outdated *outdated = &tier->outdated;
 
     outdated->is_walking = false;
+    if (outdated->deleted_count > outdated->kept)
+        purge_note_expiry(tier->purge, &outdated->deleted);
     if ((status == STATUS_OK || status == STATUS_NOT_FOUND) && outdated->first_ms > tier->expiry.settled_ms)
         tier->expiry.settled_ms = outdated->first_ms;
 }

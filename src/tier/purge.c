@@ -11,6 +11,7 @@
 enum { RECORDS_A_STEP = 20000, INCARNATIONS_A_STEP = 64 };
 
 #define SLICE_SIZE (64ull << 20)
+#define EXPIRY_SIZE_MIN (8ull << 20)    /* of deleted expiry keys: a flush leaves nothing next to them that would have LevelDB compact them */
 #define RANGE_SIZE_MAX (4ull << 30)     /* of what is deleted before room is given back */
 
 struct purge {
@@ -20,6 +21,7 @@ struct purge {
 
     uint32_t current;                   /* these are the writer's. Being deleted, still in the set; 0: none */
     struct store_span span;             /* deleted since the last range was begun */
+    struct store_span expiry;           /* of deleted expiry keys */
     struct store_span range;            /* being compacted */
     uint64_t slice_next, slice_count;   /* of the range; equal: it is finished */
     struct store_span slice;            /* the thread's while `is_compacting` */
@@ -259,15 +261,31 @@ static void begin_slice(struct tier *tier)
     purge->slice_next++;
 }
 
+void purge_note_expiry(struct purge *purge, const struct store_span *span)
+{
+    struct store_span *expiry = &purge->expiry;
+
+    if (expiry->size == 0) {
+        *expiry = *span;
+        return;
+    }
+    expiry->first_hash = span->first_hash < expiry->first_hash ? span->first_hash : expiry->first_hash;
+    expiry->last_hash = span->last_hash > expiry->last_hash ? span->last_hash : expiry->last_hash;
+    expiry->size += span->size;
+}
+
 /* What was deleted becomes the range to be compacted, if it is much and there is no other. */
 static void begin_range(struct purge *purge, bool more)
 {
-    if (purge->slice_next < purge->slice_count || purge->span.size < (more ? RANGE_SIZE_MAX : SLICE_SIZE))
+    bool is_expiry = purge->expiry.size >= EXPIRY_SIZE_MIN;
+    struct store_span *span = is_expiry ? &purge->expiry : &purge->span;
+
+    if (purge->slice_next < purge->slice_count || (!is_expiry && span->size < (more ? RANGE_SIZE_MAX : SLICE_SIZE)))
         return;
-    purge->range = purge->span;
+    purge->range = *span;
     purge->slice_next = 0;
-    purge->slice_count = purge->range.size / SLICE_SIZE;
-    purge->span = (struct store_span){ 0 };
+    purge->slice_count = span->size / SLICE_SIZE + (span->size < SLICE_SIZE);
+    *span = (struct store_span){ 0 };
 }
 
 bool purge_step(struct tier *tier, enum status *status)

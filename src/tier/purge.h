@@ -16,6 +16,7 @@
 
 struct tier;
 struct purge;
+struct store_span;
 
 struct purge *purge_create(void);
 void purge_destroy(struct purge *purge);        /* after purge_stop; NULL is fine */
@@ -24,6 +25,9 @@ void purge_destroy(struct purge *purge);        /* after purge_stop; NULL is fin
 void purge_add(struct purge *purge, uint32_t incarnation);      /* adding it twice is fine */
 bool purge_has(struct purge *purge, uint32_t incarnation);
 size_t purge_count(struct purge *purge);
+
+/* Expiry keys were deleted there: if they are many, that range is compacted, too. The writer. */
+void purge_note_expiry(struct purge *purge, const struct store_span *span);
 
 /* Adds all incarnations in the store that no database has. Before the replay; costs one seek for each incarnation in the store. */
 enum status purge_find(struct tier *tier);

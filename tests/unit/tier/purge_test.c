@@ -13,6 +13,7 @@
 #include "base/message.h"
 #include "support/tier_box.h"
 #include "tier/image.h"
+#include "tier/outdated.h"
 #include "tier/purge.h"
 
 enum { PATIENCE_US = 60000000, RECORD_SIZE = 1 << 20 };
@@ -199,6 +200,34 @@ static void await_slices(struct rig *rig, uint64_t count)
     }
 }
 
+/* LevelDB would leave them on the disk until as many were put again. */
+static void expiry_keys_that_a_flush_has_left_give_their_room_back(void **state)
+{
+    struct rig *rig = *state;
+    struct tier *tier = rig->box.tier;
+    struct store_batch *batch = store_batch_create();
+    char key[4096];
+
+    memset(key, 'k', sizeof(key));
+    tier_box_hold_writer(&rig->box);
+    for (int i = 0; i < 2500; i++) {
+        store_batch_put_expiry(batch, 4000000000000 + i, 77, (uint64_t)i << 50, bytes_of(key, sizeof(key)));
+        if (i % 100 < 99)
+            continue;
+        assert_int_equal(store_write(tier->store, batch), STATUS_OK);
+        store_batch_clear(batch);
+    }
+    store_batch_destroy(batch);
+    assert_int_equal(rig->box.slice_count, 0);
+    outdated_note(tier, 2500);
+    do
+        outdated_step(tier);
+    while (tier->outdated.is_walking);
+    tier_box_release_writer(&rig->box);
+    await_slices(rig, 1);
+    tier_box_settle(&rig->box);
+}
+
 static uint64_t disk_size(struct rig *rig)
 {
     return store_disk_size(rig->box.tier->store);
@@ -299,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_set_keeps_each_number_once),
         WITH_RIG(flushes_of_what_was_never_stored_cost_no_write),
+        WITH_RIG(expiry_keys_that_a_flush_has_left_give_their_room_back),
         WITH_RIG(a_flush_purges_what_was_stored),
         WITH_RIG(a_start_looks_for_what_is_there),
         WITH_RIG(a_flush_during_a_checkpoint_is_one_purge),

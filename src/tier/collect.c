@@ -19,7 +19,7 @@ enum {
     RETRY_MS = 1000,                /* after one that could not be removed */
     HELD_PART = 10,                 /* of tier-max-size, or */
     HELD_MAX = 64 << 20,            /* bytes without a limit: what only the base image may have, for a store that is full to move more */
-    ASK_EVERY_MS = 2000,            /* for a checkpoint; what moved meanwhile is then free, and more can be moved */
+    ASK_EVERY_MS = 5000,            /* for a checkpoint; what moved meanwhile is then free, and more can be moved */
     TARGET_WHEN_FULL = 95,          /* percent, in the place of tier-space-target when tier-max-size is reached */
 };
 

@@ -68,15 +68,19 @@ void interpreter_set_options(struct interpreter *interpreter, const struct inter
     compiled_set_limit(&interpreter->compiled, options->cached_scripts_max);
 }
 
-/* Pushes the compiled script, or the error of the compiler. */
+/* Pushes the compiled script, or the error of the compiler. The name is there before memory is limited: parser_load would raise for it, and
+ * that is not caught. */
 static bool compile(lua_State *lua, struct bytes code)
 {
+    static const char name[] = "@user_script";
     struct interpreter *interpreter = interpreter_of(lua);
     int status;
 
+    lua_pushstring(lua, name);
     interpreter->allocator.unlimited = false;
-    status = parser_load(lua, code, "@user_script");
+    status = parser_load(lua, code, name);
     interpreter->allocator.unlimited = true;
+    lua_remove(lua, -2);
     return status == 0;
 }
 

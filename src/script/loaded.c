@@ -282,14 +282,18 @@ void loaded_open(lua_State *lua)
 
 /* Loading */
 
+/* The name: as in interpreter.c. */
 static bool compile(struct run *run, struct bytes code, struct buffer *error)
 {
+    static const char name[] = "@user_function";
     struct allocator *allocator = &run->interpreter->allocator;
     int status;
 
+    lua_pushstring(run->lua, name);
     allocator->unlimited = false;
-    status = parser_load(run->lua, code, "@user_function");
+    status = parser_load(run->lua, code, name);
     allocator->unlimited = true;
+    lua_remove(run->lua, -2);
     if (status == 0)
         return true;
     buffer_append_string(error, "ERR Error compiling function: ");

@@ -272,6 +272,30 @@ static void the_cache_of_scripts_is_bounded(void **state)
     interpreter_destroy(interpreter);
 }
 
+/* However little of the heap is left. */
+static void a_text_that_there_is_no_memory_for_is_an_error(void **state)
+{
+    struct interpreter *interpreter = create(16 * MIB, 50);
+    struct script_source source = { .code = BYTES("return 1") };
+    size_t size = interpreter_memory(interpreter);
+    int refused = 0;
+
+    memset(source.sha, 'a', sizeof(source.sha));
+    for (size_t max = 1; max <= size; max += 16) {
+        struct buffer error = { 0 };
+
+        interpreter_forget_scripts(interpreter);
+        interpreter_set_options(interpreter, &(struct interpreter_options){ .heap_size_max = max, .cached_scripts_max = 50 });
+        if (!interpreter_check(interpreter, &source, &error)) {
+            assert_true(bytes_equal(buffer_bytes(&error), BYTES("ERR Error compiling script (new function): not enough memory")));
+            refused++;
+        }
+        buffer_release(&error);
+    }
+    assert_true(refused > 0);
+    interpreter_destroy(interpreter);
+}
+
 static void a_script_is_checked_without_running(void **state)
 {
     struct interpreter *interpreter = create(16 * MIB, 50);
@@ -301,6 +325,7 @@ int main(void)
         cmocka_unit_test(only_these_globals_exist),
         cmocka_unit_test(published_attacks_are_errors_or_harmless),
         cmocka_unit_test(the_cache_of_scripts_is_bounded),
+        cmocka_unit_test(a_text_that_there_is_no_memory_for_is_an_error),
         cmocka_unit_test(a_script_is_checked_without_running),
     };
 

@@ -53,6 +53,7 @@ void running_script_end(struct unit *unit, struct running_script *running)
     if (running->next != NULL)
         running->next->prev = running->prev;
     mutex_unlock(&scripts->lock);
+    unit->script_fate = SCRIPT_MAY_BE_KILLED;       /* it is not the rest of its transaction that was killed */
 }
 
 /* Borrowed arguments do not outlive the time until the unit is suspended. Large ones are shown in part. */

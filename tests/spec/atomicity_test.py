@@ -9,8 +9,8 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.pairs import NAMES, Changer, Client, Looker, prepare, totals                           # noqa: E402
-from support.resp import Error, NULL_ARRAY                                                          # noqa: E402
-from support.server import Server, is_redis, is_sanitized, scaled, seed_new                         # noqa: E402
+from support.resp import Error, NULL_ARRAY, encode                                                       # noqa: E402
+from support.server import Server, is_redis, is_sanitized, scaled, seed_new, until                         # noqa: E402
 from support.units import Demoter                                                                   # noqa: E402
 
 SECONDS = 3.0
@@ -316,6 +316,17 @@ class BusyTest(unittest.TestCase):
                     self.assertEqual(c.call("GET", "k"), b"v")
                     self.assertEqual(c.call("SCRIPT", "KILL"), Error(b"NOTBUSY No scripts in execution right now."))
                 server.stop()
+
+    def test_the_rest_of_a_transaction_runs_after_a_script_that_was_killed(self):
+        server = self.start(busy_reply_threshold="50", io_threads="1")
+        with server.client() as c, server.client(timeout=30) as other:
+            other.send(b"".join(encode(words) for words in (["MULTI"], ["EVAL", "while true do end", 0], ["SET", "k", "v"], ["GET", "k"], ["EXEC"], ["PING"])))
+            until(lambda: bytes(c.call("SCRIPT", "KILL")) == b"OK", 20, "killed")
+            replies = [other.receive() for _ in range(6)]
+            self.assertIn(b"Script killed by user with SCRIPT KILL", replies[4][0])
+            self.assertEqual([bytes(reply) for reply in replies[4][1:]], [b"OK", b"v"])
+            self.assertEqual(bytes(replies[5]), b"PONG")
+        server.stop()
 
     def test_a_script_that_wrote_can_not_be_killed(self):
         server = self.start(busy_reply_threshold="100", io_threads="4")

@@ -7,7 +7,7 @@ bool script_queue_pass(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
-    if (!unit->has_script || unit->was_queued || (worker->script_first == NULL && worker->script_count < SCRIPTS_MAX))
+    if (!unit->has_script || unit->was_queued || unit->restarts > 0 || (worker->script_first == NULL && worker->script_count < SCRIPTS_MAX))
         return true;
     unit->was_queued = true;
     unit->wait = UNIT_WAITS_FOR_SCRIPTS;

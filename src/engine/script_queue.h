@@ -16,9 +16,10 @@ struct worker;
 
 enum { SCRIPTS_MAX = 64 };
 
-/* The unit, which has claimed nothing, may go on. False: it is in the queue, and its client will be woken. */
+/* The unit, which has claimed nothing, may go on: one that starts again keeps its place among those that have begun, as no other unit would wake it if
+ * all of them waited. False: it is in the queue, and its client will be woken. */
 bool script_queue_pass(struct unit *unit);
-/* A unit has ended in whatever way, or waits for its claim: the next one goes on, if there are few enough. */
+/* A unit with scripts has ended in whatever way, or waits for its claim: the next one goes on, if there are few enough. */
 void script_queue_next(struct worker *worker);
 /* The unit is dropped. Nothing if it is not in the queue. */
 void script_queue_remove(struct unit *unit);

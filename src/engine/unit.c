@@ -57,14 +57,19 @@ static void free_unit(struct unit *unit)
     mem_free(unit);
 }
 
-/* One is kept, with its buffers unless they are large. */
+/* One is kept, with its buffers unless they are large. It may want partitions still, if it was dropped. */
 static void destroy(struct unit *unit)
 {
     struct worker *worker = unit->worker;
+    struct client *client = unit->client;
 
-    unit->client->unit = NULL;
+    client->unit = NULL;
+    if (!(client->flags & CLIENT_REPLAY))
+        client->flags &= ~(uint32_t)CLIENT_NO_BLOCKING;
     script_start_release(&unit->start);
-    script_queue_next(worker);
+    partition_bits_clear(&unit->claim.wanted, worker->engine->partitions->count);
+    if (unit->has_script)
+        script_queue_next(worker);
     if (worker->unit_spare != NULL || unit->group.text.capacity + unit->reply.out.capacity > BUFFERS_KEPT) {
         free_unit(unit);
         return;
@@ -326,11 +331,7 @@ static void deliver_reply(struct unit *unit)
 
 static enum run_result finish(struct unit *unit, struct call *call)
 {
-    struct client *client = unit->client;
-
     commit(unit);
-    if (!(client->flags & CLIENT_REPLAY))
-        client->flags &= ~(uint32_t)CLIENT_NO_BLOCKING;
     call->failed = unit->failed;
     call->error_counted = unit->error_counted;
     deliver_reply(unit);

@@ -35,6 +35,8 @@ struct sort {
 
 enum sort_kind { SORT_WRITES, SORT_READS };
 
+enum { WORDS_LOGGED_MAX = 1026, BYTES_LOGGED_MAX = 64 << 20 };      /* of one RPUSH in the log; one element more may be larger */
+
 /* False: the error was replied. */
 static bool may_use(struct call *call, const char *option)
 {
@@ -339,11 +341,38 @@ static void gather_output(void *context, bool found, struct bytes value)
     gathered->bytes += value.size;
 }
 
+/* Servers do not agree on the order of what BY leaves equal as texts. */
+static bool has_own_order(const struct sort *sort)
+{
+    return sort->has_by && sort->by == SORT_BY_TEXT && !sort->keeps_order;
+}
+
+/* Logs DEL, and RPUSH in parts of a limited size. The words before each part are overwritten, as they have been logged; there is room for two
+ * before the first. */
+static void log_result(struct sort *sort, struct bytes *elements, size_t count)
+{
+    struct call *call = sort->call;
+    struct bytes target = call->args[sort->store_arg];
+    size_t done = 0;
+
+    call_propagate(call, (struct bytes[]){ BYTES("DEL"), target }, 2);
+    while (done < count) {
+        struct bytes *words = elements + done - 2;
+        size_t part = 0;
+
+        for (size_t size = 0; done < count && part < WORDS_LOGGED_MAX - 2 && size < BYTES_LOGGED_MAX; part++)
+            size += elements[done++].size;
+        words[0] = BYTES("RPUSH");
+        words[1] = target;
+        call_propagate(call, words, (int)part + 2);
+    }
+}
+
 /* Collects everything before the change: the destination may be the sorted key. */
 static void store_outputs(struct sort *sort, size_t next_name)
 {
     struct call *call = sort->call;
-    struct gathered gathered = { .elements = arena_alloc(call->arena, (output_count(sort) + 1) * sizeof(struct bytes)) };
+    struct gathered gathered = { .elements = (struct bytes *)arena_alloc(call->arena, (output_count(sort) + 2) * sizeof(struct bytes)) + 2 };
     uint64_t changes = call->change_count;
     struct value list;
     struct key target;
@@ -354,6 +383,8 @@ static void store_outputs(struct sort *sort, size_t next_name)
         list_grow(&list, &call->turn->limits, gathered.count, gathered.bytes);
         for (size_t i = 0; i < gathered.count; i++)
             list_push(&list, LIST_TAIL, gathered.elements[i]);
+        if (has_own_order(sort))
+            log_result(sort, gathered.elements, gathered.count);
         key_open(call, sort->store_arg, KEY_FOR_OVERWRITING, &target);
         key_replace(&target, list);
         target.expire_ms = -1;

@@ -63,6 +63,26 @@ class StreamTest(ReplicationCase):
         self.assertIn([b"set", b"from", b"script"], [[args[0].lower()] + args[1:] for args in found])
         self.assertNotIn(b"SPOP", [args[0].upper() for args in found])
 
+    @only("kelvin-redis", "kelvin-kelvin")
+    def scenario_has_the_result_of_a_sort_whose_order_is_this_servers(self):
+        """Servers do not agree on the order of what BY leaves equal as texts."""
+        primary, replica = self.pair()
+        recorder = self.recorded(primary)
+        with primary.client() as client:
+            for number in range(2000):
+                client.must("RPUSH", "list", number)
+                client.must("SET", "w%d" % number, number % 3)
+            client.must("SORT", "list", "BY", "w*", "ALPHA", "LIMIT", 10, 1500, "STORE", "list2")
+            client.must("EVAL", "return redis.call('SORT', 'list', 'BY', 'w*', 'ALPHA', 'DESC', 'GET', '#', 'GET', 'w*', 'STORE', 'list')", 0)
+            client.must("SORT", "list", "BY", "none*", "ALPHA", "LIMIT", 5000, 1, "STORE", "list2")
+            client.must("SORT", "list2", "ALPHA", "STORE", "list2")
+        self.same(primary, replica)
+        recorder.settled(primary)
+        found = [args for args in self.changes(recorder) if args[0].upper() in (b"DEL", b"RPUSH", b"SORT")][2000:]
+        self.assertEqual([(args[0].upper(), args[1], len(args)) for args in found[:7]], [
+            (b"DEL", b"list2", 2), (b"RPUSH", b"list2", 1026), (b"RPUSH", b"list2", 478),
+            (b"DEL", b"list", 2), (b"RPUSH", b"list", 1026), (b"RPUSH", b"list", 1026), (b"RPUSH", b"list", 1026)])
+
     @only(*PRIMARIES)
     def scenario_is_the_same_for_two_replicas_and_counts_each_byte(self):
         seed = seed_new()

@@ -148,11 +148,17 @@ static void log_replicas(struct engine *engine, uint64_t lsn)
         log_write(engine->log, LOG_LEVEL_NOTICE, "%d of %d replicas are in sync when shutting down.", count - lagging, count);
 }
 
+/* A start, or a full synchronization of a replica. */
+static bool is_loading(const struct engine *engine)
+{
+    return engine->state == ENGINE_LOADING || role_is_syncing(engine);
+}
+
 static bool has_lagging(struct engine *engine)
 {
     int count;
 
-    return engine->upper.lagging != NULL && engine->state != ENGINE_LOADING &&
+    return engine->upper.lagging != NULL && !is_loading(engine) &&
         engine->upper.lagging(engine, end_of_history(engine), false, &count) > 0;
 }
 
@@ -369,7 +375,7 @@ static bool await_switch(struct engine *engine)
 bool shutdown_prepare(struct engine *engine, int flags, struct message *message)
 {
     /* Before the data is there, there is nothing to save, and a dump would replace a good one by half of it. */
-    bool loading = engine->state == ENGINE_LOADING, nosave = loading || flags & CONFIG_SHUTDOWN_NOSAVE, wanted;
+    bool nosave = is_loading(engine) || flags & CONFIG_SHUTDOWN_NOSAVE, wanted;
 
     if (!nosave && !await_switch(engine)) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The AOF can't be begun. %s", flags & CONFIG_SHUTDOWN_FORCE ? "Exit anyway." : "Can't exit.");

@@ -5,15 +5,19 @@ import signal
 import sys
 import threading
 import time
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from support.disk import DELAY
 from support.replication import servers
 from support.replication.case import PRIMARIES, ReplicationCase, main, only
+from support.replication.faults import with_disk
 from support.replication.load import Load
 from support.replication.recorder import Recorder
+from support.replication.scripted import ScriptedPrimary, make_rdb
 from support.resp import Error, Status, encode
-from support.server import scaled, seed_new, until
+from support.server import is_sanitized, scaled, seed_new, until
 
 REFUSED = Error(b"ERR Errors trying to SHUTDOWN. Check logs.")
 
@@ -135,6 +139,28 @@ class ShutdownTest(ReplicationCase):
         log = self.ended(primary)
         self.assertGreaterEqual(time.monotonic() - began, 0.9)
         self.assertIn(b"0 of 1 replicas are in sync when shutting down.", log)
+
+
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
+class LoadingTest(ReplicationCase):
+    @only("redis-kelvin")
+    def scenario_of_a_replica_that_loads_saves_nothing(self):
+        """Neither the data of before, of which a part may be gone, nor the new, for which it would have to wait."""
+        for options in ({"save": "3600 1"}, {"appendonly": "yes", "save": "3600 1", "shutdown-on-sigterm": "save"}):
+            with self.subTest(options=options):
+                primary = ScriptedPrimary()
+                self.addCleanup(primary.close)
+                replica, disk = with_disk(self, "replica", options)
+                servers.must(replica, "SET own x")
+                disk.rule(0, "read", "*temp-*.link.rdb*", DELAY, delay_us=2000000)
+                servers.make_replica(replica, primary, wait=False)
+                primary.link().full(make_rdb(("SET", "new", "1")), framing="length")
+                until(lambda: disk.matched(0) > 0, 20, "it loads")
+                replica.process.send_signal(signal.SIGTERM)
+                replica.wait_end(30)
+                replica.expect_crash = True
+                self.assertNotIn(b"Saving the final RDB", replica.log())
+                self.assertFalse(os.path.exists(os.path.join(replica.folder, "dump.rdb")))
 
 
 if __name__ == "__main__":

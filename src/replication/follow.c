@@ -181,9 +181,9 @@ bool follow_set_role(struct follow *follow, bool is_replica, uint64_t lsn)
     if (is_replica)
         primary_need_backlog(engine);
     role_set_replica(engine, is_replica);
-    history_set_foreign(&engine->history, is_replica);
     if (!is_replica)
-        history_new_id(&engine->history, true);
+        history_new_id(&engine->history, true);         /* while it is foreign: PUBLISH and PING lock no partition, and must not be of the old ID */
+    history_set_foreign(&engine->history, is_replica);
     partitions_unlock_all_unowned(engine->partitions, &claim);
     if (is_replica)
         role_changed(engine);

@@ -42,6 +42,7 @@ enum statistic {
     STAT_COUNT
 };
 
+struct claim;
 struct key_hooks;
 
 struct turn {
@@ -51,6 +52,7 @@ struct turn {
     uint16_t minutes;           /* heat_minutes(now_ms) */
     bool clock_stopped;         /* replaying, or a replica: the clock expires nothing */
     bool met_unreadable;        /* a call was replied ERR_TIER_READ. Only the applier looks, and clears it */
+    const struct claim *group_claim;    /* the applier's, while a group owns partitions: the claims of its scripts own none. NULL: there is none */
     /* From the high watermark (0) to maxmemory (PACE_FILL_ONE, engine/pace.h) and beyond; -1: no request is slowed down or waits for memory, as
      * there is enough, or as none will come. */
     int memory_fill;

@@ -31,6 +31,14 @@ static void release_job(struct job *base)
     mem_free(job);
 }
 
+/* What owns partitions for this call. NULL: nothing does. */
+static const struct claim *claim_of(const struct call *call)
+{
+    if (call->turn->group_claim != NULL)
+        return call->turn->group_claim;
+    return call->unit != NULL ? &call->unit->claim : NULL;
+}
+
 static struct dataset_job *start(struct call *call, void (*run)(struct job *job, struct engine *engine), int db)
 {
     struct dataset_job *job = mem_zalloc(sizeof(*job));
@@ -38,7 +46,7 @@ static struct dataset_job *start(struct call *call, void (*run)(struct job *job,
     job->job.run = run;
     job->job.release = release_job;
     job->db = db;
-    job->reader.as = call->unit != NULL ? &call->unit->claim : NULL;
+    job->reader.as = claim_of(call);
     job->now_ms = call->turn->now_ms;
     return job;
 }
@@ -90,7 +98,7 @@ bool dataset_count(struct call *call, int db, uint64_t *count)
     }
     if (call->engine->tier == NULL) {
         *count = partitions_entry_count(call->partitions, db);
-    } else if (!tier_count_now(call->engine->tier, call->unit != NULL ? &call->unit->claim : NULL, db, count)) {
+    } else if (!tier_count_now(call->engine->tier, claim_of(call), db, count)) {
         start_job(call, start(call, run_count, db));
         return false;
     }

@@ -80,6 +80,20 @@ class ScriptsAsTheyAreTest(ReplicationCase):
         self.assertEqual(servers.values_of(replica, "GET k"), [b"3"])
 
     @only("redis-kelvin")
+    def scenario_of_one_that_looks_at_all_keys(self):
+        """It waits for other threads, which must not wait for what the applier owns; in the log, and with cold keys, as well."""
+        look = ("redis.call('set', KEYS[1], redis.call('dbsize') .. ' ' .. #redis.call('keys', 'k*') .. ' ' .. #redis.call('scan', 0, 'count', 100)[2]) "
+                "redis.call('randomkey')")
+        primary, replica, link = self.synced({"appendonly": "yes"})
+        until(lambda: b"AOF is enabled" in replica.log(), 20, "the log")
+        link.send_commands(["SELECT", 0], *[["SET", "k%d" % number, 1] for number in range(20)]).wait_ack()
+        servers.must(replica, *["TIER DEMOTE k%d" % number for number in range(10)])
+        link.send_commands(["EVAL", look, 1, "a"], ["MULTI"], ["SET", "k20", 1], ["EVAL", look, 1, "b"], ["EXEC"]).wait_ack()
+        self.assertEqual(servers.values_of(replica, "GET a", "GET b"), [b"20 20 20", b"22 21 22"])
+        replica.restart(kill=True)
+        self.assertEqual(servers.values_of(replica, "GET a", "GET b"), [b"20 20 20", b"22 21 22"])
+
+    @only("redis-kelvin")
     def scenario_of_one_that_never_ends(self):
         """No one can end it, but the server can end."""
         primary, replica, link = self.synced({"appendonly": "yes", "busy-reply-threshold": 10})

@@ -120,7 +120,8 @@ bool script_find(struct call *call, struct script_start *start)
 
 bool script_was_missing(struct bytes reply)
 {
-    return bytes_equal(reply, BYTES("-" NO_SCRIPT "\r\n")) || bytes_equal(reply, BYTES("-" NO_FUNCTION "\r\n"));
+    return bytes_equal(reply, BYTES("-" NO_SCRIPT "\r\n")) || bytes_equal(reply, BYTES("-" NO_FUNCTION "\r\n")) ||
+           bytes_equal(reply, BYTES("-" UNIT_NO_STACK "\r\n"));
 }
 
 void script_start_release(struct script_start *start)

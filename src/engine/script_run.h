@@ -17,7 +17,8 @@ bool script_find(struct call *call, struct script_start *start);
 bool script_pass_gates(struct call *call, struct worker *worker, struct script_start *start);
 void script_start_release(struct script_start *start);
 
-/* Of the reply to a request: a script or function that this server does not have was to be run. */
+/* Of the reply to a request: a script or function that this server does not have was to be run, or there was no memory for its stack. It has done
+ * nothing, which says nothing about what it did elsewhere. */
 bool script_was_missing(struct bytes reply);
 
 /* On the unit's fiber: runs what was found, and writes its reply. */

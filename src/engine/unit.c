@@ -355,7 +355,7 @@ static bool claim(struct unit *unit, struct worker *worker)
 static enum run_result refuse_without_memory(struct unit *unit, struct call *call)
 {
     give_partitions(unit, 0);
-    reply_errorf(call, "OOM there is no memory for the stack of this call");
+    reply_errorf(call, UNIT_NO_STACK);
     if (call->command->flags & COMMAND_RUNS_QUEUE)
         execute_discard(call);
     destroy(unit);

@@ -4,6 +4,8 @@
 
 #include "engine/unit.h"
 
+#define UNIT_NO_STACK "OOM there is no memory for the stack of this call"
+
 /* unit_plan.c: what a request needs before it runs. */
 
 /* What EXEC finds before anything else: true if it may run, else it was replied why not. */

@@ -3,9 +3,11 @@
 import contextlib
 import hashlib
 import os
+import resource
 import sys
 import threading
 import time
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -15,7 +17,7 @@ from support.replication.case import ReplicationCase, main, only
 from support.replication.load import Load, fill_all_types
 from support.replication.scripted import ScriptedPrimary, make_rdb
 from support.resp import encode
-from support.server import scaled, seed_new, until
+from support.server import is_sanitized, scaled, seed_new, until
 from support.units import Demoter
 
 
@@ -78,6 +80,21 @@ class ScriptsAsTheyAreTest(ReplicationCase):
         self.assertEqual(again.asked, (b"?", -1))
         again.full(make_rdb(["SET", "k", "3"])).wait_ack()
         self.assertEqual(servers.values_of(replica, "GET k"), [b"3"])
+
+    @only("redis-kelvin")
+    @unittest.skipIf(is_sanitized(), "its memory is not limited by address space")
+    def scenario_of_one_without_memory_for_its_stack_asks_for_all_again(self):
+        primary, replica, link = self.synced({"maxmemory": "100mb"})
+        with open("/proc/%d/statm" % replica.process.pid) as file:
+            size = int(file.read().split()[0]) * resource.getpagesize()
+        limits = resource.prlimit(replica.process.pid, resource.RLIMIT_AS, (size + (1 << 20), -1))
+        link.send_commands(["SELECT", 0], ["EVAL", "redis.call('set', 'k', 'v')", 0])
+        until(lambda: b"can't be applied" in replica.log(), 20, "refused")
+        resource.prlimit(replica.process.pid, resource.RLIMIT_AS, limits)
+        again = primary.link(30)
+        self.assertEqual(again.asked, (b"?", -1))
+        again.full(make_rdb(["SET", "k", "v"])).wait_ack()
+        self.assertEqual(servers.values_of(replica, "GET k"), [b"v"])
 
     @only("redis-kelvin")
     def scenario_of_one_that_looks_at_all_keys(self):

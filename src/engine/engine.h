@@ -167,7 +167,7 @@ struct engine {
     _Atomic uint64_t loading_total, loading_done;
     _Atomic int64_t loading_started_ms;
     _Atomic uint64_t imported_keys, imported_expired;       /* of an RDB file at the start: put in, and dropped */
-    _Atomic bool imported_in_part;                          /* keys of it were evicted */
+    _Atomic bool imported_in_part;                          /* keys of it were evicted, or writes of the log were not run */
     struct pace pace;               /* of requests that take memory; thread-safe */
     _Atomic int64_t paused_count;   /* clients whose requests it holds back */
     struct client *_Atomic large_client;    /* its request is being received although it does not fit into maxmemory; NULL: none */

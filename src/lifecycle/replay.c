@@ -87,7 +87,20 @@ static bool is_failed_script(const struct replay *replay, const struct bytes *ar
 {
     const struct command *command = command_find_logged_call(replay->engine->commands, args, arg_count);
 
-    return command != NULL && command->flags & COMMAND_UNIT && !script_was_missing(reply);
+    return command != NULL && (command->flags & (COMMAND_UNIT | COMMAND_RUNS_QUEUE)) == COMMAND_UNIT && !script_was_missing(reply);
+}
+
+/* That says nothing about the command, which was not run. A replica starts, and asks for all data. */
+static bool pass_unreadable(struct replay *replay, const struct bytes *args)
+{
+    if (replay->is_of_replica) {
+        log_write(replay->engine->log, LOG_LEVEL_WARNING, "'%.*s' in the log was not run, as a record of a key that it changes can't be read: the history is "
+            "not continued", shown(args[0]), args[0].data);
+        replay->engine->imported_in_part = true;
+        return true;
+    }
+    snprintf(replay->error, sizeof(replay->error), "'%.*s' in the log failed: a record of a key that it changes can't be read", shown(args[0]), args[0].data);
+    return false;
 }
 
 /* The reply is an error. False: the log can't be loaded. */
@@ -122,6 +135,7 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
         return good;
     }
     out->size = 0;
+    replay->worker->turn.met_unreadable = false;
     delay(replay->engine);
     ahead_submit(replay->ahead);
     /* It may have to wait for a load that was begun ahead, or for a value that is just being encoded for its demotion. A script may take longer
@@ -144,6 +158,8 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
         snprintf(replay->error, sizeof(replay->error), "a command that has to wait is in the log: '%.*s'", shown(args[0]), args[0].data);
         return false;
     }
+    if (replay->worker->turn.met_unreadable)
+        return pass_unreadable(replay, args);
     return out->size == 0 || out->data[0] != '-' || pass_error(replay, args, arg_count, buffer_bytes(out));
 }
 

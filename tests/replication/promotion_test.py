@@ -184,15 +184,16 @@ class FirstWriteTest(PromotionCase):
 class UnreadableTest(PromotionCase):
     def damage(self, replica):
         """The values of all segments, which no one has read since."""
-        found = 0
+        found = {}                              # an image has links to the store's
         for folder, _, names in os.walk(replica.folder):
             for path in (os.path.join(folder, name) for name in names if name.endswith(".seg")):
-                with open(path, "r+b") as file:
-                    data = file.read()
-                    file.seek(0)
-                    file.write(data[:64] + bytes(byte ^ 0x55 for byte in data[64:]))
-                found += 1
-        self.assertGreater(found, 0)
+                found[os.stat(path).st_ino] = path
+        self.assertTrue(found)
+        for path in found.values():
+            with open(path, "r+b") as file:
+                data = file.read()
+                file.seek(0)
+                file.write(data[:64] + bytes(byte ^ 0x55 for byte in data[64:]))
 
     @only("kelvin-kelvin", "redis-kelvin")
     def scenario_is_no_applied_write(self):
@@ -212,6 +213,29 @@ class UnreadableTest(PromotionCase):
                     client.pipeline([["MULTI"], ["SET", "other", "1"], ["APPEND", "k7", "+tail"], ["EXEC"]])
             until(lambda: servers.count_of(primary, "sync_full") == 2, 30, "a second full synchronization")
             self.assertIn(b"can't be read here", replica.log())
+            self.same(primary, replica, least=50)
+
+    @only("kelvin-kelvin")
+    def scenario_is_no_applied_write_of_a_log(self):
+        """Of a log that is loaded: the write in it is not run, so what follows is not continued. EXEC, too."""
+        for write in ([["APPEND", "k7", "+tail"]], [["MULTI"], ["SET", "other", "1"], ["APPEND", "k7", "+tail"], ["EXEC"]]):
+            primary, replica = self.pair({}, {"appendonly": "yes", "repl-image-sync": "no"})
+            until(lambda: b"AOF is enabled" in replica.log(), 20, "the log")
+            servers.must(primary, *["SET k%d %s" % (number, "v" * 3000) for number in range(50)])
+            servers.wait_in_sync(primary, replica)
+            servers.must(replica, *["TIER DEMOTE k%d" % number for number in range(50)])
+            until(lambda: servers.values_of(replica, "TIER WHERE k7")[0] == b"cold", 20, "cold")
+            servers.must(replica, "BGREWRITEAOF")
+            self.wait_log(replica, b"AOF rewrite finished successfully")
+            with self.client(primary) as client:
+                client.pipeline(write)
+            servers.wait_in_sync(primary, replica)
+            replica.kill9()
+            self.damage(replica)
+            replica.options["replicaof"] = ["127.0.0.1", primary.port]
+            replica.start()
+            until(lambda: servers.count_of(primary, "sync_full") == 2, 30, "a second full synchronization")
+            self.assertIn(b"the history is not continued", replica.log())
             self.same(primary, replica, least=50)
 
 

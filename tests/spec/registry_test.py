@@ -87,13 +87,12 @@ class ScriptTest(Commands):
     def test_there_is_no_debugger(self):
         for mode in ("yes", "SYNC"):
             self.assertIn(b"no debugger", self.c.call("SCRIPT", "DEBUG", mode))
-            for line in (["EVAL", "return redis.call('SET', 'k', 'v')", "0"], ["EVALSHA", "0" * 40, "0"]):
-                self.assertIn(b"no debugger", self.c.call(*line))       # redis-cli --ldb sends the script all the same
+            self.assertIn(b"no debugger", self.c.call("EVAL", "return redis.call('SET', 'k', 'v')", "0"))    # redis-cli --ldb sends it all the same
             self.c.must("MULTI")
             self.c.must("EVAL", "return redis.call('SET', 'k', 'v')", "0")
             self.assertIn(b"no debugger", self.c.must("EXEC")[0])
-            self.assertEqual(self.client().must("EVAL", "return redis.call('EXISTS', 'k')", "0"), 0)
             self.c.must("SCRIPT", "DEBUG", "NO")
+            self.assertEqual(self.c.must("EXISTS", "k"), 0)
             self.assertEqual(self.c.must("EVAL", "return 1", "0"), 1)
         self.c.call("SCRIPT", "DEBUG", "YES")
         self.c.must("RESET")
@@ -433,7 +432,6 @@ class PersistenceTest(unittest.TestCase):
                     break
                 loops *= 2
             self.assertIn(b"FUNCTION LOAD timeout", reply)
-            text = text.replace("%d do" % loops, "%d do" % (4 * loops))         # the machine may be faster in the next moment
             self.assertIn(b"FUNCTION LOAD timeout", client.call("FUNCTION", "RESTORE", dump_of(text), "FLUSH"))
         server.terminate()
         body = b"REDIS0010\xf5" + packed(text) + b"\xff"

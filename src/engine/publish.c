@@ -25,11 +25,6 @@ static bool is_over(const struct engine *engine, uint64_t part)
     return transit.count > TRANSIT_COUNT_MAX / part || transit.bytes > transit_bytes_max(engine) / part;
 }
 
-bool publish_is_full(const struct engine *engine)
-{
-    return engine->hub != NULL && is_over(engine, 1);
-}
-
 /* The flag is set before the second look, and a worker looks at it after it has delivered: one of the two sees what the other did. */
 bool publish_must_wait(struct engine *engine)
 {

@@ -8,7 +8,7 @@
  * A message carries an LSN: it leaves only when the log covers that. It is the lsn_needed of the client that publishes; for messages about
  * changed keys, the LSN of the group with the change.
  *
- * What is in transit counts as used memory. PUBLISH waits while there is too much of it (publish_is_full); all other messages, which are
+ * What is in transit counts as used memory. PUBLISH waits while there is too much of it (publish_must_wait); all other messages, which are
  * parts of something that can't wait, are sent, and count.
  */
 #ifndef KELVIN_ENGINE_PUBLISH_H
@@ -51,9 +51,8 @@ void publish_push(struct engine *engine, const struct worker *here, int worker, 
 /* One message. As publish_send. */
 void publish_one(struct engine *engine, const struct worker *here, enum topic_kind kind, struct bytes channel, struct bytes text, uint64_t lsn);
 
-/* Too much is in transit: what can wait should (PARKED_FOR_DELIVERY). Any thread. The first is for those that do: they are notified. */
+/* Too much is in transit: what can wait should (PARKED_FOR_DELIVERY), and is notified. Any thread; there is a hub. */
 bool publish_must_wait(struct engine *engine);
-bool publish_is_full(const struct engine *engine);
 /* A worker has delivered: clients whose PUBLISH waits try again if there is room. */
 void publish_note_delivered(struct engine *engine);
 

@@ -1,4 +1,4 @@
-# Kelvin. `make run` builds and serves, `make test` builds and tests; both install what is missing.
+# Kelvin. `make run` builds and serves, `make test` builds and tests; both install what is missing. V=1 prints every command.
 # Rooms and files are found by pattern: a new .c in src/<room>/ or tests/unit/<room>/ needs no line here.
 
 MODE    ?= release
@@ -11,10 +11,14 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
+# What a recipe does is one short line; with V=1 it is the command itself.
+Q       := $(if $(V),,@)
+say      = $(if $(V),,@echo "  $1")
+
 CC      := $(if $(filter clang fuzz,$(MODE)),clang,gcc)
 CXX     := $(if $(filter clang fuzz,$(MODE)),clang++,g++)
 WARN    := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-unused-parameter $(if $(WERROR),-Werror)
-comma := ,
+comma   := ,
 # gcc clears structs of more than 64 bytes with "rep stos", which takes 30 cycles to begin: a call has 200 bytes.
 OPT.release := -O2 -g -fno-plt $(if $(filter x86_64,$(shell uname -m)),-mmemset-strategy=vector_loop:320:noalign$(comma)libcall:-1:noalign)
 OPT.debug   := -O0 -g3 -DKELVIN_DEBUG
@@ -41,7 +45,9 @@ LIBRARY := $(BUILD)/libkelvin.a
 SERVER  := $(BUILD)/kelvin-server
 SUPPORT := $(patsubst %,$(BUILD)/%.o,$(filter-out %_shim.c %_main.c,$(wildcard tests/support/*.c tests/support/*.cc)))
 SHIM    := $(patsubst tests/support/%.c,$(BUILD)/tests/%.so,$(wildcard tests/support/*_shim.c))
-UNITS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*/*_test.c))
+# One program for each room: its tests share the parts of the library that all of them link. tests/support/unit_main.c is its main.
+UNITS   := $(patsubst tests/unit/%/,$(BUILD)/tests/unit-%,$(sort $(dir $(wildcard tests/unit/*/*_test.c))))
+unit_objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/$1/*_test.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/*_fuzz.c))
 # libFuzzer brings a main of its own; elsewhere ours takes its place.
 FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
@@ -58,7 +64,8 @@ tools: $(TOOLS)
 
 help:
 	@echo "make            install what is missing, build $(SERVER) and the tools"
-	@echo "make run        the same, then serve on 127.0.0.1:$(PORT)  (PORT=7000 make run)"
+	@echo "make run        the same, then serve on 127.0.0.1:$(PORT), data in build/run  (PORT=7000 make run)"
+	@echo "make V=1        any target, with every command printed"
 	@echo "make test       build and run every test, sanitizers and lint included"
 	@echo "make unit       unit tests only         make spec    tests over the wire only"
 	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, links; cppcheck, codespell, shellcheck"
@@ -83,7 +90,9 @@ deps-test:
 	@deps/install test
 
 run: all
-	$(SERVER) --port $(PORT)
+	@mkdir -p build/run
+	@echo "Kelvin on 127.0.0.1:$(PORT), data in build/run"
+	@$(SERVER) --port $(PORT) --dir build/run
 
 debug asan tsan: deps
 	@$(MAKE) --no-print-directory MODE=$@ server
@@ -91,57 +100,81 @@ clang: deps-test
 	@$(MAKE) --no-print-directory MODE=$@ server
 
 $(BUILD)/src/%.c.o: src/%.c
+	$(call say,CC $<)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 $(BUILD)/src/%.cc.o: src/%.cc
+	$(call say,CXX $<)
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/tests/unit/%_test.o: tests/unit/%_test.c
+	$(call say,CC $<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -Itests -Dmain=$(notdir $*)_test_main -include support/unit_prototype.h -MMD -MP -c $< -o $@
 $(BUILD)/tests/%.c.o: tests/%.c
+	$(call say,CC $<)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) -Itests -MMD -MP -c $< -o $@
 $(BUILD)/tests/%.cc.o: tests/%.cc
+	$(call say,CXX $<)
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -Itests -MMD -MP -c $< -o $@
+	$(Q)$(CXX) $(CXXFLAGS) -Itests -MMD -MP -c $< -o $@
 $(BUILD)/utils/%.c.o: utils/%.c
+	$(call say,CC $<)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# The names of the objects are in a file, as they are 18 KB, and the archive has no copies of them.
 $(LIBRARY): $(OBJECTS)
+	$(call say,AR $@)
+	$(file >$@.objects,$^)
 	@rm -f $@
-	ar rcs $@ $^
+	$(Q)ar rcsT $@ @$@.objects
 $(SERVER): $(BUILD)/src/main.c.o $(LIBRARY)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.c.o $(SUPPORT) $(LIBRARY)
-	$(CXX) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+	$(call say,LINK $@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+.SECONDEXPANSION:
+$(BUILD)/tests/unit-%: $(BUILD)/tests/support/unit_main.c.o $$(call unit_objects,$$*) $(SUPPORT) $(LIBRARY)
+	$(call say,LINK $@)
+	$(file >$@.objects,$^)
+	$(Q)$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol='*_test_main' -o $@ @$@.objects -lcmocka $(LDLIBS)
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.c.o $(FUZZ_MAIN) $(SUPPORT) $(LIBRARY)
-	$(CXX) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
+	$(call say,LINK $@)
+	$(Q)$(CXX) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.c.o $(SUPPORT) $(LIBRARY)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LINK $@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/kelvin-benchmark: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/benchmark/*.c)) $(LIBRARY)
-	$(CXX) $(LDFLAGS) -o $@ $^ -lhiredis $(MALLOC) -lpthread -lm
+	$(call say,LINK $@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lhiredis $(MALLOC) -lpthread -lm
 
 $(BUILD)/kelvin-simulate: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/simulate/*.c) utils/benchmark/zipf.c) $(LIBRARY)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LINK $@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Preloaded by tests that pull the plug, or leave the server without threads; they contain no code of the server, and the server contains none of the shims.
 $(BUILD)/tests/%_shim.so: tests/support/%_shim.c
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -O1 -g -fPIC -shared $(WARN) -D_GNU_SOURCE $< -o $@ -lpthread
+	$(call say,LINK $@)
+	$(Q)$(CC) -std=c11 -O1 -g -fPIC -shared $(WARN) -D_GNU_SOURCE $< -o $@ -lpthread
 
 shim: $(SHIM)
 $(BUILD)/kelvin-check: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/check/*.c)) $(LIBRARY)
-	$(CXX) $(LDFLAGS) -o $@ $^ -lsnappy $(LDLIBS)
+	$(call say,LINK $@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lsnappy $(LDLIBS)
 
 # Clang's warnings without its code; `make clang` builds a server. Tests hold locks from a setup to a teardown, which the analysis cannot follow.
 CHECKED := $(EVERY_C:%=$(BUILD)/%.checked)
 checked: $(CHECKED)
 $(BUILD)/%.c.checked: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Wno-thread-safety) -Itests -fsyntax-only -MMD -MP -MT $@ -MF $@.d $<
+	$(call say,CHECK $<)
+	$(Q)$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Wno-thread-safety) -Itests -fsyntax-only -MMD -MP -MT $@ -MF $@.d $<
 	@touch $@
 $(BUILD)/%.cc.checked: %.cc
 	@mkdir -p $(@D)
-	$(CXX) $(CXXFLAGS) -Itests -fsyntax-only -MMD -MP -MT $@ -MF $@.d $<
+	$(call say,CHECK $<)
+	$(Q)$(CXX) $(CXXFLAGS) -Itests -fsyntax-only -MMD -MP -MT $@ -MF $@.d $<
 	@touch $@
 clang-check: deps-test
 	@$(MAKE) --no-print-directory MODE=clang WERROR=1 checked
@@ -181,7 +214,6 @@ fuzz: deps-test
 	$(MAKE) --no-print-directory MODE=$$mode fuzzers && tests/run fuzz build/$$mode
 
 # For clangd and the like.
-comma := ,
 quoted = $(subst ",\",$(subst \,\\,$1))
 database_entry = {"directory": "$(CURDIR)", "file": "$1", "command": "$(call quoted,$(if $(filter %.cc,$1),$(CXX) $(CXXFLAGS),$(CC) $(CFLAGS)) -Itests -c $1)"}
 compile_commands.json:

@@ -336,15 +336,16 @@ static uint64_t resolve_unknown(struct tier *tier, struct demote_targets *target
     return tier->demotion->resolved_bytes;
 }
 
-/* One batch's worth of cold keys; false if no key could be taken in a whole round of the partitions. */
-static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
+/* One batch's worth of cold keys. Returns the bytes that were freed; *is_round: a window of each keyspace was looked at. */
+static uint64_t demote_batch(struct tier *tier, uint32_t share, uint64_t wanted, bool *is_round)
 {
     struct demotion *demotion = tier->demotion;
     struct demote_targets *targets = &demotion->targets;
     enum demote_which which = tier->state == TIER_OK ? DEMOTE_ALL : DEMOTE_CLEAN_ONLY;
     uint64_t freed = 0;
+    uint32_t visited;
 
-    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+    for (visited = 0; visited < tier->partitions->count; visited++) {
         struct partition *partition = &tier->partitions->partitions[demotion->next_partition];
 
         demotion->next_partition = (demotion->next_partition + 1) % tier->partitions->count;
@@ -371,7 +372,8 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
     writing_commit(tier);
     demotion_note_room(tier);
     statistics_add(&demotion->freed_bytes, freed);
-    return freed > 0;
+    *is_round = visited == tier->partitions->count;
+    return freed;
 }
 
 static uint64_t sum_live(struct tier *tier, uint64_t *key_count)
@@ -441,6 +443,7 @@ bool demotion_run(struct tier *tier)
     struct demotion *demotion = tier->demotion;
     uint64_t need;
     uint32_t share;
+    bool is_round;
     int batches = 0;
 
     if (!tier->settings.enabled || !memory_is_over(tier, tier->settings.high_percent, &need)) {
@@ -452,17 +455,19 @@ bool demotion_run(struct tier *tier)
         return false;
     memory_is_over(tier, tier->settings.low_percent, &need);
     demotion->is_running = demotion->was_at_mark = true;
-    share = demote_share(tier, need);
+    share = stuck_is_likely(&tier->stuck) ? DEMOTE_SHARE_ONE : demote_share(tier, need);
     age_if_due(demotion, share);
     while (!tier->stopping && memory_is_over(tier, tier->settings.low_percent, &need)) {
-        if (demote_batch(tier, share, need)) {
-            stuck_progress(tier);
+        uint64_t freed = demote_batch(tier, share, need, &is_round);
+
+        if (freed > 0)
             tier->hooks.memory_freed(tier->hooks.context);
-        } else if (stuck_fruitless(tier)) {
+        if (stuck_note_batch(tier, freed, need, is_round))
             break;
-        } else {
+        if (stuck_is_likely(&tier->stuck))
+            share = DEMOTE_SHARE_ONE;
+        else if (freed == 0)
             share = share < DEMOTE_SHARE_ONE / FRUITLESS_STEP ? share * FRUITLESS_STEP : DEMOTE_SHARE_ONE;
-        }
         age_if_due(demotion, share);        /* while clients fill what is freed, a run does not end */
         sweep_compact(tier);
         counting_unblock(&tier->counting);

@@ -41,17 +41,18 @@ void stuck_end(struct tier *tier)
 {
     tier->stuck.is_stuck = false;
     tier->stuck.since_us = tier->stuck.pause_until_us = tier->stuck.began_us = 0;
-    tier->stuck.windows = 0;
+    tier->stuck.windows = tier->stuck.freed = 0;
 }
 
-void stuck_progress(struct tier *tier)
+static void note_progress(struct tier *tier)
 {
     struct stuck *stuck = &tier->stuck;
     uint64_t now;
 
     stuck->since_us = 0;
-    stuck->windows = 0;
+    stuck->windows = stuck->freed = 0;
     stuck->held_count = 0;
+    stuck->has_freed = false;
     if (!stuck->is_stuck)
         return;
     now = memory_used(tier);
@@ -79,22 +80,25 @@ static uint64_t windows_max(struct tier *tier)
     return bytes / sizeof(struct table_bucket) / DEMOTE_WINDOW_BUCKETS + 1;
 }
 
-bool stuck_fruitless(struct tier *tier)
+/* A whole pass that freed next to nothing. True: not the first one. */
+static bool end_poor_pass(struct tier *tier)
 {
     struct stuck *stuck = &tier->stuck;
     int64_t now_us = clock_mono_us(), took_us = now_us - stuck->began_us, patience_us = STUCK_SETTLE_MS * 1000;
     int64_t pause_us = took_us * STUCK_PAUSE_SHARE;
+    bool is_first = stuck->since_us == 0;
 
-    if (++stuck->windows <= windows_max(tier))
-        return false;
-    if (stuck->since_us == 0)
+    if (is_first)
         stuck->since_us = now_us;
-    if (stuck->held_count > 0)
+    stuck->has_freed |= stuck->freed > 0;
+    if (stuck->held_count > 0 || stuck->has_freed)
         patience_us = STUCK_HELD_MS * 1000;
     if (store_is_flushing(tier->store))
         patience_us = STUCK_FLUSHING_MS * 1000;
-    stuck->windows = 0;
+    stuck->windows = stuck->freed = 0;
     stuck->held_count = 0;
+    if (is_first)
+        return false;
     stuck->pause_until_us = now_us + (pause_us > STUCK_PAUSE_MS * 1000 ? pause_us : STUCK_PAUSE_MS * 1000);
     if (now_us - stuck->since_us < patience_us)
         return true;
@@ -102,4 +106,17 @@ bool stuck_fruitless(struct tier *tier)
     stuck->is_stuck = true;
     tier->hooks.memory_freed(tier->hooks.context);      /* clients that wait for memory have to learn that none comes */
     return true;
+}
+
+bool stuck_note_batch(struct tier *tier, uint64_t freed, uint64_t need, bool is_round)
+{
+    struct stuck *stuck = &tier->stuck;
+    uint64_t step = growth_step(tier);
+
+    stuck->freed += freed;
+    if (stuck->freed >= (need < step ? need : step)) {
+        note_progress(tier);
+        return false;
+    }
+    return is_round && ++stuck->windows > windows_max(tier) && end_poor_pass(tier);
 }

@@ -394,6 +394,26 @@ static void a_key_whose_record_cant_be_looked_up_is_no_progress_of_demotion(void
     assert_string_equal(say(rig, "GET k"), "$5\nblind\n");
 }
 
+/* Else clients that wait for memory would wait as long as others read cold keys. */
+static void a_key_that_is_read_again_and_again_is_no_progress_of_demotion(void **state)
+{
+    struct rig *rig = *state;
+    int64_t began_us = clock_mono_us();
+
+    assert_string_equal(say(rig, "SET k 2"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE k"), ":1\n");
+    tier_box_hold_writer(&rig->box);
+    rig->box.tier->hooks.memory_used = always_used;
+    rig->box.tier->settings.memory_max = 1;
+    tier_box_release_writer(&rig->box);
+    while (!tier_is_stuck(rig->box.tier)) {
+        assert_string_equal(say(rig, "GET k"), "$1\n2\n");
+        tier_nudge(rig->box.tier);
+        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < 20000000, "demotion of what is read goes on without an end");
+    }
+    rig->box.tier->settings.memory_max = 0;
+}
+
 static void a_cold_key_that_is_overwritten_keeps_its_uses(void **state)
 {
     struct rig *rig = *state;
@@ -442,6 +462,7 @@ int main(void)
         WITH_RIG(an_overwritten_key_with_a_damaged_record_can_be_deleted),
         WITH_RIG(a_cold_key_that_is_overwritten_keeps_its_uses),
         WITH_RIG(a_key_whose_record_cant_be_looked_up_is_no_progress_of_demotion),
+        WITH_RIG(a_key_that_is_read_again_and_again_is_no_progress_of_demotion),
         cmocka_unit_test_setup(an_outage_at_the_end_does_not_hold_up_the_stop, open_rig),
     };
 

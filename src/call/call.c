@@ -153,7 +153,7 @@ void call_wait(struct call *call, const struct call_wait *wait)
 {
     struct call_wait *copy;
 
-    if (call->client->flags & (CLIENT_NO_BLOCKING | CLIENT_REPLAY)) {
+    if (!call_may_wait(call)) {
         reply_wait_end(call->reply, wait->end);
         return;
     }

@@ -137,9 +137,11 @@ void call_ask_for_keys(struct call *call, const struct bytes *names, int count);
 
 /* Makes the client wait until one of the keys changes and has a value of that type. Then the command runs again, with wait->args,
  * for the client and on any worker, and may call this again. When the time is up, wait->end is replied. The handler has replied
- * nothing, and returns; what it has changed (XREADGROUP creates a consumer) is logged. If the client must not wait
- * (CLIENT_NO_BLOCKING), wait->end is replied at once. */
+ * nothing, and returns; what it has changed (XREADGROUP creates a consumer) is logged. If it must not wait
+ * (call_may_wait), wait->end is replied at once. */
 void call_wait(struct call *call, const struct call_wait *wait);
+/* False in transactions and scripts, and for callers whose thread would wait. */
+static inline bool call_may_wait(const struct call *call) { return call->unit == NULL && !(call->client->caller & TRAIT_WAITS_IN_PLACE); }
 void reply_wait_end(struct reply *reply, enum call_wait_end end);       /* not for CALL_WAIT_SYNCED ... */
 /* The argument as seconds after the time at which the request first ran: a deadline for call_wait. */
 bool arg_timeout(struct call *call, int index, int64_t *deadline_us);

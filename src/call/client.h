@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "call/caller.h"
 #include "keyspace/owners.h"
 #include "resp/reply.h"
 
@@ -33,16 +34,11 @@ enum client_flag {
     CLIENT_REPLY_SKIP = 1 << 4,         /* this command's reply is dropped */
     CLIENT_NO_EVICT = 1 << 5,
     CLIENT_NO_TOUCH = 1 << 6,
-    CLIENT_REPLAY = 1 << 7,             /* replays the log: may do everything, waits in place, is not logged again */
     CLIENT_UNIX_SOCKET = 1 << 8,
-    CLIENT_PROXY = 1 << 10,             /* runs the command of a waiting client (engine/blocking.h); is never parked for long */
-    CLIENT_HELD_BACK = 1 << 11,         /* of a proxy: writes are paused, it may try again */
-    CLIENT_NO_BLOCKING = 1 << 12,       /* what would wait for a key is replied as if the time were up: transactions, scripts */
+    CLIENT_HELD_BACK = 1 << 11,         /* TRAIT_NOT_PARKED: it could not run now, and may try again */
     CLIENT_MONITOR = 1 << 13,           /* receives all commands (engine/monitor.h) */
     CLIENT_MULTI = 1 << 14,             /* its commands are queued (engine/transaction.h) */
-    CLIENT_SCRIPT = 1 << 15,            /* runs the commands of a script */
-    CLIENT_PRIMARY = 1 << 19,           /* with CLIENT_REPLAY: applies a primary's stream while clients are served (replication/applier.h) */
-    CLIENT_OWNS_ALL = 1 << 16,          /* with CLIENT_PRIMARY: its thread owns all partitions that its calls need, for a group: they wait for no owner */
+    CLIENT_PRIMARY = 1 << 19,           /* the link to the primary, as CLIENT LIST shows it */
     CLIENT_REPLICA = 1 << 18,           /* it has called PSYNC or SYNC (replication/primary.h) */
     CLIENT_PROTECTED = 1 << 9,          /* was sent the error of protected mode and is about to be closed */
     CLIENT_SUBSCRIBED = 1 << 20,        /* to a channel, shard channel or pattern (engine/delivery.h) */
@@ -74,7 +70,8 @@ struct client {
     uint64_t id;
     struct worker *worker;
     struct reply reply;
-    uint32_t flags;
+    uint32_t flags;                         /* enum client_flag */
+    uint32_t caller;                        /* enum caller: the set of its traits */
     int db;
     bool authenticated;
     bool checks_acl;                        /* it is not authenticated, or its user may not do everything: its calls are checked (engine/access.h) */
@@ -122,7 +119,7 @@ struct client {
     void *job;                              /* struct job of engine/job.h: background work of the parked call */
     struct listener *listener;              /* it gets messages or pushes: engine/delivery.h; or NULL */
     uint32_t push_generation;               /* pushes for another one are dropped (engine/publish.h) */
-    struct bytes unlogged_raw;              /* CLIENT_PRIMARY: what its call appends to the history in its own place, once, also if it changes
+    struct bytes unlogged_raw;              /* CALLER_APPLIER: what its call appends to the history in its own place, once, also if it changes
                                              * nothing then; empty when that was done */
     struct replica *replica;                /* it is a replica, or may become one: replication/primary.h; or NULL */
     struct client *next_replica;            /* in its worker's list of replicas */

@@ -78,7 +78,7 @@ void monitor_command(struct call *call)
 {
     if (call->client->flags & CLIENT_MONITOR)
         return;
-    if (call->client->flags & CLIENT_NO_BLOCKING) {
+    if (!call_may_wait(call)) {
         reply_errorf(call, "ERR MONITOR isn't allowed for DENY BLOCKING client");
         return;
     }

@@ -82,7 +82,7 @@ static bool parse_payload(struct call *call, struct buffer *scratch, struct rest
     enum status status;
 
     /* As for all strings: what is in the log was allowed when it was logged. */
-    if (!(call->client->flags & CLIENT_REPLAY))
+    if (!(call->client->caller & TRAIT_OBEYED))
         limits.string_unpacked_max = (size_t)call->turn->string_size_max;
     status = codec_restore(call->args[3], &limits, scratch, &restore->value);
     if (status == STATUS_INVALID)

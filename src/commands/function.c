@@ -57,7 +57,7 @@ static struct load_job *make_job(struct call *call, enum load_kind kind, struct 
     work->job = (struct job){ .run = load_run, .release = load_release };
     work->kind = kind;
     work->text_size_max = (size_t)call->turn->string_size_max;
-    work->trust = call->client->flags & CLIENT_REPLAY ? SCRIPTS_OF_DATA : SCRIPTS_OF_CLIENT;
+    work->trust = call->client->caller & TRAIT_OBEYED ? SCRIPTS_OF_DATA : SCRIPTS_OF_CLIENT;
     buffer_append_bytes(&work->source, source);
     return work;
 }
@@ -94,7 +94,7 @@ static struct load_job *await_job(struct call *call, enum load_kind kind, struct
     if (work != NULL)
         return work;
     work = make_job(call, kind, source);
-    if (call->client->flags & CLIENT_REPLAY) {
+    if (call->client->caller & TRAIT_WAITS_IN_PLACE) {
         load_run(&work->job, call->engine);
         return work;
     }
@@ -104,7 +104,7 @@ static struct load_job *await_job(struct call *call, enum load_kind kind, struct
 
 static void end_replay(const struct call *call, struct load_job *work)
 {
-    if (call->client->flags & CLIENT_REPLAY)
+    if (call->client->caller & TRAIT_WAITS_IN_PLACE)
         load_release(&work->job);
 }
 

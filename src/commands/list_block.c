@@ -55,7 +55,7 @@ static void move_or_wait(struct call *call, enum list_end from, enum list_end to
     if (source.present) {
         if (list_move(&source, from, to))
             call_propagate(call, words, word_count);
-    } else if (call->client->flags & CLIENT_NO_BLOCKING) {
+    } else if (!call_may_wait(call)) {
         reply_null(call->reply);        /* not the array that is replied when the time is up; as in Redis */
     } else {
         pop_wait(&source_only, call, deadline_us);

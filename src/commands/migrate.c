@@ -120,7 +120,7 @@ static struct migration *begin(struct call *call)
 {
     struct migration_options options = { 0 };
 
-    if (call->client->flags & CLIENT_REPLAY) {
+    if (call->client->caller & TRAIT_WAITS_IN_PLACE) {
         reply_errorf(call, "ERR MIGRATE is never in a log");
         return NULL;
     }

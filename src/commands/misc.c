@@ -18,17 +18,12 @@ void time_command(struct call *call)
     reply_bulk_integer(call->reply, now_us % 1000000);
 }
 
-static bool must_not_wait(const struct client *client)
-{
-    return client->flags & (CLIENT_NO_BLOCKING | CLIENT_REPLAY);
-}
-
 /* Replies now, or when the aim is reached, or when the time is up. */
 static void wait_for(struct call *call, const struct call_wait *wait)
 {
     struct synced_aim aim = { wait->end, wait->here, wait->there };
 
-    if (must_not_wait(call->client) || synced_is_reached(call->engine, call->requester, &aim)) {
+    if (!call_may_wait(call) || synced_is_reached(call->engine, call->requester, &aim)) {
         synced_reply(call->engine, call->requester, wait->end, call->reply);
         return;
     }

@@ -93,7 +93,7 @@ void sunsubscribe_command(struct call *call) { end(call, TOPIC_SHARD); }
 /* Refused in transactions, unlike the others; as in Redis. */
 void ssubscribe_command(struct call *call)
 {
-    if (call->client->flags & CLIENT_NO_BLOCKING)
+    if (!call_may_wait(call))
         reply_errorf(call, "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
     else
         begin(call, TOPIC_SHARD);

@@ -430,7 +430,7 @@ static void run_sort(struct call *call, enum sort_kind kind)
         return;
     }
     /* A result of a set that is stored is sorted in any case, because the order of a set differs between servers. */
-    if (sort.keeps_order && (sort.store_arg != 0 || call->client->flags & CLIENT_SCRIPT) && sort.key.present && sort.key.value.type == VALUE_SET) {
+    if (sort.keeps_order && (sort.store_arg != 0 || call->client->caller & TRAIT_IN_SCRIPT) && sort.key.present && sort.key.value.type == VALUE_SET) {
         sort.keeps_order = sort.has_by = false;
         sort.by = SORT_BY_TEXT;
     }

@@ -65,7 +65,7 @@ static bool settle_limit(struct call *call, struct options *options, bool has_li
         reply_errorf(call, "ERR syntax error, XTRIM must be called with a trimming strategy");
         return false;
     }
-    if (call->client->flags & CLIENT_REPLAY) {
+    if (call->client->caller & TRAIT_OBEYED) {
         trim->limit = 0;
     } else if (has_limit && !trim->approximate) {
         reply_errorf(call, "ERR syntax error, LIMIT cannot be used without the special ~ option");

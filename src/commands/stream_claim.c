@@ -275,7 +275,7 @@ static bool read_claim_options(struct call *call, struct claiming *claim, struct
         }
     }
     /* A time that is not in the past becomes now. A replayed one is kept: the clock may have been set back. */
-    if (claim->delivered_ms < 0 || (claim->delivered_ms > now_ms && !(call->client->flags & CLIENT_REPLAY)))
+    if (claim->delivered_ms < 0 || (claim->delivered_ms > now_ms && !(call->client->caller & TRAIT_OBEYED)))
         claim->delivered_ms = now_ms;
     return true;
 }

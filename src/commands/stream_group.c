@@ -32,7 +32,7 @@ static bool read_options(struct call *call, enum group_subcommand subcommand, st
                 return false;
             /* The log has the counter as it was, which may have wrapped around. */
             if (options->entries_read < 0 && options->entries_read != STREAM_ENTRIES_READ_UNKNOWN &&
-                !(call->client->flags & CLIENT_REPLAY)) {
+                !(call->client->caller & TRAIT_OBEYED)) {
                 reply_errorf(call, "ERR value for ENTRIESREAD must be positive or -1");
                 return false;
             }

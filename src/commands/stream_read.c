@@ -51,7 +51,7 @@ static bool only_of_groups(struct call *call, const struct read *read, const cha
 /* Other commands that block do not in a script. */
 static bool may_block(struct call *call, const struct read *read)
 {
-    if (!(call->client->flags & CLIENT_SCRIPT))
+    if (!(call->client->caller & TRAIT_IN_SCRIPT))
         return true;
     reply_errorf(call, "ERR %s command is not allowed with BLOCK option from scripts",
         call_format(call, "%.*s", (int)call->args[0].size, call->args[0].data).data);

@@ -78,7 +78,8 @@ static enum service serve(struct blocking *blocking, struct worker *worker, stru
     struct client proxy = {
         .id = waiter->client_id,
         .worker = worker,
-        .flags = waiter->flags | CLIENT_PROXY,
+        .flags = waiter->flags,
+        .caller = CALLER_PROXY,
         .db = waiter->db,
         .authenticated = true,
         .user = waiter->user,

@@ -87,11 +87,11 @@ void event_tell(struct engine *engine, struct call *call, struct keyspace *keysp
     bool is_applied = false;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (call != NULL && call->client->flags & CLIENT_REPLAY) {
-        if (!(call->client->flags & CLIENT_PRIMARY))
-            return;             /* what the replay of the log does while the server runs is one change (lifecycle/reload.h) */
+    if (call != NULL && call->client->caller & TRAIT_SILENT)
+        return;                 /* what the replay of the log does while the server runs is one change (lifecycle/reload.h) */
+    if (call != NULL && call->client->caller & TRAIT_OFF_WORKER) {
         is_applied = true;
-        call = NULL;            /* its thread is no worker */
+        call = NULL;
     }
     if (effects & EVENT_FEEDS && is_applied)
         blocking_note_applied(engine, keyspace, hash, key);
@@ -118,7 +118,7 @@ static void note_database(struct call *call, int db)
 {
     struct tracking_list list = { 0 };
 
-    if (call->client->flags & CLIENT_PRIMARY) {
+    if (call->client->caller & TRAIT_OFF_WORKER) {
         if (tracking_is_on(call->engine))
             tracking_note_all(call->engine, &list);
         tracking_send(call->engine, NULL, &list, call->client->lsn_needed);
@@ -131,7 +131,7 @@ static void note_database(struct call *call, int db)
 
 void event_note_flush(struct call *call, int db)
 {
-    if ((call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
+    if (call->client->caller & TRAIT_SILENT)
         return;
     watch_touch_database(call->engine, db);
     note_database(call, db);
@@ -139,7 +139,7 @@ void event_note_flush(struct call *call, int db)
 
 void event_note_swap(struct call *call, int a, int b)
 {
-    if ((call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
+    if (call->client->caller & TRAIT_SILENT)
         return;
     if (a != b)
         watch_touch_swapped(call->engine, a, b);

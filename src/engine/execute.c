@@ -22,7 +22,7 @@ enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
 static inline __attribute__((always_inline)) bool find_command(struct call *call)
 {
     struct engine *engine = call->engine;
-    const struct command *command = LIKELY(!(call->client->flags & CLIENT_REPLAY)) ? command_find(engine->commands, call->args[0])
+    const struct command *command = LIKELY(!(call->client->caller & TRAIT_LOGGED_NAMES)) ? command_find(engine->commands, call->args[0])
         : command_find_logged(engine->commands, call->args[0]);
 
     if (command == NULL) {
@@ -54,7 +54,7 @@ static bool is_allowed(struct call *call)
 
     if (UNLIKELY(call->client->checks_acl) && !access_allows(call, ACCESS_TOP))
         return false;
-    if (call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
+    if (call->client->caller & TRAIT_UNGATED)
         return true;
     if (UNLIKELY((role_bits(engine) | engine->save_failed) != 0) && !execute_role_allows(call, flags, flags))
         return false;
@@ -104,18 +104,18 @@ static inline __attribute__((always_inline)) void find_keys(struct call *call, s
 static inline __attribute__((always_inline)) bool pass_memory_gate(struct call *call, struct worker *worker, uint32_t flags)
 {
     struct engine *engine = call->engine;
-    bool is_replay = call->client->flags & CLIENT_REPLAY;
+    bool waits_in_place = call->client->caller & TRAIT_WAITS_IN_PLACE;
 
-    if (call->client->flags & CLIENT_PROXY || (!(flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0))
+    if (call->client->caller & TRAIT_UNMETERED || (!(flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0))
         return true;
-    if (++worker->writes_since_check >= (is_replay || call->turn->memory_fill >= 0 ? MEMORY_CHECK_PACED : MEMORY_CHECK_WRITES)) {
+    if (++worker->writes_since_check >= (waits_in_place || call->turn->memory_fill >= 0 ? MEMORY_CHECK_PACED : MEMORY_CHECK_WRITES)) {
         pace_check(worker);
         call->turn->over_reserve = memory_reserve_is_used_up(engine);
     }
     if (__builtin_expect(call->turn->over_reserve, 0) && !execute_wait_for_reserve(call, worker, flags))
         return false;
     if (__builtin_expect(call->turn->memory_fill < 0 && !call->turn->over_memory, 1) ||
-        (!(flags & COMMAND_DENYOOM) && !is_replay))
+        (!(flags & COMMAND_DENYOOM) && !waits_in_place))
         return true;
     return execute_make_room(call, worker);
 }
@@ -134,7 +134,7 @@ static inline __attribute__((always_inline)) bool is_paused(struct call *call, u
 
     if (__builtin_expect(until == 0 && !engine->holds_writes, 1))
         return false;
-    if (call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY) || !pause_concerns(engine, until, call->turn->now_ms, flags))
+    if (call->client->caller & TRAIT_UNGATED || !pause_concerns(engine, until, call->turn->now_ms, flags))
         return false;
     return bytes_of_string(call->command->name).size < 6 || memcmp(call->command->name, "client", 6) != 0;
 }
@@ -265,7 +265,7 @@ void execute_notify_monitors(struct call *call, struct worker *worker)
 /* What the call changed is served now, before anything else that its client has asked for. */
 static void serve_waiters(struct worker *worker, const struct client *client)
 {
-    if (__builtin_expect(worker->noted_first != NULL, 0) && !(client->flags & CLIENT_PROXY))
+    if (__builtin_expect(worker->noted_first != NULL, 0) && !(client->caller & TRAIT_SERVES))
         blocking_serve(worker);
 }
 
@@ -303,7 +303,7 @@ static enum attempt try_to_run(struct call *call, struct worker *worker)
     if (!pass_memory_gate(call, worker, call->command->flags))
         return call->parked ? PARKED : REFUSED;
     if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE | COMMAND_OWNS_KEYS)) &&
-        (!(call->client->flags & CLIENT_REPLAY) || call->command->flags & COMMAND_UNIT))
+        (!(call->client->caller & TRAIT_CLAIMS_NOTHING) || call->command->flags & COMMAND_UNIT))
         return execute_unit(call, worker);
     return run_locked(call, worker) == RUN_PARKED ? PARKED : RAN;
 }
@@ -332,7 +332,7 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
 
     CHECK(client->reply.out.size == call->reply_start && (call->change_count == 0 || call->wait != NULL));     /* tier rule 8 */
     count_changes(call);
-    if (client->flags & CLIENT_PROXY)
+    if (client->caller & TRAIT_NOT_PARKED)
         return RUN_PARKED;
     if (client->waiter != NULL) {
         end_waiting(call->engine, client);      /* what it has loaded is not kept in RAM while it waits for a key */

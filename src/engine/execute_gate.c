@@ -48,7 +48,7 @@ bool execute_wait_for_reserve(struct call *call, struct worker *worker, uint32_t
 {
     struct engine *engine = call->engine;
 
-    if (!(flags & COMMAND_WRITE) || flags & COMMAND_EXCLUSIVE || call->client->flags & CLIENT_REPLAY)
+    if (!(flags & COMMAND_WRITE) || flags & COMMAND_EXCLUSIVE || call->client->caller & TRAIT_WAITS_IN_PLACE)
         return true;
     call->turn->over_reserve = memory_reserve_is_used_up(engine);
     if (!call->turn->over_reserve)
@@ -63,7 +63,7 @@ bool execute_make_room(struct call *call, struct worker *worker)
 {
     struct engine *engine = call->engine;
 
-    if (call->client->flags & CLIENT_REPLAY) {
+    if (call->client->caller & TRAIT_WAITS_IN_PLACE) {
         memory_wait(engine);         /* whatever it is: its keys may have to be loaded */
         if (role_is_replica(engine) && memory_state(engine) == MEMORY_OUT)
             (void)evict_keys(engine, worker);       /* replica-ignore-maxmemory no */

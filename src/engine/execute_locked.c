@@ -91,7 +91,7 @@ static inline void unlock_keys(struct call *call, const struct partition_set *se
 static bool is_promised(const struct call *call, const struct worker *worker, const struct partition_set *set)
 {
     /* A worker that serves, or is going to serve what it has noted itself, must not wait for that. */
-    if (call->client->flags & CLIENT_PROXY || worker->noted_first != NULL)
+    if (call->client->caller & TRAIT_SERVES || worker->noted_first != NULL)
         return false;
     if (set->count == 1)
         return blocking_is_promised(call->engine, set->single);
@@ -105,7 +105,7 @@ static bool is_promised(const struct call *call, const struct worker *worker, co
 /* Its old value does not matter; unless a notification depends on it. */
 static bool is_overwritten_blindly(const struct call *call, const struct call_key *key)
 {
-    return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW && (!event_needs_old_value(call->engine) || call->client->flags & CLIENT_REPLAY);
+    return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW && (!event_needs_old_value(call->engine) || call->client->caller & TRAIT_BLIND);
 }
 
 static bool load_for_replay(struct tier *tier, struct keyspace *keyspace, const struct call_key *key, struct bytes name)
@@ -160,7 +160,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
         if (keyspace == NULL)
             continue;
         key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
-        if (__builtin_expect(call->client->flags & CLIENT_PROXY, 0)) {
+        if (UNLIKELY(call->client->caller & TRAIT_LOADS_LOCKED)) {
             if (!execute_make_resident(call, keyspace, key))
                 return UNREADABLE;
             continue;
@@ -176,7 +176,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
         }
         if (tier == NULL || key->flags & KEY_NOT_KEY || is_overwritten_blindly(call, key))
             continue;
-        if (call->client->flags & CLIENT_REPLAY) {
+        if (call->client->caller & TRAIT_WAITS_IN_PLACE) {
             if (tier_is_loading(tier, keyspace, key->hash, call->args[key->arg])) {
                 result = WAITING;       /* it was seen ahead (replay.c), and is on its way */
                 continue;
@@ -254,7 +254,7 @@ static void propagate_in_unit(struct call *call)
 {
     struct history_group *group = &call->unit->group;
 
-    if (!history_is_on(&call->engine->history) || call->client->flags & CLIENT_REPLAY)
+    if (!history_is_on(&call->engine->history) || call->client->caller & TRAIT_UNLOGGED)
         return;
     add_to_group(group, call->expired);
     if (call->change_count == 0 || call->propagate_nothing)
@@ -283,13 +283,13 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
 
     if (!history_is_on(&call->engine->history))
         return;
-    if (call->client->unlogged_raw.size == 0 && call->client->flags & CLIENT_REPLAY)
+    if (call->client->unlogged_raw.size == 0 && call->client->caller & TRAIT_UNLOGGED)
         return;
     if (UNLIKELY(call->client->unlogged_raw.size > 0))
         lsn = append_raw(call);
     else if (call->expired != NULL)
         lsn = log_list(call, &call->engine->history, call->expired);
-    if (call->change_count > 0 && !call->propagate_nothing && !(call->client->flags & CLIENT_REPLAY)) {
+    if (call->change_count > 0 && !call->propagate_nothing && !(call->client->caller & TRAIT_UNLOGGED)) {
         if (call->first != NULL)
             lsn = log_list(call, &call->engine->history, call->first);
         else
@@ -387,7 +387,7 @@ static struct claim *find_owner(const struct call *call, struct worker *worker, 
 
     if (call->unit != NULL)
         return partition->owner != &call->unit->claim ? partition->owner : NULL;
-    if (call->client->flags & CLIENT_PROXY) {
+    if (call->client->caller & TRAIT_SERVES) {
         if (partition->owner != NULL)
             blocking_note_owner(worker, partition);
         return partition->owner;
@@ -412,19 +412,13 @@ static struct claim *find_owner_of_any(const struct call *call, struct worker *w
 /* The client is woken when the owner leaves, unless it is refused now. */
 static enum residency wait_for_owner(struct call *call, struct claim *owner)
 {
-    if (unit_is_busy(owner) && !(call->client->flags & (CLIENT_PROXY | CLIENT_PRIMARY)) && !(call->command->flags & COMMAND_ALLOW_BUSY)) {
+    if (unit_is_busy(owner) && !(call->client->caller & TRAIT_NEVER_BUSY) && !(call->command->flags & COMMAND_ALLOW_BUSY)) {
         execute_reply_busy(call, owner->busy == UNIT_BUSY_WITH_FUNCTION);
         return BUSY;
     }
-    if (!(call->client->flags & CLIENT_PROXY))
+    if (!(call->client->caller & TRAIT_NOT_PARKED))
         owners_await_claim(&call->partitions->owners, owner, &call->client->owned);
     return OWNED;
-}
-
-/* It owns all partitions, or no client is served. */
-static inline bool needs_no_owner(const struct client *client)
-{
-    return client->flags & CLIENT_REPLAY && (client->flags & (CLIENT_PRIMARY | CLIENT_OWNS_ALL)) != CLIENT_PRIMARY;
 }
 
 /* Waits until changes that other workers have made to these partitions have served the clients that wait for them. OWNED and BUSY:
@@ -433,7 +427,7 @@ static enum residency pass_obstacles(struct call *call, struct worker *worker, c
 {
     struct claim *owner;
 
-    if (needs_no_owner(call->client))
+    if (call->client->caller & TRAIT_OWNS)
         return RESIDENT;
     while (call->unit == NULL && is_promised(call, worker, set)) {
         unlock_keys(call, set);
@@ -451,7 +445,7 @@ static enum residency pass_obstacles(struct call *call, struct worker *worker, c
  * written nothing so far may have owned none. */
 static bool is_writable(const struct call *call)
 {
-    if (!(role_bits(call->engine) & ROLE_READ_ONLY) || call->requester->flags & (CLIENT_REPLAY | CLIENT_PRIMARY))
+    if (!(role_bits(call->engine) & ROLE_READ_ONLY) || call->requester->caller & TRAIT_UNGATED)
         return true;
     return call->unit != NULL && call->unit->change_count > 0;
 }
@@ -462,14 +456,14 @@ static enum residency make_resident(struct call *call, struct worker *worker)
     enum residency residency = RESIDENT;
 
     if (UNLIKELY(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed) | (role_bits(call->engine) & ROLE_READ_ONLY)) &&
-        call->command->flags & COMMAND_WRITE && !needs_no_owner(call->client)) {
-        if (call->unit == NULL && (call->engine->frozen || call->client->flags & CLIENT_PROXY))
+        call->command->flags & COMMAND_WRITE && !(call->client->caller & TRAIT_OWNS)) {
+        if (call->unit == NULL && (call->engine->frozen || call->client->caller & TRAIT_NOT_PARKED))
             return FROZEN;
         if (!is_writable(call))
             return NOT_WRITABLE;
     }
     if (call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && call->unit == NULL &&
-        !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))
+        !(call->client->caller & TRAIT_UNGATED))
         residency = execute_weigh(call);
     if (call->key_count > 0 && residency == RESIDENT)
         residency = look_up(call, worker);
@@ -495,13 +489,13 @@ static bool must_run_again(struct call *call, struct worker *worker, enum reside
     enum parking parking = parking_of(residency);
     bool must_queue = parking != PARKED_NOT;
 
-    if ((must_queue || residency == OWNED) && client->flags & CLIENT_PROXY)
+    if ((must_queue || residency == OWNED) && client->caller & TRAIT_NOT_PARKED)
         client->flags |= CLIENT_HELD_BACK;
     else if (residency == OWNED)
         execute_give_pins(call->client, worker);
-    else if (must_queue && call->unit != NULL && !(client->flags & CLIENT_REPLAY))
+    else if (must_queue && call->unit != NULL && !(client->caller & TRAIT_WAITS_IN_PLACE))
         execute_wait_in_queue(call, worker, parking);
-    else if (must_queue && !(client->flags & CLIENT_REPLAY))
+    else if (must_queue && !(client->caller & TRAIT_WAITS_IN_PLACE))
         execute_park(call, worker, parking);
     if (residency == SHORT)
         turn_count(call->turn, STAT_THROTTLED, 1);
@@ -548,14 +542,14 @@ enum run_result execute_once(struct call *call, struct worker *worker)
             propagate(call, &set, exclusive);
         else
             propagate_in_unit(call);
-        if (UNLIKELY(role_is_replica(call->engine)) && !(call->client->flags & CLIENT_REPLAY))
+        if (UNLIKELY(role_is_replica(call->engine)) && !(call->client->caller & TRAIT_UNLOGGED))
             own_expiry_note(call);
     }
     if (__builtin_expect(!event_list_is_empty(&worker->events), 0))
         publish_events(call, worker, residency);
     if (UNLIKELY(call->requester->flags & CLIENT_TRACKING) && residency == RESIDENT && !call->asks && !call->parked)
         tracking_remember(call);
-    if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY) && call->unit == NULL)
+    if (call->wait != NULL && !(call->client->caller & TRAIT_NOT_PARKED) && call->unit == NULL)
         blocking_register(call, worker);
     unlock_keys(call, &set);
     if (residency != RESIDENT && must_run_again(call, worker, residency))

@@ -168,7 +168,7 @@ void execute_note_keys(struct call *call, int64_t ns)
 {
     struct bytes *names;
 
-    if (call->client->flags & (CLIENT_SCRIPT | CLIENT_REPLAY))
+    if (call->client->caller & (TRAIT_IN_SCRIPT | TRAIT_OBEYED))
         return;
     names = arena_alloc(call->arena, (size_t)call->own_key_count * sizeof(*names));
     for (int i = 0; i < call->own_key_count; i++)

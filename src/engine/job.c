@@ -179,7 +179,7 @@ void *call_take_job(struct call *call)
 
 void call_wait_job(struct call *call, struct job *job)
 {
-    bool in_place = call->requester->flags & CLIENT_REPLAY && call->unit == NULL;       /* a script in a stream or a log waits like any other */
+    bool in_place = call->requester->caller & TRAIT_WAITS_IN_PLACE && call->unit == NULL;       /* a script in a stream or a log waits like any other */
 
     CHECK(call->requester->job == NULL && !in_place);
     job->client = call->requester;

@@ -102,12 +102,6 @@ static void write_line(struct buffer *text, struct call *call)
     buffer_append_string(text, "\r\n");
 }
 
-/* A primary's stream is shown, the replay of the log is not. */
-static bool is_hidden(const struct client *client)
-{
-    return client->flags & CLIENT_PROXY || (client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY;
-}
-
 void monitor_notify(struct call *call, struct worker *worker)
 {
     if (!(call->command->flags & (COMMAND_ADMIN | COMMAND_SKIP_MONITOR)))
@@ -119,7 +113,7 @@ void monitor_send(struct call *call, struct worker *worker)
     struct engine *engine = worker->engine;
     struct buffer text = { 0 };
 
-    if (engine->monitor_count == 0 || is_hidden(call->client))
+    if (engine->monitor_count == 0 || call->client->caller & TRAIT_UNMONITORED)
         return;
     write_line(&text, call);
     for (int i = 0; i < engine->worker_count; i++) {

@@ -49,7 +49,7 @@ static void send_to_replicas(struct call *call, enum topic_kind kind, struct byt
     uint64_t lsn;
     struct bytes words[3] = { kind == TOPIC_SHARD ? BYTES("SPUBLISH") : BYTES("PUBLISH"), channel, text };
 
-    if (history_backlog(&engine->history) == NULL || call->client->flags & CLIENT_REPLAY)
+    if (history_backlog(&engine->history) == NULL || call->client->caller & TRAIT_UNLOGGED)
         return;
     if (call->unit != NULL) {
         history_group_add(&call->unit->group, call->db, words, 3);
@@ -67,9 +67,9 @@ bool publish_message(struct call *call, enum topic_kind kind, struct bytes chann
     struct publication *publication;
 
     *receivers = 0;
-    if ((call->client->flags & (CLIENT_REPLAY | CLIENT_PRIMARY)) == CLIENT_REPLAY)
+    if (call->client->caller & TRAIT_SILENT)
         return true;                /* it was sent when it was logged */
-    if (hub_has_receivers(engine->hub, kind) && !(call->client->flags & CLIENT_NO_BLOCKING) && publish_must_wait(engine)) {
+    if (hub_has_receivers(engine->hub, kind) && call_may_wait(call) && publish_must_wait(engine)) {
         execute_park(call, worker, PARKED_FOR_DELIVERY);
         return false;
     }

@@ -5,8 +5,8 @@
  * from them here, at each change of a fact, after CONFIG SET and in each cron.
  *
  * On a replica the clock removes nothing: what has expired reads as absent for clients and stays until the primary's DEL comes
- * (engine/expiry.h). What does not fit is demoted; if that is not possible, keys are evicted with replica-ignore-maxmemory no only. The applier of the primary's stream is a client with
- * CLIENT_REPLAY: no gate here is for it.
+ * (engine/expiry.h). What does not fit is demoted; if that is not possible, keys are evicted with replica-ignore-maxmemory no only. The applier of the primary's stream has
+ * TRAIT_UNGATED (call/caller.h): no gate here is for it.
  *
  * The role is to be changed with all partitions locked and none owned by a unit: calls and expiry look at it again under their locks, so that
  * after the change none of them adds to the data that is the primary's now.

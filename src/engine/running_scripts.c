@@ -128,7 +128,7 @@ static struct kills kill_all(struct running_scripts *scripts, bool functions)
         }
         kills.found++;
         /* A primary's script goes on, too: what it does not do here is missing. */
-        if (!(running->unit->client->flags & CLIENT_REPLAY) && kill(running->unit))
+        if (!(running->unit->client->caller & TRAIT_OBEYED) && kill(running->unit))
             kills.killed++;
     }
     mutex_unlock(&scripts->lock);

@@ -34,12 +34,6 @@ static bool is_read_only(const struct call *call)
     return call->command->flags & COMMAND_READONLY;
 }
 
-/* It ran on a primary, or before: neither the role nor the disks refuse it now. */
-static bool is_replay(const struct client *client)
-{
-    return client->flags & CLIENT_REPLAY;
-}
-
 static bool find_function(struct call *call, struct registry_view *view, struct script_start *start)
 {
     start->function = library_set_function(view->libraries, call->args[1]);
@@ -153,12 +147,12 @@ static bool has_room(struct call *call, struct worker *worker, struct script_sta
     return true;
 }
 
-/* What a script says about itself decides before it begins; of others, each command does. */
+/* A script with a #! line is checked before it starts; without one, each of its commands is checked. */
 static const char *role_refusal(const struct engine *engine, const struct client *client, const struct script_start *start)
 {
     const char *error = NULL;
 
-    if (is_replay(client))
+    if (client->caller & TRAIT_UNGATED)
         return NULL;
     if (!(start->flags & (SCRIPT_COMPATIBLE | SCRIPT_NO_WRITES)))
         error = execute_write_refusal(engine);
@@ -171,7 +165,7 @@ bool script_pass_gates(struct call *call, struct worker *worker, struct script_s
 {
     const char *error;
 
-    if (is_replay(call->client))
+    if (call->client->caller & TRAIT_UNGATED)
         return execute_pass_memory_gate(call, worker, call->command->flags | COMMAND_WRITE | COMMAND_DENYOOM);
 
     if (execute_is_paused(call, start->reads_only ? 0 : COMMAND_WRITE)) {
@@ -199,7 +193,7 @@ static const char *refusal_of(struct script_context *context, struct call *call)
 
     if (flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) && start->reads_only)
         return "ERR Write commands are not allowed from read-only scripts.";
-    if (is_replay(call->client))
+    if (call->client->caller & TRAIT_UNGATED)
         return NULL;
     if (flags & COMMAND_DENYOOM && start->lacks_memory && !context->has_written)
         return "OOM command not allowed when used memory > 'maxmemory'.";
@@ -251,7 +245,7 @@ static void host_call(void *opaque, const struct bytes *args, int arg_count, str
         return;
     }
     if (call.command->flags & COMMAND_WRITE) {
-        if (!context->has_written && !is_replay(&context->client) && !execute_disks_allow(&call, COMMAND_WRITE))
+        if (!context->has_written && !(context->client.caller & TRAIT_UNGATED) && !execute_disks_allow(&call, COMMAND_WRITE))
             return;
         if (!running_script_may_write(unit))
             return;                     /* it was killed, and ends now */
@@ -306,7 +300,8 @@ static struct client client_of_script(const struct call *call)
     return (struct client){
         .id = call->requester->id,
         .worker = call->requester->worker,
-        .flags = CLIENT_SCRIPT | CLIENT_NO_BLOCKING | (call->client->flags & (CLIENT_NO_TOUCH | CLIENT_REPLAY | CLIENT_PRIMARY | CLIENT_OWNS_ALL)),
+        .flags = call->client->flags & CLIENT_NO_TOUCH,
+        .caller = call->client->caller | CALLER_SCRIPT,
         .db = call->client->db,
         .authenticated = true,
         .user = call->client->user,

@@ -64,8 +64,6 @@ static void destroy(struct unit *unit)
     struct client *client = unit->client;
 
     client->unit = NULL;
-    if (!(client->flags & CLIENT_REPLAY))
-        client->flags &= ~(uint32_t)CLIENT_NO_BLOCKING;
     script_start_release(&unit->start);
     partition_bits_clear(&unit->claim.wanted, worker->engine->partitions->count);
     if (unit->has_script)
@@ -377,7 +375,7 @@ static bool is_read_only(const struct call *call)
 /* What was checked before the unit waited for its partitions may be different now: a pause has begun, the rules of its user have changed. */
 static bool must_start_again(const struct unit *unit, struct call *call, bool has_waited)
 {
-    if (call->client->flags & CLIENT_REPLAY)
+    if (call->client->caller & TRAIT_UNGATED)
         return false;
     if (is_read_only(call) || must_not_write(unit) || execute_is_paused(call, unit_may_write(unit) ? COMMAND_WRITE : 0))
         return true;
@@ -423,7 +421,6 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
         }
         if (!begin(unit))
             return refuse_without_memory(unit, call);
-        unit->client->flags |= CLIENT_NO_BLOCKING;
         hold_pushes(unit, call);
     }
     if (!enter(unit))

@@ -18,7 +18,7 @@
  * never claims more, so it needs no token: while it owns something it waits for its job, which waits for no owner and has a thread of its
  * own (JOB_OF_OWNER), for loads, and for memory, none of which wait for owners.
  *
- * A script that CLIENT_REPLAY runs (older versions of Redis log scripts as they are) is a unit that claims and collects nothing: its thread owns
+ * A script of a log or a stream (older versions of Redis log scripts as they are) is a unit that claims and collects nothing: its thread owns
  * all partitions already, or no client is served, and the stream has the script itself. What it waits for, its thread waits for in place, and
  * then runs the request again.
  *

@@ -108,15 +108,15 @@ static void wait_for_client(struct unit *unit)
     suspend(unit, UNIT_WAITS_FOR_CLIENT);
 }
 
-static bool is_replay(const struct unit *unit)
+static bool waits_in_place(const struct unit *unit)
 {
-    return unit->client->flags & CLIENT_REPLAY;
+    return unit->client->caller & TRAIT_WAITS_IN_PLACE;
 }
 
 /* For what its call lacks. A replay's thread does not know when that comes, and tries again. */
 static void wait_for_more(struct unit *unit)
 {
-    if (is_replay(unit))
+    if (waits_in_place(unit))
         suspend(unit, UNIT_WAITS_FOR_TURN);
     while (!worker_has_all(unit->client) && unit->stop == UNIT_GOES_ON)
         wait_for_client(unit);
@@ -158,7 +158,7 @@ static void wait_for_memory(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
-    if (is_replay(unit)) {
+    if (waits_in_place(unit)) {
         if (worker->turn.over_memory)
             memory_wait(worker->engine);
         return;

@@ -154,7 +154,7 @@ void unit_want(struct unit *unit, struct call *call)
 {
     struct wanting wanting = { call->partitions, &unit->claim.wanted };
 
-    if (call->client->flags & CLIENT_REPLAY) {
+    if (call->client->caller & TRAIT_CLAIMS_NOTHING) {
         unit->owns_all = true;          /* by its thread: there is nothing to claim */
         return;
     }
@@ -247,7 +247,7 @@ enum unit_loading unit_load(struct call *call, struct worker *worker)
     struct loading loading = { .call = call, .worker = worker, .result = UNIT_IS_RESIDENT };
 
     loading.limit = (uint64_t)config_number(call->engine->config, CONFIG_MAXMEMORY) / PINNED_SHARE;
-    if (call->engine->tier == NULL || call->command->flags & COMMAND_EXCLUSIVE || call->client->flags & CLIENT_REPLAY)
+    if (call->engine->tier == NULL || call->command->flags & COMMAND_EXCLUSIVE || call->client->caller & TRAIT_CLAIMS_NOTHING)
         return UNIT_IS_RESIDENT;        /* what a replay needs has been asked for ahead, or is loaded in place */
     visit_keys(call, visit_load, &loading);
     if (loading.result == UNIT_CANT_LOAD) {

@@ -223,7 +223,7 @@ static enum status replay_all(struct engine *engine, replay_from *from, struct m
     enum status status;
 
     replay.is_of_replica = is_replica(engine);
-    replay.client = (struct client){ .flags = CLIENT_REPLAY, .authenticated = true, .worker = replay.worker, .address = "" };
+    replay.client = (struct client){ .caller = CALLER_REPLAY, .authenticated = true, .worker = replay.worker, .address = "" };
     reply_init(&replay.client.reply, 2);
     worker_init(&worker, engine, -1);       /* not one of those that serve clients: they reply LOADING meanwhile */
     engine->loading_started_ms = clock_wall_ms();

@@ -268,7 +268,7 @@ struct applier *applier_start(const struct applier_options *options)
     command_stats_destroy(applier->worker.turn.command_stats);
     applier->worker.turn.command_stats = engine->streamed.commands;
     applier->worker.resume = applier->worker.discard = applier->worker.close = applier->worker.output_came = ignore_client;
-    applier->client = (struct client){ .flags = CLIENT_REPLAY | CLIENT_NO_BLOCKING, .authenticated = true, .worker = &applier->worker,
+    applier->client = (struct client){ .caller = CALLER_APPLIER, .authenticated = true, .worker = &applier->worker,
         .address = mem_string(bytes_of_string(options->address)), .db = options->db, .created_ms = clock_wall_ms(),
         .id = atomic_fetch_add(&engine->client_last_id, 1) + 1 };
     reply_init(&applier->client.reply, 2);

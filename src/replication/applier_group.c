@@ -59,12 +59,12 @@ static void own(struct applier *applier)
     partitions_own(all, &applier->claim, &group->wanted);
     applier->claim.slow = group->is_large;
     applier->worker.turn.group_claim = &applier->claim;
-    applier->client.flags |= CLIENT_PRIMARY | CLIENT_OWNS_ALL;
+    applier->client.caller = CALLER_APPLIER_GROUP;
 }
 
 static void give(struct applier *applier, uint64_t lsn)
 {
-    applier->client.flags &= ~(uint32_t)CLIENT_OWNS_ALL;
+    applier->client.caller = CALLER_APPLIER;
     applier->worker.turn.group_claim = NULL;
     partitions_give(applier->engine->partitions, &applier->claim, lsn);
 }

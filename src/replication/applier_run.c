@@ -170,7 +170,7 @@ static bool run_call(struct applier *applier, const struct bytes *args, int arg_
 
         if (engine_run(&applier->worker, client, args, arg_count) == RUN_DONE)
             break;
-        if (applier->stopping && !(client->flags & CLIENT_OWNS_ALL))
+        if (applier->stopping && !(client->caller & TRAIT_OWNS))
             return false;       /* half a group is never left, also when the server ends: its calls wait on */
         if (client->unit != NULL && applier->engine->state == ENGINE_STOPPING) {
             abandon_script(applier);
@@ -231,7 +231,6 @@ bool applier_run_single(struct applier *applier, const struct bytes *args, int a
     struct client *client = &applier->client;
     bool asks = streamed_is_getack(args, arg_count), has_run;
 
-    client->flags |= CLIENT_PRIMARY;
     client->unlogged_raw = raw;
     has_run = applier_run(applier, args, arg_count);
     if (has_run)

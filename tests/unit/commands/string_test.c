@@ -157,7 +157,7 @@ static void a_string_over_the_limit_is_refused_except_in_replay(void **state)
     assert_did(box, "SETRANGE k 4999 a", ":5000\n", "setrange k", "");
     assert_did(box, "APPEND k b", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\n", "", "");
     assert_did(box, "SETRANGE k 5000 b", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\n", "", "");
-    box->client.flags |= CLIENT_REPLAY;
+    box->client.caller = CALLER_REPLAY;
     assert_did(box, "APPEND k b", ":5001\n", "append k", "");
 }
 

@@ -553,7 +553,7 @@ static void where_nobody_may_wait_the_answer_is_null(void **state)
 {
     struct box *box = box_create();
 
-    box->clients[0].flags |= CLIENT_NO_BLOCKING;
+    box->clients[0].caller = TRAIT_WAITS_IN_PLACE;
     assert_int_equal(say(box, 0, "BLPOP a 0"), RUN_DONE);
     expect(box, 0, "*-1\r\n");
     assert_int_equal(say(box, 0, "BLMOVE a b LEFT LEFT 0"), RUN_DONE);

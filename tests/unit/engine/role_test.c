@@ -46,7 +46,8 @@ static int box_open(void **state)
     box->base.workers[0].resume = resume;
     engine_box_add(&box->base, 0, &box->client, 1, 0);
     engine_box_add(&box->base, 0, &box->waiter, 2, 0);
-    engine_box_add(&box->base, 0, &box->applier, 3, CLIENT_REPLAY | CLIENT_PRIMARY);
+    engine_box_add(&box->base, 0, &box->applier, 3, 0);
+    box->applier.caller = CALLER_APPLIER;
     *state = box;
     return 0;
 }
@@ -225,9 +226,9 @@ static void a_client_that_only_reads_waits_on_a_replica(void **state)
     assert_true(box->waiter.reply.out.size > 0 && box->waiter.reply.out.data[0] == '*');
     box->waiter.reply.out.size = 0;
     assert_int_equal(engine_run(&box->base.workers[0], &box->waiter, box->waiter_args, box->waiter_arg_count), RUN_PARKED);
-    box->applier.flags |= CLIENT_OWNS_ALL;          /* in a group */
+    box->applier.caller = CALLER_APPLIER_GROUP;          /* in a group */
     apply(box, "XADD x 1-2 f v", "$3\r\n1-2\r\n");
-    box->applier.flags &= ~(uint32_t)CLIENT_OWNS_ALL;
+    box->applier.caller = CALLER_APPLIER;
     worker_read_mail(&box->base.workers[0]);
     blocking_deliver(&box->base.workers[0]);
     worker_read_mail(&box->base.workers[0]);

@@ -110,7 +110,7 @@ class SlowTest(ReplicationCase):
         for diskless in ("yes", "no"):
             with self.subTest(diskless=diskless):
                 fast = {"repl-timeout": 3, "repl-ping-replica-period": 1, "repl-diskless-sync": diskless}
-                primary, disk = with_disk(self, "primary", fast)
+                primary, disk = with_disk(self, "primary", dict(fast, **{"repl-image-sync": "no"}))
                 servers.must(primary, "SET k v")
                 replica = self.start("replica", fast)
                 disk.rule(0, "create" if diskless == "yes" else "write", "*temp-*.sync.rdb", DELAY, first=1, last=1, delay_us=6000000)

@@ -39,6 +39,7 @@
 #include "replication/follow.h"
 #include "replication/primary.h"
 #include "server/families.h"
+#include "server/greeting.h"
 #include "server/hooks.h"
 #include "server/info_rows.h"
 #include "server/process.h"
@@ -299,40 +300,6 @@ static void watch_signals(struct server *server)
     uv_signal_start(&server->on_int, on_signal, SIGINT);
 }
 
-static void note_unused(void *context, const char *name, struct bytes value)
-{
-    struct server *server = context;
-
-    log_write(server->engine.log, LOG_LEVEL_WARNING, "The directive '%s %.*s' is known but does nothing in Kelvin yet.", name,
-        (int)value.size, value.data);
-}
-
-static bool note_unused_change(void *context, enum config_id id, struct message *message)
-{
-    struct server *server = context;
-
-    log_write(server->engine.log, LOG_LEVEL_WARNING, "CONFIG SET %s: the directive is known but does nothing in Kelvin.", config_name(id));
-    return true;
-}
-
-static void say_hello(struct server *server)
-{
-    struct engine *engine = &server->engine;
-    char *points;
-
-    log_write(engine->log, LOG_LEVEL_NOTICE, "Kelvin %s (%s build) is starting, pid %d, as Redis %s to its clients", KELVIN_VERSION, KELVIN_BUILD,
-        (int)getpid(), REDIS_VERSION);
-    if (config_file(engine->config) != NULL)
-        log_write(engine->log, LOG_LEVEL_NOTICE, "Configuration loaded from %s", config_file(engine->config));
-    config_unused(engine->config, note_unused, server);
-    config_on_change_of_unused(engine->config, note_unused_change, server);
-    points = config_string(engine->config, CONFIG_SAVE);
-    if (!config_number(engine->config, CONFIG_APPENDONLY) && points[0] == '\0')
-        log_write(engine->log, LOG_LEVEL_WARNING,
-            "appendonly is no, and there are no save points: the data does not survive the end of this process.");
-    mem_free(points);
-}
-
 /* Resident bytes that are not the allocator's: the program, its libraries, stacks. */
 static uint64_t program_size(const struct engine *engine)
 {
@@ -470,7 +437,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     engine->end_context = server;
     process_make_id(engine->run_id);
     history_init(&engine->history);
-    say_hello(server);
+    greeting_log(engine);
     if (!descriptors_arrange(&server->descriptors, config, engine->log))
         goto out;
     if ((restore != NULL && !opening_restore_backup(engine, restore)) || !opening_log(&server->opening) || !provenance_check(engine) ||

@@ -258,6 +258,41 @@ class ConfigFileTest(unittest.TestCase):
         self.assertFalse(os.path.exists(os.path.join(server.folder, "my.pid")))
 
 
+@unittest.skipIf(is_redis(under_test()), "the log's lines are Kelvin's own")
+class GreetingTest(unittest.TestCase):
+    """The first lines of the log: where the data is, what a crash loses, what the tier will do."""
+
+    def first_lines(self, options=None, config=None):
+        with Server(options or {}, config=config) as server:
+            log = server.log().decode()
+            self.assertIn("Data directory: %s\n" % os.path.realpath(server.folder), log)
+            self.assertEqual("Configuration loaded from %s/test.conf\n" % os.path.realpath(server.folder) in log, config is not None)
+        return log.split("Server initialized")[0]
+
+    def test_without_a_limit_no_key_is_moved(self):
+        log = self.first_lines({"save": "3600 1 300 100"})
+        self.assertIn("maxmemory 0: memory has no limit, and no key is ever moved to the disk\n", log)
+        self.assertIn("appendonly no: a crash loses what was written since the last dump (save 3600 1 300 100)\n", log)
+
+    def test_what_a_crash_loses(self):
+        self.assertIn("there are no save points: the data does not survive the end of this process", self.first_lines({"save": ""}))
+        for policy, loss in (("always", "always: a crash loses no acknowledged write"), ("everysec", "everysec: a crash of this process loses no"),
+                             ("no", "no: a crash of this process loses no")):
+            self.assertIn("appendonly yes, appendfsync " + loss, self.first_lines({"appendonly": "yes", "appendfsync": policy}))
+
+    def test_what_the_tier_will_do(self):
+        log = self.first_lines({"tier-max-size": "1gb"}, config="maxmemory 64mb\n")
+        self.assertIn("maxmemory 64.00M: above 95 % of it the coldest keys are moved to the store 'store', up to tier-max-size 1.00G\n", log)
+        log = self.first_lines({"maxmemory": "64mb", "tier-enabled": "no", "maxmemory-policy": "allkeys-lru"})
+        self.assertIn("maxmemory 64.00M, tier-enabled no: no key is moved to the disk; when memory is full, maxmemory-policy allkeys-lru decides\n", log)
+
+    def test_conf_kelvin_tier_conf(self):
+        text = read_text(os.path.join(ROOT, "conf", "kelvin-tier.conf")).replace("dir /var/lib/kelvin\n", "dir ./\n")
+        log = self.first_lines({"appendonly": None, "save": None, "dir": None}, config=text)
+        self.assertIn("maxmemory 4.00G: above 95 % of it the coldest keys are moved to the store 'store'\n", log)
+        self.assertIn("appendonly yes, appendfsync everysec", log)
+
+
 class ShutdownTest(unittest.TestCase):
     def test_signals_and_shutdown_stop_it_cleanly(self):
         for how in (signal.SIGTERM, signal.SIGINT, "SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN NOW FORCE"):

@@ -54,12 +54,6 @@ static void wait_for_more(struct applier *applier)
     mutex_unlock(&applier->lock);
 }
 
-void applier_fail(struct applier *applier, const char *reason)
-{
-    applier->has_failed = true;
-    applier->options.failed(applier->options.context, reason);
-}
-
 /* --- units --- */
 
 static struct bytes text_from(const struct feed *feed, size_t from, size_t to)

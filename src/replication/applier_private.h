@@ -48,10 +48,10 @@ struct applier {
     bool ends_server;               /* as has_failed, and the process ends: what is on its disk goes up to the last unit before */
 };
 
+/* --- applier_run.c --- */
+
 /* The stream can't be applied any further. */
 void applier_fail(struct applier *applier, const char *reason);
-
-/* --- applier_run.c --- */
 
 void applier_begin_turn(struct applier *applier);
 void applier_end_turn(struct applier *applier);

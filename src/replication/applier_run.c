@@ -18,6 +18,12 @@ enum {
     NAME_SHOWN_MAX = 64,
 };
 
+void applier_fail(struct applier *applier, const char *reason)
+{
+    applier->has_failed = true;
+    applier->options.failed(applier->options.context, reason);
+}
+
 /* --- turns: as those of a worker's loop --- */
 
 void applier_begin_turn(struct applier *applier)

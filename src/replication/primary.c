@@ -14,7 +14,6 @@
 #include "persist/aof_map.h"
 #include "persist/archive.h"
 #include "replication/primary_private.h"
-#include "replication/view.h"
 
 /* Of what a connected replica lacks, before it goes to the disk: bytes, and at most this share of maxmemory. */
 enum { READER_MEMORY = 16 << 20, READER_MEMORY_SHARE = 64 };
@@ -599,6 +598,13 @@ int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk)
     return count;
 }
 
+const char *replica_state_name(enum replica_state state)
+{
+    if (state == REPLICA_ONLINE)
+        return "online";
+    return state == REPLICA_RECEIVES || state == REPLICA_LOADS ? "send_bulk" : "wait_bgsave";
+}
+
 static void log_lagging(const struct replica *replica, int64_t offset)
 {
     char ip[REPLICA_IP_SIZE];
@@ -607,7 +613,7 @@ static void log_lagging(const struct replica *replica, int64_t offset)
     log_write(replica->primary->engine->log, LOG_LEVEL_NOTICE,
         "Lagging replica %s:%d reported offset %" PRId64 " behind master, lag=%" PRId64 ", state=%s.", ip, replica->port,
         offset - (replica->acked > 0 ? replica->acked : 0), (primary_now_ms() - replica->acked_ms) / 1000,
-        view_state_name((enum replica_state)replica->state));
+        replica_state_name((enum replica_state)replica->state));
 }
 
 int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count)

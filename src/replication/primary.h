@@ -31,6 +31,8 @@ struct primary;
 struct worker;
 
 enum replica_state { REPLICA_NEW, REPLICA_WAITS, REPLICA_RECEIVES, REPLICA_LOADS, REPLICA_ONLINE };
+/* In the words of INFO. */
+const char *replica_state_name(enum replica_state state);
 enum { REPLICA_IP_SIZE = 64 };
 
 struct primary *primary_create(struct engine *engine);

@@ -70,10 +70,3 @@ const char *view_failover_name(enum view_failover failover)
 
     return names[failover];
 }
-
-const char *view_state_name(enum replica_state state)
-{
-    if (state == REPLICA_ONLINE)
-        return "online";
-    return state == REPLICA_RECEIVES || state == REPLICA_LOADS ? "send_bulk" : "wait_bgsave";
-}

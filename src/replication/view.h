@@ -57,6 +57,5 @@ static inline int view_shown(const struct replication_view *view)
 /* In the words of INFO and ROLE. */
 const char *view_link_name(enum view_link link);
 const char *view_failover_name(enum view_failover failover);
-const char *view_state_name(enum replica_state state);
 
 #endif

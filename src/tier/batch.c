@@ -3,12 +3,11 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "keyspace/uses.h"
+#include "tier/due.h"
 #include "tier/epoch.h"
-#include "tier/expiry.h"
 #include "tier/grave.h"
 #include "tier/handover.h"
 #include "tier/latch.h"
-#include "tier/outdated.h"
 #include "tier/oversized.h"
 #include "tier/record.h"
 #include "tier/request.h"
@@ -75,7 +74,7 @@ static void put_expiry(struct tier *tier, struct batch *batch, uint32_t incarnat
     if (death_ms < 0)
         return;
     store_batch_put_expiry(batch->store, death_ms, incarnation, hash, key);
-    expiry_note_put(tier, death_ms);
+    due_note_put(tier, death_ms);
 }
 
 /* The record's part in the store's batch. Returns its place. */
@@ -303,7 +302,7 @@ static void finish_bury(struct tier *tier, struct keyspace *keyspace, const stru
 
     keyspace_assert_locked(keyspace);
     CHECK(grave != NULL);
-    outdated_note(tier, 1);         /* it may have expired some day */
+    outdated_note(&tier->outdated, 1);         /* it may have expired some day */
     grave_applied(tier, keyspace, grave);
 }
 

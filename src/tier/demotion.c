@@ -476,7 +476,7 @@ bool demotion_run(struct tier *tier)
         counting_block(&tier->counting);
         /* Clients may fill what is freed as quickly, for ever. A checkpoint goes on, and begins, all the same: what it writes can be
          * dropped without another write. And garbage is collected, or the store would grow without bound. */
-        if (++batches >= BATCHES_WHILE_ASKED && (seal_is_running(tier) || requests_pending(tier) || collect_is_due(tier)))
+        if (++batches >= BATCHES_WHILE_ASKED && (tier_is_sealing(tier) || requests_pending(tier) || collect_is_due(tier)))
             return true;
     }
     demotion->is_running = false;

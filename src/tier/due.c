@@ -7,6 +7,14 @@
 
 enum { DUE_MAX = 10000 };
 
+void due_note_put(struct tier *tier, int64_t expire_ms)
+{
+    if (expire_ms < tier->expiry.settled_ms)
+        tier->expiry.settled_ms = expire_ms;
+    outdated_note(&tier->outdated, 1);
+    outdated_note_time(&tier->outdated, expire_ms);
+}
+
 static void add_due(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key)
 {
     struct due *due = context;

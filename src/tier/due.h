@@ -9,6 +9,9 @@
 
 struct tier;
 
+/* An expiry key of this time is put into the batch. The writer. */
+void due_note_put(struct tier *tier, int64_t expire_ms);
+
 /* Owner: the caller. All zero: nothing is due. */
 struct due {
     uint64_t *hashes;               /* ascending */

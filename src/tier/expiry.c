@@ -7,7 +7,6 @@
 #include "tier/key_list.h"
 #include "tier/look_up.h"
 #include "tier/nominees.h"
-#include "tier/outdated.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 #include "tier/writer.h"
@@ -151,13 +150,6 @@ static void expire_nominee(struct step *step, const struct nominee *nominee, str
         end_nominee(step, nominee, key, verdict != VERDICT_KEEP);
     if (step->unread.count == LOOK_UP_MAX)
         read_records(step);
-}
-
-void expiry_note_put(struct tier *tier, int64_t expire_ms)
-{
-    if (expire_ms < tier->expiry.settled_ms)
-        tier->expiry.settled_ms = expire_ms;
-    outdated_note_put(tier, expire_ms);
 }
 
 static void settle(struct expiry_walk *walk)

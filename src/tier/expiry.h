@@ -28,9 +28,6 @@ struct expiry_walk {
     _Atomic int64_t settled_ms;     /* expiry keys of earlier times have all been dealt with. Any thread reads it */
 };
 
-/* An expiry key of this time is put into the batch. */
-void expiry_note_put(struct tier *tier, int64_t expire_ms);
-
 /* Looks for expired cold keys, at most `count`, from where the last call ended; deletes, logged, go into the batch. Returns how many it dealt
  * with; the others, which are hot or can't be read, are looked at again later. `*more`: there is more to look at at once. */
 size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *batch, bool *more);

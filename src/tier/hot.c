@@ -14,7 +14,6 @@
 #include "keyspace/heat.h"
 #include "tier/pause.h"
 #include "tier/tier_private.h"
-#include "tier/warm.h"
 
 static const char magic[8] = "KHOT2\n";
 
@@ -28,19 +27,30 @@ enum {
 
 /* --- writing --- */
 
+/* Keys, sorted by rank, hottest first, then hash. */
+struct hot_key {
+    uint64_t hash;
+    uint16_t order;             /* 511 - rank */
+};
+struct hot_list {
+    struct hot_key *keys;
+    size_t count, capacity;
+};
+
 struct writer {
     struct tier *tier;
     int fd;
     uint64_t crc;
     enum status status;
     struct buffer text;         /* not written yet */
+    struct hot_pending pending;
     struct hot_list list;       /* of the keyspace at hand */
     struct hot_key *sorted;     /* room for as many */
     size_t sorted_capacity;
     struct pause pause;
 };
 
-void hot_list_add(struct hot_list *list, uint64_t hash, uint16_t rank)
+static void list_add(struct hot_list *list, uint64_t hash, uint16_t rank)
 {
     if (list->count == list->capacity) {
         list->capacity = list->capacity * 2 + 1024;
@@ -72,7 +82,7 @@ static void list_bucket(struct writer *writer, struct keyspace *keyspace, const 
         rank = heat_now(&heat, entry->heat, entry->heat_minutes, minutes);
         if (!(entry->flags & ENTRY_PROBATION))
             rank += 256;
-        hot_list_add(&writer->list, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), rank);
+        list_add(&writer->list, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), rank);
     }
 }
 
@@ -200,6 +210,33 @@ static int compare_keys(const void *left, const void *right)
     return is_before(*a, *b) ? -1 : is_before(*b, *a);
 }
 
+/* Adds what was hot in the keyspace at an earlier image and is not loaded yet. */
+static void list_pending(struct writer *writer, uint32_t incarnation, uint32_t partition)
+{
+    const struct hot_file *file = writer->pending.file;
+    int below = file != NULL ? *writer->pending.below : 0;
+
+    for (size_t i = 0; below > 0 && i < file->section_count; i++) {
+        const struct hot_section *section = &file->sections[i];
+
+        if (section->incarnation != incarnation || section->partition != partition)
+            continue;
+        for (uint32_t n = 0; n < section->group_count; n++) {
+            const struct hot_group *group = &section->groups[n];
+            uint64_t *hashes;
+
+            if (group->rank >= below)
+                continue;
+            hashes = mem_alloc(group->count * sizeof(*hashes));
+            if (hot_read(file, section, group, hashes) == STATUS_OK) {
+                for (uint32_t at = 0; at < group->count; at++)
+                    list_add(&writer->list, hashes[at], group->rank);
+            }
+            mem_free(hashes);
+        }
+    }
+}
+
 static void write_sections(struct writer *writer)
 {
     struct partitions *all = writer->tier->partitions;
@@ -218,7 +255,7 @@ static void write_sections(struct writer *writer)
                 continue;
             list_keyspace(writer, partition, incarnation);
             listed = writer->list.count;
-            warm_list_pending(writer->tier->warm, incarnation, i, &writer->list);
+            list_pending(writer, incarnation, i);
             if (writer->list.count > listed)        /* no longer nearly sorted */
                 qsort(writer->list.keys, writer->list.count, sizeof(writer->list.keys[0]), compare_keys);
             if (writer->list.count > 0)
@@ -228,9 +265,9 @@ static void write_sections(struct writer *writer)
     }
 }
 
-enum status hot_save(struct tier *tier, const char *dir)
+enum status hot_save(struct tier *tier, const char *dir, struct hot_pending pending)
 {
-    struct writer writer = { .tier = tier };
+    struct writer writer = { .tier = tier, .pending = pending };
     uint32_t end = 0;
     char path[4096];
 

@@ -17,10 +17,6 @@
 
 enum { HOT_RANKS = 512 };
 
-/* Writes `dir`/hot, synced; the directory is the caller's to sync. Not on a worker; holds each partition for some dozen buckets
- * at a time. On failure there is no file. */
-enum status hot_save(struct tier *tier, const char *dir);
-
 struct hot_group {
     uint16_t rank;
     uint32_t count;             /* keys */
@@ -42,6 +38,16 @@ struct hot_file {
     size_t section_count;
     uint64_t key_count;
 };
+
+/* The file of an earlier image whose keys are being loaded: those with ranks below `*below` are not back yet. `file` NULL: there is none. */
+struct hot_pending {
+    const struct hot_file *file;
+    const _Atomic int *below;
+};
+
+/* Writes `dir`/hot, synced; the directory is the caller's to sync. What is pending is written, too, so that an image that is made during the
+ * warm-up contains it. Not on a worker; holds each partition for some dozen buckets at a time. On failure there is no file. */
+enum status hot_save(struct tier *tier, const char *dir, struct hot_pending pending);
 
 /* STATUS_NOT_FOUND: there is none. STATUS_VERSION: it is of another version. STATUS_CORRUPT: it is damaged, or for another number of partitions. Nothing in it is trusted: what
  * memory it costs follows from its size. */

@@ -5,9 +5,9 @@
 #include "base/mutex.h"
 #include "tier/collect.h"
 #include "tier/handover.h"
-#include "tier/hot.h"
 #include "tier/request.h"
 #include "tier/tier_private.h"
+#include "tier/warm.h"
 
 /* A turn is a lock that one function takes and another one releases. */
 void tier_image_begin(struct tier *tier) UNCHECKED_LOCKS
@@ -42,7 +42,7 @@ enum status tier_clean(struct tier *tier, struct message *message)
 
 void tier_remember_hot(struct tier *tier, const char *dir)
 {
-    enum status status = hot_save(tier, dir);
+    enum status status = hot_save(tier, dir, warm_pending(tier->warm));
     char text[160];
 
     if (status == STATUS_OK)

@@ -67,7 +67,7 @@ void tier_forget(struct tier *tier, struct keyspace *keyspace)
     /* Each record has a tag, from before its put is queued until its delete was applied (tier rule 1). */
     if (recordmap_count(keyspace->tier->map) > 0)
         purge_add(tier->purge, keyspace->incarnation);
-    outdated_note(tier, recordmap_count(keyspace->tier->map));
+    outdated_note(&tier->outdated, recordmap_count(keyspace->tier->map));
     release_part(tier, keyspace);
 }
 

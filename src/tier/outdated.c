@@ -18,23 +18,6 @@ enum {
     WORTH_SHARE = 4,                /* all, if a quarter of them showed garbage */
 };
 
-void outdated_note(struct tier *tier, uint64_t count)
-{
-    atomic_fetch_add_explicit(&tier->outdated.garbage, count, memory_order_relaxed);
-}
-
-static void note_time(struct outdated *outdated, int64_t expire_ms)
-{
-    if (expire_ms < outdated->first_ms)
-        outdated->first_ms = expire_ms;
-}
-
-void outdated_note_put(struct tier *tier, int64_t expire_ms)
-{
-    outdated_note(tier, 1);
-    note_time(&tier->outdated, expire_ms);
-}
-
 static bool is_due(const struct outdated *outdated)
 {
     return outdated->is_walking || outdated->garbage >= GARBAGE_MIN + outdated->kept / 2;
@@ -71,7 +54,7 @@ struct step {
 static void keep(struct outdated *outdated, int64_t expire_ms)
 {
     outdated->kept++;
-    note_time(outdated, expire_ms);
+    outdated_note_time(outdated, expire_ms);
 }
 
 static void end_nominee(struct step *step, size_t index, bool is_outdated)

@@ -35,10 +35,18 @@ struct outdated {
     struct store_span deleted;      /* and where */
 };
 
-/* An expiry key of this time is put into the batch. The writer. */
-void outdated_note_put(struct tier *tier, int64_t expire_ms);
 /* That many expiry keys may be outdated now. Any thread. */
-void outdated_note(struct tier *tier, uint64_t count);
+static inline void outdated_note(struct outdated *outdated, uint64_t count)
+{
+    atomic_fetch_add_explicit(&outdated->garbage, count, memory_order_relaxed);
+}
+
+/* There is an expiry key of this time. The writer. */
+static inline void outdated_note_time(struct outdated *outdated, int64_t expire_ms)
+{
+    if (expire_ms < outdated->first_ms)
+        outdated->first_ms = expire_ms;
+}
 
 /* A step of a walk, if one is due. No checkpoint is being sealed, and the writer's batch is empty; deletes are put into it. */
 void outdated_step(struct tier *tier);

@@ -467,11 +467,6 @@ bool seal_step(struct tier *tier, struct batch *batch, int64_t step_us)
     return true;
 }
 
-bool seal_is_running(const struct tier *tier)
-{
-    return tier->sealing != NULL;
-}
-
 void seal_abort(struct tier *tier, enum status status)
 {
     struct sealing *sealing = tier->sealing != NULL ? tier->sealing : begin_sealing(tier, NULL);

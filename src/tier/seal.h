@@ -20,8 +20,6 @@ struct tier;
 
 /* A piece of what was asked for (tier/request.h), if anything was, of about `step_us`; true if there is more to do at once. */
 bool seal_step(struct tier *tier, struct batch *batch, int64_t step_us);
-/* A pass or an image is under way. */
-bool seal_is_running(const struct tier *tier);
 /* The store is in error, or the tier stops: what was asked for fails. */
 void seal_abort(struct tier *tier, enum status status);
 

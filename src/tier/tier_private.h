@@ -83,6 +83,12 @@ struct tier {
 /* The keyspace with this incarnation, wherever SWAPDB has put it, or kept for a checkpoint after a flush. NULL: it was flushed. */
 struct keyspace *tier_keyspace_of(struct partition *partition, uint32_t incarnation) REQUIRES(partition->lock);
 
+/* A pass or an image of a checkpoint is under way. The writer. */
+static inline bool tier_is_sealing(const struct tier *tier)
+{
+    return tier->sealing != NULL;
+}
+
 /* Counts an error and keeps it for tier_last_error. */
 void tier_note_error(struct tier *tier, const char *what, enum status status);
 void tier_note_message(struct tier *tier, const char *text);    /* the same, in a sentence */

@@ -429,29 +429,9 @@ void warm_destroy(struct warm *warm)
     mem_free(warm);
 }
 
-void warm_list_pending(struct warm *warm, uint32_t incarnation, uint32_t partition, struct hot_list *list)
+struct hot_pending warm_pending(const struct warm *warm)
 {
-    int pending_rank = warm != NULL ? warm->pending_rank : 0;
-
-    for (size_t i = 0; pending_rank > 0 && i < warm->file.section_count; i++) {
-        const struct hot_section *section = &warm->file.sections[i];
-
-        if (section->incarnation != incarnation || section->partition != partition)
-            continue;
-        for (uint32_t n = 0; n < section->group_count; n++) {
-            const struct hot_group *group = &section->groups[n];
-            uint64_t *hashes;
-
-            if (group->rank >= pending_rank)
-                continue;
-            hashes = mem_alloc(group->count * sizeof(*hashes));
-            if (hot_read(&warm->file, section, group, hashes) == STATUS_OK) {
-                for (uint32_t at = 0; at < group->count; at++)
-                    hot_list_add(list, hashes[at], group->rank);
-            }
-            mem_free(hashes);
-        }
-    }
+    return warm != NULL ? (struct hot_pending){ &warm->file, &warm->pending_rank } : (struct hot_pending){ NULL, NULL };
 }
 
 void warm_stats(const struct warm *warm, struct tier_stats *stats)

@@ -10,24 +10,13 @@
 #ifndef KELVIN_TIER_WARM_H
 #define KELVIN_TIER_WARM_H
 
+#include "tier/hot.h"
 #include "tier/tier.h"
 
 struct warm;
 
-/* A list of keys for tier/hot.c: sorted by rank, hottest first, then hash. */
-struct hot_key {
-    uint64_t hash;
-    uint16_t order;             /* 511 - rank */
-};
-struct hot_list {
-    struct hot_key *keys;
-    size_t count, capacity;
-};
-void hot_list_add(struct hot_list *list, uint64_t hash, uint16_t rank);
-
-/* Adds what was hot in the keyspace at the last image and is not loaded yet, so that an image that is made during the warm-up contains
- * it. Any thread; `warm` may be NULL. */
-void warm_list_pending(struct warm *warm, uint32_t incarnation, uint32_t partition, struct hot_list *list);
+/* What hot_save writes beside the keys in RAM. Valid until warm_destroy; `warm` may be NULL. Any thread. */
+struct hot_pending warm_pending(const struct warm *warm);
 
 /* tier_stop: the thread ends. tier_close: frees it. NULL is fine. */
 void warm_stop(struct warm *warm);

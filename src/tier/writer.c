@@ -195,7 +195,7 @@ static void *writer_main(void *context)
         writing_measure(tier);
         counting_block(&tier->counting);
         more = writer_round(tier);
-        is_sealing = seal_is_running(tier);     /* a test that holds the writer makes it do a step */
+        is_sealing = tier_is_sealing(tier);     /* a test that holds the writer makes it do a step */
         counting_unblock(&tier->counting);
         wait_for_work(tier, more, is_sealing);
         counting_let_in(&tier->counting);

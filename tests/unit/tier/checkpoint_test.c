@@ -413,14 +413,14 @@ static void while_keys_are_demoted_the_cut_waits_for_no_pass(void **state)
     assert_int_equal(pthread_create(&thread, NULL, clean, rig), 0);
     await_image_request(tier);
     seal_step(tier, &memory.batch, 0);
-    assert_true(seal_is_running(tier));     /* a step in which nothing could be done */
+    assert_true(tier_is_sealing(tier));     /* a step in which nothing could be done */
     tier->settings.memory_max = 100;
     tier->hooks.context = &memory;
     tier->hooks.memory_used = use_memory;
     tier->hooks.memory_freed = forget;
     assert_false(demotion_run(tier));
     assert_true(memory.was_demoting);
-    assert_false(seal_is_running(tier));    /* the same, with demotion under way */
+    assert_false(tier_is_sealing(tier));    /* the same, with demotion under way */
     tier->settings.memory_max = 0;
     tier->hooks = hooks;
     tier_box_release_writer(&rig->box);

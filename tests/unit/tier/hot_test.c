@@ -17,6 +17,7 @@
 #include "keyspace/heat.h"
 #include "support/tier_box.h"
 #include "tier/hot.h"
+#include "tier/warm.h"
 
 enum { KEYS = 5000 };
 
@@ -75,7 +76,7 @@ static void fill(struct rig *rig, int count)
 
 static void save(struct rig *rig, struct hot_file *file)
 {
-    assert_int_equal(hot_save(rig->box.tier, rig->box.root), STATUS_OK);
+    assert_int_equal(hot_save(rig->box.tier, rig->box.root, warm_pending(rig->box.tier->warm)), STATUS_OK);
     assert_int_equal(hot_open(rig->box.root, rig->box.partitions->count, file), STATUS_OK);
 }
 
@@ -143,7 +144,7 @@ static void nothing_hot_is_a_file_without_keys(void **state)
     hot_close(&file);
     assert_int_equal(hot_open(rig->box.root, rig->box.partitions->count * 2, &file), STATUS_CORRUPT);
     assert_int_equal(hot_open("/nowhere", 4, &file), STATUS_NOT_FOUND);
-    assert_int_not_equal(hot_save(rig->box.tier, "/nowhere"), STATUS_OK);
+    assert_int_not_equal(hot_save(rig->box.tier, "/nowhere", warm_pending(rig->box.tier->warm)), STATUS_OK);
 }
 
 struct text {

@@ -144,7 +144,7 @@ static void deleted_and_flushed_keys_leave_none(void **state)
     assert_string_equal(tier_box_say(rig->client, "SELECT 0"), "+OK\n");
     assert_string_equal(tier_box_say(rig->client, "FLUSHDB"), "+OK\n");
     tier_box_settle(&rig->box);
-    outdated_note(rig->box.tier, 10 * KEYS);        /* as much, in any case, as makes a walk due */
+    outdated_note(&rig->box.tier->outdated, 10 * KEYS);        /* as much, in any case, as makes a walk due */
     walk(rig);
     assert_int_equal(count_expiry_keys(rig), 0);
 }

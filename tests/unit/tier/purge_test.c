@@ -219,7 +219,7 @@ static void expiry_keys_that_a_flush_has_left_give_their_room_back(void **state)
     }
     store_batch_destroy(batch);
     assert_int_equal(rig->box.slice_count, 0);
-    outdated_note(tier, 2500);
+    outdated_note(&tier->outdated, 2500);
     do
         outdated_step(tier);
     while (tier->outdated.is_walking);

@@ -15,6 +15,7 @@
 #include "keyspace/heat.h"
 #include "support/tier_box.h"
 #include "tier/hot.h"
+#include "tier/warm.h"
 
 enum { KEYS = 3000, WAIT_US = 60000000 };
 
@@ -98,7 +99,7 @@ static void prepare(struct rig *rig, int count)
         tier_box_entry(&rig->box, 0, key)->heat = (uint8_t)(i % 200);
         tier_box_entry(&rig->box, 0, key)->heat_minutes = heat_minutes(clock_wall_ms());
     }
-    assert_int_equal(hot_save(rig->box.tier, rig->box.root), STATUS_OK);
+    assert_int_equal(hot_save(rig->box.tier, rig->box.root, warm_pending(rig->box.tier->warm)), STATUS_OK);
     for (int i = 0; i < count; i++)
         demote(rig, i);
     assert_int_equal(tier_box_stats(&rig->box).hot_keys, 0);
@@ -184,7 +185,7 @@ static void it_ends_at_the_low_mark(void **state)
         tier_box_entry(&rig->box, 0, key)->heat_minutes = heat_minutes(clock_wall_ms());
     }
     all = segment_pool_used(rig->box.partitions->pool);
-    assert_int_equal(hot_save(rig->box.tier, rig->box.root), STATUS_OK);
+    assert_int_equal(hot_save(rig->box.tier, rig->box.root, warm_pending(rig->box.tier->warm)), STATUS_OK);
     for (int i = 0; i < 400; i++)
         demote(rig, i);
     tier_settings(rig->box.tier)->memory_max = (int64_t)all / 2;
@@ -297,7 +298,7 @@ static void an_image_made_meanwhile_forgets_nothing(void **state)
     while (tier_box_stats(&rig->box).warmup != TIER_WARMUP_OFF)
         ;
     assert_true(tier_box_stats(&rig->box).hot_keys < KEYS);
-    assert_int_equal(hot_save(rig->box.tier, rig->box.dir), STATUS_OK);
+    assert_int_equal(hot_save(rig->box.tier, rig->box.dir, warm_pending(rig->box.tier->warm)), STATUS_OK);
     assert_int_equal(hot_open(rig->box.dir, rig->box.partitions->count, &file), STATUS_OK);
     assert_true(file.key_count >= KEYS && file.key_count < KEYS + KEYS / 8);    /* a band may be in it twice */
     hot_close(&file);

@@ -1,4 +1,4 @@
-/* kelvin-server [file.conf] [-] [--option value ...] [--restore backup] */
+/* kelvin-server [--check] [file.conf] [-] [--option value ...] [--restore backup] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "base/message.h"
 #include "base/version.h"
 #include "config/config.h"
+#include "server/examine.h"
 #include "server/server.h"
 
 /* Read by jemalloc as it starts: freed pages go back to the machine soon, by a thread of its own, and few arenas keep what is
@@ -23,6 +24,7 @@ static void print_help(void)
          "  file.conf             configuration, in the syntax of redis.conf\n"
          "  -                     more configuration from standard input\n"
          "  --<directive> <value> any directive, for example --port 7777 --maxmemory 4gb\n"
+         "  --check               before all others: look for mistakes, print them, and do not start; exit status 0: there are none\n"
          "  --restore <backup>    put what TIER BACKUP made into the data directory, which has no data yet, and serve it\n"
          "  -v, --version         print the version\n"
          "  -h, --help            print this\n"
@@ -126,6 +128,51 @@ static bool read_options(struct config *config, char **arguments, int count, cha
     return true;
 }
 
+/* -- The configuration is only checked -- */
+
+static void count_problem(void *context, const char *text)
+{
+    int *problems = context;
+
+    fprintf(stderr, "%s\n", text);
+    ++*problems;
+}
+
+static void print_finding(void *context, bool is_problem, const char *text)
+{
+    if (is_problem)
+        count_problem(context, text);
+    else
+        printf("note: %s\n", text);
+}
+
+/* Reports every line that is wrong, and what a start would not find; `arguments` are those of a start. Returns the exit status. */
+static int check(struct config *config, char **arguments, int count)
+{
+    struct message message = { "" };
+    char *restore = NULL;
+    int problems = 0, at = 0;
+    bool good = true;
+
+    config_on_problem(config, count_problem, &problems);
+    if (count > 0 && arguments[0][0] != '-')
+        good = config_load_file(config, arguments[at++], &message);
+    if (!good)
+        count_problem(&problems, message.text);
+    if (!read_options(config, arguments + at, count - at, &restore, &message))
+        count_problem(&problems, message.text);
+    if (!config_check(config, &message) || !config_check_absent(config, &message))
+        count_problem(&problems, message.text);
+    examine(config, print_finding, &problems);
+    if (problems == 0)
+        puts("The configuration is good.");
+    else
+        printf("%d problem%s\n", problems, problems == 1 ? "" : "s");
+    config_destroy(config);
+    free(restore);
+    return problems == 0 ? 0 : 1;
+}
+
 int main(int count, char **arguments)
 {
     struct config *config;
@@ -144,6 +191,10 @@ int main(int count, char **arguments)
     }
     executable = realpath("/proc/self/exe", NULL);
     config = config_create();
+    if (count > 1 && strcmp(arguments[1], "--check") == 0) {
+        free(executable);
+        return check(config, arguments + 2, count - 2);
+    }
     if (count > 1 && arguments[1][0] != '-')
         good = config_load_file(config, arguments[at++], &message);
     good = good && read_options(config, arguments + at, count - at, &restore, &message) && config_check(config, &message) &&

@@ -8,15 +8,16 @@
 
 /* The user lines, on their way into an ACL. */
 struct lines {
-    struct engine *engine;
+    struct config *config;
     struct acl *acl;
+    struct log *log;            /* for users that are disabled; NULL: they are not reported */
     int count;
     struct buffer error;        /* empty: none so far */
 };
 
-static bool channels_by_default(const struct engine *engine)
+static bool channels_by_default(const struct config *config)
 {
-    return config_number(engine->config, CONFIG_ACL_PUBSUB_DEFAULT) == CONFIG_PUBSUB_DEFAULT_ALL;
+    return config_number(config, CONFIG_ACL_PUBSUB_DEFAULT) == CONFIG_PUBSUB_DEFAULT_ALL;
 }
 
 /* Before there are clients, or of an ACL that is not in use. */
@@ -28,7 +29,7 @@ static void apply(struct acl_change *change)
 
 static void refuse_line(struct lines *lines, struct bytes name, struct bytes reason)
 {
-    config_line_place(lines->engine->config, CONFIG_USER, lines->count, &lines->error);
+    config_line_place(lines->config, CONFIG_USER, lines->count, &lines->error);
     buffer_append_string(&lines->error, ": user '");
     buffer_append_bytes(&lines->error, name);
     buffer_append_string(&lines->error, "': ");
@@ -39,8 +40,8 @@ static void warn_if_disabled(const struct lines *lines, struct bytes name)
 {
     struct acl_user *user = acl_find(lines->acl, name);
 
-    if (lines->acl == lines->engine->acl && !acl_rules_are_enabled(acl_user_rules(user)))
-        log_write(lines->engine->log, LOG_LEVEL_NOTICE, "The user '%.*s' is disabled (there is no 'on' modifier in the user description). "
+    if (lines->log != NULL && !acl_rules_are_enabled(acl_user_rules(user)))
+        log_write(lines->log, LOG_LEVEL_NOTICE, "The user '%.*s' is disabled (there is no 'on' modifier in the user description). "
             "Make sure this is not a configuration error.", (int)name.size, name.data);
     acl_user_release(user);
 }
@@ -59,7 +60,7 @@ static void apply_line(void *context, const struct bytes *words, int count)
     for (int i = 1; i < count; i++)
         rules[i] = words[i];
     if (acl_name_is_valid(words[0]))
-        change = acl_change_set_user(lines->acl, words[0], rules, count, channels_by_default(lines->engine), &reason);
+        change = acl_change_set_user(lines->acl, words[0], rules, count, channels_by_default(lines->config), &reason);
     else
         buffer_append_string(&reason, "Spaces not allowed in ACL usernames");
     if (change != NULL) {
@@ -73,9 +74,9 @@ static void apply_line(void *context, const struct bytes *words, int count)
     mem_free(rules);
 }
 
-static void apply_password(struct engine *engine, struct acl *acl)
+static void apply_password(struct config *config, struct acl *acl)
 {
-    char *password = config_string(engine->config, CONFIG_REQUIREPASS);
+    char *password = config_string(config, CONFIG_REQUIREPASS);
 
     if (password[0] != '\0')
         apply(acl_change_require_password(acl, bytes_of_string(password)));
@@ -100,57 +101,69 @@ static void warn_if_open(struct engine *engine)
     char *password = config_string(engine->config, CONFIG_REQUIREPASS);
 
     if (password[0] != '\0' && acl_rules_need_no_password(acl_user_rules(acl_default(engine->acl))))
-        log_write(engine->log, LOG_LEVEL_WARNING, "requirepass has no effect: by the ACL file the default user needs no password. "
-            "Add a line for it to the file.");
+        log_write(engine->log, LOG_LEVEL_WARNING, "requirepass has no effect: by the ACL file, or the user lines, the default user needs "
+            "no password. Add a line for it.");
     mem_free(password);
 }
 
-static bool load_file(struct engine *engine, const char *path)
+static bool load_file(struct config *config, struct acl *acl, const char *path, struct buffer *error)
 {
-    struct buffer error = { 0 };
-    struct acl_change *change = acl_change_load_file(engine->acl, path, channels_by_default(engine), &error);
+    struct acl_change *change = acl_change_load_file(acl, path, channels_by_default(config), error);
 
     if (change != NULL)
         apply(change);
-    else
-        log_write(engine->log, LOG_LEVEL_WARNING, "The server does not start because of ACL errors: %.*s", (int)error.size, error.data);
-    buffer_release(&error);
-    if (change != NULL)
-        warn_if_open(engine);
     return change != NULL;
 }
 
-static bool load_lines(struct engine *engine)
+/* Makes the users of the configuration in an ACL that has only the default one. */
+static bool load(struct config *config, struct acl *acl, struct log *log, struct buffer *error)
 {
-    struct lines lines = { .engine = engine, .acl = engine->acl };
+    struct lines lines = { .config = config, .acl = acl, .log = log };
+    char *path = config_string(config, CONFIG_ACLFILE);
     bool done;
 
-    config_lines(engine->config, CONFIG_USER, apply_line, &lines);
-    done = lines.error.size == 0;
-    if (!done)
-        log_write(engine->log, LOG_LEVEL_WARNING, "%.*s", (int)lines.error.size, lines.error.data);
-    buffer_release(&lines.error);
+    apply_password(config, acl);
+    if (path[0] != '\0') {
+        done = load_file(config, acl, path, error);
+    } else {
+        config_lines(config, CONFIG_USER, apply_line, &lines);
+        done = lines.error.size == 0;
+        buffer_append_bytes(error, buffer_bytes(&lines.error));
+        buffer_release(&lines.error);
+    }
+    mem_free(path);
     return done;
 }
 
 bool users_load(struct engine *engine)
 {
-    char *path = config_string(engine->config, CONFIG_ACLFILE);
-    bool done;
+    struct buffer error = { 0 };
+    bool done = load(engine->config, engine->acl, engine->log, &error);
 
-    apply_password(engine, engine->acl);
-    done = path[0] != '\0' ? load_file(engine, path) : load_lines(engine);
-    mem_free(path);
+    if (done)
+        warn_if_open(engine);
+    else
+        log_write(engine->log, LOG_LEVEL_WARNING, "The server does not start because of ACL errors: %.*s", (int)error.size, error.data);
+    buffer_release(&error);
     config_on_change(engine->config, CONFIG_REQUIREPASS, password_changed, engine);
+    return done;
+}
+
+bool users_check(struct config *config, const struct command_table *commands, struct buffer *error)
+{
+    struct acl *acl = acl_create(commands);
+    bool done = load(config, acl, NULL, error);
+
+    acl_destroy(acl);
     return done;
 }
 
 /* The users that a start with this configuration would make, as the text of a file. */
 static void print_configured(struct engine *engine, struct buffer *out)
 {
-    struct lines lines = { .engine = engine, .acl = acl_create(engine->commands) };
+    struct lines lines = { .config = engine->config, .acl = acl_create(engine->commands) };
 
-    apply_password(engine, lines.acl);
+    apply_password(engine->config, lines.acl);
     config_lines(engine->config, CONFIG_USER, apply_line, &lines);
     acl_file_print(out, lines.acl);
     buffer_release(&lines.error);

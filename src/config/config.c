@@ -397,12 +397,31 @@ void config_on_change(struct config *config, enum config_id id, config_changed *
     mutex_unlock(&config->more->changing);
 }
 
+void config_on_problem(struct config *config, config_problem *problem, void *context)
+{
+    config->more->problem = problem;
+    config->more->problem_context = context;
+}
+
+bool config_go_on(struct config *config, const struct message *message)
+{
+    if (config->more->problem == NULL)
+        return false;
+    config->more->problem(config->more->problem_context, message->text);
+    return true;
+}
+
 bool config_check(struct config *config, struct message *message)
 {
-    if (config_number(config, CONFIG_TIER_LOW_WATERMARK) > config_number(config, CONFIG_TIER_HIGH_WATERMARK))
-        return config_refuse(message, "tier-low-watermark must not be above tier-high-watermark");
-    if (config->more->values[CONFIG_USER].text[0] != '\0' && config->more->values[CONFIG_ACLFILE].text[0] != '\0')
-        return config_refuse(message, "users are defined by user lines and by aclfile: use one of the two");
+    if (config_number(config, CONFIG_TIER_LOW_WATERMARK) > config_number(config, CONFIG_TIER_HIGH_WATERMARK)) {
+        config_refuse(message, "tier-low-watermark must not be above tier-high-watermark");
+        if (!config_go_on(config, message))
+            return false;
+    }
+    if (config->more->values[CONFIG_USER].text[0] != '\0' && config->more->values[CONFIG_ACLFILE].text[0] != '\0') {
+        config_refuse(message, "users are defined by user lines and by aclfile: use one of the two");
+        return config_go_on(config, message);
+    }
     return true;
 }
 
@@ -493,8 +512,11 @@ bool config_check_absent(struct config *config, struct message *message)
     struct message reason;
 
     for (int id = 0; id < CONFIG_COUNT; id++) {
-        if (config_row(id)->flags & CONFIG_FLAG_ABSENT && !has_default(config, (enum config_id)id, &reason))
-            return config_refuse(message, "'%s': %s", config_row(id)->name, reason.text);
+        if (!(config_row(id)->flags & CONFIG_FLAG_ABSENT) || has_default(config, (enum config_id)id, &reason))
+            continue;
+        config_refuse(message, "'%s': %s", config_row(id)->name, reason.text);
+        if (!config_go_on(config, message))
+            return false;
     }
     return true;
 }
@@ -525,7 +547,7 @@ void config_unused(struct config *config, config_found *found, void *context)
         const struct config_row *row = config_row(id);
         bool differs = row->kind == CONFIG_OBSOLETE_KIND || !config_value_equal(&more->values[id], &more->initial[id]);
 
-        if (!(row->flags & CONFIG_FLAG_UNUSED) || !more->given[id] || !differs)
+        if ((row->flags & (CONFIG_FLAG_UNUSED | CONFIG_FLAG_ABSENT)) != CONFIG_FLAG_UNUSED || !more->given[id] || !differs)
             continue;
         print_current(config, id, &value);
         found(context, row->name, buffer_bytes(&value));

@@ -131,6 +131,11 @@ bool config_load_text(struct config *config, const char *name, struct bytes text
 /* The same for a file. The first file that is loaded this way is the one that config_rewrite writes. */
 bool config_load_file(struct config *config, const char *path, struct message *message);
 
+/* For `kelvin-server --check`: from now on a line that is wrong does not end the load. `problem` is called with what config_load_text,
+ * config_load_file, config_check or config_check_absent would have failed with, once for each problem, and they go on. */
+typedef void config_problem(void *context, const char *text);
+void config_on_problem(struct config *config, config_problem *problem, void *context);
+
 /* Checks the rules between directives, after all are loaded; config_set calls it as well. False: `message` has the rule that
  * is violated. */
 bool config_check(struct config *config, struct message *message);

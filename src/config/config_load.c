@@ -158,8 +158,12 @@ bool config_load_lines(struct config *config, const char *name, struct bytes tex
         line = config_line_trim(line);
         if (line.size == 0 || line.data[0] == '#')
             continue;
-        if (!config_words_split(line, &words))
-            return line_refuse(name, number, line, "Unbalanced quotes in configuration line", message);
+        if (!config_words_split(line, &words)) {
+            line_refuse(name, number, line, "Unbalanced quotes in configuration line", message);
+            if (config_go_on(config, message))
+                continue;
+            return false;
+        }
         config->more->loading_file = name;
         config->more->loading_line = number;
         done = config_load_words(config, words.items, words.count, depth, &reason);
@@ -169,7 +173,7 @@ bool config_load_lines(struct config *config, const char *name, struct bytes tex
         else if (!done)
             line_refuse(name, number, line, reason.text, message);
         config_words_release(&words);
-        if (!done)
+        if (!done && !config_go_on(config, message))
             return false;
     }
     return true;

@@ -29,6 +29,8 @@ struct config_private {
     struct config_watcher watchers[CONFIG_COUNT];   /* guarded by `changing` */
     struct config_place *places;                    /* in the order of loading; guarded by `changing` */
     int place_count;
+    config_problem *problem;                        /* NULL: the first problem ends a load. Set before one begins */
+    void *problem_context;
     const char *loading_file;                       /* while one is loaded; guarded by `changing` */
     int loading_line;
     char *home;                                     /* working directory at startup; immutable */
@@ -44,6 +46,9 @@ void config_exchange(struct config *config, enum config_id id, struct config_val
 /* Requires `changing`. Loads one directive, see config_load; `depth` is the number of enclosing includes. */
 bool config_load_words(struct config *config, const struct bytes *words, int count, int depth, struct message *message);
 bool config_load_lines(struct config *config, const char *name, struct bytes text, int depth, struct message *message);
+
+/* Has a problem counted, if the configuration is only checked, and returns true: go on. False: the message is the reason to fail. */
+bool config_go_on(struct config *config, const struct message *message);
 
 /* Reads the whole file; the text is freed with buffer_release. False, with errno, if it can't be read. */
 bool config_file_read(const char *path, struct buffer *text);

@@ -1,6 +1,8 @@
 #include "net/sockets.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -65,6 +67,53 @@ int sockets_listen_tcp(const char *host, int port, int backlog, struct message *
     freeaddrinfo(found);
     errno = error;
     return fd;
+}
+
+/* All of 127.0.0.0/8 belongs to the loopback device. */
+static bool is_at(const struct ifaddrs *interface, const struct sockaddr *wanted)
+{
+    const struct sockaddr_in *ours = (const void *)interface->ifa_addr, *theirs = (const void *)wanted;
+    const struct sockaddr_in6 *ours6 = (const void *)interface->ifa_addr, *theirs6 = (const void *)wanted;
+
+    if (interface->ifa_addr == NULL || interface->ifa_addr->sa_family != wanted->sa_family)
+        return false;
+    if (wanted->sa_family == AF_INET6)
+        return IN6_ARE_ADDR_EQUAL(&ours6->sin6_addr, &theirs6->sin6_addr);
+    if ((interface->ifa_flags & IFF_LOOPBACK) != 0 && ntohl(theirs->sin_addr.s_addr) >> 24 == 127)
+        return true;
+    return ours->sin_addr.s_addr == theirs->sin_addr.s_addr;
+}
+
+static bool is_any(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET6)
+        return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+    return ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr == INADDR_ANY;
+}
+
+bool sockets_has_address(const char *host, struct message *message)
+{
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+    struct addrinfo *found = NULL;
+    struct ifaddrs *interfaces = NULL;
+    bool has;
+    int error;
+
+    host = real_address(host);
+    hints.ai_family = strchr(host, ':') != NULL ? AF_INET6 : AF_INET;
+    error = getaddrinfo(host, NULL, &hints, &found);
+    if (error != 0) {
+        message_set(message, "bind %.100s: %s", host, gai_strerror(error));
+        return false;
+    }
+    has = is_any(found->ai_addr) || getifaddrs(&interfaces) != 0;       /* without a list there is nothing to say */
+    for (const struct ifaddrs *at = interfaces; at != NULL && !has; at = at->ifa_next)
+        has = is_at(at, found->ai_addr);
+    if (!has)
+        message_set(message, "bind %.100s: this machine does not have the address", host);
+    freeifaddrs(interfaces);
+    freeaddrinfo(found);
+    return has;
 }
 
 int sockets_listen_unix(const char *path, mode_t mode, int backlog, struct message *message)

@@ -13,6 +13,9 @@ int sockets_listen_tcp(const char *host, int port, int backlog, struct message *
 /* Replaces what is at `path`. `mode` 0: as the umask says. */
 int sockets_listen_unix(const char *path, mode_t mode, int backlog, struct message *message);
 
+/* Whether sockets_listen_tcp would find the address on this machine, without opening it: for `kelvin-server --check`. */
+bool sockets_has_address(const char *host, struct message *message);
+
 /* It stops listening, and its address is free; the descriptor stays open, and polling it reports an event. TCP only. */
 void sockets_retire(int fd);
 /* It listens again, unless its port was 0. */

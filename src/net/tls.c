@@ -81,15 +81,33 @@ static void release_settings(struct tls_settings *settings)
     mem_free(settings->ciphersuites);
 }
 
-bool tls_configure(struct tls *tls)
+static struct tls_context *make_context(struct config *config, struct message *message)
 {
     struct tls_settings settings;
-    struct tls_context *made, *former;
-    struct message message = { "" };
+    struct tls_context *made;
 
-    read_settings(tls->config, &settings);
-    made = tls_context_create(&settings, &message);
+    read_settings(config, &settings);
+    made = tls_context_create(&settings, message);
     release_settings(&settings);
+    return made;
+}
+
+bool tls_check(struct config *config, struct message *message)
+{
+    struct message reason = { "" };
+    struct tls_context *made = make_context(config, &reason);
+
+    if (made == NULL)
+        message_set(message, "TLS: %s", reason.text);
+    tls_context_drop(made);
+    return made != NULL;
+}
+
+bool tls_configure(struct tls *tls)
+{
+    struct message message = { "" };
+    struct tls_context *made = make_context(tls->config, &message), *former;
+
     if (made == NULL) {
         log_write(tls->log, LOG_LEVEL_WARNING, "TLS: %s", message.text);
         return false;

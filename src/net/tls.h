@@ -16,6 +16,8 @@ void tls_destroy(struct tls *tls);
 
 /* Makes a context of the tls-* directives as they are now. False: the reason was logged, and the former context, if any, stays. */
 bool tls_configure(struct tls *tls);
+/* Whether tls_configure would succeed: for `kelvin-server --check`. */
+bool tls_check(struct config *config, struct message *message);
 /* A port or the link to a primary needs it, as tls-port and tls-replication are now. */
 bool tls_is_used(const struct config *config);
 /* From now on, CONFIG SET of a tls-* directive makes a new context while tls-port is set. When it can not, the value is refused. */

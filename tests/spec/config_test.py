@@ -1,9 +1,12 @@
 """CONFIG, the configuration file and the command line."""
 import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -291,6 +294,98 @@ class GreetingTest(unittest.TestCase):
         log = self.first_lines({"appendonly": None, "save": None, "dir": None}, config=text)
         self.assertIn("maxmemory 4.00G: above 95 % of it the coldest keys are moved to the store 'store'\n", log)
         self.assertIn("appendonly yes, appendfsync everysec", log)
+
+
+@unittest.skipIf(is_redis(under_test()), "an option of Kelvin")
+class CheckTest(unittest.TestCase):
+    """--check: every problem of a configuration, without a start."""
+
+    def setUp(self):
+        self.dir = os.path.realpath(tempfile.mkdtemp(prefix="kelvin-test-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        os.chmod(self.dir, 0o755)
+
+    def check(self, config, *options, **how):
+        """Returns the exit status, the lines of problems, and those of remarks."""
+        path = os.path.join(self.dir, "test.conf")
+        with open(path, "w") as file:
+            file.write(config)
+        process = subprocess.run([under_test(), "--check", path] + list(options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30,
+                                 cwd=self.dir, text=True, **how)
+        return process.returncode, process.stderr.replace(path, "test.conf").splitlines(), process.stdout.splitlines()
+
+    def test_a_good_one_creates_and_binds_nothing(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen(1)
+            config = ("dir %s\nport %d\nbind 127.0.0.1\nappendonly yes\nlogfile server.log\npidfile kelvin.pid\nunixsocket kelvin.sock\n"
+                      "maxmemory 100mb\nuser a on >secret ~* +@all\n" % (self.dir, taken.getsockname()[1]))
+            self.assertEqual(self.check(config), (0, [], ["The configuration is good."]))
+        self.assertEqual(os.listdir(self.dir), ["test.conf"])
+
+    def test_the_shipped_ones_are_good(self):
+        code, problems, remarks = self.check(read_text(os.path.join(ROOT, "conf", "kelvin.conf")))
+        self.assertEqual((code, problems), (0, []))
+        self.assertIn("note: maxmemory 0: memory has no limit, and no key is ever moved to the disk", remarks)
+        text = read_text(os.path.join(ROOT, "conf", "kelvin-tier.conf")).replace("dir /var/lib/kelvin\n", "dir ./\n")
+        self.assertEqual(self.check(text)[:2], (0, []))
+
+    def test_every_line_that_is_wrong_is_reported(self):
+        with open(os.path.join(self.dir, "more.conf"), "w") as file:
+            file.write("hz 20\ntimeuot 3\n")
+        config = ('maxmemroy 1gb\nport 70000\nappendonly perhaps\ndir ./\nmaxmemory "1\ninclude %s/more.conf\ninclude /nonexistent/x\n'
+                  "tier-high-watermark 50\ncluster-enabled yes\nloadmodule x\n" % self.dir)
+        code, problems, remarks = self.check(config, "--prot", "1", "--bind", "127.0.0.1")
+        self.assertEqual((code, problems), (1, [
+            "test.conf, line 1: 'maxmemroy 1gb': Bad directive or wrong number of arguments. Did you mean 'maxmemory'?",
+            "test.conf, line 2: 'port 70000': argument must be between 0 and 65535 inclusive",
+            "test.conf, line 3: 'appendonly perhaps': argument must be 'yes' or 'no'",
+            "test.conf, line 5: 'maxmemory \"1': Unbalanced quotes in configuration line",
+            "%s/more.conf, line 2: 'timeuot 3': Bad directive or wrong number of arguments. Did you mean 'timeout'?" % self.dir,
+            "test.conf, line 7: 'include /nonexistent/x': can't open config file '/nonexistent/x': No such file or directory",
+            "command line: 'prot \"1\"': Bad directive or wrong number of arguments. Did you mean 'port'?",
+            "tier-low-watermark must not be above tier-high-watermark",
+            "'loadmodule': not supported by Kelvin yet, the only value accepted is ''",
+            "'cluster-enabled': not supported by Kelvin yet, the only value accepted is 'no'"]))
+        self.assertEqual(remarks[-1], "10 problems")
+
+    def test_what_a_start_would_not_find(self):
+        config = ("dir ./\nbind 203.0.113.9 127.0.0.1\nport 7001\ntls-port 7001\nlogfile /\nunixsocket nosuch/a.sock\nuser a on +nosuch\n"
+                  "rename-command NOSUCH X\npidfile nosuch/x.pid\ntier-dir test.conf\nappenddirname test.conf\nappendonly yes\n")
+        code, problems, _ = self.check(config)
+        self.assertEqual((code, problems), (1, [
+            "tier-dir 'test.conf': it is no directory",
+            "appenddirname 'test.conf': it is no directory",
+            "logfile '/': it is a directory",
+            "pidfile 'nosuch/x.pid': it can't be created in 'nosuch': No such file or directory",
+            "unixsocket 'nosuch/a.sock': it can't be created in 'nosuch': No such file or directory",
+            "port and tls-port are both 7001",
+            "bind 203.0.113.9: this machine does not have the address",
+            "TLS: No tls-cert-file configured",
+            "'rename-command NOSUCH X': No such command in rename-command",
+            "test.conf:7: user 'a': Error in ACL SETUSER modifier '+nosuch': Unknown command or category name in ACL"]))
+        self.assertEqual(self.check("dir ./\nport 0\n")[1], ["no client can connect: port, tls-port and unixsocket are off, or bind is empty"])
+        self.assertEqual(self.check("dir ./\naclfile nosuch.acl\n")[1],
+                         ["Error loading ACLs, opening file 'nosuch.acl': No such file or directory"])
+
+    def test_a_directory_that_can_not_be_written(self):
+        path = os.path.join(self.dir, "data")
+        os.mkdir(path)
+        os.chmod(path, 0o555)
+        how = {"user": 65534} if os.getuid() == 0 else {}
+        try:
+            code, problems, _ = self.check("dir %s\n" % path, **how)
+        except PermissionError:
+            self.skipTest("another user may not run the program: it is in a directory of root")
+        self.assertEqual((code, problems), (1, ["dir '%s': it can't be written: Permission denied" % path,
+                                                "tier-dir 'store': it can't be created in '.': Permission denied"]))
+
+    def test_remarks_do_not_fail_it(self):
+        code, problems, remarks = self.check("dir ./\nactivedefrag yes\nsave \"\"\nmaxmemory 1000000gb\nbackup-dir /nonexistent\n")
+        self.assertEqual((code, problems), (0, []))
+        for text in ("activedefrag yes: known, but does nothing", "appendonly no, and no save points", "is more than this machine has",
+                     "backup-dir '/nonexistent': No such file"):
+            self.assertIn(text, "\n".join(remarks))
 
 
 class ShutdownTest(unittest.TestCase):

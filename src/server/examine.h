@@ -1,0 +1,17 @@
+/* Examine: whether a start would find what the configuration names, for `kelvin-server --check`. Nothing is created, bound or changed, but
+ * the working directory of this process.
+ *
+ * It is examined with the rights of the process: as the user of the service, not as root, it finds files that the server could not write.
+ */
+#ifndef KELVIN_SERVER_EXAMINE_H
+#define KELVIN_SERVER_EXAMINE_H
+
+#include "config/config.h"
+
+/* What is reported: a problem stops the start; a remark is about what the start accepts, but may not be meant. */
+typedef void examine_report(void *context, bool is_problem, const char *text);
+
+/* Of a configuration that config_check and config_check_absent have seen. */
+void examine(struct config *config, examine_report *report, void *context);
+
+#endif

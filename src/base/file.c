@@ -184,6 +184,20 @@ enum status file_replace(const struct disk *disk, const struct file_replacement 
     return disk->fsync(disk->context, place->dir) != 0 ? status_of_errno(errno) : STATUS_OK;
 }
 
+enum status file_refill(const struct disk *disk, int dir, const char *path, struct bytes data)
+{
+    enum status status;
+    int fd = file_open(disk, dir, path, O_WRONLY);
+
+    if (fd < 0)
+        return status_of_errno(errno);
+    status = file_write_all(disk, fd, data);
+    if (status == STATUS_OK && (disk->ftruncate(disk->context, fd, (off_t)data.size) != 0 || disk->fsync(disk->context, fd) != 0))
+        status = status_of_errno(errno);
+    close_quietly(disk, fd);
+    return status;
+}
+
 enum status directory_sync(const struct disk *disk, const char *path)
 {
     enum status status = STATUS_OK;

@@ -53,6 +53,10 @@ struct file_replacement {
 };
 enum status file_replace(const struct disk *disk, const struct file_replacement *replacement, struct bytes data, bool *renamed);
 
+/* Replaces the contents of an existing file in place, synced: for a file in a directory that can't be written. A crash, or a failure, may leave the new
+ * contents up to some byte and the old ones after it. */
+enum status file_refill(const struct disk *disk, int dir, const char *path, struct bytes data);
+
 /* Makes the names in a directory durable; of the parent: the name of `path` itself. */
 enum status directory_sync(const struct disk *disk, const char *path);
 enum status directory_sync_parent(const struct disk *disk, const char *path);

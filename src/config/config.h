@@ -160,7 +160,7 @@ typedef void config_found(void *context, const char *name, struct bytes value);
 void config_get(struct config *config, const struct bytes *patterns, int count, config_found *found, void *context);
 
 /* CONFIG REWRITE: keeps the comments and the order of the file that was loaded, changes lines, appends new ones, and removes
- * those whose value is the default again. Written under a temporary name, synced and renamed. False: `message` has the
+ * those whose value is the default again. Written under a temporary name, synced and renamed, or in place if only the file itself may be written. False: `message` has the
  * reason. */
 bool config_rewrite(struct config *config, struct message *message);
 const char *config_file(const struct config *config);       /* absolute path, NULL if no file was loaded */

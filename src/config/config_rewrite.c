@@ -124,24 +124,52 @@ static void write_differing(struct rewrite *rewrite)
     }
 }
 
-/* Keeps the mode of the file that it replaces. */
-static bool file_write(const char *path, struct bytes text)
+/* Keeps the mode of the file, and its owner if this process may give files away; else it is this user's from now on. False, with errno: the file
+ * is as it was. */
+static bool replace_file(const char *path, struct bytes text)
 {
     struct buffer aside = { 0 };
     struct stat old;
-    struct file_replacement place = { .dir = AT_FDCWD, .path = path, .mode = stat(path, &old) == 0 ? old.st_mode & 07777 : 0644 };
-    enum status status;
-    bool renamed;
+    bool is_there = stat(path, &old) == 0, renamed, done;
+    struct file_replacement place = { .dir = AT_FDCWD, .path = path, .mode = is_there ? old.st_mode & 07777 : 0644 };
     int error;
 
     buffer_append_format(&aside, "%s.temp-%d", path, (int)getpid());
     buffer_append_u8(&aside, 0);
     place.aside = aside.data;
-    status = file_replace(disk_system(), &place, text, &renamed);
+    done = file_replace(disk_system(), &place, text, &renamed) == STATUS_OK;
     error = errno;
+    if (done && is_there && (old.st_uid != geteuid() || old.st_gid != getegid()))
+        (void)!chown(path, old.st_uid, old.st_gid);
     buffer_release(&aside);
     errno = error;
-    return status == STATUS_OK;
+    return done;
+}
+
+/* The directory can't be written, or the file is a mount of its own. */
+static bool is_refused(int error)
+{
+    return error == EACCES || error == EPERM || error == EROFS || error == EBUSY;
+}
+
+/* A file that can't be replaced, but written, is written in place; if that fails it gets its old text back. */
+static bool file_write(const char *path, struct bytes old, struct bytes text, struct message *message)
+{
+    int error;
+
+    if (replace_file(path, text))
+        return true;
+    error = errno;
+    if (!is_refused(error))
+        return config_refuse(message, "Rewriting config file: %s", strerror(error));
+    if (access(path, W_OK) != 0)
+        return config_refuse(message, "Rewriting config file: %s: the server may write neither '%.150s' nor its directory", strerror(error), path);
+    if (file_refill(disk_system(), AT_FDCWD, path, text) == STATUS_OK)
+        return true;
+    error = errno;
+    if (file_refill(disk_system(), AT_FDCWD, path, old) != STATUS_OK)
+        return config_refuse(message, "Rewriting config file: %s: '%.150s' is damaged now", strerror(error), path);
+    return config_refuse(message, "Rewriting config file: %s", strerror(error));
 }
 
 static bool rewrite_locked(struct config *config, struct message *message)
@@ -163,8 +191,7 @@ static bool rewrite_locked(struct config *config, struct message *message)
         done = compare(rewrite, buffer_bytes(&rewrite->text), &same, message);
         if (done && !same)
             write_differing(rewrite);
-        if (done && !file_write(file, buffer_bytes(&rewrite->text)))
-            done = config_refuse(message, "Rewriting config file: %s", strerror(errno));
+        done = done && file_write(file, buffer_bytes(&old), buffer_bytes(&rewrite->text), message);
     }
     buffer_release(&rewrite->text);
     buffer_release(&old);

@@ -243,6 +243,31 @@ static void a_replacement_is_whole_and_has_its_mode(void **state)
     assert_int_equal(access("aside", F_OK), -1);
 }
 
+static void a_refilled_file_has_the_new_bytes_only_and_keeps_its_mode(void **state)
+{
+    static const char *const names[] = { "open", "write", "fsync" };
+    struct rig *rig = *state;
+    struct stat before, after;
+
+    assert_int_equal(file_create(&rig->disk, AT_FDCWD, "file", BYTES("an old text")), STATUS_OK);
+    assert_int_equal(chmod("file", 0604), 0);
+    assert_int_equal(stat("file", &before), 0);
+    rig->syncs = 0;
+    assert_int_equal(file_refill(&rig->disk, AT_FDCWD, "file", BYTES("new")), STATUS_OK);
+    assert_int_equal(rig->syncs, 1);
+    assert_file("file", BYTES("new"));
+    assert_int_equal(stat("file", &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+    assert_int_equal(after.st_mode & 07777, 0604);
+    assert_int_equal(file_refill(&rig->disk, AT_FDCWD, "nosuch", BYTES("new")), STATUS_NOT_FOUND);
+    rig->error = EIO;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        rig->fails = names[i];
+        assert_int_equal(file_refill(&rig->disk, AT_FDCWD, "file", BYTES("newer")), STATUS_IO);
+        assert_int_equal(errno, EIO);
+    }
+}
+
 static void a_replacement_that_fails_leaves_the_old_file(void **state)
 {
     struct rig *rig = *state;
@@ -315,6 +340,7 @@ int main(void)
         RIG_TEST(create_keeps_what_is_there_and_overwrite_does_not),
         RIG_TEST(a_failure_leaves_no_file_and_its_errno),
         RIG_TEST(a_replacement_is_whole_and_has_its_mode),
+        RIG_TEST(a_refilled_file_has_the_new_bytes_only_and_keeps_its_mode),
         RIG_TEST(a_replacement_that_fails_leaves_the_old_file),
         RIG_TEST(a_directory_descriptor_is_where_names_begin),
         cmocka_unit_test(the_parent_is_that_of_dirname),

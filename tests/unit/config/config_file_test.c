@@ -4,9 +4,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -542,6 +544,78 @@ static void a_rewrite_that_fails_does_not_change_the_file(void **state)
     assert_file(fixture, "timeout 4\n");
 }
 
+/* A child process without root's rights, which reads and writes everything; returns its exit status. */
+static int run_as_other(struct fixture *fixture, int (*run)(struct fixture *fixture))
+{
+    pid_t child = fork();
+    int status = 0;
+
+    if (child == 0) {
+        if (getuid() == 0 && (setgroups(0, NULL) != 0 || setgid(65534) != 0 || setuid(65534) != 0))
+            _exit(99);
+        _exit(run(fixture));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WEXITSTATUS(status);
+}
+
+static int rewrite_timeout(struct fixture *fixture)
+{
+    if (config_rewrite(fixture->config, &fixture->message))
+        return 0;
+    return strstr(fixture->message.text, "Permission denied: the server may write neither '") != NULL &&
+        strstr(fixture->message.text, "kelvin.conf' nor its directory") != NULL ? 1 : 2;
+}
+
+static void a_file_in_a_directory_that_can_not_be_written_is_written_in_place(void **state)
+{
+    struct fixture *fixture = *state;
+    struct stat before, after;
+
+    start_with(fixture, "timeout 4\n# a comment, so that the new text is shorter\nhz 20\n");
+    set(fixture, "hz", "10");
+    set(fixture, "timeout", "5");
+    assert_int_equal(chmod(fixture->path, 0646), 0);
+    assert_int_equal(chmod(fixture->dir, 0555), 0);
+    assert_int_equal(stat(fixture->path, &before), 0);
+    assert_int_equal(run_as_other(fixture, rewrite_timeout), 0);
+    assert_int_equal(stat(fixture->path, &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+    assert_int_equal(after.st_mode & 07777, 0646);
+    assert_int_equal(chmod(fixture->dir, 0755), 0);
+    assert_file(fixture, "timeout 5\n# a comment, so that the new text is shorter\n");
+}
+
+static void a_file_that_can_not_be_written_is_named(void **state)
+{
+    struct fixture *fixture = *state;
+
+    start_with(fixture, "timeout 4\n");
+    set(fixture, "timeout", "5");
+    assert_int_equal(chmod(fixture->path, 0444), 0);
+    assert_int_equal(chmod(fixture->dir, 0555), 0);
+    assert_int_equal(run_as_other(fixture, rewrite_timeout), 1);
+    assert_int_equal(chmod(fixture->dir, 0755), 0);
+    assert_file(fixture, "timeout 4\n");
+}
+
+static void a_symbolic_link_stays_and_its_file_is_rewritten(void **state)
+{
+    struct fixture *fixture = *state;
+    struct stat info;
+    char link[160];
+
+    write_file(fixture, "kelvin.conf", "timeout 4\n");
+    snprintf(link, sizeof(link), "%s/link.conf", fixture->dir);
+    assert_int_equal(symlink("kelvin.conf", link), 0);
+    assert_true(config_load_file(fixture->config, link, &fixture->message));
+    set(fixture, "timeout", "5");
+    rewrite(fixture);
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_file(fixture, "timeout 5\n");
+}
+
 /* -- conf/kelvin.conf -- */
 
 struct seen {
@@ -650,6 +724,9 @@ int main(void)
         TEST(a_file_that_no_longer_loads_is_not_changed),
         TEST(permissions_are_kept_and_no_temporary_file_remains),
         TEST(a_rewrite_that_fails_does_not_change_the_file),
+        TEST(a_file_in_a_directory_that_can_not_be_written_is_written_in_place),
+        TEST(a_file_that_can_not_be_written_is_named),
+        TEST(a_symbolic_link_stays_and_its_file_is_rewritten),
         TEST(the_sample_file_has_every_row_with_its_default_and_nothing_else),
         TEST(the_sample_file_loads_and_changes_no_value),
     };

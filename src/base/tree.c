@@ -224,13 +224,13 @@ void tree_remove(const char *dir)
         remove_level(dir, TREE_DEPTH);
 }
 
-bool tree_can_link(const char *from, const char *to)
+bool tree_is_one_mount(const char *one, const char *other)
 {
-    bool can;
+    struct statx first, second;
 
-    unlink(to);
-    can = link(from, to) == 0;
-    if (can)
-        unlink(to);
-    return can;
+    if (statx(AT_FDCWD, one, 0, STATX_MNT_ID, &first) != 0 || statx(AT_FDCWD, other, 0, STATX_MNT_ID, &second) != 0)
+        return true;
+    if (first.stx_dev_major != second.stx_dev_major || first.stx_dev_minor != second.stx_dev_minor)
+        return false;
+    return (first.stx_mask & second.stx_mask & STATX_MNT_ID) == 0 || first.stx_mnt_id == second.stx_mnt_id;
 }

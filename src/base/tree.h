@@ -36,7 +36,8 @@ enum status tree_write_file(const char *path, struct bytes data, struct message 
 /* As far as it can be; nothing there is fine. Links are removed, not followed. */
 void tree_remove(const char *dir);
 enum status tree_sync(const char *dir, struct message *message);      /* the names in it */
-/* Whether `from` may be linked next to `to` (which is made, and removed again). */
-bool tree_can_link(const char *from, const char *to);
+/* Whether two directories are on one mount of one file system, so that a file of one can have a hard link in the other. Makes nothing. True as
+ * well if one of them can't be found: the first use of it says what is wrong. */
+bool tree_is_one_mount(const char *one, const char *other);
 
 #endif

@@ -2,10 +2,8 @@
 
 #include <dirent.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -14,20 +12,6 @@
 #include "engine/memory.h"
 
 enum { FOLDER_SIZE = 4096 };
-
-static void image_folder(struct engine *engine, char folder[FOLDER_SIZE])
-{
-    char *dir = config_string(engine->config, CONFIG_TIER_DIR), *copy = mem_string(bytes_of_string(dir));
-    const char *parent = dirname(copy);
-    struct stat of_store, of_parent;
-
-    if (stat(dir, &of_store) == 0 && stat(parent, &of_parent) == 0 && of_store.st_dev == of_parent.st_dev && access(parent, W_OK) == 0)
-        snprintf(folder, FOLDER_SIZE, "%s", parent);
-    else
-        snprintf(folder, FOLDER_SIZE, ".");
-    mem_free(dir);
-    mem_free(copy);
-}
 
 /* "temp-", digits, and the end. */
 static bool is_temporary(const char *name, const char *end)
@@ -81,12 +65,11 @@ static void clean_folder(struct engine *engine, const char *folder)
 
 void dump_image_clean(struct engine *engine)
 {
-    char folder[FOLDER_SIZE];
+    char *folder = config_string(engine->config, CONFIG_TIER_DIR);
 
     clean_folder(engine, ".");
-    image_folder(engine, folder);
-    if (strcmp(folder, ".") != 0)
-        clean_folder(engine, folder);
+    clean_folder(engine, folder);
+    mem_free(folder);
 }
 
 /* Without the store there is no image: what is wrong with it says more than what the image's taker saw. */
@@ -103,10 +86,10 @@ static void explain(struct engine *engine, enum status status, struct message *m
 
 void dump_image_path(struct engine *engine, uint64_t number, const char *end, char path[DUMP_IMAGE_PATH_SIZE])
 {
-    char folder[FOLDER_SIZE];
+    char *folder = config_string(engine->config, CONFIG_TIER_DIR);
 
-    image_folder(engine, folder);
     snprintf(path, DUMP_IMAGE_PATH_SIZE, "%.4000s/temp-%" PRIu64 "%.30s", folder, number, end);
+    mem_free(folder);
 }
 
 enum status dump_image_take(struct engine *engine, const struct checkpoint_data *data, const char *end, char path[DUMP_IMAGE_PATH_SIZE],

@@ -1,7 +1,6 @@
 /* Dump image: the image that a dump or a full sync is written from, and what those two have in common.
  *
- * It is a directory beside the store, if that is on the same file system, as links work within one only; else it is a copy in the data
- * directory. Its owner removes it (tree_remove).
+ * It is a directory in the store's own one, as links work within one mount of a file system only. Its owner removes it (tree_remove).
  */
 #ifndef KELVIN_LIFECYCLE_DUMP_IMAGE_H
 #define KELVIN_LIFECYCLE_DUMP_IMAGE_H
@@ -23,7 +22,7 @@ void dump_image_clean(struct engine *engine);
 enum status dump_image_take(struct engine *engine, const struct checkpoint_data *data, const char *end, char path[DUMP_IMAGE_PATH_SIZE],
     struct message *message);
 
-/* Where such an image may be, beside the store: `temp-<number>` and `end`. */
+/* Where such an image may be, in tier-dir: `temp-<number>` and `end`. */
 void dump_image_path(struct engine *engine, uint64_t number, const char *end, char path[DUMP_IMAGE_PATH_SIZE]);
 
 /* As the configuration says; without a file. */

@@ -2,7 +2,7 @@
  *
  * A task (lifecycle/task.h), one at a time. It takes an image of one instant (checkpoint_image: hard links) and writes that as an RDB to a
  * file without a name in the data directory (full_sync_file.h). Connections read the file while it grows, each at its own pace, and may do
- * so long after the task has ended. The image is a directory `temp-<pid>.sync` beside the store, as that of a save; it is removed as soon
+ * so long after the task has ended. The image is a directory `temp-<pid>.sync` in tier-dir, as that of a save; it is removed as soon
  * as the file is complete.
  *
  * It runs beside everything: only the taking of the image waits for an image that another task takes, and its instant for a reload.

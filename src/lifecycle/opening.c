@@ -1,11 +1,12 @@
 #include "lifecycle/opening.h"
 
-#include <sys/stat.h>
+#include <libgen.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/tree.h"
 #include "engine/engine.h"
 #include "engine/scripts.h"
 #include "lifecycle/aof_switch.h"
@@ -35,14 +36,42 @@ static bool wait_for_lock(struct engine *engine, const char *dir, int64_t *began
 
 enum { TIER_RESERVE = 64 << 20 };
 
-/* Images are hard links to the store's files. The log's directory is in the working directory. */
-static void warn_of_copies(struct engine *engine, const char *dir)
+/* `dir`, or where it is going to be created. Freed with mem_free. */
+static char *existing_directory(const char *dir)
 {
-    struct stat store, log;
+    char *copy = mem_string(bytes_of_string(dir)), *parent;
 
-    if (config_number(engine->config, CONFIG_APPENDONLY) && stat(dir, &store) == 0 && stat(".", &log) == 0 && store.st_dev != log.st_dev)
-        log_write(engine->log, LOG_LEVEL_WARNING, "tier-dir '%s' is not on the file system of the log: each checkpoint and each start copies the "
-            "whole store, and writes wait meanwhile. Put both on one file system.", dir);
+    if (access(dir, F_OK) == 0)
+        return copy;
+    parent = mem_string(bytes_of_string(dirname(copy)));
+    mem_free(copy);
+    return parent;
+}
+
+bool opening_log_fits(struct config *config, struct message *message)
+{
+    char *store = config_string(config, CONFIG_TIER_DIR), *log = config_string(config, CONFIG_APPENDDIRNAME);
+    char *store_place = existing_directory(store), *log_place = existing_directory(log);
+    bool fits = tree_is_one_mount(store_place, log_place);
+
+    if (!fits)
+        message_set(message, "tier-dir '%.60s' is not on the file system of '%.30s': checkpoints would copy the whole store. Set tier-dir to a "
+            "directory on that file system", store, log);
+    mem_free(store);
+    mem_free(log);
+    mem_free(store_place);
+    mem_free(log_place);
+    return fits;
+}
+
+bool opening_check_places(struct engine *engine)
+{
+    struct message message = { "" };
+
+    if (!config_number(engine->config, CONFIG_APPENDONLY) || opening_log_fits(engine->config, &message))
+        return true;
+    log_write(engine->log, LOG_LEVEL_WARNING, "%s. Nothing was changed.", message.text);
+    return false;
 }
 
 bool opening_tier(struct opening *opening, const struct opening_tier *needs, struct hash_seed *seed)
@@ -73,7 +102,6 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
     engine->tier = tier_open(&options, &message);
     if (engine->tier != NULL)
         backup_clean(dir);          /* not before: it may be another server's */
-    warn_of_copies(engine, dir);
     mem_free(images);
     if (engine->tier == NULL) {
         log_write(engine->log, LOG_LEVEL_WARNING, "Can't open the cold tier's store '%s': %s", dir, message.text);

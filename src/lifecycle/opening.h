@@ -8,9 +8,11 @@
 
 #include <stdbool.h>
 
+#include "base/message.h"
 #include "base/siphash.h"
 #include "tier/tier.h"
 
+struct config;
 struct engine;
 
 /* Zero but for the engine before opening_log. */
@@ -27,6 +29,10 @@ struct opening_tier {
     struct tier_hooks hooks;
 };
 
+/* Whether the store is on the file system of the log's directory: images are hard links to the store's files. The first one for appendonly yes as
+ * configured; nothing was changed yet. The second one for a log that is going to begin; false: `message` says why not. Any thread. */
+bool opening_check_places(struct engine *engine);
+bool opening_log_fits(struct config *config, struct message *message);
 /* --restore: the content of a backup becomes the data of this directory. */
 bool opening_restore_backup(struct engine *engine, const char *from);
 /* Opens the log, if there is one, and finds image and dump. */

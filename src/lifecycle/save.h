@@ -1,8 +1,8 @@
 /* Save: dumps, that is RDB files: SAVE, BGSAVE, the save points, and the last one before the server ends.
  *
  * A task (lifecycle/task.h). It takes an image of one instant (checkpoint_image: hard links, no fork) and streams that to
- * `dbfilename`; only clients that called SAVE wait for it. The image is a directory `temp-<pid>.image` beside the store, if that is on the
- * same file system, else in the data directory, and is removed afterwards.
+ * `dbfilename`; only clients that called SAVE wait for it. The image is a directory `temp-<pid>.image` in tier-dir, and is removed
+ * afterwards.
  *
  * After a failure the previous dump stays, and the unfinished one is removed; the failure is reported in the log and INFO, and writes are
  * refused (stop-writes-on-bgsave-error). The save points try again after 5 seconds.

@@ -29,7 +29,7 @@
 
 enum { NOTE_SIZE_MAX = 64 << 20 };
 
-static const char stage_end[] = ".kelvin-stage";
+static const char stage_name[] = "kelvin-stage";
 
 static enum status fail_invalid(struct message *message, const char *format, const char *path)
 {
@@ -158,21 +158,19 @@ static void make_id(char id[BACKUP_ID_SIZE])
         snprintf(id + 2 * i, 3, "%02x", bytes[i]);
 }
 
-static enum status take_image(const struct checkpoint_data *data, const char *store_dir, const char *image,
+/* `image` is in the directory `log`. */
+static enum status take_image(const struct checkpoint_data *data, const char *store_dir, const char *log, const char *image,
     const _Atomic bool *stop, struct message *message)
 {
-    char mark[TREE_PATH_SIZE], probe[TREE_PATH_SIZE], stage[TREE_PATH_SIZE];
+    char stage[TREE_PATH_SIZE];
     struct tree_totals totals = { 0 };
     enum status status;
 
-    if (!make_path(mark, "%s/%s", store_dir, "KELVIN") || !make_path(probe, "%s%s", image, ".probe") ||
-        !make_path(stage, "%s%s", store_dir, stage_end))
-        return fail_invalid(message, "the path '%.100s' is too long", image);
-    if (tree_can_link(mark, probe))
+    if (!make_path(stage, "%s/%s", store_dir, stage_name))
+        return fail_invalid(message, "the path '%.100s' is too long", store_dir);
+    if (tree_is_one_mount(store_dir, log))
         return checkpoint_image(data, image, message);
     backup_clean(store_dir);
-    if (!make_path(probe, "%s%s", stage, ".probe") || !tree_can_link(mark, probe))
-        return checkpoint_image(data, image, message);      /* no links anywhere: the tier copies the files */
     status = checkpoint_image(data, stage, message);
     if (status == STATUS_OK)
         status = tree_clone(stage, image, store_is_table, stop, &totals, message);
@@ -184,7 +182,7 @@ void backup_clean(const char *store_dir)
 {
     char stage[TREE_PATH_SIZE];
 
-    if (make_path(stage, "%s%s", store_dir, stage_end) && access(stage, F_OK) == 0)
+    if (make_path(stage, "%s/%s", store_dir, stage_name) && access(stage, F_OK) == 0)
         tree_remove(stage);
 }
 
@@ -255,7 +253,7 @@ static enum status fill_backup(const struct checkpoint_data *data, const struct 
     if (!make_path(image, "%s/%s", log, file))
         return fail_invalid(message, "the path '%.100s' is too long", dir);
     result->time_ms = clock_wall_ms();
-    status = take_image(data, places->store_dir, image, stop, message);
+    status = take_image(data, places->store_dir, log, image, stop, message);
     if (status == STATUS_OK)
         status = add_empty_increment(&manifest, log, places->log_name, 1, message);
     if (status == STATUS_OK)

@@ -39,12 +39,12 @@ struct backup_result {
 bool backup_is_below(const char *dir, const char *one, const char *other);
 
 /* `dir` does not exist, or is empty; its parent exists. Blocks until it is done: not on a worker, no lock held; waits while a checkpoint
- * or another backup runs. If no links can be made there (another file system), the image is linked next to the store first and then
+ * or another backup runs. If `dir` is on another file system, where no links can be made, the image is linked in the store's directory first and then
  * copied, so that demotion stops only while the links are made. `stop` ends the copying. On failure `dir` is as it was. */
 enum status backup_make(const struct checkpoint_data *data, const struct backup_places *places, const char *dir,
     const _Atomic bool *stop, struct backup_result *result, struct message *message);
 
-/* Removes what a backup left next to the store if the process ended during it. Nothing else uses that name. */
+/* Removes what a backup left in the store's directory if the process ended during it. Nothing else uses that name. */
 void backup_clean(const char *store_dir);
 
 /* Restores a backup to the working directory's log directory, which must not exist or must be empty. Verified first: manifest, files and

@@ -440,7 +440,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     greeting_log(engine);
     if (!descriptors_arrange(&server->descriptors, config, engine->log))
         goto out;
-    if ((restore != NULL && !opening_restore_backup(engine, restore)) || !opening_log(&server->opening) || !provenance_check(engine) ||
+    if (!opening_check_places(engine) || (restore != NULL && !opening_restore_backup(engine, restore)) || !opening_log(&server->opening) || !provenance_check(engine) ||
         !open_tier(server, &seed)) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The data can't be opened. PID: %d", (int)getpid());
         aof_close(engine->aof);

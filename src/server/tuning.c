@@ -6,6 +6,7 @@
 #include "engine/event.h"
 #include "engine/role.h"
 #include "lifecycle/aof_switch.h"
+#include "lifecycle/opening.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
 
@@ -162,6 +163,8 @@ static bool appendonly_changed(void *context, enum config_id id, struct message 
         message_set(message, engine->state == ENGINE_STOPPING ? "The server is ending" : "The data is still being loaded");
         return false;
     }
+    if (config_number(engine->config, id) && !opening_log_fits(engine->config, message))
+        return false;
     if (aof_switch_start(engine->aof_switch, config_number(engine->config, id) != 0))
         return true;
     message_set(message, "could not create a thread. Check server logs.");

@@ -19,7 +19,7 @@ from support.replication.load import Load, fill_all_types
 from support.replication.readings import check_same
 from support.replication.recorder import Recorder
 from support.resp import Error, encode
-from support.server import is_sanitized, scaled, seed_new, until
+from support.server import is_sanitized, scaled, seed_new, temporary_files, until
 
 FROM_KELVIN, INTO_KELVIN = ("kelvin-redis", "kelvin-kelvin"), ("redis-kelvin", "kelvin-kelvin")
 SIZE = 100 * 1000
@@ -168,7 +168,7 @@ class KilledTest(BadLuckCase):
     ACTIONS = (("create", KILL_BEFORE), ("create", KILL_AFTER), ("write", KILL_MIDDLE), ("write", KILL_AFTER), ("unlink", KILL_BEFORE), ("unlink", KILL_AFTER))
 
     def leftovers(self, server):
-        return sorted(name for name in os.listdir(server.folder) if name.startswith("temp-"))
+        return temporary_files(server.folder)
 
     def killed(self, server, disk, pattern, begin):
         """Returns how often the server was killed."""

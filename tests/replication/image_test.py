@@ -20,7 +20,7 @@ from support.replication.load import Load, fill_all_types
 from support.replication.recorder import Recorder
 from support.replication.scripted import ScriptedPrimary, make_rdb
 from support.resp import NULL_ARRAY, Error, Status
-from support.server import is_sanitized, scaled, seed_new, until
+from support.server import is_sanitized, scaled, seed_new, temporary_files, until
 
 RECEIVED, SENT = "*temp-*.link/*", "*temp-*.sync/*"
 SELECT_0 = ["SELECT", "0"]
@@ -38,7 +38,7 @@ class ImageCase(ReplicationCase):
         return self.same(primary, *replicas, least=least)
 
     def leftovers(self, server):
-        return sorted(name for name in os.listdir(server.folder) if name.startswith("temp-"))
+        return temporary_files(server.folder)
 
     def no_leftovers(self, *all_of_them):
         for server in all_of_them:

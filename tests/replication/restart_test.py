@@ -323,7 +323,7 @@ class RestartTest(ReplicationCase):
         replica.options["port"] = replica.port
         fill_all_types(primary, databases=2)
         servers.must(replica, "SET own 1")
-        disk.rule(0, "mkdir", "temp-*", DELAY, delay_us=3000000, last=1)
+        disk.rule(0, "mkdir", "*temp-*.image", DELAY, delay_us=3000000, last=1)
         servers.must(replica, "BGSAVE")
         until(lambda: disk.matched(0) > 0, 20, "the save's image")
         servers.must(replica, "CONFIG SET appendonly yes")

@@ -17,14 +17,10 @@ from support.replication import servers                                         
 from support.replication.readings import check_same                                                # noqa: E402
 from support.replication.recorder import Recorder                                                  # noqa: E402
 from support.resp import OK, Closed, Error, Status, encode                                                       # noqa: E402
-from support.server import Server, is_redis, until                                                 # noqa: E402
+from support.server import Server, is_redis, temporary_files as leftovers, until                   # noqa: E402
 
 FILE = "temp-*.sync.rdb"
 STARTED = b"Starting a full synchronization"
-
-
-def leftovers(folder):
-    return sorted(name for name in os.listdir(folder) if name.startswith("temp-"))
 
 
 def aux_of(rdb):

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from crash.disk_test import SmallDisk                                                              # noqa: E402
 from support.case import PairCase, kelvin_only, main                                                # noqa: E402
 from support.resp import OK, Closed, Error, Status                                                  # noqa: E402
-from support.server import REDIS, Server, is_redis, scaled, seed_new, until                         # noqa: E402
+from support.server import REDIS, Server, is_redis, scaled, seed_new, temporary_files, until        # noqa: E402
 
 STARTED = Status(b"Background saving started")
 MISCONF = b"MISCONF Redis is configured to save RDB snapshots"
@@ -46,7 +46,7 @@ def read_bytes(path):
 
 
 def leftovers(server):
-    return sorted(name for name in os.listdir(server.folder) if name.startswith("temp-"))
+    return temporary_files(server.folder)
 
 
 READ = {b"string": [b"GET", b"key"], b"hash": [b"HGETALL", b"key"], b"list": [b"LRANGE", b"key", 0, -1], b"set": [b"SMEMBERS", b"key"],

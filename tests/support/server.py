@@ -254,6 +254,12 @@ def read_text(path):
         return file.read()
 
 
+def temporary_files(folder):
+    """The names of the temporary files and directories of a server with this data directory."""
+    return sorted(name for where in (folder, os.path.join(folder, "store")) if os.path.isdir(where) for name in os.listdir(where)
+                  if name.startswith("temp-"))
+
+
 def until(condition, timeout=20, what="the condition"):
     """Waits until the condition is true, and returns its value."""
     deadline, pause = time.monotonic() + (timeout * 3 if is_sanitized() else timeout), 0.002
@@ -277,4 +283,4 @@ def seed_new():
 
 
 __all__ = ["Server", "Client", "Closed", "StartFailed", "ROOT", "REDIS", "SHORT", "under_test", "is_redis",
-           "is_sanitized", "scaled", "until", "read_text", "seed_new", "port_free"]
+           "is_sanitized", "scaled", "temporary_files", "until", "read_text", "seed_new", "port_free"]

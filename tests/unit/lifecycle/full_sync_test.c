@@ -139,10 +139,10 @@ static void await_end(struct rig *rig)
     assert_false(full_sync_is_running(rig->sync));
 }
 
-/* Names in the data directory that a full sync makes. */
-static unsigned leftovers(void)
+/* Names in the data directory, which is the current one, and in tier-dir that a full sync makes. */
+static unsigned leftovers_in(const char *dir)
 {
-    DIR *list = opendir(".");
+    DIR *list = opendir(dir);
     struct dirent *entry;
     unsigned count = 0;
 
@@ -151,6 +151,11 @@ static unsigned leftovers(void)
         count += strncmp(entry->d_name, "temp-", 5) == 0;
     closedir(list);
     return count;
+}
+
+static unsigned leftovers(const struct rig *rig)
+{
+    return leftovers_in(".") + leftovers_in(rig->box.dir);
 }
 
 static void fill(struct rig *rig, unsigned keys)
@@ -297,7 +302,7 @@ static void the_file_has_the_state_of_the_instant(void **state)
     assert_int_equal(followers[0].sum, followers[1].sum);
     assert_int_equal(followers[0].sum, followers[2].sum);
     check_by_redis(rig->file);
-    assert_int_equal(leftovers(), 0);
+    assert_int_equal(leftovers(rig), 0);
 }
 
 static void one_at_a_time_but_beside_the_other_tasks(void **state)
@@ -364,7 +369,7 @@ static void a_cancelled_one_ends_soon_and_leaves_nothing(void **state)
     start(rig, &options);
     while (full_sync_file_look(rig->file).size == 0)
         tier_box_turn(&rig->box.workers[0], BOX_TICK);
-    assert_int_equal(leftovers(), 1);       /* the image; the file has no name */
+    assert_int_equal(leftovers(rig), 1);       /* the image; the file has no name */
     full_sync_cancel(rig->sync);
     await_end(rig);
     assert_int_equal(rig->status, STATUS_CANCELLED);
@@ -372,7 +377,7 @@ static void a_cancelled_one_ends_soon_and_leaves_nothing(void **state)
     assert_int_equal(full_sync_file_look(rig->file).state, FULL_SYNC_FAILED);
     assert_int_equal(full_sync_file_status(rig->file), STATUS_CANCELLED);
     assert_int_equal(full_sync_file_read(rig->file, &byte, 1, 0), 1);      /* readers may be in the middle of it */
-    assert_int_equal(leftovers(), 0);
+    assert_int_equal(leftovers(rig), 0);
     full_sync_stats(rig->sync, &stats);
     assert_int_equal(stats.failures, 1);
     (void)tier_box_say(rig->client, "CONFIG SET rdb-key-save-delay 0");
@@ -398,7 +403,7 @@ static void an_image_that_cannot_be_taken_is_an_error(void **state)
     assert_int_equal(rig->status, STATUS_CANCELLED);
     assert_int_not_equal(rig->message.text[0], '\0');
     assert_int_equal(full_sync_file_look(rig->file).size, 0);
-    assert_int_equal(leftovers(), 0);
+    assert_int_equal(leftovers(rig), 0);
 }
 
 /* As on a disk that is full: no file may have more than some bytes. */
@@ -429,7 +434,7 @@ static void a_disk_that_accepts_no_more_is_an_error(void **state)
     assert_non_null(strstr(rig->message.text, "Write error saving the RDB file: File too large"));
     assert_string_equal(full_sync_file_problem(rig->file), rig->message.text);
     assert_in_range(full_sync_file_look(rig->file).size, 1, 20000);
-    assert_int_equal(leftovers(), 0);
+    assert_int_equal(leftovers(rig), 0);
 }
 
 static void a_key_that_the_version_lacks_is_named_or_counted(void **state)
@@ -471,7 +476,7 @@ static void its_end_waits_for_the_thread(void **state)
     full_sync_destroy(rig->sync);
     assert_int_equal(rig->ended, 1);
     assert_int_equal(rig->status, STATUS_CANCELLED);
-    assert_int_equal(leftovers(), 0);
+    assert_int_equal(leftovers(rig), 0);
     rig->sync = NULL;
 }
 

@@ -1,12 +1,18 @@
 /* MEMORY: reports about memory usage; engine/data_stats.h has the statistics. */
 #include <inttypes.h>
+#include <unistd.h>
 
 #include "base/message.h"
 #include "call/key.h"
 #include "commands/admin.h"
 #include "commands/handlers.h"
 #include "engine/data_stats.h"
+#include "engine/memory.h"
+#include "engine/worker.h"
+#include "replication/primary.h"
 #include "stats/info.h"
+#include "stats/memory_report.h"
+#include "stats/waits.h"
 
 enum { SAMPLES_BY_DEFAULT = 5, TABLE_SHARE_MAX = 64 };
 
@@ -110,16 +116,18 @@ static void reply_allocator(struct call *call, const struct memory_stats *stats)
 void memory_stats_command(struct call *call)
 {
     struct memory_stats stats;
+    struct primary_stats primary;
     struct reply_later later = reply_later_begin(call->reply);
     uint64_t keys, grown;
     size_t databases;
 
     memory_stats(call->engine, &stats);
+    primary_stats(call->engine, &primary);
     grown = stats.used > stats.startup ? stats.used - stats.startup : 0;
     reply_number(call, "peak.allocated", stats.peak);
     reply_number(call, "total.allocated", stats.used);
     reply_number(call, "startup.allocated", stats.startup);
-    reply_number(call, "replication.backlog", 0);
+    reply_number(call, "replication.backlog", primary.backlog_memory);
     reply_number(call, "clients.slaves", 0);
     reply_number(call, "clients.normal", stats.clients);
     reply_number(call, "cluster.links", 0);
@@ -137,50 +145,53 @@ void memory_stats_command(struct call *call)
     reply_later_map(call->reply, later, 27 + databases);
 }
 
-static void append_problems(struct buffer *out, const struct engine *engine, const struct memory_stats *stats)
+static void collect_symptoms(struct engine *engine, struct memory_symptoms *symptoms)
 {
-    int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
-    char human[32], other[32];
+    struct memory_view view;
+    struct memory_stats stats;
+    struct primary_stats primary;
+    struct parking_waits waits = parking_waits(engine);
+    long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
 
-    info_human(stats->used, human);
-    if (stats->used > 0 && stats->peak > stats->used + stats->used / 2) {
-        info_human(stats->peak, other);
-        buffer_append_format(out, "- Memory usage was much higher before (%s, now %s). The allocator returns the difference to the system with "
-            "time; MEMORY PURGE returns it at once.\n", other, human);
-    }
-    if (stats->resident > stats->used + stats->used / 2) {
-        info_human(stats->resident, other);
-        buffer_append_format(out, "- Fragmentation: the process uses %s of the system's memory for %s of data. MEMORY PURGE may return "
-            "some of it; new data fills the rest again.\n", other, human);
-    }
-    if (stats->clients > stats->used / 4) {
-        info_human(stats->clients, other);
-        buffer_append_format(out, "- The buffers of clients use %s. CLIENT LIST shows which clients; client-output-buffer-limit and "
-            "maxmemory-clients limit them.\n", other);
-    }
-    if (stats->tier > stats->used / 2) {
-        info_human(stats->tier, other);
-        buffer_append_format(out, "- The tags of cold keys and the store's own memory use %s. A larger maxmemory, or a smaller "
-            "tier-write-buffer, leaves more room for hot keys.\n", other);
-    }
-    if (limit > 0 && stats->used > (uint64_t)limit)
-        buffer_append_string(out, "- Memory usage is over maxmemory: demotion cannot keep up, or maxmemory-policy evicts nothing. "
-            "See INFO tiering.\n");
+    memory_stats(engine, &stats);
+    primary_stats(engine, &primary);
+    memory_look(engine, &view);
+    *symptoms = (struct memory_symptoms){
+        .limit = view.limit,
+        .counted = view.limit > 0 ? memory_counted(&view) : stats.used,
+        .used = stats.used,
+        .peak = stats.peak,
+        .resident = stats.resident,
+        .machine = pages > 0 && page_size > 0 ? (uint64_t)pages * (uint64_t)page_size : 0,
+        .clients = stats.clients,
+        .backlog = primary.backlog_memory,
+        .scripts = stats.scripts + stats.functions + stats.interpreters,
+        .log_buffer = stats.aof_buffer,
+        .cold = stats.tier,
+        .is_off = stats.demotion == DEMOTION_OFF,
+        .is_full = stats.demotion == DEMOTION_FULL,
+        .is_failing = stats.demotion == DEMOTION_FAILS,
+        .is_stuck = stats.demotion == DEMOTION_ON && !view.can_demote,
+        .is_warming = stats.warming_up,
+        .hot_keys = stats.hot_keys,
+        .cold_keys = stats.cold_keys,
+        .hot_hits = engine_stat(engine, STAT_HOT_HITS),
+        .cold_hits = engine_stat(engine, STAT_COLD_HITS),
+        .throttled_calls = engine_stat(engine, STAT_THROTTLED),
+        .wait_p99_us = waits_summarize(engine->waits, WAIT_MEMORY).p99_us,
+        .waiting_clients = waits.clients,
+        .waiting_ms = waits.longest_ms,
+    };
 }
 
 /* MEMORY DOCTOR */
 void memory_doctor_command(struct call *call)
 {
-    struct memory_stats stats;
+    struct memory_symptoms symptoms;
     struct buffer text = { 0 };
 
-    memory_stats(call->engine, &stats);
-    if (stats.used < 5 << 20)
-        buffer_append_string(&text, "The server uses too little memory for a report.\n");
-    else
-        append_problems(&text, call->engine, &stats);
-    if (text.size == 0)
-        buffer_append_string(&text, "No problems with memory were found.\n");
+    collect_symptoms(call->engine, &symptoms);
+    memory_report(&text, &symptoms);
     reply_verbatim(call->reply, "txt", buffer_bytes(&text));
     buffer_release(&text);
 }

@@ -33,6 +33,18 @@ static void add_scripts(const struct engine *engine, struct memory_stats *stats)
     stats->interpreters = scripts_memory(engine);
 }
 
+static void add_tier(const struct engine *engine, struct memory_stats *stats)
+{
+    struct tier_stats tier;
+
+    tier_stats(engine->tier, &tier);
+    stats->tier = tier.recordmap_bytes + tier.store_memory;
+    stats->demotion = tier.state == TIER_OK ? DEMOTION_ON : tier.state == TIER_FULL ? DEMOTION_FULL : tier.state == TIER_ERROR ? DEMOTION_FAILS : DEMOTION_OFF;
+    stats->warming_up = tier.warmup == TIER_WARMUP_RUNNING;
+    stats->hot_keys = tier.hot_keys;
+    stats->cold_keys = tier.cold_keys;
+}
+
 void memory_stats(struct engine *engine, struct memory_stats *stats)
 {
     struct aof *aof = engine->aof;
@@ -50,12 +62,8 @@ void memory_stats(struct engine *engine, struct memory_stats *stats)
         stats->aof_buffer = aof_stats(aof).buffer_size;
     for (int db = 0; db < engine->partitions->db_count; db++)
         stats->tables += database_table_size(engine, db);
-    if (engine->tier != NULL) {
-        struct tier_stats tier;
-
-        tier_stats(engine->tier, &tier);
-        stats->tier = tier.recordmap_bytes + tier.store_memory;
-    }
+    if (engine->tier != NULL)
+        add_tier(engine, stats);
     add_scripts(engine, stats);
     stats->overhead = stats->startup + stats->clients + stats->aof_buffer + stats->tables + stats->tier + stats->scripts + stats->functions +
         stats->interpreters;

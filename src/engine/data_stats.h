@@ -14,6 +14,9 @@ struct memory_stats {
     uint64_t scripts, functions;    /* sources of EVAL; libraries */
     uint64_t interpreters;
     uint64_t overhead, dataset;
+    enum { DEMOTION_OFF, DEMOTION_ON, DEMOTION_FULL, DEMOTION_FAILS } demotion;       /* whether the store takes keys, and why not */
+    bool warming_up;            /* keys that were hot before the restart are being loaded */
+    uint64_t hot_keys, cold_keys;
     bool has_allocator;         /* jemalloc reports: */
     struct meter_allocator allocator;
 };

@@ -117,7 +117,7 @@ struct acl_user *acl_authenticate(struct acl *acl, struct bytes name, struct byt
     size_t place;
     bool found;
 
-    sha256(password, digest);
+    digest_sha256(password, digest);
     mutex_lock(&acl->lock);
     place = acl_place(acl, name, &found);
     if (found) {

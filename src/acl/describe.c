@@ -1,6 +1,7 @@
 #include "acl/describe.h"
 
 #include "acl/rules_private.h"
+#include "base/text.h"
 
 static void append_pattern(struct buffer *out, const char *sign, struct bytes text, size_t index)
 {
@@ -102,7 +103,7 @@ size_t acl_password_count(const struct acl_rules *rules)
 
 void acl_password_hash(const struct acl_rules *rules, size_t index, char hex[SHA256_HEX_SIZE])
 {
-    sha256_print(rules->passwords[index].digest, hex);
+    text_of_bytes(rules->passwords[index].digest, SHA256_SIZE, hex);
 }
 
 size_t acl_selector_count(const struct acl_rules *rules)

@@ -10,7 +10,7 @@
 
 #include "acl/acl.h"
 #include "base/buffer.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 
 /* Appends "user <name> <rules>", without a line end: a line of ACL LIST, of the ACL file, and of CONFIG REWRITE. */
 void acl_describe(struct buffer *out, const struct acl_user *user);

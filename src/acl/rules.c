@@ -67,7 +67,7 @@ bool rules_accept_password(const struct acl_rules *rules, const unsigned char di
     bool found = rules->needs_no_password;
 
     for (size_t i = 0; i < rules->password_count; i++)
-        found |= sha256_equal(rules->passwords[i].digest, digest);
+        found |= digest_sha256_equal(rules->passwords[i].digest, digest);
     return found;
 }
 

@@ -40,7 +40,7 @@ static size_t find_password(const struct acl_rules *rules, const struct password
 {
     size_t i = 0;
 
-    while (i < rules->password_count && !sha256_equal(rules->passwords[i].digest, password->digest))
+    while (i < rules->password_count && !digest_sha256_equal(rules->passwords[i].digest, password->digest))
         i++;
     return i;
 }
@@ -72,7 +72,7 @@ static const char *apply_password(struct acl_rules *rules, struct bytes word)
     struct password password;
 
     if (word.data[0] == '>' || word.data[0] == '<')
-        sha256(rest, password.digest);
+        digest_sha256(rest, password.digest);
     else if (!read_hash(rest, &password))
         return BAD_HASH;
     if (word.data[0] == '<' || word.data[0] == '!')

@@ -3,7 +3,7 @@
 #define KELVIN_ACL_RULES_PRIVATE_H
 
 #include "acl/selector.h"
-#include "base/sha256.h"
+#include "base/digest.h"
 
 struct password {
     unsigned char digest[SHA256_SIZE];

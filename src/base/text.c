@@ -93,6 +93,16 @@ size_t text_of_int(int64_t number, char *out)
     return size;
 }
 
+void text_of_bytes(const void *bytes, size_t size, char *out)
+{
+    const unsigned char *at = bytes;
+
+    for (size_t i = 0; i < size; i++) {
+        *out++ = "0123456789abcdef"[at[i] >> 4];
+        *out++ = "0123456789abcdef"[at[i] & 15];
+    }
+}
+
 /* Floating point */
 
 /* Up to 15 digits with an optional point are two integers that a double represents exactly; one division rounds

@@ -19,6 +19,9 @@ bool text_to_int(struct bytes text, int64_t *number);
 /* Writes no NUL; returns the size. `out` has TEXT_INT_SIZE bytes. */
 size_t text_of_int(int64_t number, char *out);
 
+/* Writes two lower case hex digits for each byte, without a NUL. */
+void text_of_bytes(const void *bytes, size_t size, char *out);
+
 /* Strict: no spaces before or after. "inf", "+inf" and "-inf" in any case are numbers, and so is hex. NaN is refused,
  * and so are overflow and a number so small that it would become 0. A long double may have at most 5119 bytes. */
 bool text_to_double(struct bytes text, double *number);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "engine/probe.h"
 #include "value/codec.h"
 #include "value/hash.h"
@@ -161,10 +162,7 @@ static struct bytes hex_of(struct call *call, const uint8_t digest[PROBE_DIGEST_
 {
     char *text = arena_alloc(call->arena, PROBE_DIGEST_SIZE * 2);
 
-    for (int i = 0; i < PROBE_DIGEST_SIZE; i++) {
-        text[i * 2] = "0123456789abcdef"[digest[i] >> 4];
-        text[i * 2 + 1] = "0123456789abcdef"[digest[i] & 15];
-    }
+    text_of_bytes(digest, PROBE_DIGEST_SIZE, text);
     return bytes_of(text, PROBE_DIGEST_SIZE * 2);
 }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "base/sha1.h"
+#include "base/digest.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "script/convert.h"
@@ -162,7 +162,7 @@ static int redis_sha1hex(lua_State *lua)
     if (lua_gettop(lua) != 1)
         return error_raise(lua, "ERR wrong number of arguments");
     text.data = lua_tolstring(lua, 1, &text.size);
-    sha1_hex(text.data != NULL ? text : BYTES(""), hex);
+    digest_sha1_hex(text.data != NULL ? text : BYTES(""), hex);
     lua_pushlstring(lua, hex, sizeof(hex));
     return 1;
 }

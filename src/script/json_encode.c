@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "script/growing.h"
 #include "script/interpreter_private.h"
 #include "script/json.h"
@@ -60,8 +61,8 @@ static void append_escaped(struct growing *out, struct bytes piece)
         if (escape == 'u') {
             *at++ = '0';
             *at++ = '0';
-            *at++ = "0123456789abcdef"[byte >> 4];
-            *at++ = "0123456789abcdef"[byte & 15];
+            text_of_bytes(&byte, 1, at);
+            at += 2;
         }
     }
     out->size = (size_t)(at - out->data);

@@ -1,6 +1,6 @@
 #include "script/registry_view.h"
 
-#include "base/sha1.h"
+#include "base/digest.h"
 
 void registry_view_init(struct registry_view *view, struct registry *registry, struct interpreter *interpreter)
 {
@@ -102,7 +102,7 @@ struct source *registry_view_add(struct registry_view *view, struct bytes text, 
     char sha[SCRIPT_SHA_SIZE];
     struct source *source;
 
-    sha1_hex(text, sha);
+    digest_sha1_hex(text, sha);
     source = origin == SOURCE_OF_LOAD ? registry_keep_source(view->registry, sha) : registry_view_source(view, sha);
     if (source != NULL)
         return source;

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "resp/request.h"
 #include "stream/backlog.h"
 
@@ -20,10 +21,7 @@ void history_make_id(char id[HISTORY_ID_SIZE])
     unsigned char bytes[HISTORY_ID_SIZE / 2];
 
     random_system(bytes, sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); i++) {
-        id[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
-        id[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
-    }
+    text_of_bytes(bytes, sizeof(bytes), id);
 }
 
 void history_init(struct history *history)

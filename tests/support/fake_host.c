@@ -1,6 +1,6 @@
 #include "support/fake_host.h"
 
-#include "base/sha1.h"
+#include "base/digest.h"
 #include "resp/reply.h"
 
 static void call(void *context, const struct bytes *args, int arg_count, struct reply *reply)
@@ -77,6 +77,6 @@ enum script_result fake_host_eval(struct fake_host *fake, struct interpreter *in
     struct script_source source = { .code = code };
     struct script_run run = { .source = &source, .keys = keys, .key_count = 2, .args = args, .arg_count = 2, .host = &fake->host };
 
-    sha1_hex(code, source.sha);
+    digest_sha1_hex(code, source.sha);
     return interpreter_run(interpreter, &run, reply);
 }

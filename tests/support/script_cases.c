@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/buffer.h"
-#include "base/sha1.h"
+#include "base/digest.h"
 #include "resp/reply.h"
 #include "support/fake_host.h"
 
@@ -12,7 +12,7 @@ static void replace_sha(struct bytes code, struct bytes reply, struct buffer *ou
     static const char mark[] = "{sha}";
     char sha[SHA1_HEX_SIZE];
 
-    sha1_hex(code, sha);
+    digest_sha1_hex(code, sha);
     for (;;) {
         const char *found = memmem(reply.data, reply.size, mark, sizeof(mark) - 1);
         size_t before = found != NULL ? (size_t)(found - reply.data) : reply.size;

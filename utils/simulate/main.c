@@ -8,10 +8,9 @@
 #include "policy.h"
 #include "workload.h"
 
-enum { POLICIES = 6, WINDOWS_MAX = 64 };
+enum { POLICIES = 5, WINDOWS_MAX = 64 };
 
-static const struct policy_kind *const policies[POLICIES] = { &policy_static, &policy_lru, &policy_s3fifo, &policy_lfu, &policy_before,
-    &policy_kelvin };
+static const struct policy_kind *const policies[POLICIES] = { &policy_static, &policy_lru, &policy_s3fifo, &policy_lfu, &policy_kelvin };
 
 static const struct workload_kind workloads[] = {
     { "zipf-0.8", PATTERN_ZIPF, 0.8, 0 },

@@ -19,7 +19,7 @@ struct policy_kind {
     bool (*request)(void *state, const struct request *request);       /* true: the key was in memory */
 };
 
-/* Present to past: what Redis and caches do, what Kelvin does, and what it did before. */
-extern const struct policy_kind policy_static, policy_lru, policy_s3fifo, policy_lfu, policy_kelvin, policy_before;
+/* Policies of others, and that of Kelvin. */
+extern const struct policy_kind policy_static, policy_lru, policy_s3fifo, policy_lfu, policy_kelvin;
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/sha1.h"
+#include "base/digest.h"
 #include "script/registry_load.h"
 #include "support/library_box.h"
 
@@ -18,7 +18,7 @@ static struct source *make(const char *text)
 {
     char sha[SCRIPT_SHA_SIZE];
 
-    sha1_hex(bytes_of_string(text), sha);
+    digest_sha1_hex(bytes_of_string(text), sha);
     return source_create(sha, bytes_of_string(text), NULL);
 }
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/sha1.h"
+#include "base/digest.h"
 #include "script/registry_load.h"
 #include "support/library_box.h"
 
@@ -43,7 +43,7 @@ static struct source *find(struct registry_view *view, const char *text)
 {
     char sha[SCRIPT_SHA_SIZE];
 
-    sha1_hex(bytes_of_string(text), sha);
+    digest_sha1_hex(bytes_of_string(text), sha);
     registry_view_refresh(view);
     return registry_view_source(view, sha);
 }

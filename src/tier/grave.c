@@ -10,6 +10,25 @@
 #include "tier/read.h"
 #include "tier/tier_private.h"
 
+/* By epoch: after the last one, unless the grave was being applied while a checkpoint began. */
+static void add_waiting(struct tier_keyspace *part, struct grave *grave)
+{
+    struct grave *before = part->waiting_last;
+
+    while (before != NULL && before->epoch > grave->epoch)
+        before = before->before;
+    grave->before = before;
+    grave->after = before != NULL ? before->after : part->waiting_first;
+    *(before != NULL ? &before->after : &part->waiting_first) = grave;
+    *(grave->after != NULL ? &grave->after->before : &part->waiting_last) = grave;
+}
+
+static void remove_waiting(struct tier_keyspace *part, struct grave *grave)
+{
+    *(grave->before != NULL ? &grave->before->after : &part->waiting_first) = grave->after;
+    *(grave->after != NULL ? &grave->after->before : &part->waiting_last) = grave->before;
+}
+
 static struct grave *grave_create(struct tier *tier, struct tier_keyspace *part, uint64_t hash, struct bytes key)
 {
     struct grave *grave = mem_zalloc(sizeof(*grave) + key.size);
@@ -21,6 +40,7 @@ static struct grave *grave_create(struct tier *tier, struct tier_keyspace *part,
     grave->epoch = tier->epoch.number;
     grave->node.key = bytes_of(copy, key.size);
     keyed_add(&part->graves, &grave->node);
+    add_waiting(part, grave);
     statistics_count(&tier->statistics.graves);
     return grave;
 }
@@ -29,6 +49,8 @@ void grave_free(struct tier *tier, struct tier_keyspace *part, struct grave *gra
 {
     if (grave->unknown)
         part->unknown_graves--;
+    if (!grave->applying)
+        remove_waiting(part, grave);
     keyed_remove(&part->graves, &grave->node);
     atomic_fetch_sub_explicit(&tier->statistics.graves, 1, memory_order_relaxed);
     mem_free(grave);
@@ -109,6 +131,7 @@ void grave_begin_applying(struct keyspace *keyspace, struct grave *grave)
 
     ASSERT_LOCKED(keyspace->partition);
     CHECK(!grave->applying && !grave->unknown && is_there);
+    remove_waiting(keyspace->tier, grave);
     grave->applying = true;
 }
 
@@ -131,6 +154,7 @@ void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *g
         handle = keyspace_find(keyspace, grave->node.hash, grave->node.key);
         if (handle == 0) {              /* it waits for that record */
             grave->applying = grave->has_successor = false;
+            add_waiting(keyspace->tier, grave);
             return;
         }
         keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_STALE);

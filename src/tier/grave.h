@@ -13,6 +13,7 @@
 
 struct grave {
     struct keyed_node node;
+    struct grave *before, *after;   /* in the keyspace's list of waiting graves; of no meaning while `applying` */
     bool unknown;           /* not known whether there is a record at all */
     bool applying;          /* its delete is in the batch being written. If the key has an entry again, that has RECORD_NONE: the
                              * record that is about to go belongs to the grave, not to the entry */

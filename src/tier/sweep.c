@@ -16,22 +16,19 @@ enum {
 static size_t bury_keyspace(struct tier *tier, struct keyspace *keyspace, size_t count, struct batch *batch,
     struct key_list *unknown)
 {
-    struct keyed *graves = &keyspace->tier->graves;
     size_t taken = 0;
 
     keyspace_assert_locked(keyspace);
-    for (size_t slot = 0; slot < graves->slot_count && taken < count; slot++) {
-        for (struct keyed_node *node = graves->slots[slot]; node != NULL && taken < count; node = node->next) {
-            struct grave *grave = (struct grave *)node;
-
-            if (grave->applying || epoch_bars_delete(tier, grave))
-                continue;
-            if (grave->unknown)
-                key_list_add(unknown, keyspace, node->hash, node->key);
-            else
-                batch_bury(batch, keyspace, grave);
-            taken++;
-        }
+    for (struct grave *grave = keyspace->tier->waiting_first, *after; grave != NULL && taken < count; grave = after) {
+        statistics_count(&tier->statistics.graves_seen);
+        after = grave->after;
+        if (epoch_bars_delete(tier, grave))
+            break;                  /* and so are those that were made after it */
+        if (grave->unknown)
+            key_list_add(unknown, keyspace, grave->node.hash, grave->node.key);
+        else
+            batch_bury(batch, keyspace, grave);
+        taken++;
     }
     return taken;
 }

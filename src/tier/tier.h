@@ -78,6 +78,7 @@ struct tier_keyspace {
     uint32_t age;                   /* the demotion's when uses were halved here last */
     uint64_t to_age;                /* entries whose uses are still to be halved */
     struct keyed graves;            /* struct grave */
+    struct grave *waiting_first, *waiting_last;     /* those that are not being applied, by their epoch: in the order in which they were made */
     struct keyed loads;             /* struct load */
     uint64_t unknown_graves;
     uint64_t bury_count;            /* deletes of records that were put into a batch so far: see scan.c */

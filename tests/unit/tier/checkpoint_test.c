@@ -20,6 +20,8 @@
 #include "tier/image.h"
 #include "tier/pause.h"
 #include "tier/seal.h"
+#include "tier/sweep.h"
+#include "tier/tier_private.h"
 
 enum { KEYS = 200, PATIENCE_US = 60000000 };
 
@@ -270,6 +272,42 @@ static void what_was_deleted_before_a_flush_is_not_in_the_image(void **state)
     }
     store_close(store);
     BOX_DEMAND(&rig->box, there == 0, "%d of %d deleted keys are in the image", there, KEYS);
+}
+
+/* The first 100 keys are deleted before the cut, the others after it. This thread does what the writer does in a round. */
+static void deletes_since_the_cut_are_not_walked_in_each_round(void **state)
+{
+    struct rig *rig = *state;
+    struct tier *tier = rig->box.tier;
+    struct batch *batch = mem_zalloc(sizeof(*batch));
+    uint32_t next = 0;
+    size_t buried = 0;
+    uint64_t seen;
+
+    say_all(rig, "SET k%d old", "+OK\n");
+    say_all(rig, "TIER DEMOTE k%d", ":1\n");
+    tier_box_hold_writer(&rig->box);
+    for (int i = 0; i < KEYS / 2; i++)
+        assert_string_equal(say_key(rig, "DEL k%d", i), ":1\n");
+    cut(rig);
+    for (int i = KEYS / 2; i < KEYS; i++)
+        assert_string_equal(say_key(rig, "DEL k%d", i), ":1\n");
+    batch_init(batch);
+    for (uint32_t i = 0; i < tier->partitions->count; i++)
+        buried += sweep_graves(tier, KEYS, batch, &next);
+    assert_int_equal(buried, KEYS / 2);
+    assert_int_equal(batch_commit(tier, batch), STATUS_OK);
+    seen = tier->statistics.graves_seen;
+    assert_int_equal(sweep_graves(tier, KEYS, batch, &next), 0);
+    seen = tier->statistics.graves_seen - seen;
+    BOX_DEMAND(&rig->box, seen <= tier->partitions->count && seen < KEYS / 4, "%d of %d deletes were looked at", (int)seen, KEYS / 2);
+    batch_release(batch);
+    mem_free(batch);
+    tier_box_release_writer(&rig->box);
+    assert_int_equal(take_image(rig), STATUS_OK);
+    tier_box_settle(&rig->box);
+    assert_int_equal(tier->statistics.graves, 0);
+    say_all(rig, "GET k%d", "$-1\n");
 }
 
 /* The delete of an old record is under way at the cut. */
@@ -534,6 +572,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_key_set_again_over_a_pending_delete_survives_a_checkpoint_that_fails, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_key_deleted_after_the_cut_does_not_come_back, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_was_deleted_before_a_flush_is_not_in_the_image, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(deletes_since_the_cut_are_not_walked_in_each_round, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_value_over_a_delete_under_way_may_be_deleted_after_the_cut, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(older_values_are_written_before_the_next_clean_pass, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(before_the_cut_each_key_is_written_once_however_many_change, open_rig, close_rig),

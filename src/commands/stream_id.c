@@ -19,7 +19,8 @@ static size_t number_text(uint64_t number, char *out)
     return size;
 }
 
-size_t stream_id_text(struct stream_id id, char out[STREAM_ID_TEXT_SIZE])
+/* Writes no NUL; returns the size. */
+static size_t stream_id_text(struct stream_id id, char out[STREAM_ID_TEXT_SIZE])
 {
     size_t size = number_text(id.ms, out);
 

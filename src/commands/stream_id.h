@@ -7,8 +7,6 @@
 
 enum { STREAM_ID_TEXT_SIZE = 48 };
 
-/* Writes no NUL; returns the size. */
-size_t stream_id_text(struct stream_id id, char out[STREAM_ID_TEXT_SIZE]);
 void reply_stream_id(struct reply *reply, struct stream_id id);
 struct bytes call_stream_id(struct call *call, struct stream_id id);   /* text that lives as long as the call */
 

@@ -98,7 +98,8 @@ static bool refuse_unknown(const struct bytes *words, int count, struct message 
         similar != NULL ? similar : "", similar != NULL ? "'?" : "");
 }
 
-bool config_load_words(struct config *config, const struct bytes *words, int count, int depth, struct message *message)
+/* Requires `changing`. Loads one directive, see config_load; `depth` is the number of enclosing includes. */
+static bool config_load_words(struct config *config, const struct bytes *words, int count, int depth, struct message *message)
 {
     struct config_private *more = config->more;
     const char *spelling;

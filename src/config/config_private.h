@@ -2,7 +2,6 @@
 #ifndef KELVIN_CONFIG_CONFIG_PRIVATE_H
 #define KELVIN_CONFIG_CONFIG_PRIVATE_H
 
-
 #include "base/message.h"
 #include "base/mutex.h"
 #include "config/config_value.h"
@@ -43,8 +42,7 @@ struct config *config_create_at(const char *home);
 /* Requires `changing`. Swaps the current value with `*value`, of which it takes ownership; `*value` is then the old one. */
 void config_exchange(struct config *config, enum config_id id, struct config_value *value);
 
-/* Requires `changing`. Loads one directive, see config_load; `depth` is the number of enclosing includes. */
-bool config_load_words(struct config *config, const struct bytes *words, int count, int depth, struct message *message);
+/* Requires `changing`. Loads the lines of a file or of a text, see config_load; `depth` is the number of enclosing includes. */
 bool config_load_lines(struct config *config, const char *name, struct bytes text, int depth, struct message *message);
 
 /* Has a problem counted, if the configuration is only checked, and returns true: go on. False: the message is the reason to fail. */

@@ -64,7 +64,8 @@ uint64_t client_memory_max(const struct engine *engine)
     return memory / 2 > LIMIT_MIN ? memory / 2 : LIMIT_MIN;
 }
 
-uint64_t client_memory_state(const struct client *client)
+/* Bytes of the client's state: all that is not in its connection. */
+static uint64_t client_memory_state(const struct client *client)
 {
     return client->names_size + transaction_memory(client) + delivery_memory(client) + tracking_memory(client) + blocking_memory(client);
 }
@@ -181,6 +182,8 @@ static bool is_spared(const struct engine *engine, const struct client *client)
            used_without_limit(engine) - client->size.held <= client_memory_max(engine);
 }
 
+static void client_memory_relieve(struct worker *worker);
+
 static void run_relief(struct mail *mail, struct worker *worker)
 {
     worker->sizes.asked = false;
@@ -218,9 +221,10 @@ static void ask(struct worker *worker)
     mailbox_post(&worker->mailbox, mail);
 }
 
-/* Whether a worker is the right one is read before what all clients take: a worker that has closed a client changes both, in the other
+/* While all clients together take too much, closes the largest; those of other workers are closed by these, a little later. On the worker,
+ * not while it runs a call. Whether a worker is the right one is read before what all clients take: a worker that has closed a client changes both, in the other
  * order. */
-void client_memory_relieve(struct worker *worker)
+static void client_memory_relieve(struct worker *worker)
 {
     const struct engine *engine = worker->engine;
 

@@ -38,9 +38,6 @@ uint64_t client_memory_limit(const struct engine *engine);
 /* The most that all clients together may take, given or not; UINT64_MAX: there is no bound. */
 uint64_t client_memory_max(const struct engine *engine);
 
-/* Bytes of the client's state: all that is not in its connection. */
-uint64_t client_memory_state(const struct client *client);
-
 /* The client's connection takes `bytes`, `buffers` of them for its buffers, besides the client's state. If the client has grown and all together take too much, clients
  * are closed: this one among them, perhaps. On the client's worker, not while it runs a call. */
 void client_memory_set(struct client *client, uint64_t bytes, uint64_t buffers);
@@ -49,9 +46,6 @@ void client_memory_note_exempt(struct client *client);
 /* It is closed. */
 void client_memory_forget(struct client *client);
 
-/* While all clients together take too much, closes the largest; those of other workers are closed by these, a little later. On the worker,
- * not while it runs a call. */
-void client_memory_relieve(struct worker *worker);
 /* The same on all workers: a limit has changed. Any thread. */
 void client_memory_relieve_all(struct engine *engine);
 

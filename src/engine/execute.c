@@ -434,7 +434,6 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
 
 /* The same for the other files of execute. */
 
-bool execute_find(struct call *call) { return find_command(call); }
 void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker, NULL); }
 
 bool execute_is_paused(struct call *call, uint32_t flags)

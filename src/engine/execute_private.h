@@ -26,8 +26,6 @@ enum residency {
 
 /* execute.c */
 
-/* Finds the call's command, and checks the number of its arguments. False: the error was replied. */
-bool execute_find(struct call *call);
 void execute_find_keys(struct call *call, struct worker *worker);
 /* Counts a call that was refused; its error has been replied. */
 void execute_count_rejected(struct call *call);

@@ -136,22 +136,3 @@ void publish_drop(struct publish_batch *batch)
     }
     *batch = (struct publish_batch){ .first = NULL };
 }
-
-void publish_push(struct engine *engine, const struct worker *here, int worker, struct push_target target, struct bytes resp2,
-    struct bytes resp3, uint64_t lsn)
-{
-    struct publish_batch batch = { .first = NULL };
-
-    publish_collect_push(engine, &batch, worker, &target, 1, resp2, resp3);
-    publish_send(engine, here, &batch, lsn);
-}
-
-void publish_one(struct engine *engine, const struct worker *here, enum topic_kind kind, struct bytes channel, struct bytes text, uint64_t lsn)
-{
-    struct publish_batch batch = { .first = NULL };
-
-    if (!hub_has_receivers(engine->hub, kind))
-        return;
-    publish_collect(engine, &batch, kind, channel, text);
-    publish_send(engine, here, &batch, lsn);
-}

@@ -45,12 +45,6 @@ void publish_collect_push(struct engine *engine, struct publish_batch *batch, in
 void publish_send(struct engine *engine, const struct worker *here, struct publish_batch *batch, uint64_t lsn);
 void publish_drop(struct publish_batch *batch);
 
-/* One push to one client. As publish_send. */
-void publish_push(struct engine *engine, const struct worker *here, int worker, struct push_target target, struct bytes resp2,
-    struct bytes resp3, uint64_t lsn);
-/* One message. As publish_send. */
-void publish_one(struct engine *engine, const struct worker *here, enum topic_kind kind, struct bytes channel, struct bytes text, uint64_t lsn);
-
 /* Too much is in transit: what can wait should (PARKED_FOR_DELIVERY), and is notified. Any thread; there is a hub. */
 bool publish_must_wait(struct engine *engine);
 /* A worker has delivered: clients whose PUBLISH waits try again if there is room. */

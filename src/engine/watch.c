@@ -23,7 +23,7 @@ struct watch {
 
 struct watch_table {
     struct engine *engine;
-    _Atomic uint64_t watch_count, client_count;
+    _Atomic uint64_t watch_count;
     uint32_t partition_count;
     struct watch *lists[];          /* by partition, under its lock */
 };
@@ -90,8 +90,6 @@ void watch_add(struct call *call, const struct key *key)
         .hash = key->hash, .db = call->db, .size = key->name.size };
     memcpy(watch->key, key->name.data, key->name.size);
     note_times(watch, key);
-    if (transaction->watches == NULL)
-        table->client_count++;
     transaction->watches = watch;
     transaction->watch_count++;
     transaction->watch_size += sizeof(*watch) + watch->size;
@@ -116,8 +114,6 @@ void watch_end(struct client *client)
 
     if (transaction == NULL)
         return;
-    if (transaction->watches != NULL)
-        transaction->watches->table->client_count--;
     while (transaction->watches != NULL) {
         struct watch *watch = transaction->watches;
 
@@ -223,14 +219,4 @@ void watch_add_partitions(const struct client *client, struct partition_bits *bi
         return;
     for (const struct watch *watch = client->transaction->watches; watch != NULL; watch = watch->of_client)
         partition_bits_add(bits, watch->partition->index);
-}
-
-uint64_t watch_client_count(const struct engine *engine)
-{
-    return engine->watches->client_count;
-}
-
-uint64_t watch_key_count(const struct engine *engine)
-{
-    return engine->watches->watch_count;
 }

@@ -37,8 +37,4 @@ bool watch_is_broken(const struct client *client, int64_t now_ms);
 /* Adds the partitions of the client's watched keys to the set. */
 void watch_add_partitions(const struct client *client, struct partition_bits *bits);
 
-/* For INFO; any thread. */
-uint64_t watch_client_count(const struct engine *engine);
-uint64_t watch_key_count(const struct engine *engine);
-
 #endif

@@ -255,7 +255,8 @@ void owners_wake(struct owners *owners, struct claim *claim)
     mutex_unlock(&owners->lock);
 }
 
-void owners_await(struct owners *owners, struct partition *partition, struct owner_waiter *waiter)
+/* With the partition locked, and owned: the waiter is woken when the owner leaves. */
+static void owners_await(struct owners *owners, struct partition *partition, struct owner_waiter *waiter)
 {
     ASSERT_LOCKED(partition);
     CHECK(partition->owner != NULL);

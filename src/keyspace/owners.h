@@ -110,8 +110,6 @@ void owners_give(struct owners *owners, struct claim *claim);
 
 /* Of a claim that others wait for. Nothing is cleared: wakes them, so that they look again (they may be refused now). */
 void owners_wake(struct owners *owners, struct claim *claim);
-/* With the partition locked, and owned: the waiter is woken when the owner leaves. */
-void owners_await(struct owners *owners, struct partition *partition, struct owner_waiter *waiter);
 /* The same with the owner's claim, while a partition is locked that it owns (or anything else is, under which owners_give or owners_wake follows). */
 void owners_await_claim(struct owners *owners, struct claim *claim, struct owner_waiter *waiter);
 /* The waiter waits no more. Nothing happens if it did not. */

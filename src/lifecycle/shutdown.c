@@ -194,6 +194,8 @@ int64_t shutdown_left_ms(const struct shutdown *shutdown)
 }
 
 /* Blocks till the end, or till it is refused. */
+static bool shutdown_prepare(struct engine *engine, int flags, struct message *message);
+
 static void prepare_end(struct shutdown *shutdown)
 {
     struct engine *engine = shutdown->engine;
@@ -372,7 +374,10 @@ static bool await_switch(struct engine *engine)
     return !waits || !aof_switch_has_failed(engine->aof_switch);
 }
 
-bool shutdown_prepare(struct engine *engine, int flags, struct message *message)
+/* Does all that must precede the end of the process (`flags`: enum config_shutdown, 0 is the default): a log that is being switched on or off
+ * is finished; with save points or CONFIG_SHUTDOWN_SAVE a dump is written. False: it failed, and the server should go on as if nothing had
+ * been asked; `message` says why. Never false with CONFIG_SHUTDOWN_FORCE. Blocks; not on a worker. */
+static bool shutdown_prepare(struct engine *engine, int flags, struct message *message)
 {
     /* Before the data is there, there is nothing to save, and a dump would replace a good one by half of it. */
     bool nosave = is_loading(engine) || flags & CONFIG_SHUTDOWN_NOSAVE, wanted;

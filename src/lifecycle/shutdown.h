@@ -1,5 +1,5 @@
-/* Shutdown: SHUTDOWN and the signals. On a thread of its own it does what is to be done before the end (shutdown_prepare), while the
- * workers go on serving; then the process ends, or, if that failed, goes on as if nothing had been asked.
+/* Shutdown: SHUTDOWN and the signals. On a thread of its own it does what is to be done before the end while the workers
+ * go on serving; then the process ends, or, if that failed, goes on as if nothing had been asked.
  *
  * A server with replicas first waits until they have acknowledged all of its history, for shutdown-timeout at most, while writes wait.
  *
@@ -29,10 +29,5 @@ void shutdown_signal(struct shutdown *shutdown, int number);
 int64_t shutdown_left_ms(const struct shutdown *shutdown);
 /* SHUTDOWN ABORT. False: none is in progress, or it is too late. */
 bool shutdown_abort(struct shutdown *shutdown);
-
-/* What is to be done before the process may end (`flags`: enum config_shutdown, 0 is the default): a log that is being switched on or off
- * is finished; with save points or CONFIG_SHUTDOWN_SAVE a dump is written. False: it failed, and the server should go on as if nothing had
- * been asked; `message` says why. Never false with CONFIG_SHUTDOWN_FORCE. Blocks; not on a worker. */
-bool shutdown_prepare(struct engine *engine, int flags, struct message *message);
 
 #endif

@@ -229,7 +229,8 @@ static size_t read_size(const struct connection *connection)
     return connection->client.authenticated ? connection->loop->read_size : CONNECTION_READ_UNAUTHENTICATED;
 }
 
-void connection_set_reading(struct connection *connection, bool wanted)
+/* What the connection wants. Of one with TLS, libuv reads only when all that it has read before is decrypted. */
+static void connection_set_reading(struct connection *connection, bool wanted)
 {
     if (connection->reading == wanted)
         return;

@@ -16,8 +16,6 @@ void connection_received(struct connection *connection, size_t got, const uv_buf
 void connection_run_gathered(struct connection *connection, const char *data, size_t size, const struct request_hint *hint);
 /* Nothing more comes: UV_EOF, or an error. It is closed, now or when it has its replies. */
 void connection_input_ended(struct connection *connection, ssize_t error);
-/* What the connection wants. Of one with TLS, libuv reads only when all that it has read before is decrypted. */
-void connection_set_reading(struct connection *connection, bool wanted);
 /* A turn that has become long, or has gathered much output, ends here; the next one begins with the next client. */
 void connection_end_long_turn(struct loop *loop);
 /* About once a second. */

@@ -168,7 +168,7 @@ enum status archive_open(const char *image, const struct archive_facts *facts, s
     return STATUS_OK;
 }
 
-struct archive *archive_hold(struct archive *archive)
+static struct archive *archive_hold(struct archive *archive)
 {
     CHECK(atomic_fetch_add(&archive->references, 1) > 0);
     return archive;

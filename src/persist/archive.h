@@ -44,7 +44,6 @@ bool archive_name_is_valid(struct bytes name);
 
 /* The image of which nothing changes any more; it is the archive's from now on, and is removed with it, also if this fails. One reference. */
 enum status archive_open(const char *image, const struct archive_facts *facts, struct archive **archive, struct message *message);
-struct archive *archive_hold(struct archive *archive);
 void archive_release(struct archive *archive);          /* NULL is fine; removes the image on a thread of its own */
 uint64_t archive_size(const struct archive *archive);   /* bytes of the stream */
 

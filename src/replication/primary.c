@@ -149,11 +149,6 @@ void primary_drop_all(struct primary *primary)
     primary_ring(primary);
 }
 
-bool client_is_replica(const struct client *client)
-{
-    return client->replica != NULL && client->replica->state != REPLICA_NEW;
-}
-
 /* --- commands --- */
 
 void replica_set(struct client *client, enum replica_option option, int64_t value)
@@ -521,12 +516,25 @@ static void expire_backlog(struct engine *engine, int64_t now_ms)
     mutex_unlock(&engine->history.hand_over_lock);
 }
 
+/* Returns the number of replicas that are online, with an ACK not older than min-replicas-max-lag. */
+static int count_good(struct primary *primary)
+{
+    int64_t now_ms = primary_now_ms(), lag_ms = config_number(primary->engine->config, CONFIG_MIN_REPLICAS_MAX_LAG) * 1000;
+    int count = 0;
+
+    mutex_lock(&primary->lock);
+    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next)
+        count += replica->state == REPLICA_ONLINE && now_ms - replica->acked_ms <= lag_ms;
+    mutex_unlock(&primary->lock);
+    return count;
+}
+
 void primary_cron(struct engine *engine)
 {
     struct primary *primary = engine->primary;
     int64_t now_ms = primary_now_ms();
 
-    role_set_good_replicas(engine, primary->count > 0 ? primary_good(primary) : 0);
+    role_set_good_replicas(engine, primary->count > 0 ? count_good(primary) : 0);
     expire_backlog(engine, now_ms);
     if (role_is_replica(engine))
         primary->seen_ms = now_ms;
@@ -638,18 +646,6 @@ int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count)
     mutex_unlock(&primary->lock);
     primary_ring(primary);
     return lagging;
-}
-
-int primary_good(struct primary *primary)
-{
-    int64_t now_ms = primary_now_ms(), lag_ms = config_number(primary->engine->config, CONFIG_MIN_REPLICAS_MAX_LAG) * 1000;
-    int count = 0;
-
-    mutex_lock(&primary->lock);
-    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next)
-        count += replica->state == REPLICA_ONLINE && now_ms - replica->acked_ms <= lag_ms;
-    mutex_unlock(&primary->lock);
-    return count;
 }
 
 void primary_stats(struct engine *engine, struct primary_stats *stats)

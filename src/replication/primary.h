@@ -62,7 +62,6 @@ void primary_sync(struct client *client);
 
 /* --- net --- */
 
-bool client_is_replica(const struct client *client);    /* it has called PSYNC or SYNC */
 /* Appends what is to be sent next, some hundred KiB at most, to the client's output, which is empty. REPLICA_FILL_CLOSE: the connection is to be
  * closed; the log says why. */
 enum replica_fill { REPLICA_FILL_NOTHING, REPLICA_FILL_SOME, REPLICA_FILL_CLOSE };
@@ -99,8 +98,6 @@ int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk);
 /* Replicas that have not acknowledged the history up to `lsn`, of `*count`; `logs`: each is named in the log.
  * Bytes that have not been sent to them yet are sent. */
 int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count);
-/* Online, with an ACK not older than min-replicas-max-lag. */
-int primary_good(struct primary *primary);
 /* What asks for an ACK, as bytes of the stream. */
 #define PRIMARY_GETACK "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
 /* Asks all replicas for an ACK now. Returns the LSN that the log has to cover first; 0: there are none, or a failover

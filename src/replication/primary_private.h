@@ -102,6 +102,5 @@ void sync_join(struct replica *replica) REQUIRES(replica->primary->lock);
 void sync_leave(struct replica *replica) REQUIRES(replica->primary->lock);
 /* Begins one if it is due. The first worker. */
 void sync_cron(struct primary *primary, int64_t now_ms);
-void sync_release(struct replica_sync *sync);
 
 #endif

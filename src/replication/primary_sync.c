@@ -20,7 +20,7 @@ static void free_sync(struct replica_sync *sync)
     mem_free(sync);
 }
 
-void sync_release(struct replica_sync *sync)
+static void sync_release(struct replica_sync *sync)
 {
     if (atomic_fetch_sub(&sync->refs, 1) == 1)
         free_sync(sync);

@@ -66,7 +66,10 @@ size_t tuning_write_buffer(const struct config *config)
     return write_buffer_at(config, config_number(config, CONFIG_MAXMEMORY));
 }
 
-uint64_t tuning_memory_min(const struct engine *engine)
+/* Bytes: the smallest maxmemory, in whole MiB, at which what the server needs for itself fits below tier-low-watermark: what it used before
+ * there was data, write buffers, block cache, a batch and LevelDB's copy of it, and one database in all partitions. What grows with
+ * the data (the record map, tables of the store, more databases) is not in it. After info_start. */
+static uint64_t tuning_memory_min(const struct engine *engine)
 {
     const struct config *config = engine->config;
     uint64_t low = (uint64_t)config_number(config, CONFIG_TIER_LOW_WATERMARK);

@@ -100,7 +100,9 @@ enum status segment_value(struct bytes read, uint32_t skip, uint32_t incarnation
     return STATUS_OK;
 }
 
-ssize_t segment_read_cached(const struct segments *segments, const struct segment_span *span, char *data)
+/* A read through the page cache that does not wait: the bytes that were there, or -1 with EAGAIN. Not for a direct span. With a disk for tests
+ * nothing is cached. */
+static ssize_t segment_read_cached(const struct segments *segments, const struct segment_span *span, char *data)
 {
     struct iovec part = { data, span->size };
 

@@ -143,9 +143,6 @@ static inline uint64_t place_offset(uint64_t place)
 }
 /* Reads what a span has into `data`, which has room for it. `was_cached`: see segments_read. */
 enum status segments_read_span(const struct segments *segments, const struct segment_span *span, char *data, struct bytes *read, bool *was_cached);
-/* A read through the page cache that does not wait: the bytes that were there, or -1 with EAGAIN. Not for a direct span. With a disk for tests
- * nothing is cached. */
-ssize_t segment_read_cached(const struct segments *segments, const struct segment_span *span, char *data);
 /* The record's value in what was read for a span. STATUS_NOT_FOUND: the record is another key's. STATUS_TRUNCATED: it is longer, and takes
  * `*size` bytes from its beginning on. */
 enum status segment_value(struct bytes read, uint32_t skip, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes *value,

@@ -182,8 +182,6 @@ struct store_record {
 struct store_iterator *store_scan(struct store *store, uint32_t incarnation, uint64_t from_hash);
 /* STATUS_OK: `record` is set. STATUS_NOT_FOUND: the end of the incarnation. Otherwise an error, which ends the scan. */
 enum status store_next(struct store_iterator *iterator, struct store_record *record);
-/* Moves to another hash of the same incarnation: the next store_next returns the first record from there on. */
-void store_seek(struct store_iterator *iterator, uint64_t from_hash);
 void store_scan_close(struct store_iterator *iterator); /* NULL is fine */
 
 /* Calls `found` for the expiry keys with expire_ms <= until_ms, earliest first, for at most `count` of them.

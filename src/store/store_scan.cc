@@ -71,15 +71,6 @@ enum status store_next(struct store_iterator *iterator, struct store_record *rec
     return STATUS_OK;
 }
 
-void store_seek(struct store_iterator *iterator, uint64_t from_hash)
-{
-    if (iterator->iterator == nullptr)
-        return;                     /* the store was closed when the iterator was opened */
-    iterator->start = key_prefix(iterator->incarnation, from_hash);
-    iterator->is_started = false;
-    iterator->ended = STATUS_OK;
-}
-
 void store_scan_close(struct store_iterator *iterator)
 {
     delete iterator;

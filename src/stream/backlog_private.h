@@ -99,9 +99,6 @@ void backlog_evict(struct backlog *backlog, enum backlog_evict how) EXCLUDES(bac
 /* The needed position that is furthest back; UINT64_MAX: there is none. */
 uint64_t backlog_needed_from(const struct backlog *backlog) REQUIRES(backlog->lock);
 
-/* A needed position was moved or removed: closes the files that are not needed now. */
-void backlog_trim(struct backlog *backlog) REQUIRES(backlog->lock);
-
 /* Gives up the needed position that is furthest back, see backlog.h. There is one. */
 void backlog_give_up(struct backlog *backlog, struct backlog_loss_reason reason) REQUIRES(backlog->lock);
 

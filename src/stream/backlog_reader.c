@@ -46,7 +46,8 @@ uint64_t backlog_needed_from(const struct backlog *backlog)
     return needed;
 }
 
-void backlog_trim(struct backlog *backlog)
+/* A needed position was moved or removed: closes the files that are not needed now. */
+static void backlog_trim(struct backlog *backlog)
 {
     struct spool *spool = &backlog->spool;
     uint64_t needed;

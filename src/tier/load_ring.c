@@ -131,7 +131,9 @@ static void begin_reads(struct load_ring *ring)
         ring->tier->hooks.ring(ring->tier->hooks.context, ring->worker);
 }
 
-void load_ring_submit(struct load_ring *ring, struct load_batch *batch)
+/* Takes from the batch the loads that this ring reads, and submits their reads. The worker is rung (tier_hooks) if some have been read
+ * already without the descriptor being readable. */
+static void load_ring_submit(struct load_ring *ring, struct load_batch *batch)
 {
     struct load_batch others = { .ring = batch->ring };
 

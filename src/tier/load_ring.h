@@ -29,9 +29,6 @@ void load_ring_close(struct load_ring *ring);
 /* Readable when load_ring_collect has something to do: for the worker's loop. */
 int load_ring_descriptor(const struct load_ring *ring);
 
-/* Takes from the batch the loads that this ring reads, and submits their reads. The worker is rung (tier_hooks) if some have been read
- * already without the descriptor being readable. */
-void load_ring_submit(struct load_ring *ring, struct load_batch *batch);
 /* Installs what has been read, and submits what waited for it. Clients that waited are in the mail then, and this worker is not rung: it
  * reads its mail next. */
 void load_ring_collect(struct load_ring *ring);

@@ -79,7 +79,5 @@ void hash_drop_times_if_none(struct value *hash);
 
 /* For a pack with times: the time of the field at position `at`; 0: none. */
 int64_t hash_pack_time(const struct value *hash, size_t at);
-/* For any encoding with times: removes the field's time, if it has one. */
-void hash_clear_time(struct value *hash, struct bytes field);
 
 #endif

@@ -157,7 +157,8 @@ static void pack_set_time(struct value *hash, size_t at, int64_t time_ms)
     buffer_release(&copy);
 }
 
-void hash_clear_time(struct value *hash, struct bytes field)
+/* For any encoding with times: removes the field's time, if it has one. */
+static void hash_clear_time(struct value *hash, struct bytes field)
 {
     if (hash_is_pack(hash)) {
         size_t at = hash_pack_find(hash, field);

@@ -1,4 +1,4 @@
-# Kelvin. `make run` builds and serves, `make test` builds and tests; both install what is missing. V=1 prints every command.
+# Kelvin. `make run` builds and serves, `make test` and `make test-all` build and test; all install what is missing. V=1 prints every command.
 # Rooms and files are found by pattern: a new .c in src/<room>/ or tests/unit/<room>/ needs no line here.
 
 MODE    ?= release
@@ -54,7 +54,7 @@ FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check $(BUILD)/kelvin-simulate
 
-.PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash replication random crash-long lint clang-check cover \
+.PHONY: all server tools shim units fuzzers benches checked run test test-all debug asan tsan clang unit spec crash replication random crash-long lint clang-check cover \
 	compile_commands.json bench clients redis-suite fuzz soak install deps deps-test help clean
 
 all: deps
@@ -66,7 +66,8 @@ help:
 	@echo "make            install what is missing, build $(SERVER) and the tools"
 	@echo "make run        the same, then serve on 127.0.0.1:$(PORT), data in build/run  (PORT=7000 make run)"
 	@echo "make V=1        any target, with every command printed"
-	@echo "make test       build and run every test, sanitizers and lint included"
+	@echo "make test       build, lint, all units and tests over the wire, the long ones shortened: 5 minutes on 2 cores"
+	@echo "make test-all   everything: crashes, replication, sanitizers too; what .ci runs: 30 minutes on 2 cores"
 	@echo "make unit       unit tests only         make spec    tests over the wire only"
 	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, links; cppcheck, codespell, shellcheck"
 	@echo "make crash-long the same with SEEDS (1000) seeds"
@@ -202,8 +203,8 @@ random: deps-test
 crash-long: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@SEEDS=$${SEEDS:-1000} tests/run crash-long $(BUILD)
-test: deps-test
-	@tests/run all
+test test-all: deps-test
+	@tests/run $@
 lint: deps-test
 	@utils/lint; first=$$?; utils/lint_tools && exit $$first
 cover: deps-test

@@ -20,7 +20,7 @@ from support.replication.load import Load, fill_all_types
 from support.replication.recorder import Recorder
 from support.replication.scripted import ScriptedPrimary, make_rdb
 from support.resp import NULL_ARRAY, Error, Status
-from support.server import is_sanitized, scaled, seed_new, temporary_files, until
+from support.server import is_sanitized, redis_tool, scaled, seed_new, temporary_files, until
 
 RECEIVED, SENT = "*temp-*.link/*", "*temp-*.sync/*"
 SELECT_0 = ["SELECT", "0"]
@@ -350,7 +350,7 @@ class AgreementTest(ImageCase):
         primary = self.start("primary")
         fill_all_types(primary, databases=2)
         path = os.path.join(primary.folder, "copy.rdb")
-        subprocess.run(["redis-cli", "-p", str(primary.port), "--rdb", path], check=True, capture_output=True, timeout=60)
+        subprocess.run([redis_tool("redis-cli"), "-p", str(primary.port), "--rdb", path], check=True, capture_output=True, timeout=60)
         with open(path, "rb") as file:
             self.assertEqual(file.read(5), b"REDIS")
         os.unlink(path)

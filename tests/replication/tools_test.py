@@ -12,11 +12,11 @@ from support.replication import servers
 from support.replication.case import PRIMARIES, ReplicationCase, main, only
 from support.replication.load import fill_all_types
 from support.replication.readings import check_same
-from support.server import until
+from support.server import redis_tool, until
 
 
 def cli(server, *words, **options):
-    return subprocess.run(["redis-cli", "-p", str(server.port), *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, **options)
+    return subprocess.run([redis_tool("redis-cli"), "-p", str(server.port), *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, **options)
 
 
 class ToolsTest(ReplicationCase):
@@ -50,7 +50,7 @@ class ToolsTest(ReplicationCase):
     def scenario_replica_of_redis_cli(self):
         primary = self.start("primary")
         servers.must(primary, "SET before 1")
-        program = subprocess.Popen(["redis-cli", "-p", str(primary.port), "--replica"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        program = subprocess.Popen([redis_tool("redis-cli"), "-p", str(primary.port), "--replica"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         try:
             until(lambda: "state=online" in servers.replication(primary).get("slave0", ""), 20, "redis-cli is a replica")
             servers.must(primary, "SET seen 1", "SELECT 3", "LPUSH l x")

@@ -24,6 +24,7 @@ from support.disk import DELAY, Disk                                            
 from support.resp import OK, Closed                                                                 # noqa: E402
 from support.server import is_redis, is_sanitized, until                                            # noqa: E402
 
+ALONE = True        # tests/run: other programs would delay the PINGs, which may take a second
 # The field of INFO that counts clients that were closed because the input of all clients exceeded its share, and the line in the log.
 STAT_CLOSED = "evicted_clients"
 LOG_CLOSED = rb"Evicting client: [^\n]*addr=%s\b"

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support.case import ServerCase, kelvin_only, main                  # noqa: E402
 from support.disk import DELAY, Disk                                    # noqa: E402
 from support.resp import Closed, Error, OK                                     # noqa: E402
-from support.server import Server, is_redis, is_sanitized, until        # noqa: E402
+from support.server import Server, is_redis, is_sanitized, redis_tool, until  # noqa: E402
 
 MB = 1 << 20
 LIMIT = 3 * MB
@@ -188,13 +188,13 @@ class WhatCountsTest(EvictionCase):
     def test_redis_cli_pipe(self):
         """It writes without reading; what it is sent is small."""
         data = b"".join(command("SET", "key:%d" % number, b"v" * 100) for number in range(50000))
-        done = subprocess.run(["redis-cli", "-p", str(self.server.port), "--pipe"], input=data, stdout=subprocess.PIPE, timeout=120)
+        done = subprocess.run([redis_tool("redis-cli"), "-p", str(self.server.port), "--pipe"], input=data, stdout=subprocess.PIPE, timeout=120)
         self.assertIn(b"errors: 0, replies: 50000", done.stdout)
         self.assertEqual(self.evicted(), self.evicted_before)
 
     def test_redis_cli_pipe_of_large_queues(self):
         data = command("MULTI") + b"".join(command("SET", "key:%d" % number, b"v" * 1000) for number in range(10000)) + command("EXEC")
-        subprocess.run(["redis-cli", "-p", str(self.server.port), "--pipe"], input=data, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        subprocess.run([redis_tool("redis-cli"), "-p", str(self.server.port), "--pipe"], input=data, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                        timeout=120)
         until(lambda: self.evicted() > self.evicted_before, 10, "the eviction")
         self.assertEqual(self.c.must("DBSIZE"), 0)

@@ -11,7 +11,7 @@ except ImportError:                     # another python than Debian's may be fi
     sys.path.append("/usr/lib/python3/dist-packages")
     import redis
 from support.case import ServerCase, main                                                           # noqa: E402
-from support.server import scaled                                                                   # noqa: E402
+from support.server import redis_tool, scaled                                                       # noqa: E402
 
 
 class RedisPyTest(ServerCase):
@@ -114,7 +114,7 @@ class ToolsTest(ServerCase):
         return process.stdout
 
     def cli(self, *words, **options):
-        return self.run_tool("redis-cli", "-p", str(self.server.port), *words, **options)
+        return self.run_tool(redis_tool("redis-cli"), "-p", str(self.server.port), *words, **options)
 
     def test_redis_cli(self):
         self.assertEqual(self.cli("SET", "k", "v"), "OK\n")
@@ -147,7 +147,7 @@ class ToolsTest(ServerCase):
 
     def test_redis_benchmark(self):
         for options in ([], ["-P", "16"], ["--threads", "2"], ["-c", "1", "-n", "500"]):
-            output = self.run_tool("redis-benchmark", "-p", str(self.server.port), "-t", "ping,set,get,incr,mset,hset", "-n", "2000",
+            output = self.run_tool(redis_tool("redis-benchmark"), "-p", str(self.server.port), "-t", "ping,set,get,incr,mset,hset", "-n", "2000",
                                    "-r", "1000", "-q", *options)
             for name in ("PING_INLINE", "PING_MBULK", "SET", "GET", "INCR", "HSET", "MSET"):
                 self.assertTrue(re.search(r"%s.*: [\d.]+ requests per second" % name, output), (name, output[-500:]))

@@ -17,7 +17,7 @@ from support.replication import servers                                         
 from support.replication.readings import check_same                                                # noqa: E402
 from support.replication.recorder import Recorder                                                  # noqa: E402
 from support.resp import OK, Closed, Error, Status, encode                                                       # noqa: E402
-from support.server import Server, is_redis, temporary_files as leftovers, until                   # noqa: E402
+from support.server import Server, is_redis, redis_tool, temporary_files as leftovers, until       # noqa: E402
 
 FILE = "temp-*.sync.rdb"
 STARTED = b"Starting a full synchronization"
@@ -28,7 +28,7 @@ def aux_of(rdb):
     with tempfile.NamedTemporaryFile() as file:
         file.write(rdb)
         file.flush()
-        text = subprocess.run(["redis-check-rdb", file.name], stdout=subprocess.PIPE, check=True).stdout.decode()
+        text = subprocess.run([redis_tool("redis-check-rdb"), file.name], stdout=subprocess.PIPE, check=True).stdout.decode()
     assert "RDB looks OK" in text, text
     return dict(line.split("AUX FIELD ")[1].replace("'", "").split(" = ", 1) for line in text.splitlines() if "AUX FIELD" in line)
 

@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
 from support.resp import Error                                                                       # noqa: E402
-from support.server import Server, until                                                             # noqa: E402
+from support.server import Server, redis_tool, until                                                 # noqa: E402
 
 KEYS, VALUE_SIZE = 150000, 200
 TIMEOUT_S = 180         # a busy machine writes slowly
@@ -32,7 +32,7 @@ class GarbageTest(ServerCase):
     def test_space_is_bounded_while_clients_write(self):
         options = {"appendonly": "no", "maxmemory": "16mb", "tier-segment-size": "1mb", "tier-space-target": "60"}
         with Server(options) as server:
-            with subprocess.Popen(["redis-benchmark", "-p", str(server.port), "-t", "set", "-r", str(KEYS), "-d", str(VALUE_SIZE), "-P", "32",
+            with subprocess.Popen([redis_tool("redis-benchmark"), "-p", str(server.port), "-t", "set", "-r", str(KEYS), "-d", str(VALUE_SIZE), "-P", "32",
                                    "-n", "1000000000", "-q"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as clients:
                 try:
                     for _ in range(ROUNDS):

@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.resp import OK, Closed, Error                                                          # noqa: E402
-from support.server import SHORT, Server, is_sanitized, until                                       # noqa: E402
+from support.server import SHORT, Server, is_sanitized, redis_tool, until                           # noqa: E402
 
 import unittest                                                                                     # noqa: E402
 
@@ -50,7 +50,7 @@ HOLDERS = [hold_backlog, hold_functions, hold_queues]
 
 def fetch_rdb(server):
     file = os.path.join(server.folder, "fetched.rdb")
-    subprocess.run(["redis-cli", "-p", str(server.port), "--rdb", file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, timeout=60)
+    subprocess.run([redis_tool("redis-cli"), "-p", str(server.port), "--rdb", file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, timeout=60)
 
 
 @kelvin_only

@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.resp import OK                                                                         # noqa: E402
-from support.server import REDIS, Server, StartFailed, scaled, seed_new, until                      # noqa: E402
+from support.server import REDIS, Server, StartFailed, redis_tool, scaled, seed_new, until          # noqa: E402
 
 DATABASES = 16
 BINARY = b"\x00\r\n\xff\xfe" + bytes(range(256))
@@ -162,7 +162,7 @@ class RdbTest(unittest.TestCase):
                     before = state(server)
                     client.must("SAVE")
                 path = os.path.join(server.folder, "other.rdb")
-                self.assertEqual(subprocess.run(["redis-check-rdb", path], stdout=subprocess.DEVNULL).returncode, 0)
+                self.assertEqual(subprocess.run([redis_tool("redis-check-rdb"), path], stdout=subprocess.DEVNULL).returncode, 0)
                 redis = Server({}, binary=REDIS, start=False)
                 self.addCleanup(redis.discard)
                 shutil.copy(path, os.path.join(redis.folder, "dump.rdb"))

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.resp import OK, Closed, Error, Status, encode                                          # noqa: E402
-from support.server import Server, is_redis, is_sanitized, port_free, scaled, until                # noqa: E402
+from support.server import Server, is_redis, is_sanitized, port_free, redis_tool, scaled, until    # noqa: E402
 from support.tls import Authority, RawClient, TlsClient, random_cuts, single_bytes, whole                      # noqa: E402
 
 PONG = Status(b"PONG")
@@ -73,12 +73,12 @@ class ClientsTest(TlsCase):
         return done.stdout.decode()
 
     def test_redis_cli(self):
-        cli = ["redis-cli", "-p", str(self.port), *self.authority.cli_options()]
+        cli = [redis_tool("redis-cli"), "-p", str(self.port), *self.authority.cli_options()]
         self.assertEqual(self.run_program(*cli, "SET", "k", "v"), "OK\n")
         self.assertEqual(self.run_program(*cli, "GET", "k"), "v\n")
 
     def test_redis_benchmark(self):
-        out = self.run_program("redis-benchmark", "-p", str(self.port), *self.authority.cli_options(), "-n", "2000", "-P", "16", "-t", "set,get",
+        out = self.run_program(redis_tool("redis-benchmark"), "-p", str(self.port), *self.authority.cli_options(), "-n", "2000", "-P", "16", "-t", "set,get",
                                "--csv")
         self.assertIn('"GET"', out)
 

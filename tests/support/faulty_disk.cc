@@ -535,9 +535,7 @@ int disk_fdatasync(void *context, int fd)
 
     if (disk->power.off() || disk->dice.sync_fails(path))
         return fail(EIO);
-    if (::fdatasync(fd) != 0)
-        return -1;
-    disk->power.synced(path, fd);
+    disk->power.synced(path, fd);       /* what is durable is only noted: the real disk would make the tests wait */
     return 0;
 }
 
@@ -549,7 +547,7 @@ int disk_fsync(void *context, int fd)
 
     if (disk->power.off() || disk->dice.sync_fails(path))
         return fail(EIO);
-    if (::fsync(fd) != 0 || ::fstat(fd, &stat) != 0)
+    if (::fstat(fd, &stat) != 0)
         return -1;
     if (S_ISDIR(stat.st_mode))
         disk->power.directory_synced(path);
@@ -565,7 +563,7 @@ int disk_sync_file_range(void *context, int fd, off_t offset, off_t size, unsign
 
     if (disk->power.off())
         return fail(EIO);
-    return error != 0 ? fail(error) : ::sync_file_range(fd, offset, size, flags);
+    return error != 0 ? fail(error) : 0;
 }
 
 int disk_rename(void *context, int dir, const char *from, const char *to)

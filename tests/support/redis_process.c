@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +17,15 @@
 
 enum { ARGUMENTS_MAX = 40, TRIES = 2000, TRY_US = 10000 };
 
+/* Starts redis-server or one of its tools, from the folder that all tests use (as tests/support/server.py): not what PATH has. */
 static pid_t spawn(const char *const *arguments)
 {
-    pid_t pid = fork();
+    const char *folder = getenv("KELVIN_REDIS");
+    char path[PATH_MAX];
+    pid_t pid;
 
+    snprintf(path, sizeof(path), "%s/%s", folder == NULL || *folder == '\0' ? "/usr/bin" : folder, arguments[0]);
+    pid = fork();
     CHECK(pid >= 0);
     if (pid == 0) {
         int null;
@@ -30,7 +36,7 @@ static pid_t spawn(const char *const *arguments)
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
         dup2(null, STDERR_FILENO);
-        execvp(arguments[0], (char *const *)arguments);
+        execv(path, (char *const *)arguments);
         _exit(127);
     }
     return pid;

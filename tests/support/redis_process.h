@@ -30,7 +30,7 @@ uint16_t redis_process_free_port(void);
 const char *redis_process_run(struct redis_process *redis, const char *line);
 /* The value of a field of INFO. */
 int64_t redis_process_info(struct redis_process *redis, const char *field);
-/* Runs a program, of the PATH; returns its exit status. Its output goes to /dev/null. */
+/* Runs redis-server or one of its tools, such as redis-check-rdb; returns its exit status. Its output goes to /dev/null. */
 int redis_process_call(const char *const *arguments);
 
 #endif

@@ -1,7 +1,8 @@
 """Starts, stops, kills and restarts a server in its own folder, and checks how it ended.
 
-KELVIN_SERVER   the server under test: a path, or `redis` for /usr/bin/redis-server (to verify the tests themselves);
+KELVIN_SERVER   the server under test: a path, or `redis` for redis-server (to verify the tests themselves);
                 build/release/kelvin-server when unset
+KELVIN_REDIS    the folder of redis-server and its tools; /usr/bin when unset
 KELVIN_OPTIONS  additional options for its command line, such as `--io-threads 4`
 KELVIN_SHORT    if set, long tests are shortened (for the sanitizer builds)
 """
@@ -19,7 +20,8 @@ import time
 from .resp import Client, Closed
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-REDIS = "/usr/bin/redis-server"
+REDIS_FOLDER = os.path.abspath(os.environ.get("KELVIN_REDIS") or "/usr/bin")
+REDIS = os.path.join(REDIS_FOLDER, "redis-server")
 SHORT = bool(os.environ.get("KELVIN_SHORT"))
 
 # Text that a correct server never logs.
@@ -30,6 +32,10 @@ ALARMS = re.compile(rb"CHECK failed|AddressSanitizer|ThreadSanitizer|LeakSanitiz
 def under_test():
     name = os.environ.get("KELVIN_SERVER") or os.path.join(ROOT, "build", "release", "kelvin-server")
     return REDIS if name == "redis" else os.path.abspath(name)
+
+
+def redis_tool(name):
+    return os.path.join(REDIS_FOLDER, name)
 
 
 def is_redis(binary=None):
@@ -282,5 +288,5 @@ def seed_new():
     return int(os.environ.get("SEED") or SEEDS.randrange(1 << 32))
 
 
-__all__ = ["Server", "Client", "Closed", "StartFailed", "ROOT", "REDIS", "SHORT", "under_test", "is_redis",
+__all__ = ["Server", "Client", "Closed", "StartFailed", "ROOT", "REDIS", "redis_tool", "SHORT", "under_test", "is_redis",
            "is_sanitized", "scaled", "temporary_files", "until", "read_text", "seed_new", "port_free"]

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "containers/dict.h"
+#include "support/scaled.h"
 
 static const struct hash_seed the_seed = { 0x0123456789abcdefull, 0xfedcba9876543210ull };
 
@@ -163,7 +164,7 @@ static void random_changes_match_a_plain_array(void **state)
     enum { NUMBERS = 5000 };
     static const size_t value_sizes[] = { 0, 1, 8, 100, 127, 128, 300 };
 
-    for (uint64_t seed = 1; seed <= 10; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(10); seed++) {
         struct random random;
         struct hash_seed hash_seed = { seed, 0 };
         struct dict *dict = dict_create(&hash_seed);
@@ -302,7 +303,7 @@ static void a_scan_finds_every_pair_that_stays(void **state)
 {
     enum { NUMBERS = 20000 };
 
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(60); seed++) {
         struct random random;
         struct hash_seed hash_seed = { seed, 7 };
         struct dict *dict = dict_create(&hash_seed);

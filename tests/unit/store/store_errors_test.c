@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "support/scaled.h"
 #include "support/store_box.h"
 
 static int setup(void **state)
@@ -280,7 +281,7 @@ static void acknowledged_batches_survive_all_faults(void **state)
     uint64_t failures = 0, applied_count = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(60); seed++) {
         struct disk_faults faults = { .seed = seed };
         struct random random;
         struct box box;
@@ -322,8 +323,8 @@ static void acknowledged_batches_survive_all_faults(void **state)
         box_verify(&box, box.store, STATUS_OK);
         box_destroy(&box);
     }
-    assert_true(failures > 100);
-    assert_true(applied_count > 5);
+    assert_true(failures > (uint64_t)scaled(100));
+    assert_true(applied_count > (uint64_t)scaled(5));
 }
 
 static void failed_reads_are_errors(void **state)
@@ -457,7 +458,7 @@ static void a_flipped_bit_in_a_log_leaves_a_prefix_of_the_batches(void **state)
 
     (void)state;
     random_init(&random, 11);
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(60); seed++) {
         char logs[BOX_FILES_MAX][BOX_PATH_SIZE];
         struct box box;
         int count;
@@ -488,7 +489,7 @@ static void a_truncated_log_leaves_a_prefix_of_the_batches(void **state)
 
     (void)state;
     random_init(&random, 12);
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(40); seed++) {
         char logs[BOX_FILES_MAX][BOX_PATH_SIZE];
         struct box box;
 
@@ -517,7 +518,7 @@ static void a_failed_snapshot_leaves_no_files_and_the_store_unchanged(void **sta
 
     snprintf(image, sizeof(image), "%s/image", box->root);
     box_write_many(box, 100);
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(40); seed++) {
         struct disk_faults faults = { .seed = seed, .only = "/image/", .write_short = 100, .open_error = 100,
             .sync_error = 100 };
         enum status status;
@@ -542,7 +543,7 @@ static void a_failed_snapshot_leaves_no_files_and_the_store_unchanged(void **sta
         assert_true(store_is_writable(box->store));
         box_write_many(box, 10);
     }
-    assert_true(failures > 5);
+    assert_true(failures > scaled(5));
     reopen_and_verify_twice(box);
 }
 
@@ -551,7 +552,7 @@ static void a_power_cut_leaves_a_prefix_of_the_batches(void **state)
     int older = 0, refused = 0;
 
     (void)state;
-    for (uint64_t seed = 1; seed <= 80; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(80); seed++) {
         struct random random;
         struct box box;
 
@@ -581,14 +582,14 @@ static void a_power_cut_leaves_a_prefix_of_the_batches(void **state)
         }
         box_destroy(&box);
     }
-    assert_true(older > 20);            /* otherwise the power cuts lost nothing */
+    assert_true(older > scaled(20));    /* otherwise the power cuts lost nothing */
     assert_int_equal(refused, 0);       /* a torn end of a log is not an error */
 }
 
 static void a_snapshot_survives_the_power_cut_after_it(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(40); seed++) {
         struct random random;
         struct box box, copy;
         uint64_t number;
@@ -656,7 +657,7 @@ static void a_damaged_log_of_a_temporary_store_is_noticed(void **state)
 
     (void)state;
     random_init(&random, 21);
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(40); seed++) {
         struct disk_faults faults = { .write_error = 1000 };
         char logs[BOX_FILES_MAX][BOX_PATH_SIZE];
         struct box box;

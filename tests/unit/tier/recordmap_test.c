@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "support/scaled.h"
 
 static const uint64_t tag_mask = (1ull << RECORDMAP_TAG_BITS) - 1;
 
@@ -214,7 +215,7 @@ static void random_work_agrees_with_a_plain_array(void **state)
 {
     static const unsigned spreads[] = { RECORDMAP_TAG_BITS, 13, 20, 10, RECORDMAP_TAG_BITS, 12, 3, 15 };
 
-    for (uint64_t seed = 1; seed <= 8; seed++) {
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(8); seed++) {
         struct model model;
 
         print_message("seed %" PRIu64 "\n", seed);

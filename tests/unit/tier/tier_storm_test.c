@@ -21,6 +21,7 @@
 #include "engine/cron.h"
 #include "engine/memory.h"
 #include "support/image_box.h"
+#include "support/scaled.h"
 #include "support/tier_box.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -908,8 +909,8 @@ static bool is_anybody_busy(const struct storm_thread *thread)
 static bool is_to_go_on(struct storm *storm, int calls)
 {
     if (storm->weather == MEMORY_SHORT)         /* most of the time is spent waiting */
-        return calls < CALLS / 8;
-    return calls < CALLS || ((storm->weather == WRITES_FAIL || storm->weather == READS_FAIL) && storm->box.told_count < 2 * OUTAGES);
+        return calls < scaled(CALLS) / 8;
+    return calls < scaled(CALLS) || ((storm->weather == WRITES_FAIL || storm->weather == READS_FAIL) && storm->box.told_count < 2 * OUTAGES);
 }
 
 /* A turn of the worker's loop; a client must get a reply now and then. */

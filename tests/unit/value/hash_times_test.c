@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "containers/listpack.h"
+#include "support/scaled.h"
 #include "value/codec.h"
 #include "value/hash.h"
 
@@ -228,7 +229,7 @@ static void run_model(uint64_t seed, const struct value_limits *to)
 
     print_message("seed %" PRIu64 "\n", seed);
     random_init(&random, seed);
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < scaled(STEPS); step++) {
         change(&hash, &model, &random, to, &now_ms);
         assert_is_model(&hash, &model);
         if (random_below(&random, 2000) == 0) {             /* small again */

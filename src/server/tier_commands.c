@@ -6,6 +6,7 @@
 #include "commands/admin.h"
 #include "engine/access.h"
 #include "engine/engine.h"
+#include "keyspace/uses.h"
 #include "lifecycle/backups.h"
 #include "server/info_rows.h"
 
@@ -17,7 +18,7 @@ struct backup_job {
     struct backup_done done;
 };
 
-/* DEMOTE, WHERE and HEAT wait for the writer or the disk, so they are jobs. */
+/* DEMOTE, WHERE, HEAT and USES wait for the writer or the disk, so they are jobs. */
 struct tier_job {
     struct job job;
     int db;
@@ -27,7 +28,7 @@ struct tier_job {
     /* Results. */
     uint64_t cold, failed;
     enum tier_place place;
-    uint64_t heat[256];
+    uint64_t histogram[256];
 };
 
 static void release_job(struct job *base)
@@ -178,7 +179,14 @@ static void run_heat(struct job *base, struct engine *engine)
 {
     struct tier_job *job = (struct tier_job *)base;
 
-    tier_heat_histogram(engine->tier, job->db, job->heat);
+    tier_histogram(engine->tier, job->db, TIER_BY_HEAT, job->histogram);
+}
+
+static void run_uses(struct job *base, struct engine *engine)
+{
+    struct tier_job *job = (struct tier_job *)base;
+
+    tier_histogram(engine->tier, job->db, TIER_BY_USES, job->histogram);
 }
 
 static void tier_heat_command(struct call *call)
@@ -191,11 +199,34 @@ static void tier_heat_command(struct call *call)
         return;
     later = reply_later_begin(call->reply);
     for (int heat = 0; heat < 256; heat++) {
-        if (done->heat[heat] == 0)
+        if (done->histogram[heat] == 0)
             continue;
         reply_array(call->reply, 2);
         reply_integer(call->reply, heat);
-        reply_integer(call->reply, (int64_t)done->heat[heat]);
+        reply_integer(call->reply, (int64_t)done->histogram[heat]);
+        count++;
+    }
+    reply_later_array(call->reply, later, count);
+}
+
+static void tier_uses_command(struct call *call)
+{
+    const struct tier_job *done = job_of(call, run_uses);
+    struct reply_later later;
+    size_t count = 0;
+
+    if (done == NULL)
+        return;
+    later = reply_later_begin(call->reply);
+    for (int uses = 0; uses <= USES_MAX; uses++) {
+        uint64_t proven = done->histogram[2 * uses], on_probation = done->histogram[2 * uses + 1];
+
+        if (proven + on_probation == 0)
+            continue;
+        reply_array(call->reply, 3);
+        reply_integer(call->reply, uses);
+        reply_integer(call->reply, (int64_t)(proven + on_probation));
+        reply_integer(call->reply, (int64_t)on_probation);
         count++;
     }
     reply_later_array(call->reply, later, count);
@@ -300,15 +331,19 @@ static void tier_help_command(struct call *call)
         "BACKUP <dir>",
         "    Creates a consistent copy of all data in a new directory, with hard links, and returns its statistics.",
         "DEMOTE <key> [<key> ...]",
-        "    Moves keys to the store, regardless of their heat. Returns how many of them are now cold.",
+        "    Moves keys to the store, however often they were used. Returns how many of them are now cold.",
         "PROMOTE <key> [<key> ...]",
-        "    Loads keys into RAM without changing their heat. Returns how many of them are now in RAM.",
+        "    Loads keys into RAM without counting a use. Returns how many of them are now in RAM.",
         "WHERE <key>",
         "    Returns where the key is: hot (in RAM), cold (in the store), or nil.",
         "STATS",
         "    Returns the fields of INFO tiering.",
         "HEAT",
         "    Returns pairs of a heat, 0 (coldest) to 255, and the number of keys in RAM that have it, in this database.",
+        "    Heat is for the lfu policies and the warm-up; what is demoted next follows from the uses.",
+        "USES",
+        "    Returns uses, 0 to 7, the number of keys in RAM that have this many, and how many of these are on probation, in this",
+        "    database. Demotion takes the keys with the fewest uses first.",
         "HELP",
         "    Returns this text.",
         NULL,

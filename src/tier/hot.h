@@ -7,8 +7,8 @@
  *   end     = 0 u32 | CRC-64 of all before it u64          (little-endian)
  *
  * So a key is found in the record map without the store's index. (Version 1 had the upper 48 bits, and is not read.) Rank: the heat, decayed to when the file was
- * written, plus 256 unless the key was on probation: the order in which demotion would have kept it. Groups come by rank, hottest
- * first. It is a hint: it may name keys that are gone, and leave some out that came or moved while it was written.
+ * written, plus 256 unless the key was on probation. (Demotion has another order, that of the uses, keyspace/uses.h, which
+ * are not in the file.) Groups come by rank, hottest first. It is a hint: it may name keys that are gone, and leave some out that came or moved while it was written.
  */
 #ifndef KELVIN_TIER_HOT_H
 #define KELVIN_TIER_HOT_H

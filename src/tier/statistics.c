@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "keyspace/heat.h"
+#include "keyspace/uses.h"
 #include "tier/tier_private.h"
 #include "tier/warm.h"
 
@@ -106,7 +107,7 @@ void tier_reset_stats(struct tier *tier)
     histogram_clear(tier->statistics.latency, LOAD_LATENCY_BUCKETS);
 }
 
-void tier_heat_histogram(struct tier *tier, int db, uint64_t histogram[256])
+void tier_histogram(struct tier *tier, int db, enum tier_order order, uint64_t histogram[256])
 {
     struct heat_settings settings = { (uint32_t)tier->settings.lfu_log_factor, (uint32_t)tier->settings.lfu_decay_minutes };
     uint16_t now = heat_minutes(clock_wall_ms());
@@ -126,7 +127,7 @@ void tier_heat_histogram(struct tier *tier, int db, uint64_t histogram[256])
                 continue;
             while ((entry = heap_walk(&keyspace->heap, segment, &unit)) != NULL) {
                 unit += entry_block_size(entry) / ENTRY_UNIT;
-                histogram[heat_now(&settings, entry->heat, entry->heat_minutes, now)]++;
+                histogram[order == TIER_BY_USES ? uses_rank(entry) : heat_now(&settings, entry->heat, entry->heat_minutes, now)]++;
             }
         }
         partition_unlock(partition);

@@ -1,6 +1,6 @@
 /* Statistics: what the tier counts. Any thread; each counter on its own, without an order among them.
  *
- * tier_stats, tier_reset_stats, tier_heat_histogram and tier_record_size are in tier/tier.h.
+ * tier_stats, tier_reset_stats, tier_histogram and tier_record_size are in tier/tier.h.
  */
 #ifndef KELVIN_TIER_STATISTICS_H
 #define KELVIN_TIER_STATISTICS_H

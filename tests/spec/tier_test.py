@@ -113,7 +113,7 @@ class TierCommandTest(TierCase):
         self.assertTrue(all(self.where(key) == "hot" for key in keys[:100]))
 
     def test_arguments(self):
-        for words in (["DEMOTE"], ["PROMOTE"], ["WHERE"], ["WHERE", "a", "b"], ["nosuch"], ["STATS", "x"], ["HEAT", "x"], []):
+        for words in (["DEMOTE"], ["PROMOTE"], ["WHERE"], ["WHERE", "a", "b"], ["nosuch"], ["STATS", "x"], ["HEAT", "x"], ["USES", "x"], []):
             self.assertIsInstance(self.c.call("TIER", *words), Error, words)
         self.assertIsInstance(self.c.must("TIER", "HELP"), list)
         self.assertTrue(self.c.must("TIER", "STATS"))
@@ -121,6 +121,20 @@ class TierCommandTest(TierCase):
         self.c.must("MSET", "a", "1", "b", "2", "c", "3")
         self.make_cold("c")
         self.assertEqual(self.c.must("TIER", "HEAT"), [[5, 2]])     # the initial value of new keys
+
+    def test_uses_are_what_demotion_goes_by(self):
+        self.assertEqual(self.c.must("TIER", "USES"), [])
+        self.c.must("MSET", "a", "1", "b", "2", "c", "3", "d", "4")
+        self.assertEqual(self.c.must("TIER", "USES"), [[0, 4, 4]])          # new keys are on probation
+        self.c.must("GET", "a")
+        self.assertEqual(self.c.must("TIER", "USES"), [[0, 3, 3], [2, 1, 0]])     # the second use counts the first one, too
+        for _ in range(20):
+            self.c.must("GET", "b")
+        self.assertEqual(self.c.must("TIER", "USES"), [[0, 2, 2], [2, 1, 0], [7, 1, 0]])
+        self.make_cold("a", "c")
+        self.assertEqual(self.c.must("TIER", "USES"), [[0, 1, 1], [7, 1, 0]])
+        self.assertEqual(self.c.must("CONFIG", "SET", "lfu-decay-time", "0", "lfu-log-factor", "0"), OK)
+        self.assertEqual(self.c.must("TIER", "USES"), [[0, 1, 1], [7, 1, 0]])
 
     def test_databases_are_kept_apart(self):
         self.c.must("SET", "k", "zero")

@@ -36,7 +36,7 @@ void watch_command(struct call *call)
         struct key key;
 
         key_open(call, i, KEY_FOR_LOOKING, &key);
-        watch_add(call, &key);
+        watch_add(call, transaction_of(call->client), &key);
     }
     reply_ok(call->reply);
 }

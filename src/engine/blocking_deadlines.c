@@ -2,7 +2,6 @@
 #include "base/mutex.h"
 #include "engine/blocking_private.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
 
 static void heap_put(struct worker *worker, int at, struct waiter *waiter)
@@ -50,7 +49,7 @@ void deadline_remove(struct worker *worker, struct waiter *waiter)
         heap_down(worker, at, last);
 }
 
-static void set_alarm(struct worker *worker)
+void deadline_set_alarm(struct worker *worker)
 {
     if (worker->set_alarm != NULL && worker->deadline_count > 0)
         worker->set_alarm(worker->loop, worker->deadlines[0]->deadline_us);
@@ -67,18 +66,5 @@ void deadline_add(struct worker *worker, struct waiter *waiter)
     }
     heap_up(worker, worker->deadline_count++, waiter);
     if (waiter->deadline_at == 0)
-        set_alarm(worker);
-}
-
-void blocking_alarm(struct worker *worker)
-{
-    int64_t now_us = clock_mono_us();
-
-    while (worker->deadline_count > 0 && worker->deadlines[0]->deadline_us <= now_us) {
-        struct waiter *waiter = worker->deadlines[0];
-
-        deadline_remove(worker, waiter);
-        waiter_end_in_time(worker, waiter);
-    }
-    set_alarm(worker);
+        deadline_set_alarm(worker);
 }

@@ -201,12 +201,6 @@ void noted_put_off(struct blocking *blocking, struct noted_key *noted)
     blocking->any_later = true;
 }
 
-static void serve_soon(struct mail *mail, struct worker *worker)
-{
-    worker->engine->blocking->is_asked = false;
-    blocking_retry(worker);
-}
-
 void blocking_note_applied(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     struct blocking *blocking = engine->blocking;
@@ -217,7 +211,7 @@ void blocking_note_applied(struct engine *engine, const struct keyspace *keyspac
     noted_put_off(blocking, noted_create(keyspace->db, hash, key));
     if (atomic_exchange(&blocking->is_asked, true))
         return;
-    blocking->soon = (struct mail){ .run = serve_soon };
+    blocking->soon = (struct mail){ .run = blocking_serve_applied };
     mailbox_post(&engine->workers[0]->mailbox, &blocking->soon);
 }
 

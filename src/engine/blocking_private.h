@@ -125,10 +125,14 @@ void queue_leave(struct blocking *blocking, struct place *place);
 /* blocking_deadlines.c. On the waiter's worker. Without a deadline they do nothing. */
 void deadline_add(struct worker *worker, struct waiter *waiter);
 void deadline_remove(struct worker *worker, struct waiter *waiter);
+/* The worker's alarm rings for the first one that is left. */
+void deadline_set_alarm(struct worker *worker);
 
 /* blocking_synced.c. On the waiter's worker. For others than WAITAOF's waiters they do nothing. */
 void synced_add(struct worker *worker, struct waiter *waiter);
 void synced_remove(struct worker *worker, struct waiter *waiter);
+/* One that has what it waits for, or can't get it; NULL: none. */
+struct waiter *synced_find_over(const struct worker *worker);
 
 /* blocking_notes.c */
 
@@ -141,11 +145,11 @@ void promise_hold(struct blocking *blocking, struct noted_key *noted, uint32_t a
 /* Appends a note to the list of those that are served later. */
 void noted_put_off(struct blocking *blocking, struct noted_key *noted);
 
+/* blocking_serve.c. The mail that asks the first worker to serve the keys that the primary's stream has changed. */
+void blocking_serve_applied(struct mail *mail, struct worker *worker);
+
 /* blocking_waiter.c */
 
-/* On its worker, of one whose time is up, or for which nothing more is to come: it is finished, and its client resumed, unless it was
- * finished before. */
-void waiter_end_in_time(struct worker *worker, struct waiter *waiter);
 /* It does not wait any more, and leaves its queues. */
 void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocking_end how);
 /* Delivers a finished waiter to its worker. `worker` is the one that the caller runs on; NULL: none. */

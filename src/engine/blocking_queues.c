@@ -86,7 +86,7 @@ void queue_join(struct blocking *blocking, struct waiter *waiter, struct place *
     if (waited == NULL) {
         waited = waited_add(table, waiter->db, hash, key);
         blocking->key_count++;
-        event_count_listener(blocking->engine, 1);
+        interest_count(&blocking->engine->interest, 1);
     }
     if (waited->last != NULL && waited->last->waiter == waiter)
         return;
@@ -120,7 +120,7 @@ void queue_leave(struct blocking *blocking, struct place *place)
     if (waited->first == NULL) {
         waited_remove(&blocking->tables[partition->index], waited);
         blocking->key_count--;
-        event_count_listener(blocking->engine, -1);
+        interest_count(&blocking->engine->interest, -1);
     }
     partition_unlock(partition);
 }

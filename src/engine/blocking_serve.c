@@ -221,3 +221,10 @@ void blocking_retry(struct worker *worker)
     if (blocking->held.busy)                /* those that wait are refused now */
         owners_wake(&engine->partitions->owners, &blocking->held);
 }
+
+void blocking_serve_applied(struct mail *mail, struct worker *worker)
+{
+    (void)mail;
+    worker->engine->blocking->is_asked = false;
+    blocking_retry(worker);
+}

@@ -35,22 +35,11 @@ static bool is_over(struct engine *engine, const struct waiter *waiter)
     return synced_error(engine, &waiter->aim) != NULL || synced_is_reached(engine, waiter->client, &waiter->aim);
 }
 
-static struct waiter *find_over(const struct worker *worker)
+struct waiter *synced_find_over(const struct worker *worker)
 {
     struct waiter *waiter = worker->synced_first;
 
     while (waiter != NULL && !is_over(worker->engine, waiter))
         waiter = waiter->synced_next;
     return waiter;
-}
-
-/* From the beginning after each, as a client that goes on may close others. */
-void blocking_check_synced(struct worker *worker)
-{
-    struct waiter *waiter;
-
-    while ((waiter = find_over(worker)) != NULL) {
-        synced_remove(worker, waiter);
-        waiter_end_in_time(worker, waiter);
-    }
 }

@@ -4,6 +4,7 @@
 
 #include "acl/acl.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/synced.h"
 #include "engine/tracking.h"
@@ -106,7 +107,8 @@ void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocki
     blocking->waiting_count--;
 }
 
-void waiter_end_in_time(struct worker *worker, struct waiter *waiter)
+/* The time of a waiter is up, or nothing more is to come for it: it is finished, and its client resumed, unless it was finished before. */
+static void end_in_time(struct worker *worker, struct waiter *waiter)
 {
     struct blocking *blocking = worker->engine->blocking;
     bool was_served;
@@ -119,7 +121,31 @@ void waiter_end_in_time(struct worker *worker, struct waiter *waiter)
     if (was_served)
         return;
     waiter->is_delivered = true;
-    worker_resume(worker, waiter->client);
+    worker->resume(waiter->client);
+}
+
+void blocking_alarm(struct worker *worker)
+{
+    int64_t now_us = clock_mono_us();
+
+    while (worker->deadline_count > 0 && worker->deadlines[0]->deadline_us <= now_us) {
+        struct waiter *waiter = worker->deadlines[0];
+
+        deadline_remove(worker, waiter);
+        end_in_time(worker, waiter);
+    }
+    deadline_set_alarm(worker);
+}
+
+/* From the beginning after each, as a client that goes on may close others. */
+void blocking_check_synced(struct worker *worker)
+{
+    struct waiter *waiter;
+
+    while ((waiter = synced_find_over(worker)) != NULL) {
+        synced_remove(worker, waiter);
+        end_in_time(worker, waiter);
+    }
 }
 
 /* On the waiter's worker. */
@@ -132,7 +158,7 @@ static void run_delivery(struct mail *mail, struct worker *worker)
         return;
     }
     waiter->is_delivered = true;
-    worker_resume(worker, waiter->client);
+    worker->resume(waiter->client);
 }
 
 /* `worker` is the one we are on, or NULL: its own clients get theirs at the end of the turn, without a bell. */

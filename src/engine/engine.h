@@ -13,6 +13,7 @@
 #include "call/key.h"
 #include "config/config.h"
 #include "engine/job.h"
+#include "engine/interest.h"
 #include "engine/pace.h"
 #include "engine/worker.h"
 #include "persist/aof.h"
@@ -130,8 +131,7 @@ struct engine {
      * line from all others (docs/architecture.md). */
     _Atomic int state;              /* enum engine_state */
     _Atomic int64_t monitor_count;  /* engine/monitor.h */
-    _Atomic int64_t event_listeners;        /* what listens to events: keys that clients wait for ... 0: events need not be reported */
-    _Atomic uint32_t event_classes; /* notify-keyspace-events, as enum event_class; 0: no client is notified */
+    struct interest interest;     /* events */
     _Atomic uint64_t stats_epoch;   /* of the statistics of commands (call/command_stats.h) */
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */

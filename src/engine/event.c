@@ -70,7 +70,7 @@ static void note_changed(struct engine *engine, struct call *call, const struct 
 
 static void notify(struct engine *engine, struct call *call, const struct keyspace *keyspace, struct bytes key, enum event event)
 {
-    uint32_t classes = atomic_load_explicit(&engine->event_classes, memory_order_relaxed);
+    uint32_t classes = atomic_load_explicit(&engine->interest.classes, memory_order_relaxed);
     struct event_record record = { event, classes & (EVENT_TO_KEYSPACE | EVENT_TO_KEYEVENT), keyspace->db, key };
 
     if (!(classes & event_kind(event)->class) || !publish_has_listeners(engine))
@@ -151,9 +151,9 @@ void event_note_swap(struct call *call, int a, int b)
 void event_configure(struct engine *engine)
 {
     uint32_t classes = (uint32_t)config_number(engine->config, CONFIG_NOTIFY_KEYSPACE_EVENTS);
-    bool was_on = engine->event_classes != 0, is_on = classes & (EVENT_TO_KEYSPACE | EVENT_TO_KEYEVENT);
+    bool was_on = engine->interest.classes != 0, is_on = classes & (EVENT_TO_KEYSPACE | EVENT_TO_KEYEVENT);
 
-    engine->event_classes = is_on ? classes : 0;
+    engine->interest.classes = is_on ? classes : 0;
     if (is_on != was_on)
-        event_count_listener(engine, is_on ? 1 : -1);
+        interest_count(&engine->interest, is_on ? 1 : -1);
 }

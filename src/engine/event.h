@@ -2,7 +2,7 @@
  * finds that it does not exist. What clients can observe of changes depends on it: blocking commands, WATCH, client-side caching and
  * keyspace notifications. A key that moves between RAM and store has no event.
  *
- * While nothing listens (engine->event_listeners is 0) an event costs one read of that number.
+ * While nothing listens (engine->interest.count is 0) an event costs one read of that number.
  *
  * Notifications are not sent at once. They are collected in the worker's list while a call runs. When it has run they are published, or
  * moved to the list of the unit that the call belongs to (call->events), which publishes them at its end: when what caused them is in the
@@ -39,17 +39,10 @@ void event_collect(struct engine *engine, struct event_list *list, struct publis
 /* notify-keyspace-events is as in the configuration from now on. One thread at a time. */
 void event_configure(struct engine *engine);
 
-/* Something begins (1) or ceases (-1) to listen: a key that a client waits for or watches, a client that caches. Under a lock under
- * which the events that matter to it are reported. */
-static inline void event_count_listener(struct engine *engine, int64_t by)
-{
-    atomic_fetch_add_explicit(&engine->event_listeners, by, memory_order_relaxed);
-}
-
 /* The old value of a key that is overwritten has to be known, because "new" or "expired" depends on it. */
 static inline bool event_needs_old_value(const struct engine *engine)
 {
-    return atomic_load_explicit(&engine->event_classes, memory_order_relaxed) & (EVENT_CLASS_NEW | EVENT_CLASS_EXPIRED);
+    return atomic_load_explicit(&engine->interest.classes, memory_order_relaxed) & (EVENT_CLASS_NEW | EVENT_CLASS_EXPIRED);
 }
 
 /* Private: when something listens. */
@@ -58,7 +51,7 @@ void event_tell(struct engine *engine, struct call *call, struct keyspace *keysp
 static inline void event_note(struct engine *engine, struct call *call, struct keyspace *keyspace, uint64_t hash, struct bytes key,
     enum event event)
 {
-    if (__builtin_expect(atomic_load_explicit(&engine->event_listeners, memory_order_relaxed) != 0, 0))
+    if (__builtin_expect(atomic_load_explicit(&engine->interest.count, memory_order_relaxed) != 0, 0))
         event_tell(engine, call, keyspace, hash, key, event);
 }
 

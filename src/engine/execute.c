@@ -191,13 +191,6 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
     count_changes(call);
 }
 
-void execute_count_rejected(struct call *call)
-{
-    if (call->command != NULL)
-        command_stats_add(&engine_stats_of(call->engine, call->turn, call->command)->rejected, 1);
-    execute_note_error(call);
-}
-
 /* CLIENT REPLY OFF and SKIP. Pushes are sent even so, also as the reply of a command. */
 static void drop_unwanted_reply(struct call *call)
 {
@@ -297,7 +290,7 @@ static enum attempt try_to_run(struct call *call, struct worker *worker)
 
     note_paused(call->client, call->engine, paused);
     if (paused) {
-        execute_park(call, worker, PARKED_FOR_PAUSE);
+        parking_add_call(worker, call, PARKED_FOR_PAUSE);
         return PARKED;
     }
     if (!pass_memory_gate(call, worker, call->command->flags))

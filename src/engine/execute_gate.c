@@ -9,30 +9,6 @@
 
 enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
 
-void execute_give_pins(struct client *client, struct worker *worker)
-{
-    if (client->waits == NULL)
-        return;
-    tier_submit(worker->engine->tier, &worker->loads);
-    tier_release(worker->engine->tier, client);
-}
-
-void execute_wait_in_queue(struct call *call, struct worker *worker, enum parking reason)
-{
-    parking_add(worker, call->requester, reason);
-    tier_nudge(call->engine->tier);
-}
-
-/* A client holds no pins while it waits here: the call starts from the top, and loads again what has been demoted by then (tier rule 7). */
-void execute_park(struct call *call, struct worker *worker, enum parking reason)
-{
-    execute_give_pins(call->client, worker);
-    parking_add(worker, call->client, reason);
-    call->parked = true;
-    if (reason == PARKED_FOR_MEMORY && !tier_is_demoting(call->engine->tier))
-        tier_nudge(call->engine->tier);
-}
-
 /* Bytes of memory that the request may take, about. A large argument was received only when there was room for it (memory_admit_large). */
 static uint64_t request_weight(const struct call *call)
 {
@@ -54,7 +30,7 @@ bool execute_wait_for_reserve(struct call *call, struct worker *worker, uint32_t
     if (!call->turn->over_reserve)
         return true;
     turn_count(call->turn, STAT_THROTTLED, 1);
-    execute_park(call, worker, PARKED_FOR_WRITER);
+    parking_add_call(worker, call, PARKED_FOR_WRITER);
     tier_nudge(engine->tier);
     return false;
 }
@@ -73,7 +49,7 @@ bool execute_make_room(struct call *call, struct worker *worker)
         if (pace_take(engine, call->turn->memory_fill, request_weight(call)))
             return true;
         turn_count(call->turn, STAT_THROTTLED, 1);
-        execute_park(call, worker, PARKED_FOR_MEMORY);
+        parking_add_call(worker, call, PARKED_FOR_MEMORY);
         return false;
     }
     if (!call->turn->over_memory || engine->holds_writes)

@@ -482,6 +482,17 @@ static enum parking parking_of(enum residency residency)
     }
 }
 
+/* A unit's call waits in place: its client is woken as those are that wait for the same. */
+static void wait_in_queue(struct call *call, struct worker *worker, enum parking reason)
+{
+    if (call->unit == NULL) {
+        parking_add_call(worker, call, reason);
+        return;
+    }
+    parking_add(worker, call->requester, reason);
+    tier_nudge(call->engine->tier);
+}
+
 /* Without locks. True: the call has to start again from the top. */
 static bool must_run_again(struct call *call, struct worker *worker, enum residency residency)
 {
@@ -492,15 +503,13 @@ static bool must_run_again(struct call *call, struct worker *worker, enum reside
     if ((must_queue || residency == OWNED) && client->caller & TRAIT_NOT_PARKED)
         client->flags |= CLIENT_HELD_BACK;
     else if (residency == OWNED)
-        execute_give_pins(call->client, worker);
-    else if (must_queue && call->unit != NULL && !(client->caller & TRAIT_WAITS_IN_PLACE))
-        execute_wait_in_queue(call, worker, parking);
+        parking_give_pins(worker, call->client);
     else if (must_queue && !(client->caller & TRAIT_WAITS_IN_PLACE))
-        execute_park(call, worker, parking);
+        wait_in_queue(call, worker, parking);
     if (residency == SHORT)
         turn_count(call->turn, STAT_THROTTLED, 1);
     if (residency == REAPED)
-        mailbox_wake(&worker->mailbox, call->requester);
+        client_wake(call->requester);
     return must_queue || residency == WAITING || residency == REAPED || residency == OWNED;
 }
 

@@ -141,6 +141,13 @@ void execute_note_call(struct call *call, int64_t us)
         latency_note(call->engine->latency, call->command->flags & COMMAND_FAST ? "fast-command" : "command", us / 1000);
 }
 
+void execute_count_rejected(struct call *call)
+{
+    if (call->command != NULL)
+        command_stats_add(&engine_stats_of(call->engine, call->turn, call->command)->rejected, 1);
+    execute_note_error(call);
+}
+
 /* Bytes of the request, as clients send it. */
 static uint64_t request_size(const struct call *call)
 {

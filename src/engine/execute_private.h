@@ -27,8 +27,6 @@ enum residency {
 /* execute.c */
 
 void execute_find_keys(struct call *call, struct worker *worker);
-/* Counts a call that was refused; its error has been replied. */
-void execute_count_rejected(struct call *call);
 /* Monitors get what has run, or begins to wait for a key. */
 void execute_notify_monitors(struct call *call, struct worker *worker);
 /* Counts a call that has ended. */
@@ -57,6 +55,8 @@ void execute_note_waits(struct call *call);
 void execute_note_call(struct call *call, int64_t us);
 void execute_note_keys(struct call *call, int64_t ns);      /* for HOTKEYS */
 void execute_note_error(struct call *call);
+/* Counts a call that was refused; its error has been replied. */
+void execute_count_rejected(struct call *call);
 
 /* execute_refuse.c */
 
@@ -76,10 +76,6 @@ extern const char execute_stale_error[], execute_readonly_error[];
 
 /* Gates. Without locks. `flags` are those of the call's command, or of all that it will run. */
 
-/* No call waits for others while keys are pinned for it. */
-void execute_give_pins(struct client *client, struct worker *worker);
-/* A unit's call waits in place; its client is woken as those are that wait for the same. */
-void execute_wait_in_queue(struct call *call, struct worker *worker, enum parking reason);
 /* True if the call may go on; else it is parked, or was refused. */
 bool execute_pass_memory_gate(struct call *call, struct worker *worker, uint32_t flags);
 /* CLIENT PAUSE. */
@@ -87,8 +83,6 @@ bool execute_is_paused(struct call *call, uint32_t flags);
 
 /* execute_gate.c */
 
-/* Until the reason has ended. */
-void execute_park(struct call *call, struct worker *worker, enum parking reason);
 /* Asked when the reserve for a checkpoint's old values seemed used up. False: the call is parked. */
 bool execute_wait_for_reserve(struct call *call, struct worker *worker, uint32_t flags);
 /* Asked when memory is over the high watermark, or short. True if the call may go on; else it is parked, or was refused. */

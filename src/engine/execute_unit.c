@@ -33,7 +33,7 @@ static bool pass_gates(struct call *call, struct worker *worker)
     if (!execute_role_allows(call, flags, ~call->client->transaction->lacking))
         return false;
     if (execute_is_paused(call, flags)) {
-        execute_park(call, worker, PARKED_FOR_PAUSE);
+        parking_add_call(worker, call, PARKED_FOR_PAUSE);
         return false;
     }
     /* Nothing waits for memory with keys pinned: how much they take is judged by unit_load. */

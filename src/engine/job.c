@@ -33,7 +33,7 @@ void job_finish(struct job_pool *pool, struct job *job)
     job->done = true;
     client = job->client;
     if (client != NULL)
-        mailbox_wake(&client->worker->mailbox, client);    /* under the lock, so that the client can't be freed meanwhile */
+        client_wake(client);    /* under the lock, so that the client can't be freed meanwhile */
     mutex_unlock(&pool->lock);
     if (client == NULL)
         job->release(job);

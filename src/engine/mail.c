@@ -1,6 +1,7 @@
 #include "engine/mail.h"
 
 #include "call/client.h"
+#include "engine/worker.h"
 
 void mailbox_init(struct mailbox *mailbox)
 {
@@ -19,31 +20,34 @@ void mailbox_ring(struct mailbox *mailbox)
         mailbox->ring(mailbox->ring_context);
 }
 
-bool mailbox_enqueue(struct mailbox *mailbox, struct client *client)
+struct worker *client_enqueue(struct client *client)
 {
-    bool first;
+    struct mailbox *mailbox = &client->worker->mailbox;
+    bool is_first;
 
     mutex_lock(&mailbox->lock);
     if (client->ready_queued) {
         mutex_unlock(&mailbox->lock);
-        return false;
+        return NULL;
     }
     client->ready_queued = true;
     client->ready_next = NULL;
-    first = mailbox->ready_first == NULL;
+    is_first = mailbox->ready_first == NULL;
     if (mailbox->ready_last != NULL)
         mailbox->ready_last->ready_next = client;
     else
         mailbox->ready_first = client;
     mailbox->ready_last = client;
     mutex_unlock(&mailbox->lock);
-    return first && mailbox->ring != NULL;
+    return is_first && mailbox->ring != NULL ? client->worker : NULL;
 }
 
-void mailbox_wake(struct mailbox *mailbox, struct client *client)
+void client_wake(struct client *client)
 {
-    if (mailbox_enqueue(mailbox, client))
-        mailbox_ring(mailbox);
+    struct worker *worker = client_enqueue(client);
+
+    if (worker != NULL)
+        mailbox_ring(&worker->mailbox);
 }
 
 void mailbox_post(struct mailbox *mailbox, struct mail *mail)

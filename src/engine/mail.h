@@ -33,11 +33,11 @@ struct mailbox {
 void mailbox_init(struct mailbox *mailbox);
 void mailbox_release(struct mailbox *mailbox);
 
-/* The client will be resumed if what it waits for has come. Any thread, any lock. A client that is queued is queued once. */
-void mailbox_wake(struct mailbox *mailbox, struct client *client);
-/* The same in two steps: true if the mailbox has to be rung, which should happen without a lock. Its worker then ends after all threads
- * that wake its clients. */
-bool mailbox_enqueue(struct mailbox *mailbox, struct client *client);
+/* Resumes the client, in a turn of its worker, if what it waits for has come. Any thread, any lock. A client that is queued is queued once. */
+void client_wake(struct client *client);
+/* The same in two steps: queues the client, and returns the worker whose mailbox has to be rung, which should happen without a lock. Its worker
+ * then ends after all threads that wake its clients. NULL: no ring is needed. */
+struct worker *client_enqueue(struct client *client);
 void mailbox_ring(struct mailbox *mailbox);
 
 /* Any thread, any lock. */

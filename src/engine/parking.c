@@ -1,9 +1,7 @@
 #include "engine/parking.h"
 
 #include "base/clock.h"
-#include "engine/memory.h"
-#include "engine/publish.h"
-#include "engine/worker.h"
+#include "engine/engine.h"
 
 static void link_last(struct parking_queue *queue, struct client *client)
 {
@@ -30,17 +28,14 @@ static void unlink_client(struct parking_queue *queue, struct client *client)
     queue->count--;
 }
 
-static void move_to_front(struct parking_queue *queue, struct client *client)
+void parking_move_to_front(struct worker *worker, struct client *client)
 {
-    if (queue->first == client)
-        return;
+    struct parking_queue *queue = &worker->parked[client->parking];
+
     unlink_client(queue, client);
     client->prev_parked = NULL;
     client->next_parked = queue->first;
-    if (queue->first != NULL)
-        queue->first->prev_parked = client;
-    else
-        queue->last = client;
+    *(queue->first != NULL ? &queue->first->prev_parked : &queue->last) = client;
     queue->first = client;
     queue->count++;
 }
@@ -51,6 +46,23 @@ void parking_add(struct worker *worker, struct client *client, enum parking reas
     link_last(&worker->parked[reason], client);
     if (reason == PARKED_FOR_MEMORY && worker->pace_soon != NULL)
         worker->pace_soon(worker->loop);
+}
+
+void parking_give_pins(struct worker *worker, struct client *client)
+{
+    if (client->waits == NULL)
+        return;
+    tier_submit(worker->engine->tier, &worker->loads);
+    tier_release(worker->engine->tier, client);
+}
+
+void parking_add_call(struct worker *worker, struct call *call, enum parking reason)
+{
+    parking_give_pins(worker, call->client);
+    parking_add(worker, call->client, reason);
+    call->parked = true;
+    if (reason == PARKED_FOR_MEMORY && !tier_is_demoting(call->engine->tier))
+        tier_nudge(call->engine->tier);
 }
 
 void parking_remove(struct worker *worker, struct client *client)
@@ -65,49 +77,6 @@ void parking_notify(struct engine *engine, enum parking reason)
 {
     for (int i = 0; i < engine->worker_count; i++)
         mailbox_notify(&engine->workers[i]->mailbox, UINT32_C(1) << reason);
-}
-
-/* A client that is resumed now would only be parked again. */
-static bool still_holds(struct worker *worker, enum parking reason)
-{
-    struct engine *engine = worker->engine;
-
-    switch (reason) {
-    case PARKED_FOR_MEMORY: return worker->turn.memory_fill >= 0 && !pace_has_credit(engine, worker->turn.memory_fill);
-    case PARKED_FOR_BIG_CALL: return engine->big_client != NULL;
-    case PARKED_FOR_REPLIES: return memory_replies_are_full(engine);
-    case PARKED_FOR_DELIVERY: return publish_must_wait(engine);
-    default: return false;              /* it depends on the call */
-    }
-}
-
-bool parking_resume(struct worker *worker, enum parking reason)
-{
-    struct parking_queue *queue = &worker->parked[reason];
-
-    if (reason == PARKED_FOR_MEMORY && queue->first != NULL)
-        pace_check(worker);
-    for (uint32_t left = queue->count; left > 0 && queue->first != NULL && !still_holds(worker, reason); left--) {
-        struct client *client = queue->first;
-        uint64_t commands = client->commands;
-
-        parking_remove(worker, client);
-        worker_resume(worker, client);
-        /* What holds one back holds back those after it. */
-        if (reason == PARKED_FOR_MEMORY && client->parking == (int)reason && client->commands == commands) {
-            move_to_front(queue, client);
-            break;
-        }
-    }
-    return queue->first != NULL;
-}
-
-void parking_resume_each(struct worker *worker, uint32_t reasons)
-{
-    for (enum parking reason = PARKED_NOT + 1; reason < PARKING_REASONS; reason++) {
-        if (reasons & UINT32_C(1) << reason)
-            (void)parking_resume(worker, reason);
-    }
 }
 
 /* The memory gate, and the writer: both wait until something was written or freed. */

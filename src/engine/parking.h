@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct call;
 struct client;
 struct engine;
 struct worker;
@@ -37,13 +38,20 @@ struct parking_queue {
 
 /* The client waits for `reason`; it is resumed when that has ended. */
 void parking_add(struct worker *worker, struct client *client, enum parking reason);
+/* The same for a call, which runs again from the top then: its client gives its pins back, so that no client waits with keys pinned (tier
+ * rule 7). On its worker, without locks. */
+void parking_add_call(struct worker *worker, struct call *call, enum parking reason);
+/* The client's loads end, and its keys may be demoted again. Without locks. */
+void parking_give_pins(struct worker *worker, struct client *client);
+/* The client is the first of its queue from now on. */
+void parking_move_to_front(struct worker *worker, struct client *client);
 /* Of a client that may be in a queue. */
 void parking_remove(struct worker *worker, struct client *client);
 
 /* `reason` may have ended, on all workers. Any thread. */
 void parking_notify(struct engine *engine, enum parking reason);
 
-/* Resumes clients, in order, until `reason` holds again or each of them had its turn. Returns whether any are left. */
+/* parking_resume.c. Resumes clients, in order, until `reason` holds again or each of them had its turn. Returns whether any are left. */
 bool parking_resume(struct worker *worker, enum parking reason);
 /* The same for each of these reasons: a bit 1 << reason each. */
 void parking_resume_each(struct worker *worker, uint32_t reasons);

@@ -20,9 +20,9 @@
 struct engine;
 struct worker;
 
-/* For PUBLISH and SPUBLISH (TOPIC_CHANNEL, TOPIC_SHARD). On the call's worker. True: it was sent, and *receivers is the number of clients
- * that get it; a client counts once for its channel and once for each pattern. False: the call is parked, because too much is in transit;
- * the handler returns, and runs again. */
+/* publish_message.c. For PUBLISH and SPUBLISH (TOPIC_CHANNEL, TOPIC_SHARD). On the call's worker. True: it was sent, and *receivers is the number
+ * of clients that get it; a client counts once for its channel and once for each pattern. False: the call is parked, because too much is in
+ * transit; the handler returns, and runs again. */
 bool publish_message(struct call *call, enum topic_kind kind, struct bytes channel, struct bytes text, int64_t *receivers);
 /* How many would get it now. Any thread. */
 int64_t publish_receivers(struct engine *engine, enum topic_kind kind, struct bytes channel);

@@ -1,7 +1,6 @@
 #include "engine/role.h"
 
 #include "base/clock.h"
-#include "engine/blocking.h"
 
 enum { ROLE_FACTS = ROLE_REPLICA | ROLE_LINK_UP | ROLE_SYNCING };
 
@@ -83,9 +82,4 @@ int64_t role_link_down_s(const struct engine *engine)
     if (since_ms == 0)
         return -1;
     return now_ms > since_ms ? (now_ms - since_ms) / 1000 : 0;
-}
-
-void role_changed(struct engine *engine)
-{
-    blocking_unblock_all(engine);
 }

@@ -43,7 +43,8 @@ static inline bool role_keeps_expired(const struct engine *engine) { return role
 
 /* --- facts, set by the rooms above --- */
 
-/* REPLICAOF, or NO ONE. A replica begins with its link down. Call role_changed afterwards if a primary has become a replica. */
+/* REPLICAOF, or NO ONE. A replica begins with its link down. Call blocking_unblock_all afterwards if a primary has become a replica:
+ * the keys that clients wait for may never change here. Calls that wait for anything else start again from the top, and are refused then. */
 void role_set_replica(struct engine *engine, bool is_replica);
 void role_set_link(struct engine *engine, bool is_up);
 void role_set_syncing(struct engine *engine, bool is_syncing);
@@ -54,9 +55,5 @@ void role_refresh(struct engine *engine);
 
 /* Seconds for which a replica's link has been down; -1: it is up, has not been up yet, or this is a primary. */
 int64_t role_link_down_s(const struct engine *engine);
-
-/* A primary has become a replica: clients that wait in blocking commands get -UNBLOCKED and are closed, as their keys may never change here.
- * Calls that wait for anything else start again from the top, and are refused then. Without locks. */
-void role_changed(struct engine *engine);
 
 #endif

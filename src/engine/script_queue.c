@@ -36,5 +36,5 @@ void script_queue_next(struct worker *worker)
     if (unit == NULL || worker->script_count >= SCRIPTS_MAX)
         return;
     script_queue_remove(unit);
-    mailbox_wake(&worker->mailbox, unit->client);
+    client_wake(unit->client);
 }

@@ -169,7 +169,7 @@ bool script_pass_gates(struct call *call, struct worker *worker, struct script_s
         return execute_pass_memory_gate(call, worker, call->command->flags | COMMAND_WRITE | COMMAND_DENYOOM);
 
     if (execute_is_paused(call, start->reads_only ? 0 : COMMAND_WRITE)) {
-        execute_park(call, worker, PARKED_FOR_PAUSE);
+        parking_add_call(worker, call, PARKED_FOR_PAUSE);
         return false;
     }
     error = role_refusal(call->engine, call->client, start);

@@ -54,12 +54,6 @@ static void drop_prefixes(struct tracker *tracker)
     tracker->prefix_size = 0;
 }
 
-void tracker_release(struct tracker *tracker)
-{
-    if (atomic_fetch_sub_explicit(&tracker->holders, 1, memory_order_acq_rel) == 1)
-        mem_free(tracker);
-}
-
 static struct tracker *tracker_of(struct client *client)
 {
     struct tracker *tracker = client->tracker;
@@ -86,7 +80,7 @@ static void enlist(struct engine *engine, struct tracker *tracker)
     tracking->trackers = tracker;
     mutex_unlock(&tracking->lock);
     tracking->clients++;
-    event_count_listener(engine, 1);
+    interest_count(&engine->interest, 1);
 }
 
 static void delist(struct engine *engine, struct tracker *tracker)
@@ -103,7 +97,7 @@ static void delist(struct engine *engine, struct tracker *tracker)
     tracker->prev = tracker->next = NULL;
     mutex_unlock(&tracking->lock);
     tracking->clients--;
-    event_count_listener(engine, -1);
+    interest_count(&engine->interest, -1);
 }
 
 static void add_prefix(struct tracking *tracking, struct tracker *tracker, struct bytes name)
@@ -219,7 +213,7 @@ static void count_change(struct engine *engine, struct tracking_change change)
 
     if (change.keys != 0) {
         atomic_fetch_add_explicit(&tracking->keys, change.keys, memory_order_relaxed);
-        event_count_listener(engine, change.keys);
+        interest_count(&engine->interest, change.keys);
     }
     if (change.items != 0)
         atomic_fetch_add_explicit(&tracking->items, change.items, memory_order_relaxed);

@@ -18,6 +18,12 @@ struct tracked_key *tracked_create(struct bytes key)
     return tracked;
 }
 
+void tracker_release(struct tracker *tracker)
+{
+    if (atomic_fetch_sub_explicit(&tracker->holders, 1, memory_order_acq_rel) == 1)
+        mem_free(tracker);
+}
+
 void tracked_free(struct tracked_key *tracked)
 {
     for (uint32_t i = 0; i < tracked->count; i++)

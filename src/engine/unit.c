@@ -23,7 +23,7 @@ static void wake_claimant(struct claim *claim)
 {
     struct unit *unit = claim->context;
 
-    mailbox_wake(&unit->worker->mailbox, unit->client);
+    client_wake(unit->client);
 }
 
 static struct unit *create(struct call *call, struct worker *worker)
@@ -148,11 +148,6 @@ static void give_partitions(struct unit *unit, uint64_t lsn)
     owners_give(&all->owners, &unit->claim);
 }
 
-bool unit_is_busy(const struct claim *claim)
-{
-    return atomic_load_explicit(&claim->busy, memory_order_relaxed) != 0;
-}
-
 void unit_note_busy(struct unit *unit, int64_t ran_ns)
 {
     struct engine *engine = unit->worker->engine;
@@ -224,7 +219,7 @@ static void start_over(struct unit *unit, struct call *call)
     unit_want(unit, call);
     unit->claim.wants_token = true;
     unit->wait = UNIT_WAITS_FOR_TURN;
-    mailbox_wake(&unit->worker->mailbox, unit->client);
+    client_wake(unit->client);
 }
 
 /* It is suspended in the middle of the call, and its client may go meanwhile. */
@@ -385,7 +380,7 @@ static bool must_start_again(const struct unit *unit, struct call *call, bool ha
 /* The request runs again from the top when its client is resumed. */
 static void put_off(struct unit *unit, struct worker *worker)
 {
-    execute_give_pins(unit->client, worker);
+    parking_give_pins(worker, unit->client);
     give_partitions(unit, 0);
     destroy(unit);
 }
@@ -407,7 +402,7 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
         bool has_waited = unit->was_queued || unit->wait != UNIT_RUNS;
 
         if (unit->wait != UNIT_WAITS_FOR_OWNERS && (!script_queue_pass(unit) || !claim(unit, worker))) {
-            execute_give_pins(unit->client, worker);
+            parking_give_pins(worker, unit->client);
             return RUN_PARKED;
         }
         if (!unit_take_partitions(unit)) {
@@ -416,7 +411,7 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
         }
         if (must_start_again(unit, call, has_waited)) {
             put_off(unit, worker);
-            execute_park(call, worker, PARKED_FOR_PAUSE);
+            parking_add_call(worker, call, PARKED_FOR_PAUSE);
             return RUN_PARKED;
         }
         if (!begin(unit))
@@ -463,11 +458,9 @@ bool unit_drop(struct unit *unit)
     return true;
 }
 
-static void abandon(struct unit *unit)
+void unit_abandon(struct unit *unit)
 {
     struct owners *owners = &unit->worker->engine->partitions->owners;
-    struct worker *worker = unit->worker;
-    struct client *client = unit->client;
 
     unit->stop = UNIT_ABANDONED;
     owners_withdraw(owners, &unit->claim);
@@ -478,22 +471,6 @@ static void abandon(struct unit *unit)
     blocking_drop_kept_notes(unit);
     give_partitions(unit, 0);
     destroy(unit);
-    if (client->dead && worker_let_client_go(worker, client))
-        worker->discard(client);
-}
-
-void units_abandon(struct worker *worker)
-{
-    while (worker->units != NULL)
-        abandon(worker->units);
-}
-
-void unit_resume_orphan(struct worker *worker, struct client *client)
-{
-    if (engine_run(worker, client, NULL, 0) == RUN_PARKED)
-        return;
-    if (worker_let_client_go(worker, client))
-        worker->discard(client);
 }
 
 enum run_result unit_resume(struct call *call, struct worker *worker)

@@ -104,8 +104,6 @@ enum run_result unit_run(struct call *call, struct worker *worker, const struct 
 /* On the fiber. Runs a command for the unit, of which `call` has command, client, reply and arguments, and waits for what it needs. False:
  * the unit is to end (unit->stop); nothing was replied. */
 bool unit_call(struct unit *unit, struct call *call);
-/* A call of the unit publishes a message: it is sent when the unit ends. Returns how many clients would get it now. */
-int64_t unit_publish(struct unit *unit, enum topic_kind kind, struct bytes channel, struct bytes text);
 /* On the fiber: runs a command that runs calls of its own (EVAL in EXEC). */
 void unit_run_inner(struct unit *unit, struct call *call);
 /* On the fiber: a call of the unit that is to be run: the arguments are borrowed. */
@@ -117,17 +115,17 @@ bool unit_go_on(struct unit *unit);
 /* Values of a claim's `busy`. */
 enum unit_busy { UNIT_BUSY_WITH_SCRIPT = 1, UNIT_BUSY_WITH_FUNCTION = 2 };
 /* Of a client whose partition is owned: true if the owner has run for so long that the client is refused with -BUSY. */
-bool unit_is_busy(const struct claim *claim);
+static inline bool unit_is_busy(const struct claim *claim)
+{
+    return atomic_load_explicit(&claim->busy, memory_order_relaxed) != 0;
+}
 /* It has run for so long by now: those that wait for it may be refused from some time on. */
 void unit_note_busy(struct unit *unit, int64_t ran_ns);
 
 /* The client is being closed, and its unit waits to begin: the unit is dropped. False: it has begun, and has to go on to its end. */
 bool unit_drop(struct unit *unit);
-/* The server ends: units that are suspended end now. What they have changed is neither logged nor replied. On the worker. */
-void units_abandon(struct worker *worker);
+/* A suspended unit ends now. What it has changed is neither logged nor replied. On its worker. */
+void unit_abandon(struct unit *unit);
 /* Frees what the worker keeps for its next unit. */
 void unit_free_spare(struct worker *worker);
-/* The client was closed while the unit was suspended. It goes on, and then the client's memory is discarded. */
-void unit_resume_orphan(struct worker *worker, struct client *client);
-
 #endif

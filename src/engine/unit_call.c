@@ -2,7 +2,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "engine/blocking.h"
-#include "engine/event.h"
 #include "engine/execute_private.h"
 #include "engine/memory.h"
 #include "engine/running_scripts.h"
@@ -180,7 +179,7 @@ static bool go_on(struct unit *unit)
             unit->claim.slow = true;
         unit_note_busy(unit, unit->ran_ns + ran_ns);
         unit->worker->slices++;
-        mailbox_wake(&unit->worker->mailbox, unit->client);
+        client_wake(unit->client);
         suspend(unit, UNIT_WAITS_FOR_TURN);
     }
     if (unit->script_fate == SCRIPT_IS_KILLED && unit->stop == UNIT_GOES_ON)
@@ -192,15 +191,6 @@ bool unit_go_on(struct unit *unit)
 {
     unit->clock_ns = clock_mono_ns();
     return go_on(unit);
-}
-
-int64_t unit_publish(struct unit *unit, enum topic_kind kind, struct bytes channel, struct bytes text)
-{
-    struct engine *engine = unit->worker->engine;
-
-    event_collect(engine, &unit->events, &unit->messages);
-    publish_collect(engine, &unit->messages, kind, channel, text);
-    return publish_receivers(engine, kind, channel);
 }
 
 void unit_run_inner(struct unit *unit, struct call *call)

@@ -76,9 +76,8 @@ static void link_watch(struct watch *watch, struct watch **list)
     *list = watch;
 }
 
-void watch_add(struct call *call, const struct key *key)
+void watch_add(struct call *call, struct transaction *transaction, const struct key *key)
 {
-    struct transaction *transaction = transaction_of(call->client);
     struct watch_table *table = call->engine->watches;
     struct partition *partition = key->keyspace->partition;
     struct watch *watch;
@@ -95,7 +94,7 @@ void watch_add(struct call *call, const struct key *key)
     transaction->watch_size += sizeof(*watch) + watch->size;
     table->watch_count++;
     link_watch(watch, &table->lists[partition->index]);
-    event_count_listener(call->engine, 1);
+    interest_count(&call->engine->interest, 1);
 }
 
 static void unlink_watch(struct watch *watch)
@@ -104,7 +103,7 @@ static void unlink_watch(struct watch *watch)
     *(watch->prev != NULL ? &watch->prev->next : &watch->table->lists[watch->partition->index]) = watch->next;
     if (watch->next != NULL)
         watch->next->prev = watch->prev;
-    event_count_listener(watch->table->engine, -1);
+    interest_count(&watch->table->engine->interest, -1);
     partition_unlock(watch->partition);
 }
 

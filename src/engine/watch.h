@@ -12,14 +12,15 @@
 #include "call/key.h"
 
 struct engine;
+struct transaction;
 struct watch;
 struct watch_table;
 
 struct watch_table *watch_table_create(struct engine *engine);
 void watch_table_destroy(struct watch_table *table);        /* NULL is fine */
 
-/* The call's client watches this open key; once, however often it is asked. The key's partition is locked. */
-void watch_add(struct call *call, const struct key *key);
+/* The call's client, whose transaction it is, watches this open key; once, however often it is asked. The key's partition is locked. */
+void watch_add(struct call *call, struct transaction *transaction, const struct key *key);
 /* The client watches nothing any more. Locks the keys' partitions. */
 void watch_end(struct client *client);
 

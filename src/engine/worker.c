@@ -124,18 +124,64 @@ uint64_t worker_end_turn(struct worker *worker)
     return worker_covered(worker);
 }
 
-bool worker_has_all(const struct client *client)
-{
-    const struct job *job = client->job;
-
-    return client->pending == 0 && client->parking == PARKED_NOT && (job == NULL || job->done);
-}
-
 /* What it was parked for has come. A wake-up may be left from a call that returned without waiting for all it had asked for; the client
  * may wait for something else by now. */
 static bool is_ready(const struct client *client)
 {
     return client->parked && worker_has_all(client) && (client->waiter == NULL || blocking_is_over(client->waiter));
+}
+
+/* All that a client has is given up, wherever it waits: the one place. Returns true if its memory may go now. */
+static bool let_client_go(struct worker *worker, struct client *client)
+{
+    struct engine *engine = worker->engine;
+
+    delivery_forget(client);        /* its unit may have subscribed after it was closed */
+    parking_remove(worker, client);
+    owners_forget(&engine->partitions->owners, &client->owned);
+    transaction_end(client);
+    if (client->waiter != NULL)
+        blocking_forget(client);
+    if (client->parked)
+        atomic_fetch_sub(&engine->blocked_count, 1);
+    client->parked = false;
+    if (client->paused)
+        atomic_fetch_sub(&engine->paused_count, 1);
+    client->paused = false;
+    if (client->waits != NULL) {
+        tier_submit(engine->tier, &worker->loads);      /* a load that is not posted would never end */
+        tier_release(engine->tier, client);
+    }
+    job_forget(engine->jobs, client);
+    big_call_end(engine, client);
+    return !mailbox_refers_to(&worker->mailbox, client);
+}
+
+static void discard_if_gone(struct worker *worker, struct client *client)
+{
+    if (let_client_go(worker, client))
+        worker->discard(client);
+}
+
+/* Runs the client's parked request again. The client may have been closed while its unit was suspended: the unit goes on, and then the client's
+ * memory is discarded. */
+static void resume_client(struct worker *worker, struct client *client)
+{
+    if (LIKELY(!client->dead))
+        worker->resume(client);
+    else if (engine_run(worker, client, NULL, 0) == RUN_DONE)
+        discard_if_gone(worker, client);
+}
+
+void worker_abandon_units(struct worker *worker)
+{
+    while (worker->units != NULL) {
+        struct client *client = worker->units->client;
+
+        unit_abandon(worker->units);
+        if (client->dead)
+            discard_if_gone(worker, client);
+    }
 }
 
 void worker_read_mail(struct worker *worker)
@@ -151,7 +197,7 @@ void worker_read_mail(struct worker *worker)
         if (client->dead && client->unit == NULL)
             worker->discard(client);
         else if (is_ready(client))
-            worker_resume(worker, client);
+            resume_client(worker, client);
     }
     mailbox_ring_for_rest(&worker->mailbox);
     while (delivery.mail != NULL) {
@@ -164,14 +210,6 @@ void worker_read_mail(struct worker *worker)
         parking_resume_each(worker, delivery.ended);
     if (worker->synced_first != NULL)
         blocking_check_synced(worker);
-}
-
-void worker_resume(struct worker *worker, struct client *client)
-{
-    if (UNLIKELY(client->dead))
-        unit_resume_orphan(worker, client);
-    else
-        worker->resume(client);
 }
 
 void worker_measure_clients(struct worker *worker)
@@ -193,7 +231,7 @@ static void wake_owned(struct owner_waiter *waiter)
 {
     struct client *client = (struct client *)((char *)waiter - offsetof(struct client, owned));
 
-    mailbox_wake(&client->worker->mailbox, client);
+    client_wake(client);
 }
 
 void worker_add_client(struct worker *worker, struct client *client)
@@ -227,31 +265,6 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     if (client->worker->engine->client_ids != NULL)
         client_ids_remove(client->worker->engine->client_ids, client);
     if (client->unit != NULL && !unit_drop(client->unit))
-        return false;           /* it goes on (unit_resume_orphan) */
-    return worker_let_client_go(worker, client);
-}
-
-bool worker_let_client_go(struct worker *worker, struct client *client)
-{
-    struct engine *engine = worker->engine;
-
-    delivery_forget(client);        /* its unit may have subscribed after it was closed */
-    parking_remove(worker, client);
-    owners_forget(&engine->partitions->owners, &client->owned);
-    transaction_end(client);
-    if (client->waiter != NULL)
-        blocking_forget(client);
-    if (client->parked)
-        atomic_fetch_sub(&engine->blocked_count, 1);
-    client->parked = false;
-    if (client->paused)
-        atomic_fetch_sub(&engine->paused_count, 1);
-    client->paused = false;
-    if (client->waits != NULL) {
-        tier_submit(engine->tier, &worker->loads);      /* a load that is not posted would never end */
-        tier_release(engine->tier, client);
-    }
-    job_forget(engine->jobs, client);
-    big_call_end(engine, client);
-    return !mailbox_refers_to(&worker->mailbox, client);
+        return false;           /* it goes on: resume_client */
+    return let_client_go(worker, client);
 }

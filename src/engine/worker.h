@@ -10,6 +10,7 @@
 #include "call/call.h"
 #include "engine/client_memory.h"
 #include "engine/event_list.h"
+#include "engine/job.h"
 #include "engine/mail.h"
 #include "engine/parking.h"
 #include "tier/tier.h"
@@ -98,15 +99,18 @@ void worker_read_mail(struct worker *worker);
 /* Measures the clients' buffers. On the worker. */
 void worker_measure_clients(struct worker *worker);
 
-/* Runs the client's parked request again. Whatever wakes a client calls this. On the worker. */
-void worker_resume(struct worker *worker, struct client *client);
-/* Of the loads, the memory and the job that it was parked for nothing is missing. */
-bool worker_has_all(const struct client *client);
+/* Whether the loads, the memory and the job that it was parked for have all come. On the worker. */
+static inline bool worker_has_all(const struct client *client)
+{
+    const struct job *job = client->job;
+
+    return client->pending == 0 && client->parking == PARKED_NOT && (job == NULL || job->done);
+}
+
+/* The server ends: units that are suspended end now. On the worker. */
+void worker_abandon_units(struct worker *worker);
 
 void worker_add_client(struct worker *worker, struct client *client);
 /* Unpins, forgets its job. Returns true if the memory may go now; else `discard` is called later. */
 bool worker_remove_client(struct worker *worker, struct client *client);
-/* The second half of it, for a client whose unit has gone on after it was removed. */
-bool worker_let_client_go(struct worker *worker, struct client *client);
-
 #endif

@@ -77,7 +77,7 @@ static bool is_run(struct replay *replay, const struct bytes *args, int arg_coun
 
 static bool give_up(struct replay *replay)
 {
-    units_abandon(replay->worker);
+    worker_abandon_units(replay->worker);
     snprintf(replay->error, sizeof(replay->error), "the server is to end");
     return false;
 }

@@ -299,7 +299,7 @@ static void on_bell(uv_poll_t *handle, int status, int events)
     loop_enter_turn(loop);
     worker_read_mail(&loop->worker);
     if (loop->stopping && !uv_is_closing((uv_handle_t *)&loop->bell)) {
-        units_abandon(&loop->worker);
+        worker_abandon_units(&loop->worker);
         loop_end_turn(loop);
         close_all(loop);
     }

@@ -155,7 +155,7 @@ static bool disks_allow(struct applier *applier)
 /* The server ends, and a script of the stream may never do. Its group is not in the log. */
 static void abandon_script(struct applier *applier)
 {
-    units_abandon(&applier->worker);
+    worker_abandon_units(&applier->worker);
     applier->has_failed = applier->ends_server = true;
 }
 

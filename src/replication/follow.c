@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/disk.h"
 #include "base/mem.h"
+#include "engine/blocking.h"
 #include "engine/role.h"
 #include "replication/applier.h"
 #include "replication/follow_private.h"
@@ -186,7 +187,7 @@ bool follow_set_role(struct follow *follow, bool is_replica, uint64_t lsn)
     history_set_foreign(&engine->history, is_replica);
     partitions_unlock_all_unowned(engine->partitions, &claim);
     if (is_replica)
-        role_changed(engine);
+        blocking_unblock_all(engine);
     else
         primary_drop_all(engine->primary);      /* they come back, and learn the new ID */
     return true;

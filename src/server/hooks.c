@@ -29,7 +29,7 @@ void hook_cron(struct engine *engine)
 static struct worker *hook_wake(void *context, struct client *client)
 {
     (void)context;
-    return mailbox_enqueue(&client->worker->mailbox, client) ? client->worker : NULL;
+    return client_enqueue(client);
 }
 
 static void hook_ring(void *context, struct worker *worker)

@@ -39,7 +39,7 @@ static uint64_t hook_memory_used(void *context)
 static struct worker *hook_wake(void *context, struct client *client)
 {
     (void)context;
-    return mailbox_enqueue(&client->worker->mailbox, client) ? client->worker : NULL;
+    return client_enqueue(client);
 }
 
 static void hook_ring(void *context, struct worker *worker)

@@ -200,7 +200,7 @@ static void clients_that_wait_for_keys_are_closed_when_a_primary_becomes_a_repli
     box->waiter_arg_count = engine_box_split("BLPOP l 0", box->waiter_args);
     assert_int_equal(engine_run(&box->base.workers[0], &box->waiter, box->waiter_args, box->waiter_arg_count), RUN_PARKED);
     role_set_replica(&box->base.engine, true);
-    role_changed(&box->base.engine);
+    blocking_unblock_all(&box->base.engine);
     apply(box, "RPUSH l x", ":1\r\n");
     blocking_deliver(&box->base.workers[0]);
     worker_read_mail(&box->base.workers[0]);

@@ -124,9 +124,9 @@ static void keys_of_a_closed_client_stay_until_they_change(void **state)
     run(&box->writer, "SET k 1");
     assert_int_equal(tracking_count(&box->base.engine).keys, 1);
     end_turn(&box->base.workers[0]);
-    assert_int_equal(box->base.engine.event_listeners, 1);
+    assert_int_equal(box->base.engine.interest.count, 1);
     run(&box->writer, "SET k2 1");
-    assert_int_equal(box->base.engine.event_listeners, 0);
+    assert_int_equal(box->base.engine.interest.count, 0);
     box_destroy(box);
 }
 

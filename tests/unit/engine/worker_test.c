@@ -105,7 +105,7 @@ static void *wake_often(void *context)
     struct client *client = context;
 
     for (int i = 0; i < ROUNDS; i++)
-        mailbox_wake(&client->worker->mailbox, client);
+        client_wake(client);
     return NULL;
 }
 
@@ -143,7 +143,7 @@ static void take_a_slice(struct client *client)
 
     box->resumed[box->resumed_count++] = (int)(client - box->clients);
     client->worker->slices++;
-    mailbox_wake(&client->worker->mailbox, client);
+    client_wake(client);
 }
 
 static void count_ring(void *context)
@@ -166,7 +166,7 @@ static void busy_scripts_have_a_few_slices_a_turn_each_in_its_order(void **state
     for (int i = 0; i < SCRIPTS; i++) {
         engine_box_add(&box->base, 0, &box->clients[i], (uint64_t)i + 1, 0);
         box->clients[i].parked = true;
-        mailbox_wake(&worker->mailbox, &box->clients[i]);
+        client_wake(&box->clients[i]);
     }
     for (int turn = 1; turn <= SCRIPTS; turn++) {
         struct counted_message *message = mem_alloc(sizeof(*message));

@@ -706,7 +706,7 @@ static void rule_7_an_old_wake_up_changes_nothing(void **state)
     assert_false(tier_box_begin(rig->a, "SET k v"));
     assert_false(tier_box_begin(rig->b, "SET k w"));
     for (int i = 0; i < 3; i++) {
-        mailbox_wake(&worker->worker.mailbox, &rig->a->client);
+        client_wake(&rig->a->client);
         tier_box_turn(worker, BOX_WAIT);
         assert_true(rig->a->busy && worker->worker.parked[PARKED_FOR_MEMORY].first == &rig->a->client &&
             worker->worker.parked[PARKED_FOR_MEMORY].last == &rig->b->client);
@@ -718,7 +718,7 @@ static void rule_7_an_old_wake_up_changes_nothing(void **state)
     tier_box_hold_writer(&rig->box);
     assert_false(tier_box_begin(rig->a, "TIER DEMOTE k"));
     for (int i = 0; i < 3; i++) {
-        mailbox_wake(&worker->worker.mailbox, &rig->a->client);
+        client_wake(&rig->a->client);
         tier_box_turn(worker, BOX_WAIT);
         assert_true(rig->a->busy);
     }
@@ -812,7 +812,7 @@ static void rule_9_readers_go_on_and_writers_wait_while_a_value_is_encoded(void 
         assert_string_equal(tier_box_say(rig->a, "COPY h elsewhere"), ":1\n");
         tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
         assert_false(tier_box_begin(rig->b, writes[i][0]));
-        mailbox_wake(&rig->b->client.worker->mailbox, &rig->b->client);
+        client_wake(&rig->b->client);
         tier_box_turn(&rig->box.workers[0], BOX_WAIT);
         assert_true(rig->b->busy);
         assert_true(unlatch(rig, "h"));

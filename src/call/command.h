@@ -126,6 +126,12 @@ struct command {
     struct command **children;  /* subcommands, NULL-terminated; or NULL */
 };
 
+/* Whether a call of the command may have this number of arguments, its name included. */
+static inline bool command_takes(const struct command *command, int arg_count)
+{
+    return command->arity > 0 ? command->arity == arg_count : arg_count >= -command->arity;
+}
+
 /* One key, at an argument; or keys from the first to the last (-1: the last argument), every step-th. */
 #define KEY_AT(first, flags_) { .flags = (flags_), .index = (first), .step = 1 }
 #define KEY_RANGE(first, last_, step_, flags_) { .flags = (flags_), .index = (first), .last = (last_), .step = (step_) }

@@ -266,11 +266,19 @@ struct command *command_find_logged(const struct command_table *table, struct by
     return command != NULL ? command : command_find(table, name);
 }
 
+static struct command *with_child(struct command *command, const struct bytes *args, int arg_count)
+{
+    return command != NULL && command->children != NULL && arg_count > 1 ? command_find_child(command, args[1]) : command;
+}
+
+struct command *command_find_call(const struct command_table *table, const struct bytes *args, int arg_count)
+{
+    return with_child(command_find(table, args[0]), args, arg_count);
+}
+
 struct command *command_find_logged_call(const struct command_table *table, const struct bytes *args, int arg_count)
 {
-    struct command *command = command_find_logged(table, args[0]);
-
-    return command != NULL && command->children != NULL && arg_count > 1 ? command_find_child(command, args[1]) : command;
+    return with_child(command_find_logged(table, args[0]), args, arg_count);
 }
 
 struct bytes command_own_name(const struct command *command)

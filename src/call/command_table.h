@@ -16,6 +16,8 @@ void command_table_destroy(struct command_table *table);
 /* By the name that clients use, in upper or lower case; NULL if there is none. A subcommand is found in its container: "list" of "client". */
 struct command *command_find(const struct command_table *table, struct bytes name);
 struct command *command_find_child(const struct command *container, struct bytes name);
+/* Finds the command of a call, or its subcommand, whose name is the second argument then. NULL: there is none of these names. */
+struct command *command_find_call(const struct command_table *table, const struct bytes *args, int arg_count);
 /* "client|list" or "get". */
 struct command *command_find_full(const struct command_table *table, struct bytes full_name);
 
@@ -31,7 +33,7 @@ struct command *command_find_own(const struct command_table *table, struct bytes
 struct command *command_find_own_full(const struct command_table *table, struct bytes full_name);
 /* Of a command in a log: that has the rows' names. One that was written by Redis, or by an older Kelvin, has the names of clients. */
 struct command *command_find_logged(const struct command_table *table, struct bytes name);
-/* The same with its subcommand, which decides: NULL if there is none of that name. */
+/* As command_find_call. */
 struct command *command_find_logged_call(const struct command_table *table, const struct bytes *args, int arg_count);
 /* The row's name, without a subcommand: what the log has in place of the name that the client has sent. */
 struct bytes command_own_name(const struct command *command);

@@ -155,13 +155,11 @@ static const struct command *given_command(struct call *call)
 {
     const struct bytes *args = call->args + 3;
     int arg_count = call->arg_count - 3;
-    const struct command *command = command_find(call->engine->commands, args[0]);
+    const struct command *command = command_find_call(call->engine->commands, args, arg_count);
 
-    if (command != NULL && command->children != NULL && arg_count > 1)
-        command = command_find_child(command, args[1]);
     if (command == NULL)
         reply_errorf(call, "ERR Command '%.*s' not found", (int)args[0].size, args[0].data);
-    else if (command->arity > 0 ? command->arity != arg_count : arg_count < -command->arity)
+    else if (!command_takes(command, arg_count))
         reply_errorf(call, "ERR wrong number of arguments for '%s' command", command->name);
     else
         return command;

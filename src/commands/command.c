@@ -150,15 +150,13 @@ static bool has_keys(const struct command *command)
 /* The command named by args[2]; NULL: an error was replied. */
 static const struct command *given_command(struct call *call, const struct bytes *args, int arg_count)
 {
-    const struct command *command = command_find(table_of(call), args[0]);
+    const struct command *command = command_find_call(table_of(call), args, arg_count);
 
-    if (command != NULL && command->children != NULL && arg_count > 1)
-        command = command_find_child(command, args[1]);
     if (command == NULL)
         reply_errorf(call, "ERR Invalid command specified");
     else if (!has_keys(command))
         reply_errorf(call, "ERR The command has no key arguments");
-    else if (command->arity > 0 ? command->arity != arg_count : arg_count < -command->arity)
+    else if (!command_takes(command, arg_count))
         reply_errorf(call, "ERR Invalid number of arguments specified for command");
     else
         return command;

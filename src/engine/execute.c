@@ -21,24 +21,16 @@ enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
 
 static inline __attribute__((always_inline)) bool find_command(struct call *call)
 {
-    struct engine *engine = call->engine;
-    const struct command *command = LIKELY(!(call->client->caller & TRAIT_LOGGED_NAMES)) ? command_find(engine->commands, call->args[0])
-        : command_find_logged(engine->commands, call->args[0]);
+    const struct command_table *commands = call->engine->commands;
+    const struct command *command = LIKELY(!(call->client->caller & TRAIT_LOGGED_NAMES))
+        ? command_find_call(commands, call->args, call->arg_count) : command_find_logged_call(commands, call->args, call->arg_count);
 
     if (command == NULL) {
         execute_reply_unknown(call);
         return false;
     }
-    if (command->children != NULL && call->arg_count > 1) {
-        command = command_find_child(command, call->args[1]);
-        if (command == NULL) {
-            execute_reply_unknown_child(call);
-            return false;
-        }
-    }
     call->command = command;
-    if ((call->command->arity > 0 && call->command->arity != call->arg_count) || call->arg_count < -call->command->arity ||
-        call->command->run == NULL) {
+    if (!command_takes(command, call->arg_count) || command->run == NULL) {
         reply_wrong_arity(call);
         return false;
     }

@@ -60,8 +60,8 @@ void execute_count_rejected(struct call *call);
 
 /* execute_refuse.c */
 
+/* There is no such command, or it has no such subcommand. */
 void execute_reply_unknown(struct call *call);
-void execute_reply_unknown_child(struct call *call);
 /* A script, or a function, runs for too long. */
 void execute_reply_busy(struct call *call, bool is_function);
 /* Asked for monitors and clients that get messages; these are caught up. False: the call is refused, with an error. */

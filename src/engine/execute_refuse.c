@@ -6,7 +6,7 @@
 
 enum { ARGS_SHOWN_MAX = 128 };
 
-void execute_reply_unknown(struct call *call)
+static void reply_unknown_command(struct call *call)
 {
     struct buffer text = { 0 };
     size_t begin;
@@ -24,12 +24,24 @@ void execute_reply_unknown(struct call *call)
     buffer_release(&text);
 }
 
-void execute_reply_unknown_child(struct call *call)
+static void reply_unknown_child(struct call *call)
 {
     struct bytes name = call_upper_name(call);
 
     reply_errorf(call, "ERR unknown subcommand '%.128s'. Try %.*s HELP.",
         call_format(call, "%.*s", (int)call->args[1].size, call->args[1].data).data, (int)name.size, name.data);
+}
+
+void execute_reply_unknown(struct call *call)
+{
+    const struct command_table *commands = call->engine->commands;
+    const struct command *container = call->client->caller & TRAIT_LOGGED_NAMES ? command_find_logged(commands, call->args[0])
+        : command_find(commands, call->args[0]);
+
+    if (container != NULL)
+        reply_unknown_child(call);
+    else
+        reply_unknown_command(call);
 }
 
 void execute_reply_busy(struct call *call, bool is_function)

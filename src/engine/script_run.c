@@ -205,14 +205,12 @@ static const char *refusal_of(struct script_context *context, struct call *call)
 /* Finds the command. NULL: it may be called. */
 static const char *find_command(struct call *call)
 {
-    const struct command *command = command_find(call->engine->commands, call->args[0]);
+    const struct command *command = command_find_call(call->engine->commands, call->args, call->arg_count);
 
-    if (command != NULL && command->children != NULL && call->arg_count > 1)
-        command = command_find_child(command, call->args[1]);
     if (command == NULL)
         return "ERR Unknown Redis command called from script";
     call->command = command;
-    if ((command->arity > 0 && command->arity != call->arg_count) || call->arg_count < -command->arity)
+    if (!command_takes(command, call->arg_count))
         return "ERR Wrong number of args calling Redis command from script";
     return command->run == NULL ? "ERR Unknown Redis command called from script" : NULL;
 }
@@ -277,10 +275,8 @@ static enum script_acl host_acl_check(void *opaque, const struct bytes *args, in
     struct script_context *context = opaque;
     struct reply reply = { 0 };         /* stays empty */
     struct call call = unit_new_call(context->unit, &context->client, &reply, args, arg_count);
-    const struct command *command = command_find(call.engine->commands, args[0]);
+    const struct command *command = command_find_call(call.engine->commands, args, arg_count);
 
-    if (command != NULL && command->children != NULL && arg_count > 1)
-        command = command_find_child(command, args[1]);
     if (command == NULL)
         return SCRIPT_ACL_UNKNOWN_COMMAND;
     call.command = command;

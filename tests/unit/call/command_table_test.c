@@ -145,6 +145,17 @@ static void a_subcommand_belongs_to_its_container_in_any_order_of_rows(void **st
     assert_null(command_find_full(*state, BYTES("")));
 }
 
+static void a_call_names_its_command_and_its_subcommand(void **state)
+{
+    const struct bytes id[] = { BYTES("client"), BYTES("ID") }, none[] = { BYTES("client"), BYTES("get") };
+    const struct bytes get[] = { BYTES("get"), BYTES("id") };
+
+    assert_string_equal(command_find_call(*state, id, 2)->name, "client|id");
+    assert_string_equal(command_find_call(*state, id, 1)->name, "client");
+    assert_string_equal(command_find_call(*state, get, 2)->name, "get");
+    assert_null(command_find_call(*state, none, 2));
+}
+
 static void top_level_commands_are_sorted(void **state)
 {
     static const char *const expected[] = { "a", "client", "config", "get", "incrbyfloat", "set" };
@@ -229,6 +240,7 @@ int main(void)
         cmocka_unit_test(only_letters_have_two_cases),
         cmocka_unit_test(names_of_every_length_are_distinguished),
         cmocka_unit_test_setup_teardown(a_subcommand_belongs_to_its_container_in_any_order_of_rows, create, destroy),
+        cmocka_unit_test_setup_teardown(a_call_names_its_command_and_its_subcommand, create, destroy),
         cmocka_unit_test_setup_teardown(top_level_commands_are_sorted, create, destroy),
         cmocka_unit_test_setup_teardown(a_renamed_command_is_found_by_its_new_name_only, create, destroy),
         cmocka_unit_test_setup_teardown(a_removed_command_is_not_found, create, destroy),

@@ -23,7 +23,8 @@
 
 enum caller_trait {
     TRAIT_LOGGED_NAMES = 1 << 0,    /* finds commands by the names of their rows: `rename-command` does not concern it */
-    TRAIT_OBEYED = 1 << 1,          /* limits of sizes and times, checks of libraries and SCRIPT KILL are for clients, not for what was accepted before */
+    /* Limits of times, and of sizes up to STREAMED_SIZE_MAX, checks of libraries and SCRIPT KILL are for clients, not for what was accepted before. */
+    TRAIT_OBEYED = 1 << 1,
     TRAIT_UNGATED = 1 << 2,         /* not refused by role, disks, loading or a busy script; not paused; not queued as a big call */
     TRAIT_UNMETERED = 1 << 3,       /* the memory gate does not ask: it runs for a call that has passed */
     TRAIT_WAITS_IN_PLACE = 1 << 4,  /* never parked for memory, loads or jobs: its thread waits, or runs the call again */

@@ -3,6 +3,8 @@
 #ifndef KELVIN_CALL_STREAMED_H
 #define KELVIN_CALL_STREAMED_H
 
+#include <stdint.h>
+
 #include "base/bytes.h"
 #include "call/command.h"
 
@@ -15,6 +17,9 @@ enum streamed_kind {
 
 /* `command` is that of command_find_logged; NULL: unknown. There is at least one argument, the name. */
 enum streamed_kind streamed_kind(const struct command *command, const struct bytes *args, int arg_count);
+
+/* Bytes of a command in a stream; and of a string that a command of a stream or a log makes, if proto-max-bulk-len is less. */
+#define STREAMED_SIZE_MAX ((uint64_t)1 << 30)
 
 /* What is logged of a foreign one. */
 #define STREAMED_FOREIGN_TEXT "a primary does not send it"

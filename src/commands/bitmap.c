@@ -16,7 +16,7 @@ bool bit_offset_arg(struct call *call, int arg, int width, uint64_t *offset)
     if (counted)
         text = bytes_of(text.data + 1, text.size - 1);
     if (!text_to_int(text, &number) || (counted && __builtin_mul_overflow(number, width, &number)) || number < 0 ||
-        (number / 8 >= call->turn->string_size_max && !(call->client->caller & TRAIT_OBEYED))) {
+        (uint64_t)number / 8 >= string_size_max(call)) {
         reply_errorf(call, "ERR bit offset is not an integer or out of range");
         return false;
     }

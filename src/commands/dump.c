@@ -3,6 +3,7 @@
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "commands/keys.h"
+#include "commands/string_access.h"
 #include "value/codec.h"
 
 void dump_command(struct call *call)
@@ -81,9 +82,7 @@ static bool parse_payload(struct call *call, struct buffer *scratch, struct rest
     struct value_limits limits = call->turn->limits;
     enum status status;
 
-    /* As for all strings: what is in the log was allowed when it was logged. */
-    if (!(call->client->caller & TRAIT_OBEYED))
-        limits.string_unpacked_max = (size_t)call->turn->string_size_max;
+    limits.string_unpacked_max = (size_t)string_size_max(call);
     status = codec_restore(call->args[3], &limits, scratch, &restore->value);
     if (status == STATUS_INVALID)
         reply_errorf(call, "ERR DUMP payload version or checksum are wrong");

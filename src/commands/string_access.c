@@ -4,7 +4,7 @@
 
 bool string_size_allowed(struct call *call, uint64_t size)
 {
-    if (size <= (uint64_t)call->turn->string_size_max || call->client->caller & TRAIT_OBEYED)
+    if (size <= string_size_max(call))
         return true;
     reply_error(call, ERR_VALUE_TOO_LARGE);
     return false;

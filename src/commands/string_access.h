@@ -3,6 +3,7 @@
 #define KELVIN_COMMANDS_STRING_ACCESS_H
 
 #include "call/key.h"
+#include "call/streamed.h"
 #include "value/string.h"
 
 /* The bytes of the key's string, empty if it is absent. An integer is printed into `digits`. */
@@ -24,7 +25,16 @@ static inline void reply_string(struct reply *reply, const struct value *value)
         reply_bulk(reply, string_bytes(value, digits));
 }
 
-/* False if a string of `size` bytes would be too long: ERR_VALUE_TOO_LARGE was replied. The replay of the log is not limited. */
+/* Bytes of the longest string that the call may make. What a log or a primary's stream has was allowed where it was written, so a smaller
+ * proto-max-bulk-len here does not count; but a damaged or hostile one asks for no more than its commands could have sent. */
+static inline uint64_t string_size_max(const struct call *call)
+{
+    uint64_t max = (uint64_t)call->turn->string_size_max;
+
+    return call->client->caller & TRAIT_OBEYED && max < STREAMED_SIZE_MAX ? STREAMED_SIZE_MAX : max;
+}
+
+/* False if a string of `size` bytes would be too long: ERR_VALUE_TOO_LARGE was replied. */
 bool string_size_allowed(struct call *call, uint64_t size);
 
 /* Memory for a string of `size` bytes, not zeroed, and the value over it, which must be given to key_replace and stored with

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "call/streamed.h"
 #include "resp/request.h"
 
 struct backlog;
@@ -22,7 +23,7 @@ struct backlog_reader;
 enum { FEED_READ_SIZE = 256 << 10 };
 
 /* As large as the requests that a primary accepts (client-query-buffer-limit, 1 GiB by default). */
-#define FEED_COMMAND_MAX ((size_t)1 << 30)
+#define FEED_COMMAND_MAX ((size_t)STREAMED_SIZE_MAX)
 
 struct feed {
     struct backlog_reader *reader;

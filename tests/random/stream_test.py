@@ -14,14 +14,20 @@ from support.server import Server                                               
 
 # A MULTI in a MULTI, an EXEC without one, an unknown script or function are no stream, and end the link: docs/differences.md.
 NEVER = {(b"multi",), (b"exec",), (b"evalsha",), (b"evalsha_ro",), (b"fcall",), (b"fcall_ro",)}
-# A stream obeys no proto-max-bulk-len, as in Redis: these make a string as large as their offset says.
+# These make a string as large as their offset says: one of up to 1 GiB, whatever proto-max-bulk-len is. Larger ones are errors.
 GROWING = {b"SETRANGE", b"SETBIT", b"BITFIELD"}
+LARGE, TOO_LARGE = 10000000, 1 << 34
 BATCH = 40
+
+
+def is_large(word):
+    digits = word.lstrip(b"#+-")
+    return digits.isdigit() and LARGE <= int(digits) < TOO_LARGE
 
 
 def is_huge(args):
     """Also as the arguments of a script."""
-    return bool(GROWING & {word.upper() for word in args}) and any(len(word.lstrip(b"#+-")) > 7 for word in args[2:])
+    return bool(GROWING & {word.upper() for word in args}) and any(map(is_large, args[2:]))
 
 
 class StreamTest(unittest.TestCase):

@@ -418,6 +418,23 @@ class LieTest(ReplicaCase):
         link.cut()
         self.recovers(primary, replica)
 
+    @only(*KELVIN)
+    def scenario_of_offsets_that_no_memory_has(self):
+        """In the stream as in the log that has it: an error that is counted, and no string of that size. redis-server ends its process."""
+        far = ("SETRANGE k 9223372036854775807 x", "SETRANGE k 4611686018427387904 x", "SETRANGE k 1073741824 x", "SETBIT k 9223372036854775807 1",
+               "SETBIT k 8589934592 1", "BITFIELD k SET u8 9223372036854775800 1", "BITFIELD k SET u8 #1152921504606846975 1", "BITFIELD k INCRBY i64 #134217728 1",
+               "EVAL redis.pcall('SETRANGE',KEYS[1],ARGV[1],'x') 1 k 4611686018427387904")
+        primary = ScriptedPrimary()
+        self.addCleanup(primary.close)
+        replica = self.start("replica", {"appendonly": "yes", "proto-max-bulk-len": "1mb", "replicaof": ["127.0.0.1", primary.port]})
+        link = primary.link().full(self.empty).wait_ack()
+        commands = [line.split() for line in far]
+        link.send_commands(SELECT_0, *commands, ["MULTI"], *commands, ["EXEC"], ["SETRANGE", "near", "2000000", "x"], ["SET", "after", "1"]).wait_ack()
+        for _ in range(2):
+            self.values(replica, after=b"1", k=None)
+            self.assertEqual(servers.values_of(replica, "STRLEN near"), [2000001])
+            replica.restart()
+
 
 if __name__ == "__main__":
     main()

@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from replay_test import dump_of                                                                     # noqa: E402
 from support.case import ServerCase, kelvin_only, main                                              # noqa: E402
-from support.resp import Error, OK                                                                  # noqa: E402
+from support.resp import Error, OK, encode                                                                  # noqa: E402
 from support.server import REDIS, Server, is_sanitized                                              # noqa: E402
 
 MB = 1 << 20
@@ -61,6 +61,18 @@ class RestoreLimitTest(ServerCase):
             server.start()
             with server.client() as client:
                 self.assertEqual(client.must("STRLEN", "k"), 6 * MB)
+
+    def test_a_string_in_the_log_beyond_any_command_is_an_error(self):
+        """The log of another server, or a damaged one: the start says which command it is, instead of taking the memory."""
+        for words in (["SETRANGE", "k", "4611686018427387904", "x"], ["SETBIT", "k", "9223372036854775807", "1"]):
+            with self.subTest(words=words):
+                server = Server({"appendonly": "yes"}, start=False)
+                self.addCleanup(server.discard)
+                with open(os.path.join(server.folder, "appendonly.aof"), "wb") as log:
+                    log.write(encode(["SET", "k", "v"]) + encode(words))
+                server.launch()
+                self.assertEqual(server.wait_end(60), 1, server.log_tail())
+                self.assertIn(b"'%s' in the log failed" % words[0].encode(), server.log())
 
     def test_strings_in_a_dump_are_allowed(self):
         with Server({"save": ""}, binary=REDIS) as server, server.client() as client:

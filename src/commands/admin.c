@@ -21,9 +21,9 @@ static bool begins_with(const char *text, const char *prefix)
 
 bool admin_is_local(const struct call *call)
 {
-    const char *address = call->client->address;
+    const char *address = call->requester->address;
 
-    if (call->client->flags & CLIENT_UNIX_SOCKET)
+    if (call->requester->flags & CLIENT_UNIX_SOCKET)
         return true;
     return begins_with(address, "127.0.0.1:") || begins_with(address, "[::1]:") || begins_with(address, "::1:");
 }

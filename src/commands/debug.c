@@ -104,6 +104,12 @@ static void debug_pause_cron(struct call *call)
     reply_ok(call->reply);
 }
 
+static void debug_deny_scripts(struct call *call)
+{
+    call->engine->scripts_may_test = strtol(text_of(call, 2), NULL, 10) != 0;
+    reply_ok(call->reply);
+}
+
 static void debug_structsize(struct call *call)
 {
     reply_status(call->reply, call_format(call, "bits:%zu entry:%zu keyspace:%zu partition:%zu value:%zu client:%zu", sizeof(void *) * 8,
@@ -178,6 +184,8 @@ static void debug_help(struct call *call)
         "    Ends the process by a signal, as a wrong access to memory does.",
         "SET-ACTIVE-EXPIRE <0|1>",
         "    With 0, expired keys are removed only when they are accessed.",
+        "SET-DISABLE-DENY-SCRIPTS <0|1>",
+        "    With 1, scripts may call DEBUG, CONFIG, LATENCY and ROLE.",
         "SLEEP <seconds>",
         "    Makes all workers sleep.",
         "STRINGMATCH-LEN <length> <pattern>",
@@ -199,7 +207,7 @@ static bool is_unsupported(const struct call *call)
         "aof-flush-sleep", "change-repl-id", "client-enforce-reply-list", "client-eviction", "clusterlink", "config-rewrite-force-all",
         "crash-and-recover", "dict-resizing", "dict-stats", "drop-cluster-packet-filter", "htstats", "htstats-key", "leak", "mallctl",
         "mallctl-str", "quicklist", "quicklist-packed-threshold", "replicate", "replybuffer", "restart", "script",
-        "set-disable-deny-scripts", "set-skip-checksum-validation", "stringmatch-test", "ziplist",
+        "set-skip-checksum-validation", "stringmatch-test", "ziplist",
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -232,6 +240,7 @@ static const struct {
     { "sdslen", 3, debug_sdslen },
     { "segfault", 2, debug_segfault },
     { "set-active-expire", 3, debug_active_expire },
+    { "set-disable-deny-scripts", 3, debug_deny_scripts },
     { "sleep", 3, debug_sleep },
     { "stringmatch-len", 4, debug_stringmatch },
     { "structsize", 2, debug_structsize },

@@ -135,6 +135,7 @@ struct engine {
     _Atomic uint64_t stats_epoch;   /* of the statistics of commands (call/command_stats.h) */
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
+    _Atomic bool scripts_may_test;  /* DEBUG SET-DISABLE-DENY-SCRIPTS */
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
     _Atomic bool holds_writes;      /* FAILOVER: writes, expiry and eviction wait, whatever CLIENT PAUSE says */

@@ -215,6 +215,12 @@ static const char *find_command(struct call *call)
     return command->run == NULL ? "ERR Unknown Redis command called from script" : NULL;
 }
 
+/* A script runs no other one, and has no connection: those commands stay denied whatever DEBUG says. */
+static bool is_denied(const struct engine *engine, uint32_t flags)
+{
+    return flags & COMMAND_UNIT || (flags & COMMAND_NOSCRIPT && !(flags & COMMAND_SCRIPT_TESTS && engine->scripts_may_test));
+}
+
 static void refuse(struct call *call, const char *error)
 {
     call->failed = true;
@@ -232,7 +238,7 @@ static void host_call(void *opaque, const struct bytes *args, int arg_count, str
     struct call call = unit_new_call(unit, &context->client, reply, args, arg_count);
     const char *error = find_command(&call);
 
-    if (error == NULL && call.command->flags & (COMMAND_NOSCRIPT | COMMAND_UNIT))
+    if (error == NULL && is_denied(call.engine, call.command->flags))
         error = "ERR This Redis command is not allowed from script";
     if (error == NULL && access_is_limited(&context->client) && !access_allows(&call, ACCESS_SCRIPT))
         return;

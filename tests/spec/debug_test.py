@@ -8,7 +8,8 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, kelvin_only, main                                                  # noqa: E402
-from support.resp import NULL, NULL_ARRAY, OK, Error, Push, encode                                                         # noqa: E402
+from support.lua import SHOW, LuaCase                                                                  # noqa: E402
+from support.resp import NULL, NULL_ARRAY, OK, Error, Push, Status, encode                                                         # noqa: E402
 from support.server import Server, is_sanitized, scaled, until                                          # noqa: E402
 
 LIBRARY = "#!lua name=one\nredis.register_function('f', function() return 'from f' end)"
@@ -342,6 +343,54 @@ class SameAsRedisTest(PairCase):
             GET p:1
             DEBUG POPULATE x
         """)
+
+
+class DenyScriptsTest(LuaCase):
+    """DEBUG SET-DISABLE-DENY-SCRIPTS."""
+    denied = "This Redis command is not allowed from script"
+
+    def setUp(self):
+        super().setUp()
+        self.both("DEBUG SET-DISABLE-DENY-SCRIPTS 1")
+        self.addCleanup(self.both, "DEBUG SET-DISABLE-DENY-SCRIPTS 0")
+
+    def test_every_type_of_reply_in_every_protocol(self):
+        names = "string integer double bignum null array attrib verbatim true false set map".split()
+        self.everywhere(["return redis.call('DEBUG', 'PROTOCOL', '%s')" % name for name in names[:-2]])     # the order of a Lua table varies
+        self.everywhere([SHOW + "return show(redis.call('DEBUG', 'PROTOCOL', '%s'))" % name for name in names])
+
+    @kelvin_only
+    def test_time_stands_still_while_a_script_sleeps(self):
+        """As in 7.2."""
+        reply = self.c.must("EVAL", "local before = redis.call('TIME'); redis.call('SET', KEYS[1], 'v', 'PX', 1); redis.call('DEBUG', 'SLEEP', '0.01'); local after = redis.call('TIME'); "
+                    "return {before[1] == after[1] and before[2] == after[2], redis.call('EXISTS', KEYS[1]), redis.call('PTTL', KEYS[1])}", 1, "k")
+        self.assertEqual(reply, [1, 1, 1])
+
+    def test_commands_about_the_server(self):
+        self.values([("return redis.call(unpack(ARGV))", 0, *line.split()) for line in (
+            "CONFIG GET hz", "CONFIG SET hz 11", "CONFIG GET hz", "CONFIG SET hz 10", "CONFIG SET hz x", "LATENCY LATEST", "LATENCY RESET", "ROLE", "DEBUG OBJECT nokey", "DEBUG SLEEP 0",
+            "CONFIG RESETSTAT", "DEBUG")])
+
+    @kelvin_only
+    def test_what_needs_a_connection_stays_denied(self):
+        for line in ("MULTI", "EXEC", "DISCARD", "WATCH k", "UNWATCH", "SUBSCRIBE c", "UNSUBSCRIBE", "MONITOR", "AUTH x", "HELLO 3", "RESET", "QUIT", "CLIENT SETNAME n", "CLIENT LIST",
+                     "CLIENT TRACKING ON", "CLIENT REPLY OFF", "REPLCONF ACK 1", "PSYNC ? -1", "SYNC", "REPLICAOF NO ONE", "SHUTDOWN", "SAVE", "EVAL x 0", "SCRIPT FLUSH", "FUNCTION FLUSH", "WAITAOF 0 0 0"):
+            with self.subTest(line):
+                self.assertIn(self.denied, bytes(self.c.call("EVAL", "return redis.call(unpack(ARGV))", 0, *line.split())).decode())
+        self.assertEqual(self.c.must("PING"), Status(b"PONG"))
+
+    def test_without_it_they_are_denied(self):
+        self.both("DEBUG SET-DISABLE-DENY-SCRIPTS 0")
+        for client in (self.c, self.r):
+            for line in ("DEBUG SLEEP 0", "CONFIG GET hz", "LATENCY LATEST", "ROLE"):
+                self.assertIn(self.denied, bytes(client.call("EVAL", "return redis.call(unpack(ARGV))", 0, *line.split())).decode())
+
+    @kelvin_only
+    def test_debug_in_a_script_is_permitted_as_to_its_client(self):
+        for permission in ("local", "no"):
+            with self.subTest(permission), Server({"enable-debug-command": permission}) as server, server.client() as client:
+                called = [client.call("DEBUG", "SET-DISABLE-DENY-SCRIPTS", 1), client.call("EVAL", "return redis.call('DEBUG', 'SLEEP', '0')", 0)]
+                self.assertEqual([reply == OK for reply in called], [permission == "local"] * 2, called)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ struct client {
     size_t names_size;                      /* bytes of these three */
     char *address, *local_address;          /* "127.0.0.1:12345"; never NULL for a connection */
     int fd;
-    int64_t created_ms, active_ms;          /* wall clock */
+    int64_t created_us, active_us;          /* monotonic */
     const struct command *last_command;     /* also one that was refused or queued; NULL: none yet, or an unknown one */
     /* Bytes, updated by net: what it has sent and was not run yet, room for that, complete arguments of the next request; the memory of
      * replies that the socket does not take, their parts, the most that replies of a turn have taken lately. */

@@ -518,7 +518,7 @@ int64_t key_idle_s(const struct key *key)
 {
     const struct entry *entry = keyspace_entry(key->keyspace, key->handle);
 
-    return (int64_t)(uint16_t)(key->call->turn->minutes - entry->heat_minutes) * 60;
+    return (int64_t)heat_idle(entry->heat_minutes, key->call->turn->minutes) * 60;
 }
 
 void key_set_heat(struct key *key, uint8_t heat)
@@ -531,8 +531,5 @@ void key_set_heat(struct key *key, uint8_t heat)
 
 void key_set_idle(struct key *key, int64_t seconds)
 {
-    struct entry *entry = keyspace_entry(key->keyspace, key->handle);
-    int64_t minutes = seconds / 60;
-
-    entry->heat_minutes = (uint16_t)(key->call->turn->minutes - (minutes < UINT16_MAX ? minutes : UINT16_MAX));
+    keyspace_entry(key->keyspace, key->handle)->heat_minutes = heat_minutes_before(key->call->turn->minutes, seconds);
 }

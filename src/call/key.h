@@ -95,7 +95,7 @@ static inline void key_replace(struct key *key, struct value value)
 uint8_t key_heat(const struct key *key);
 int64_t key_idle_s(const struct key *key);
 void key_set_heat(struct key *key, uint8_t heat);
-void key_set_idle(struct key *key, int64_t seconds);    /* at most 2^16 - 1 minutes, as that is what is stored */
+void key_set_idle(struct key *key, int64_t seconds);    /* at most HEAT_IDLE_MAX minutes are stored */
 
 /* What higher rooms do for keys. Set once at start; called under the partition's lock. */
 struct key_hooks {

@@ -52,7 +52,7 @@ void client_info_command(struct call *call)
     struct line_caller caller = line_caller_of(call);
     struct buffer line = { 0 };
 
-    client_line(&line, call->client, &caller, call->turn->now_ms);
+    client_line(&line, call->client, &caller, call->turn->now_us);
     reply_verbatim(call->reply, "txt", buffer_bytes(&line));
     buffer_release(&line);
 }
@@ -110,7 +110,7 @@ static void reply_too_many(struct call *call)
 void client_pause_command(struct call *call)
 {
     struct engine *engine = call->engine;
-    int64_t now_ms = call->turn->now_ms, timeout_ms, until = engine->pause_until_ms;
+    int64_t now_us = call->turn->now_us, timeout_ms, until_us = engine->pause_until_us;
     bool writes_only = false;
 
     if (barrier_is_passed(call)) {
@@ -134,13 +134,17 @@ void client_pause_command(struct call *call)
         reply_errorf(call, "ERR timeout is negative");
         return;
     }
-    if (timeout_ms > INT64_MAX - now_ms) {
+    if (timeout_ms > INT64_MAX - call->turn->now_ms) {
         reply_errorf(call, "ERR timeout is out of range");
         return;
     }
-    engine->pause_writes_only = writes_only && (until <= now_ms || engine->pause_writes_only);
-    if (timeout_ms > 0 && now_ms + timeout_ms > until)
-        engine->pause_until_ms = now_ms + timeout_ms;
+    engine->pause_writes_only = writes_only && (until_us <= now_us || engine->pause_writes_only);
+    if (timeout_ms > 0) {
+        int64_t end_us = timeout_ms < (INT64_MAX - now_us) / 1000 ? now_us + timeout_ms * 1000 : INT64_MAX;
+
+        if (end_us > until_us)
+            engine->pause_until_us = end_us;
+    }
     barrier_wait(call);
 }
 
@@ -148,7 +152,7 @@ void client_unpause_command(struct call *call)
 {
     struct engine *engine = call->engine;
 
-    engine->pause_until_ms = 0;
+    engine->pause_until_us = 0;
     parking_notify(engine, PARKED_FOR_PAUSE);
     reply_ok(call->reply);
 }

@@ -87,7 +87,7 @@ static bool is_listed(const struct filter *filter, uint64_t id)
     return false;
 }
 
-static bool is_meant(const struct survey *survey, const struct client *client, int64_t now_ms)
+static bool is_meant(const struct survey *survey, const struct client *client, int64_t now_us)
 {
     const struct filter *filter = &survey->filter;
 
@@ -103,16 +103,16 @@ static bool is_meant(const struct survey *survey, const struct client *client, i
         return false;
     if (filter->local_address != NULL && (client->local_address == NULL || strcmp(filter->local_address, client->local_address) != 0))
         return false;
-    if (filter->age_s_min > 0 && (now_ms - client->created_ms) / 1000 < filter->age_s_min)
+    if (filter->age_s_min > 0 && (now_us - client->created_us) / 1000000 < filter->age_s_min)
         return false;
     return !(filter->spare_caller && client->id == survey->caller.id);
 }
 
-static void note_line(struct survey *survey, struct part *part, const struct client *client, int64_t now_ms)
+static void note_line(struct survey *survey, struct part *part, const struct client *client, int64_t now_us)
 {
     size_t offset = part->text.size;
 
-    client_line(&part->text, client, &survey->caller, now_ms);
+    client_line(&part->text, client, &survey->caller, now_us);
     if (part->line_count == part->line_room) {
         part->line_room = part->line_room == 0 ? 16 : part->line_room * 2;
         part->lines = mem_realloc(part->lines, part->line_room * sizeof(*part->lines));
@@ -137,10 +137,10 @@ static void look_at_own_clients(struct survey *survey, struct worker *worker)
 
     for (struct client *client = worker->clients; client != NULL; client = next) {
         next = client->next;        /* closing removes it from the list */
-        if (!is_meant(survey, client, worker->turn.now_ms))
+        if (!is_meant(survey, client, worker->turn.now_us))
             continue;
         if (survey->purpose == LIST_CLIENTS)
-            note_line(survey, part, client, worker->turn.now_ms);
+            note_line(survey, part, client, worker->turn.now_us);
         else
             kill_one(survey, part, worker, client);
     }
@@ -214,12 +214,12 @@ static void look_at_link(struct call *call, struct survey *survey)
     if (follow == NULL || !follow_client(follow, &link))
         return;
     client = (struct client){ .id = link.id, .flags = CLIENT_PRIMARY, .address = link.address, .local_address = link.local_address,
-        .fd = link.fd, .db = link.db, .created_ms = link.created_ms, .active_ms = link.active_ms, .last_command = link.last_command,
+        .fd = link.fd, .db = link.db, .created_us = link.created_us, .active_us = link.active_us, .last_command = link.last_command,
         .reply = { .protocol = 2 } };
-    if (!is_meant(survey, &client, call->turn->now_ms))
+    if (!is_meant(survey, &client, call->turn->now_us))
         return;
     if (survey->purpose == LIST_CLIENTS)
-        note_line(survey, part, &client, call->turn->now_ms);
+        note_line(survey, part, &client, call->turn->now_us);
     else
         part->killed += follow_kill(follow, link.id);
 }

@@ -55,9 +55,9 @@ static const char *text_or_empty(const char *text)
     return text == NULL ? "" : text;
 }
 
-static int64_t seconds_since(int64_t then_ms, int64_t now_ms)
+static int64_t seconds_since(int64_t then_us, int64_t now_us)
 {
-    return now_ms > then_ms ? (now_ms - then_ms) / 1000 : 0;
+    return now_us > then_us ? (now_us - then_us) / 1000000 : 0;
 }
 
 static size_t header_size(size_t number)
@@ -78,15 +78,15 @@ struct line_caller line_caller_of(const struct call *call)
     return caller;
 }
 
-static void append_identity(struct buffer *out, const struct client *client, const struct line_caller *caller, int64_t now_ms)
+static void append_identity(struct buffer *out, const struct client *client, const struct line_caller *caller, int64_t now_us)
 {
     char flags[FLAGS_MAX];
 
     flag_letters(flags, client, caller->id);
     buffer_append_format(out, "id=%llu addr=%s laddr=%s fd=%d name=%s age=%lld idle=%lld flags=%s db=%d",
         (unsigned long long)client->id, text_or_empty(client->address), text_or_empty(client->local_address), client->fd,
-        text_or_empty(client->name), (long long)seconds_since(client->created_ms, now_ms),
-        (long long)seconds_since(client->active_ms, now_ms), flags, client->db);
+        text_or_empty(client->name), (long long)seconds_since(client->created_us, now_us),
+        (long long)seconds_since(client->active_us, now_us), flags, client->db);
     buffer_append_format(out, " sub=%zu psub=%zu ssub=%zu multi=%d", delivery_count(client, TOPIC_CHANNEL),
         delivery_count(client, TOPIC_PATTERN), delivery_count(client, TOPIC_SHARD), transaction_count(client));
 }
@@ -109,11 +109,11 @@ static void append_memory(struct buffer *out, const struct client *client, const
         (unsigned long long)client->output_memory, (unsigned long long)client->size.all);
 }
 
-void client_line(struct buffer *out, const struct client *client, const struct line_caller *caller, int64_t now_ms)
+void client_line(struct buffer *out, const struct client *client, const struct line_caller *caller, int64_t now_us)
 {
     bool is_written = client->output_parts > 0 || (client->reply.out.size > 0 && client->id != caller->id);
 
-    append_identity(out, client, caller, now_ms);
+    append_identity(out, client, caller, now_us);
     append_memory(out, client, caller);
     buffer_append_format(out, " events=%s cmd=%s user=", is_written ? "rw" : "r",
         client->last_command == NULL ? "NULL" : client->last_command->name);

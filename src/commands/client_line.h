@@ -14,7 +14,7 @@ struct line_caller {
 
 struct line_caller line_caller_of(const struct call *call);
 
-/* Appends the client's line, with the newline. On the client's own worker. */
-void client_line(struct buffer *out, const struct client *client, const struct line_caller *caller, int64_t now_ms);
+/* Appends the client's line, with the newline. `now_us` is monotonic. On the client's own worker. */
+void client_line(struct buffer *out, const struct client *client, const struct line_caller *caller, int64_t now_us);
 
 #endif

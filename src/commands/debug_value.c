@@ -35,7 +35,7 @@ void debug_object(struct call *call)
         return;
     }
     codec_encode(&probe.value, &payload);
-    idle_s = (int64_t)(uint16_t)(call->turn->minutes - probe.entry->heat_minutes) * 60;
+    idle_s = (int64_t)heat_idle(probe.entry->heat_minutes, call->turn->minutes) * 60;
     reply_status(call->reply, call_format(call,
         "Value at:%p refcount:1 encoding:%s serializedlength:%zu lru:%" PRId64 " lru_seconds_idle:%" PRId64, (const void *)probe.entry,
         value_encoding_name(&probe.value), payload.size - 1, (call->turn->now_ms / 1000 - idle_s) & LRU_CLOCK_MASK, idle_s));

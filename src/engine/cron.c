@@ -64,7 +64,7 @@ static void log_long_waits(struct engine *engine)
 void cron_tick(struct worker *worker)
 {
     struct engine *engine = worker->engine;
-    int64_t pause = engine->pause_until_ms;
+    int64_t pause_us = engine->pause_until_us;
 
     if (engine->cron_is_paused)
         return;
@@ -76,8 +76,8 @@ void cron_tick(struct worker *worker)
     blocking_retry(worker);
     if (engine->rates != NULL)
         note_rates(engine, worker->turn.now_us);
-    if (pause != 0 && worker->turn.now_ms >= pause)
-        engine->pause_until_ms = 0;
+    if (pause_us != 0 && worker->turn.now_us >= pause_us)
+        engine->pause_until_us = 0;
     role_refresh(engine);
     if (engine->state == ENGINE_READY) {
         expiry_tick(worker);

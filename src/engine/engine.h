@@ -124,7 +124,7 @@ struct engine {
     struct key_hooks hooks;
     char run_id[41];
     struct identity identity;       /* of the data set. Does not change once the state is ENGINE_READY */
-    int64_t started_ms;             /* wall clock */
+    int64_t started_us;             /* monotonic */
     char *executable;               /* absolute path; for INFO */
 
     /* Atomic, read by every call and seldom written. What is written often is apart from it: another worker's write would take this cache
@@ -136,7 +136,7 @@ struct engine {
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
     _Atomic bool scripts_may_test;  /* DEBUG SET-DISABLE-DENY-SCRIPTS */
-    _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
+    _Atomic int64_t pause_until_us; /* CLIENT PAUSE, by the monotonic clock; 0: no */
     _Atomic bool pause_writes_only;
     _Atomic bool holds_writes;      /* FAILOVER: writes, expiry and eviction wait, whatever CLIENT PAUSE says */
     _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
@@ -157,7 +157,7 @@ struct engine {
     _Atomic uint64_t saved;         /* changes that saves have taken off `dirty` */
     _Atomic uint64_t replica_input; /* bytes that a primary has sent to this replica */
     struct stream_counts streamed;
-    _Atomic int64_t last_save_ms;
+    _Atomic int64_t last_save_ms;   /* wall clock: what LASTSAVE shows */
     _Atomic uint64_t stack_memory;  /* bytes of the stacks of units (base/fiber.h) */
     _Atomic uint64_t memory_peak;
     _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */
@@ -166,7 +166,7 @@ struct engine {
     _Atomic int64_t memory_over_us, memory_over_since_us;
     bool long_waits_logged;         /* the first worker's cron: clients have waited for memory for long, and the log says so */
     _Atomic uint64_t loading_total, loading_done;
-    _Atomic int64_t loading_started_ms;
+    _Atomic int64_t loading_since_ms, loading_since_us;     /* when the load began: wall clock, to be shown, and monotonic */
     _Atomic uint64_t imported_keys, imported_expired;       /* of an RDB file at the start: put in, and dropped */
     _Atomic bool imported_in_part;                          /* keys of it were evicted, or writes of the log were not run */
     struct pace pace;               /* of requests that take memory; thread-safe */
@@ -222,7 +222,7 @@ void engine_set_active_expire(struct engine *engine, bool on);
 /* CLIENT PAUSE or FAILOVER: the data set does not change. */
 static inline bool engine_is_paused(const struct engine *engine)
 {
-    return engine->pause_until_ms != 0 || engine->holds_writes;
+    return engine->pause_until_us != 0 || engine->holds_writes;
 }
 
 #endif

@@ -19,7 +19,7 @@ static int64_t eviction_rank(enum config_policy policy, const struct turn *turn,
         return heat_now(&turn->heat, entry->heat, entry->heat_minutes, turn->minutes);
     case CONFIG_POLICY_VOLATILE_LRU:
     case CONFIG_POLICY_ALLKEYS_LRU:
-        return -(int64_t)(uint16_t)(turn->minutes - entry->heat_minutes) * 256 + entry->heat;
+        return -(int64_t)heat_idle(entry->heat_minutes, turn->minutes) * 256 + entry->heat;
     case CONFIG_POLICY_VOLATILE_TTL:
         return entry_expire_ms(entry);
     default:

@@ -112,21 +112,21 @@ static inline __attribute__((always_inline)) bool pass_memory_gate(struct call *
     return execute_make_room(call, worker);
 }
 
-static bool pause_concerns(const struct engine *engine, int64_t until_ms, int64_t now_ms, uint32_t flags)
+static bool pause_concerns(const struct engine *engine, int64_t until_us, int64_t now_us, uint32_t flags)
 {
     bool writes = flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE);
 
-    return (engine->holds_writes && writes) || (now_ms < until_ms && (writes || !engine->pause_writes_only));
+    return (engine->holds_writes && writes) || (now_us < until_us && (writes || !engine->pause_writes_only));
 }
 
 static inline __attribute__((always_inline)) bool is_paused(struct call *call, uint32_t flags)
 {
     struct engine *engine = call->engine;
-    int64_t until = engine->pause_until_ms;
+    int64_t until_us = engine->pause_until_us;
 
-    if (__builtin_expect(until == 0 && !engine->holds_writes, 1))
+    if (__builtin_expect(until_us == 0 && !engine->holds_writes, 1))
         return false;
-    if (call->client->caller & TRAIT_UNGATED || !pause_concerns(engine, until, call->turn->now_ms, flags))
+    if (call->client->caller & TRAIT_UNGATED || !pause_concerns(engine, until_us, call->turn->now_us, flags))
         return false;
     return bytes_of_string(call->command->name).size < 6 || memcmp(call->command->name, "client", 6) != 0;
 }

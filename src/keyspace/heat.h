@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "keyspace/entry.h"
 
-enum { HEAT_NEW = 5 };
+enum { HEAT_NEW = 5, HEAT_IDLE_MAX = UINT16_MAX - 24 * 60 };
 
 struct heat_settings {
     uint32_t log_factor;        /* lfu-log-factor */
@@ -25,11 +25,24 @@ static inline uint16_t heat_minutes(int64_t now_ms)
     return (uint16_t)(now_ms / 60000);
 }
 
+/* Minutes since a touch, at most HEAT_IDLE_MAX. A touch in the future, of a day at most, was before the clock was set back: 0. */
+static inline uint16_t heat_idle(uint16_t minutes, uint16_t now)
+{
+    uint16_t idle = (uint16_t)(now - minutes);
+
+    return idle <= HEAT_IDLE_MAX ? idle : 0;
+}
+
+/* The minutes of an entry that was touched so long ago, or HEAT_IDLE_MAX if that is longer. */
+static inline uint16_t heat_minutes_before(uint16_t now, int64_t idle_s)
+{
+    return (uint16_t)(now - (idle_s / 60 < HEAT_IDLE_MAX ? idle_s / 60 : HEAT_IDLE_MAX));
+}
+
 /* The heat after decay until now. Changes nothing. */
 static inline uint8_t heat_now(const struct heat_settings *settings, uint8_t heat, uint16_t minutes, uint16_t now)
 {
-    uint16_t idle = (uint16_t)(now - minutes);
-    uint32_t periods = settings->decay_minutes > 0 ? idle / settings->decay_minutes : 0;
+    uint32_t periods = settings->decay_minutes > 0 ? heat_idle(minutes, now) / settings->decay_minutes : 0;
 
     return periods >= heat ? 0 : (uint8_t)(heat - periods);
 }

@@ -124,11 +124,8 @@ static void set_heat(const struct import *import, struct entry *entry, const str
 {
     if (part->freq >= 0)
         entry->heat = (uint8_t)part->freq;
-    if (part->idle_s >= 0) {
-        int64_t minutes = part->idle_s / 60;
-
-        entry->heat_minutes = (uint16_t)(import->worker.turn.minutes - (minutes < UINT16_MAX ? minutes : UINT16_MAX));
-    }
+    if (part->idle_s >= 0)
+        entry->heat_minutes = heat_minutes_before(import->worker.turn.minutes, part->idle_s);
 }
 
 /* STATUS_LOCKED: the entry's value is being written to the store, and must not change; it is to be tried again. */
@@ -434,7 +431,8 @@ enum status import_dump(struct engine *engine, const char *path, struct import_r
     }
     engine->loading_total = fstat(fd, &info) == 0 ? (uint64_t)info.st_size : 0;
     engine->loading_done = 0;
-    engine->loading_started_ms = clock_wall_ms();
+    engine->loading_since_ms = clock_wall_ms();
+    engine->loading_since_us = clock_mono_us();
     status = import_rdb(engine, fd, &rules, dump_progress, &dump, result, message);
     engine->loading_done = result->size;
     close(fd);

@@ -226,7 +226,8 @@ static enum status replay_all(struct engine *engine, replay_from *from, struct m
     replay.client = (struct client){ .caller = CALLER_REPLAY, .authenticated = true, .worker = replay.worker, .address = "" };
     reply_init(&replay.client.reply, 2);
     worker_init(&worker, engine, -1);       /* not one of those that serve clients: they reply LOADING meanwhile */
-    engine->loading_started_ms = clock_wall_ms();
+    engine->loading_since_ms = clock_wall_ms();
+    engine->loading_since_us = clock_mono_us();
     worker_begin_turn(replay.worker);
     replay.worker->turn.clock_stopped = true;
     aof_on_ahead(engine->aof, replay_see, limits);

@@ -28,6 +28,7 @@ struct save {
     _Atomic bool scheduled;
     _Atomic bool abandoned;         /* save_cancel was called: no last dump either */
     _Atomic int64_t began_ms, tried_ms, last_ms;
+    _Atomic int64_t saved_us;       /* when the last dump was complete, or this server began; monotonic, as engine->last_save_ms is not */
     _Atomic uint64_t count;
     struct rdb_save_progress progress;
     struct history_point point;     /* of the image that is being written; the task's thread */
@@ -40,6 +41,7 @@ struct save *save_create(struct engine *engine)
 
     save->engine = engine;
     save->last_ms = -1;
+    save->saved_us = clock_mono_us();
     mutex_init(&save->lock);
     return save;
 }
@@ -100,6 +102,7 @@ static enum status save_now(struct save *save, struct claim *owner, struct messa
         atomic_fetch_add(&engine->saved, changes);
         atomic_fetch_sub(&engine->dirty, changes);
         engine->last_save_ms = clock_wall_ms();
+        save->saved_us = clock_mono_us();
         engine->save_failed = false;
         log_write(engine->log, LOG_LEVEL_NOTICE, "DB saved on disk");
     }
@@ -213,7 +216,7 @@ void save_consider(struct save *save)
     if (save_is_running(save) || engine->state != ENGINE_READY || task_is_postponed(engine->tasks, TASK_SAVE) || !may_try(save))
         return;
     points = config_string(engine->config, CONFIG_SAVE);
-    wanted = save_points_due(points, engine_dirty(engine), clock_wall_ms() - engine->last_save_ms, &due);
+    wanted = save_points_due(points, engine_dirty(engine), (clock_mono_us() - save->saved_us) / 1000, &due);
     mem_free(points);
     if (!wanted && !save->scheduled)
         return;

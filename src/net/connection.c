@@ -16,7 +16,7 @@
 #include "replication/primary.h"
 
 enum {
-    IDLE_MS = 2000,
+    IDLE_US = 2000000,
 };
 
 static char *socket_address(int fd, bool is_unix, bool peer)
@@ -143,22 +143,22 @@ void connection_mark_dirty(struct connection *connection)
     connection->loop->dirty = connection;
 }
 
-void connection_check(struct connection *connection, int64_t now_ms)
+void connection_check(struct connection *connection, int64_t now_us)
 {
-    int64_t timeout_s = config_number(connection->loop->engine->config, CONFIG_TIMEOUT);
+    int64_t timeout_s = config_number(connection->loop->engine->config, CONFIG_TIMEOUT), idle_us = now_us - connection->client.active_us;
 
     if (timeout_s > 0 && !connection->client.parked && !connection->waits_for_room &&
-        !(connection->client.flags & (CLIENT_MONITOR | CLIENT_SUBSCRIBED | CLIENT_REPLICA)) && now_ms - connection->client.active_ms > timeout_s * 1000) {
+        !(connection->client.flags & (CLIENT_MONITOR | CLIENT_SUBSCRIBED | CLIENT_REPLICA)) && idle_us > timeout_s * 1000000) {
         connection_close(connection);
         return;
     }
-    if (now_ms - connection->client.active_ms > IDLE_MS) {
+    if (idle_us > IDLE_US) {
         connection_trim_input(connection);
         connection_trim_output(connection);
     }
     connection_count_memory(connection);
     if (!connection->closing && connection->tls != NULL)
-        connection_tls_check(connection, now_ms);
+        connection_tls_check(connection, now_us);
     if (!connection->closing)
         connection_check_input(connection);
     if (!connection->closing)
@@ -206,7 +206,7 @@ void connection_open(struct loop *loop, struct accepted accepted)
     client->id = accepted.id;
     client->fd = accepted.fd;
     client->flags = accepted.is_unix ? CLIENT_UNIX_SOCKET : 0;
-    client->created_ms = client->active_ms = loop->worker.turn.now_ms;
+    client->created_us = client->active_us = loop->worker.turn.now_us;
     client->address = socket_address(accepted.fd, accepted.is_unix, true);
     client->local_address = socket_address(accepted.fd, accepted.is_unix, false);
     if (accepted.is_unix) {

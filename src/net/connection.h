@@ -47,7 +47,7 @@ struct connection {
     bool closing;
     bool handle_closed;             /* libuv is done with it */
     bool removed;                   /* there are no other references */
-    int64_t over_soft_limit_ms;     /* since when; 0: not */
+    int64_t over_soft_limit_us;     /* since when, by the monotonic clock; 0: not */
 };
 
 /* Takes the descriptor over; closes it on failure. */
@@ -66,7 +66,7 @@ void connection_go_on(struct connection *connection);
  * reading goes on. True if there is nothing left to wait for. */
 bool connection_flush(struct connection *connection, uint64_t covered, bool log_failing);
 /* Timeouts and limits, about once a second. */
-void connection_check(struct connection *connection, int64_t now_ms);
+void connection_check(struct connection *connection, int64_t now_us);
 void connection_mark_dirty(struct connection *connection);
 void connection_discard(struct client *client);
 

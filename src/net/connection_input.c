@@ -586,7 +586,7 @@ void connection_received(struct connection *connection, size_t got, const uv_buf
     struct loop *loop = connection->loop;
 
     loop_enter_turn(loop);
-    client->active_ms = loop->worker.turn.now_ms;
+    client->active_us = loop->worker.turn.now_us;
     connection->reads_much = got >= QUERY_KEEP;
     client->net_input += got;
     turn_count(&loop->worker.turn, STAT_NET_INPUT, got);

@@ -16,7 +16,7 @@ void connection_count_output(struct connection *connection, size_t size)
 {
     connection->client.net_output += size;
     /* One that has waited long for a key is not idle as soon as it has its reply. */
-    connection->client.active_ms = connection->loop->worker.turn.now_ms;
+    connection->client.active_us = connection->loop->worker.turn.now_us;
     turn_count(&connection->loop->worker.turn, connection->client.flags & CLIENT_REPLICA ? STAT_REPLICA_OUTPUT : STAT_NET_OUTPUT, size);
     turn_count(&connection->loop->worker.turn, STAT_WRITES_PROCESSED, 1);
 }
@@ -30,15 +30,15 @@ void connection_check_output(struct connection *connection)
     uint64_t hard = (uint64_t)config_output_limit(config, class, CONFIG_OUTPUT_HARD);
     uint64_t soft = (uint64_t)config_output_limit(config, class, CONFIG_OUTPUT_SOFT);
     int64_t soft_ms = config_output_limit(config, class, CONFIG_OUTPUT_SOFT_SECONDS) * 1000;
-    int64_t now_ms = connection->loop->worker.turn.now_ms;
+    int64_t now_us = connection->loop->worker.turn.now_us;
     bool over = (hard > 0 && size > hard) || (client->flags & CLIENT_MONITOR && size > MONITOR_OUTPUT_MAX);
 
     if (soft > 0 && size > soft) {
-        if (connection->over_soft_limit_ms == 0)
-            connection->over_soft_limit_ms = now_ms;
-        over = over || now_ms - connection->over_soft_limit_ms > soft_ms;
+        if (connection->over_soft_limit_us == 0)
+            connection->over_soft_limit_us = now_us;
+        over = over || (now_us - connection->over_soft_limit_us) / 1000 > soft_ms;
     } else {
-        connection->over_soft_limit_ms = 0;
+        connection->over_soft_limit_us = 0;
     }
     if (!over || connection->closing)
         return;
@@ -263,7 +263,7 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
     if (connection->closing)
         return true;
     /* First: another client need not be closed for the memory of this one. */
-    if (connection->write_busy || connection->over_soft_limit_ms != 0)
+    if (connection->write_busy || connection->over_soft_limit_us != 0)
         connection_check_output(connection);
     connection_count_memory(connection);
     if (connection->closing)

@@ -60,7 +60,7 @@ void connection_tls_close(struct connection *connection);           /* close_not
 void connection_tls_reading_changed(struct connection *connection);
 void connection_tls_go_on(struct connection *connection);           /* reads what was received and not decrypted yet */
 void connection_tls_write(struct connection *connection);           /* encrypts and sends `writing`, in parts */
-void connection_tls_check(struct connection *connection, int64_t now_ms);       /* the time limit of handshakes: may close it */
+void connection_tls_check(struct connection *connection, int64_t now_us);       /* the time limit of handshakes: may close it */
 size_t connection_tls_memory(const struct connection *connection);
 
 /* connection.c */

@@ -17,8 +17,8 @@
 enum {
     PARTS_AT_ONCE = 16,             /* parts of a reply that are written before the others have their turn */
     OUT_MAX = 64 * 1024,            /* ciphertext that reading has produced (key updates) before reading waits until it is sent */
-    HANDSHAKE_MS_MAX = 10000,
-    LOG_MS = 1000,                  /* failed handshakes are logged once in this time */
+    HANDSHAKE_US_MAX = 10000000,
+    LOG_US = 1000000,               /* failed handshakes are logged once in this time */
 };
 
 struct connection_tls {
@@ -161,10 +161,10 @@ static void on_written(uv_write_t *write, int status)
 static void log_failure(struct connection *connection, const char *reason)
 {
     struct loop *loop = connection->loop;
-    int64_t now_ms = loop->worker.turn.now_ms;
+    int64_t now_us = loop->worker.turn.now_us;
     char more[64] = "";
 
-    if (now_ms - loop->tls_logged_ms < LOG_MS) {
+    if (loop->tls_logged_us != 0 && now_us - loop->tls_logged_us < LOG_US) {
         loop->tls_unlogged++;
         return;
     }
@@ -172,7 +172,7 @@ static void log_failure(struct connection *connection, const char *reason)
         snprintf(more, sizeof(more), "; %llu more before it", (unsigned long long)loop->tls_unlogged);
     log_write(loop->engine->log, LOG_LEVEL_WARNING, "Error accepting a client connection: %s (addr=%s laddr=%s%s)", reason,
         connection->client.address, connection->client.local_address, more);
-    loop->tls_logged_ms = now_ms;
+    loop->tls_logged_us = now_us;
     loop->tls_unlogged = 0;
 }
 
@@ -352,9 +352,9 @@ void connection_shake_hands(struct connection *connection)
         synchronize(connection);
 }
 
-void connection_tls_check(struct connection *connection, int64_t now_ms)
+void connection_tls_check(struct connection *connection, int64_t now_us)
 {
-    if (!connection->tls->shaking || now_ms - connection->client.created_ms <= HANDSHAKE_MS_MAX)
+    if (!connection->tls->shaking || now_us - connection->client.created_us <= HANDSHAKE_US_MAX)
         return;
     log_failure(connection, "the handshake has taken too long");
     connection_close(connection);

@@ -317,16 +317,16 @@ static void on_reads(uv_poll_t *handle, int status, int events)
 
 static void check_clients(struct loop *loop)
 {
-    int64_t now_ms = loop->worker.turn.now_ms;
+    int64_t now_us = loop->worker.turn.now_us;
     struct client *client = loop->worker.clients;
 
-    if (now_ms < loop->next_client_check_ms)
+    if (now_us < loop->next_client_check_us)
         return;
-    loop->next_client_check_ms = now_ms + 1000;
+    loop->next_client_check_us = now_us + 1000000;
     while (client != NULL) {
         struct client *next = client->next;
 
-        connection_check((struct connection *)client, now_ms);
+        connection_check((struct connection *)client, now_us);
         client = next;
     }
     worker_measure_clients(&loop->worker);

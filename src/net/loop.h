@@ -60,13 +60,13 @@ struct loop {
     struct ahead ahead[LOOP_BATCH];
     struct request_hint hints[LOOP_BATCH];
     struct gather gather;
-    int64_t next_client_check_ms;
+    int64_t next_client_check_us;   /* monotonic */
     void (*on_cron)(struct loop *loop, void *context);      /* main loop only; may be NULL */
     void *cron_context;
     struct tls *tls;                /* of the server; set before the loop runs */
     struct buffer tls_out;          /* lent to the connection that encrypts */
     char *tls_read_buffer;          /* LOOP_READ_SIZE; NULL: none was needed yet */
-    int64_t tls_logged_ms;          /* when a failed handshake was logged last ... */
+    int64_t tls_logged_us;          /* when a failed handshake was logged last, by the monotonic clock; 0: never ... */
     uint64_t tls_unlogged;          /* ... and how many were not since then */
     char read_buffer[LOOP_READ_SIZE];
 };

@@ -23,7 +23,7 @@ bool applier_has_all(const struct applier *applier, uint64_t end) { return appli
 
 void applier_view(const struct applier *applier, struct applier_view *view)
 {
-    *view = (struct applier_view){ applier->client.id, applier->db, applier->last_command, applier->client.created_ms };
+    *view = (struct applier_view){ applier->client.id, applier->db, applier->last_command, applier->client.created_us };
 }
 
 void applier_wake(struct applier *applier)
@@ -263,7 +263,7 @@ struct applier *applier_start(const struct applier_options *options)
     applier->worker.turn.command_stats = engine->streamed.commands;
     applier->worker.resume = applier->worker.discard = applier->worker.close = applier->worker.output_came = ignore_client;
     applier->client = (struct client){ .caller = CALLER_APPLIER, .authenticated = true, .worker = &applier->worker,
-        .address = mem_string(bytes_of_string(options->address)), .db = options->db, .created_ms = clock_wall_ms(),
+        .address = mem_string(bytes_of_string(options->address)), .db = options->db, .created_us = clock_mono_us(),
         .id = atomic_fetch_add(&engine->client_last_id, 1) + 1 };
     reply_init(&applier->client.reply, 2);
     worker_add_client(&applier->worker, &applier->client);

@@ -57,7 +57,7 @@ struct applier_view {
     uint64_t id;
     int db;
     const struct command *last_command;     /* NULL: none yet */
-    int64_t created_ms;
+    int64_t created_us;
 };
 void applier_view(const struct applier *applier, struct applier_view *view);
 /* Any thread. */

@@ -344,8 +344,8 @@ bool follow_client(struct follow *follow, struct follow_client *client)
     is_there = follow->state == LINK_CONNECTED && follow->applier != NULL && !is_loading(follow);
     if (is_there) {
         applier_view(follow->applier, &view);
-        *client = (struct follow_client){ .id = view.id, .fd = follow->fd, .db = view.db, .created_ms = view.created_ms,
-            .active_ms = clock_wall_ms() - (clock_mono_us() / 1000 - follow->io_ms), .last_command = view.last_command };
+        *client = (struct follow_client){ .id = view.id, .fd = follow->fd, .db = view.db, .created_us = view.created_us,
+            .active_us = follow->io_ms * 1000, .last_command = view.last_command };
         memcpy(client->address, follow->address, sizeof(client->address));
         memcpy(client->local_address, follow->local_address, sizeof(client->local_address));
     }

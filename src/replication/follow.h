@@ -89,7 +89,7 @@ struct follow_client {
     uint64_t id;
     char address[ENDPOINT_SIZE], local_address[ENDPOINT_SIZE];
     int fd, db;
-    int64_t created_ms, active_ms;  /* wall clock */
+    int64_t created_us, active_us;  /* monotonic */
     const struct command *last_command;     /* NULL: none yet */
 };
 /* False: it is not connected, or has no data yet. */

@@ -95,9 +95,9 @@ void info_memory(struct buffer *out, void *context)
 static void write_loading(struct buffer *out, const struct engine *engine)
 {
     uint64_t total = engine->loading_total, done = engine->loading_done;
-    int64_t spent_s = (clock_wall_ms() - engine->loading_started_ms) / 1000;
+    int64_t spent_s = (clock_mono_us() - engine->loading_since_us) / 1000000;
 
-    info_number(out, "loading_start_time", engine->loading_started_ms / 1000);
+    info_number(out, "loading_start_time", engine->loading_since_ms / 1000);
     info_number(out, "loading_total_bytes", (int64_t)total);
     info_number(out, "loading_rdb_used_mem", 0);
     info_number(out, "loading_loaded_bytes", (int64_t)done);

@@ -73,7 +73,7 @@ static void write_listeners(struct buffer *out, struct config *config)
 void info_server(struct buffer *out, void *context)
 {
     struct engine *engine = context;
-    int64_t now_us = clock_wall_us(), up_s = (now_us / 1000 - engine->started_ms) / 1000;
+    int64_t now_us = clock_wall_us(), up_s = (clock_mono_us() - engine->started_us) / 1000000;
     struct utsname name = { .sysname = "" };
 
     uname(&name);

@@ -58,7 +58,7 @@ static void describe_client(struct buffer *out, const struct call *call)
 {
     struct line_caller caller = line_caller_of(call);
 
-    client_line(out, call->requester, &caller, call->turn->now_ms);
+    client_line(out, call->requester, &caller, call->turn->now_us);
     out->size--;
 }
 
@@ -115,8 +115,8 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->upper.lagging = primary_lagging;
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
-    engine->started_ms = clock_wall_ms();
-    engine->last_save_ms = engine->started_ms;
+    engine->started_us = clock_mono_us();
+    engine->last_save_ms = clock_wall_ms();
     server->tls = tls_create(config, engine->log);
     server->loop_count = (int)config_number(config, CONFIG_IO_THREADS);
     server->loops = mem_zalloc((size_t)server->loop_count * sizeof(*server->loops));

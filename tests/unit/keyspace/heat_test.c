@@ -26,6 +26,23 @@ static void heat_falls_by_one_per_period_and_not_below_zero(void **state)
     assert_int_equal(heat_minutes(65536ll * 60000 + 5 * 60000 + 59999), 5);
 }
 
+static void a_clock_that_was_set_back_cools_nothing(void **state)
+{
+    struct heat_settings settings = { 10, 1 };
+    struct random random;
+    struct entry entry = entry_with(200, 1000);
+
+    random_init(&random, 1);
+    assert_int_equal(heat_now(&settings, 200, 1000, 999), 200);
+    assert_int_equal(heat_now(&settings, 200, 5, (uint16_t)(5 - 24 * 60)), 200);
+    assert_int_equal(heat_idle(1000, 999), 0);
+    assert_int_equal(heat_idle(heat_minutes_before(7, 90), 7), 1);
+    assert_int_equal(heat_idle(heat_minutes_before(7, INT64_MAX), 7), HEAT_IDLE_MAX);
+    heat_touch(&settings, &entry, 400, &random);
+    assert_in_range(entry.heat, 200, 201);
+    assert_int_equal(entry.heat_minutes, 400);
+}
+
 static void a_touch_always_heats_a_new_key(void **state)
 {
     struct heat_settings settings = { 100, 1 };
@@ -88,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heat_falls_by_one_per_period_and_not_below_zero),
+        cmocka_unit_test(a_clock_that_was_set_back_cools_nothing),
         cmocka_unit_test(a_touch_always_heats_a_new_key),
         cmocka_unit_test(a_touch_decays_first),
         cmocka_unit_test(the_hotter_a_key_the_less_often_a_touch_heats_it),

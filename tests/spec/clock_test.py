@@ -1,0 +1,97 @@
+"""A wall clock that is set back or ahead: what measures time goes on by the monotonic clock, and only what is shown as a time of day jumps."""
+import os
+import shutil
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import kelvin_only, main                                                             # noqa: E402
+from support.clock import WallClock                                                                    # noqa: E402
+from support.resp import Closed, OK, Status, encode                                                    # noqa: E402
+from support.server import Server, is_sanitized, until                                                 # noqa: E402
+
+HOUR_MS = 3600 * 1000
+WAIT_S = 20
+
+
+@kelvin_only
+@unittest.skipIf(is_sanitized(), "a sanitizer's library has to be the first that is preloaded")
+class ClockTest(unittest.TestCase):
+    def start(self, **options):
+        folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        self.clock = WallClock(folder)
+        self.addCleanup(self.clock.remove)
+        server = Server({name.replace("_", "-"): value for name, value in options.items()}, folder=folder, environment=self.clock.environment)
+        self.addCleanup(server.discard)
+        return server
+
+    def number(self, server, section, name):
+        return int(server.info(section)[name])
+
+    def test_save_points_and_the_uptime_when_it_is_set_back(self):
+        server = self.start(save="1 1")
+        self.clock.jump(-HOUR_MS)
+        with server.client() as client:
+            client.must("SET", "k", "v")
+            until(lambda: client.must("LASTSAVE") < time.time() - 1800, WAIT_S, "a save by a save point")
+        self.assertIn(self.number(server, "server", "uptime_in_seconds"), range(WAIT_S * 2))
+
+    def test_a_pause_ends_when_it_is_set_back(self):
+        server = self.start()
+        with server.client() as client, server.client() as other:
+            client.must("CLIENT", "PAUSE", 300)
+            other.send(encode(["SET", "k", "v"]))
+            self.clock.jump(-HOUR_MS)
+            self.assertEqual(other.receive(), OK)
+
+    def test_idle_clients_are_closed_when_it_is_set_back(self):
+        server = self.start(timeout=1)
+        with server.client() as idle, server.client() as busy:
+            idle.must("PING")
+            self.clock.jump(-HOUR_MS)
+            until(lambda: busy.must("CLIENT", "LIST").count(b"\n") == 1, WAIT_S, "the idle client is closed")
+            with self.assertRaises((Closed, OSError)):
+                idle.must("PING")
+
+    def test_no_client_is_idle_or_old_because_it_was_set_ahead(self):
+        server = self.start(timeout=1000)
+        with server.client() as idle, server.client() as busy:
+            idle.must("PING")
+            self.clock.jump(HOUR_MS)
+            ends = time.monotonic() + 2.5           # idle clients are looked for each second
+            while time.monotonic() < ends:
+                for line in busy.must("CLIENT", "LIST").decode().splitlines():
+                    facts = dict(word.split("=", 1) for word in line.split())
+                    self.assertLess(max(int(facts["age"]), int(facts["idle"])), 60, line)
+                time.sleep(0.05)
+            self.assertEqual(busy.must("CLIENT", "KILL", "MAXAGE", 1000), 0)
+            self.assertEqual(idle.must("PING"), Status(b"PONG"))
+
+    def test_the_time_that_a_load_takes_when_it_is_set_back(self):
+        server = self.start(appendonly="yes")
+        with server.client() as client:
+            client.pipeline([["SET", "k%d" % i, "v"] for i in range(2000)])
+        server.kill9()
+        server.options["key-load-delay"] = 10000
+        server.launch()
+
+        def loading():
+            try:
+                info = server.info("persistence")
+            except OSError:
+                return None
+            return info if info.get("loading") == "1" and int(info["loading_loaded_bytes"]) > 0 else None
+
+        until(lambda: loading() is not None, WAIT_S, "the load has begun")
+        self.clock.jump(-HOUR_MS)
+        info = loading()
+        self.assertGreaterEqual(int(info["loading_eta_seconds"]), 0)
+        self.assertLess(abs(int(info["loading_start_time"]) - time.time()), 60)
+        server.kill9()
+
+
+if __name__ == "__main__":
+    main()

@@ -69,7 +69,7 @@ void cron_tick(struct worker *worker)
     if (engine->cron_is_paused)
         return;
     parking_note_waits(worker);
-    mailbox_notify(&worker->mailbox, PARKED_FOR_ANY);       /* a notification may have come before its client was parked */
+    parking_resume_each(worker, PARKED_FOR_ANY);            /* a notification may have come before its client was parked */
     scripts_refresh(worker);
     if (worker->index != 0)
         return;

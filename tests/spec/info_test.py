@@ -7,7 +7,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, kelvin_only, main                                                # noqa: E402
 from support.resp import OK, Error, Verbatim                                                        # noqa: E402
-from support.server import is_sanitized, until                                                                    # noqa: E402
+from support.server import Server, is_sanitized, until                                                                 # noqa: E402
 
 # Fields of 7.0 that 7.2 does not have, or that depend on the state of the server.
 PASSING = {"module_fork_in_progress", "module_fork_last_cow_size", "aof_current_size", "io_threads_active"}
@@ -162,6 +162,20 @@ class InfoTest(PairCase):
         lacking = {name for name in other[::2]} - {name for name in stats[::2]}
         self.assertEqual({name for name in lacking if not name.startswith(b"db.")}, set())
         self.assertIsInstance(self.c.must("MEMORY", "DOCTOR"), bytes)
+
+    @kelvin_only
+    def test_an_idle_server_turns_only_for_its_cron(self):
+        """Ten times a second; with some room for what the commands and the start leave to do."""
+        def cycles():
+            return int(self.server.info("stats")["eventloop_cycles"]), time.monotonic()
+
+        with Server({"io-threads": 1}) as server:
+            self.server, before = server, self.server
+            self.addCleanup(setattr, self, "server", before)
+            first, began = cycles()
+            time.sleep(1.5)
+            last, ended = cycles()
+            self.assertLess(last - first, (ended - began) * 10 + 10)
 
     def test_slowlog(self):
         self.both("CONFIG SET slowlog-log-slower-than 0\nSLOWLOG RESET")

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 
-enum { THREADS_MAX = 256 };
+enum { THREADS_MAX = 512 };        /* 128 loops, 64 loaders, 64 for jobs of units, and some others */
 
 /* From jemalloc, if it is linked. */
 extern int mallctl(const char *name, void *old, size_t *old_size, void *new, size_t new_size) __attribute__((weak));
@@ -27,6 +27,7 @@ struct slot {
 };
 
 struct meter {
+    _Atomic int references;
     struct mutex lock;               /* for joining and leaving */
     struct slot slots[THREADS_MAX];
     _Atomic int count;
@@ -37,12 +38,21 @@ struct meter *meter_create(void)
 {
     struct meter *meter = mem_zalloc(sizeof(*meter));
 
+    meter->references = 1;
     mutex_init(&meter->lock);
     return meter;
 }
 
-void meter_destroy(struct meter *meter)
+struct meter *meter_hold(struct meter *meter)
 {
+    atomic_fetch_add(&meter->references, 1);
+    return meter;
+}
+
+void meter_release(struct meter *meter)
+{
+    if (atomic_fetch_sub(&meter->references, 1) > 1)
+        return;
     mutex_release(&meter->lock);
     mem_free(meter);
 }

@@ -1,8 +1,8 @@
 /* Meter: how much memory the process has allocated, at little cost.
  *
  * jemalloc counts per thread what it allocated and freed; the sum over all threads is exact, whatever library made the
- * calls. A thread joins when it starts and leaves when it ends. Under sanitizers, where there is no jemalloc, the C
- * library's own count is used.
+ * calls. A thread joins when it starts and leaves when it ends (base/thread.h does it). Under sanitizers, where there is no jemalloc, the
+ * C library's own count is used.
  *
  * Thread-safe: reading takes no lock.
  */
@@ -16,8 +16,10 @@
 
 struct meter;
 
+/* Freed when it was released once more often than it was held. */
 struct meter *meter_create(void);
-void meter_destroy(struct meter *meter);
+struct meter *meter_hold(struct meter *meter);
+void meter_release(struct meter *meter);
 
 /* Each thread calls these for itself; calls nest. A thread that never joins is not counted, except for what was in use
  * when meter_create was called. */

@@ -1,9 +1,8 @@
 #include "engine/job.h"
 
-#include <pthread.h>
-
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 
 enum { OWNER_THREADS_MAX = 64 };
@@ -14,7 +13,7 @@ struct lane {
     struct job *first, *last;
     int queued_count, running_count;
     int idle_count;                 /* threads that wait for a job */
-    pthread_t *threads;
+    struct thread *threads;
     int thread_count, thread_max;
 };
 
@@ -61,14 +60,12 @@ static struct job *take_job(struct job_pool *pool, struct lane *lane)
     return job;
 }
 
-static void *job_main(void *context)
+static void job_main(void *context)
 {
     struct lane *lane = context;
     struct job_pool *pool = lane->pool;
     struct job *job;
 
-    pthread_setname_np(pthread_self(), "kelvin-job");
-    meter_join(pool->engine->meter);
     mutex_lock(&pool->lock);
     while ((job = take_job(pool, lane)) != NULL) {
         mutex_unlock(&pool->lock);
@@ -78,28 +75,25 @@ static void *job_main(void *context)
         lane->running_count--;
     }
     mutex_unlock(&pool->lock);
-    meter_leave(pool->engine->meter);
-    return NULL;
 }
 
-static bool add_thread(struct lane *lane)
+/* Returns 0, or the error number. */
+static int add_thread(struct lane *lane)
 {
-    if (pthread_create(&lane->threads[lane->thread_count], NULL, job_main, lane) != 0)
-        return false;
-    lane->thread_count++;
-    return true;
+    int error = thread_start(&lane->threads[lane->thread_count], "kelvin-job", lane->pool->engine->meter, job_main, lane);
+
+    lane->thread_count += error == 0;
+    return error;
 }
 
-static void init_lane(struct job_pool *pool, enum job_lane which, int thread_count, int thread_max)
+static void init_lane(struct job_pool *pool, enum job_lane which, int thread_max)
 {
     struct lane *lane = &pool->lanes[which];
 
     lane->pool = pool;
     condition_init(&lane->filled);
-    lane->threads = mem_zalloc((size_t)thread_max * sizeof(pthread_t));
+    lane->threads = mem_zalloc((size_t)thread_max * sizeof(lane->threads[0]));
     lane->thread_max = thread_max;
-    for (int i = 0; i < thread_count; i++)
-        CHECK(add_thread(lane));
 }
 
 struct job_pool *job_pool_create(struct engine *engine, int thread_count)
@@ -108,9 +102,19 @@ struct job_pool *job_pool_create(struct engine *engine, int thread_count)
 
     pool->engine = engine;
     mutex_init(&pool->lock);
-    init_lane(pool, JOB_PLAIN, thread_count, thread_count);
-    init_lane(pool, JOB_OF_OWNER, 1, OWNER_THREADS_MAX);
+    init_lane(pool, JOB_PLAIN, thread_count);
+    init_lane(pool, JOB_OF_OWNER, OWNER_THREADS_MAX);
     return pool;
+}
+
+int job_pool_start(struct job_pool *pool)
+{
+    struct lane *plain = &pool->lanes[JOB_PLAIN];
+    int error = add_thread(&pool->lanes[JOB_OF_OWNER]);
+
+    while (error == 0 && plain->thread_count < plain->thread_max)
+        error = add_thread(plain);
+    return error;
 }
 
 static void release_lane(struct lane *lane)
@@ -139,7 +143,7 @@ void job_pool_destroy(struct job_pool *pool)
     /* The workers have ended, so no thread is added. */
     for (int i = 0; i < JOB_LANE_COUNT; i++) {
         for (int n = 0; n < pool->lanes[i].thread_count; n++)
-            pthread_join(pool->lanes[i].threads[n], NULL);
+            thread_join(&pool->lanes[i].threads[n]);
         release_lane(&pool->lanes[i]);
     }
     mutex_release(&pool->lock);

@@ -40,6 +40,8 @@ enum job_lane {
 };
 
 struct job_pool *job_pool_create(struct engine *engine, int thread_count);
+/* Starts the threads. Returns 0, or the error number: then no job may be started. */
+int job_pool_start(struct job_pool *pool);
 void job_pool_destroy(struct job_pool *pool);       /* waits for the jobs that run; the others are released */
 
 /* No job is queued or runs; more may come. Any thread. */

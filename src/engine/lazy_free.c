@@ -1,11 +1,10 @@
 #include "engine/lazy_free.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/check.h"
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 
 enum { EFFORT_MAX_NOW = 64 };
 
@@ -16,8 +15,7 @@ struct load_off {
 };
 
 struct lazy_free {
-    struct meter *meter;
-    pthread_t thread;
+    struct thread thread;
     struct mutex lock;           /* leaf */
     struct condition filled;
     struct load_off *first, *last;
@@ -25,12 +23,10 @@ struct lazy_free {
     _Atomic uint64_t pending, done;
 };
 
-static void *lazy_main(void *context)
+static void lazy_main(void *context)
 {
     struct lazy_free *lazy = context;
 
-    pthread_setname_np(pthread_self(), "kelvin-free");
-    meter_join(lazy->meter);
     mutex_lock(&lazy->lock);
     for (;;) {
         struct load_off *item;
@@ -54,19 +50,20 @@ static void *lazy_main(void *context)
         mutex_lock(&lazy->lock);
     }
     mutex_unlock(&lazy->lock);
-    meter_leave(lazy->meter);
-    return NULL;
 }
 
-struct lazy_free *lazy_free_create(struct meter *meter)
+struct lazy_free *lazy_free_create(void)
 {
     struct lazy_free *lazy = mem_zalloc(sizeof(*lazy));
 
-    lazy->meter = meter;
     mutex_init(&lazy->lock);
     condition_init(&lazy->filled);
-    CHECK(pthread_create(&lazy->thread, NULL, lazy_main, lazy) == 0);
     return lazy;
+}
+
+int lazy_free_start(struct lazy_free *lazy, struct meter *meter)
+{
+    return thread_start(&lazy->thread, "kelvin-free", meter, lazy_main, lazy);
 }
 
 void lazy_free_destroy(struct lazy_free *lazy)
@@ -77,7 +74,10 @@ void lazy_free_destroy(struct lazy_free *lazy)
     lazy->stopping = true;
     condition_signal(&lazy->filled);
     mutex_unlock(&lazy->lock);
-    pthread_join(lazy->thread, NULL);
+    if (lazy->thread.has_started)
+        thread_join(&lazy->thread);
+    else
+        lazy_main(lazy);            /* the server's start has failed */
     mutex_release(&lazy->lock);
     condition_release(&lazy->filled);
     mem_free(lazy);

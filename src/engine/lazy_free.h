@@ -7,7 +7,9 @@
 
 struct lazy_free;
 
-struct lazy_free *lazy_free_create(struct meter *meter);
+struct lazy_free *lazy_free_create(void);
+/* Returns 0, or the error number: what is handed over is kept until the end. */
+int lazy_free_start(struct lazy_free *lazy, struct meter *meter);
 void lazy_free_destroy(struct lazy_free *lazy);     /* frees all that is left */
 
 /* Small values are freed at once. */

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <linux/fs.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,13 +287,11 @@ static bool is_done(struct aof_switch *aof_switch)
     return done;
 }
 
-static void *switch_main(void *context)
+static void switch_main(void *context)
 {
     struct aof_switch *aof_switch = context;
     struct engine *engine = aof_switch->engine;
 
-    pthread_setname_np(pthread_self(), "kelvin-aof");
-    meter_join(engine->meter);
     for (;;) {
         uint64_t version = tasks_version(engine->tasks);
 
@@ -307,8 +304,6 @@ static void *switch_main(void *context)
         else
             switch_off(aof_switch);
     }
-    meter_leave(engine->meter);
-    return NULL;
 }
 
 /* False: there is no thread. */

@@ -67,7 +67,7 @@ static enum status make_backup(struct backups *backups, const struct backup_plac
     return STATUS_INVALID;
 }
 
-static void *backups_main(void *context)
+static void backups_main(void *context)
 {
     struct backups *backups = context;
     struct engine *engine = backups->engine;
@@ -77,7 +77,6 @@ static void *backups_main(void *context)
     char *store_dir = config_string(engine->config, CONFIG_TIER_DIR);
     struct backup_places places = { log_dir, log_name, store_dir };
 
-    meter_join(engine->meter);
     log_write(engine->log, LOG_LEVEL_NOTICE, "Backup to '%s' started", backups->dir);
     done->status = make_backup(backups, &places);
     if (done->status == STATUS_OK)
@@ -91,8 +90,6 @@ static void *backups_main(void *context)
     mem_free(store_dir);
     note_end(backups, done);
     job_finish(engine->jobs, job);      /* from here on both are the client's */
-    meter_leave(engine->meter);
-    return NULL;
 }
 
 enum backups_start backups_start(struct backups *backups, const char *dir, enum backups_place place, struct job *job, struct backup_done *done)

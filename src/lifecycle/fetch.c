@@ -1,10 +1,10 @@
 #include "lifecycle/fetch.h"
 
-#include <pthread.h>
 #include <time.h>
 
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "engine/memory.h"
 
 enum {
@@ -25,7 +25,7 @@ struct fetch {
     struct engine *engine;
     struct tier_bulk *bulk;         /* the thread's, as the next */
     uint64_t since_look;              /* bytes read since the last look at the memory */
-    pthread_t thread;
+    struct thread thread;
     struct window windows[WINDOWS]; /* window n is windows[n % WINDOWS]; the thread's while loaded <= n < handed_over */
     uint64_t awaited;               /* the replay's: windows before this one are known to be loaded */
     struct mutex lock;              /* leaf; for the rest */
@@ -72,12 +72,10 @@ static void load(struct fetch *fetch, struct window *window)
     window->keys.size = 0;
 }
 
-static void *fetch_main(void *context)
+static void fetch_main(void *context)
 {
     struct fetch *fetch = context;
 
-    pthread_setname_np(pthread_self(), "kelvin-fetch");
-    meter_join(fetch->engine->meter);
     mutex_lock(&fetch->lock);
     for (;;) {
         while (fetch->loaded == fetch->handed_over && !fetch->stopping)
@@ -92,8 +90,6 @@ static void *fetch_main(void *context)
     }
     mutex_unlock(&fetch->lock);
     tier_bulk_destroy(fetch->bulk);         /* here: memory is counted by thread */
-    meter_leave(fetch->engine->meter);
-    return NULL;
 }
 
 /* --- the replay --- */
@@ -106,7 +102,7 @@ struct fetch *fetch_create(struct engine *engine)
     fetch->bulk = tier_bulk_create(engine->tier);
     mutex_init(&fetch->lock);
     condition_init(&fetch->changed);
-    if (pthread_create(&fetch->thread, NULL, fetch_main, fetch) == 0)
+    if (thread_start(&fetch->thread, "kelvin-fetch", engine->meter, fetch_main, fetch) == 0)
         return fetch;
     tier_bulk_destroy(fetch->bulk);
     condition_release(&fetch->changed);
@@ -123,7 +119,7 @@ void fetch_destroy(struct fetch *fetch)
     fetch->stopping = true;
     condition_broadcast(&fetch->changed);
     mutex_unlock(&fetch->lock);
-    pthread_join(fetch->thread, NULL);
+    thread_join(&fetch->thread);
     for (int i = 0; i < WINDOWS; i++) {
         mem_free(fetch->windows[i].wanted);
         buffer_release(&fetch->windows[i].keys);

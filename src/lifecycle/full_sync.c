@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -215,7 +214,7 @@ static void note_end(struct full_sync *sync, enum status status, const struct me
     call_grown(sync);
 }
 
-static void *full_sync_main(void *context)
+static void full_sync_main(void *context)
 {
     struct full_sync *sync = context;
     struct engine *engine = sync->engine;
@@ -224,16 +223,12 @@ static void *full_sync_main(void *context)
     struct message message = { "" };
     enum status status;
 
-    pthread_setname_np(pthread_self(), "kelvin-sync");
-    meter_join(engine->meter);
     status = run(sync, &message);
     note_end(sync, status, &message);
     task_end(engine->tasks, TASK_FULL_SYNC);        /* another caller's from here on */
     if (options.ended != NULL)
         options.ended(options.context, status, &message);
     full_sync_file_release(file);
-    meter_leave(engine->meter);
-    return NULL;
 }
 
 static bool claim(struct full_sync *sync)

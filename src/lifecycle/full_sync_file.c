@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "persist/archive.h"
 
 enum { PATH_SIZE = 4096, CLOSED_AT_ONCE = 16 << 20 };
@@ -40,23 +40,16 @@ struct full_sync_file *full_sync_file_hold(struct full_sync_file *file)
     return file;
 }
 
-static void *close_main(void *context)
+static void close_main(void *context)
 {
     (void)close((int)(intptr_t)context);
-    return NULL;
 }
 
 /* The close frees the file's blocks: that takes long if they are many, and the caller may be a worker. */
 static void close_apart(int fd)
 {
-    pthread_attr_t attributes;
-    pthread_t thread;
-
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attributes, close_main, (void *)(intptr_t)fd) != 0)
+    if (thread_start_detached("kelvin-closing", NULL, close_main, (void *)(intptr_t)fd) != 0)
         (void)close(fd);
-    pthread_attr_destroy(&attributes);
 }
 
 void full_sync_file_release(struct full_sync_file *file)

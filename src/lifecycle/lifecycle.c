@@ -25,7 +25,7 @@ static bool lifecycle_denies_writes(struct engine *engine)
 
 void lifecycle_create(struct engine *engine)
 {
-    engine->tasks = tasks_create();
+    engine->tasks = tasks_create(engine->meter);
     engine->aof_switch = aof_switch_create(engine);
     engine->rewrite = rewrite_create(engine);
     engine->backups = backups_create(engine);

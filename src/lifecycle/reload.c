@@ -1,6 +1,5 @@
 #include "lifecycle/reload.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -177,22 +176,18 @@ static bool run(struct reload *reload)
     return good;
 }
 
-static void *reload_main(void *context)
+static void reload_main(void *context)
 {
     struct reload *reload = context;
     struct engine *engine = reload->engine;
 
-    pthread_setname_np(pthread_self(), "kelvin-reload");
-    meter_join(engine->meter);
     reload->good = run(reload);
     if (reload->good)
         log_write(engine->log, LOG_LEVEL_NOTICE, "DB reloaded from the %s", reload->options.from_log ? "AOF" : "dump");
     else
         log_write(engine->log, LOG_LEVEL_WARNING, "The DB could not be reloaded: %s", reload->message.text);
-    meter_leave(engine->meter);
     task_end(engine->tasks, TASK_RELOAD);
     job_finish(engine->jobs, &reload->job);
-    return NULL;
 }
 
 enum reload_start reload_start(struct reload *reload)

@@ -40,7 +40,7 @@ static void note_failure(struct rewrite *rewrite)
     atomic_fetch_add(&rewrite->failures, 1);
 }
 
-static void *rewrite_main(void *context)
+static void rewrite_main(void *context)
 {
     struct rewrite *rewrite = context;
     struct engine *engine = rewrite->engine;
@@ -53,7 +53,6 @@ static void *rewrite_main(void *context)
     uint64_t damaged;
     enum status status;
 
-    meter_join(engine->meter);
     dir = config_string(engine->config, CONFIG_APPENDDIRNAME);
     name = config_string(engine->config, CONFIG_APPENDFILENAME);
     rewrite->changes = engine_changes(engine);
@@ -75,9 +74,7 @@ static void *rewrite_main(void *context)
         note_failure(rewrite);
         log_write(engine->log, LOG_LEVEL_WARNING, "Background AOF rewrite failed: %s. The last checkpoint and the log stay valid.", message.text);
     }
-    meter_leave(engine->meter);
     task_end(engine->tasks, TASK_REWRITE);
-    return NULL;
 }
 
 enum rewrite_start rewrite_start(struct rewrite *rewrite)

@@ -1,6 +1,5 @@
 #include "lifecycle/save.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -124,7 +123,7 @@ static void end_background(struct save *save, enum status status, const char *me
     }
 }
 
-static void *save_main(void *context)
+static void save_main(void *context)
 {
     struct save *save = context;
     struct engine *engine = save->engine;
@@ -132,21 +131,17 @@ static void *save_main(void *context)
     struct message message;
     enum status status;
 
-    pthread_setname_np(pthread_self(), "kelvin-save");
-    meter_join(engine->meter);
     status = save_now(save, NULL, &message);
     if (wait == NULL)
         end_background(save, status, message.text);
     else if (status != STATUS_OK)
         log_write(engine->log, LOG_LEVEL_WARNING, "SAVE failed: %s. The dump before stays.", message.text);
-    meter_leave(engine->meter);
     task_end(engine->tasks, TASK_SAVE);
     if (wait != NULL) {
         wait->good = status == STATUS_OK;
         wait->message = message;
         job_finish(engine->jobs, &wait->job);
     }
-    return NULL;
 }
 
 /* Of one that was claimed. */

@@ -1,6 +1,5 @@
 #include "lifecycle/shutdown.h"
 
-#include <pthread.h>
 #include <signal.h>
 
 #include "base/clock.h"
@@ -212,9 +211,7 @@ static void prepare_end(struct shutdown *shutdown)
         mutex_lock(&shutdown->lock);
         flags = shutdown->flags;
         mutex_unlock(&shutdown->lock);
-        meter_join(engine->meter);
         good = shutdown->aborted ? false : shutdown_prepare(engine, flags, &message);
-        meter_leave(engine->meter);
         mutex_lock(&shutdown->lock);
         ends = shutdown->ending = shutdown->insisted || (good && !shutdown->aborted);
         if (!ends) {
@@ -233,11 +230,9 @@ static void prepare_end(struct shutdown *shutdown)
     }
 }
 
-static void *shutdown_main(void *context)
+static void shutdown_main(void *context)
 {
-    pthread_setname_np(pthread_self(), "kelvin-end");
     prepare_end(context);
-    return NULL;
 }
 
 /* What is under way fails soon, and the end waits for nothing. */

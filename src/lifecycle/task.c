@@ -1,6 +1,5 @@
 #include "lifecycle/task.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -8,6 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 
 /* What the task of the row does while that of the column runs; TASK_PARALLEL where there is no entry.
  *
@@ -26,8 +26,7 @@ static const enum task_rule rules[TASK_COUNT][TASK_COUNT] = {
 
 struct task_state {
     _Atomic bool running;           /* changed with the lock */
-    bool has_thread;                /* to be joined. The lock; and no other thread looks at it while the task is claimed */
-    pthread_t thread;
+    struct thread thread;           /* the lock; and no other thread looks at it while the task is claimed */
 };
 
 struct tasks {
@@ -35,12 +34,19 @@ struct tasks {
     struct condition changed;
     uint64_t version;               /* lock */
     struct task_state states[TASK_COUNT];
+    struct meter *meter;
 };
 
-struct tasks *tasks_create(void)
+static const char *const names[TASK_COUNT] = {
+    [TASK_REWRITE] = "kelvin-rewrite", [TASK_SAVE] = "kelvin-save", [TASK_AOF_SWITCH] = "kelvin-switch", [TASK_BACKUP] = "kelvin-backup",
+    [TASK_SHUTDOWN] = "kelvin-shutdown", [TASK_RELOAD] = "kelvin-reload", [TASK_FULL_SYNC] = "kelvin-sync",
+};
+
+struct tasks *tasks_create(struct meter *meter)
 {
     struct tasks *tasks = mem_zalloc(sizeof(*tasks));
 
+    tasks->meter = meter;
     mutex_init(&tasks->lock);
     condition_init(&tasks->changed);
     return tasks;
@@ -93,15 +99,11 @@ bool task_claim(struct tasks *tasks, enum task task)
 
 void task_join(struct tasks *tasks, enum task task)
 {
-    struct task_state *state = &tasks->states[task];
-
-    if (state->has_thread)
-        pthread_join(state->thread, NULL);
-    state->has_thread = false;
+    thread_join(&tasks->states[task].thread);
 }
 
-/* The thread may end, and the task be claimed again, before this has returned: under the lock that is noticed after has_thread is set. */
-int task_run(struct tasks *tasks, enum task task, void *(*run)(void *context), void *context)
+/* The thread may end, and the task be claimed again, before this has returned: under the lock that is noticed after the thread is noted. */
+int task_run(struct tasks *tasks, enum task task, thread_main *run, void *context)
 {
     struct task_state *state = &tasks->states[task];
     int error;
@@ -109,8 +111,7 @@ int task_run(struct tasks *tasks, enum task task, void *(*run)(void *context), v
     CHECK(state->running);
     task_join(tasks, task);         /* its last thread has ended but for its last lines */
     mutex_lock(&tasks->lock);
-    error = pthread_create(&state->thread, NULL, run, context);
-    state->has_thread = error == 0;
+    error = thread_start(&state->thread, names[task], tasks->meter, run, context);
     mutex_unlock(&tasks->lock);
     return error;
 }

@@ -28,6 +28,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/thread.h"
+
+struct meter;
 struct tasks;
 
 enum task { TASK_REWRITE, TASK_SAVE, TASK_AOF_SWITCH, TASK_BACKUP, TASK_SHUTDOWN, TASK_RELOAD, TASK_FULL_SYNC, TASK_COUNT };
@@ -40,13 +43,13 @@ enum task_rule {
     TASK_WAITS,         /* it starts, and its thread waits for the end of the other one (task_must_wait) */
 };
 
-struct tasks *tasks_create(void);
+struct tasks *tasks_create(struct meter *meter);       /* counts the memory of their threads */
 void tasks_destroy(struct tasks *tasks);        /* all have been joined; NULL is fine */
 
 /* False: it runs already, or one that it is TASK_REFUSED for. */
 bool task_claim(struct tasks *tasks, enum task task);
 /* Starts the thread of a claimed task. Returns 0, or the error number: the task is still claimed. */
-int task_run(struct tasks *tasks, enum task task, void *(*run)(void *context), void *context);
+int task_run(struct tasks *tasks, enum task task, thread_main *run, void *context);
 void task_end(struct tasks *tasks, enum task task);
 
 /* Claimed, and not ended. */

@@ -470,21 +470,24 @@ void loop_destroy(struct loop *loop)
 
 void loop_run(struct loop *loop)
 {
-    meter_join(loop->engine->meter);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
-    meter_leave(loop->engine->meter);
 }
 
-static void thread_main(void *context) { loop_run(context); }
-
-void loop_start(struct loop *loop)
+static void loop_main(void *context)
 {
-    CHECK(uv_thread_create(&loop->thread, thread_main, loop) == 0);
+    loop_run(context);
+}
+
+int loop_start(struct loop *loop)
+{
+    return thread_start(&loop->thread, "kelvin-worker", loop->engine->meter, loop_main, loop);
 }
 
 void loop_join(struct loop *loop)
 {
-    uv_thread_join(&loop->thread);
+    if (!loop->thread.has_started)
+        loop_run(loop);             /* it has mail from loop_stop */
+    thread_join(&loop->thread);
 }
 
 struct stop_mail {

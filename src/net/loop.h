@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+#include "base/thread.h"
 #include "engine/engine.h"
 #include "engine/prefetch.h"
 #include "net/gather.h"
@@ -39,7 +40,7 @@ struct loop {
     uv_check_t check;
     uv_timer_t cron;
     uv_timer_t alarm;               /* the next deadline of a client that waits for a key */
-    uv_thread_t thread;
+    struct thread thread;
     bool in_turn;
     bool stopping;
     struct connection *dirty;       /* have output, or wait for the log */
@@ -75,7 +76,7 @@ struct loop *loop_create(struct engine *engine, int index);
 void loop_destroy(struct loop *loop);       /* after it has run out */
 
 void loop_run(struct loop *loop);           /* on the calling thread, until loop_stop */
-void loop_start(struct loop *loop);         /* on a thread of its own; loop_join waits for its end */
+int loop_start(struct loop *loop);          /* on a thread of its own. Returns 0, or the error number */
 void loop_join(struct loop *loop);
 void loop_stop(struct loop *loop);          /* any thread: closes its clients, runs out */
 /* When all loops have run out, and while the engine is whole: frees what was posted to this one after it had closed its clients (lines for

@@ -499,7 +499,7 @@ enum status aof_start(struct aof *aof, struct message *message)
     mutex_unlock(&aof->files_lock);
     if (status != STATUS_OK)
         return status;
-    error = pthread_create(&aof->flusher, NULL, aof_flusher_main, aof);
+    error = thread_start(&aof->flusher, "kelvin-flusher", aof->meter, aof_flusher_main, aof);
     if (error != 0) {
         message_set(message, "Can't start the AOF's thread: %s", strerror(error));
         return STATUS_IO;
@@ -516,7 +516,7 @@ void aof_stop(struct aof *aof)
     aof->stop = true;
     condition_signal(&aof->wake);
     mutex_unlock(&aof->wake_lock);
-    pthread_join(aof->flusher, NULL);
+    thread_join(&aof->flusher);
     aof->started = false;
     mutex_lock(&aof->flush_lock);
     let_go(aof);

@@ -384,15 +384,13 @@ static void flusher_round(struct aof *aof, bool due, uint64_t wanted)
         report_synced(aof);
 }
 
-void *aof_flusher_main(void *context)
+void aof_flusher_main(void *context)
 {
     struct aof *aof = context;
     int64_t next_us = clock_mono_us() + aof->tick_us;
     uint64_t wanted;
     bool stop = false;
 
-    if (aof->meter != NULL)
-        meter_join(aof->meter);     /* it frees parts of the tail that other threads allocated */
     while (!stop) {
         bool due;
 
@@ -413,8 +411,5 @@ void *aof_flusher_main(void *context)
             next_us = clock_mono_us() + aof->tick_us;
         flusher_round(aof, due || stop, stop ? UINT64_MAX : wanted);
     }
-    if (aof->meter != NULL)
-        meter_leave(aof->meter);
-    return NULL;
 }
 

@@ -13,6 +13,7 @@
 #include "base/message.h"
 #include "base/mutex.h"
 #include "base/stream_sum.h"
+#include "base/thread.h"
 #include "persist/aof.h"
 #include "persist/aof_manifest.h"
 #include "persist/aof_map.h"
@@ -89,7 +90,7 @@ struct aof {
     uint64_t wanted;                    /* an fsync up to here is asked for */
     bool cut_waits;                     /* pending begins with a chunk of the next file */
     bool stop;
-    pthread_t flusher;
+    struct thread flusher;
 };
 
 /* aof_increment.c. Adds a new, empty increment to the manifest; both are synced. */
@@ -111,7 +112,7 @@ void aof_adopt_end(struct aof *aof);
 /* aof_flusher.c. Prints a SELECT that is this server's own, not the stream's, with its LOCAL line; nothing for -1. */
 enum { AOF_LOCAL_SELECT_SIZE = AOF_MARK_LOCAL_SIZE + HISTORY_SELECT_SIZE };
 size_t aof_print_local_select(const struct aof *aof, int db, char *out);
-void *aof_flusher_main(void *aof);
+void aof_flusher_main(void *aof);
 
 /* Calls aof_on_notice's function. */
 static inline void aof_report(struct aof *aof, const char *message)

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "base/crc64.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/tree.h"
 #include "persist/archive_format.h"
 
@@ -174,24 +174,17 @@ static struct archive *archive_hold(struct archive *archive)
     return archive;
 }
 
-static void *remove_main(void *context)
+static void remove_main(void *context)
 {
     tree_remove(context);
     mem_free(context);
-    return NULL;
 }
 
 /* There may be many files, and the store may have given them up: then the last links go here, and the caller may be a worker. */
 static void remove_apart(char *dir)
 {
-    pthread_attr_t attributes;
-    pthread_t thread;
-
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &attributes, remove_main, dir) != 0)
-        (void)remove_main(dir);
-    pthread_attr_destroy(&attributes);
+    if (thread_start_detached("kelvin-remove", NULL, remove_main, dir) != 0)
+        remove_main(dir);
 }
 
 void archive_release(struct archive *archive)

@@ -194,12 +194,10 @@ static bool read_more(struct applier *applier)
     return result == FEED_COMMAND;
 }
 
-static void *applier_main(void *context)
+static void applier_main(void *context)
 {
     struct applier *applier = context;
 
-    pthread_setname_np(pthread_self(), "kelvin-applier");
-    meter_join(applier->engine->meter);
     applier_begin_turn(applier);
     while (!applier->stopping && !applier->has_failed) {
         if (read_more(applier)) {
@@ -216,8 +214,6 @@ static void *applier_main(void *context)
     applier->looked = UINT64_MAX;
     applier_end_turn(applier);
     ahead_submit(applier->ahead);
-    meter_leave(applier->engine->meter);
-    return NULL;
 }
 
 /* --- start and end --- */
@@ -267,7 +263,7 @@ struct applier *applier_start(const struct applier_options *options)
         .id = atomic_fetch_add(&engine->client_last_id, 1) + 1 };
     reply_init(&applier->client.reply, 2);
     worker_add_client(&applier->worker, &applier->client);
-    if (pthread_create(&applier->thread, NULL, applier_main, applier) == 0)
+    if (thread_start(&applier->thread, "kelvin-applier", engine->meter, applier_main, applier) == 0)
         return applier;
     release(applier);
     return NULL;
@@ -279,7 +275,7 @@ struct applier_end applier_stop(struct applier *applier)
 
     applier->stopping = true;
     applier_wake(applier);
-    pthread_join(applier->thread, NULL);
+    thread_join(&applier->thread);
     end = (struct applier_end){ applier->offset, applier->client.db };
     release(applier);
     return end;

@@ -2,10 +2,10 @@
 #ifndef KELVIN_REPLICATION_APPLIER_PRIVATE_H
 #define KELVIN_REPLICATION_APPLIER_PRIVATE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 #include "keyspace/owners.h"
 #include "lifecycle/ahead.h"
@@ -24,7 +24,7 @@ struct applier_group {
 struct applier {
     struct applier_options options;
     struct engine *engine;
-    pthread_t thread;
+    struct thread thread;
     _Atomic bool stopping;
     _Atomic int64_t offset;
     _Atomic uint64_t looked;        /* the inbox's position up to which complete units were applied when there was no more; UINT64_MAX: the end */

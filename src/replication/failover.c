@@ -1,6 +1,5 @@
 #include "replication/failover.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <strings.h>
@@ -9,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "engine/barrier.h"
 #include "engine/engine.h"
 #include "engine/expiry.h"
@@ -23,9 +23,8 @@ enum {
 
 struct failover {
     struct engine *engine;
-    struct mutex lock;              /* guards thread, has_thread, and the start */
-    pthread_t thread;
-    bool has_thread;                /* to be joined */
+    struct mutex lock;              /* guards thread, and the start */
+    struct thread thread;
     struct failover_request request;        /* immutable while the thread runs */
     int64_t until_us;               /* the thread's; INT64_MAX: no limit */
     _Atomic int state;              /* enum view_failover; the thread changes it, but for the start */
@@ -253,13 +252,11 @@ static void await_take_over(struct failover *failover)
         take_back(failover, "aborted");
 }
 
-static void *failover_main(void *context)
+static void failover_main(void *context)
 {
     struct failover *failover = context;
     struct engine *engine = failover->engine;
 
-    pthread_setname_np(pthread_self(), "kelvin-failover");
-    meter_join(engine->meter);
     await_writes(failover);
     if (await_replica(failover))
         await_take_over(failover);
@@ -267,9 +264,7 @@ static void *failover_main(void *context)
         log_write(log_of(failover), LOG_LEVEL_NOTICE, "Failover: aborted");
     if (!failover->stopping)
         release_writes(engine);
-    meter_leave(engine->meter);
     failover->state = VIEW_NO_FAILOVER;
-    return NULL;
 }
 
 /* --- start and end --- */
@@ -296,14 +291,6 @@ static enum failover_result check(const struct failover *failover, const struct 
     return FAILOVER_STARTED;
 }
 
-static void join(struct failover *failover) REQUIRES(failover->lock);
-static void join(struct failover *failover)
-{
-    if (failover->has_thread)
-        pthread_join(failover->thread, NULL);
-    failover->has_thread = false;
-}
-
 static int64_t time_limit(const struct failover_request *request)
 {
     int64_t now_us = clock_mono_us();
@@ -314,7 +301,7 @@ static int64_t time_limit(const struct failover_request *request)
 static enum failover_result start(struct failover *failover, const struct failover_request *request) REQUIRES(failover->lock);
 static enum failover_result start(struct failover *failover, const struct failover_request *request)
 {
-    join(failover);                 /* it has ended */
+    thread_join(&failover->thread);         /* it has ended */
     failover->request = *request;
     failover->until_us = time_limit(request);
     failover->aborted = false;
@@ -322,8 +309,7 @@ static enum failover_result start(struct failover *failover, const struct failov
     failover->asked_us = 0;
     failover->state = VIEW_FAILOVER_WAITS;
     hold_writes(failover->engine);
-    failover->has_thread = pthread_create(&failover->thread, NULL, failover_main, failover) == 0;
-    if (failover->has_thread)
+    if (thread_start(&failover->thread, "kelvin-failover", failover->engine->meter, failover_main, failover) == 0)
         return FAILOVER_STARTED;
     release_writes(failover->engine);
     failover->state = VIEW_NO_FAILOVER;
@@ -367,6 +353,6 @@ void failover_stop(struct failover *failover)
 {
     failover->stopping = true;
     mutex_lock(&failover->lock);
-    join(failover);
+    thread_join(&failover->thread);
     mutex_unlock(&failover->lock);
 }

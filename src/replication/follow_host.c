@@ -357,7 +357,7 @@ static void on_progress(void *context, struct link_progress *progress)
 struct link_host follow_link_host(struct follow *follow)
 {
     return (struct link_host){
-        .context = follow, .connected = on_connected, .position = on_position, .state_changed = on_state, .failed = on_failed,
+        .context = follow, .meter = follow->engine->meter, .connected = on_connected, .position = on_position, .state_changed = on_state, .failed = on_failed,
         .continued = on_continued, .full_resync = on_full_resync, .rdb_progress = on_rdb_progress, .rdb_received = follow_load_rdb, .image_received = follow_load_image,
         .received = on_received, .progress = on_progress,
     };

@@ -261,14 +261,12 @@ static void note_end(struct follow *follow, bool good)
         follow->again_ms = clock_mono_us() / 1000;
 }
 
-static void *loader_main(void *context)
+static void loader_main(void *context)
 {
     struct follow *follow = context;
     struct engine *engine = follow->engine;
     bool good;
 
-    pthread_setname_np(pthread_self(), "kelvin-sync");
-    meter_join(engine->meter);
     good = load(follow);
     if (good && !follow->stopping)
         follow_start_applier(follow, follow->sync_offset, follow->sync_db);
@@ -279,35 +277,32 @@ static void *loader_main(void *context)
     mutex_unlock(&follow->lock);
     if (good)
         follow_ack_now(follow);             /* a primary may wait for it before it sends the stream */
-    meter_leave(engine->meter);
-    return NULL;
 }
 
 void follow_join_loader(struct follow *follow)
 {
-    if (follow->has_loader)
-        pthread_join(follow->loader, NULL);
-    follow->has_loader = false;
+    thread_join(&follow->loader);
 }
 
 /* `fd`: -1, or the RDB's. */
 static void start_loader(struct follow *follow, int fd)
 {
+    int error;
+
     follow_join_loader(follow);
     mutex_lock(&follow->lock);
     follow->data = FOLLOW_DATA_LOADS;
     mutex_unlock(&follow->lock);
     follow->load_fd = fd;
-    if (pthread_create(&follow->loader, NULL, loader_main, follow) == 0) {
-        follow->has_loader = true;
+    error = thread_start(&follow->loader, "kelvin-resync", follow->engine->meter, loader_main, follow);
+    if (error == 0)
         return;
-    }
     if (fd >= 0)
         close(fd);
     else
         tree_remove(follow->image_dir);
     follow_break(follow, 0);
-    log_write(follow_log(follow), LOG_LEVEL_WARNING, "Failed to load the primary's data: the system gives no thread");
+    log_write(follow_log(follow), LOG_LEVEL_WARNING, "Failed to load the primary's data: no thread: %s", strerror(error));
 }
 
 void follow_load_rdb(void *context, int fd, uint64_t size)

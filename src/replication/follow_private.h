@@ -8,11 +8,11 @@
 #ifndef KELVIN_REPLICATION_FOLLOW_PRIVATE_H
 #define KELVIN_REPLICATION_FOLLOW_PRIVATE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/dial.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 #include "lifecycle/dump_image.h"
 #include "replication/follow.h"
@@ -35,8 +35,7 @@ struct follow {
 
     struct mutex turn;              /* a change of the primary, or of the data set */
     struct link *link;              /* turn; changed under the lock, too */
-    pthread_t loader;               /* turn: has_loader */
-    bool has_loader;
+    struct thread loader;           /* turn */
 
     struct mutex lock;              /* a leaf; guards what follows */
     char host[FOLLOW_HOST_SIZE];    /* "": none */

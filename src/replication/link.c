@@ -250,11 +250,10 @@ static void wait_to_retry(struct link *link)
         poll_with_bell(link, -1, 0, until_us - clock_mono_us());
 }
 
-static void *link_main(void *context)
+static void link_main(void *context)
 {
     struct link *link = context;
 
-    pthread_setname_np(pthread_self(), "kelvin-link");
     while (!atomic_load(&link->stop)) {
         atomic_store(&link->reconnect, false);
         try_once(link);
@@ -263,7 +262,6 @@ static void *link_main(void *context)
         report(link);
         wait_to_retry(link);
     }
-    return NULL;
 }
 
 static void destroy(struct link *link)
@@ -292,7 +290,7 @@ struct link *link_start(const struct link_options *options, const struct link_ho
     mutex_init(&link->lock);
     link->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (link->bell >= 0) {
-        errno = pthread_create(&link->thread, NULL, link_main, link);
+        errno = thread_start(&link->thread, "kelvin-link", host->meter, link_main, link);
         if (errno == 0)
             return link;
     }
@@ -304,6 +302,6 @@ void link_stop(struct link *link)
 {
     atomic_store(&link->stop, true);
     ring(link);
-    pthread_join(link->thread, NULL);
+    thread_join(&link->thread);
     destroy(link);
 }

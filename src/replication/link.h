@@ -26,6 +26,7 @@
 #include "base/bytes.h"
 
 struct disk;
+struct meter;
 struct tls_context;
 
 struct link;
@@ -110,6 +111,7 @@ struct link_host {
     bool (*received)(void *context, struct bytes bytes);
     /* Asked for each ACK. */
     void (*progress)(void *context, struct link_progress *progress);
+    struct meter *meter;            /* counts the memory of the link's threads; NULL: it is not counted */
 };
 
 /* NULL with errno: the system has no thread or no descriptor. `host` is copied. */

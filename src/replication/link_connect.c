@@ -82,7 +82,7 @@ bool link_connect(struct link *link)
 
     link->step = "connecting";
     link_set_state(link, LINK_CONNECTING);
-    lookup = name_lookup_start(settings->host, settings->port, settings->source_address);
+    lookup = name_lookup_start(settings->host, settings->port, settings->source_address, link->host.meter);
     if (lookup == NULL)
         return link_fail(link, LINK_FAILED_CONNECT, "%s", strerror(errno));
     connected = wait_for_address(link, lookup) && connect_to(link, lookup) && start_tls(link, lookup);

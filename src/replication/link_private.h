@@ -4,11 +4,11 @@
 #ifndef KELVIN_REPLICATION_LINK_PRIVATE_H
 #define KELVIN_REPLICATION_LINK_PRIVATE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/message.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "replication/link.h"
 #include "replication/link_input.h"
 #include "replication/wire.h"
@@ -26,7 +26,7 @@ struct link_settings {
 
 struct link {
     struct link_host host;          /* immutable */
-    pthread_t thread;
+    struct thread thread;
     int bell;                       /* an eventfd: a flag below or timeout_ms has changed */
     _Atomic bool stop, reconnect, ack_now;
     _Atomic int64_t timeout_ms;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 
 struct name_lookup {
     char *host, *source;                /* immutable */
@@ -52,31 +52,24 @@ static void look_up_both(struct name_lookup *lookup, int flags)
         finish(lookup, error);
 }
 
-static void *name_lookup_main(void *context)
+static void name_lookup_main(void *context)
 {
     struct name_lookup *lookup = context;
 
-    pthread_setname_np(pthread_self(), "kelvin-lookup");
     look_up_both(lookup, 0);
     name_lookup_drop(lookup);
-    return NULL;
 }
 
-static bool start_thread(struct name_lookup *lookup)
+static bool start_thread(struct name_lookup *lookup, struct meter *meter)
 {
-    pthread_t thread;
-
     atomic_fetch_add(&lookup->references, 1);
-    errno = pthread_create(&thread, NULL, name_lookup_main, lookup);
-    if (errno != 0) {
+    errno = thread_start_detached("kelvin-lookup", meter, name_lookup_main, lookup);
+    if (errno != 0)
         atomic_fetch_sub(&lookup->references, 1);
-        return false;
-    }
-    pthread_detach(thread);
-    return true;
+    return errno == 0;
 }
 
-struct name_lookup *name_lookup_start(const char *host, uint16_t port, const char *source)
+struct name_lookup *name_lookup_start(const char *host, uint16_t port, const char *source, struct meter *meter)
 {
     struct name_lookup *lookup = mem_zalloc(sizeof(*lookup));
 
@@ -88,7 +81,7 @@ struct name_lookup *name_lookup_start(const char *host, uint16_t port, const cha
     if (lookup->fd >= 0) {
         look_up_both(lookup, AI_NUMERICHOST);
         lookup->is_name = lookup->addresses == NULL;
-        if (name_lookup_is_done(lookup) || start_thread(lookup))
+        if (name_lookup_is_done(lookup) || start_thread(lookup, meter))
             return lookup;
     }
     name_lookup_drop(lookup);

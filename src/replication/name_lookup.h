@@ -8,10 +8,12 @@
 #include <stdint.h>
 
 struct addrinfo;
+struct meter;
 struct name_lookup;
 
-/* `source`: an own address or name to connect from, or "". NULL with errno: the system has no thread or no descriptor. */
-struct name_lookup *name_lookup_start(const char *host, uint16_t port, const char *source);
+/* `source`: an own address or name to connect from, or "". The meter counts the memory of its thread. NULL with errno: the system has
+ * no thread or no descriptor. */
+struct name_lookup *name_lookup_start(const char *host, uint16_t port, const char *source, struct meter *meter);
 /* At any time; the addresses go with it. NULL is fine. */
 void name_lookup_drop(struct name_lookup *lookup);
 

@@ -1,7 +1,5 @@
 #include "server/hooks.h"
 
-#include <pthread.h>
-
 #include "config/limits.h"
 #include "engine/event.h"
 #include "engine/lazy_free.h"
@@ -57,14 +55,6 @@ static void hook_expired(void *context, struct keyspace *keyspace, uint64_t hash
     engine->dirty++;
 }
 
-static void hook_thread_started(void *context, const char *name)
-{
-    struct engine *engine = context;
-
-    pthread_setname_np(pthread_self(), name);
-    meter_join(engine->meter);
-}
-
 static void hook_free_keyspace(void *context, struct keyspace *keyspace)
 {
     struct engine *engine = context;
@@ -77,13 +67,6 @@ static void hook_log(void *context, const char *text)
     struct engine *engine = context;
 
     log_write(engine->log, LOG_LEVEL_WARNING, "%s", text);
-}
-
-static void hook_thread_ended(void *context)
-{
-    struct engine *engine = context;
-
-    meter_leave(engine->meter);
 }
 
 static void hook_notice(void *context, const char *text)
@@ -155,8 +138,7 @@ struct tier_hooks hooks_of_tier(struct engine *engine)
         .ring = hook_ring,
         .memory_freed = hook_memory_freed,
         .expired = hook_expired,
-        .thread_started = hook_thread_started,
-        .thread_ended = hook_thread_ended,
+        .meter = engine->meter,
         .notice = hook_notice,
         .free_keyspace = hook_free_keyspace,
         .log = hook_log,

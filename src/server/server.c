@@ -92,7 +92,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->acl = acl_create(engine->commands);
     engine->acl_log = acl_log_create();
     engine->describe_client = describe_client;
-    engine->lazy_free = lazy_free_create(engine->meter);
+    engine->lazy_free = lazy_free_create();
     engine->jobs = job_pool_create(engine, JOB_THREADS);
     engine->watches = watch_table_create(engine);
     engine->blocking = blocking_create(engine);
@@ -156,12 +156,10 @@ static void replay_main(void *context)
 {
     struct server *server = context;
 
-    meter_join(server->engine.meter);
     if (server->engine.aof != NULL)
         server->load_status = replay_log(&server->engine, &server->load_message);
     else
         server->load_status = import_dump(&server->engine, server->opening.dump, &server->imported, &server->load_message);
-    meter_leave(server->engine.meter);
     uv_async_send(&server->loaded);
 }
 
@@ -231,8 +229,7 @@ static void on_loaded(uv_async_t *handle)
     struct engine *engine = &server->engine;
     struct message message = { "" };
 
-    uv_thread_join(&server->loader);
-    server->loading = false;
+    thread_join(&server->loader);
     if (!message_is_empty(&server->load_message))
         log_write(engine->log, LOG_LEVEL_WARNING, "%s", server->load_message.text);
     if (server->stopping)
@@ -274,8 +271,7 @@ static void on_ended(uv_async_t *handle)
 
     server->engine.state = ENGINE_STOPPING;
     process_tell_supervisor(server->engine.config, "STOPPING=1\n");
-    if (server->loading)
-        uv_thread_join(&server->loader);
+    thread_join(&server->loader);
     listener_close(server->listener);
     close_handle((uv_handle_t *)&server->on_term);
     close_handle((uv_handle_t *)&server->on_int);
@@ -308,24 +304,57 @@ static uint64_t program_size(const struct engine *engine)
     return resident > used ? resident - used : 0;
 }
 
+/* `error` is 0, or why the system gives no thread. */
+static bool has_thread(const struct server *server, const char *of, int error)
+{
+    if (error != 0)
+        log_write(server->engine.log, LOG_LEVEL_WARNING, "Can't start the thread of %s: %s", of, strerror(error));
+    return error == 0;
+}
+
+/* False: the log says why, and the server ends. */
+static bool start_threads(struct server *server)
+{
+    struct engine *engine = &server->engine;
+
+    return has_thread(server, "the lazy free", lazy_free_start(engine->lazy_free, engine->meter)) &&
+        has_thread(server, "jobs", job_pool_start(engine->jobs)) &&
+        (engine->tier == NULL || has_thread(server, "the cold tier", tier_start(engine->tier, engine->partitions)));
+}
+
+/* Of the first only the main thread is missing. */
+static bool start_loops(struct server *server)
+{
+    for (int i = 1; i < server->loop_count; i++) {
+        if (!has_thread(server, "a worker", loop_start(server->loops[i])))
+            return false;
+    }
+    return true;
+}
+
+static bool start_loading(struct server *server)
+{
+    server->engine.state = ENGINE_LOADING;
+    server->load_began_us = clock_mono_us();
+    return has_thread(server, "the replay", thread_start(&server->loader, "kelvin-replay", server->engine.meter, replay_main, server));
+}
+
 static void serve(struct server *server)
 {
-    for (int i = 1; i < server->loop_count; i++)
-        loop_start(server->loops[i]);
+    bool good = start_loops(server);
+
     /* Redis' test suite waits for the PID, in these words, and then connects. */
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Running mode=standalone, port=%d, PID: %d",
         (int)config_number(server->engine.config, CONFIG_PORT), (int)getpid());
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Server initialized");
     server->engine.memory_base = program_size(&server->engine);
     tuning_look_at_memory(&server->engine);
-    if (server->engine.aof != NULL || server->opening.dump != NULL) {
-        server->engine.state = ENGINE_LOADING;
-        server->loading = true;
-        server->load_began_us = clock_mono_us();
-        CHECK(uv_thread_create(&server->loader, replay_main, server) == 0);
-    } else {
+    if (good && (server->engine.aof != NULL || server->opening.dump != NULL))
+        good = start_loading(server);
+    else if (good)
         say_ready(server);
-    }
+    if (!good)
+        ask_to_end(server, 1);
     loop_run(server->loops[0]);
     for (int i = 1; i < server->loop_count; i++)
         loop_join(server->loops[i]);
@@ -450,9 +479,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     tuning_apply(engine);
     descriptors_watch(&server->descriptors);
     info_start(engine);
-    if (engine->tier != NULL)
-        tier_start(engine->tier, engine->partitions);
-    if (users_load(engine) && opening_restore_image(&server->opening)) {
+    if (start_threads(server) && users_load(engine) && opening_restore_image(&server->opening)) {
         watch_signals(server);
         open_sockets(server);
     }
@@ -474,7 +501,7 @@ out:
     if (engine->log != NULL)
         history_release(&engine->history);
     if (engine->meter != NULL)
-        meter_destroy(engine->meter);
+        meter_release(engine->meter);
     log_destroy(engine->log);
     opening_release(&server->opening);
     mem_free(engine->executable);

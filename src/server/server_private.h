@@ -5,6 +5,7 @@
 #include <uv.h>
 
 #include "base/message.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 #include "lifecycle/import.h"
 #include "lifecycle/opening.h"
@@ -21,8 +22,7 @@ struct server {
     struct descriptors descriptors;
     uv_signal_t on_term, on_int;
     uv_async_t loaded, ended;
-    uv_thread_t loader;
-    bool loading;                   /* the replay's thread is to be joined */
+    struct thread loader;           /* of the replay */
     enum status load_status;
     struct opening opening;
     struct message load_message;

@@ -137,6 +137,7 @@ static void db_close(struct store *store)
     if (store->overlay != nullptr)
         store->overlay->release_work();
     store->env->open_gate(db);
+    store->env->finish_work();
     store->db.reset();
     store->env->remove_gate(db);
     store->overlay.reset();
@@ -184,8 +185,6 @@ static bool is_due(const struct store *store, leveldb::DB *db)
 
 store::~store()
 {
-    if (env_owned != nullptr)
-        env_owned->release_work();
     db_close(this);                 /* before the cache and the env that it uses */
     segments_close(segments);
     pthread_rwlock_destroy(&lock);
@@ -270,7 +269,7 @@ static enum status db_open(struct store *store, bool create, struct message *mes
         store->env->release_work();
     if (status.ok())
         return STATUS_OK;
-    store->db.reset();
+    db_close(store);
     return report_error(store, status, "can't be opened", message);
 }
 
@@ -427,6 +426,7 @@ enum status store_open(const struct store_options *options, struct store **store
     auto opened = std::make_unique<struct store>();
     leveldb::Options &db_options = opened->options;
     enum status status;
+    int error;
 
     *store = nullptr;
     store_set_message(message, "");
@@ -461,6 +461,11 @@ enum status store_open(const struct store_options *options, struct store **store
 
     if (options->salvage != nullptr)
         options->salvage->is_needed = false;
+    error = options->without_merging ? 0 : opened->env->start(nullptr);
+    if (error != 0) {
+        store_set_message(message, "store '" + opened->dir + "': no thread: " + strerror(error));
+        return STATUS_IO;
+    }
     status = db_open(opened.get(), true, message);
     if (status == STATUS_CORRUPT && options->salvage != nullptr)
         status = db_salvage(opened.get(), options->salvage, message);

@@ -3,7 +3,6 @@
 #define KELVIN_STORE_STORE_DISK_H
 
 #include <leveldb/env.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -22,6 +21,7 @@ extern "C" {
 #include "base/disk.h"
 #include "base/status.h"
 #include "base/stream_sum.h"
+#include "base/thread.h"
 }
 
 /* A leveldb::Status has a text, but no number: disk_status appends "errno N: meaning" to it, and status_of_leveldb parses that. */
@@ -84,6 +84,8 @@ struct store_env final : public leveldb::EnvWrapper {
     /* Background work waits while it is held: for a store that is only read, and closed soon. */
     void hold_work();
     void release_work();
+    void finish_work();                                     /* before a LevelDB is closed, which waits for its work: if it was held, and the system
+                                                             * gives no thread, it is done here */
     bool has_work();                                        /* background work is running, or will run soon. Any thread */
     /* A gate for the background work of one LevelDB. It schedules compactions because of reads, too: they move nothing that has to be moved, and
      * write more than the reads have read. With a gate, work runs only if a log was begun (so there is a memtable to write), if it is
@@ -92,7 +94,7 @@ struct store_env final : public leveldb::EnvWrapper {
     void open_gate(void *db);                               /* nests; nothing if there is no gate */
     void close_gate(void *db);
     void remove_gate(void *db);                             /* after `db` was closed */
-    void on_thread(void (*started)(void *context, const char *name), void *context);
+    int start(struct meter *meter);                         /* see store_env_start. Before any work is scheduled */
     void hold_removal();
     void release_removal();
 
@@ -100,12 +102,10 @@ struct store_env final : public leveldb::EnvWrapper {
     disk_counters counters;
 
 private:
-    void (*thread_started)(void *context, const char *name) = nullptr;
-    void *thread_context = nullptr;
-
-    void start_thread();
-    static void *thread_main(void *env);
+    int start_thread(struct meter *meter);
+    static void compact_main(void *env);
     void run_work();
+    void run_next(std::unique_lock<std::mutex> *lock);
     bool may_run(std::unique_lock<std::mutex> *lock, void (*function)(void *), void *db);
     void note_new_log(const std::string &path);
 
@@ -125,8 +125,8 @@ private:
     std::mutex work_mutex;                                  /* guards all below */
     std::condition_variable work_there;
     std::deque<std::pair<void (*)(void *), void *>> work;
-    pthread_t thread {};
-    bool is_running = false, is_ending = false, work_waits = false, is_working = false;
+    struct thread thread {};
+    bool is_ending = false, work_waits = false, is_working = false;
 
     struct gate {
         std::string directory;

@@ -85,15 +85,12 @@ store_env::store_env(const struct disk *its_disk) : leveldb::EnvWrapper(leveldb:
 
 store_env::~store_env()
 {
-    bool was_running;
     {
         std::lock_guard<std::mutex> guard(work_mutex);
         is_ending = true;
-        was_running = is_running;
         work_there.notify_all();
     }
-    if (was_running)
-        CHECK(pthread_join(thread, nullptr) == 0);
+    thread_join(&thread);
     CHECK(hold_count == 0);
     CHECK(being_written.empty());
 }
@@ -551,45 +548,37 @@ void store_env::note_new_log(const std::string &path)
     }
 }
 
-void store_env::on_thread(void (*started)(void *context, const char *name), void *context)
+/* Holds work_mutex. */
+int store_env::start_thread(struct meter *meter)
+{
+    return thread.has_started ? 0 : thread_start(&thread, "kelvin-compact", meter, compact_main, this);
+}
+
+/* Not in Schedule, which could not report that there is no thread. */
+int store_env::start(struct meter *meter)
 {
     std::lock_guard<std::mutex> guard(work_mutex);
 
-    thread_started = started;
-    thread_context = context;
-    start_thread();             /* not in Schedule, which could not report that there is no thread */
-}
-
-/* Holds work_mutex. */
-void store_env::start_thread()
-{
-    if (is_running)
-        return;
-    CHECK(pthread_create(&thread, nullptr, thread_main, this) == 0);
-    pthread_setname_np(thread, "kelvin-compact");
-    is_running = true;
+    return start_thread(meter);
 }
 
 void store_env::Schedule(void (*function)(void *), void *argument)
 {
     std::lock_guard<std::mutex> guard(work_mutex);
 
-    start_thread();
+    CHECK(thread.has_started || work_waits || is_working);
     work.emplace_back(function, argument);
     work_there.notify_one();
 }
 
-void *store_env::thread_main(void *env)
+void store_env::compact_main(void *env)
 {
     struct store_env *self = static_cast<struct store_env *>(env);
 
     /* Compactions can wait, clients can't: when there are too few cores, this thread gets a smaller share. On Linux each thread has its own
      * nice value. */
     setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), COMPACTION_NICE);
-    if (self->thread_started != nullptr)
-        self->thread_started(self->thread_context, "kelvin-compact");
     self->run_work();
-    return nullptr;
 }
 
 /* False: the work waits at its gate. Only work changes whether work is due, so it can wait until one of the other reasons comes. */
@@ -616,6 +605,20 @@ bool store_env::may_run(std::unique_lock<std::mutex> *lock, void (*function)(voi
     return false;
 }
 
+void store_env::run_next(std::unique_lock<std::mutex> *lock)
+{
+    auto [function, argument] = work.front();
+
+    work.pop_front();
+    if (!may_run(lock, function, argument))
+        return;
+    is_working = true;
+    lock->unlock();
+    function(argument);
+    lock->lock();
+    is_working = false;
+}
+
 void store_env::run_work()
 {
     std::unique_lock<std::mutex> lock(work_mutex);
@@ -624,16 +627,19 @@ void store_env::run_work()
         work_there.wait(lock, [this] { return is_ending || (!work.empty() && !work_waits); });
         if (work.empty())
             return;
-        auto [function, argument] = work.front();
-        work.pop_front();
-        if (!may_run(&lock, function, argument))
-            continue;
-        is_working = true;
-        lock.unlock();
-        function(argument);
-        lock.lock();
-        is_working = false;
+        run_next(&lock);
     }
+}
+
+void store_env::finish_work()
+{
+    std::unique_lock<std::mutex> lock(work_mutex);
+
+    work_waits = false;
+    if (work.empty() || start_thread(nullptr) == 0)
+        return;
+    while (!work.empty())
+        run_next(&lock);
 }
 
 struct store_env *store_env_create(const struct disk *disk)
@@ -646,9 +652,9 @@ void store_env_destroy(struct store_env *env)
     delete env;
 }
 
-void store_env_on_thread(struct store_env *env, void (*started)(void *context, const char *name), void *context)
+int store_env_start(struct store_env *env, struct meter *meter)
 {
-    env->on_thread(started, context);
+    return env->start(meter);
 }
 
 void store_env_hold_removal(struct store_env *env)

@@ -26,14 +26,16 @@ extern "C" {
 #endif
 
 struct disk;
+struct meter;
 struct store_env;
 
 /* All files are read and written through `disk`, which must outlive the env. */
 struct store_env *store_env_create(const struct disk *disk);
 void store_env_destroy(struct store_env *env);      /* NULL is fine. Its stores must be closed. Joins its thread */
 
-/* Starts the background thread, which calls `started` first (memory is counted by thread). Before store_open. */
-void store_env_on_thread(struct store_env *env, void (*started)(void *context, const char *name), void *context);
+/* Starts the background thread, if it does not run yet; the meter counts its memory. store_open does it without a meter. Returns 0, or the error
+ * number. */
+int store_env_start(struct store_env *env, struct meter *meter);
 
 /* While removals are held, removed files stay, so that a snapshot can copy them; the last release removes them. Calls nest. */
 void store_env_hold_removal(struct store_env *env);

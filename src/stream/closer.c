@@ -18,8 +18,7 @@ void closer_init(struct closer *closer, const struct disk *disk, bool are_synced
 void closer_release(struct closer *closer)
 {
     closer->is_ending = true;
-    if (closer->has_thread)
-        pthread_join(closer->thread, NULL);
+    thread_join(&closer->thread);
     mem_free(closer->fds);
     mutex_release(&closer->lock);
 }
@@ -52,19 +51,17 @@ static void drop_cache(const struct closer *closer, int fd)
     }
 }
 
-/* Allocates nothing and frees nothing: the meter does not count this thread. */
-static void *closer_main(void *context)
+/* Allocates nothing and frees nothing: no meter counts this thread. */
+static void closer_main(void *context)
 {
     struct closer *closer = context;
     int fd;
 
-    pthread_setname_np(pthread_self(), "kelvin-close");
     while ((fd = take_file(closer)) >= 0) {
         if (closer->are_synced)
             drop_cache(closer, fd);
         closer->disk->close(closer->disk->context, fd);
     }
-    return NULL;
 }
 
 static void push(struct closer *closer, int fd) REQUIRES(closer->lock);
@@ -80,10 +77,8 @@ static void push(struct closer *closer, int fd)
 static void start_thread(struct closer *closer) REQUIRES(closer->lock);
 static void start_thread(struct closer *closer)
 {
-    if (closer->has_thread)
-        pthread_join(closer->thread, NULL);     /* it has ended, or is about to */
-    closer->has_thread = pthread_create(&closer->thread, NULL, closer_main, closer) == 0;
-    closer->is_running = closer->has_thread;
+    thread_join(&closer->thread);       /* it has ended, or is about to */
+    closer->is_running = thread_start(&closer->thread, "kelvin-close", NULL, closer_main, closer) == 0;
 }
 
 void closer_add(struct closer *closer, int fd)

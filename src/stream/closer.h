@@ -6,10 +6,10 @@
 #ifndef KELVIN_STREAM_CLOSER_H
 #define KELVIN_STREAM_CLOSER_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "base/mutex.h"
+#include "base/thread.h"
 
 struct disk;
 
@@ -20,8 +20,8 @@ struct closer {
     struct mutex lock;              /* guards what follows */
     int *fds;
     int count, capacity;
-    pthread_t thread;
-    bool has_thread, is_running;    /* there is one to join; and it has not seen yet that there are no more files */
+    struct thread thread;
+    bool is_running;                /* the thread has not seen yet that there are no more files */
 };
 
 /* `are_synced`: the files have no pages that are to be written, or few. */

@@ -1,10 +1,8 @@
 #include "tier/loader.h"
 
-#include <pthread.h>
-
-#include "base/check.h"
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "tier/load.h"
 #include "tier/tier_private.h"
 
@@ -24,7 +22,7 @@ struct loaders {
     struct condition load_ended;    /* with lock; for threads that wait in tier_loads_help */
     _Atomic int helper_count;       /* threads that wait there */
     _Atomic int wanted_count;       /* loaders with a higher number end by themselves */
-    pthread_t threads[LOADERS_MAX];
+    struct thread threads[LOADERS_MAX];
     int thread_count;               /* the writer's, after tier_start: it starts and joins them */
 };
 
@@ -185,7 +183,7 @@ static int wait_for_chunk(struct tier *tier, struct loaders *loaders, int number
     return take_chunk(loaders, access_is_hitting(&tier->access), chunk);
 }
 
-static void *loader_main(void *context)
+static void loader_main(void *context)
 {
     struct loader *self = context;
     struct tier *tier = self->tier;
@@ -195,7 +193,6 @@ static void *loader_main(void *context)
     struct loading loading = { 0 };         /* its buffers are kept between loads */
 
     mem_free(self);
-    tier->hooks.thread_started(tier->hooks.context, "kelvin-load");
     mutex_lock(&loaders->lock);
     while ((count = wait_for_chunk(tier, loaders, number, chunk)) > 0) {
         uint64_t queue_size = loaders->queue_size;
@@ -215,18 +212,15 @@ static void *loader_main(void *context)
     }
     mutex_unlock(&loaders->lock);
     loading_release(&loading);
-    if (tier->hooks.thread_ended != NULL)
-        tier->hooks.thread_ended(tier->hooks.context);
-    return NULL;
 }
 
-void loaders_adjust(struct tier *tier)
+bool loaders_adjust(struct tier *tier)
 {
     struct loaders *loaders = tier->loaders;
     int wanted = (int)tier->settings.load_threads;
 
     if (wanted == loaders->thread_count)
-        return;
+        return true;
     if (wanted < 1)
         wanted = 1;
     if (wanted > LOADERS_MAX)
@@ -237,20 +231,20 @@ void loaders_adjust(struct tier *tier)
         condition_broadcast(&loaders->filled);
         mutex_unlock(&loaders->lock);
         while (loaders->thread_count > wanted)
-            pthread_join(loaders->threads[--loaders->thread_count], NULL);
+            thread_join(&loaders->threads[--loaders->thread_count]);
     }
     loaders->wanted_count = wanted;
     while (loaders->thread_count < wanted) {
         struct loader *loader = mem_alloc(sizeof(*loader));
 
         *loader = (struct loader){ tier, loaders->thread_count };
-        if (pthread_create(&loaders->threads[loaders->thread_count], NULL, loader_main, loader) != 0) {
-            CHECK(loaders->thread_count > 0);
+        if (thread_start(&loaders->threads[loaders->thread_count], "kelvin-load", tier->hooks.meter, loader_main, loader) != 0) {
             mem_free(loader);
             break;                  /* the system gives no more threads: the writer tries again in its next round */
         }
         loaders->thread_count++;
     }
+    return loaders->thread_count > 0;
 }
 
 void loaders_stop(struct tier *tier)
@@ -261,7 +255,7 @@ void loaders_stop(struct tier *tier)
     condition_broadcast(&loaders->filled);
     mutex_unlock(&loaders->lock);
     while (loaders->thread_count > 0)
-        pthread_join(loaders->threads[--loaders->thread_count], NULL);
+        thread_join(&loaders->threads[--loaders->thread_count]);
 }
 
 int loaders_idle(struct tier *tier)

@@ -6,6 +6,7 @@
 #ifndef KELVIN_TIER_LOADER_H
 #define KELVIN_TIER_LOADER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct tier;
@@ -22,8 +23,9 @@ void loaders_submit(struct tier *tier, struct load_batch *batch);
 /* After load_finish by any thread: wakes threads that wait in tier_loads_help. */
 void loaders_note_end(struct tier *tier);
 
-/* Starts or ends loaders until there are as many as the settings say. At start, then by the writer only. */
-void loaders_adjust(struct tier *tier);
+/* Starts or ends loaders until there are as many as the settings say. At start, then by the writer only.
+ * False: there is none. */
+bool loaders_adjust(struct tier *tier);
 /* Joins all. `stopping` is set, and the writer has ended. */
 void loaders_stop(struct tier *tier);
 

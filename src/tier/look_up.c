@@ -1,11 +1,11 @@
 #include "tier/look_up.h"
 
 #include <poll.h>
-#include <pthread.h>
 
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/read_ring.h"
+#include "base/thread.h"
 #include "tier/read.h"
 #include "tier/tier_private.h"
 
@@ -31,7 +31,7 @@ struct search;
 struct readers {
     struct tier *tier;
     struct slot *slots;
-    pthread_t threads[READERS];
+    struct thread threads[READERS];
     int thread_count;                   /* the owner's */
     struct mutex lock;                  /* leaf; for what follows */
     struct condition begun, ended;
@@ -67,7 +67,7 @@ static void readers_stop(struct readers *readers)
     condition_broadcast(&readers->begun);
     mutex_unlock(&readers->lock);
     for (int i = 0; i < readers->thread_count; i++)
-        pthread_join(readers->threads[i], NULL);
+        thread_join(&readers->threads[i]);
     condition_release(&readers->begun);
     condition_release(&readers->ended);
     mutex_release(&readers->lock);
@@ -152,12 +152,10 @@ static void read_slots(struct readers *readers)
     }
 }
 
-static void *reader_main(void *context)
+static void reader_main(void *context)
 {
     struct readers *readers = context;
-    struct tier_hooks *hooks = &readers->tier->hooks;
 
-    hooks->thread_started(hooks->context, "kelvin-look");
     mutex_lock(&readers->lock);
     while (!readers->is_stopping) {
         read_slots(readers);
@@ -165,16 +163,13 @@ static void *reader_main(void *context)
             condition_wait(&readers->begun, &readers->lock);
     }
     mutex_unlock(&readers->lock);
-    if (hooks->thread_ended != NULL)
-        hooks->thread_ended(hooks->context);
-    return NULL;
 }
 
 /* As many as the batch needs. Without any the caller reads alone. */
 static void start_readers(struct readers *readers, size_t wanted)
 {
     while (readers->thread_count < READERS && (size_t)readers->thread_count + 1 < wanted) {
-        if (pthread_create(&readers->threads[readers->thread_count], NULL, reader_main, readers) != 0)
+        if (thread_start(&readers->threads[readers->thread_count], "kelvin-look", readers->tier->hooks.meter, reader_main, readers) != 0)
             return;
         readers->thread_count++;
     }

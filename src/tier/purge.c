@@ -1,11 +1,11 @@
 #include "tier/purge.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "tier/tier_private.h"
 
 enum { RECORDS_A_STEP = 20000, INCARNATIONS_A_STEP = 64 };
@@ -24,11 +24,11 @@ struct purge {
     struct store_span expiry;           /* of deleted expiry keys */
     struct store_span range;            /* being compacted */
     uint64_t slice_next, slice_count;   /* of the range; equal: it is finished */
-    struct store_span slice;            /* the thread's while `is_compacting` */
+    struct store_span slice;            /* the thread's while it has started */
     enum status slice_status;           /* the thread's until `slice_is_done` */
-    pthread_t thread;
-    bool is_compacting;                 /* the thread was started and not joined yet */
+    struct thread thread;
     _Atomic bool slice_is_done;
+    _Atomic uint64_t slices_begun;
 };
 
 struct purge *purge_create(void)
@@ -43,7 +43,7 @@ void purge_destroy(struct purge *purge)
 {
     if (purge == NULL)
         return;
-    CHECK(!purge->is_compacting);
+    CHECK(!purge->thread.has_started);
     mutex_release(&purge->lock);
     mem_free(purge->numbers);
     mem_free(purge);
@@ -138,6 +138,8 @@ bool purge_has(struct purge *purge, uint32_t incarnation)
     return has;
 }
 
+uint64_t purge_slices(const struct purge *purge) { return purge->slices_begun; }
+
 size_t purge_count(struct purge *purge)
 {
     size_t count;
@@ -212,24 +214,14 @@ static bool delete_some(struct tier *tier, enum status *status)
 
 /* --- giving room back --- */
 
-static void *compact_main(void *context)
+static void compact_main(void *context)
 {
     struct tier *tier = context;
     struct purge *purge = tier->purge;
 
-    tier->hooks.thread_started(tier->hooks.context, "kelvin-purge");
     purge->slice_status = store_compact_span(tier->store, &purge->slice);
-    if (tier->hooks.thread_ended != NULL)
-        tier->hooks.thread_ended(tier->hooks.context);
     purge->slice_is_done = true;
     tier_nudge(tier);
-    return NULL;
-}
-
-static void join_slice(struct purge *purge)
-{
-    pthread_join(purge->thread, NULL);
-    purge->is_compacting = false;
 }
 
 /* The place of a slice's beginning: incarnation and hash as one number. */
@@ -255,10 +247,10 @@ static void begin_slice(struct tier *tier)
         .last_hash = (uint64_t)last,
     };
     purge->slice_is_done = false;
-    if (pthread_create(&purge->thread, NULL, compact_main, tier) != 0)
+    if (thread_start(&purge->thread, "kelvin-purge", tier->hooks.meter, compact_main, tier) != 0)
         return;
-    purge->is_compacting = true;
     purge->slice_next++;
+    purge->slices_begun++;
 }
 
 void purge_note_expiry(struct purge *purge, const struct store_span *span)
@@ -294,15 +286,15 @@ bool purge_step(struct tier *tier, enum status *status)
     bool more;
 
     *status = STATUS_OK;
-    if (purge->is_compacting && purge->slice_is_done) {
-        join_slice(purge);
+    if (purge->thread.has_started && purge->slice_is_done) {
+        thread_join(&purge->thread);
         if (!store_is_writable(tier->store))        /* else it was reopened after the failure */
             *status = purge->slice_status;
     }
     if (*status != STATUS_OK)
         return false;
     more = delete_some(tier, status);
-    if (*status != STATUS_OK || purge->is_compacting)
+    if (*status != STATUS_OK || purge->thread.has_started)
         return more;
     begin_range(purge, more);
     if (purge->slice_next < purge->slice_count)
@@ -312,7 +304,5 @@ bool purge_step(struct tier *tier, enum status *status)
 
 void purge_stop(struct tier *tier)
 {
-    if (!tier->purge->is_compacting)
-        return;
-    join_slice(tier->purge);
+    thread_join(&tier->purge->thread);
 }

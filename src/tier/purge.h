@@ -25,6 +25,7 @@ void purge_destroy(struct purge *purge);        /* after purge_stop; NULL is fin
 void purge_add(struct purge *purge, uint32_t incarnation);      /* adding it twice is fine */
 bool purge_has(struct purge *purge, uint32_t incarnation);
 size_t purge_count(struct purge *purge);
+uint64_t purge_slices(const struct purge *purge);               /* compactions that have begun */
 
 /* Expiry keys were deleted there: if they are many, that range is compacted, too. The writer. */
 void purge_note_expiry(struct purge *purge, const struct store_span *span);

@@ -1,5 +1,8 @@
 #include "tier/tier.h"
 
+#include <errno.h>
+#include <string.h>
+
 #include "base/disk.h"
 #include "base/machine.h"
 #include "base/mem.h"
@@ -35,14 +38,16 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
         .is_temporary = true,
         .holds_merges = options->holds_merges,
     };
+    int error;
 
     tier->env = options->env == NULL ? store_env_create(disk_system()) : NULL;
     if (tier->env != NULL)
         store.env = tier->env;
     tier->store_options = store;
-    if (options->hooks.thread_started != NULL)
-        store_env_on_thread(store.env, options->hooks.thread_started, options->hooks.context);
-    if (working_dir_open(&store, options->image, &tier->store, message) != STATUS_OK) {
+    error = store_env_start(store.env, options->hooks.meter);
+    if (error != 0)
+        message_set(message, "no thread: %s", strerror(error));
+    if (error != 0 || working_dir_open(&store, options->image, &tier->store, message) != STATUS_OK) {
         if (tier->env != NULL)
             store_env_destroy(tier->env);
         mem_free(tier);
@@ -90,7 +95,7 @@ void tier_set_expiry(struct tier *tier, bool on)
     tier->expire_cold = on;
 }
 
-void tier_start(struct tier *tier, struct partitions *partitions)
+int tier_start(struct tier *tier, struct partitions *partitions)
 {
     tier->partitions = partitions;
     tier->machine_memory = machine_memory();
@@ -103,8 +108,7 @@ void tier_start(struct tier *tier, struct partitions *partitions)
         .changing = handover_changing,
         .incarnation_is_taken = keyspaces_incarnation_is_taken,
     };
-    loaders_adjust(tier);
-    writer_start(tier);
+    return loaders_adjust(tier) ? writer_start(tier) : EAGAIN;
 }
 
 void tier_stop(struct tier *tier)

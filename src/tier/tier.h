@@ -59,9 +59,8 @@ struct tier_hooks {
     /* An expired cold key is deleted: log it. `event` is EVENT_EXPIRED, or EVENT_HEXPIRED of a hash's last field. Under the partition's
      * lock. */
     void (*expired)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event);
-    void (*thread_started)(void *context, const char *name);
+    struct meter *meter;                                        /* counts the memory of the tier's threads; NULL: it is not counted */
     void (*log)(void *context, const char *text);               /* a sentence for the operator, worth a warning */
-    void (*thread_ended)(void *context);                        /* the same for a thread that ends before the tier; NULL is fine */
     void (*notice)(void *context, const char *text);            /* a sentence for the log, not a warning; NULL is fine */
     void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background; only checkpoints need it */
     void (*ring)(void *context, struct worker *worker);         /* of `wake`; any thread */
@@ -106,8 +105,8 @@ struct tier_options {
 struct tier *tier_open(const struct tier_options *options, struct message *message);
 struct hash_seed tier_seed(const struct tier *tier);
 struct tier_settings *tier_settings(struct tier *tier);
-/* Becomes the partitions' watch; starts writer and loaders. */
-void tier_start(struct tier *tier, struct partitions *partitions);
+/* Becomes the partitions' watch; starts writer and loaders. Returns 0, or the error number: the system gives no thread, and the tier is to be closed. */
+int tier_start(struct tier *tier, struct partitions *partitions);
 void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the clock: not while replaying, nor on a
                                                      * replica. Off at first */
 /* After tier_start, when the store was opened from an image and the partitions know their incarnations: loads the record map.

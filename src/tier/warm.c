@@ -1,6 +1,5 @@
 #include "tier/warm.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -9,6 +8,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
+#include "base/thread.h"
 #include "keyspace/heat.h"
 #include "tier/bulk.h"
 #include "tier/hot.h"
@@ -36,8 +37,7 @@ struct warm {
     char *image;                /* path */
     struct hot_file file;       /* the thread's until `opened`, immutable then */
     _Atomic bool opened;
-    pthread_t thread;
-    bool running;               /* the thread is to be joined */
+    struct thread thread;
     _Atomic bool stopping;
     _Atomic int state;          /* enum tier_warmup */
     _Atomic int pending_rank;   /* keys with ranks below this are not back yet */
@@ -373,23 +373,20 @@ static void warm_up(struct warm *warm)
         finish_warm_up(warm);
 }
 
-static void *warm_main(void *context)
+static void warm_main(void *context)
 {
     struct warm *warm = context;
-    const struct tier_hooks *hooks = &warm->tier->hooks;
 
-    hooks->thread_started(hooks->context, "kelvin-warm");
     setpriority(PRIO_PROCESS, 0, NICE);         /* of this thread alone, in Linux */
     if (open_file(warm))
         warm_up(warm);
-    if (hooks->thread_ended != NULL)
-        hooks->thread_ended(hooks->context);
-    return NULL;
 }
 
 void tier_warm_up(struct tier *tier, const char *image)
 {
     struct warm *warm = mem_zalloc(sizeof(*warm));
+    struct message message;
+    int error;
 
     CHECK(tier->warm == NULL);
     warm->tier = tier;
@@ -397,9 +394,13 @@ void tier_warm_up(struct tier *tier, const char *image)
     warm->file.fd = -1;
     warm->state = TIER_WARMUP_RUNNING;
     warm->began_us = clock_mono_us();
-    warm->running = true;
     tier->warm = warm;
-    CHECK(pthread_create(&warm->thread, NULL, warm_main, warm) == 0);
+    error = thread_start(&warm->thread, "kelvin-warm", tier->hooks.meter, warm_main, warm);
+    if (error == 0)
+        return;
+    warm->state = TIER_WARMUP_IDLE;
+    message_set(&message, "The keys that were hot are not brought back: no thread: %s", strerror(error));
+    tier->hooks.log(tier->hooks.context, message.text);
 }
 
 void tier_await_warm_up_file(struct tier *tier)
@@ -412,11 +413,10 @@ void tier_await_warm_up_file(struct tier *tier)
 
 void warm_stop(struct warm *warm)
 {
-    if (warm == NULL || !warm->running)
+    if (warm == NULL)
         return;
     warm->stopping = true;
-    pthread_join(warm->thread, NULL);
-    warm->running = false;
+    thread_join(&warm->thread);
 }
 
 void warm_destroy(struct warm *warm)

@@ -1,11 +1,10 @@
 #include "tier/writer.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "tier/collect.h"
 #include "tier/count.h"
 #include "tier/demotion.h"
@@ -31,7 +30,7 @@ enum {
 };
 
 struct writer {
-    pthread_t thread;
+    struct thread thread;
     _Atomic pthread_t self;             /* the same, set by the thread */
     /* The thread's. */
     struct key_list unknown;
@@ -176,11 +175,10 @@ static void wait_for_work(struct tier *tier, bool more, bool is_sealing)
     requests_wait(tier, pause_us, is_sealing ? WAIT_EXCEPT_IMAGE : WAIT_FOR_ALL);
 }
 
-static void *writer_main(void *context)
+static void writer_main(void *context)
 {
     struct tier *tier = context;
 
-    tier->hooks.thread_started(tier->hooks.context, "kelvin-writer");
     tier->writer->look_up = look_up_create(tier);
     tier->writer->self = pthread_self();
     while (!tier->stopping) {
@@ -206,7 +204,6 @@ static void *writer_main(void *context)
     purge_stop(tier);
     look_up_destroy(tier->writer->look_up);
     tier->writer->look_up = NULL;
-    return NULL;
 }
 
 struct look_up *writer_look_up(const struct tier *tier)
@@ -214,11 +211,11 @@ struct look_up *writer_look_up(const struct tier *tier)
     return tier->writer != NULL && pthread_equal(tier->writer->self, pthread_self()) ? tier->writer->look_up : NULL;
 }
 
-void writer_start(struct tier *tier)
+int writer_start(struct tier *tier)
 {
     tier->writer = mem_zalloc(sizeof(*tier->writer));
     pause_init(&tier->writer->pause);
-    CHECK(pthread_create(&tier->writer->thread, NULL, writer_main, tier) == 0);
+    return thread_start(&tier->writer->thread, "kelvin-writer", tier->hooks.meter, writer_main, tier);
 }
 
 void writer_stop(struct tier *tier)
@@ -226,7 +223,7 @@ void writer_stop(struct tier *tier)
     if (tier->writer == NULL)
         return;
     requests_wake(tier);
-    pthread_join(tier->writer->thread, NULL);
+    thread_join(&tier->writer->thread);
     key_list_release(&tier->writer->unknown);
     mem_free(tier->writer);
     tier->writer = NULL;

@@ -10,8 +10,8 @@ struct look_up;
 struct tier;
 struct writer;
 
-/* Starts the thread. */
-void writer_start(struct tier *tier);
+/* Starts the thread. Returns 0, or the error number. */
+int writer_start(struct tier *tier);
 /* Joins it; `stopping` is set. Every request is completed. NULL in the tier is fine. */
 void writer_stop(struct tier *tier);
 

@@ -22,7 +22,8 @@ static void open_engine(struct engine_box *box)
     struct engine *engine = &box->engine;
 
     engine_box_open(box, families, 1);
-    engine->lazy_free = lazy_free_create(engine->meter);
+    engine->lazy_free = lazy_free_create();
+    CHECK(lazy_free_start(engine->lazy_free, engine->meter) == 0);
     engine->scripts = registry_create();
     engine->running_scripts = running_scripts_create();
     engine->primary = primary_create(engine);

@@ -79,7 +79,7 @@ void engine_box_close(struct engine_box *box)
     latency_destroy(engine->latency);
     error_stats_destroy(engine->errors);
     waits_destroy(engine->waits);
-    meter_destroy(engine->meter);
+    meter_release(engine->meter);
     config_destroy(engine->config);
 }
 

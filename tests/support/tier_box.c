@@ -67,13 +67,6 @@ static void hook_expired(void *context, struct keyspace *keyspace, uint64_t hash
     box->expired_count++;
 }
 
-static void hook_thread_started(void *context, const char *name)
-{
-    struct tier_box *box = context;
-
-    box->slice_count += strcmp(name, "kelvin-purge") == 0;
-}
-
 static void hook_free_keyspace(void *context, struct keyspace *keyspace)
 {
     struct tier_box *box = context;
@@ -165,7 +158,7 @@ static void open_store(struct tier_box *box, const struct tier_box_options *opti
         .dir = box->dir,
         .write_buffer_size = options->write_buffer_size > 0 ? options->write_buffer_size : 64 * 1024,
         .loader_count = 2,
-        .hooks = { box, hook_memory_used, hook_wake, hook_memory_freed, hook_expired, hook_thread_started, hook_log,
+        .hooks = { box, hook_memory_used, hook_wake, hook_memory_freed, hook_expired, NULL, hook_log,
             .free_keyspace = hook_free_keyspace, .ring = hook_ring, .limits = hook_limits },
     };
 
@@ -214,8 +207,10 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     engine->partitions = box->partitions = partitions_create(options->partition_count > 0 ? (uint32_t)options->partition_count : 4,
         options->db_count > 0 ? options->db_count : 2, tier_seed(box->tier));
     engine->commands = command_table_create(families_of_commands());
-    engine->lazy_free = lazy_free_create(engine->meter);
+    engine->lazy_free = lazy_free_create();
+    CHECK(lazy_free_start(engine->lazy_free, engine->meter) == 0);
     engine->jobs = job_pool_create(engine, 2);
+    CHECK(job_pool_start(engine->jobs) == 0);
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
@@ -230,7 +225,7 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     settings->batch_size = 256 * 1024;
     settings->lfu_log_factor = 10;
     settings->lfu_decay_minutes = 0;     /* a heat is what a test set it to, whenever the minute turns */
-    tier_start(box->tier, box->partitions);
+    CHECK(tier_start(box->tier, box->partitions) == 0);
     for (int i = 0; i < engine->worker_count && options->reads_by_ring; i++)
         CHECK(worker_open_ring(&box->workers[i].worker) >= 0);
 }
@@ -269,7 +264,7 @@ void tier_box_destroy(struct tier_box *box)
     latency_destroy(engine->latency);
     error_stats_destroy(engine->errors);
     waits_destroy(engine->waits);
-    meter_destroy(engine->meter);
+    meter_release(engine->meter);
     config_destroy(engine->config);
     mem_free(engine->workers);
     CHECK(nftw(box->root, remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0);

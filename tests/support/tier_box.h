@@ -58,7 +58,6 @@ struct tier_box {
     _Atomic bool memory_is_real;                    /* the tier gets all memory in use, else the bytes of the entries */
     _Atomic uint64_t expired_count;     /* cold keys that expired */
     _Atomic uint64_t told_count;        /* sentences for the operator */
-    _Atomic uint64_t slice_count;       /* compactions of what was purged that have begun */
     void (*memory_freed)(void *context);            /* the test's: called with the tier's hook. Set while the writer is held; or NULL */
     void *memory_freed_context;
 };

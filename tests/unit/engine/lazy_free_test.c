@@ -26,23 +26,31 @@ static struct value make_hash(size_t fields)
     return hash;
 }
 
+static struct lazy_free *create_and_start(struct meter *meter)
+{
+    struct lazy_free *lazy = lazy_free_create();
+
+    assert_int_equal(lazy_free_start(lazy, meter), 0);
+    return lazy;
+}
+
 /* All that was handed over is freed by the time it is destroyed; the address sanitizer would tell of what was not. */
 static void what_was_handed_over_is_freed_before_the_end(void **state)
 {
     struct meter *meter = meter_create();
-    struct lazy_free *lazy = lazy_free_create(meter);
+    struct lazy_free *lazy = create_and_start(meter);
 
     for (int i = 0; i < VALUES; i++)
         lazy_free_value(lazy, make_hash(FIELDS));
     assert_true(lazy_free_pending(lazy) + lazy_free_done(lazy) == VALUES);
     lazy_free_destroy(lazy);
-    meter_destroy(meter);
+    meter_release(meter);
 }
 
 static void small_values_are_freed_at_once(void **state)
 {
     struct meter *meter = meter_create();
-    struct lazy_free *lazy = lazy_free_create(meter);
+    struct lazy_free *lazy = create_and_start(meter);
 
     lazy_free_value(lazy, make_hash(3));
     lazy_free_value(lazy, string_value_of_int(3));
@@ -50,13 +58,13 @@ static void small_values_are_freed_at_once(void **state)
     assert_true(lazy_free_pending(lazy) == 0 && lazy_free_done(lazy) == 0);
     lazy_free_destroy(lazy);
     lazy_free_destroy(NULL);
-    meter_destroy(meter);
+    meter_release(meter);
 }
 
 static void a_keyspace_goes_with_all_its_values(void **state)
 {
     struct meter *meter = meter_create();
-    struct lazy_free *lazy = lazy_free_create(meter);
+    struct lazy_free *lazy = create_and_start(meter);
     struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
     struct keyspace *old[1];
 
@@ -74,7 +82,16 @@ static void a_keyspace_goes_with_all_its_values(void **state)
     lazy_free_destroy(lazy);
     assert_int_equal(segment_pool_used(all->pool), 0);
     partitions_destroy(all);
-    meter_destroy(meter);
+    meter_release(meter);
+}
+
+static void without_a_thread_all_is_freed_at_the_end(void **state)
+{
+    struct lazy_free *lazy = lazy_free_create();
+
+    lazy_free_value(lazy, make_hash(FIELDS));
+    assert_int_equal(lazy_free_pending(lazy), 1);
+    lazy_free_destroy(lazy);
 }
 
 int main(void)
@@ -82,6 +99,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_handed_over_is_freed_before_the_end),
         cmocka_unit_test(small_values_are_freed_at_once),
+        cmocka_unit_test(without_a_thread_all_is_freed_at_the_end),
         cmocka_unit_test(a_keyspace_goes_with_all_its_values),
     };
 

@@ -19,7 +19,7 @@ static void wait_until_done(struct name_lookup *lookup)
 
 static void an_address_is_there_at_once(void **state)
 {
-    struct name_lookup *lookup = name_lookup_start("127.0.0.1", 6379, "127.0.0.2");
+    struct name_lookup *lookup = name_lookup_start("127.0.0.1", 6379, "127.0.0.2", NULL);
     const struct sockaddr_in *at;
 
     assert_true(name_lookup_is_done(lookup));
@@ -36,7 +36,7 @@ static void an_address_is_there_at_once(void **state)
 
 static void a_name_is_there_later(void **state)
 {
-    struct name_lookup *lookup = name_lookup_start("localhost", 1, ""), *both = name_lookup_start("127.0.0.1", 1, "localhost");
+    struct name_lookup *lookup = name_lookup_start("localhost", 1, "", NULL), *both = name_lookup_start("127.0.0.1", 1, "localhost", NULL);
 
     wait_until_done(lookup);
     assert_null(name_lookup_error(lookup));
@@ -54,7 +54,7 @@ static void a_name_is_there_later(void **state)
 
 static void an_unknown_name_is_an_error(void **state)
 {
-    struct name_lookup *lookup = name_lookup_start("no such name", 1, "");
+    struct name_lookup *lookup = name_lookup_start("no such name", 1, "", NULL);
 
     wait_until_done(lookup);
     assert_non_null(name_lookup_error(lookup));
@@ -65,7 +65,7 @@ static void an_unknown_name_is_an_error(void **state)
 static void a_lookup_can_be_dropped_while_it_runs(void **state)
 {
     for (int i = 0; i < 20; i++)
-        name_lookup_drop(name_lookup_start("localhost", 1, "localhost"));
+        name_lookup_drop(name_lookup_start("localhost", 1, "localhost", NULL));
     name_lookup_drop(NULL);
 }
 

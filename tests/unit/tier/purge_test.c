@@ -193,7 +193,7 @@ static void await_slices(struct rig *rig, uint64_t count)
     int64_t began_us = clock_mono_us();
     struct timespec moment = { 0, 1000000 };
 
-    while (rig->box.slice_count < count) {
+    while (purge_slices(rig->box.tier->purge) < count) {
         BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "no compaction begins");
         tier_nudge(rig->box.tier);
         nanosleep(&moment, NULL);
@@ -218,7 +218,7 @@ static void expiry_keys_that_a_flush_has_left_give_their_room_back(void **state)
         store_batch_clear(batch);
     }
     store_batch_destroy(batch);
-    assert_int_equal(rig->box.slice_count, 0);
+    assert_int_equal(purge_slices(rig->box.tier->purge), 0);
     outdated_note(&tier->outdated, 2500);
     do
         outdated_step(tier);
@@ -270,7 +270,7 @@ static void the_end_waits_for_one_slice_only(void **state)
     faulty_disk_set(rig->box.disk, NULL);
     tier_box_close_client(rig->client);
     tier_stop(rig->box.tier);
-    assert_int_equal(rig->box.slice_count, 1);      /* of two that there are */
+    assert_int_equal(purge_slices(rig->box.tier->purge), 1);      /* of two that there are */
     tier_box_destroy(&rig->box);
     mem_free(rig);
 }
@@ -298,7 +298,7 @@ static void room_comes_back_slice_by_slice(void **state)
         nanosleep(&moment, NULL);
     }
     tier_box_settle(&rig->box);
-    assert_int_equal(rig->box.slice_count, 2);      /* the last few MiB wait for more */
+    assert_int_equal(purge_slices(rig->box.tier->purge), 2);      /* the last few MiB wait for more */
 }
 
 static void a_little_is_not_compacted(void **state)
@@ -317,7 +317,7 @@ static void a_little_is_not_compacted(void **state)
     tier_box_settle(&rig->box);
     for (uint32_t i = 0; i < 200; i++)
         assert_false(has_records(rig, 100 + i));
-    assert_int_equal(rig->box.slice_count, 0);
+    assert_int_equal(purge_slices(rig->box.tier->purge), 0);
     assert_int_equal(store_env_stats(rig->box.env).syncs, syncs);
 }
 

@@ -143,6 +143,7 @@ struct engine {
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
     _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
     _Atomic bool save_failed;       /* the last background save */
+    _Atomic bool disk_is_full;      /* tier_hooks.disk_is_full. With a log only what removes is admitted: engine_disk_refuses_growth */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
     struct role role;               /* engine/role.h */
     char apart[64];
@@ -206,6 +207,12 @@ struct command_totals engine_command_totals(const struct engine *engine, const s
 void engine_command_latency(const struct engine *engine, const struct command *command, uint64_t counts[LATENCY_BUCKETS]);
 /* A dump or the log can't be written: writes of clients are refused. *number: the log's errno; 0: it is the dump. Any thread. */
 bool engine_disks_fail(struct engine *engine, int *number);
+/* The log's disk is full, and what was set aside on it is given up: calls that may take memory (COMMAND_DENYOOM) are refused, so that there is
+ * room to log those that remove. */
+static inline bool engine_disk_refuses_growth(const struct engine *engine)
+{
+    return engine->disk_is_full && engine->aof != NULL;
+}
 /* Changes since the last save (any thread). */
 uint64_t engine_dirty(const struct engine *engine);
 /* Changes since the start; a number to be compared with an earlier one (any thread). */

@@ -48,7 +48,7 @@ static bool is_allowed(struct call *call)
         return false;
     if (call->client->caller & TRAIT_UNGATED)
         return true;
-    if (UNLIKELY((role_bits(engine) | engine->save_failed) != 0) && !execute_role_allows(call, flags, flags))
+    if (UNLIKELY((role_bits(engine) | engine->save_failed | engine->disk_is_full) != 0) && !execute_role_allows(call, flags, flags))
         return false;
     if (engine->state == ENGINE_LOADING && !(flags & COMMAND_LOADING)) {
         reply_error(call, ERR_NOT_LOADED);

@@ -1,6 +1,8 @@
 /* Errors for calls that are refused. */
 #include "engine/execute_private.h"
 
+#include <errno.h>
+
 #include "engine/delivery.h"
 #include "engine/role.h"
 
@@ -84,15 +86,20 @@ bool engine_disks_fail(struct engine *engine, int *number)
     return true;
 }
 
-/* A dump or the log cannot be written: writes are refused, and so is PING, so that monitoring notices. */
+/* A dump or the log cannot be written: writes are refused, and so is PING, so that monitoring notices. While the disk is full those writes are
+ * admitted that free memory or take none. */
 bool execute_disks_allow(struct call *call, uint32_t flags)
 {
+    bool is_ping = strcmp(call->command->name, "ping") == 0;
     int number;
 
-    if (!(flags & COMMAND_WRITE) && strcmp(call->command->name, "ping") != 0)
+    if (!(flags & COMMAND_WRITE) && !is_ping)
         return true;
-    if (!engine_disks_fail(call->engine, &number))
-        return true;
+    if (!engine_disks_fail(call->engine, &number)) {
+        if (!engine_disk_refuses_growth(call->engine) || !(flags & COMMAND_DENYOOM || is_ping))
+            return true;
+        number = ENOSPC;
+    }
     if (number != 0)
         reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", strerror(number));
     else

@@ -136,7 +136,7 @@ static bool has_room(struct call *call, struct worker *worker, struct script_sta
 {
     if (start->reads_only || call->client->waits != NULL)
         return true;
-    if (!(start->flags & SCRIPT_COMPATIBLE) && !execute_disks_allow(call, COMMAND_WRITE))
+    if (!(start->flags & SCRIPT_COMPATIBLE) && !execute_disks_allow(call, COMMAND_WRITE | (start->flags & SCRIPT_ALLOW_OOM ? 0 : COMMAND_DENYOOM)))
         return false;
     if (start->flags & SCRIPT_ALLOW_OOM || execute_pass_memory_gate(call, worker, call->command->flags | COMMAND_WRITE | COMMAND_DENYOOM))
         return true;
@@ -249,7 +249,7 @@ static void host_call(void *opaque, const struct bytes *args, int arg_count, str
         return;
     }
     if (call.command->flags & COMMAND_WRITE) {
-        if (!context->has_written && !(context->client.caller & TRAIT_UNGATED) && !execute_disks_allow(&call, COMMAND_WRITE))
+        if (!context->has_written && !(context->client.caller & TRAIT_UNGATED) && !execute_disks_allow(&call, call.command->flags))
             return;
         if (!running_script_may_write(unit))
             return;                     /* it was killed, and ends now */

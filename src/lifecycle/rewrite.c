@@ -180,7 +180,7 @@ void rewrite_consider(struct rewrite *rewrite)
         rewrite_start(rewrite);
         return;
     }
-    if (rewrite_failed_lately(rewrite))
+    if (rewrite_failed_lately(rewrite) || !tier_image_has_room(engine->tier))
         return;
     why = reason_to_start(rewrite, aof);
     if (why == NULL)

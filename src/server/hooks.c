@@ -89,6 +89,24 @@ static bool hook_wants_checkpoint(void *context)
     return true;
 }
 
+static bool hook_log_lacks_room(void *context)
+{
+    struct engine *engine = context;
+    struct aof *aof = engine->aof;
+
+    return aof != NULL && aof_error(aof) == STATUS_NO_SPACE;
+}
+
+static void hook_disk_is_full(void *context, bool is_full)
+{
+    struct engine *engine = context;
+
+    engine->disk_is_full = is_full;
+    if (engine->aof != NULL)
+        log_write(engine->log, LOG_LEVEL_WARNING, is_full ? "The disk is full: only commands that remove data are admitted until there is room"
+            : "The disk has room again: all writes are admitted");
+}
+
 static void hook_event(void *context, const struct key *key, enum event event)
 {
     event_note(context, key->call, key->keyspace, key->hash, key->name, event);
@@ -143,6 +161,8 @@ struct tier_hooks hooks_of_tier(struct engine *engine)
         .free_keyspace = hook_free_keyspace,
         .log = hook_log,
         .wants_checkpoint = hook_wants_checkpoint,
+        .log_lacks_room = hook_log_lacks_room,
+        .disk_is_full = hook_disk_is_full,
         .busy_us = hook_busy_us,
         .limits = hook_limits,
     };

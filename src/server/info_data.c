@@ -154,7 +154,7 @@ void info_persistence(struct buffer *out, void *context)
     info_text(out, "aof_last_bgrewrite_status", rewrite.last_failed ? "err" : "ok");
     info_number(out, "aof_rewrites", (int64_t)rewrite.count);
     info_number(out, "aof_rewrites_consecutive_failures", (int64_t)rewrite.failures);
-    info_text(out, "aof_last_write_status", aof == NULL || aof_error(aof) == STATUS_OK ? "ok" : "err");
+    info_text(out, "aof_last_write_status", aof == NULL || (aof_error(aof) == STATUS_OK && !engine_disk_refuses_growth(engine)) ? "ok" : "err");
     info_number(out, "aof_last_cow_size", 0);
     info_number(out, "module_fork_in_progress", 0);
     info_number(out, "module_fork_last_cow_size", 0);

@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "tier/reserve.h"
 #include "tier/tier_private.h"
+#include "tier/writing.h"
 
 enum {
     WRITE_SIZE = 512 << 10,         /* bytes that are moved by one write, and */
@@ -389,12 +390,17 @@ static bool ask_for_checkpoint(struct tier *tier)
     struct collect *collect = tier->collect;
     int64_t now_ms = clock_mono_us() / 1000;
 
-    if (now_ms < collect->ask_at_ms)
+    if (now_ms < collect->ask_at_ms || !tier_image_has_room(tier))
         return true;
     if (tier->hooks.wants_checkpoint == NULL || !tier->hooks.wants_checkpoint(tier->hooks.context))
         return false;
     collect->ask_at_ms = now_ms + ASK_EVERY_MS;
     return true;
+}
+
+bool collect_awaits_checkpoint(struct tier *tier)
+{
+    return tier->writing->disk_is_full && linked_bytes(tier) > tier->collect->linked_at_base && ask_for_checkpoint(tier);
 }
 
 /* The store is full. Moving takes room first, and gives room back only when no image has the old segment. */

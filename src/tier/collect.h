@@ -47,6 +47,8 @@ void collect_remove(struct tier *tier);
 /* An image was made; it has become the base of the log, and the one before is removed. */
 void collect_note_image(struct tier *tier);
 void collect_note_base(struct tier *tier);
+/* The disk is full, and a checkpoint that was asked for will free room: what can wait should not write before it. The writer only. */
+bool collect_awaits_checkpoint(struct tier *tier);
 
 /* After the record maps were loaded: counts what is live. Returns how many records are in segments that are missing. */
 uint64_t collect_count_live(struct tier *tier);

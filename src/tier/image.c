@@ -37,6 +37,10 @@ enum status tier_clean(struct tier *tier, struct message *message)
     struct image_request request = { .dir = NULL, .message = message };
 
     message->text[0] = '\0';
+    if (!tier_image_has_room(tier)) {
+        message_set(message, "the disk is full, and what has changed in memory does not fit: delete keys first");
+        return STATUS_NO_SPACE;
+    }
     return request_image(tier, &request);
 }
 

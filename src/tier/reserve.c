@@ -7,6 +7,7 @@
 
 #include "base/disk.h"
 #include "base/file.h"
+#include "base/status.h"
 
 void reserve_init(struct reserve *reserve, const char *dir, uint64_t size_max)
 {
@@ -15,7 +16,8 @@ void reserve_init(struct reserve *reserve, const char *dir, uint64_t size_max)
 
 void reserve_release(struct reserve *reserve)
 {
-    reserve_give_up(reserve);
+    if (reserve->fd >= 0)
+        (void)reserve->disk->close(reserve->disk->context, reserve->fd);
 }
 
 uint64_t reserve_free_bytes(const char *dir)
@@ -49,6 +51,27 @@ static int create_file(const struct reserve *reserve)
     return fd;
 }
 
+static void close_file(struct reserve *reserve)
+{
+    if (reserve->fd >= 0)
+        (void)reserve->disk->close(reserve->disk->context, reserve->fd);
+    reserve->fd = -1;
+}
+
+/* False: the disk is full. After another error there is no reserve, and it is tried again. */
+static bool take(struct reserve *reserve, uint64_t size)
+{
+    int error;
+
+    reserve->fd = create_file(reserve);
+    if (reserve->fd >= 0 && fallocate(reserve->fd, 0, 0, (off_t)size) == 0)
+        return true;
+    error = errno;
+    reserve->is_impossible = error == EOPNOTSUPP || error == ENOSYS;
+    close_file(reserve);
+    return status_of_errno(error) != STATUS_NO_SPACE;
+}
+
 bool reserve_restore(struct reserve *reserve, const struct disk *disk)
 {
     uint64_t size;
@@ -59,23 +82,13 @@ bool reserve_restore(struct reserve *reserve, const struct disk *disk)
     size = wanted_size(reserve);
     if (size == 0)
         return true;
-    if (reserve_free_bytes(reserve->dir) < 2 * size)
-        return false;
-    reserve->fd = create_file(reserve);
-    if (reserve->fd < 0)
-        return false;
-    if (fallocate(reserve->fd, 0, 0, (off_t)size) == 0) {
-        reserve->size = size;
-        return true;
-    }
-    reserve->is_impossible = errno == EOPNOTSUPP || errno == ENOSYS;
-    reserve_give_up(reserve);
-    return reserve->is_impossible;
+    if (reserve_free_bytes(reserve->dir) < (reserve->is_given_up ? 2 : 1) * size || !take(reserve, size))
+        return !(reserve->is_given_up = true);
+    return true;
 }
 
 void reserve_give_up(struct reserve *reserve)
 {
-    if (reserve->fd >= 0)
-        (void)reserve->disk->close(reserve->disk->context, reserve->fd);
-    reserve->fd = -1;
+    close_file(reserve);
+    reserve->is_given_up = true;
 }

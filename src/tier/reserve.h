@@ -20,14 +20,14 @@ struct reserve {
     const char *dir;
     const struct disk *disk;
     uint64_t size_max;                  /* 0: none */
-    uint64_t size;
     int fd;                             /* -1: it is given up, or was never there */
+    bool is_given_up;                   /* once, or the disk had no room for it */
     bool is_impossible;
 };
 void reserve_init(struct reserve *reserve, const char *dir, uint64_t size_max);
 void reserve_release(struct reserve *reserve);
 
-/* Takes the room, if as much again is free. Returns whether it is there, or never can be. */
+/* Takes the room: at first if it is free, after it was given up if as much again is free. False: the disk is full. */
 bool reserve_restore(struct reserve *reserve, const struct disk *disk);
 void reserve_give_up(struct reserve *reserve);
 /* Bytes that are free on the disk of the directory. */

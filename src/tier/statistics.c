@@ -8,6 +8,7 @@
 #include "keyspace/uses.h"
 #include "tier/tier_private.h"
 #include "tier/warm.h"
+#include "tier/writing.h"
 
 void statistics_init(struct statistics *statistics)
 {
@@ -98,6 +99,16 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
     mutex_lock(&tier->statistics.error_lock);
     memcpy(stats->last_error, tier->statistics.last_error, sizeof(stats->last_error));
     mutex_unlock(&tier->statistics.error_lock);
+}
+
+bool tier_image_has_room(struct tier *tier)
+{
+    struct tier_stats stats;
+
+    if (!tier->writing->disk_is_full)
+        return true;
+    tier_stats(tier, &stats);
+    return stats.dirty_keys * tier_record_size(tier) < reserve_free_bytes(tier->dir) / 2;
 }
 
 void tier_reset_stats(struct tier *tier)

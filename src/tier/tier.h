@@ -67,6 +67,9 @@ struct tier_hooks {
     /* The disk has room that only a checkpoint can free: files that were removed, and are in the last one. Once in ten seconds at most. False, or NULL:
      * there is no log, so none will be made. */
     bool (*wants_checkpoint)(void *context);
+    bool (*log_lacks_room)(void *context);                      /* the log, on the same disk, can't be written: it needs the reserve. NULL: there is none */
+    void (*disk_is_full)(void *context, bool is_full);          /* the reserve is about to be given up, and only removing may use it, or there is
+                                                                 * no room for it; or it is there again. NULL is fine */
     uint64_t (*busy_us)(void *context);                         /* time that all workers have spent in their turns; NULL: none */
     void (*limits)(void *context, struct value_limits *limits); /* of the encodings, for each value that is loaded; not the seed */
 };
@@ -235,6 +238,8 @@ void tier_stats(struct tier *tier, struct tier_stats *stats);
 enum tier_order { TIER_BY_HEAT, TIER_BY_USES };
 void tier_histogram(struct tier *tier, int db, enum tier_order order, uint64_t histogram[256]);
 void tier_reset_stats(struct tier *tier);
+/* False: the disk is full, and the dirty keys that an image needs would take the room that removing needs. No partition is locked. */
+bool tier_image_has_room(struct tier *tier);
 
 /* True if nothing can be demoted: the store is full or in error (or off): maxmemory-policy decides then. */
 bool tier_is_blocked(struct tier *tier);

@@ -85,7 +85,7 @@ static bool tidy_some(struct tier *tier, bool more)
 {
     struct writer *writer = tier->writer;
 
-    if (tier->epoch.phase == CHECKPOINT_NONE && purge_some(tier))
+    if (tier->epoch.phase == CHECKPOINT_NONE && !collect_awaits_checkpoint(tier) && purge_some(tier))
         more = true;
     if (tier->state != TIER_ERROR && collect_some(tier))
         more = true;
@@ -135,6 +135,7 @@ static bool writer_round(struct tier *tier)
     struct batch *batch = &tier->writing->batch;
     bool more;
 
+    writing_help_log(tier);
     if (tier->state == TIER_ERROR)
         collect_remove(tier);       /* it takes no room, and makes some */
     if (tier->state == TIER_ERROR && !recover_store(tier)) {

@@ -30,6 +30,32 @@ void writing_destroy(struct writing *writing)
     mem_free(writing);
 }
 
+static void set_disk_is_full(struct tier *tier, bool is_full)
+{
+    if (tier->writing->disk_is_full == is_full)
+        return;
+    tier->writing->disk_is_full = is_full;
+    if (tier->hooks.disk_is_full != NULL)
+        tier->hooks.disk_is_full(tier->hooks.context, is_full);
+}
+
+/* What grows is refused first, so that what is given up is left to what removes. */
+static void give_up_reserve(struct tier *tier)
+{
+    if (tier->writing->reserve.fd < 0)
+        return;
+    set_disk_is_full(tier, true);
+    reserve_give_up(&tier->writing->reserve);
+}
+
+static bool restore_reserve(struct tier *tier)
+{
+    bool has_room = reserve_restore(&tier->writing->reserve, store_disk(tier->store));
+
+    set_disk_is_full(tier, !has_room);
+    return has_room;
+}
+
 void writing_fail(struct tier *tier, enum status status)
 {
     struct message text;
@@ -41,7 +67,7 @@ void writing_fail(struct tier *tier, enum status status)
     }
     tier->state = TIER_ERROR;
     if (status == STATUS_NO_SPACE)
-        reserve_give_up(&tier->writing->reserve);
+        give_up_reserve(tier);
     tier->writing->reopen_at_ms = clock_mono_us() / 1000 + REOPEN_EVERY_MS;
     tier->hooks.memory_freed(tier->hooks.context);      /* clients that wait for memory have to learn that none comes */
 }
@@ -79,11 +105,11 @@ bool writing_recover(struct tier *tier)
     if (status != STATUS_OK) {
         tier_note_error(tier, "the store can't be written", status);
         if (status == STATUS_NO_SPACE)
-            reserve_give_up(&writing->reserve);
+            give_up_reserve(tier);
         writing->reopen_at_ms = clock_mono_us() / 1000 + REOPEN_EVERY_MS;
         return false;
     }
-    if (reserve_restore(&writing->reserve, store_disk(tier->store))) {
+    if (restore_reserve(tier)) {
         tier->state = TIER_OK;
         tier->hooks.log(tier->hooks.context, "The cold tier's store is writable again.");
     } else {
@@ -114,7 +140,18 @@ static bool has_reserve(struct tier *tier)
     if (writing->reserve.fd < 0 && now_ms < writing->restore_at_ms)
         return false;
     writing->restore_at_ms = now_ms + MEASURE_EVERY_MS;
-    return reserve_restore(&writing->reserve, store_disk(tier->store));
+    return restore_reserve(tier);
+}
+
+void writing_help_log(struct tier *tier)
+{
+    if (tier->writing->reserve.fd < 0 || tier->hooks.log_lacks_room == NULL || !tier->hooks.log_lacks_room(tier->hooks.context))
+        return;
+    give_up_reserve(tier);
+    if (tier->state != TIER_OK)
+        return;
+    tier->state = TIER_FULL;
+    tier->hooks.memory_freed(tier->hooks.context);
 }
 
 void writing_check_size(struct tier *tier)

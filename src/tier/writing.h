@@ -7,7 +7,11 @@
  * 5 % smaller and the disk has room for the reserve again (tier/reserve.h). A disk that gets full is an error first; the reserve is given up, and
  * then the store can be written again.
  *
- * Owner: the writer; every function is called by it.
+ * The log is on the same disk (lifecycle/opening.h), and shares the reserve: it is given up when either can't be written. From then until it is
+ * there again nothing that grows is admitted (tier_hooks.disk_is_full), nor demoted, and images are made only if what is dirty fits, so that what
+ * was set aside is left to what frees room: deletes in the log, graves, a checkpoint of what is left.
+ *
+ * Owner: the writer; every function is called by it, unless it says otherwise.
  */
 #ifndef KELVIN_TIER_WRITING_H
 #define KELVIN_TIER_WRITING_H
@@ -27,6 +31,7 @@ struct writing {
     struct batch batch;                 /* what is about to be written */
     struct store_tuning tuning;         /* what the store was opened with */
     struct reserve reserve;
+    _Atomic bool disk_is_full;          /* the reserve was given up, and there is no room for it yet */
     int64_t restore_at_ms;              /* monotonic: the reserve is tried again */
     int64_t reopen_at_ms, measure_at_ms;    /* monotonic */
 };
@@ -46,6 +51,8 @@ bool writing_recover(struct tier *tier);
 void writing_measure(struct tier *tier);
 /* Enters or leaves TIER_FULL by what was measured. */
 void writing_check_size(struct tier *tier);
+/* The log is on the same disk. If that can't be written for lack of room, the reserve is given up for it, and the tier is full. */
+void writing_help_log(struct tier *tier);
 /* Sizes were changed by CONFIG SET: the store takes them over as it is reopened. */
 void writing_retune(struct tier *tier);
 

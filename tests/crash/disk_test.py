@@ -109,7 +109,7 @@ class FullDiskTest(unittest.TestCase):
             client.must("SET", "first", "v")
             acknowledged["first"] = b"v"
             disk.fill()
-            self.refused_then_healed(server, client, acknowledged, disk.relieve)
+            self.refused_then_healed(server, client, acknowledged, disk.relieve, may_remove=server.kelvin)
         self.survived(server, acknowledged)
 
     @kelvin_only
@@ -150,14 +150,78 @@ class FullDiskTest(unittest.TestCase):
             fill(client, "c")
         server.stop()
 
-    def refused_then_healed(self, server, client, acknowledged, heal):
-        """From the moment at which the disk refuses writes until after it accepts them again."""
+    @kelvin_only
+    def test_a_full_disk_with_log_and_store_is_freed_by_deleting(self):
+        """The log and the store grow until one of them can't. From then on what grows is refused and what removes is logged, acknowledged and still
+        so after a kill; deleting and FLUSHALL give the room back, also what only the last checkpoint has."""
+        disk = SmallDisk(64)
+        self.addCleanup(disk.close)
+        if not disk.available:
+            self.skipTest("the kernel does not permit a private mount")
+        server = Server({"appendonly": "yes", "save": "", "dir": disk.path, "maxmemory": "12mb", "tier-segment-size": "1mb", "auto-aof-rewrite-percentage": 0,
+                         "checkpoint-on-shutdown": "no", "tier-write-buffer": "256kb"}, prefix=disk.prefix)
+        self.addCleanup(server.discard)
+        value = b"v" * 1000
+
+        def refusal(client):
+            reply = client.call("SET", "more", value)
+            return reply if isinstance(reply, Error) else None
+
+        def fill(client, name):
+            """Returns how many keys were written before one was refused."""
+            for at in range(0, 200000, 100):
+                replies = client.pipeline([("SET", "%s%d" % (name, i), value) for i in range(at, at + 100)])
+                if any(isinstance(reply, Error) for reply in replies):
+                    until(lambda: b"No space left on device" in (refusal(client) or b""), what="the refusal of what grows")
+                    until(lambda: client.call("DEL", "absent") == 0, what="the log")
+                    return at
+            self.fail("the disk does not get full")
+
+        def await_room(client):
+            until(lambda: client.call("SET", "later", value) == OK, 60, "room on the disk")
+            until(lambda: server.info("tiering")["tier_status"] == "ok", 60, "the store")
+
+        with server.client(timeout=60) as client:
+            count = fill(client, "a")
+            self.assertGreater(count, 10000)
+            self.assertEqual(client.must("GET", "a0"), value)
+            self.assertEqual(server.info("persistence")["aof_last_write_status"], "err")
+            self.assertTrue(client.call("PING").startswith(b"MISCONF"))
+            self.assertTrue(client.call("EVAL", "return redis.call('SET', 'k', 'v')", 0).startswith(b"MISCONF"))
+            self.assertEqual(client.must("EVAL", "return redis.call('DEL', KEYS[1])", 1, "a0"), 1)
+            self.assertEqual(client.pipeline([("MULTI",), ("UNLINK", "a1"), ("EXEC",)])[2], [1])
+            for i in range(2, count // 2):
+                self.assertEqual(client.must("UNLINK" if i % 2 else "DEL", "a%d" % i), 1)
+        server.restart(kill=True)
+        with server.client(timeout=60) as client:
+            self.assertEqual(client.must("EXISTS", *["a%d" % i for i in range(count // 2)]), 0)
+            self.assertEqual(client.must("GET", "a%d" % (count - 1)), value)
+            client.pipeline([("DEL", "a%d" % i) for i in range(count)])
+            client.must("BGREWRITEAOF")
+            await_room(client)
+            client.pipeline([("SET", "b%d" % i, value) for i in range(10000)])
+            client.must("BGREWRITEAOF")
+            until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 60, "the checkpoint")
+            fill(client, "c")                           # the last checkpoint has files that the store has not
+            self.assertEqual(client.must("FLUSHALL"), OK)
+            await_room(client)
+            self.assertGreater(fill(client, "d"), 10000)
+            self.assertEqual(client.must("FLUSHALL"), OK)
+        server.restart(kill=True)
+        self.assertEqual(server.info("keyspace"), {})
+        server.stop()
+
+    def refused_then_healed(self, server, client, acknowledged, heal, may_remove=False):
+        """From the moment at which the disk refuses writes until after it accepts them again. `may_remove`: there is a reserve for what removes."""
         refused, waiting, key = self.write_until_refused(server, acknowledged, 1000)
         self.assertTrue(refused.startswith(b"MISCONF"), refused)
         # Reads continue.
         self.assertEqual(client.must("GET", "first"), b"v")
         self.assertEqual(server.info("persistence")["aof_last_write_status"], "err")
-        for command in (["DEL", "k1"], ["APPEND", "k1", "x"], ["HSET", "h", "f", "v"], ["FLUSHALL"], ["EXPIRE", "k1", "100"]):
+        if may_remove:
+            until(lambda: client.call("DEL", "absent") == 0, what="the reserve")
+        removing = [] if may_remove else [["DEL", "k1"], ["FLUSHALL"], ["EXPIRE", "k1", "100"]]
+        for command in removing + [["APPEND", "k1", "x"], ["HSET", "h", "f", "v"]]:
             self.assertTrue(client.call(*command).startswith(b"MISCONF"), command)
         heal()
         until(lambda: client.call("SET", "healed", "v") == OK, 20, "writing after the disk is repaired")

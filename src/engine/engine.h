@@ -82,6 +82,7 @@ struct engine {
     struct config *config;
     struct log *log;
     struct meter *meter;
+    struct closer *closer;          /* base/closer.h; NULL: unit tests */
     struct partitions *partitions;
     struct tier *tier;              /* NULL: tier-enabled no */
     struct aof *_Atomic aof;        /* NULL: appendonly no. Changes with all partitions locked (lifecycle/aof_switch.h), and what was read

@@ -174,6 +174,7 @@ static bool create_log(struct aof_switch *aof_switch, struct message *message)
     struct aof_options options = {
         .dir = path, .name = name, .fsync = fsync_policy(engine->config), .load_truncated = true, .history = &engine->history,
         .begins_at_cut = true, .meter = engine->meter,
+        .closer = engine->closer,
     };
     struct checkpoint_data data = {
         .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .history = &engine->history,

@@ -148,7 +148,7 @@ static enum status pass_image(struct full_sync *sync, const char *image, struct 
         tree_remove(image);
         return status;
     }
-    status = archive_open(path, &facts, &archive, message);
+    status = archive_open(path, &facts, sync->engine->closer, &archive, message);
     if (status != STATUS_OK)
         return status;
     sync->progress.bytes = archive_size(archive);
@@ -255,7 +255,7 @@ enum full_sync_start full_sync_start(struct full_sync *sync, const struct full_s
         return FULL_SYNC_BUSY;
     sync->options = *options;
     sync->instant = (struct full_sync_instant){ .repl_stream_db = -1 };
-    sync->file = full_sync_file_create();
+    sync->file = full_sync_file_create(engine->closer);
     sync->grown_ns = 0;
     sync->room_looked = 0;
     sync->is_full = false;

@@ -7,15 +7,17 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/closer.h"
+#include "base/disk.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/thread.h"
 #include "persist/archive.h"
 
 enum { PATH_SIZE = 4096, CLOSED_AT_ONCE = 16 << 20 };
 
 struct full_sync_file {
     _Atomic int references;
+    struct closer *closer;
     _Atomic int state;              /* enum full_sync_state; written after all of what it says */
     _Atomic uint64_t size;          /* written after the bytes */
     struct archive *archive;        /* in its place; written before `state` */
@@ -24,11 +26,12 @@ struct full_sync_file {
     struct message message;
 };
 
-struct full_sync_file *full_sync_file_create(void)
+struct full_sync_file *full_sync_file_create(struct closer *closer)
 {
     struct full_sync_file *file = mem_zalloc(sizeof(*file));
 
     file->references = 1;
+    file->closer = closer;
     file->state = FULL_SYNC_RUNNING;
     file->fd = -1;
     return file;
@@ -40,25 +43,13 @@ struct full_sync_file *full_sync_file_hold(struct full_sync_file *file)
     return file;
 }
 
-static void close_main(void *context)
-{
-    (void)close((int)(intptr_t)context);
-}
-
-/* The close frees the file's blocks: that takes long if they are many, and the caller may be a worker. */
-static void close_apart(int fd)
-{
-    if (thread_start_detached("kelvin-closing", NULL, close_main, (void *)(intptr_t)fd) != 0)
-        (void)close(fd);
-}
-
 void full_sync_file_release(struct full_sync_file *file)
 {
     if (file == NULL || atomic_fetch_sub(&file->references, 1) > 1)
         return;
     archive_release(file->archive);
     if (file->fd >= 0 && file->size > CLOSED_AT_ONCE)
-        close_apart(file->fd);
+        closer_close(file->closer, disk_system(), file->fd, CLOSER_FILE);       /* the caller may be a worker */
     else if (file->fd >= 0)
         (void)close(file->fd);
     mem_free(file);

@@ -20,10 +20,11 @@
 #include "base/status.h"
 
 struct archive;
+struct closer;
 struct full_sync_file;
 
 /* Empty and FULL_SYNC_RUNNING, with one reference. */
-struct full_sync_file *full_sync_file_create(void);
+struct full_sync_file *full_sync_file_create(struct closer *closer);
 /* Another reference; and the end of one: the last one closes the file. Any thread. */
 struct full_sync_file *full_sync_file_hold(struct full_sync_file *file);
 void full_sync_file_release(struct full_sync_file *file);       /* NULL is fine */

@@ -219,6 +219,7 @@ bool opening_log(struct opening *opening)
         .load_truncated = config_number(config, CONFIG_AOF_LOAD_TRUNCATED),
         .history = &engine->history,
         .meter = engine->meter,
+        .closer = engine->closer,
     };
     struct aof *aof = NULL;
     bool good = true;

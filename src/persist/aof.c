@@ -186,7 +186,7 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
     atomic_store(&aof->written, history_end(aof->history));
     atomic_store(&aof->durable, history_end(aof->history));
     aof_manifest_init(&aof->manifest);
-    aof_map_init(&aof->map);
+    aof_map_init(&aof->map, options->closer);
     mutex_init(&aof->files_lock);
     mutex_init(&aof->flush_lock);
     mutex_init(&aof->wake_lock);

@@ -39,6 +39,7 @@
 enum aof_fsync { AOF_FSYNC_ALWAYS, AOF_FSYNC_EVERYSEC, AOF_FSYNC_NO };
 
 struct aof;
+struct closer;
 struct meter;
 
 struct aof_options {
@@ -48,6 +49,7 @@ struct aof_options {
     bool load_truncated;        /* aof-load-truncated */
     const struct disk *disk;    /* for tests: instead of the system's; or NULL. Outlives the log */
     struct meter *meter;        /* counts the memory of the flusher's thread; NULL: it is not counted. Outlives the log */
+    struct closer *closer;      /* of increments that are not read any more; NULL: they are closed in place. Outlives the log */
     struct history *history;      /* NULL: one of its own, of which the files have no marks. Outlives the log */
     bool begins_at_cut;         /* the stream has changes that are not the log's until the first aof_cut */
     int64_t tick_us;            /* for tests: instead of the second between syncs and between retries; 0: a second */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/closer.h"
 #include "base/disk.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -29,11 +30,10 @@ struct aof_past {
     size_t count, at;           /* parts[at].from and .size are what is left of it */
 };
 
-void aof_map_init(struct aof_map *map)
+void aof_map_init(struct aof_map *map, struct closer *closer)
 {
-    *map = (struct aof_map){ .count = 0 };
+    *map = (struct aof_map){ .closer = closer };
     mutex_init(&map->lock);
-    closer_init(&map->closer, disk_system(), true);
 }
 
 /* A checkpoint may have removed it: then the close frees its space, which takes time. */
@@ -41,7 +41,7 @@ static void file_release(struct aof_map *map, struct aof_map_file *file)
 {
     if (atomic_fetch_sub(&file->refs, 1) > 1)
         return;
-    closer_add(&map->closer, file->fd);
+    closer_close(map->closer, disk_system(), file->fd, CLOSER_FILE_SYNCED);
     mem_free(file);
 }
 
@@ -51,7 +51,6 @@ void aof_map_release(struct aof_map *map)
         file_release(map, map->files[i]);
     mem_free(map->files);
     mem_free(map->ranges);
-    closer_release(&map->closer);
     mutex_release(&map->lock);
 }
 

@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #include "base/mutex.h"
-#include "stream/closer.h"
 #include "stream/history.h"
 
 struct aof_map_file;
@@ -36,10 +35,10 @@ struct aof_map {
     size_t file_count, file_capacity;
     struct history_point end;       /* after the last closed range, or of the base; has_end */
     bool has_end;
-    struct closer closer;           /* has a lock of its own */
+    struct closer *closer;          /* immutable; NULL: files are closed in place */
 };
 
-void aof_map_init(struct aof_map *map);
+void aof_map_init(struct aof_map *map, struct closer *closer);
 void aof_map_release(struct aof_map *map);
 
 /* --- recovery --- */

@@ -10,10 +10,10 @@
 
 #include "base/buffer.h"
 #include "base/check.h"
+#include "base/closer.h"
 #include "base/crc64.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/thread.h"
 #include "base/tree.h"
 #include "persist/archive_format.h"
 
@@ -24,6 +24,7 @@ struct archive_file {
 
 struct archive {
     _Atomic int references;
+    struct closer *closer;
     char *dir;
     struct archive_file *files;
     uint32_t count, capacity;
@@ -146,12 +147,14 @@ static void make_head(struct archive *archive, const struct archive_facts *facts
     CHECK(head->size == ARCHIVE_HEAD_SIZE);
 }
 
-enum status archive_open(const char *image, const struct archive_facts *facts, struct archive **opened, struct message *message)
+enum status archive_open(const char *image, const struct archive_facts *facts, struct closer *closer, struct archive **opened,
+    struct message *message)
 {
     struct archive *archive = mem_zalloc(sizeof(*archive));
     enum status status;
 
     archive->references = 1;
+    archive->closer = closer;
     archive->dir = mem_string(bytes_of_string(image));
     status = tree_walk(image, found_file, archive, message);
     if (status == STATUS_OK && archive->count >= ARCHIVE_FILES_MAX) {
@@ -174,24 +177,12 @@ static struct archive *archive_hold(struct archive *archive)
     return archive;
 }
 
-static void remove_main(void *context)
-{
-    tree_remove(context);
-    mem_free(context);
-}
-
 /* There may be many files, and the store may have given them up: then the last links go here, and the caller may be a worker. */
-static void remove_apart(char *dir)
-{
-    if (thread_start_detached("kelvin-remove", NULL, remove_main, dir) != 0)
-        remove_main(dir);
-}
-
 void archive_release(struct archive *archive)
 {
     if (archive == NULL || atomic_fetch_sub(&archive->references, 1) > 1)
         return;
-    remove_apart(archive->dir);
+    closer_remove_take(archive->closer, archive->dir);
     buffer_release(&archive->head);
     mem_free(archive->files);
     mem_free(archive);

@@ -22,6 +22,7 @@
 #include "base/status.h"
 
 struct archive;
+struct closer;
 struct archive_reader;
 struct archive_receiver;
 struct disk;
@@ -43,8 +44,9 @@ struct archive_facts {
 bool archive_name_is_valid(struct bytes name);
 
 /* The image of which nothing changes any more; it is the archive's from now on, and is removed with it, also if this fails. One reference. */
-enum status archive_open(const char *image, const struct archive_facts *facts, struct archive **archive, struct message *message);
-void archive_release(struct archive *archive);          /* NULL is fine; removes the image on a thread of its own */
+enum status archive_open(const char *image, const struct archive_facts *facts, struct closer *closer, struct archive **archive,
+    struct message *message);
+void archive_release(struct archive *archive);          /* NULL is fine; removes the image by way of the closer, which may be NULL */
 uint64_t archive_size(const struct archive *archive);   /* bytes of the stream */
 
 /* Holds the archive. Owner: one thread at a time. */

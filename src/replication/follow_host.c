@@ -29,6 +29,7 @@ static void make_inbox(struct follow *follow, int64_t offset)
         .first = (uint64_t)offset,
         .dir = ".",
         .name = "inbox",
+        .closer = engine->closer,
     };
     struct backlog *inbox = backlog_create(&options);
 

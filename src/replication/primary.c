@@ -223,6 +223,7 @@ static void open_backlog(struct engine *engine)
         .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
         .reader_memory = share > 0 && share < READER_MEMORY ? share : READER_MEMORY,
         .dir = ".",
+        .closer = engine->closer,
     };
 
     engine->primary->seen_ms = primary_now_ms();

@@ -10,6 +10,7 @@
 #include "acl/acl.h"
 #include "acl/acl_log.h"
 #include "base/clock.h"
+#include "base/closer.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/version.h"
@@ -462,6 +463,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     engine->log = process_open_log(config);
     engine->meter = meter_create();
     meter_join(engine->meter);
+    engine->closer = closer_create(engine->meter);
     engine->end = hook_end;
     engine->end_context = server;
     process_make_id(engine->run_id);
@@ -500,6 +502,7 @@ int server_run(struct config *config, const char *executable, const char *restor
 out:
     if (engine->log != NULL)
         history_release(&engine->history);
+    closer_destroy(engine->closer);
     if (engine->meter != NULL)
         meter_release(engine->meter);
     log_destroy(engine->log);

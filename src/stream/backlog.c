@@ -28,7 +28,7 @@ struct backlog *backlog_create(const struct backlog_options *options)
     backlog->slots = mem_zalloc(SLOTS_FIRST * sizeof(struct block *));
     mutex_init(&backlog->spool_lock);
     mutex_init(&backlog->lock);
-    spool_init(&backlog->spool, options->disk != NULL ? options->disk : disk_system(), options->dir,
+    spool_init(&backlog->spool, options->disk != NULL ? options->disk : disk_system(), options->closer, options->dir,
         options->name != NULL ? options->name : "backlog", block_size);
     return backlog;
 }

@@ -50,10 +50,11 @@ struct backlog_options {
     const char *dir;            /* for the spool's files; copied. NULL: no spool */
     const char *name;           /* of the files while they have one: temp-<pid>.<name>; copied. NULL: "backlog". Unique in `dir` */
     const struct disk *disk;    /* NULL: the system's */
+    struct closer *closer;      /* of the spool's files; NULL: they are closed in place. Outlives the backlog */
 };
 
 struct backlog *backlog_create(const struct backlog_options *options);
-void backlog_destroy(struct backlog *backlog);      /* has no readers; NULL is fine. Waits for files to be closed */
+void backlog_destroy(struct backlog *backlog);      /* has no readers; NULL is fine. */
 
 /* Any size, 0 too. May write blocks to the spool, a few for each block that is appended. */
 void backlog_append(struct backlog *backlog, struct bytes bytes);

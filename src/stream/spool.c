@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/closer.h"
 #include "base/crc32c.h"
 #include "base/disk.h"
 #include "base/file.h"
@@ -24,17 +25,16 @@ static char *path_of(const char *dir, const char *name)
     return path;
 }
 
-void spool_init(struct spool *spool, const struct disk *disk, const char *dir, const char *name, size_t block_size)
+void spool_init(struct spool *spool, const struct disk *disk, struct closer *closer, const char *dir, const char *name, size_t block_size)
 {
-    *spool = (struct spool){ .disk = disk, .path = dir != NULL ? path_of(dir, name) : NULL, .block_size = block_size };
-    closer_init(&spool->closer, disk, false);
+    *spool = (struct spool){ .disk = disk, .path = dir != NULL ? path_of(dir, name) : NULL, .block_size = block_size,
+        .closer = closer };
 }
 
 void spool_release(struct spool *spool)
 {
     spool_trim(spool, UINT64_MAX);
     spool_close(spool, spool_take_unused(spool));
-    closer_release(&spool->closer);
     mem_free(spool->path);
 }
 
@@ -215,7 +215,7 @@ void spool_close(struct spool *spool, struct spool_file *files)
         struct spool_file *next = files->next;
 
         if (files->count * spool->block_size > CLOSED_AT_ONCE)
-            closer_add(&spool->closer, files->fd);
+            closer_close(spool->closer, spool->disk, files->fd, CLOSER_FILE);
         else
             close_quietly(spool->disk, files->fd);
         mem_free(files);

@@ -16,8 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stream/closer.h"
-
+struct closer;
 struct disk;
 
 struct spool_file {
@@ -35,7 +34,7 @@ struct spool {
     const struct disk *disk;
     char *path;                 /* what a file is called while it has a name; NULL: there is no disk */
     size_t block_size;
-    struct closer closer;       /* of files of more than 1 MiB; has a lock of its own */
+    struct closer *closer;      /* of files of more than 1 MiB */
     /* Owner: the lock. */
     struct spool_file *files, *last;
     struct spool_file *unused;  /* to be closed, without the lock */
@@ -44,8 +43,8 @@ struct spool {
 };
 
 /* `dir` may be NULL: no disk. */
-void spool_init(struct spool *spool, const struct disk *disk, const char *dir, const char *name, size_t block_size);
-void spool_release(struct spool *spool);        /* no file is held; waits for the closer */
+void spool_init(struct spool *spool, const struct disk *disk, struct closer *closer, const char *dir, const char *name, size_t block_size);
+void spool_release(struct spool *spool);        /* no file is held */
 
 /* --- with the lock --- */
 

@@ -35,7 +35,7 @@ static uint8_t byte_at(uint64_t offset)
 
 static struct full_sync_file *file_open_new(int *fd)
 {
-    struct full_sync_file *file = full_sync_file_create();
+    struct full_sync_file *file = full_sync_file_create(NULL);
 
     *fd = full_sync_file_open(file, "/tmp");
     assert_true(*fd >= 0);
@@ -78,7 +78,7 @@ static void only_complete_bytes_are_read(void **state)
 
 static void a_failure_says_why(void **state)
 {
-    struct full_sync_file *file = full_sync_file_create();
+    struct full_sync_file *file = full_sync_file_create(NULL);
 
     full_sync_file_end(file, STATUS_NO_SPACE, &failure);
     assert_int_equal(full_sync_file_look(file).state, FULL_SYNC_FAILED);
@@ -121,7 +121,7 @@ static void a_large_file_is_closed_too(void **state)
 
 static void what_is_wrong_with_the_directory_or_the_file_is_known(void **state)
 {
-    struct full_sync_file *file = full_sync_file_create();
+    struct full_sync_file *file = full_sync_file_create(NULL);
     int fd;
     char text[10];
 

@@ -82,7 +82,7 @@ static void a_gap_in_the_text_is_none_in_the_stream(void **state)
     struct history_point first = point_of(FIRST, 100, 0), next = point_of(FIRST, 105, 0);
 
     (void)state;
-    aof_map_init(&map);
+    aof_map_init(&map, NULL);
     add_file(&map, 1, "##abcLLLde");
     add_file(&map, 2, "#fghi");
     aof_map_begin(&map, 1, 2, &first);
@@ -107,7 +107,7 @@ static void a_reader_keeps_a_file_that_is_dropped(void **state)
     size_t got;
 
     (void)state;
-    aof_map_init(&map);
+    aof_map_init(&map, NULL);
     add_file(&map, 1, "abcde");
     add_file(&map, 2, "fgh");
     aof_map_begin(&map, 1, 0, &first);
@@ -134,7 +134,7 @@ static void a_file_that_became_shorter_is_no_end(void **state)
     size_t got;
 
     (void)state;
-    aof_map_init(&map);
+    aof_map_init(&map, NULL);
     aof_map_add_file(&map, 1, fd);
     aof_map_begin(&map, 1, 0, &first);
     past = aof_past_open(&map, 0, 5);
@@ -151,7 +151,7 @@ static void another_stream_is_not_continued(void **state)
     struct history_point first = point_of(FIRST, 0, 0), good = renamed(SECOND, FIRST, 3), other = point_of(SECOND, 5, 0), gap = point_of(SECOND, 9, 0);
 
     (void)state;
-    aof_map_init(&map);
+    aof_map_init(&map, NULL);
     add_file(&map, 1, "abcdefghijkl");
     aof_map_begin(&map, 1, 0, &first);
     aof_map_begin(&map, 1, 3, &good);
@@ -176,7 +176,7 @@ static void the_end_is_where_the_last_file_counts(void **state)
     struct history_point base = point_of(FIRST, 7, 3), point = point_of(FIRST, 10, 4), end;
 
     (void)state;
-    aof_map_init(&map);
+    aof_map_init(&map, NULL);
     assert_false(aof_map_end(&map, &end));
     aof_map_begin_at(&map, &base);
     assert_true(aof_map_end(&map, &end));
@@ -206,7 +206,7 @@ static void what_was_copied_is_read_from_the_copy(void **state)
     struct history_point first = point_of(FIRST, 0, 0), later = renamed(SECOND, FIRST, 5), at = point_of(FIRST, 2, 0);
 
     (void)state;
-    aof_map_init(&map);
+    aof_map_init(&map, NULL);
     add_file(&map, 1, "abXXX");
     aof_map_begin(&map, 1, 0, &first);
     aof_map_begin(&map, 1, 8, &later);

@@ -91,7 +91,7 @@ static void read_archive(struct box *box, size_t piece, struct buffer *out)
     struct archive_reader *reader;
     ssize_t got;
 
-    assert_int_equal(archive_open(box->image, &facts, &archive, &box->message), STATUS_OK);
+    assert_int_equal(archive_open(box->image, &facts, NULL, &archive, &box->message), STATUS_OK);
     reader = archive_reader_create(archive);
     while ((got = archive_read(reader, buffer_reserve(out, piece), piece)) > 0)
         out->size += (size_t)got;
@@ -165,7 +165,7 @@ static void two_readers_read_at_their_own_pace_and_the_last_one_removes_the_imag
     ssize_t size;
 
     make_image(box, 5000);
-    assert_int_equal(archive_open(box->image, &facts, &archive, &box->message), STATUS_OK);
+    assert_int_equal(archive_open(box->image, &facts, NULL, &archive, &box->message), STATUS_OK);
     one = archive_reader_create(archive);
     two = archive_reader_create(archive);
     archive_release(archive);
@@ -190,7 +190,7 @@ static void a_file_that_becomes_shorter_is_an_error(void **state)
     char path[2 * PATH_SIZE], piece[20000];
 
     make_image(box, 9000);
-    assert_int_equal(archive_open(box->image, &facts, &archive, &box->message), STATUS_OK);
+    assert_int_equal(archive_open(box->image, &facts, NULL, &archive, &box->message), STATUS_OK);
     reader = archive_reader_create(archive);
     path_of(box->image, names[FILES - 1], path);
     assert_int_equal(truncate(path, 10), 0);

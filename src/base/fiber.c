@@ -1,11 +1,14 @@
 /* Switching between stacks: ucontext makes the first entry of a fiber, _setjmp and _longjmp all others, because swapcontext asks the
  * kernel for the signal mask each time. Builds with sanitizers, which have to know of each switch, use swapcontext only. */
+#undef _FORTIFY_SOURCE      /* Ubuntu's compiler sets it: its _longjmp ends a process that jumps to another stack */
+
 #include "base/fiber.h"
 
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -25,7 +28,8 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-enum { PAGE_SIZE = 4096, GUARD_SIZE = PAGE_SIZE, FREE_MAX = 16, SUSPENDED_SIZE = 2 * PAGE_SIZE /* for the frames that switch */ };
+/* Pages have 4 KiB to 64 KiB. SUSPENDED_SIZE is for the frames that switch. */
+enum { PAGE_SIZE_MIN = 4096, GUARD_SIZE = 64 * 1024, FREE_MAX = 16, SUSPENDED_SIZE = 8 * 1024 };
 
 struct fiber {
     struct fiber *next;         /* in the pool */
@@ -49,6 +53,11 @@ struct fiber {
     void *tsan_fiber, *tsan_caller;
 #endif
 };
+
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 void fiber_pool_init(struct fiber_pool *pool, _Atomic uint64_t *memory)
 {
@@ -224,14 +233,14 @@ struct fiber *fiber_create(struct fiber_pool *pool, void (*main)(void *context),
 /* Bytes that have memory, of `size` bytes of the stack, `from` its low end on. */
 static size_t resident_size(const struct fiber *fiber, size_t from, size_t size)
 {
-    unsigned char pages[FIBER_STACK_SIZE / PAGE_SIZE];
-    size_t found = 0;
+    unsigned char pages[FIBER_STACK_SIZE / PAGE_SIZE_MIN];
+    size_t found = 0, page = page_size();
 
     if (mincore(fiber->stack + GUARD_SIZE + from, size, pages) != 0)
         return size;
-    for (size_t i = 0; i < size / PAGE_SIZE; i++)
+    for (size_t i = 0; i < size / page; i++)
         found += pages[i] & 1;
-    return found * PAGE_SIZE;
+    return found * page;
 }
 
 /* Stacks grow downwards. No frame is so large that it leaves out as much as is looked at. */
@@ -287,6 +296,6 @@ void fiber_suspend(struct fiber_pool *pool)
     uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 
     CHECK(fiber != NULL);
-    fiber->end = (frame - (uintptr_t)(fiber->stack + GUARD_SIZE) - SUSPENDED_SIZE) & ~(size_t)(PAGE_SIZE - 1);
+    fiber->end = (frame - (uintptr_t)(fiber->stack + GUARD_SIZE) - SUSPENDED_SIZE) & ~(page_size() - 1);
     switch_out(fiber);
 }

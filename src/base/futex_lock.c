@@ -1,11 +1,10 @@
 #include "base/futex_lock.h"
 
-#ifdef __x86_64__
-#include <emmintrin.h>
-#endif
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/cpu.h"
 
 enum { TRIES = 10 };        /* about half a microsecond: longer than most holders need, shorter than a sleep */
 
@@ -14,9 +13,7 @@ static bool is_soon_free(struct futex_lock *lock)
     for (int i = 0; i < TRIES; i++) {
         uint32_t free = 0;
 
-#ifdef __x86_64__
-        _mm_pause();
-#endif
+        cpu_relax();
         if (atomic_load_explicit(&lock->state, memory_order_relaxed) == 0 &&
             atomic_compare_exchange_strong_explicit(&lock->state, &free, 1, memory_order_acquire, memory_order_relaxed))
             return true;

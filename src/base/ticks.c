@@ -1,28 +1,33 @@
 #include "base/ticks.h"
 
-#ifdef __x86_64__
+#include "base/cpu.h"
+
+#ifdef CPU_X86
 #include <cpuid.h>
 #endif
 
 enum {
     TRIES = 3,
-    INTERRUPTED = 20000,                        /* counts: about 10 us */
     WINDOW_NS = 10 * 1000 * 1000,
     WINDOW_NS_MAX = 1000 * 1000 * 1000,
     CONSTANT_RATE = 1 << 8,
 };
 
+#ifdef CPU_X86
 /* "Invariant TSC" in the CPU's manuals: a bit of leaf 0x80000007. */
 static bool has_constant_counter(void)
 {
-#ifdef __x86_64__
     unsigned a, b, c, d;
 
     return __get_cpuid(0x80000007u, &a, &b, &c, &d) && d & CONSTANT_RATE;
-#else
-    return false;
-#endif
 }
+#else
+/* ARM's counter has a constant rate by its architecture. A processor without a counter counts nothing in 10 us. */
+static bool has_constant_counter(void)
+{
+    return cpu_counter_10us() > 0;
+}
+#endif
 
 void ticks_init(struct ticks *ticks)
 {
@@ -56,10 +61,10 @@ int64_t ticks_sync(struct ticks *ticks)
     if (UNLIKELY(!ticks->has_counter))
         return clock_mono_ns();
     do {
-        before = ticks_counter();
+        before = cpu_counter();
         now_ns = clock_mono_ns();
-        after = ticks_counter();
-    } while (UNLIKELY(after - before >= INTERRUPTED) && ++tries < TRIES);
+        after = cpu_counter();
+    } while (UNLIKELY(after - before >= cpu_counter_10us()) && ++tries < TRIES);
     ticks_sync_at(ticks, before + (after - before) / 2, now_ns);
     return now_ns;
 }

@@ -1,6 +1,6 @@
 /* Ticks: the monotonic clock for a thread that reads it many times within a few milliseconds. The system's clock is read once (ticks_sync), and
- * the CPU's time stamp counter measures the time since then: reading that takes a third of the time, and does not make the CPU wait until all
- * it has begun is finished, which matters more.
+ * the CPU's counter (x86: the time stamp counter) measures the time since then: reading that takes a third of the time, and does not make the
+ * CPU wait until all it has begun is finished, which matters more.
  *
  * The counter's rate is measured against the system's clock all the time, over windows of at least 10 ms. Where the counter does not run at a
  * constant rate, until the first window is over, and a second after the last sync, the system's clock is read instead.
@@ -12,12 +12,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#ifdef __x86_64__
-#include <x86intrin.h>
-#endif
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "base/cpu.h"
 
 struct ticks {
     bool has_counter;               /* it runs at a constant rate */
@@ -26,16 +24,6 @@ struct ticks {
     uint64_t rate;                  /* nanoseconds a tick, times 2^32; 0: not known */
     uint64_t most;                  /* ticks since the sync that it is used for: about a second */
 };
-
-/* The time stamp counter; on other CPUs than x86 there is none, and the system's clock is read each time. */
-static inline uint64_t ticks_counter(void)
-{
-#ifdef __x86_64__
-    return __rdtsc();
-#else
-    return 0;
-#endif
-}
 
 void ticks_init(struct ticks *ticks);
 
@@ -57,7 +45,7 @@ static inline int64_t ticks_ns_at(const struct ticks *ticks, uint64_t counter)
 /* Nanoseconds by the monotonic clock. */
 static inline int64_t ticks_now_ns(const struct ticks *ticks)
 {
-    int64_t now_ns = ticks_ns_at(ticks, ticks_counter());
+    int64_t now_ns = ticks_ns_at(ticks, cpu_counter());
 
     return LIKELY(now_ns >= 0) ? now_ns : clock_mono_ns();
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/cpu.h"
+
 static uint64_t word_at(const uint8_t *data)
 {
     uint64_t word;
@@ -29,7 +31,7 @@ static uint64_t count_anywhere(const uint8_t *data, size_t size)
     return count_words(data, size);
 }
 
-#ifdef __x86_64__
+#ifdef CPU_X86
 __attribute__((target("popcnt"))) static uint64_t count_with_popcnt(const uint8_t *data, size_t size)
 {
     return count_words(data, size);

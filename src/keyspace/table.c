@@ -1,9 +1,8 @@
 #include "keyspace/table.h"
 
-#include <emmintrin.h>
-
 #include "base/check.h"
 #include "base/compiler.h"
+#include "base/cpu.h"
 #include "base/mem.h"
 
 enum {
@@ -61,9 +60,7 @@ static uint64_t hash_of(const struct table *table, uint32_t handle)
 
 static inline uint32_t bucket_matches(const struct table_bucket *bucket, uint8_t tag)
 {
-    __m128i tags = _mm_load_si128((const __m128i *)bucket);
-
-    return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag))) & 0xfff;
+    return cpu_match_16(bucket, tag) & 0xfff;
 }
 
 static struct leaf *leaf_create(struct table *table, uint32_t lines)

@@ -15,8 +15,14 @@ endif
 Q       := $(if $(V),,@)
 say      = $(if $(V),,@echo "  $1")
 
-CC      := $(if $(filter clang fuzz,$(MODE)),clang,gcc)
-CXX     := $(if $(filter clang fuzz,$(MODE)),clang++,g++)
+# The cross compiler and the libraries of make arm64-check, as packages that are unpacked but not installed.
+ARM64   := build/arm64-root
+ARM64_RUN := LD_LIBRARY_PATH=$(ARM64)/usr/lib/x86_64-linux-gnu $(ARM64)/usr/bin/
+
+CC.arm64  := $(ARM64_RUN)aarch64-linux-gnu-gcc --sysroot=$(ARM64)
+CXX.arm64 := $(ARM64_RUN)aarch64-linux-gnu-g++ --sysroot=$(ARM64)
+CC      := $(or $(CC.$(MODE)),$(if $(filter clang fuzz,$(MODE)),clang,gcc))
+CXX     := $(or $(CXX.$(MODE)),$(if $(filter clang fuzz,$(MODE)),clang++,g++))
 WARN    := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-unused-parameter $(if $(WERROR),-Werror)
 comma   := ,
 # gcc clears structs of more than 64 bytes with "rep stos", which takes 30 cycles to begin: a call has 200 bytes.
@@ -29,13 +35,20 @@ OPT.clang   := -O2 -g -fno-plt -Wthread-safety
 OPT.fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow \
 	-fno-sanitize-recover=all -DKELVIN_DEBUG -D__SANITIZE_ADDRESS__
 OPT.cover   := -Og -g --coverage -fprofile-update=atomic -DKELVIN_DEBUG
+OPT.arm64   := -O2 -g -fno-plt
+# The other side of every alternative: plain C in place of SSE2 or NEON, char without a sign as on ARM, no liburing, the checks of libc.
+OPT.plain   := -O2 -g -fno-plt -funsigned-char -DKELVIN_PLAIN -D_FORTIFY_SOURCE=2
 OPT     := $(OPT.$(MODE))
-DEFS    := -D_GNU_SOURCE -Isrc -DKELVIN_BUILD='"$(MODE)"'
+# yes or no: whether io_uring may be used for reads from the disk; threads read where it can't.
+ifndef LIBURING
+LIBURING := $(if $(filter plain,$(MODE)),no,$(shell echo '\#include <liburing.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes || echo no))
+endif
+DEFS    := -D_GNU_SOURCE -Isrc -DKELVIN_BUILD='"$(MODE)"' $(if $(filter no,$(LIBURING)),-DKELVIN_NO_LIBURING)
 CFLAGS  := -std=c11 $(OPT) $(WARN) -Wstrict-prototypes -Wmissing-prototypes $(DEFS)
 CXXFLAGS := -std=c++17 $(OPT) $(WARN) -fno-rtti $(DEFS)
 # Sanitizers bring their own malloc; everything else runs on jemalloc.
 MALLOC  := $(if $(filter asan tsan fuzz,$(MODE)),,-ljemalloc)
-LDLIBS  := -luv -lleveldb -luring -llzf -lisal -lxxhash -llua5.1 -lssl -lcrypto $(MALLOC) -lpthread -lm
+LDLIBS  := -luv -lleveldb $(if $(filter no,$(LIBURING)),,-luring) -llzf -lisal -lxxhash -llua5.1 -lssl -lcrypto $(MALLOC) -lpthread -lm
 LDFLAGS := $(OPT)
 
 SOURCES := $(filter-out src/main.c,$(wildcard src/*/*.c)) $(wildcard src/*/*.cc)
@@ -54,7 +67,7 @@ FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check $(BUILD)/kelvin-simulate
 
-.PHONY: all server tools shim units fuzzers benches checked run test test-all debug asan tsan clang unit spec crash replication random crash-long lint clang-check cover \
+.PHONY: all server tools shim units fuzzers benches checked run test test-all debug asan tsan clang unit spec crash replication random crash-long lint clang-check arm64-check cover \
 	compile_commands.json bench clients redis-suite fuzz soak install deps deps-test help clean
 
 all: deps
@@ -74,6 +87,7 @@ help:
 	@echo "make replication  redis-server and Kelvin as primaries and replicas of each other, Sentinel"
 	@echo "make debug      build that way, into build/<mode>/; so do: make asan, tsan, clang"
 	@echo "make clang-check                        clang's warnings, thread safety among them; WERROR=1 makes warnings errors anywhere"
+	@echo "make arm64-check                        the unit tests and a server for arm64, in an emulator"
 	@echo "make MODE=asan unit                     and so on: any of the above with another build"
 	@echo "make bench      micro-benchmarks        make fuzz    fuzz targets, SECONDS each (60)"
 	@echo "make random     random programs of tests/random, SECONDS each (60), from KELVIN_SEED"
@@ -108,6 +122,12 @@ $(BUILD)/src/%.cc.o: src/%.cc
 	$(call say,CXX $<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
+# Read again when LIBURING is another one than in the last build.
+$(BUILD)/src/base/read_ring.c.o: $(BUILD)/liburing-$(LIBURING)
+$(BUILD)/liburing-$(LIBURING):
+	@mkdir -p $(@D)
+	@rm -f $(BUILD)/liburing-*
+	@touch $@
 $(BUILD)/tests/unit/%_test.o: tests/unit/%_test.c
 	$(call say,CC $<)
 	@mkdir -p $(@D)
@@ -180,6 +200,12 @@ $(BUILD)/%.cc.checked: %.cc
 clang-check: deps-test
 	@$(MAKE) --no-print-directory MODE=clang WERROR=1 checked
 
+# The unit tests and a server for arm64, run by qemu-user on x86-64: see tests/arm64/README.md.
+arm64-check: deps-test
+	@tests/arm64/prepare $(ARM64)
+	@$(MAKE) --no-print-directory MODE=arm64 WERROR=1 server units
+	@tests/arm64/run build/arm64 $(ARM64) $(TESTS)
+
 units: $(UNITS)
 fuzzers: $(FUZZERS)
 benches: $(BENCHES)
@@ -245,4 +271,4 @@ clean:
 	rm -rf build
 
 .SECONDARY:
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find build -path $(ARM64) -prune -o -name '*.d' -print 2>/dev/null)

@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <liburing.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#ifndef KELVIN_NO_LIBURING
+#include <liburing.h>
+#endif
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -17,7 +19,9 @@ struct read_list {
 };
 
 struct read_ring {
+#ifndef KELVIN_NO_LIBURING
     struct io_uring uring;              /* if `has_uring` */
+#endif
     bool has_uring;
     const struct disk *disk;
     int descriptor;                     /* the io_uring's; without it one that is never readable */
@@ -80,8 +84,9 @@ static void finish_in_place(struct read_ring *ring, struct ring_read *read)
     append(&ring->finished, read);
 }
 
-/* --- opening and closing --- */
+/* --- io_uring --- */
 
+#ifndef KELVIN_NO_LIBURING
 /* One byte, to see that the kernel has this kind of read and lets this process use it. Returns the read's result or -errno. */
 static int try_read(unsigned flags)
 {
@@ -119,48 +124,13 @@ static int open_uring(struct read_ring *ring)
 {
     int result = open_with(ring, IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SUBMIT_ALL);      /* Linux 5.19 */
 
-    return result == -EINVAL ? open_with(ring, 0) : result;
+    if (result == -EINVAL)
+        result = open_with(ring, 0);
+    ring->descriptor = ring->uring.ring_fd;
+    return result;
 }
 
-static void explain(int error, struct message *why)
-{
-    if (error == ENOSYS)
-        message_set(why, "the kernel has no io_uring, or a seccomp filter hides it");
-    else if (error == EPERM || error == EACCES)
-        message_set(why, "io_uring is forbidden, by kernel.io_uring_disabled, a container's seccomp filter or a security module");
-    else if (error == ENOMEM)
-        message_set(why, "io_uring needs more locked memory than RLIMIT_MEMLOCK allows, or memory is short");
-    else if (error == EINVAL)
-        message_set(why, "the kernel's io_uring is too old");
-    else
-        message_set(why, "io_uring can't be opened: %s", strerror(error));
-}
-
-struct read_ring *read_ring_open(unsigned depth, const struct disk *disk, struct message *why)
-{
-    struct read_ring *ring = mem_zalloc(sizeof(*ring));
-    int result;
-
-    CHECK(depth > 0 && depth <= READ_RING_DEPTH_MAX);
-    ring->disk = disk;
-    ring->depth = depth;
-    ring->has_uring = disk == disk_system();
-    if (ring->has_uring) {
-        result = open_uring(ring);
-        ring->descriptor = ring->uring.ring_fd;
-    } else {
-        ring->descriptor = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        result = ring->descriptor < 0 ? -errno : 0;
-    }
-    if (result < 0) {
-        explain(-result, why);
-        mem_free(ring);
-        return NULL;
-    }
-    return ring;
-}
-
-static void wait_for_flights(struct read_ring *ring)
+static void close_uring(struct read_ring *ring)
 {
     struct io_uring_cqe *cqe;
     int result;
@@ -173,40 +143,7 @@ static void wait_for_flights(struct read_ring *ring)
         io_uring_cqe_seen(&ring->uring, cqe);
         ring->flight_count--;
     }
-}
-
-void read_ring_close(struct read_ring *ring)
-{
-    if (ring == NULL)
-        return;
-    wait_for_flights(ring);
-    if (ring->has_uring)
-        io_uring_queue_exit(&ring->uring);      /* closes the descriptor */
-    else
-        close(ring->descriptor);
-    mem_free(ring);
-}
-
-/* --- submitting --- */
-
-int read_ring_descriptor(const struct read_ring *ring)
-{
-    return ring->descriptor;
-}
-
-unsigned read_ring_count(const struct read_ring *ring)
-{
-    return ring->count;
-}
-
-void read_ring_add(struct read_ring *ring, struct ring_read *read)
-{
-    CHECK(read->size > 0);
-    read->done = 0;
-    read->result = 0;
-    read->was_cached = false;
-    append(&ring->waiting, read);
-    ring->count++;
+    io_uring_queue_exit(&ring->uring);      /* closes the descriptor */
 }
 
 static void prepare(struct read_ring *ring, struct ring_read *read)
@@ -262,27 +199,14 @@ static void submit_prepared(struct read_ring *ring)
     }
 }
 
-static void submit(struct read_ring *ring)
+static void submit_uring(struct read_ring *ring)
 {
-    if (!ring->has_uring) {
-        while (ring->waiting.first != NULL)
-            finish_in_place(ring, take_first(&ring->waiting));
-        return;
-    }
     do {
         while (ring->waiting.first != NULL && ring->prepared_count + ring->flight_count < ring->depth)
             prepare(ring, take_first(&ring->waiting));
         submit_prepared(ring);
     } while (ring->waiting.first != NULL && ring->flight_count == 0);   /* all were read in place */
 }
-
-bool read_ring_submit(struct read_ring *ring)
-{
-    submit(ring);
-    return ring->finished.first != NULL;
-}
-
-/* --- completing --- */
 
 static void complete(struct read_ring *ring, struct ring_read *read, int result)
 {
@@ -294,7 +218,7 @@ static void complete(struct read_ring *ring, struct ring_read *read, int result)
         append(&ring->waiting, read);
 }
 
-static void collect(struct read_ring *ring)
+static void collect_uring(struct read_ring *ring)
 {
     struct io_uring_cqe *cqe;
     unsigned head, count = 0;
@@ -306,13 +230,116 @@ static void collect(struct read_ring *ring)
     io_uring_cq_advance(&ring->uring, count);
     ring->flight_count -= count;
 }
+#else
+static int open_uring(struct read_ring *ring)
+{
+    return -ENOPKG;
+}
+
+/* No ring is open that could call these. */
+static void close_uring(struct read_ring *ring) { }
+static void submit_uring(struct read_ring *ring) { }
+static void collect_uring(struct read_ring *ring) { }
+#endif
+
+/* --- opening and closing --- */
+
+static void explain(int error, struct message *why)
+{
+    if (error == ENOSYS)
+        message_set(why, "the kernel has no io_uring, or a seccomp filter hides it");
+    else if (error == EPERM || error == EACCES)
+        message_set(why, "io_uring is forbidden, by kernel.io_uring_disabled, a container's seccomp filter or a security module");
+    else if (error == ENOMEM)
+        message_set(why, "io_uring needs more locked memory than RLIMIT_MEMLOCK allows, or memory is short");
+    else if (error == EINVAL)
+        message_set(why, "the kernel's io_uring is too old");
+    else if (error == ENOPKG)
+        message_set(why, "this server was built without liburing");
+    else
+        message_set(why, "io_uring can't be opened: %s", strerror(error));
+}
+
+struct read_ring *read_ring_open(unsigned depth, const struct disk *disk, struct message *why)
+{
+    struct read_ring *ring = mem_zalloc(sizeof(*ring));
+    int result;
+
+    CHECK(depth > 0 && depth <= READ_RING_DEPTH_MAX);
+    ring->disk = disk;
+    ring->depth = depth;
+    ring->has_uring = disk == disk_system();
+    if (ring->has_uring) {
+        result = open_uring(ring);
+    } else {
+        ring->descriptor = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        result = ring->descriptor < 0 ? -errno : 0;
+    }
+    if (result < 0) {
+        explain(-result, why);
+        mem_free(ring);
+        return NULL;
+    }
+    return ring;
+}
+
+void read_ring_close(struct read_ring *ring)
+{
+    if (ring == NULL)
+        return;
+    if (ring->has_uring)
+        close_uring(ring);
+    else
+        close(ring->descriptor);
+    mem_free(ring);
+}
+
+/* --- submitting --- */
+
+int read_ring_descriptor(const struct read_ring *ring)
+{
+    return ring->descriptor;
+}
+
+unsigned read_ring_count(const struct read_ring *ring)
+{
+    return ring->count;
+}
+
+void read_ring_add(struct read_ring *ring, struct ring_read *read)
+{
+    CHECK(read->size > 0);
+    read->done = 0;
+    read->result = 0;
+    read->was_cached = false;
+    append(&ring->waiting, read);
+    ring->count++;
+}
+
+static void submit(struct read_ring *ring)
+{
+    if (ring->has_uring) {
+        submit_uring(ring);
+        return;
+    }
+    while (ring->waiting.first != NULL)
+        finish_in_place(ring, take_first(&ring->waiting));
+}
+
+bool read_ring_submit(struct read_ring *ring)
+{
+    submit(ring);
+    return ring->finished.first != NULL;
+}
+
+/* --- completing --- */
 
 struct ring_read *read_ring_completed(struct read_ring *ring)
 {
     struct ring_read *first;
 
     if (ring->has_uring)
-        collect(ring);
+        collect_uring(ring);
     submit(ring);
     first = ring->finished.first;
     ring->finished = (struct read_list){ 0 };

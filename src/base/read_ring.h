@@ -41,7 +41,7 @@ struct ring_read {
 };
 
 /* `depth` is 1 to READ_RING_DEPTH_MAX. NULL: io_uring can't be used (old kernel, forbidden in this container or by kernel.io_uring_disabled,
- * RLIMIT_MEMLOCK); `why` has the reason. Tries one read of /dev/zero first, so that what can be opened also works. */
+ * RLIMIT_MEMLOCK, a build without liburing); `why` has the reason. Tries one read of /dev/zero first, so that what can be opened also works. */
 struct read_ring *read_ring_open(unsigned depth, const struct disk *disk, struct message *why);
 /* Waits for what is in flight, on the owner; those reads, and those that wait to be submitted, are not returned. NULL is fine. */
 void read_ring_close(struct read_ring *ring);

@@ -328,6 +328,7 @@ static void *open_where_it_is_refused(void *context)
 
 static void a_ring_that_cannot_be_opened_has_a_reason(void **state)
 {
+    struct read_ring *ring = open_ring(16);
     struct refusal refusals[] = {
         { SYS_io_uring_setup, ENOSYS, "the kernel has no io_uring" },
         { SYS_io_uring_setup, EPERM, "forbidden" },
@@ -337,6 +338,9 @@ static void a_ring_that_cannot_be_opened_has_a_reason(void **state)
         { SYS_io_uring_enter, EPERM, "forbidden" },     /* it can be opened, but not used */
     };
 
+    read_ring_close(ring);
+    if (ring == NULL)
+        return;
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
         pthread_t thread;
 

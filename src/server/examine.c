@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "commands/users.h"
+#include "lifecycle/opening.h"
 #include "net/sockets.h"
 #include "net/tls.h"
 #include "server/families.h"
@@ -73,8 +74,7 @@ static void examine_path(struct examination *it, enum config_id id, enum wanted 
 static void examine_directories(struct examination *it)
 {
     char *dir = config_string(it->config, CONFIG_DIR), *backups = config_string(it->config, CONFIG_BACKUP_DIR);
-    char *store = config_string(it->config, CONFIG_TIER_DIR);
-    struct stat here, there;
+    struct message message = { "" };
 
     if (chdir(dir) != 0) {
         report(it, true, "dir '%.100s': %s", dir, strerror(errno));
@@ -86,13 +86,12 @@ static void examine_directories(struct examination *it)
             examine_path(it, CONFIG_APPENDDIRNAME, WANTED_DIRECTORY, false);
         if (backups[0] != '\0' && access(backups, W_OK | X_OK) != 0)
             report(it, false, "backup-dir '%.100s': %s", backups, strerror(errno));
-        if (config_number(it->config, CONFIG_APPENDONLY) && stat(store, &there) == 0 && stat(".", &here) == 0 && here.st_dev != there.st_dev)
-            report(it, false, "tier-dir '%.100s' is not on the file system of dir: each checkpoint copies the whole store", store);
+        if (config_number(it->config, CONFIG_APPENDONLY) && !opening_log_fits(it->config, &message))
+            report(it, true, "%s", message.text);
     }
     examine_path(it, CONFIG_LOGFILE, WANTED_FILE, false);
     examine_path(it, CONFIG_PIDFILE, WANTED_FILE, false);
     examine_path(it, CONFIG_UNIXSOCKET, WANTED_FILE, true);
-    mem_free(store);
     mem_free(backups);
     mem_free(dir);
 }

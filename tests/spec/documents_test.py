@@ -22,8 +22,8 @@ OTHER_WORDS = {
     "cold-wait", "memory-wait", "owner-wait", "pause-wait", "job-wait", "fast-command",
     # fields of other replies: TIER BACKUP, CLIENT LIST, XINFO, HOTKEYS; values of fields
     "copied_bytes", "tot-mem", "argv-mem", "active-time", "total-net-bytes", "io_uring",
-    # a directive of files only, one of Redis before 7, a field of INFO during a full synchronization
-    "rename-command", "lua-replicate-commands", "master_sync_read_bytes",
+    # a directive of files only, one of Redis before 7, fields of INFO while a link is down or a full synchronization runs
+    "rename-command", "lua-replicate-commands", "master_sync_read_bytes", "master_link_down_since_seconds",
     # DEBUG; a value of repl-diskless-load
     "expiry_is_suspended", "on-empty-db",
 }
@@ -81,7 +81,7 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual(sorted(named), sorted(self.server.info("tiering")))
 
     def test_the_tables_of_options(self):
-        rows = {row[0].strip("`"): row for row in self.rows("## Every tier option", 15)}
+        rows = {row[0].strip("`"): row for row in self.rows("## Every tier option", 15) + self.rows("## Other options of Kelvin's own", 5)}
         for name, row in rows.items():
             with self.subTest(name=name):
                 self.assertIn(name, self.config)
@@ -111,7 +111,7 @@ class DocumentsTest(unittest.TestCase):
             self.assertEqual(self.client.call("CONFIG", "SET", name, self.config[name]), OK)
 
     def test_what_to_watch_is_there(self):
-        for row in self.rows("## What to watch", 10):
+        for row in self.rows("## What to watch", 10) + self.rows("## Replication", 3):
             for name in re.findall(r"`([a-z0-9_]+)`", row[0]):
                 self.assertTrue(name in self.info or name in self.config, name)
 

@@ -102,10 +102,16 @@ static bool is_promised(const struct call *call, const struct worker *worker, co
     return false;
 }
 
-/* Its old value does not matter; unless a notification depends on it. */
+/* Its old value does not matter. */
+static bool is_overwritten(const struct call_key *key)
+{
+    return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;
+}
+
+/* Nor does a notification depend on it. */
 static bool is_overwritten_blindly(const struct call *call, const struct call_key *key)
 {
-    return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW && (!event_needs_old_value(call->engine) || call->client->caller & TRAIT_BLIND);
+    return is_overwritten(key) && (!event_needs_old_value(call->engine) || call->client->caller & TRAIT_BLIND);
 }
 
 static bool load_for_replay(struct tier *tier, struct keyspace *keyspace, const struct call_key *key, struct bytes name)
@@ -114,7 +120,9 @@ static bool load_for_replay(struct tier *tier, struct keyspace *keyspace, const 
 {
     enum status status = tier_load_in_place(tier, keyspace, key->hash, name);
 
-    return status == STATUS_OK || (status == STATUS_CORRUPT && key->flags & KEY_RM && tier_discard_damaged(tier, keyspace, key->hash, name));
+    if (status != STATUS_CORRUPT || is_overwritten(key))
+        return status == STATUS_OK || status == STATUS_CORRUPT;
+    return key->flags & KEY_RM && tier_discard_damaged(tier, keyspace, key->hash, name);
 }
 
 /* All other keys are there: the command runs now, and deletes the entries that are made here. Made before, they would be seen while it waits, and
@@ -197,6 +205,8 @@ static enum residency look_up(struct call *call, struct worker *worker)
             result = WAITING;
             break;
         case TIER_FAILED:
+            if (is_overwritten(key))
+                break;                  /* blindly, after all */
             if (!(key->flags & KEY_RM) || !tier_is_damaged(tier, keyspace, key->hash, call->args[key->arg]))
                 return UNREADABLE;
             has_damaged = true;

@@ -58,6 +58,7 @@ struct planned {
     struct bytes name;
     uint64_t hash;
     uint32_t flags;
+    bool is_hint;                   /* a script has declared it: it may use it, or not */
 };
 
 /* Returns false to end the walk. */
@@ -79,7 +80,7 @@ static bool visit_command(const struct partitions *all, const struct command *co
         count = command_keys(command, args, arg_count, keys, count);
     }
     for (int i = 0; i < count && goes_on; i++) {
-        struct planned planned = { .db = db, .name = args[keys[i].arg], .flags = keys[i].flags };
+        struct planned planned = { .db = db, .name = args[keys[i].arg], .flags = keys[i].flags, .is_hint = command->flags & COMMAND_UNIT };
 
         planned.hash = hash_bytes(&all->seed, planned.name);
         goes_on = visit(context, &planned);
@@ -99,12 +100,18 @@ static int selected_db(const struct partitions *all, const struct queued *queued
     return number >= 0 && number < all->db_count ? (int)number : db;
 }
 
+/* A script's declared keys are a hint: the first of them are loaded, the others when they are used. */
+static bool needs_all_loaded(const struct call *call)
+{
+    return call->command->flags & (COMMAND_RUNS_QUEUE | COMMAND_OWNS_KEYS);
+}
+
 /* A script's request: its keys were found before. */
 static void visit_found(const struct call *call, visit_key *visit, void *context)
 {
     for (int i = 0; i < call->key_count; i++) {
         const struct call_key *key = &call->keys[i];
-        struct planned planned = { call->client->db, call->args[key->arg], key->hash, key->flags };
+        struct planned planned = { call->client->db, call->args[key->arg], key->hash, key->flags, !needs_all_loaded(call) };
 
         if (!visit(context, &planned))
             return;
@@ -178,6 +185,13 @@ struct loading {
     enum unit_loading result;
 };
 
+/* Whether a key that can't be read is needed: not one that is only deleted, nor one that a script may never use. */
+static bool is_needed(const struct loading *loading, struct keyspace *keyspace, const struct planned *key)
+{
+    keyspace_assert_locked(keyspace);
+    return !key->is_hint && !(key->flags & KEY_RM && tier_is_damaged(loading->call->engine->tier, keyspace, key->hash, key->name));
+}
+
 /* With the partition locked. */
 static void load_key(struct loading *loading, struct keyspace *keyspace, const struct planned *key)
 {
@@ -201,15 +215,10 @@ static void load_key(struct loading *loading, struct keyspace *keyspace, const s
         loading->result = UNIT_IS_LOADING;
         return;
     case TIER_FAILED:
-        loading->result = UNIT_CANT_LOAD;
+        if (is_needed(loading, keyspace, key))
+            loading->result = UNIT_CANT_LOAD;
         return;
     }
-}
-
-/* A script's declared keys are a hint: the first of them are loaded, the others when they are used. */
-static bool needs_all_loaded(const struct call *call)
-{
-    return call->command->flags & (COMMAND_RUNS_QUEUE | COMMAND_OWNS_KEYS);
 }
 
 static bool visit_load(void *context, const struct planned *key)

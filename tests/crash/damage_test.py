@@ -114,6 +114,66 @@ class DamageTest(unittest.TestCase):
 
 
 @kelvin_only
+class OverwriteTest(unittest.TestCase):
+    """A key whose record can't be read can be deleted and overwritten, by every command that does not need its value and in every way to run it."""
+
+    BLIND = (
+        ("DEL", "%"), ("UNLINK", "%"), ("SET", "%", "v"), ("SETEX", "%", "100", "v"), ("PSETEX", "%", "100000", "v"), ("MSET", "%", "v"),
+        ("RENAME", "string", "%"), ("SUNIONSTORE", "%", "set"),
+        ("SDIFFSTORE", "%", "set"), ("ZUNIONSTORE", "%", "1", "zset"), ("ZRANGESTORE", "%", "zset", "0", "-1"), ("SORT", "set", "ALPHA", "STORE", "%"),
+        ("GEOSEARCHSTORE", "%", "geo", "FROMLONLAT", "15", "37", "BYRADIUS", "900", "km"))
+    EVAL = "return redis.call(unpack(ARGV))"
+
+    def setUp(self):
+        self.server = Server(OPTIONS)
+        self.addCleanup(self.server.discard)
+        self.c = self.server.client()
+        self.addCleanup(self.c.close)
+
+    def ways(self, words, key):
+        return {
+            "alone": lambda: self.c.must(*words),
+            "transaction": lambda: self.c.pipeline([("MULTI",), words, ("EXEC",)])[2],
+            "script": lambda: self.c.must("EVAL", self.EVAL, 1, key, *words),
+            "script without its key": lambda: self.c.must("EVAL", self.EVAL, 0, *words),
+            "script in a transaction": lambda: self.c.pipeline([("MULTI",), ("EVAL", self.EVAL, 1, key, *words), ("EXEC",)])[2],
+        }
+
+    def overwrite_all(self):
+        names = ["%s:%s:%s" % (self.id()[-6:], words[0], way) for words in self.BLIND for way in self.ways(words, "")]
+        for name in names:
+            self.c.must("SET", name, b"<%s>" % name.encode() * 5)
+        self.assertEqual(self.c.must("TIER", "DEMOTE", *names), len(names))
+        for at, _, files in os.walk(os.path.join(self.server.folder, "store")):
+            for name in (name for name in files if name.endswith(".seg")):
+                with open(os.path.join(at, name), "r+b") as file:
+                    data = file.read()
+                    file.seek(0)
+                    file.write(re.sub(rb"><%s:" % self.id()[-6:].encode(), rb">!%s:" % self.id()[-6:].encode(), data))
+        for words in self.BLIND:
+            for way in self.ways(words, ""):
+                name = "%s:%s:%s" % (self.id()[-6:], words[0], way)
+                with self.subTest(command=words[0], way=way):
+                    self.assertIsInstance(self.c.call("GET", name), Error)
+                    self.c.must("SET", "string", "v")
+                    self.c.must("SADD", "set", "a")
+                    self.c.must("ZADD", "zset", 1, "a")
+                    self.c.must("GEOADD", "geo", 15, 37, "a")
+                    reply = self.ways([word.replace("%", name) for word in words], name)[way]()
+                    self.assertNotIsInstance(reply, Error)
+                    self.assertFalse(isinstance(reply, list) and any(isinstance(part, Error) for part in reply), reply)
+                    self.assertEqual(self.c.must("EXISTS", name), words[0] not in ("DEL", "UNLINK"))
+                    self.c.must("DEL", name)
+
+    def test_without_notifications(self):
+        self.overwrite_all()
+
+    def test_with_all_notifications(self):
+        self.c.must("CONFIG", "SET", "notify-keyspace-events", "KEAn")
+        self.overwrite_all()
+
+
+@kelvin_only
 class StartTest(unittest.TestCase):
     def test_a_directory_that_can_not_be_created_is_named_with_the_reason(self):
         with self.assertRaises(StartFailed) as failed:

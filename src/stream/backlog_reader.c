@@ -47,6 +47,7 @@ uint64_t backlog_needed_from(const struct backlog *backlog)
 }
 
 /* A needed position was moved or removed: closes the files that are not needed now. */
+static void backlog_trim(struct backlog *backlog) REQUIRES(backlog->lock);
 static void backlog_trim(struct backlog *backlog)
 {
     struct spool *spool = &backlog->spool;

@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support.case import ServerCase, kelvin_only, main                                              # noqa: E402
 from support.disk import DELAY, Disk                                                                # noqa: E402
 from support.resp import OK, Error, Status, encode                                          # noqa: E402
+from support.scripts import blocked                                                                  # noqa: E402
 from support.server import Server, scaled, until                                                    # noqa: E402
 
 USER = ("ACL", "SETUSER", "worker", "reset", "on", "nopass", "~*", "&*", "+@all")
@@ -57,7 +58,7 @@ class ChangeTest(ServerCase):
                     for client in clients:
                         client.must("AUTH", "worker", "x")
                         client.send(encode(["BLPOP", "queue", "0"]))
-                        self.assertTrue(waits(client))
+                    until(lambda: blocked(caller) == len(clients), what="all wait")
                     self.assertIn(caller.call(*change), (1, OK))
                     for client in clients:
                         with self.assertRaises(ConnectionError):

@@ -34,6 +34,7 @@ class Target:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.serve, self.received, self.connections = serve, b"", []
+        self.lock = threading.Lock()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
@@ -60,7 +61,12 @@ class Target:
             if not more:
                 raise OSError
             got += more
-            self.received += more
+            self.note(more)
+
+    def note(self, data):
+        """Connections have a thread each."""
+        with self.lock:
+            self.received += data
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
@@ -89,7 +95,7 @@ def accepts(lines):
     def serve(target, connection):
         target.read(connection, b"SELECT\r\n$1\r\n0\r\n")
         connection.sendall(b"+OK\r\n")
-        target.received += connection.recv(1 << 20)
+        target.note(connection.recv(1 << 20))
         if lines is None:
             connection.close()
             return
@@ -387,7 +393,7 @@ class SameAsRedisTest(PairCase):
             def serve(target, connection):
                 while True:
                     got = connection.recv(1 << 20)
-                    target.received += got
+                    target.note(got)
                     connection.sendall(b"+OK\r\n" * (got.count(b"\r\nAUTH\r\n") + got.count(b"\r\nSELECT\r\n") + got.count(b"\r\nRESTORE\r\n")))
                     if not got:
                         return
@@ -506,7 +512,7 @@ class BadTargetTest(MigrateCase):
         def stalls_and_keeps(target, connection):
             while True:
                 got = connection.recv(1 << 20)
-                target.received += got
+                target.note(got)
                 if not got:
                     return
         target = self.target(serve)
@@ -594,7 +600,7 @@ class OthersTest(MigrateCase):
         def serve(target, connection):
             target.read(connection, b"0\r\n")
             connection.sendall(b"+OK\r\n")
-            target.received += connection.recv(1 << 20)
+            target.note(connection.recv(1 << 20))
             accept.wait()
             connection.sendall(b"+OK\r\n")
         target = self.target(serve)

@@ -165,11 +165,11 @@ class RefusalTest(ReplicaCase):
 
     def test_expired_keys_read_as_absent_and_stay(self):
         self.dialog("""
-            a SET e 1 PX 50
+            a SET e 1 PX 300
             a HSET eh f v
-            a PEXPIRE eh 50
+            a PEXPIRE eh 300
             a %s
-            a @sleep 120
+            a @sleep 400
             a GET e
             a EXISTS e eh s
             a TTL e

@@ -193,11 +193,11 @@ class WatchTest(DialogCase):
         self.changes([], ["b SET k v", "b DEL k"])
 
     def test_a_watched_key_that_expires(self):
-        self.changes(["SET k v PX 30"], ["a @sleep 60"])
-        self.changes(["SET k v PX 30"], ["a @sleep 60", "b GET k"])
-        self.changes(["SET k v PX 30"], ["b PERSIST k", "a @sleep 60"])
+        self.changes(["SET k v PX 300"], ["a @sleep 400"])
+        self.changes(["SET k v PX 300"], ["a @sleep 400", "b GET k"])
+        self.changes(["SET k v PX 300"], ["b PERSIST k", "a @sleep 400"])
         self.changes(["SET k v PX 100000"], ["a @sleep 20"])
-        self.changes(["RPUSH k 1", "PEXPIRE k 30"], ["a @sleep 60", "b LLEN k", "b LPUSHX k x"])
+        self.changes(["RPUSH k 1", "PEXPIRE k 300"], ["a @sleep 400", "b LLEN k", "b LPUSHX k x"])
 
     def test_a_key_that_had_expired_when_it_was_watched(self):
         """Its deletion is no change."""
@@ -213,17 +213,17 @@ class WatchTest(DialogCase):
     def test_expiry_without_active_expiry(self):
         self.dialog("""
             a DEBUG SET-ACTIVE-EXPIRE 0
-            a SET k v PX 30
+            a SET k v PX 300
             a WATCH k
-            a @sleep 60
+            a @sleep 400
             a MULTI
             a SET done 1
             a EXEC
-            a SET k v PX 20
+            a SET k v PX 300
             a WATCH k
             a MULTI
             a GET k
-            a @sleep 50
+            a @sleep 400
             a EXEC
             a DEBUG SET-ACTIVE-EXPIRE 1
         """)
@@ -319,10 +319,10 @@ class WatchTest(DialogCase):
         c, other = self.c, self.clients()[0]
         for active in (1, 0):
             c.must("DEBUG", "SET-ACTIVE-EXPIRE", active)
-            c.must("SET", "k", "v", "PX", 60)
+            c.must("SET", "k", "v", "PX", 300)
             c.must("WATCH", "k")
             other.must("TIER", "DEMOTE", "k")
-            other.must("DEBUG", "SLEEP", "0.1")
+            other.must("DEBUG", "SLEEP", "0.4")
             c.must("MULTI")
             c.must("PING")
             self.assertNotIsInstance(c.call("EXEC"), list)

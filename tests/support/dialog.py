@@ -69,21 +69,27 @@ def next_reply(client):
         return CLOSED
 
 
-def rest_of(client, quiet):
-    """Returns what else has arrived, parsed."""
-    replies = []
+def rest_of(clients, quiet):
+    """Returns for each of the clients what else has arrived, parsed, as soon as nothing has come to any of them for `quiet` seconds."""
+    replies = [[] for _ in clients]
+    is_open = [True for _ in clients]
     while True:
-        try:
-            while True:
-                replies.append(client.parser.next())
-        except Incomplete:
-            pass
-        if not select.select([client.socket], [], [], quiet)[0]:
+        for client, received in zip(clients, replies):
+            try:
+                while True:
+                    received.append(client.parser.next())
+            except Incomplete:
+                pass
+        ready = select.select([client.socket for client, still in zip(clients, is_open) if still], [], [], quiet)[0]
+        if not ready:
             return replies
-        try:
-            client._fill()
-        except (Closed, ConnectionResetError):
-            return replies + [CLOSED]
+        for index, client in enumerate(clients):
+            if is_open[index] and client.socket in ready:
+                try:
+                    client._fill()
+                except (Closed, ConnectionResetError):
+                    is_open[index] = False
+                    replies[index].append(CLOSED)
 
 
 class DialogCase(PairCase):
@@ -113,14 +119,20 @@ class DialogCase(PairCase):
         """Returns the replies of the server under test. `quiet`: how long to wait after each line for what no command asked for."""
         self.speakers, self.log, self.protocol = {}, [], protocol
         replies = [self.say(name, mark, args, quiet) for name, mark, args in lines_of(script)]
-        for name, speaker in self.speakers.items():
-            extra = [rest_of(client, 0.03) for client in (speaker.theirs, speaker.ours)]
-            if len(extra[0]) != len(extra[1]):
-                extra = [each + rest_of(client, 0.5) for each, client in zip(extra, (speaker.theirs, speaker.ours))]
-            self.check(extra[1] == extra[0], "%s: at the end, also received" % name, extra[1], extra[0])
-            speaker.ours.close()
-            speaker.theirs.close()
+        extra = self.extra(0.03)
+        if any(ours != theirs for ours, theirs in extra.values()):
+            extra = {name: tuple(one if one[-1:] == [CLOSED] else one + other for one, other in zip(extra[name], more))
+                     for name, more in self.extra(0.5).items()}
+        for name, (ours, theirs) in extra.items():
+            self.check(ours == theirs, "%s: at the end, also received" % name, ours, theirs)
+            self.speakers[name].ours.close()
+            self.speakers[name].theirs.close()
         return replies
+
+    def extra(self, quiet):
+        """Returns by name what else the clients of both servers have received."""
+        both = rest_of([client for speaker in self.speakers.values() for client in (speaker.ours, speaker.theirs)], quiet)
+        return dict(zip(self.speakers, zip(both[::2], both[1::2])))
 
     def both_protocols(self, script):
         for protocol in (2, 3):
@@ -162,9 +174,8 @@ class DialogCase(PairCase):
         speaker.pending = []
         self.log.append("    %s -> %s" % (line[:300], shown(ours)[:200]))
         if quiet:
-            for who, other in self.speakers.items():
-                extra = [rest_of(client, quiet) for client in (other.theirs, other.ours)]
-                self.check(extra[1] == extra[0], "%s; then %s received" % (line[:300], who), extra[1], extra[0])
+            for who, (ours_too, theirs_too) in self.extra(quiet).items():
+                self.check(ours_too == theirs_too, "%s; then %s received" % (line[:300], who), ours_too, theirs_too)
         return ours
 
     def ours_next(self, speaker, line):

@@ -114,6 +114,9 @@ static bool read_options(struct config *config, char **arguments, int count, cha
         } else if (strcmp(arguments[at], "--restore") == 0) {
             good = read_restore(at + 1 < count ? arguments[at + 1] : NULL, restore, message);
             at += 2;
+        } else if (strcmp(arguments[at], "--check") == 0) {
+            message_set(message, "--check has to come before all other arguments");
+            good = false;
         } else if (arguments[at][0] == '-' && !is_option(arguments[at])) {
             message_set(message, "'%.100s' is not an option: options begin with --", arguments[at]);
             good = false;

@@ -60,11 +60,13 @@ static enum status make_backup(struct backups *backups, const struct backup_plac
     bool allowed = backups->place == BACKUPS_ANYWHERE || backup_is_below(backups->dir, ".", root);
 
     mem_free(root);
-    if (allowed)
-        return backup_make(&data, places, backups->dir, &backups->stop, &done->result, &done->message);
-    message_set(&done->message, "'%.100s' is not below dir or backup-dir; another place needs "
-        "enable-protected-configs", backups->dir);
-    return STATUS_INVALID;
+    if (!allowed) {
+        message_set(&done->message, "'%.100s' is not below dir or backup-dir; another place needs "
+            "enable-protected-configs", backups->dir);
+        return STATUS_INVALID;
+    }
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Backup to '%s' started", backups->dir);
+    return backup_make(&data, places, backups->dir, &backups->stop, &done->result, &done->message);
 }
 
 static void backups_main(void *context)
@@ -77,7 +79,6 @@ static void backups_main(void *context)
     char *store_dir = config_string(engine->config, CONFIG_TIER_DIR);
     struct backup_places places = { log_dir, log_name, store_dir };
 
-    log_write(engine->log, LOG_LEVEL_NOTICE, "Backup to '%s' started", backups->dir);
     done->status = make_backup(backups, &places);
     if (done->status == STATUS_OK)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Backup %s to '%s' finished: %llu keys, %llu bytes, %llu of them in files of its own",

@@ -353,7 +353,10 @@ class GuardTest(unittest.TestCase):
     def test_without_backup_dir_only_dir_is_allowed(self):
         with Server({"appendonly": "yes"}) as server, server.client() as client:
             self.refused(client, self.path("allowed/b"))
+            self.assertNotIn("allowed/b' started", server.log().decode())
+            self.assertIn("allowed/b' failed: ", server.log().decode())
             client.must("TIER", "BACKUP", "b")
+            self.assertIn("Backup to 'b' started", server.log().decode())
 
     def test_a_permission_allows_all_paths(self):
         for permission in ("yes", "local"):

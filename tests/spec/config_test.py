@@ -368,6 +368,12 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(self.check("dir ./\naclfile nosuch.acl\n")[1],
                          ["Error loading ACLs, opening file 'nosuch.acl': No such file or directory"])
 
+    def test_it_is_the_first_argument(self):
+        process = subprocess.run([under_test(), "--dir", self.dir, "--check"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn(b"--check has to come before all other arguments", process.stdout)
+        self.assertEqual(os.listdir(self.dir), [])
+
     def test_a_directory_that_can_not_be_written(self):
         path = os.path.join(self.dir, "data")
         os.mkdir(path)

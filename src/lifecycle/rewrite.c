@@ -1,17 +1,23 @@
 #include "lifecycle/rewrite.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "base/tree.h"
 #include "engine/engine.h"
 #include "lifecycle/task.h"
 #include "persist/checkpoint.h"
 #include "tier/image.h"
 
-enum { AFTER_FAILURE_MS = 60000, LAST_TAIL_MIN = 1 << 20 };
+enum {
+    AFTER_FAILURE_MS = 60000,
+    LAST_TAIL_MIN = 1 << 20,
+    TOO_LONG = 4,                   /* times checkpoint-log-size: see keep_log */
+};
 
 struct rewrite {
     struct engine *engine;
@@ -40,24 +46,72 @@ static void note_failure(struct rewrite *rewrite)
     atomic_fetch_add(&rewrite->failures, 1);
 }
 
+/* The others are replaced as a whole, but a server that is started on the kept log may write them. */
+static bool may_link(const char *path)
+{
+    const char *end = strrchr(path, '.');
+
+    return end == NULL || (strcmp(end, ".manifest") != 0 && strcmp(end, ".id") != 0);
+}
+
+/* Records that can't be read are newer than the last checkpoint. Only the log has their values, so checkpoints are refused, but the log must not
+ * grow without a bound because of that. When it is too long it is kept, as links, in a directory on which a server can be started, and the
+ * checkpoint goes on. What is appended until the cut is in the last of the linked files, too. There is at most one such directory. */
+static bool keep_log(struct rewrite *rewrite, const char *dir, const char *kept, struct message *message)
+{
+    uint64_t log_size = (uint64_t)config_number(rewrite->engine->config, CONFIG_CHECKPOINT_LOG_SIZE);
+    struct message problem;
+    struct tree_totals totals = { 0 };
+
+    if (log_size == 0 || aof_stats(rewrite->aof).tail_size / TOO_LONG < log_size)
+        return false;
+    if (tree_clone(dir, kept, may_link, NULL, &totals, &problem) == STATUS_OK)
+        return true;
+    message_set(message, "cold keys can't be read, and the log, which has them, can't be kept: %.150s", problem.text);
+    return false;
+}
+
+/* A checkpoint passes on the keys that can't be read. */
+static enum status take_checkpoint(struct rewrite *rewrite, const char *dir, const char *name, struct message *message)
+{
+    struct engine *engine = rewrite->engine;
+    struct checkpoint_data data = {
+        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .history = &engine->history,
+    };
+    char kept[TREE_PATH_SIZE];
+    uint64_t damaged;
+    bool may = tier_may_checkpoint(engine->tier, &damaged, message), is_kept;
+    enum status status;
+
+    snprintf(kept, sizeof(kept), "%.4000s.kept", dir);
+    is_kept = !may && keep_log(rewrite, dir, kept, message);
+    if (!may && !is_kept)
+        return STATUS_CORRUPT;
+    status = checkpoint_run(rewrite->aof, &data, dir, name, message);
+    if (status != STATUS_OK && is_kept)
+        tree_remove(kept);
+    else if (status == STATUS_OK && is_kept)
+        log_write(engine->log, LOG_LEVEL_WARNING, "%llu cold keys can't be read. The log, which has values of them, became too long and is kept in '%s': a "
+            "server that is started with --appenddirname '%s' has them. Remove it when they are written again", (unsigned long long)damaged, kept, kept);
+    else if (status == STATUS_OK && damaged > 0)
+        log_write(engine->log, LOG_LEVEL_WARNING, "%llu cold keys can't be read, as in the checkpoint before. Only a backup or a replica may "
+            "still have them", (unsigned long long)damaged);
+    return status;
+}
+
 static void rewrite_main(void *context)
 {
     struct rewrite *rewrite = context;
     struct engine *engine = rewrite->engine;
-    struct aof *aof = rewrite->aof;
-    struct checkpoint_data data = {
-        .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts, .history = &engine->history,
-    };
     char *dir, *name;
     struct message message = { "" };
-    uint64_t damaged;
     enum status status;
 
     dir = config_string(engine->config, CONFIG_APPENDDIRNAME);
     name = config_string(engine->config, CONFIG_APPENDFILENAME);
     rewrite->changes = engine_changes(engine);
     log_write(engine->log, LOG_LEVEL_NOTICE, "Background append only file rewriting started");
-    status = tier_may_checkpoint(engine->tier, &damaged, &message) ? checkpoint_run(aof, &data, dir, name, &message) : STATUS_CORRUPT;
+    status = take_checkpoint(rewrite, dir, name, &message);
     mem_free(dir);
     mem_free(name);
     rewrite->has_changes = status == STATUS_OK;
@@ -67,9 +121,6 @@ static void rewrite_main(void *context)
         rewrite->last_failed = false;
         rewrite->failures = 0;
         log_write(engine->log, LOG_LEVEL_NOTICE, "Background AOF rewrite finished successfully");
-        if (damaged > 0)
-            log_write(engine->log, LOG_LEVEL_WARNING, "%llu cold keys can't be read, as in the checkpoint before. Only a backup or a replica may "
-                "still have them", (unsigned long long)damaged);
     } else {
         note_failure(rewrite);
         log_write(engine->log, LOG_LEVEL_WARNING, "Background AOF rewrite failed: %s. The last checkpoint and the log stay valid.", message.text);

@@ -92,6 +92,41 @@ class DamageTest(unittest.TestCase):
         self.assertEqual(self.checkpoint(), "ok")           # it was damaged in the image before
         self.assertEqual(len(self.lines("1 cold keys can't be read, as in the checkpoint before")), 1)
 
+    def test_a_log_that_is_too_long_is_kept_beside_a_checkpoint(self):
+        kept = os.path.join(self.server.folder, "appendonlydir.kept")
+        self.damage(value_of(5))
+        self.assertIsInstance(self.reads(5), Error)
+        self.assertEqual(self.checkpoint(), "err")
+        self.assertFalse(os.path.exists(kept))
+        with self.server.client() as client:
+            client.must("CONFIG", "SET", "checkpoint-log-size", 10000)
+            for i in range(60):
+                client.must("SET", "later", value_of(i) * 10)
+            self.assertEqual(self.checkpoint(), "ok")
+            self.assertLess(int(self.server.info("persistence")["aof_current_size"]) -
+                            int(self.server.info("persistence")["aof_base_size"]), 10000)
+            client.must("SET", "later", "after")
+        self.assertEqual(len(self.lines("1 cold keys can't be read. The log, which has values of them, became too long and is kept in "
+                                        "'appendonlydir.kept'")), 1)
+        for _ in range(2):
+            self.assertIsInstance(self.reads(5), Error)         # never absent, after a start, too
+            self.server.restart()
+        with Server({**OPTIONS, "dir": self.server.folder, "tier-dir": "store.kept", "appenddirname": "appendonlydir.kept"}) as old:
+            with old.client() as client:
+                self.assertEqual(client.must("GET", "k5"), value_of(5))
+                self.assertEqual(client.must("GET", "later"), value_of(59) * 10)
+        self.fill([7])
+        self.damage(value_of(7))
+        self.assertIsInstance(self.reads(7), Error)
+        with self.server.client() as client:
+            client.must("CONFIG", "SET", "checkpoint-log-size", 10000)
+            for i in range(60):
+                client.must("SET", "later", value_of(i) * 10)
+        self.assertEqual(self.checkpoint(), "err")              # there is a kept log already
+        self.assertEqual(len(self.lines("can't be kept: 'appendonlydir.kept' is there already")), 1)
+        self.server.restart()
+        self.assertEqual(self.reads(7), value_of(7))
+
     def test_garbage_collection_names_the_key(self):
         self.damage(value_of(5))
         self.fill([i for i in range(100) if i != 5], 1)

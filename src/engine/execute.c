@@ -13,6 +13,7 @@
 #include "engine/monitor.h"
 #include "engine/prefetch.h"
 #include "engine/role.h"
+#include "engine/script_run.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
 #include "stats/hot_keys.h"
@@ -347,12 +348,19 @@ static inline __attribute__((always_inline)) enum run_result end_done(struct cal
 /* After MULTI: the command waits for EXEC. One that needs memory is refused now if there is none. */
 static enum run_result end_queued(struct call *call, struct worker *worker)
 {
+    uint32_t flags = call->command->flags;
+
     if (!execute_may_queue(call, worker)) {
         if (call->parked)
             return end_parked(call, worker);
         return end_refused(call);
     }
-    transaction_queue(call);
+    if (UNLIKELY(flags & COMMAND_UNIT)) {
+        flags = script_call_flags(call);
+        if (!execute_role_allows(call, flags, flags))
+            return end_refused(call);
+    }
+    transaction_queue(call, flags);
     if (call->failed)
         execute_count_rejected(call);
     return end_done(call, worker, false);

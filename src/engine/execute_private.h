@@ -34,6 +34,8 @@ void execute_account(struct call *call, struct worker *worker, int64_t taken_ns)
 
 /* execute_unit.c: a request that is run as a unit, or queued for one; false: it was refused. */
 enum attempt { RAN, PARKED, REFUSED };
+/* The error that was replied is taken back. */
+void execute_take_back(struct call *call);
 /* An EXEC was refused, with an error: the transaction is discarded, and the error is given as the reason. */
 void execute_discard(struct call *call);
 /* Whether there is memory for queueing the call's command. False: it is parked, or an error was replied. */

@@ -6,6 +6,12 @@
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
 
+void execute_take_back(struct call *call)
+{
+    reply_truncate(call->reply, call->reply_start);
+    call->failed = false;
+}
+
 void execute_discard(struct call *call)
 {
     struct buffer *out = &call->reply->out;
@@ -25,6 +31,24 @@ bool execute_may_queue(struct call *call, struct worker *worker)
     return execute_pass_memory_gate(call, worker, call->command->flags | COMMAND_DENYOOM);
 }
 
+/* A script without "#!lua" begins even if there is no memory. */
+static bool pass_memory_gate(struct call *call, struct worker *worker, uint32_t flags)
+{
+    enum { SCRIPT = COMMAND_UNIT | COMMAND_MAY_REPLICATE };
+    struct transaction *transaction = call->client->transaction;
+
+    transaction->lacks_memory = false;
+    if ((flags & SCRIPT) != SCRIPT || flags & COMMAND_DENYOOM)
+        return execute_pass_memory_gate(call, worker, flags);
+    if (execute_pass_memory_gate(call, worker, flags | COMMAND_WRITE | COMMAND_DENYOOM))
+        return true;
+    if (call->parked)
+        return false;
+    execute_take_back(call);
+    transaction->lacks_memory = true;
+    return true;
+}
+
 /* As if the call did what its commands do. */
 static bool pass_gates(struct call *call, struct worker *worker)
 {
@@ -37,7 +61,7 @@ static bool pass_gates(struct call *call, struct worker *worker)
         return false;
     }
     /* Nothing waits for memory with keys pinned: how much they take is judged by unit_load. */
-    return call->client->waits != NULL || execute_pass_memory_gate(call, worker, flags);
+    return call->client->waits != NULL || pass_memory_gate(call, worker, flags);
 }
 
 static enum attempt refuse(struct call *call)

@@ -7,12 +7,14 @@
 #include "engine/role.h"
 #include "engine/running_scripts.h"
 #include "engine/scripts.h"
+#include "engine/transaction.h"
 #include "engine/unit_private.h"
 #include "script/shebang.h"
 #include "stats/error_stats.h"
 
 #define NO_SCRIPT "NOSCRIPT No matching script. Please use EVAL."
 #define NO_FUNCTION "ERR Function not found"
+#define WRITES_IN_READ_ONLY_FORM "ERR Can not execute a script with write flag using *_ro command."
 
 /* One run of a script; on the stack of its handler. */
 struct script_context {
@@ -112,6 +114,47 @@ bool script_find(struct call *call, struct script_start *start)
     return true;
 }
 
+/* SCRIPT_COMPATIBLE: it is not known, or says nothing. */
+static uint32_t said_by_script(const struct call *call)
+{
+    struct registry_view *view = scripts_of(call->requester->worker);
+    struct buffer error = { 0 };
+    uint32_t said = SCRIPT_COMPATIBLE;
+    size_t body;
+
+    if (names_function(call)) {
+        const struct library_function *function = library_set_function(view->libraries, call->args[1]);
+
+        return function != NULL ? function->flags : SCRIPT_COMPATIBLE;
+    }
+    if (strncmp(call->command->name, "evalsha", 7) == 0) {
+        char sha[SCRIPT_SHA_SIZE];
+        struct source *source = source_read_sha(call->args[1], sha) ? registry_view_source(view, sha) : NULL;
+
+        if (source != NULL)
+            said = source->flags;
+        source_release(source);
+        return said;
+    }
+    if (!shebang_of_script(call->args[1], &body, &said, &error))
+        said = SCRIPT_COMPATIBLE;
+    buffer_release(&error);
+    return said;
+}
+
+uint32_t script_call_flags(const struct call *call)
+{
+    uint32_t flags = call->command->flags, said = said_by_script(call);
+
+    if (said & SCRIPT_COMPATIBLE)
+        return flags;
+    if (said & SCRIPT_NO_WRITES)
+        flags &= ~(uint32_t)COMMAND_MAY_REPLICATE;
+    else
+        flags |= COMMAND_WRITE | (said & SCRIPT_ALLOW_OOM ? 0 : COMMAND_DENYOOM);
+    return said & SCRIPT_ALLOW_STALE ? flags : flags & ~(uint32_t)COMMAND_STALE;
+}
+
 bool script_was_missing(struct bytes reply)
 {
     return bytes_equal(reply, BYTES("-" NO_SCRIPT "\r\n")) || bytes_equal(reply, BYTES("-" NO_FUNCTION "\r\n")) ||
@@ -125,13 +168,6 @@ void script_start_release(struct script_start *start)
     *start = (struct script_start){ .source = NULL };
 }
 
-/* The error that was replied is taken back. */
-static void take_back(struct call *call)
-{
-    reply_truncate(call->reply, call->reply_start);
-    call->failed = false;
-}
-
 static bool has_room(struct call *call, struct worker *worker, struct script_start *start)
 {
     if (start->reads_only || call->client->waits != NULL)
@@ -142,7 +178,7 @@ static bool has_room(struct call *call, struct worker *worker, struct script_sta
         return true;
     if (call->parked || !(start->flags & SCRIPT_COMPATIBLE))
         return false;
-    take_back(call);
+    execute_take_back(call);
     start->lacks_memory = true;
     return true;
 }
@@ -159,6 +195,20 @@ static const char *role_refusal(const struct engine *engine, const struct client
     if (error == NULL && role_bits(engine) & ROLE_STALE && !(start->flags & SCRIPT_ALLOW_STALE))
         error = execute_stale_error;
     return error;
+}
+
+static bool writes_in_read_only_form(const struct call *call, const struct script_start *start)
+{
+    return is_read_only(call) && !start->reads_only;
+}
+
+/* Of a script that EXEC runs, whose gates were those of EXEC. */
+static const char *refusal_in_exec(struct call *call, struct script_start *start)
+{
+    if (call->client->caller & TRAIT_UNGATED)
+        return NULL;
+    start->lacks_memory = start->flags & SCRIPT_COMPATIBLE && call->requester->transaction != NULL && call->requester->transaction->lacks_memory;
+    return writes_in_read_only_form(call, start) ? WRITES_IN_READ_ONLY_FORM : NULL;
 }
 
 bool script_pass_gates(struct call *call, struct worker *worker, struct script_start *start)
@@ -179,9 +229,9 @@ bool script_pass_gates(struct call *call, struct worker *worker, struct script_s
     }
     if (!has_room(call, worker, start))
         return false;
-    if (!is_read_only(call) || start->reads_only)
+    if (!writes_in_read_only_form(call, start))
         return true;
-    reply_errorf(call, "ERR Can not execute a script with write flag using *_ro command.");
+    reply_errorf(call, WRITES_IN_READ_ONLY_FORM);
     return false;
 }
 
@@ -368,6 +418,8 @@ void script_run(struct call *call)
         return;
     }
     error = role_refusal(call->engine, call->client, &start);
+    if (error == NULL && unit->command->flags & COMMAND_RUNS_QUEUE)
+        error = refusal_in_exec(call, &start);
     if (error != NULL) {
         reply_errorf(call, "%s", error);
         script_start_release(&start);

@@ -17,7 +17,7 @@ void transaction_begin(struct client *client)
     client->flags |= CLIENT_MULTI;
 }
 
-static void append(struct transaction *transaction, struct call *call)
+static void append(struct transaction *transaction, struct call *call, uint32_t flags)
 {
     struct queued *queued;
     size_t size;
@@ -31,11 +31,11 @@ static void append(struct transaction *transaction, struct call *call)
     queued->args = mem_copy_array(call->args, call->arg_count, &size);
     queued->arg_count = call->arg_count;
     transaction->size += size + sizeof(*queued);
-    transaction->flags |= call->command->flags;
-    transaction->lacking |= ~call->command->flags;
+    transaction->flags |= flags;
+    transaction->lacking |= ~flags;
 }
 
-void transaction_queue(struct call *call)
+void transaction_queue(struct call *call, uint32_t flags)
 {
     struct transaction *transaction = call->client->transaction;
     size_t limit = (size_t)config_number(call->engine->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT);
@@ -48,7 +48,7 @@ void transaction_queue(struct call *call)
         transaction->has_failed = true;
     } else {
         if (!transaction->has_failed)           /* it will be discarded: no need to keep what follows */
-            append(transaction, call);
+            append(transaction, call, flags);
         reply_status(call->reply, BYTES("QUEUED"));
     }
 }

@@ -22,6 +22,7 @@ struct transaction {
     uint32_t flags;                 /* enum command_flag: of all queued commands together, */
     uint32_t lacking;               /* ... and those that a queued command does not have */
     bool has_failed;                /* a command was refused: EXEC will be, too */
+    bool lacks_memory;              /* its scripts without "#!lua" are refused at their first write that needs memory. Set as EXEC begins */
     struct watch *watches;          /* engine/watch.h */
     int watch_count;
     size_t watch_size;              /* bytes of the watches */
@@ -33,8 +34,8 @@ struct transaction *transaction_of(struct client *client);
 
 /* MULTI. */
 void transaction_begin(struct client *client);
-/* Queues the call's command and replies QUEUED; or replies an error, and the transaction has failed. */
-void transaction_queue(struct call *call);
+/* Queues the call's command and replies QUEUED; or replies an error, and the transaction has failed. `flags`: what it will do, enum command_flag. */
+void transaction_queue(struct call *call, uint32_t flags);
 /* A command was refused. Nothing happens if the client has not called MULTI. */
 void transaction_note_refused(struct client *client);
 /* Drops the queue and the watches: DISCARD, the end of EXEC, RESET, a client that is freed. Locks the watched keys' partitions. */

@@ -71,6 +71,19 @@ class PauseTest(PairCase):
 
         self.each(scenario)
 
+    def test_a_transaction_waits_as_its_scripts_say(self):
+        def scenario(watcher, client, other):
+            for each, script in ((client, "return 1"), (other, "#!lua flags=no-writes\nreturn 2")):
+                each.must("MULTI")
+                each.must("EVAL", script, 0)
+            watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
+            self.hold(watcher, client, "EXEC")
+            self.assertEqual(other.must("EXEC"), [2])
+            watcher.must("CLIENT", "UNPAUSE")
+            self.assertEqual(client.receive(), [1])
+
+        self.each(scenario)
+
     @staticmethod
     def line_of(watcher, client):
         port = client.socket.getsockname()[1]

@@ -91,6 +91,19 @@ static int64_t kept_until(const struct engine *engine)
     return ttl_s == 0 ? INT64_MAX : primary_now_ms() + ttl_s * 1000;
 }
 
+/* Returns the number of replicas that are online, with an ACK not older than min-replicas-max-lag. */
+static int count_good(struct primary *primary)
+{
+    int64_t now_ms = primary_now_ms(), lag_ms = config_number(primary->engine->config, CONFIG_MIN_REPLICAS_MAX_LAG) * 1000;
+    int count = 0;
+
+    mutex_lock(&primary->lock);
+    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next)
+        count += replica->state == REPLICA_ONLINE && now_ms - replica->acked_ms <= lag_ms;
+    mutex_unlock(&primary->lock);
+    return count;
+}
+
 void primary_forget(struct client *client)
 {
     struct replica *replica = client->replica;
@@ -115,6 +128,7 @@ void primary_forget(struct client *client)
         unlink_from_worker(client);
     }
     mutex_unlock(&replica->primary->lock);
+    role_set_good_replicas(primary->engine, count_good(primary));     /* min-replicas-to-write: at once */
     aof_past_close(replica->past);
     archive_reader_destroy(replica->image);
     mem_free(replica);
@@ -515,19 +529,6 @@ static void expire_backlog(struct engine *engine, int64_t now_ms)
     if (backlog != NULL)
         backlog_expire(backlog, now_ms);
     mutex_unlock(&engine->history.hand_over_lock);
-}
-
-/* Returns the number of replicas that are online, with an ACK not older than min-replicas-max-lag. */
-static int count_good(struct primary *primary)
-{
-    int64_t now_ms = primary_now_ms(), lag_ms = config_number(primary->engine->config, CONFIG_MIN_REPLICAS_MAX_LAG) * 1000;
-    int count = 0;
-
-    mutex_lock(&primary->lock);
-    for (struct replica *replica = primary->replicas; replica != NULL; replica = replica->next)
-        count += replica->state == REPLICA_ONLINE && now_ms - replica->acked_ms <= lag_ms;
-    mutex_unlock(&primary->lock);
-    return count;
 }
 
 void primary_cron(struct engine *engine)

@@ -124,6 +124,19 @@ class MinReplicasTest(ReplicationCase):
         servers.set_config(primary, min_replicas_to_write=0)
         self.same(primary, replica)
 
+    @only("kelvin-kelvin")
+    def scenario_a_replica_that_is_gone_is_none_at_once(self):
+        """Regular work, which counts them too, does not go on here."""
+        primary = self.start("primary", {"min-replicas-to-write": 1})
+        replica = self.start("replica")
+        servers.make_replica(replica, primary)
+        until(lambda: servers.values_of(primary, "SET k v")[0] != NOT_ENOUGH, 10, "a good replica")
+        servers.must(primary, "DEBUG PAUSE-CRON 1")
+        replica.kill9()
+        replica.expect_crash = True
+        until(lambda: servers.replication(primary)["connected_slaves"] == "0", 10, "its connection has ended")
+        self.assertEqual(servers.values_of(primary, "SET k v"), [NOT_ENOUGH])
+
 
 if __name__ == "__main__":
     main()

@@ -214,8 +214,7 @@ bool rules_apply(struct acl_rules *rules, const struct bytes *words, int count, 
         problem = rules_apply_word(rules, buffer_bytes(&joined));
         if (problem != NULL) {
             buffer_append_string(error, "Error in ACL SETUSER modifier '");
-            buffer_append_bytes(error, buffer_bytes(&joined));
-            buffer_append_format(error, "': %s", problem);
+            buffer_append_format(error, "%.*s': %s", (int)joined.size, joined.data, problem);   /* up to a NUL, as in Redis */
         }
     }
     buffer_release(&joined);

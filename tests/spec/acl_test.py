@@ -152,6 +152,7 @@ class RuleTest(PairCase):
         self.both([["ACL", "SETUSER", "n", "reset", "on", "+get", "~a"], ["ACL", "SETUSER", "n", "off", "+set", "~b", "+nosuch"]])
         self.texts("n")
         self.both([["ACL", "SETUSER", "fresh", "on", "nosuch"], ["ACL", "GETUSER", "fresh"], ["ACL", "DELUSER", "n"]])
+        self.both([["ACL", "SETUSER", "n", "no\0such"], ["ACL", "SETUSER", "n", "\0"]])          # shown up to the NUL
 
     def test_genpass(self):
         self.assertEqual(len(self.c.must("ACL", "GENPASS")), 64)

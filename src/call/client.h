@@ -92,7 +92,7 @@ struct client {
 
     /* Waiting. A parked client's request is run again from the top when it is woken. */
     bool parked;
-    bool paused;                            /* CLIENT PAUSE delays its request; counted in engine->paused_count */
+    bool paused;                            /* CLIENT PAUSE delays its request; counted in engine->clients.paused */
     struct tier_wait *waits;                /* list of the keys that it waits for or has pinned: see tier/load.c */
     _Atomic int pending;                    /* loads that have not finished */
     struct client *ready_next;              /* in its worker's list of clients to wake. Under that list's lock */

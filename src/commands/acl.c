@@ -40,7 +40,7 @@ void acl_setuser_command(struct call *call)
         reply_errorf(call, "ERR Usernames can't contain spaces or null characters");
         return;
     }
-    change = acl_change_set_user(call->engine->acl, call->args[2], call->args + 3, call->arg_count - 3, acl_channels_by_default(call), &error);
+    change = acl_change_set_user(call->engine->users.acl, call->args[2], call->args + 3, call->arg_count - 3, acl_channels_by_default(call), &error);
     if (change == NULL)
         reply_errorf(call, "ERR %.*s", (int)error.size, error.data);
     else
@@ -64,7 +64,7 @@ void acl_deluser_command(struct call *call)
             return;
         }
     }
-    change = acl_change_remove(call->engine->acl, call->args + 2, call->arg_count - 2, &count);
+    change = acl_change_remove(call->engine->users.acl, call->args + 2, call->arg_count - 2, &count);
     access_publish(call, change);
 }
 
@@ -184,7 +184,7 @@ static struct acl_request given_request(struct call *call, const struct command 
 /* ACL DRYRUN user command [argument ...] */
 void acl_dryrun_command(struct call *call)
 {
-    struct acl_user *user = acl_find(call->engine->acl, call->args[2]);
+    struct acl_user *user = acl_find(call->engine->users.acl, call->args[2]);
     const struct command *command;
     struct acl_request request;
     struct buffer text = { 0 };

@@ -15,7 +15,7 @@ static void reply_users(struct call *call, enum form form)
 {
     struct buffer line = { 0 };
     size_t count;
-    struct acl_user **users = acl_users(call->engine->acl, &count);
+    struct acl_user **users = acl_users(call->engine->users.acl, &count);
 
     reply_array(call->reply, count);
     for (size_t i = 0; i < count; i++) {
@@ -88,7 +88,7 @@ static void reply_rules(struct call *call, const struct acl_rules *rules)
 
 void acl_getuser_command(struct call *call)
 {
-    struct acl_user *user = acl_find(call->engine->acl, call->args[2]);
+    struct acl_user *user = acl_find(call->engine->users.acl, call->args[2]);
 
     if (user == NULL)
         reply_null(call->reply);
@@ -142,7 +142,7 @@ void acl_log_command(struct call *call)
         return;
     }
     if (call->arg_count == 3 && arg_is(call, 2, "reset")) {
-        acl_log_reset(call->engine->acl_log);
+        acl_log_reset(call->engine->users.log);
         reply_ok(call->reply);
         return;
     }
@@ -150,5 +150,5 @@ void acl_log_command(struct call *call)
         return;
     later = reply_later_begin(call->reply);
     reply_later_array(call->reply, later,
-        acl_log_each(call->engine->acl_log, count < 0 ? 0 : (size_t)count, reply_entry, call));
+        acl_log_each(call->engine->users.log, count < 0 ? 0 : (size_t)count, reply_entry, call));
 }

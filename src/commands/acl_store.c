@@ -55,7 +55,7 @@ static void run_load(struct job *job, struct engine *engine)
 {
     struct store_job *work = (struct store_job *)job;
 
-    work->change = acl_change_load_file(engine->acl, work->path, work->channels_by_default, &work->error);
+    work->change = acl_change_load_file(engine->users.acl, work->path, work->channels_by_default, &work->error);
 }
 
 /* The job that has read the file, and not the one that the call waits for after publishing. */
@@ -121,7 +121,7 @@ void acl_save_command(struct call *call)
         work = make_job(call, run_save);
         if (work == NULL)
             return;
-        acl_file_print(&work->text, call->engine->acl);
+        acl_file_print(&work->text, call->engine->users.acl);
         call_start_job(call, &work->job);
     } else if (work->error.size > 0) {
         reply_errorf(call, "ERR There was an error trying to save the ACLs. Please check the server logs for more information");

@@ -68,7 +68,7 @@ void info_command(struct call *call)
 {
     struct buffer text = { 0 };
 
-    info_write(call->engine->info, call->args + 1, call->arg_count - 1, call->engine, &text);
+    info_write(call->engine->stats.info, call->args + 1, call->arg_count - 1, call->engine, &text);
     reply_verbatim(call->reply, "txt", buffer_bytes(&text));
     buffer_release(&text);
 }
@@ -94,7 +94,7 @@ static void release_wait(struct job *job)
 /* SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. No reply if it succeeds: the connection ends. */
 void shutdown_command(struct call *call)
 {
-    struct shutdown *shutdown = call->engine->shutdown;
+    struct shutdown *shutdown = call->engine->lifecycle.shutdown;
     struct job *wait;
     bool abort = false;
     int flags = 0;

@@ -66,9 +66,9 @@ void config_set_command(struct call *call)
 void config_resetstat_command(struct call *call)
 {
     engine_reset_stats(call->engine);
-    error_stats_reset(call->engine->errors);
-    acl_log_reset_totals(call->engine->acl_log);
-    waits_reset(call->engine->waits);
+    error_stats_reset(call->engine->stats.errors);
+    acl_log_reset_totals(call->engine->users.log);
+    waits_reset(call->engine->stats.waits);
     reply_ok(call->reply);
 }
 

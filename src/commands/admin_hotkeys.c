@@ -77,7 +77,7 @@ void hotkeys_start_command(struct call *call)
 
     if (!read_plan(call, &plan))
         return;
-    if (hot_keys_start(call->engine->hot_keys, &plan, call->turn->now_ms))
+    if (hot_keys_start(call->engine->stats.hot_keys, &plan, call->turn->now_ms))
         reply_ok(call->reply);
     else
         reply_errorf(call, "ERR hotkeys tracking session is already in progress");
@@ -85,7 +85,7 @@ void hotkeys_start_command(struct call *call)
 
 void hotkeys_stop_command(struct call *call)
 {
-    if (hot_keys_stop(call->engine->hot_keys, call->turn->now_ms))
+    if (hot_keys_stop(call->engine->stats.hot_keys, call->turn->now_ms))
         reply_ok(call->reply);
     else
         reply_null(call->reply);
@@ -93,7 +93,7 @@ void hotkeys_stop_command(struct call *call)
 
 void hotkeys_reset_command(struct call *call)
 {
-    if (hot_keys_reset(call->engine->hot_keys, call->turn->now_ms))
+    if (hot_keys_reset(call->engine->stats.hot_keys, call->turn->now_ms))
         reply_ok(call->reply);
     else
         reply_errorf(call, "ERR hotkeys tracking session in progress, stop tracking first");
@@ -146,7 +146,7 @@ void hotkeys_get_command(struct call *call)
 {
     struct hot_keys_report report;
 
-    if (!hot_keys_report(call->engine->hot_keys, call->turn->now_ms, &report)) {
+    if (!hot_keys_report(call->engine->stats.hot_keys, call->turn->now_ms, &report)) {
         reply_null(call->reply);
         return;
     }

@@ -16,7 +16,7 @@ enum { HISTOGRAM_STEPS = 24 };
 void latency_latest_command(struct call *call)
 {
     struct latency_event *events;
-    size_t count = latency_events(call->engine->latency, &events);
+    size_t count = latency_events(call->engine->stats.latency, &events);
 
     reply_array(call->reply, count);
     for (size_t i = 0; i < count; i++) {
@@ -36,7 +36,7 @@ void latency_history_command(struct call *call)
 {
     struct latency_event *event = arena_alloc(call->arena, sizeof(*event));
 
-    if (!latency_find(call->engine->latency, call->args[2], event))
+    if (!latency_find(call->engine->stats.latency, call->args[2], event))
         event->count = 0;
     reply_array(call->reply, event->count);
     for (size_t i = 0; i < event->count; i++) {
@@ -52,9 +52,9 @@ void latency_reset_command(struct call *call)
     size_t count = 0;
 
     if (call->arg_count == 2)
-        count = latency_reset_all(call->engine->latency);
+        count = latency_reset_all(call->engine->stats.latency);
     for (int i = 2; i < call->arg_count; i++)
-        count += latency_reset(call->engine->latency, call->args[i]);
+        count += latency_reset(call->engine->stats.latency, call->args[i]);
     reply_integer(call->reply, (int64_t)count);
 }
 
@@ -64,7 +64,7 @@ void latency_graph_command(struct call *call)
     struct latency_event *event = arena_alloc(call->arena, sizeof(*event));
     struct buffer text = { 0 };
 
-    if (!latency_find(call->engine->latency, call->args[2], event)) {
+    if (!latency_find(call->engine->stats.latency, call->args[2], event)) {
         reply_errorf(call, "ERR No samples available for event '%.*s'", (int)(call->args[2].size < 256 ? call->args[2].size : 256),
             call->args[2].data);
         return;
@@ -139,7 +139,7 @@ void latency_doctor_command(struct call *call)
 {
     struct engine *engine = call->engine;
     struct latency_event *events;
-    size_t count = latency_events(engine->latency, &events);
+    size_t count = latency_events(engine->stats.latency, &events);
     struct buffer text = { 0 };
 
     if (count == 0 && config_number(engine->config, CONFIG_LATENCY_MONITOR_THRESHOLD) == 0) {
@@ -214,7 +214,7 @@ static bool reply_wait(struct call *call, struct bytes name)
 
     if (reason == WAIT_REASONS)
         return false;
-    histogram_load(waits_histogram(call->engine->waits, reason), LATENCY_BUCKETS, counts);
+    histogram_load(waits_histogram(call->engine->stats.waits, reason), LATENCY_BUCKETS, counts);
     return reply_histogram(call, wait_name(reason), counts);
 }
 

@@ -178,7 +178,7 @@ static void collect_symptoms(struct engine *engine, struct memory_symptoms *symp
         .hot_hits = engine_stat(engine, STAT_HOT_HITS),
         .cold_hits = engine_stat(engine, STAT_COLD_HITS),
         .throttled_calls = engine_stat(engine, STAT_THROTTLED),
-        .wait_p99_us = waits_summarize(engine->waits, WAIT_MEMORY).p99_us,
+        .wait_p99_us = waits_summarize(engine->stats.waits, WAIT_MEMORY).p99_us,
         .waiting_clients = waits.clients,
         .waiting_ms = waits.longest_ms,
     };

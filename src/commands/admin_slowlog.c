@@ -36,17 +36,17 @@ void slowlog_get_command(struct call *call)
         return;
     later = reply_later_begin(call->reply);
     reply_later_array(call->reply, later,
-        slowlog_each(call->engine->slowlog, count < 0 ? SIZE_MAX : (size_t)count, reply_entry, call));
+        slowlog_each(call->engine->stats.slowlog, count < 0 ? SIZE_MAX : (size_t)count, reply_entry, call));
 }
 
 void slowlog_len_command(struct call *call)
 {
-    reply_integer(call->reply, (int64_t)slowlog_count(call->engine->slowlog));
+    reply_integer(call->reply, (int64_t)slowlog_count(call->engine->stats.slowlog));
 }
 
 void slowlog_reset_command(struct call *call)
 {
-    slowlog_reset(call->engine->slowlog);
+    slowlog_reset(call->engine->stats.slowlog);
     reply_ok(call->reply);
 }
 

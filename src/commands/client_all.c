@@ -206,7 +206,7 @@ static struct survey *survey_all(struct call *call, enum purpose purpose, struct
 /* The link to the primary has no connection of net: it is added to the first part, when all workers have finished. */
 static void look_at_link(struct call *call, struct survey *survey)
 {
-    struct follow *follow = call->engine->follow;
+    struct follow *follow = call->engine->replication.follow;
     struct part *part = &survey->parts[0];
     struct follow_client link;
     struct client client;
@@ -370,7 +370,7 @@ static bool parse_kill_option(struct call *call, int arg, struct filter *filter)
     }
     if (arg_is(call, arg, "user")) {
         acl_user_release(filter->user);
-        filter->user = acl_find(call->engine->acl, value);
+        filter->user = acl_find(call->engine->users.acl, value);
         if (filter->user != NULL)
             return true;
         reply_errorf(call, "ERR No such user '%.*s'", (int)value.size, value.data);

@@ -51,9 +51,9 @@ static void log_refusal(struct call *call, struct bytes user)
     struct engine *engine = call->engine;
     struct buffer line = { 0 };
 
-    if (engine->describe_client != NULL)
-        engine->describe_client(&line, call);
-    acl_log_note(engine->acl_log, (size_t)config_number(engine->config, CONFIG_ACLLOG_MAX_LEN), &(struct acl_log_event){
+    if (engine->users.describe_client != NULL)
+        engine->users.describe_client(&line, call);
+    acl_log_note(engine->users.log, (size_t)config_number(engine->config, CONFIG_ACLLOG_MAX_LEN), &(struct acl_log_event){
         .reason = ACL_LOG_AUTH,
         .context = call->client->flags & CLIENT_MULTI ? ACL_LOG_MULTI : ACL_LOG_TOPLEVEL,
         .object = call->args[0],
@@ -67,7 +67,7 @@ static void log_refusal(struct call *call, struct bytes user)
 /* False: the error was replied, and logged. */
 static bool authenticate(struct call *call, struct bytes name, struct bytes password)
 {
-    struct acl_user *user = acl_authenticate(call->engine->acl, name, password);
+    struct acl_user *user = acl_authenticate(call->engine->users.acl, name, password);
 
     if (user == NULL) {
         log_refusal(call, name);
@@ -85,7 +85,7 @@ void auth_command(struct call *call)
 
     if (call->arg_count > 3)
         reply_error(call, ERR_SYNTAX);
-    else if (!with_user && acl_rules_need_no_password(acl_user_rules(acl_default(call->engine->acl))))
+    else if (!with_user && acl_rules_need_no_password(acl_user_rules(acl_default(call->engine->users.acl))))
         reply_errorf(call, "ERR AUTH <password> called without any password configured for the default user. "
             "Are you sure your configuration is correct?");
     else if (authenticate(call, with_user ? call->args[1] : BYTES("default"), call->args[with_user ? 2 : 1]))

@@ -100,13 +100,13 @@ static void debug_active_expire(struct call *call)
 
 static void debug_pause_cron(struct call *call)
 {
-    call->engine->cron_is_paused = strtol(text_of(call, 2), NULL, 10) != 0;
+    call->engine->debug.cron_is_paused = strtol(text_of(call, 2), NULL, 10) != 0;
     reply_ok(call->reply);
 }
 
 static void debug_deny_scripts(struct call *call)
 {
-    call->engine->scripts_may_test = strtol(text_of(call, 2), NULL, 10) != 0;
+    call->engine->debug.scripts_may_test = strtol(text_of(call, 2), NULL, 10) != 0;
     reply_ok(call->reply);
 }
 

@@ -17,7 +17,7 @@
 /* A replica has data to give away only while it has its primary's. */
 static bool has_data(struct call *call)
 {
-    if (failover_state(call->engine->failover) != VIEW_NO_FAILOVER) {
+    if (failover_state(call->engine->replication.failover) != VIEW_NO_FAILOVER) {
         reply_errorf(call, "NOMASTERLINK Can't SYNC while failing over");
         return false;
     }
@@ -39,7 +39,7 @@ static void run_take_over(struct job *base, struct engine *engine)
 {
     struct take_over_job *job = (struct take_over_job *)base;
 
-    job->result = follow_take_over(engine->follow, bytes_of(job->id, job->id_size));
+    job->result = follow_take_over(engine->replication.follow, bytes_of(job->id, job->id_size));
 }
 
 static void release_job(struct job *base)
@@ -215,7 +215,7 @@ static void run_follow(struct job *base, struct engine *engine)
 {
     struct follow_job *job = (struct follow_job *)base;
 
-    job->result = follow_primary(engine->follow, job->host[0] != '\0' ? job->host : NULL, job->port);
+    job->result = follow_primary(engine->replication.follow, job->host[0] != '\0' ? job->host : NULL, job->port);
 }
 
 static void reply_followed(struct call *call, const struct follow_job *done)
@@ -250,7 +250,7 @@ void replicaof_command(struct call *call)
         reply_followed(call, done);
         return;
     }
-    if (failover_state(call->engine->failover) != VIEW_NO_FAILOVER) {
+    if (failover_state(call->engine->replication.failover) != VIEW_NO_FAILOVER) {
         reply_errorf(call, "ERR REPLICAOF not allowed while failing over.");
         return;
     }
@@ -317,7 +317,7 @@ static int parse_option(struct call *call, int at, struct failover_request *requ
 static void run_abort(struct job *base, struct engine *engine)
 {
     (void)base;
-    failover_await_end(engine->failover);
+    failover_await_end(engine->replication.failover);
 }
 
 /* It replies when the server is what it is after that. A transaction that owns partitions must not wait: the end may wait for it. */
@@ -327,7 +327,7 @@ static void abort_failover(struct call *call)
 
     if (call_job(call) != NULL) {
         reply_ok(call->reply);
-    } else if (!failover_abort(call->engine->failover)) {
+    } else if (!failover_abort(call->engine->replication.failover)) {
         reply_errorf(call, "ERR No failover in progress.");
     } else if (owns_partitions(call)) {
         reply_ok(call->reply);
@@ -349,7 +349,7 @@ static void start_failover(struct call *call, const struct failover_request *req
         [FAILOVER_NOT_ONLINE] = "ERR FAILOVER target replica is not online.",
         [FAILOVER_NO_THREAD] = "ERR Could not create a thread",
     };
-    enum failover_result result = failover_start(call->engine->failover, request);
+    enum failover_result result = failover_start(call->engine->replication.failover, request);
 
     if (result == FAILOVER_STARTED)
         reply_ok(call->reply);

@@ -31,13 +31,13 @@ void save_command(struct call *call)
             reply_ok(call->reply);
         else
             reply_errorf(call, "ERR %s", wait->message.text);
-    } else if (!save_claim(engine->save)) {
+    } else if (!save_claim(engine->lifecycle.save)) {
         reply_saving(call);
     } else {
         wait = mem_zalloc(sizeof(*wait));
         wait->job.release = release_wait;
         call_wait_job(call, &wait->job);
-        if (!save_start(engine->save, wait)) {
+        if (!save_start(engine->lifecycle.save, wait)) {
             call_end_wait(call);
             reply_no_thread(call);
         }
@@ -52,18 +52,18 @@ void bgsave_command(struct call *call)
 
     if (call->arg_count > 1 && !schedule) {
         reply_error(call, ERR_SYNTAX);
-    } else if (save_is_running(engine->save)) {
+    } else if (save_is_running(engine->lifecycle.save)) {
         reply_saving(call);
-    } else if (rewrite_is_running(engine->rewrite) && schedule) {
-        save_schedule(engine->save);
+    } else if (rewrite_is_running(engine->lifecycle.rewrite) && schedule) {
+        save_schedule(engine->lifecycle.save);
         reply_status(call->reply, BYTES("Background saving scheduled"));
-    } else if (rewrite_is_running(engine->rewrite)) {
+    } else if (rewrite_is_running(engine->lifecycle.rewrite)) {
         reply_errorf(call, "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to "
             "schedule a BGSAVE whenever possible.");
-    } else if (!save_claim(engine->save)) {
+    } else if (!save_claim(engine->lifecycle.save)) {
         reply_saving(call);
     } else {
-        if (save_start(engine->save, NULL))
+        if (save_start(engine->lifecycle.save, NULL))
             reply_status(call->reply, BYTES("Background saving started"));
         else
             reply_no_thread(call);
@@ -82,13 +82,13 @@ void bgrewriteaof_command(struct call *call)
 
     if (engine->aof == NULL) {
         reply_errorf(call, "ERR appendonly is no: there is no log to rewrite");
-    } else if (rewrite_is_running(engine->rewrite)) {
+    } else if (rewrite_is_running(engine->lifecycle.rewrite)) {
         reply_errorf(call, "ERR Background append only file rewriting already in progress");
-    } else if (save_is_running(engine->save)) {
-        rewrite_schedule(engine->rewrite);
+    } else if (save_is_running(engine->lifecycle.save)) {
+        rewrite_schedule(engine->lifecycle.rewrite);
         reply_status(call->reply, BYTES("Background append only file rewriting scheduled"));
     } else {
-        started = rewrite_start(engine->rewrite);
+        started = rewrite_start(engine->lifecycle.rewrite);
         if (started == REWRITE_STARTED)
             reply_status(call->reply, BYTES("Background append only file rewriting started"));
         else if (started == REWRITE_BUSY)

@@ -90,7 +90,7 @@ static bool password_changed(void *context, enum config_id id, struct message *m
 
     (void)id;
     (void)message;
-    access_publish_soon(engine, acl_change_require_password(engine->acl, bytes_of_string(password)));
+    access_publish_soon(engine, acl_change_require_password(engine->users.acl, bytes_of_string(password)));
     mem_free(password);
     return true;
 }
@@ -100,7 +100,7 @@ static void warn_if_open(struct engine *engine)
 {
     char *password = config_string(engine->config, CONFIG_REQUIREPASS);
 
-    if (password[0] != '\0' && acl_rules_need_no_password(acl_user_rules(acl_default(engine->acl))))
+    if (password[0] != '\0' && acl_rules_need_no_password(acl_user_rules(acl_default(engine->users.acl))))
         log_write(engine->log, LOG_LEVEL_WARNING, "requirepass has no effect: by the ACL file, or the user lines, the default user needs "
             "no password. Add a line for it.");
     mem_free(password);
@@ -138,7 +138,7 @@ static bool load(struct config *config, struct acl *acl, struct log *log, struct
 bool users_load(struct engine *engine)
 {
     struct buffer error = { 0 };
-    bool done = load(engine->config, engine->acl, engine->log, &error);
+    bool done = load(engine->config, engine->users.acl, engine->log, &error);
 
     if (done)
         warn_if_open(engine);
@@ -192,7 +192,7 @@ void users_note(struct engine *engine)
     char *path = config_string(engine->config, CONFIG_ACLFILE);
 
     if (path[0] == '\0') {
-        acl_file_print(&running, engine->acl);
+        acl_file_print(&running, engine->users.acl);
         print_configured(engine, &configured);
         if (!bytes_equal(buffer_bytes(&running), buffer_bytes(&configured)))
             set_lines(engine, buffer_bytes(&running));

@@ -49,7 +49,7 @@ static bool default_needs_password(struct acl *acl)
 /* One that connected while the default user needed no password stays authenticated. */
 static bool must_authenticate(const struct client *client)
 {
-    return !client->authenticated && default_needs_password(client->worker->engine->acl);
+    return !client->authenticated && default_needs_password(client->worker->engine->users.acl);
 }
 
 static void note_limits(struct client *client)
@@ -71,7 +71,7 @@ void access_set_user(struct client *client, struct acl_user *user)
 
 void access_begin(struct client *client)
 {
-    struct acl *acl = client->worker->engine->acl;
+    struct acl *acl = client->worker->engine->users.acl;
 
     if (acl == NULL) {
         client->authenticated = true;
@@ -139,9 +139,9 @@ static void log_denied(struct call *call, enum acl_verdict verdict, int argument
     struct engine *engine = call->engine;
     struct buffer line = { 0 };
 
-    if (engine->describe_client != NULL)
-        engine->describe_client(&line, call);
-    acl_log_note(engine->acl_log, (size_t)config_number(engine->config, CONFIG_ACLLOG_MAX_LEN), &(struct acl_log_event){
+    if (engine->users.describe_client != NULL)
+        engine->users.describe_client(&line, call);
+    acl_log_note(engine->users.log, (size_t)config_number(engine->config, CONFIG_ACLLOG_MAX_LEN), &(struct acl_log_event){
         .reason = log_reason(verdict),
         .context = log_context(call, context),
         .object = verdict == ACL_DENIED_COMMAND ? bytes_of_string(call->command->name) : call->args[argument],

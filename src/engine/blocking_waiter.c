@@ -224,7 +224,7 @@ static void note_end(struct worker *worker, const struct waiter *waiter, const c
         return;
     command_stats_add(&stats->failed, 1);
     turn_count(&worker->turn, STAT_ERROR_REPLIES, 1);
-    error_stats_note(waiter->engine->errors, bytes_of_string(error));
+    error_stats_note(waiter->engine->stats.errors, bytes_of_string(error));
 }
 
 static void reply_in_time(struct client *client, const struct waiter *waiter)

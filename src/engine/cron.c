@@ -24,23 +24,7 @@ static void note_rates(struct engine *engine, int64_t now_us)
         [RATE_TURN_US] = engine_stat(engine, STAT_TURN_US),
     };
 
-    rates_note(engine->rates, now_us, totals);
-}
-
-static void note_memory(struct engine *engine, int64_t now_us)
-{
-    uint64_t used = memory_used(engine);
-    int64_t since = engine->memory_over_since_us;
-
-    if (used > engine->memory_peak)
-        engine->memory_peak = used;
-    if (memory_is_short(engine)) {
-        if (since == 0)
-            engine->memory_over_since_us = now_us;
-    } else if (since != 0) {
-        engine->memory_over_us += now_us - since;
-        engine->memory_over_since_us = 0;
-    }
+    rates_note(engine->stats.rates, now_us, totals);
 }
 
 /* No client waits for memory for ever (memory_judge), but a slow disk may take long. */
@@ -49,11 +33,11 @@ static void log_long_waits(struct engine *engine)
     struct parking_waits waits = parking_waits(engine);
     struct memory_view view;
 
-    if (engine->long_waits_logged && waits.longest_ms < PARKING_LONG_MS) {
-        engine->long_waits_logged = false;
+    if (engine->memory.long_waits_logged && waits.longest_ms < PARKING_LONG_MS) {
+        engine->memory.long_waits_logged = false;
         log_write(engine->log, LOG_LEVEL_NOTICE, "Clients do not wait for memory any longer.");
-    } else if (!engine->long_waits_logged && waits.longest_ms >= PARKING_LONG_MS) {
-        engine->long_waits_logged = true;
+    } else if (!engine->memory.long_waits_logged && waits.longest_ms >= PARKING_LONG_MS) {
+        engine->memory.long_waits_logged = true;
         memory_look(engine, &view);
         log_write(engine->log, LOG_LEVEL_WARNING, "%" PRIu64 " clients wait for memory, one of them for %" PRId64 " ms: %" PRIu64 " bytes are used and %" PRIu64
             " count, of maxmemory %" PRIu64 ". Demotion %s.", waits.clients, waits.longest_ms, view.used, memory_counted(&view), view.limit,
@@ -66,7 +50,7 @@ void cron_tick(struct worker *worker)
     struct engine *engine = worker->engine;
     int64_t pause_us = engine->pause_until_us;
 
-    if (engine->cron_is_paused)
+    if (engine->debug.cron_is_paused)
         return;
     parking_note_waits(worker);
     parking_resume_each(worker, PARKED_FOR_ANY);            /* a notification may have come before its client was parked */
@@ -74,7 +58,7 @@ void cron_tick(struct worker *worker)
     if (worker->index != 0)
         return;
     blocking_retry(worker);
-    if (engine->rates != NULL)
+    if (engine->stats.rates != NULL)
         note_rates(engine, worker->turn.now_us);
     if (pause_us != 0 && worker->turn.now_us >= pause_us)
         engine->pause_until_us = 0;
@@ -83,7 +67,7 @@ void cron_tick(struct worker *worker)
         expiry_tick(worker);
         own_expiry_tick(worker);
     }
-    note_memory(engine, worker->turn.now_us);
+    memory_note_use(engine, worker->turn.now_us);
     log_long_waits(engine);
     memory_watch_excess(engine);
     if (engine->upper.cron != NULL)

@@ -51,13 +51,13 @@ void memory_stats(struct engine *engine, struct memory_stats *stats)
 
     *stats = (struct memory_stats){
         .used = memory_used(engine),
-        .startup = engine->memory_startup,
+        .startup = engine->memory.startup,
         .resident = meter_resident(),
         .clients = client_memory_used(engine),
     };
-    if (stats->used > engine->memory_peak)
-        engine->memory_peak = stats->used;
-    stats->peak = engine->memory_peak;
+    if (stats->used > engine->memory.peak)
+        engine->memory.peak = stats->used;
+    stats->peak = engine->memory.peak;
     if (aof != NULL)
         stats->aof_buffer = aof_stats(aof).buffer_size;
     for (int db = 0; db < engine->partitions->db_count; db++)

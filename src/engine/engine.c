@@ -66,7 +66,7 @@ uint64_t engine_changes(const struct engine *engine)
 
 void engine_set_active_expire(struct engine *engine, bool on)
 {
-    engine->active_expire = on;
+    engine->debug.active_expire = on;
     if (engine->tier != NULL)
         tier_set_expiry(engine->tier, on && !expiry_is_paused(engine));
 }

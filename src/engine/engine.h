@@ -1,6 +1,7 @@
 /* Engine: runs calls. Finds the command, checks it, makes its keys resident, locks, runs, logs.
  *
- * struct engine is what commands reach the rest of the server through (call->engine).
+ * struct engine is what commands reach the rest of the server through (call->engine). It is made of parts: each belongs to the file that it is
+ * named after, which says what protects it, or groups what a room above has put there and the engine does not look into.
  */
 #ifndef KELVIN_ENGINE_ENGINE_H
 #define KELVIN_ENGINE_ENGINE_H
@@ -12,8 +13,9 @@
 #include "call/command_table.h"
 #include "call/key.h"
 #include "config/config.h"
-#include "engine/job.h"
 #include "engine/interest.h"
+#include "engine/job.h"
+#include "engine/memory.h"
 #include "engine/pace.h"
 #include "engine/worker.h"
 #include "persist/aof.h"
@@ -75,6 +77,70 @@ struct role {
     _Atomic int64_t link_down_ms;   /* monotonic clock: since when a replica's link is down; 0: it is up, has not been up yet, or this is a primary */
 };
 
+/* Users: the room acl, and engine/access.h. NULL, each: unit tests without it. */
+struct engine_users {
+    struct acl *acl;
+    struct acl_log *log;
+    void (*describe_client)(struct buffer *out, const struct call *call);   /* the line of CLIENT INFO */
+};
+
+/* What is done to the data set as a whole: parts of the room lifecycle, each of the file that it is named after. */
+struct engine_lifecycle {
+    struct aof_switch *aof_switch;
+    struct rewrite *rewrite;
+    struct backups *backups;
+    struct save *save;
+    struct full_sync *full_sync;    /* NULL: unit tests */
+    struct shutdown *shutdown;
+};
+
+/* This server as a primary and as a replica: parts of the room replication, likewise. NULL, each: unit tests. */
+struct engine_replication {
+    struct primary *primary;
+    struct follow *follow;
+    struct failover *failover;
+};
+
+/* What operators watch: parts of the room stats, likewise. Thread-safe, but for the rates, which the first worker notes. */
+struct engine_stats {
+    struct slowlog *slowlog;
+    struct hot_keys *hot_keys;      /* NULL: unit tests without it */
+    struct latency *latency;
+    struct error_stats *errors;
+    struct waits *waits;
+    struct rates *rates;
+    const struct info_section *info;        /* their context is the engine */
+};
+
+/* The process; set by server. Does not change after the start. */
+struct engine_process {
+    char run_id[41];
+    char *executable;               /* absolute path; for INFO */
+    void (*end)(void *context, int status); /* ends it, with that status; any thread. All there is to do before has been done */
+    void *end_context;
+};
+
+/* Switches of DEBUG. Any thread. */
+struct engine_debug {
+    _Atomic bool active_expire;     /* SET-ACTIVE-EXPIRE */
+    _Atomic bool cron_is_paused;    /* PAUSE-CRON */
+    _Atomic bool scripts_may_test;  /* SET-DISABLE-DENY-SCRIPTS */
+};
+
+/* Units that own all partitions and have run for longer than busy-reply-threshold. Changed by engine/unit.c; any thread reads it. */
+struct engine_busy {
+    _Atomic int count;
+    _Atomic bool with_function;     /* the last of them that began to be so runs a function */
+};
+
+/* Clients of all workers. Any thread. */
+struct client_counts {
+    _Atomic uint64_t last_id;       /* that was given out */
+    _Atomic int64_t count;          /* connections */
+    _Atomic int64_t parked;         /* for whatever reason */
+    _Atomic int64_t paused;         /* those whose requests CLIENT PAUSE holds back */
+};
+
 enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_STOPPING };
 
 struct engine {
@@ -88,14 +154,11 @@ struct engine {
     struct aof *_Atomic aof;        /* NULL: appendonly no. Changes with all partitions locked (lifecycle/aof_switch.h), and what was read
                                      * stays valid: without a lock, read it once */
     struct tasks *tasks;            /* lifecycle/task.h */
-    struct aof_switch *aof_switch;
     struct command_table *commands;
     struct worker **workers;
     int worker_count;
     struct job_pool *jobs;
-    struct acl *acl;                /* users: acl/acl.h; NULL: unit tests without them */
-    struct acl_log *acl_log;        /* acl/acl_log.h; the same */
-    void (*describe_client)(struct buffer *out, const struct call *call);   /* the line of CLIENT INFO; NULL: unit tests */
+    struct engine_users users;
     struct blocking *blocking;      /* engine/blocking.h */
     struct own_expiry *own_expiry;  /* engine/own_expiry.h; NULL: unit tests without it */
     struct watch_table *watches;    /* engine/watch.h */
@@ -105,44 +168,27 @@ struct engine {
     struct tracking *tracking;      /* engine/tracking.h; the same */
     struct lazy_free *lazy_free;
     struct registry *scripts;       /* script/registry.h */
-    struct rewrite *rewrite;
-    struct backups *backups;        /* lifecycle/backups.h */
-    struct save *save;              /* lifecycle/save.h */
-    struct full_sync *full_sync;    /* lifecycle/full_sync.h; NULL: unit tests */
-    struct primary *primary;        /* replication/primary.h; the same */
-    struct follow *follow;          /* replication/follow.h; the same */
-    struct failover *failover;      /* replication/failover.h; the same */
-    struct shutdown *shutdown;      /* lifecycle/shutdown.h */
+    struct engine_lifecycle lifecycle;
+    struct engine_replication replication;
     struct engine_upper upper;
-    struct slowlog *slowlog;        /* stats/slowlog.h */
-    struct hot_keys *hot_keys;      /* stats/hot_keys.h; NULL: unit tests without it */
-    struct latency *latency;        /* stats/latency.h */
-    struct error_stats *errors;     /* stats/error_stats.h */
-    struct waits *waits;            /* stats/waits.h */
-    struct rates *rates;            /* stats/rates.h; noted by the first worker */
-    const struct info_section *info;    /* stats/info.h; their context is the engine */
-    uint64_t memory_startup;        /* bytes in use before there was any data */
+    struct engine_stats stats;
     struct key_hooks hooks;
-    char run_id[41];
+    struct engine_process process;
     struct identity identity;       /* of the data set. Does not change once the state is ENGINE_READY */
     int64_t started_us;             /* monotonic */
-    char *executable;               /* absolute path; for INFO */
 
     /* Atomic, read by every call and seldom written. What is written often is apart from it: another worker's write would take this cache
      * line from all others (docs/architecture.md). */
     _Atomic int state;              /* enum engine_state */
     _Atomic int64_t monitor_count;  /* engine/monitor.h */
-    struct interest interest;     /* events */
+    struct interest interest;       /* in events */
     _Atomic uint64_t stats_epoch;   /* of the statistics of commands (call/command_stats.h) */
-    _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
-    _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
-    _Atomic bool scripts_may_test;  /* DEBUG SET-DISABLE-DENY-SCRIPTS */
+    struct engine_debug debug;
     _Atomic int64_t pause_until_us; /* CLIENT PAUSE, by the monotonic clock; 0: no */
     _Atomic bool pause_writes_only;
     _Atomic bool holds_writes;      /* FAILOVER: writes, expiry and eviction wait, whatever CLIENT PAUSE says */
-    _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
+    struct engine_busy busy;
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
-    _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool disk_is_full;      /* tier_hooks.disk_is_full. With a log only what removes is admitted: engine_disk_refuses_growth */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
@@ -152,41 +198,23 @@ struct engine {
     struct history history;         /* thread-safe; all zero: off */
 
     /* Atomic, written while calls run. */
-    _Atomic uint64_t client_last_id;
-    _Atomic int64_t client_count;
-    _Atomic int64_t blocked_count;  /* clients that wait: parked */
+    struct client_counts clients;
     _Atomic uint64_t dirty;         /* engine_dirty(), less the changes that workers count; it may be below 0 and wrap around */
     _Atomic uint64_t saved;         /* changes that saves have taken off `dirty` */
     _Atomic uint64_t replica_input; /* bytes that a primary has sent to this replica */
     struct stream_counts streamed;
     _Atomic int64_t last_save_ms;   /* wall clock: what LASTSAVE shows */
-    _Atomic uint64_t stack_memory;  /* bytes of the stacks of units (base/fiber.h) */
-    _Atomic uint64_t memory_peak;
-    _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */
-    _Atomic uint64_t memory_excess; /* see memory_watch_excess */
-    /* Microseconds with memory over maxmemory, as the first worker's cron sees it: in all, and when it began (0: it is not). */
-    _Atomic int64_t memory_over_us, memory_over_since_us;
-    bool long_waits_logged;         /* the first worker's cron: clients have waited for memory for long, and the log says so */
+    struct memory memory;
     _Atomic uint64_t loading_total, loading_done;
     _Atomic int64_t loading_since_ms, loading_since_us;     /* when the load began: wall clock, to be shown, and monotonic */
     _Atomic uint64_t imported_keys, imported_expired;       /* of an RDB file at the start: put in, and dropped */
     _Atomic bool imported_in_part;                          /* keys of it were evicted, or writes of the log were not run */
     struct pace pace;               /* of requests that take memory; thread-safe */
-    _Atomic int64_t paused_count;   /* clients whose requests it holds back */
-    struct client *_Atomic large_client;    /* its request is being received although it does not fit into maxmemory; NULL: none */
-    _Atomic uint64_t memory_wanted;         /* bytes of a request that is received as soon as there is room (memory_wanted) ... */
-    _Atomic int64_t memory_wanted_us;       /* ... and when its client has asked last, by the monotonic clock; 0: none has */
-    _Atomic uint64_t reply_held;    /* bytes of long strings that replies hold until they are sent */
-    _Atomic int64_t reply_wanted_ms;        /* monotonic clock: when a client last had to wait because they are too many; 0: never */
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
     char apart_too[64];
 
     /* FUNCTION STATS: replies a map with `name`, `command` and `duration_ms` of the script that runs, or null. NULL: none can run. */
     void (*reply_running_script)(struct engine *engine, struct reply *reply);
-
-    /* Set by server: ends the process, with that status; any thread. All there is to do before has been done. */
-    void (*end)(void *context, int status);
-    void *end_context;
 };
 
 enum run_result {

@@ -57,8 +57,8 @@ static bool is_allowed(struct call *call)
     }
     if (__builtin_expect(call->client->flags & (CLIENT_MONITOR | CLIENT_LISTENS), 0) && !execute_allows_listener(call))
         return false;
-    if (__builtin_expect(engine->busy_count > 0, 0) && !(flags & COMMAND_ALLOW_BUSY)) {
-        execute_reply_busy(call, engine->busy_with_function);
+    if (__builtin_expect(engine->busy.count > 0, 0) && !(flags & COMMAND_ALLOW_BUSY)) {
+        execute_reply_busy(call, engine->busy.with_function);
         return false;
     }
     if (__builtin_expect(aof != NULL && aof_error(aof) != STATUS_OK, 0))
@@ -138,7 +138,7 @@ static void note_paused(struct client *client, struct engine *engine, bool pause
     if (__builtin_expect(client->paused == paused, 1))
         return;
     client->paused = paused;
-    atomic_fetch_add_explicit(&engine->paused_count, paused ? 1 : -1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&engine->clients.paused, paused ? 1 : -1, memory_order_relaxed);
 }
 
 /* A handler that asks for more keys is run again with them: tier rule 8, for nothing was changed yet. */
@@ -167,7 +167,7 @@ static inline __attribute__((always_inline)) void account(struct call *call, str
     if (call->failed)
         command_stats_add(&stats->failed, 1);
     execute_note_call(call, taken_ns / 1000);
-    if (UNLIKELY(hot_keys_are_tracked(call->engine->hot_keys)))
+    if (UNLIKELY(hot_keys_are_tracked(call->engine->stats.hot_keys)))
         execute_note_keys(call, taken_ns);
     turn_count(&worker->turn, STAT_COMMANDS, 1);
     call->client->commands++;
@@ -234,7 +234,7 @@ static enum run_result end_blocking(struct call *call, struct worker *worker)
     if (!blocking_is_over(client->waiter))
         return RUN_PARKED;
     client->parked = false;
-    atomic_fetch_sub_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&call->engine->clients.parked, 1, memory_order_relaxed);
     blocking_take_reply(worker, client);
     client->commands++;
     end_client_options(call);
@@ -264,7 +264,7 @@ static int64_t begin_call(struct worker *worker, struct client *client)
         client->parked = false;
         if (client->owned.claim != NULL)
             owners_forget(&worker->engine->partitions->owners, &client->owned);
-        atomic_fetch_sub_explicit(&worker->engine->blocked_count, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&worker->engine->clients.parked, 1, memory_order_relaxed);
         execute_note_resumed(client, started_ns / 1000);
     } else {
         client->began_us = started_ns / 1000;
@@ -327,7 +327,7 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
     client->parked = true;
     if (client->waiter == NULL)
         execute_note_parked(client);
-    atomic_fetch_add_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&call->engine->clients.parked, 1, memory_order_relaxed);
     serve_waiters(worker, client);      /* of a key that was found to have expired */
     return RUN_PARKED;
 }

@@ -371,10 +371,10 @@ static bool may_hold(struct call *call, uint64_t held_before)
 {
     struct engine *engine = call->engine;
 
-    if (held_before == 0 || call->unit != NULL || engine->reply_held <= held_before || call->change_count > 0 || call->expired != NULL || !memory_replies_are_full(engine))
+    if (held_before == 0 || call->unit != NULL || engine->memory.reply_held <= held_before || call->change_count > 0 || call->expired != NULL || !memory_replies_are_full(engine))
         return true;
     reply_truncate(call->reply, call->reply_start);
-    engine->reply_wanted_ms = call->turn->now_us / 1000;
+    engine->memory.reply_wanted_ms = call->turn->now_us / 1000;
     return false;
 }
 
@@ -529,7 +529,7 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     struct partition_set set;
     enum residency residency;
     size_t shares_before = call->client->reply.share_count;
-    uint64_t held_before = call->engine->reply_held;
+    uint64_t held_before = call->engine->memory.reply_held;
 
     set_init(&set, call->key_count);
     for (int i = 0; i < call->key_count && !exclusive; i++)

@@ -25,7 +25,7 @@ void execute_note_error(struct call *call)
         return;
     end = memchr(text, '\r', out->size - call->reply_start);
     if (end != NULL)
-        error_stats_note(call->engine->errors, bytes_of(text + 1, (size_t)(end - text - 1)));
+        error_stats_note(call->engine->stats.errors, bytes_of(text + 1, (size_t)(end - text - 1)));
 }
 
 /* Why the client is parked. A load may have ended already: the client has a wait for it until its call has ended. */
@@ -66,9 +66,9 @@ void execute_note_waits(struct call *call)
         int64_t us = call->client->waited_us[reason];
 
         if (us > 0)
-            waits_note(engine->waits, reason, us);
+            waits_note(engine->stats.waits, reason, us);
         if (latency_ms > 0 && us / 1000 >= latency_ms)
-            latency_note(engine->latency, wait_name(reason), us / 1000);
+            latency_note(engine->stats.latency, wait_name(reason), us / 1000);
     }
 }
 
@@ -126,7 +126,7 @@ static void note_slow(struct call *call, int64_t us)
     struct slow_call slow = { .args = secrets_hide(call), .arg_count = call->arg_count, .us = us, .time_s = call->turn->now_ms / 1000,
         .address = client->address, .name = client->name, .note = describe_waits(call) };
 
-    slowlog_note(call->engine->slowlog, (size_t)config_number(call->engine->config, CONFIG_SLOWLOG_MAX_LEN), &slow);
+    slowlog_note(call->engine->stats.slowlog, (size_t)config_number(call->engine->config, CONFIG_SLOWLOG_MAX_LEN), &slow);
 }
 
 void execute_note_call(struct call *call, int64_t us)
@@ -138,7 +138,7 @@ void execute_note_call(struct call *call, int64_t us)
     if (is_slow(call, us))
         note_slow(call, us);
     if (latency_ms > 0 && us / 1000 >= latency_ms)
-        latency_note(call->engine->latency, call->command->flags & COMMAND_FAST ? "fast-command" : "command", us / 1000);
+        latency_note(call->engine->stats.latency, call->command->flags & COMMAND_FAST ? "fast-command" : "command", us / 1000);
 }
 
 void execute_count_rejected(struct call *call)
@@ -180,6 +180,6 @@ void execute_note_keys(struct call *call, int64_t ns)
     names = arena_alloc(call->arena, (size_t)call->own_key_count * sizeof(*names));
     for (int i = 0; i < call->own_key_count; i++)
         names[i] = call->args[call->keys[i].arg];
-    hot_keys_note(call->engine->hot_keys, call->turn->now_ms, names, (size_t)call->own_key_count, (uint64_t)ns,
+    hot_keys_note(call->engine->stats.hot_keys, call->turn->now_ms, names, (size_t)call->own_key_count, (uint64_t)ns,
         request_size(call) + own_reply_size(call));
 }

@@ -179,7 +179,7 @@ static void continue_soon(struct worker *worker, uint64_t expired, bool more)
 
 static bool may_expire(const struct engine *engine)
 {
-    return engine->state == ENGINE_READY && engine->active_expire && !expiry_is_paused(engine);
+    return engine->state == ENGINE_READY && engine->debug.active_expire && !expiry_is_paused(engine);
 }
 
 void expiry_continue(struct worker *worker)

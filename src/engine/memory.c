@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "engine/engine.h"
 #include "engine/lazy_free.h"
 #include "engine/worker.h"
 #include "tier/image.h"
@@ -19,7 +20,7 @@ enum { LARGE_COPIES = 2, LARGE_PERCENT_MAX = 60 };
 
 uint64_t memory_used(const struct engine *engine)
 {
-    return meter_used(engine->meter) + segment_pool_used(engine->partitions->pool) + engine->stack_memory;
+    return meter_used(engine->meter) + segment_pool_used(engine->partitions->pool) + engine->memory.stacks;
 }
 
 static bool can_demote(const struct engine *engine)
@@ -34,13 +35,13 @@ bool memory_admit_large(struct engine *engine, struct client *client, uint64_t s
     struct client *nobody = NULL;
     bool is_hopeless = wanted == most || !can_demote(engine);
 
-    if (limit == 0 || engine->large_client == client)
+    if (limit == 0 || engine->memory.large_client == client)
         return true;
     if (memory_used(engine) + wanted <= limit ||
-        (is_hopeless && atomic_compare_exchange_strong(&engine->large_client, &nobody, client)))
+        (is_hopeless && atomic_compare_exchange_strong(&engine->memory.large_client, &nobody, client)))
         return true;
-    engine->memory_wanted = wanted;
-    engine->memory_wanted_us = clock_mono_us();
+    engine->memory.wanted = wanted;
+    engine->memory.wanted_us = clock_mono_us();
     if (engine->tier != NULL && !tier_is_demoting(engine->tier))
         tier_nudge(engine->tier);
     return false;
@@ -50,24 +51,24 @@ void memory_end_large(struct engine *engine, struct client *client)
 {
     struct client *holder = client;
 
-    atomic_compare_exchange_strong(&engine->large_client, &holder, NULL);
+    atomic_compare_exchange_strong(&engine->memory.large_client, &holder, NULL);
 }
 
 bool memory_large_is_awaited(const struct engine *engine)
 {
-    return engine->memory_wanted_us != 0 && clock_mono_us() - engine->memory_wanted_us < LARGE_ASK_MS * 1000;
+    return engine->memory.wanted_us != 0 && clock_mono_us() - engine->memory.wanted_us < LARGE_ASK_MS * 1000;
 }
 
 uint64_t memory_wanted(const struct engine *engine)
 {
-    return memory_large_is_awaited(engine) ? engine->memory_wanted : 0;
+    return memory_large_is_awaited(engine) ? engine->memory.wanted : 0;
 }
 
 bool memory_replies_are_full(const struct engine *engine)
 {
     int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
 
-    return limit > 0 && engine->reply_held > (uint64_t)limit / REPLY_SHARE;
+    return limit > 0 && engine->memory.reply_held > (uint64_t)limit / REPLY_SHARE;
 }
 
 void memory_watch_excess(struct engine *engine)
@@ -75,17 +76,33 @@ void memory_watch_excess(struct engine *engine)
     uint64_t room = engine->tier != NULL ? tier_memtable_room(engine->tier) : 0;
     uint64_t used = memory_used(engine) + room, resident = meter_resident();
     uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY);
-    uint64_t allowed = used + engine->memory_base + limit / EXCESS_SHARE, excess = resident > allowed ? resident - allowed : 0;
-    uint64_t most = engine->memory_excess + limit / EXCESS_STEP_SHARE;
+    uint64_t allowed = used + engine->memory.base + limit / EXCESS_SHARE, excess = resident > allowed ? resident - allowed : 0;
+    uint64_t most = engine->memory.excess + limit / EXCESS_STEP_SHARE;
 
     if (most > limit / EXCESS_MAX_SHARE)
         most = limit / EXCESS_MAX_SHARE;        /* else a tiny budget would be eaten up by it */
-    engine->memory_excess = excess < most ? excess : most;      /* in steps: what the allocator is about to give back stops no client */
+    engine->memory.excess = excess < most ? excess : most;      /* in steps: what the allocator is about to give back stops no client */
+}
+
+void memory_note_use(struct engine *engine, int64_t now_us)
+{
+    uint64_t used = memory_used(engine);
+    int64_t since = engine->memory.over_since_us;
+
+    if (used > engine->memory.peak)
+        engine->memory.peak = used;
+    if (memory_is_short(engine)) {
+        if (since == 0)
+            engine->memory.over_since_us = now_us;
+    } else if (since != 0) {
+        engine->memory.over_us += now_us - since;
+        engine->memory.over_since_us = 0;
+    }
 }
 
 uint64_t memory_set_aside(const struct engine *engine)
 {
-    return engine->tier != NULL ? engine->memory_excess + tier_memtable_room(engine->tier) : 0;
+    return engine->tier != NULL ? engine->memory.excess + tier_memtable_room(engine->tier) : 0;
 }
 
 uint64_t memory_counted(const struct memory_view *view)

@@ -2,11 +2,33 @@
 #ifndef KELVIN_ENGINE_MEMORY_H
 #define KELVIN_ENGINE_MEMORY_H
 
-#include "engine/engine.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct client;
+struct engine;
+
+/* All zero is ready for use. Any thread, unless said otherwise. */
+struct memory {
+    _Atomic uint64_t stacks;        /* bytes of the stacks of units (base/fiber.h) */
+    uint64_t startup;               /* bytes in use before there was any data. Immutable after the start, as the next */
+    uint64_t base;                  /* bytes resident beyond what was used as the server became ready: program, stacks */
+    _Atomic uint64_t peak;          /* the most that was used, as far as it was looked at */
+    _Atomic uint64_t excess;        /* see memory_watch_excess */
+    /* Microseconds over maxmemory, as the first worker's cron sees it: in all, and when it began (0: it is not). */
+    _Atomic int64_t over_us, over_since_us;
+    bool long_waits_logged;         /* the first worker's cron: clients have waited for memory for long, and the log says so */
+    struct client *_Atomic large_client;    /* its request is being received although it does not fit into maxmemory; NULL: none */
+    _Atomic uint64_t wanted;        /* bytes of a request that is received as soon as there is room (memory_wanted) ... */
+    _Atomic int64_t wanted_us;      /* ... and when its client has asked last, by the monotonic clock; 0: none has */
+    _Atomic uint64_t reply_held;    /* bytes of long strings that replies hold until they are sent */
+    _Atomic int64_t reply_wanted_ms;        /* monotonic clock: when a client last had to wait because they are too many; 0: never */
+};
 
 /* Bytes used: everything the allocator gave out, and entries; free space inside the heaps does not count. */
 uint64_t memory_used(const struct engine *engine);
-/* Bytes that count as used while demotion can make room: engine->memory_excess, and what the store will take as it is written. */
+/* Bytes that count as used while demotion can make room: memory.excess, and what the store will take as it is written. */
 uint64_t memory_set_aside(const struct engine *engine);
 
 /* The memory gate has one predicate: a client waits for memory if, and as long as, the state is MEMORY_COMES. */
@@ -52,7 +74,10 @@ uint64_t memory_wanted(const struct engine *engine);
 /* Replies hold as much of the memory as they may: one more long string has to wait until others have been sent. */
 bool memory_replies_are_full(const struct engine *engine);
 
-/* Measures how much more is resident than is used, beyond the base and a twentieth of maxmemory (engine->memory_excess). The tier counts it
+/* Notes the peak, and the time over maxmemory. A few times a second, by one worker. */
+void memory_note_use(struct engine *engine, int64_t now_us);
+
+/* Measures how much more is resident than is used, beyond the base and a twentieth of maxmemory (memory.excess). The tier counts it
  * as used, so that RSS stays near maxmemory whatever fragments. What a memtable has just freed, and the next one will take, is no excess. A few
  * times a second, by one worker. */
 void memory_watch_excess(struct engine *engine);

@@ -187,7 +187,7 @@ void own_expiry_tick(struct worker *worker)
         forget_all(own);            /* they expire like all others now */
         return;
     }
-    if (!engine->active_expire || expiry_is_suspended(engine) || engine_is_paused(engine))
+    if (!engine->debug.active_expire || expiry_is_suspended(engine) || engine_is_paused(engine))
         return;
     for (int i = 0; i < DUE_A_TICK; i++) {
         struct own_key *key = pop_due(own, now_ms);

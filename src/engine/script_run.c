@@ -268,7 +268,7 @@ static const char *find_command(struct call *call)
 /* A script runs no other one, and has no connection: those commands stay denied whatever DEBUG says. */
 static bool is_denied(const struct engine *engine, uint32_t flags)
 {
-    return flags & COMMAND_UNIT || (flags & COMMAND_NOSCRIPT && !(flags & COMMAND_SCRIPT_TESTS && engine->scripts_may_test));
+    return flags & COMMAND_UNIT || (flags & COMMAND_NOSCRIPT && !(flags & COMMAND_SCRIPT_TESTS && engine->debug.scripts_may_test));
 }
 
 static void refuse(struct call *call, const char *error)

@@ -143,7 +143,7 @@ static void give_partitions(struct unit *unit, uint64_t lsn)
         partition_unlock(partition);
     }
     if (unit->counts_as_busy)
-        unit->worker->engine->busy_count--;
+        unit->worker->engine->busy.count--;
     unit->counts_as_busy = unit->owns_all = false;
     owners_give(&all->owners, &unit->claim);
 }
@@ -160,8 +160,8 @@ void unit_note_busy(struct unit *unit, int64_t ran_ns)
     }
     if (unit->owns_all && !unit->counts_as_busy) {
         unit->counts_as_busy = true;
-        engine->busy_with_function = unit->claim.busy == UNIT_BUSY_WITH_FUNCTION;
-        engine->busy_count++;
+        engine->busy.with_function = unit->claim.busy == UNIT_BUSY_WITH_FUNCTION;
+        engine->busy.count++;
     }
 }
 

@@ -79,7 +79,7 @@ struct unit {
     bool owns_all;
     bool has_script;                    /* it may run one: counted while it has a fiber */
     bool was_queued;                    /* it has waited for other scripts, and need not again */
-    bool counts_as_busy;                /* in engine->busy_count */
+    bool counts_as_busy;                /* in engine->busy.count */
     bool releases_pins;                 /* after each call: scripts, which may read more than fits */
     enum unit_wait wait;
     enum unit_stop stop;

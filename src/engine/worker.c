@@ -32,7 +32,7 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     random_init(&worker->turn.random, seed);
     worker->turn.hooks = &engine->hooks;
     worker->turn.command_stats = command_stats_create(engine->commands != NULL ? command_row_count(engine->commands) : 0);
-    fiber_pool_init(&worker->fibers, &engine->stack_memory);
+    fiber_pool_init(&worker->fibers, &engine->memory.stacks);
 }
 
 int worker_open_ring(struct worker *worker)
@@ -143,10 +143,10 @@ static bool let_client_go(struct worker *worker, struct client *client)
     if (client->waiter != NULL)
         blocking_forget(client);
     if (client->parked)
-        atomic_fetch_sub(&engine->blocked_count, 1);
+        atomic_fetch_sub(&engine->clients.parked, 1);
     client->parked = false;
     if (client->paused)
-        atomic_fetch_sub(&engine->paused_count, 1);
+        atomic_fetch_sub(&engine->clients.paused, 1);
     client->paused = false;
     if (client->waits != NULL) {
         tier_submit(engine->tier, &worker->loads);      /* a load that is not posted would never end */

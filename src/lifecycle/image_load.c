@@ -173,7 +173,7 @@ static void recover(struct image_load *load, bool *is_lost)
     if (!*is_lost)
         return;
     log_write(engine->log, LOG_LEVEL_WARNING, "The store of cold keys can't be made again: %s. Exiting.", load->message.text);
-    engine->end(engine->end_context, 1);
+    engine->process.end(engine->process.end_context, 1);
 }
 
 enum status image_load_run(struct image_load *load, bool *is_lost)

@@ -115,7 +115,7 @@ static void recover(struct reload *reload)
     partitions_unlock_all(engine->partitions);
     if (!load_log(reload)) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The AOF can't be loaded: %s. Exiting.", reload->message.text);
-        engine->end(engine->end_context, 1);
+        engine->process.end(engine->process.end_context, 1);
     }
     reload->message = message;
 }
@@ -137,7 +137,7 @@ static bool own_all(struct reload *reload, struct claim *claim)
     struct engine *engine = reload->engine;
 
     if (!reload->options.from_log && !reload->options.without_save)
-        return save_and_own(engine->save, claim, &reload->message);
+        return save_and_own(engine->lifecycle.save, claim, &reload->message);
     partitions_lock_all_unowned(engine->partitions, claim);
     partitions_unlock_all_owned(engine->partitions, claim);
     return true;

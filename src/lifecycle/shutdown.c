@@ -77,9 +77,9 @@ static void refuse_end(struct shutdown *shutdown)
 
     log_refusal(shutdown);
     shutdown->aborted = shutdown->hurried = false;
-    save_reopen(engine->save);
-    rewrite_allow(engine->rewrite);
-    aof_switch_go_on(engine->aof_switch);
+    save_reopen(engine->lifecycle.save);
+    rewrite_allow(engine->lifecycle.rewrite);
+    aof_switch_go_on(engine->lifecycle.aof_switch);
     engine->frozen = false;
     parking_notify(engine, PARKED_FOR_PAUSE);
     if (!shutdown->again) {
@@ -225,8 +225,8 @@ static void prepare_end(struct shutdown *shutdown)
         finish_jobs(engine, refused);
     }
     if (ends) {
-        full_sync_close(engine->full_sync);
-        engine->end(engine->end_context, status);
+        full_sync_close(engine->lifecycle.full_sync);
+        engine->process.end(engine->process.end_context, status);
     }
 }
 
@@ -238,8 +238,8 @@ static void shutdown_main(void *context)
 /* What is under way fails soon, and the end waits for nothing. */
 static void give_up(struct engine *engine)
 {
-    save_cancel(engine->save);
-    rewrite_cancel(engine->rewrite);
+    save_cancel(engine->lifecycle.save);
+    rewrite_cancel(engine->lifecycle.rewrite);
     tasks_wake(engine->tasks);
 }
 
@@ -352,10 +352,10 @@ void shutdown_destroy(struct shutdown *shutdown)
  * False if the log can't be created. */
 static bool await_switch(struct engine *engine)
 {
-    struct shutdown *shutdown = engine->shutdown;
+    struct shutdown *shutdown = engine->lifecycle.shutdown;
     bool waits;
 
-    aof_switch_hold(engine->aof_switch);
+    aof_switch_hold(engine->lifecycle.aof_switch);
     waits = task_must_wait(engine->tasks, TASK_SHUTDOWN);
     if (waits)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Waiting for the AOF to be switched before exiting.");
@@ -366,7 +366,7 @@ static bool await_switch(struct engine *engine)
             break;
         tasks_wait(engine->tasks, version, -1);
     }
-    return !waits || !aof_switch_has_failed(engine->aof_switch);
+    return !waits || !aof_switch_has_failed(engine->lifecycle.aof_switch);
 }
 
 /* Does all that must precede the end of the process (`flags`: enum config_shutdown, 0 is the default): a log that is being switched on or off
@@ -382,14 +382,14 @@ static bool shutdown_prepare(struct engine *engine, int flags, struct message *m
         if (!(flags & CONFIG_SHUTDOWN_FORCE))
             return false;
     }
-    wanted = !nosave && (flags & CONFIG_SHUTDOWN_SAVE || (engine->aof == NULL && save_has_points(engine->save)));
+    wanted = !nosave && (flags & CONFIG_SHUTDOWN_SAVE || (engine->aof == NULL && save_has_points(engine->lifecycle.save)));
     if (wanted) {
         log_write(engine->log, LOG_LEVEL_NOTICE, "Saving the final RDB snapshot before exiting.");
         engine->frozen = true;
     }
-    if (save_last(engine->save, wanted, message)) {
+    if (save_last(engine->lifecycle.save, wanted, message)) {
         if (!nosave)
-            rewrite_last(engine->rewrite);
+            rewrite_last(engine->lifecycle.rewrite);
         return true;
     }
     log_write(engine->log, LOG_LEVEL_WARNING, "The last dump failed: %s", message->text);

@@ -82,7 +82,7 @@ void connection_close(struct connection *connection)
         connection_tls_close(connection);
     memory_end_large(connection->loop->engine, &connection->client);
     primary_forget(&connection->client);
-    atomic_fetch_sub(&connection->loop->engine->client_count, 1);
+    atomic_fetch_sub(&connection->loop->engine->clients.count, 1);
     connection->removed = worker_remove_client(&connection->loop->worker, &connection->client);
     uv_close(&connection->uv.handle, on_closed);
 }
@@ -201,7 +201,7 @@ void connection_open(struct loop *loop, struct accepted accepted)
     connection->loop = loop;
     reply_init(&client->reply, 2);
     client->reply.may_share = true;
-    client->reply.held = &engine->reply_held;
+    client->reply.held = &engine->memory.reply_held;
     request_init(&connection->parser);
     client->id = accepted.id;
     client->fd = accepted.fd;

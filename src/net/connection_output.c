@@ -89,7 +89,7 @@ static uint64_t size_of(const uv_buf_t *pieces, unsigned count)
 /* Strings that replies have held are free: clients that wait for that try again. */
 static void tell_waiting(struct engine *engine)
 {
-    if (engine->reply_wanted_ms == 0 || memory_replies_are_full(engine))
+    if (engine->memory.reply_wanted_ms == 0 || memory_replies_are_full(engine))
         return;
     parking_notify(engine, PARKED_FOR_REPLIES);
 }
@@ -287,7 +287,7 @@ void connection_check_stalled(struct connection *connection)
         connection->progress_ms = now_ms;
         return;
     }
-    if (now_ms - connection->progress_ms < CONNECTION_STALLED_MS || now_ms - engine->reply_wanted_ms > CONNECTION_STALLED_MS || !memory_replies_are_full(engine) ||
+    if (now_ms - connection->progress_ms < CONNECTION_STALLED_MS || now_ms - engine->memory.reply_wanted_ms > CONNECTION_STALLED_MS || !memory_replies_are_full(engine) ||
         connection->client.flags & CLIENT_NO_EVICT)
         return;
     loop_evict(connection, "does not read its replies, and others wait for the memory that they hold");

@@ -63,7 +63,7 @@ static bool is_denied(struct listener *listener, const struct sockaddr_storage *
 {
     if (!config_number(listener->engine->config, CONFIG_PROTECTED_MODE) || is_loopback(peer))
         return false;
-    return acl_rules_need_no_password(acl_user_rules(acl_default(listener->engine->acl)));
+    return acl_rules_need_no_password(acl_user_rules(acl_default(listener->engine->users.acl)));
 }
 
 /* A client with TLS could not read clear text: it is closed without a reason. */
@@ -136,16 +136,16 @@ static void on_knock(uv_poll_t *poll, int status, int events)
                 log_write(engine->log, LOG_LEVEL_WARNING, "Accepting client connection: %s", strerror(errno));
             return;
         }
-        if (engine->client_count >= config_number(engine->config, CONFIG_MAXCLIENTS)) {
+        if (engine->clients.count >= config_number(engine->config, CONFIG_MAXCLIENTS)) {
             refuse(listener, listening->kind, fd);
             continue;
         }
-        engine->client_count++;
+        engine->clients.count++;
         loop = listener->loops[listener->next_loop];
         listener->next_loop = (listener->next_loop + 1) % listener->loop_count;
         loop_accept(loop, (struct accepted){
             .fd = fd,
-            .id = ++engine->client_last_id,
+            .id = ++engine->clients.last_id,
             .is_unix = listening->kind == LISTEN_UNIX,
             .is_tls = listening->kind == LISTEN_TLS,
             .is_denied = listening->kind != LISTEN_UNIX && is_denied(listener, &peer),

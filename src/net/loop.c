@@ -87,7 +87,7 @@ void loop_end_turn(struct loop *loop)
 static void share_memory(struct loop *loop)
 {
     struct engine *engine = loop->engine;
-    uint64_t clients = (uint64_t)atomic_load_explicit(&engine->client_count, memory_order_relaxed), share = client_memory_max(engine) / 4;
+    uint64_t clients = (uint64_t)atomic_load_explicit(&engine->clients.count, memory_order_relaxed), share = client_memory_max(engine) / 4;
     uint64_t most = (uint64_t)config_number(engine->config, CONFIG_CLIENT_OUTPUT_PENDING_MAX);
 
     share = clients > 1 ? share / clients : share;
@@ -169,7 +169,7 @@ void loop_leave_room(struct connection *connection)
     connection->waits_for_room = false;
     unlink_from(&loop->room, &loop->room_last, connection);
     if (loop->room == NULL)
-        loop->engine->memory_wanted = 0;
+        loop->engine->memory.wanted = 0;
 }
 
 void loop_queue_handshake(struct connection *connection)

@@ -260,7 +260,7 @@ struct applier *applier_start(const struct applier_options *options)
     applier->worker.resume = applier->worker.discard = applier->worker.close = applier->worker.output_came = ignore_client;
     applier->client = (struct client){ .caller = CALLER_APPLIER, .authenticated = true, .worker = &applier->worker,
         .address = mem_string(bytes_of_string(options->address)), .db = options->db, .created_us = clock_mono_us(),
-        .id = atomic_fetch_add(&engine->client_last_id, 1) + 1 };
+        .id = atomic_fetch_add(&engine->clients.last_id, 1) + 1 };
     reply_init(&applier->client.reply, 2);
     worker_add_client(&applier->worker, &applier->client);
     if (thread_start(&applier->thread, "kelvin-applier", engine->meter, applier_main, applier) == 0)

@@ -99,7 +99,7 @@ static void leave_half(struct applier *applier, uint64_t lsn)
         lsn = applier_append(applier, BYTES("*1\r\n$4\r\nEXEC\r\n"));
     history_new_id(&applier->engine->history, false);
     give(applier, lsn);
-    primary_drop_all(applier->engine->primary);
+    primary_drop_all(applier->engine->replication.primary);
 }
 
 bool applier_group_run(struct applier *applier, struct bytes text)

@@ -93,7 +93,7 @@ void applier_note_ran(struct applier *applier)
 static void end_server(struct applier *applier)
 {
     applier->has_failed = applier->ends_server = true;
-    applier->engine->end(applier->engine->end_context, 1);
+    applier->engine->process.end(applier->engine->process.end_context, 1);
 }
 
 static void end_after_error(struct applier *applier, const struct bytes *args, const char *why, size_t why_size)

@@ -144,7 +144,7 @@ static const struct replica_view *find_named(const struct failover_request *requ
 
 static int look_at_replicas(const struct failover *failover, struct replica_view replicas[VIEW_REPLICAS])
 {
-    return primary_view(failover->engine->primary, replicas, VIEW_REPLICAS);
+    return primary_view(failover->engine->replication.primary, replicas, VIEW_REPLICAS);
 }
 
 /* The replica that may take over: it has acknowledged the history up to `lsn`. */
@@ -175,7 +175,7 @@ static void ask(struct failover *failover)
     int64_t now_us = clock_mono_us();
     int count;
 
-    if (primary_count(engine->primary) > 0 && now_us - failover->asked_us >= ASK_US) {
+    if (primary_count(engine->replication.primary) > 0 && now_us - failover->asked_us >= ASK_US) {
         failover->asked_us = now_us;
         failover->asked = history_append_signs(&engine->history, BYTES(PRIMARY_GETACK PRIMARY_GETACK));
     }
@@ -186,7 +186,7 @@ static void ask(struct failover *failover)
 
 static enum follow_ask hand_over(struct failover *failover, const char *host, int port, uint64_t lsn)
 {
-    enum follow_ask result = follow_hand_over(failover->engine->follow, host, port, lsn);
+    enum follow_ask result = follow_hand_over(failover->engine->replication.follow, host, port, lsn);
 
     if (result != FOLLOW_ASK_BEGUN)
         return result;
@@ -232,13 +232,13 @@ static bool await_replica(struct failover *failover)
 
 static void take_back(struct failover *failover, const char *why)
 {
-    if (follow_take_back(failover->engine->follow))
+    if (follow_take_back(failover->engine->replication.follow))
         log_write(log_of(failover), LOG_LEVEL_WARNING, "Failover: %s; this server is the primary again", why);
 }
 
 static void await_take_over(struct failover *failover)
 {
-    struct follow *follow = failover->engine->follow;
+    struct follow *follow = failover->engine->replication.follow;
 
     while (follow_hand(follow) == FOLLOW_HAND_ASKED && !must_end(failover))
         pause_to_look();

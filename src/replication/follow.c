@@ -189,7 +189,7 @@ bool follow_set_role(struct follow *follow, bool is_replica, uint64_t lsn)
     if (is_replica)
         blocking_unblock_all(engine);
     else
-        primary_drop_all(engine->primary);      /* they come back, and learn the new ID */
+        primary_drop_all(engine->replication.primary);      /* they come back, and learn the new ID */
     return true;
 }
 

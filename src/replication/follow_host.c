@@ -278,7 +278,7 @@ static void on_continued(void *context, const char *id)
     history_point(&follow->engine->history, &now);
     if (strcmp(id, now.identity.id) != 0) {
         history_rename(&follow->engine->history, id);
-        primary_drop_all(follow->engine->primary);      /* they ask again, and learn the new ID */
+        primary_drop_all(follow->engine->replication.primary);      /* they ask again, and learn the new ID */
     }
     history_point(&follow->engine->history, &now);
     log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Successful partial resynchronization with primary, at offset %" PRId64, now.offset);

@@ -50,9 +50,9 @@ static void switch_log(struct follow *follow, bool on)
 {
     struct engine *engine = follow->engine;
 
-    if (!aof_switch_start(engine->aof_switch, on))
+    if (!aof_switch_start(engine->lifecycle.aof_switch, on))
         return;
-    while ((engine->aof != NULL) != on && !follow->stopping && !(on && aof_switch_has_failed(engine->aof_switch)))
+    while ((engine->aof != NULL) != on && !follow->stopping && !(on && aof_switch_has_failed(engine->lifecycle.aof_switch)))
         follow_pause();
 }
 
@@ -64,14 +64,14 @@ static bool wants_log(const struct engine *engine)
 void follow_restore_log(struct engine *engine)
 {
     if (wants_log(engine))
-        (void)aof_switch_start(engine->aof_switch, true);
+        (void)aof_switch_start(engine->lifecycle.aof_switch, true);
 }
 
 /* Replicas of this one have another stream from now on. */
 static void drop_replicas(const struct follow *follow)
 {
-    primary_drop_all(follow->engine->primary);
-    while (primary_count(follow->engine->primary) > 0 && !follow->stopping)
+    primary_drop_all(follow->engine->replication.primary);
+    while (primary_count(follow->engine->replication.primary) > 0 && !follow->stopping)
         follow_pause();
 }
 
@@ -80,7 +80,7 @@ static void drop_replicas(const struct follow *follow)
 static void end_syncs(const struct follow *follow)
 {
     drop_replicas(follow);
-    while (primary_sync_count(follow->engine->primary) > 0 && !follow->stopping)
+    while (primary_sync_count(follow->engine->replication.primary) > 0 && !follow->stopping)
         follow_pause();
 }
 

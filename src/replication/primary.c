@@ -40,7 +40,7 @@ void primary_destroy(struct primary *primary)
 
 static struct primary *primary_of(const struct client *client)
 {
-    return client->worker->engine->primary;
+    return client->worker->engine->replication.primary;
 }
 
 static struct replica *replica_of(struct client *client)
@@ -146,7 +146,7 @@ void primary_ring(struct primary *primary)
 
 void primary_end_turn(struct worker *worker)
 {
-    struct primary *primary = worker->engine->primary;
+    struct primary *primary = worker->engine->replication.primary;
 
     for (int i = 0; i < worker->engine->worker_count; i++) {
         if (i != worker->index && primary->by_worker[i % 64] > 0)
@@ -195,7 +195,7 @@ void replica_set_ip(struct client *client, struct bytes ip)
 /* Clients may wait for it (WAIT). */
 static void ring_waiting(const struct engine *engine)
 {
-    if (engine->blocked_count == 0)
+    if (engine->clients.parked == 0)
         return;
     for (int i = 0; i < engine->worker_count; i++)
         mailbox_ring(&engine->workers[i]->mailbox);
@@ -240,7 +240,7 @@ static void open_backlog(struct engine *engine)
         .closer = engine->closer,
     };
 
-    engine->primary->seen_ms = primary_now_ms();
+    engine->replication.primary->seen_ms = primary_now_ms();
     history_open_backlog(&engine->history, &options);
 }
 
@@ -259,7 +259,7 @@ static bool may_close_backlog(const struct primary *primary)
 
 bool primary_become(struct engine *engine, const char *id, int64_t offset, int db)
 {
-    struct primary *primary = engine->primary;
+    struct primary *primary = engine->replication.primary;
     bool good;
 
     mutex_lock(&primary->lock);
@@ -484,7 +484,7 @@ static void ping(struct primary *primary, int64_t now_ms)
 
 uint64_t primary_ask(struct engine *engine)
 {
-    if (engine->holds_writes || engine->primary->count == 0)
+    if (engine->holds_writes || engine->replication.primary->count == 0)
         return 0;
     return history_append_signs(&engine->history, BYTES(PRIMARY_GETACK));
 }
@@ -533,7 +533,7 @@ static void expire_backlog(struct engine *engine, int64_t now_ms)
 
 void primary_cron(struct engine *engine)
 {
-    struct primary *primary = engine->primary;
+    struct primary *primary = engine->replication.primary;
     int64_t now_ms = primary_now_ms();
 
     role_set_good_replicas(engine, primary->count > 0 ? count_good(primary) : 0);
@@ -595,7 +595,7 @@ int primary_view(struct primary *primary, struct replica_view *views, int max)
 
 int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk)
 {
-    struct primary *primary = engine->primary;
+    struct primary *primary = engine->replication.primary;
     int64_t offset = history_offset_of(&engine->history, lsn);
     int count = 0;
 
@@ -628,7 +628,7 @@ static void log_lagging(const struct replica *replica, int64_t offset)
 
 int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count)
 {
-    struct primary *primary = engine->primary;
+    struct primary *primary = engine->replication.primary;
     int64_t offset = history_offset_of(&engine->history, lsn);
     int lagging = 0;
 
@@ -652,7 +652,7 @@ int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count)
 
 void primary_stats(struct engine *engine, struct primary_stats *stats)
 {
-    struct primary *primary = engine->primary;
+    struct primary *primary = engine->replication.primary;
     struct backlog *backlog;
     struct backlog_stats measured;
 

@@ -70,7 +70,7 @@ void sync_leave(struct replica *replica)
         return;
     sync_release(sync);
     if (sync == primary->running && is_last(sync))
-        full_sync_cancel(primary->engine->full_sync);       /* no replica waits for it any more */
+        full_sync_cancel(primary->engine->lifecycle.full_sync);       /* no replica waits for it any more */
 }
 
 /* --- the sync's thread --- */
@@ -233,7 +233,7 @@ static void start(struct primary *primary)
         .include_keys = sync->with_keys, .include_functions = sync->with_functions, .as_image = sync->is_image,
     };
     atomic_fetch_add(&sync->refs, 1);       /* until the file is noted */
-    if (full_sync_start(engine->full_sync, &options, &sync->file) != FULL_SYNC_STARTED)
+    if (full_sync_start(engine->lifecycle.full_sync, &options, &sync->file) != FULL_SYNC_STARTED)
         not_started(primary, sync);
     else
         note_start(primary, sync);

@@ -29,7 +29,7 @@ static void view_upstream(struct engine *engine, struct view_upstream *upstream)
 {
     struct follow_view follow;
 
-    follow_view(engine->follow, &follow);
+    follow_view(engine->replication.follow, &follow);
     *upstream = (struct view_upstream){
         .port = follow.port, .link = link_of(&follow), .last_io_s = role_link_is_up(engine) ? follow.io_s : -1,
         .link_down_s = role_link_down_s(engine), .received = follow.received, .applied = follow.applied, .is_syncing = follow.is_syncing,
@@ -42,12 +42,12 @@ static void view_upstream(struct engine *engine, struct view_upstream *upstream)
 void replication_view(struct engine *engine, struct replication_view *view)
 {
     *view = (struct replication_view){ .is_replica = role_is_replica(engine), .good_replicas = engine->role.good_replicas,
-        .failover = failover_state(engine->failover) };
+        .failover = failover_state(engine->replication.failover) };
     history_point(&engine->history, &view->point);
     primary_stats(engine, &view->stats);
-    view->replica_count = primary_view(engine->primary, view->replicas, VIEW_REPLICAS);
+    view->replica_count = primary_view(engine->replication.primary, view->replicas, VIEW_REPLICAS);
     if (view->replica_count == VIEW_REPLICAS)
-        view->replica_count = primary_count(engine->primary);
+        view->replica_count = primary_count(engine->replication.primary);
     if (view->is_replica)
         view_upstream(engine, &view->upstream);
 }

@@ -21,7 +21,7 @@ void hook_cron(struct engine *engine)
 {
     lifecycle_cron(engine);
     primary_cron(engine);
-    follow_cron(engine->follow);
+    follow_cron(engine->replication.follow);
 }
 
 static struct worker *hook_wake(void *context, struct client *client)
@@ -82,10 +82,10 @@ static bool hook_wants_checkpoint(void *context)
 
     if (engine->aof == NULL)
         return false;
-    if (rewrite_is_running(engine->rewrite) || rewrite_failed_lately(engine->rewrite))
+    if (rewrite_is_running(engine->lifecycle.rewrite) || rewrite_failed_lately(engine->lifecycle.rewrite))
         return true;
     log_write(engine->log, LOG_LEVEL_NOTICE, "The cold tier is full: a checkpoint frees what only the last one has");
-    rewrite_schedule(engine->rewrite);
+    rewrite_schedule(engine->lifecycle.rewrite);
     return true;
 }
 

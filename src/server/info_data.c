@@ -126,8 +126,8 @@ void info_persistence(struct buffer *out, void *context)
     struct aof *aof = engine->aof;
     struct save_stats save;
 
-    save_stats(engine->save, &save);
-    rewrite_stats(engine->rewrite, &rewrite);
+    save_stats(engine->lifecycle.save, &save);
+    rewrite_stats(engine->lifecycle.rewrite, &rewrite);
     info_number(out, "loading", is_loading);
     info_number(out, "async_loading", 0);
     info_number(out, "current_cow_peak", 0);
@@ -147,7 +147,7 @@ void info_persistence(struct buffer *out, void *context)
     info_number(out, "rdb_last_load_keys_expired", (int64_t)engine->imported_expired);
     info_number(out, "rdb_last_load_keys_loaded", (int64_t)engine->imported_keys);
     info_number(out, "aof_enabled", aof != NULL);
-    info_number(out, "aof_rewrite_in_progress", rewrite.running || aof_switch_is_running(engine->aof_switch));
+    info_number(out, "aof_rewrite_in_progress", rewrite.running || aof_switch_is_running(engine->lifecycle.aof_switch));
     info_number(out, "aof_rewrite_scheduled", rewrite.scheduled);
     info_number(out, "aof_last_rewrite_time_sec", rewrite.last_s);
     info_number(out, "aof_current_rewrite_time_sec", rewrite.running_s);

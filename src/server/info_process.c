@@ -92,7 +92,7 @@ void info_server(struct buffer *out, void *context)
     buffer_append_format(out, "gcc_version:%d.%d.%d\r\n", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
     info_number(out, "process_id", getpid());
     info_text(out, "process_supervised", supervisor(engine->config));
-    info_text(out, "run_id", engine->run_id);
+    info_text(out, "run_id", engine->process.run_id);
     info_number(out, "tcp_port", config_number(engine->config, config_number(engine->config, CONFIG_PORT) != 0 ? CONFIG_PORT : CONFIG_TLS_PORT));
     info_number(out, "server_time_usec", now_us);
     info_number(out, "uptime_in_seconds", up_s);
@@ -100,11 +100,11 @@ void info_server(struct buffer *out, void *context)
     info_number(out, "hz", config_number(engine->config, CONFIG_HZ));
     info_number(out, "configured_hz", config_number(engine->config, CONFIG_HZ));
     info_number(out, "lru_clock", now_us / 1000000 & LRU_CLOCK_MASK);
-    info_text(out, "executable", engine->executable);
+    info_text(out, "executable", engine->process.executable);
     info_text(out, "config_file", config_file(engine->config) != NULL ? config_file(engine->config) : "");
     info_number(out, "io_threads_active", engine->worker_count > 1);
-    if (shutdown_left_ms(engine->shutdown) >= 0)
-        info_number(out, "shutdown_in_milliseconds", shutdown_left_ms(engine->shutdown));
+    if (shutdown_left_ms(engine->lifecycle.shutdown) >= 0)
+        info_number(out, "shutdown_in_milliseconds", shutdown_left_ms(engine->lifecycle.shutdown));
     write_listeners(out, engine->config);
 }
 
@@ -121,12 +121,12 @@ void info_clients(struct buffer *out, void *context)
         input_max = input > input_max ? input : input_max;
         output_max = output > output_max ? output : output_max;
     }
-    info_number(out, "connected_clients", engine->client_count - primary_count(engine->primary) + follow_client(engine->follow, &link));
+    info_number(out, "connected_clients", engine->clients.count - primary_count(engine->replication.primary) + follow_client(engine->replication.follow, &link));
     info_number(out, "cluster_connections", 0);
     info_number(out, "maxclients", config_number(engine->config, CONFIG_MAXCLIENTS));
     info_number(out, "client_recent_max_input_buffer", (int64_t)input_max);
     info_number(out, "client_recent_max_output_buffer", (int64_t)output_max);
-    info_number(out, "blocked_clients", (int64_t)waiting.waiters + engine->paused_count);
+    info_number(out, "blocked_clients", (int64_t)waiting.waiters + engine->clients.paused);
     info_number(out, "tracking_clients", (int64_t)tracking_count(engine).clients);
     info_number(out, "clients_in_timeout_table", (int64_t)waiting.with_deadline);
     info_number(out, "total_blocking_keys", (int64_t)waiting.keys);

@@ -26,13 +26,13 @@ static const struct info_section sections[] = {
 
 void info_start(struct engine *engine)
 {
-    engine->rates = rates_create();
-    engine->info = sections;
-    engine->memory_startup = memory_used(engine);
+    engine->stats.rates = rates_create();
+    engine->stats.info = sections;
+    engine->memory.startup = memory_used(engine);
 }
 
 void info_stop(struct engine *engine)
 {
-    rates_destroy(engine->rates);
-    engine->rates = NULL;
+    rates_destroy(engine->stats.rates);
+    engine->stats.rates = NULL;
 }

@@ -53,22 +53,22 @@ static void write_traffic(struct buffer *out, struct engine *engine)
 
     write_stat(out, "total_connections_received", engine, STAT_CONNECTIONS);
     write_stat(out, "total_commands_processed", engine, STAT_COMMANDS);
-    info_number(out, "instantaneous_ops_per_sec", (int64_t)rates_of(engine->rates, RATE_COMMANDS));
+    info_number(out, "instantaneous_ops_per_sec", (int64_t)rates_of(engine->stats.rates, RATE_COMMANDS));
     info_number(out, "total_net_input_bytes", (int64_t)(engine_stat(engine, STAT_NET_INPUT) + replica_input));
     info_number(out, "total_net_output_bytes", (int64_t)(engine_stat(engine, STAT_NET_OUTPUT) + replica_output));
     info_number(out, "total_net_repl_input_bytes", (int64_t)replica_input);
     info_number(out, "total_net_repl_output_bytes", (int64_t)replica_output);
-    info_float(out, "instantaneous_input_kbps", rates_of(engine->rates, RATE_NET_INPUT) / 1024);
-    info_float(out, "instantaneous_output_kbps", rates_of(engine->rates, RATE_NET_OUTPUT) / 1024);
-    info_float(out, "instantaneous_input_repl_kbps", rates_of(engine->rates, RATE_REPLICA_INPUT) / 1024);
-    info_float(out, "instantaneous_output_repl_kbps", rates_of(engine->rates, RATE_REPLICA_OUTPUT) / 1024);
+    info_float(out, "instantaneous_input_kbps", rates_of(engine->stats.rates, RATE_NET_INPUT) / 1024);
+    info_float(out, "instantaneous_output_kbps", rates_of(engine->stats.rates, RATE_NET_OUTPUT) / 1024);
+    info_float(out, "instantaneous_input_repl_kbps", rates_of(engine->stats.rates, RATE_REPLICA_INPUT) / 1024);
+    info_float(out, "instantaneous_output_repl_kbps", rates_of(engine->stats.rates, RATE_REPLICA_OUTPUT) / 1024);
     write_stat(out, "rejected_connections", engine, STAT_REJECTED_CONNECTIONS);
     info_write_syncs(out, engine);
 }
 
 static void write_departures(struct buffer *out, struct engine *engine)
 {
-    int64_t over_since = engine->memory_over_since_us;
+    int64_t over_since = engine->memory.over_since_us;
     int64_t over_us = over_since != 0 ? clock_mono_us() - over_since : 0;
     struct tier_stats tier = { .expired_cold = 0 };
 
@@ -81,7 +81,7 @@ static void write_departures(struct buffer *out, struct engine *engine)
     info_number(out, "expire_cycle_cpu_milliseconds", (int64_t)engine_stat(engine, STAT_EXPIRE_US) / 1000);
     write_stat(out, "evicted_keys", engine, STAT_EVICTED_KEYS);
     write_stat(out, "evicted_clients", engine, STAT_EVICTED_CLIENTS);
-    info_number(out, "total_eviction_exceeded_time", (engine->memory_over_us + over_us) / 1000);
+    info_number(out, "total_eviction_exceeded_time", (engine->memory.over_us + over_us) / 1000);
     info_number(out, "current_eviction_exceeded_time", over_us / 1000);
 }
 
@@ -146,13 +146,13 @@ void info_stats(struct buffer *out, void *context)
     write_stat(out, "eventloop_cycles", engine, STAT_TURNS);
     write_stat(out, "eventloop_duration_sum", engine, STAT_TURN_US);
     info_number(out, "eventloop_duration_cmd_sum", (int64_t)time_in_commands_us(engine));
-    info_number(out, "instantaneous_eventloop_cycles_per_sec", (int64_t)rates_of(engine->rates, RATE_TURNS));
+    info_number(out, "instantaneous_eventloop_cycles_per_sec", (int64_t)rates_of(engine->stats.rates, RATE_TURNS));
     info_number(out, "instantaneous_eventloop_duration_usec",
-        (int64_t)info_ratio(rates_of(engine->rates, RATE_TURN_US), rates_of(engine->rates, RATE_TURNS)));
-    info_number(out, "acl_access_denied_auth", (int64_t)acl_log_total(engine->acl_log, ACL_LOG_AUTH));
-    info_number(out, "acl_access_denied_cmd", (int64_t)acl_log_total(engine->acl_log, ACL_LOG_COMMAND));
-    info_number(out, "acl_access_denied_key", (int64_t)acl_log_total(engine->acl_log, ACL_LOG_KEY));
-    info_number(out, "acl_access_denied_channel", (int64_t)acl_log_total(engine->acl_log, ACL_LOG_CHANNEL));
+        (int64_t)info_ratio(rates_of(engine->stats.rates, RATE_TURN_US), rates_of(engine->stats.rates, RATE_TURNS)));
+    info_number(out, "acl_access_denied_auth", (int64_t)acl_log_total(engine->users.log, ACL_LOG_AUTH));
+    info_number(out, "acl_access_denied_cmd", (int64_t)acl_log_total(engine->users.log, ACL_LOG_COMMAND));
+    info_number(out, "acl_access_denied_key", (int64_t)acl_log_total(engine->users.log, ACL_LOG_KEY));
+    info_number(out, "acl_access_denied_channel", (int64_t)acl_log_total(engine->users.log, ACL_LOG_CHANNEL));
 }
 
 void info_command_stats(struct buffer *out, void *context)
@@ -187,7 +187,7 @@ void info_error_stats(struct buffer *out, void *context)
 {
     const struct engine *engine = context;
 
-    error_stats_each(engine->errors, write_error, out);
+    error_stats_each(engine->stats.errors, write_error, out);
 }
 
 /* Microseconds; the upper end of the bucket where the percentile is. */

@@ -35,8 +35,8 @@ static void write_backups(struct buffer *out, struct engine *engine)
 {
     struct backups_stats stats = { .last_duration_ms = -1 };
 
-    if (engine->backups != NULL)
-        backups_stats(engine->backups, &stats);
+    if (engine->lifecycle.backups != NULL)
+        backups_stats(engine->lifecycle.backups, &stats);
     info_number(out, "tier_backup_in_progress", stats.running);
     info_number(out, "tier_backup_current_ms", stats.running_ms);
     info_text(out, "tier_last_backup_status", stats.last_duration_ms < 0 ? "none" : stats.last_failed ? "err" : "ok");
@@ -49,7 +49,7 @@ static void write_backups(struct buffer *out, struct engine *engine)
 
 static void write_waits(struct buffer *out, const struct engine *engine, enum wait_reason reason, const char *prefix)
 {
-    struct waits_summary summary = waits_summarize(engine->waits, reason);
+    struct waits_summary summary = waits_summarize(engine->stats.waits, reason);
 
     buffer_append_format(out, "%s_calls:%" PRIu64 "\r\n", prefix, summary.calls);
     buffer_append_format(out, "%s_usec_p50:%" PRIu64 "\r\n", prefix, summary.p50_us);

@@ -90,9 +90,9 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), seed);
     engine->commands = command_table_create(families_of_commands());
     CHECK(families_rename(engine->commands, config, &message));      /* server_check has passed */
-    engine->acl = acl_create(engine->commands);
-    engine->acl_log = acl_log_create();
-    engine->describe_client = describe_client;
+    engine->users.acl = acl_create(engine->commands);
+    engine->users.log = acl_log_create();
+    engine->users.describe_client = describe_client;
     engine->lazy_free = lazy_free_create();
     engine->jobs = job_pool_create(engine, JOB_THREADS);
     engine->watches = watch_table_create(engine);
@@ -101,21 +101,21 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->scripts = registry_create();
     engine->running_scripts = running_scripts_create();
     engine->reply_running_script = running_scripts_reply;
-    engine->slowlog = slowlog_create();
-    engine->hot_keys = hot_keys_create(&engine->partitions->seed);
-    engine->latency = latency_create();
-    engine->errors = error_stats_create();
-    engine->waits = waits_create();
+    engine->stats.slowlog = slowlog_create();
+    engine->stats.hot_keys = hot_keys_create(&engine->partitions->seed);
+    engine->stats.latency = latency_create();
+    engine->stats.errors = error_stats_create();
+    engine->stats.waits = waits_create();
     lifecycle_create(engine);
-    engine->primary = primary_create(engine);
-    engine->follow = follow_create(engine, hold_tls, server);
-    engine->failover = failover_create(engine);
+    engine->replication.primary = primary_create(engine);
+    engine->replication.follow = follow_create(engine, hold_tls, server);
+    engine->replication.failover = failover_create(engine);
     engine->upper.cron = hook_cron;
     engine->upper.acknowledged = primary_acknowledged;
     engine->upper.ask_replicas = primary_ask;
     engine->upper.lagging = primary_lagging;
     engine->hooks = hooks_of_keys(engine);
-    engine->active_expire = true;
+    engine->debug.active_expire = true;
     engine->started_us = clock_mono_us();
     engine->last_save_ms = clock_wall_ms();
     server->tls = tls_create(config, engine->log);
@@ -150,7 +150,7 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct server *server = handle->data;
 
-    shutdown_signal(server->engine.shutdown, number);
+    shutdown_signal(server->engine.lifecycle.shutdown, number);
 }
 
 static void replay_main(void *context)
@@ -206,7 +206,7 @@ static void say_ready(struct server *server)
     struct engine *engine = &server->engine;
     char *path = config_string(engine->config, CONFIG_UNIXSOCKET);
 
-    follow_begin(engine->follow);           /* no write comes before it */
+    follow_begin(engine->replication.follow);           /* no write comes before it */
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)
         tier_set_expiry(engine->tier, !role_is_replica(engine));        /* on a replica nothing is removed, and nothing gets into the stream */
@@ -257,7 +257,7 @@ static void on_loaded(uv_async_t *handle)
     say_ready(server);
     /* Until that has ended the log's base is what was imported: as durable, but slow to load. */
     if (engine->aof != NULL && engine->tier != NULL && engine->imported_keys > 0)
-        rewrite_start(engine->rewrite);
+        rewrite_start(engine->lifecycle.rewrite);
 }
 
 static void close_handle(uv_handle_t *handle)
@@ -348,7 +348,7 @@ static void serve(struct server *server)
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Running mode=standalone, port=%d, PID: %d",
         (int)config_number(server->engine.config, CONFIG_PORT), (int)getpid());
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Server initialized");
-    server->engine.memory_base = program_size(&server->engine);
+    server->engine.memory.base = program_size(&server->engine);
     tuning_look_at_memory(&server->engine);
     if (good && (server->engine.aof != NULL || server->opening.dump != NULL))
         good = start_loading(server);
@@ -368,12 +368,12 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
-    failover_stop(engine->failover);
-    follow_stop(engine->follow);
+    failover_stop(engine->replication.failover);
+    follow_stop(engine->replication.follow);
     lifecycle_stop(engine);
-    primary_destroy(engine->primary);
-    failover_destroy(engine->failover);
-    follow_destroy(engine->follow);
+    primary_destroy(engine->replication.primary);
+    failover_destroy(engine->replication.failover);
+    follow_destroy(engine->replication.follow);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
         tier_stop(engine->tier);
@@ -390,17 +390,17 @@ static void take_down(struct server *server)
     lazy_free_destroy(engine->lazy_free);
     running_scripts_destroy(engine->running_scripts);
     registry_destroy(engine->scripts);
-    acl_destroy(engine->acl);
-    acl_log_destroy(engine->acl_log);
+    acl_destroy(engine->users.acl);
+    acl_log_destroy(engine->users.log);
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);
     command_table_destroy(engine->commands);
     info_stop(engine);
-    slowlog_destroy(engine->slowlog);
-    hot_keys_destroy(engine->hot_keys);
-    latency_destroy(engine->latency);
-    error_stats_destroy(engine->errors);
-    waits_destroy(engine->waits);
+    slowlog_destroy(engine->stats.slowlog);
+    hot_keys_destroy(engine->stats.hot_keys);
+    latency_destroy(engine->stats.latency);
+    error_stats_destroy(engine->stats.errors);
+    waits_destroy(engine->stats.waits);
     mem_free(engine->workers);
     mem_free(server->loops);
 }
@@ -455,7 +455,7 @@ int server_run(struct config *config, const char *executable, const char *restor
 
     server->opening.engine = engine;
     engine->config = config;
-    engine->executable = mem_string(bytes_of_string(executable));
+    engine->process.executable = mem_string(bytes_of_string(executable));
     if (!process_enter(config, &message)) {
         fprintf(stderr, "%s\n", message.text);
         goto out;
@@ -464,9 +464,9 @@ int server_run(struct config *config, const char *executable, const char *restor
     engine->meter = meter_create();
     meter_join(engine->meter);
     engine->closer = closer_create(engine->meter);
-    engine->end = hook_end;
-    engine->end_context = server;
-    process_make_id(engine->run_id);
+    engine->process.end = hook_end;
+    engine->process.end_context = server;
+    process_make_id(engine->process.run_id);
     history_init(&engine->history);
     greeting_log(engine);
     if (!descriptors_arrange(&server->descriptors, config, engine->log))
@@ -507,7 +507,7 @@ out:
         meter_release(engine->meter);
     log_destroy(engine->log);
     opening_release(&server->opening);
-    mem_free(engine->executable);
+    mem_free(engine->process.executable);
     config_destroy(config);
     mem_free(server);
     return exit_status;

@@ -284,7 +284,7 @@ static void tier_backup_command(struct call *call)
     job->job.release = release_backup;
     call_wait_job(call, &job->job);
     dir = mem_string(call->args[2]);
-    started = backups_start(call->engine->backups, dir, backup_place(call), &job->job, &job->done);
+    started = backups_start(call->engine->lifecycle.backups, dir, backup_place(call), &job->job, &job->done);
     if (started != BACKUPS_STARTED) {
         call_end_wait(call);
         reply_errorf(call, started == BACKUPS_BUSY ? "ERR a backup is in progress already" : "ERR could not create a thread");

@@ -74,7 +74,7 @@ static uint64_t tuning_memory_min(const struct engine *engine)
     const struct config *config = engine->config;
     uint64_t low = (uint64_t)config_number(config, CONFIG_TIER_LOW_WATERMARK);
     uint64_t cache = (uint64_t)config_number(config, CONFIG_TIER_BLOCK_CACHE);
-    uint64_t fixed = engine->memory_startup + (cache < CACHE_MAX ? cache : CACHE_MAX) +
+    uint64_t fixed = engine->memory.startup + (cache < CACHE_MAX ? cache : CACHE_MAX) +
         2 * (uint64_t)config_number(config, CONFIG_TIER_BATCH_SIZE) + (uint64_t)engine->partitions->count * KEYSPACE_SIZE;
     uint64_t limit = MIB, needed;
 
@@ -168,7 +168,7 @@ static bool appendonly_changed(void *context, enum config_id id, struct message 
     }
     if (config_number(engine->config, id) && !opening_log_fits(engine->config, message))
         return false;
-    if (aof_switch_start(engine->aof_switch, config_number(engine->config, id) != 0))
+    if (aof_switch_start(engine->lifecycle.aof_switch, config_number(engine->config, id) != 0))
         return true;
     message_set(message, "could not create a thread. Check server logs.");
     return false;
@@ -208,14 +208,14 @@ static bool replication_changed(void *context, enum config_id id, struct message
 {
     struct engine *engine = context;
 
-    if (id == CONFIG_TLS_REPLICATION && config_number(engine->config, id) != 0 && !follow_has_tls(engine->follow)) {
+    if (id == CONFIG_TLS_REPLICATION && config_number(engine->config, id) != 0 && !follow_has_tls(engine->replication.follow)) {
         message_set(message, "Unable to update TLS configuration. Check server logs.");
         return false;
     }
     if (id == CONFIG_REPL_BACKLOG_SIZE || id == CONFIG_REPL_BACKLOG_DISK_SIZE)
         primary_configure(engine);
     else
-        follow_configure(engine->follow);
+        follow_configure(engine->replication.follow);
     return true;
 }
 

@@ -26,7 +26,7 @@ static void open_engine(struct engine_box *box)
     CHECK(lazy_free_start(engine->lazy_free, engine->meter) == 0);
     engine->scripts = registry_create();
     engine->running_scripts = running_scripts_create();
-    engine->primary = primary_create(engine);
+    engine->replication.primary = primary_create(engine);
     engine->log = log_create("/dev/null", LOG_LEVEL_NOTHING, NULL, 0);
     engine->streamed.commands = command_stats_create(command_row_count(engine->commands));
     history_init(&engine->history);
@@ -60,7 +60,7 @@ void applier_box_destroy(struct applier_box *box)
     mem_free(box->text);
     engine_box_remove(&box->client);
     command_stats_destroy(engine->streamed.commands);
-    primary_destroy(engine->primary);
+    primary_destroy(engine->replication.primary);
     history_release(&engine->history);
     log_destroy(engine->log);
     lazy_free_destroy(engine->lazy_free);

@@ -53,13 +53,13 @@ void engine_box_open(struct engine_box *box, const struct command *const *famili
     engine->meter = meter_create();
     engine->partitions = partitions_create(16, 4, (struct hash_seed){ 1, 2 });
     engine->commands = command_table_create(families);
-    engine->slowlog = slowlog_create();
-    engine->latency = latency_create();
-    engine->errors = error_stats_create();
-    engine->waits = waits_create();
+    engine->stats.slowlog = slowlog_create();
+    engine->stats.latency = latency_create();
+    engine->stats.errors = error_stats_create();
+    engine->stats.waits = waits_create();
     engine->blocking = blocking_create(engine);
     engine->state = ENGINE_READY;
-    engine->active_expire = true;
+    engine->debug.active_expire = true;
     engine->hooks = (struct key_hooks){ .context = engine, .event = note, .free_later = free_at_once };
     open_workers(box, worker_count);
 }
@@ -75,10 +75,10 @@ void engine_box_close(struct engine_box *box)
     blocking_destroy(engine->blocking);
     partitions_destroy(engine->partitions);
     command_table_destroy(engine->commands);
-    slowlog_destroy(engine->slowlog);
-    latency_destroy(engine->latency);
-    error_stats_destroy(engine->errors);
-    waits_destroy(engine->waits);
+    slowlog_destroy(engine->stats.slowlog);
+    latency_destroy(engine->stats.latency);
+    error_stats_destroy(engine->stats.errors);
+    waits_destroy(engine->stats.waits);
     meter_release(engine->meter);
     config_destroy(engine->config);
 }

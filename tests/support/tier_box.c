@@ -211,12 +211,12 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     CHECK(lazy_free_start(engine->lazy_free, engine->meter) == 0);
     engine->jobs = job_pool_create(engine, 2);
     CHECK(job_pool_start(engine->jobs) == 0);
-    engine->slowlog = slowlog_create();
-    engine->latency = latency_create();
-    engine->errors = error_stats_create();
-    engine->waits = waits_create();
+    engine->stats.slowlog = slowlog_create();
+    engine->stats.latency = latency_create();
+    engine->stats.errors = error_stats_create();
+    engine->stats.waits = waits_create();
     engine->hooks = (struct key_hooks){ box, hook_event, hook_free_later, hook_load_in_place, hook_unlatch };
-    engine->active_expire = true;
+    engine->debug.active_expire = true;
     engine->state = ENGINE_READY;
     start_workers(box, options->worker_count > 0 ? options->worker_count : 1);
     settings = tier_settings(box->tier);
@@ -244,7 +244,7 @@ void tier_box_destroy(struct tier_box *box)
         tier_box_turn(&box->workers[i], BOX_NO_WAIT);      /* what was dead but still queued */
         BOX_DEMAND(box, box->workers[i].worker.clients == NULL, "a client is left");
     }
-    BOX_DEMAND(box, engine->blocked_count == 0, "%lld clients count as blocked", (long long)engine->blocked_count);
+    BOX_DEMAND(box, engine->clients.parked == 0, "%lld clients count as blocked", (long long)engine->clients.parked);
     for (int i = 0; i < engine->worker_count; i++)
         worker_close_ring(&box->workers[i].worker);
     job_pool_destroy(engine->jobs);
@@ -260,10 +260,10 @@ void tier_box_destroy(struct tier_box *box)
     store_env_destroy(box->env);
     faulty_disk_destroy(box->disk);
     command_table_destroy(engine->commands);
-    slowlog_destroy(engine->slowlog);
-    latency_destroy(engine->latency);
-    error_stats_destroy(engine->errors);
-    waits_destroy(engine->waits);
+    slowlog_destroy(engine->stats.slowlog);
+    latency_destroy(engine->stats.latency);
+    error_stats_destroy(engine->stats.errors);
+    waits_destroy(engine->stats.waits);
     meter_release(engine->meter);
     config_destroy(engine->config);
     mem_free(engine->workers);
@@ -275,7 +275,7 @@ struct box_client *tier_box_open_client(struct tier_box *box, int worker)
     struct box_client *client = mem_zalloc(sizeof(*client));
 
     client->box = box;
-    client->client.id = ++box->engine.client_last_id;
+    client->client.id = ++box->engine.clients.last_id;
     client->client.authenticated = true;
     client->client.address = "";
     client->client.fd = -1;

@@ -136,7 +136,7 @@ static void assert_nobody_waits(struct box *box)
     assert_int_equal(stats.waiters, 0);
     assert_int_equal(stats.keys, 0);
     assert_int_equal(stats.with_deadline, 0);
-    assert_int_equal(box->base.engine.blocked_count, 0);
+    assert_int_equal(box->base.engine.clients.parked, 0);
 }
 
 static void the_first_who_waits_is_served_first_on_any_worker(void **state)
@@ -522,7 +522,7 @@ static void a_unit_that_starts_again_does_not_wait_for_what_its_own_worker_has_p
     int64_t now_us;
 
     assert_int_not_equal(partition_of_key(box, "s"), partition_of_key(box, "there"));
-    engine->active_expire = false;
+    engine->debug.active_expire = false;
     say(box, 2, "XGROUP CREATE s g $ MKSTREAM");
     say(box, 3, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >");
     say(box, 2, "PEXPIRE s 1");
@@ -535,7 +535,7 @@ static void a_unit_that_starts_again_does_not_wait_for_what_its_own_worker_has_p
 
     assert_int_equal(unit_run(&call, worker, &start), RUN_PARKED);
     client->parked = true;
-    engine->blocked_count++;
+    engine->clients.parked++;
     assert_non_null(worker->noted_first);
     blocking_serve(worker);
     box->args[0][0] = args[0];

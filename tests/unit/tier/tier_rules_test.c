@@ -530,7 +530,7 @@ static void rule_5_a_client_that_is_closed_before_its_load_leaves_no_pin(void **
     tier_box_close_client(rig->a);
     rig->a = tier_box_open_client(&rig->box, 0);
     await_loads(rig);
-    assert_int_equal(rig->box.engine.blocked_count, 0);
+    assert_int_equal(rig->box.engine.clients.parked, 0);
     if (tier_box_entry(&rig->box, 0, "k") != NULL)
         make_cold(rig, 0, "k");
     assert_string_equal(tier_box_say(rig->a, "GET k"), "$1\nv\n");
@@ -684,7 +684,7 @@ static void rule_7_memory_of_the_memtable_is_counted_before_it_is_taken(void **s
 
     before = store_memtable_memory(tier->store);
     await_room(tier, full);
-    assert_int_equal(memory_set_aside(&rig->box.engine), rig->box.engine.memory_excess + full - before);
+    assert_int_equal(memory_set_aside(&rig->box.engine), rig->box.engine.memory.excess + full - before);
     for (int i = 0; i < 300; i++) {
         char key[20];
 
@@ -724,7 +724,7 @@ static void rule_7_an_old_wake_up_changes_nothing(void **state)
     }
     tier_box_release_writer(&rig->box);
     assert_string_equal(tier_box_await(rig->a), ":1\n");
-    assert_int_equal(rig->box.engine.blocked_count, 0);
+    assert_int_equal(rig->box.engine.clients.parked, 0);
 }
 
 static void rule_7_a_client_that_waits_for_memory_may_be_closed(void **state)

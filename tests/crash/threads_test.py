@@ -1,5 +1,7 @@
-"""A system that refuses new threads: operations that need one return an error, the server continues, and it can be shut down."""
+"""A system that refuses new threads: operations that need one return an error, the server continues, and it can be shut down. Each thread that the
+server starts is refused once."""
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -9,7 +11,17 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.disk import shim_path                                                                  # noqa: E402
 from support.resp import OK, Closed, Error, Status                                                          # noqa: E402
-from support.server import Server, is_sanitized, until                                              # noqa: E402
+from support.seccomp import WITHOUT_IO_URING                                                        # noqa: E402
+from support.server import ROOT, Server, is_sanitized, until                           # noqa: E402
+
+# Without one of these the server does not start.
+NEEDED = ["kelvin-worker", "kelvin-free", "kelvin-job", "kelvin-load", "kelvin-writer", "kelvin-compact", "kelvin-replay", "kelvin-flusher"]
+# What they do is done in another way, later, or not at all.
+SPARED = ["kelvin-fetch", "kelvin-warm", "kelvin-look", "kelvin-purge", "kelvin-close"]
+# The command fails that needs it.
+OF_COMMANDS = ["kelvin-rewrite", "kelvin-save", "kelvin-switch", "kelvin-backup", "kelvin-shutdown", "kelvin-reload", "kelvin-failover"]
+# Of replication: it is tried again.
+RETRIED = ["kelvin-sync", "kelvin-resync", "kelvin-link", "kelvin-lookup", "kelvin-applier"]
 
 STARTED = Status(b"Background append only file rewriting started")
 
@@ -17,22 +29,83 @@ STARTED = Status(b"Background append only file rewriting started")
 @kelvin_only
 @unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
 class ThreadsTest(unittest.TestCase):
+    prefix = ()
+
     def begin(self, **options):
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
         self.flag = os.path.join(folder, "no-threads")
         shim = os.path.join(os.path.dirname(shim_path()), "thread_shim.so")
         self.assertTrue(os.path.exists(shim), "make shim")
-        self.server = Server(options, folder=folder, environment={"LD_PRELOAD": shim, "KELVIN_THREADS_REFUSED": self.flag})
+        self.server = Server(options, folder=folder, prefix=self.prefix, environment={"LD_PRELOAD": shim, "KELVIN_THREADS_REFUSED": self.flag})
         self.server.folder_is_ours = True
         self.addCleanup(self.server.discard)
         self.c = self.server.client(timeout=20)
         self.addCleanup(self.c.close)
 
-    def refuse(self, refused=True):
+    def refuse(self, refused=True, names=()):
+        """Threads with these names; without names, all."""
         if refused:
-            open(self.flag, "w").close()
+            with open(self.flag + ".new", "w") as file:
+                file.write("".join(name + "\n" for name in names))
+            os.rename(self.flag + ".new", self.flag)
         else:
             os.remove(self.flag)
+
+    def refused(self):
+        """Names of the threads that were refused so far, in order."""
+        if not os.path.exists(self.flag + ".log"):
+            return []
+        with open(self.flag + ".log") as file:
+            return file.read().split()
+
+    def test_every_thread_is_named_here(self):
+        found = set()
+        for folder, _, files in os.walk(os.path.join(ROOT, "src")):
+            for name in files:
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+                found.update(re.findall(r'(?:thread_start|thread_start_detached)\([^;]*?"(kelvin-\w+)"', text))
+                found.update(re.findall(r'\[TASK_\w+\] = "(kelvin-\w+)"', text))
+        self.assertEqual(sorted(found), sorted(NEEDED + SPARED + OF_COMMANDS + RETRIED))
+
+    def test_a_start_without_a_thread_ends_with_its_reason(self):
+        self.begin(**{"appendonly": "yes", "maxmemory": "100mb", "io-threads": 2})
+        for i in range(100):
+            self.c.must("SET", "k%d" % i, i)
+        self.assertEqual(self.server.terminate(), 0)
+        for name in NEEDED:
+            self.refuse(names=[name])
+            self.server.launch()
+            self.assertEqual(self.server.wait_end(), 1, name)
+            self.assertEqual(self.refused()[-1], name)
+            self.assertRegex(self.server.log_new(), b"(Can't start the .*|no )thread.*Resource temporarily unavailable", name)
+            self.assertNotIn(b"eady to accept", self.server.log_new())
+            self.assertIsNone(self.server.alarm(), name)
+        self.refuse(False)
+        self.server.start()
+        with self.server.client(timeout=20) as client:
+            self.assertEqual(client.must("DBSIZE"), 100)
+        self.server.stop()
+
+    def test_a_start_does_without_the_threads_that_only_make_it_faster(self):
+        self.begin(appendonly="yes", maxmemory="100mb")
+        for i in range(3000):
+            self.c.must("SET", "k%d" % i, i)
+        self.assertEqual(self.c.must("TIER", "DEMOTE", *["k%d" % i for i in range(3000)]), 3000)
+        self.assertEqual(self.c.must("BGREWRITEAOF"), STARTED)
+        until(lambda: self.server.info("persistence")["aof_rewrite_in_progress"] == "0")
+        for i in range(3000):
+            self.c.must("APPEND", "k%d" % i, "x")
+        self.assertEqual(self.server.terminate(), 0)
+        self.refuse(names=["kelvin-fetch", "kelvin-warm"])
+        self.server.start()
+        with self.server.client(timeout=20) as client:
+            self.assertEqual(client.must("MGET", "k0", "k2999"), [b"0x", b"2999x"])
+            self.assertEqual(client.must("DBSIZE"), 3000)
+        self.assertEqual(sorted(set(self.refused())), ["kelvin-fetch", "kelvin-warm"])
+        self.assertIn(b"The keys that were hot are not brought back: no thread", self.server.log())
+        self.assertNotEqual(self.server.info("tiering")["tier_warmup_state"], "running")
+        self.server.stop()
 
     def fails(self, words, part):
         reply = self.c.call(*words)
@@ -71,6 +144,83 @@ class ThreadsTest(unittest.TestCase):
         self.assertEqual(self.c.must("CONFIG", "GET", "appendonly"), [b"appendonly", b"no"])
         self.refuse(False)
         self.server.stop()
+
+    def test_room_is_given_back_once_there_is_a_thread(self):
+        """The expiry keys of a flushed database, 10 MB."""
+        self.begin(maxmemory="100mb")
+        keys = ["%04d" % i + "k" * 4000 for i in range(2500)]
+        for at in range(0, len(keys), 100):
+            for key in keys[at:at + 100]:
+                self.c.must("SET", key, "v", "PX", 10000000)
+            self.assertEqual(self.c.must("TIER", "DEMOTE", *keys[at:at + 100]), 100)
+        self.refuse(names=["kelvin-purge"])
+        self.c.must("FLUSHALL")
+        until(lambda: self.refused(), what="the compaction")
+        self.refuse(False)
+        self.assertEqual(set(self.refused()), {"kelvin-purge"})
+        self.assertEqual(self.c.must("SET", "goes", "on"), OK)
+        self.server.stop()
+
+    def test_the_writer_reads_alone(self):
+        """Expired keys are looked up before they are deleted."""
+        self.prefix = WITHOUT_IO_URING
+        self.begin(maxmemory="100mb")
+        self.refuse(names=["kelvin-look"])
+        for i in range(100):
+            self.c.must("SET", "k%d" % i, i, "PX", 1000)
+        self.assertEqual(self.c.must("TIER", "DEMOTE", *["k%d" % i for i in range(100)]), 100)
+        until(lambda: self.c.must("DBSIZE") == 0, what="the expiry")
+        self.assertEqual(set(self.refused()), {"kelvin-look"})
+        self.server.stop()
+
+    def test_commands_fail_one_by_one(self):
+        self.begin(appendonly="yes", maxmemory="100mb")
+        self.c.must("SET", "k", "v")
+        for name, words in (("kelvin-rewrite", ["BGREWRITEAOF"]), ("kelvin-save", ["BGSAVE"]), ("kelvin-reload", ["DEBUG", "RELOAD"]),
+                            ("kelvin-backup", ["TIER", "BACKUP", "backup"]), ("kelvin-switch", ["CONFIG", "SET", "appendonly", "no"])):
+            self.refuse(names=[name])
+            self.assertIsInstance(self.c.call(*words), Error, name)
+            self.assertEqual(self.refused()[-1], name)
+        self.refuse(names=["kelvin-shutdown"])
+        self.assertEqual(self.c.must("GET", "k"), b"v")
+        with self.assertRaises((Closed, OSError)):
+            self.c.call("SHUTDOWN")
+        self.assertEqual(self.server.wait_end(), 0)
+        self.assertEqual(self.refused()[-1], "kelvin-shutdown")
+        self.assertIsNone(self.server.alarm())
+
+    def test_replication_tries_again(self):
+        """The link, the look-up of a name, the full synchronization, its load and the applier of a replica; FAILOVER and the closer of a primary."""
+        self.begin(**{"maxmemory": "100mb", "repl-diskless-sync-delay": 0})
+        primary, on_primary, primary_flag = self.server, self.c, self.flag
+        for i in range(100):
+            on_primary.must("SET", "k%d" % i, i)
+        self.begin(maxmemory="100mb")
+        for name in ("kelvin-link", "kelvin-lookup", "kelvin-resync", "kelvin-applier"):
+            self.refuse(names=[name])
+            self.c.call("REPLICAOF", "localhost", primary.port)
+            until(lambda: self.refused()[-1:] == [name], what=name)
+            self.refuse(False)
+            until(lambda: self.server.info("replication")["master_link_status"] == "up", what="the link after " + name)
+            until(lambda: self.c.call("DBSIZE") == 100, what="the data after " + name)
+            self.c.must("REPLICAOF", "NO", "ONE")
+            self.c.must("FLUSHALL")
+        replica_flag, self.flag = self.flag, primary_flag
+        self.refuse(names=["kelvin-sync", "kelvin-close"])
+        self.c.must("REPLICAOF", "127.0.0.1", primary.port)
+        until(lambda: "kelvin-sync" in self.refused())
+        self.refuse(names=["kelvin-close", "kelvin-failover"])
+        until(lambda: self.server.info("replication")["master_link_status"] == "up")
+        until(lambda: primary.info("replication").get("slave0", "").count("state=online") == 1)
+        self.assertIsInstance(on_primary.call("FAILOVER"), Error)
+        self.assertEqual(self.refused()[-1], "kelvin-failover")
+        until(lambda: "kelvin-close" in self.refused(), what="the end of the image")
+        self.refuse(False)
+        self.flag = replica_flag
+        on_primary.must("SET", "last", 1)
+        until(lambda: self.c.call("GET", "last") == b"1")
+        for server in (primary, self.server):
+            self.assertIsNone(server.alarm())
 
     def test_a_shutdown_without_a_thread(self):
         self.begin(appendonly="yes", maxmemory="100mb")

@@ -61,6 +61,23 @@ static void an_address_of_another_machine_is_missing(void **state)
     assert_int_equal(sockets_listen_tcp("not an address", 0, 10, &message), -1);
 }
 
+/* Without opening a socket. */
+static void an_address_of_this_machine_is_found(void **state)
+{
+    struct message message = { "" };
+
+    assert_true(sockets_has_address("127.0.0.1", &message));
+    assert_true(sockets_has_address("127.3.4.5", &message));        /* all of 127.0.0.0/8 can be bound */
+    assert_true(sockets_has_address("*", &message));
+    assert_true(sockets_has_address("::*", &message));
+    assert_string_equal(message.text, "");
+    assert_false(sockets_has_address("198.51.100.1", &message));
+    assert_string_equal(message.text, "bind 198.51.100.1: this machine does not have the address");
+    assert_false(sockets_has_address("2001:db8::1", &message));
+    assert_string_equal(message.text, "bind 2001:db8::1: this machine does not have the address");
+    assert_false(sockets_has_address("not an address", &message));
+}
+
 static void a_path_that_is_too_long_is_refused(void **state)
 {
     char path[300];
@@ -77,6 +94,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_retired_socket_frees_its_address_and_can_be_revived),
         cmocka_unit_test(an_address_of_another_machine_is_missing),
+        cmocka_unit_test(an_address_of_this_machine_is_found),
         cmocka_unit_test(a_path_that_is_too_long_is_refused),
     };
 

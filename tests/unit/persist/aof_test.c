@@ -802,7 +802,7 @@ static void a_disk_that_fails_while_a_base_is_adopted_loses_nothing(void **state
             else
                 bench.disk.fsync_fails = 1000;
             assert_int_not_equal(aof_start(bench.aof, &bench.message), STATUS_OK);
-            assert_string_not_equal(&bench.message, "");
+            assert_string_not_equal(bench.message.text, "");
             bench.disk.next_sync_fails = bench.disk.fsync_fails = 0;
         }
         adopt_and_start(&bench, is_dump, "a\n");

@@ -5,6 +5,7 @@ MODE    ?= release
 BUILD   := build/$(MODE)
 PORT    ?= 6379
 PREFIX  ?= /usr/local
+SYSCONFDIR ?= /etc
 
 # All cores, unless -j is given (make's command line has precedence) or another make has decided.
 ifeq ($(MAKELEVEL),0)
@@ -68,7 +69,7 @@ BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/be
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check $(BUILD)/kelvin-simulate
 
 .PHONY: all server tools shim units fuzzers benches checked run test test-all debug asan tsan clang unit spec crash replication random crash-long lint clang-check arm64-check cover \
-	compile_commands.json bench clients redis-suite fuzz soak install deps deps-test help clean
+	compile_commands.json bench clients redis-suite fuzz soak install uninstall deb tarball package-check deps deps-test help clean
 
 all: deps
 	@$(MAKE) --no-print-directory server tools
@@ -96,7 +97,9 @@ help:
 	@echo "make redis-suite SUITE=<tree>           the test suite of a Redis source tree, in spawn mode"
 	@echo "make cover      which lines the unit tests and some others run: build/cover/html"
 	@echo "make compile_commands.json              for clangd and other tools that read C"
-	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR if given"
+	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR if given; make uninstall"
+	@echo "make deb        a package for Debian or Ubuntu: build/kelvin.deb     make tarball  the sources of the last commit"
+	@echo "make package-check                      installs, upgrades and removes these in throwaway roots; needs root"
 	@echo "make clean      remove build/"
 
 deps:
@@ -261,14 +264,31 @@ soak: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@tests/run soak $(BUILD)
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/kelvin
-	install -m 755 $(SERVER) $(filter-out %/kelvin-simulate,$(TOOLS)) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 conf/kelvin.conf utils/kelvin.service $(DESTDIR)$(PREFIX)/share/kelvin
-	sed -i 's|/usr/local/|$(PREFIX)/|g' $(DESTDIR)$(PREFIX)/share/kelvin/kelvin.service
+# Nothing is downloaded or installed beside Kelvin's own files: what is missing is named.
+INSTALL := BUILD=$(BUILD) DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" SYSCONFDIR="$(SYSCONFDIR)" utils/package/install
+install:
+	@deps/install check install
+	@$(MAKE) --no-print-directory server tools
+	@$(INSTALL)
+uninstall:
+	@$(INSTALL) --remove
+deb:
+	@deps/install check package
+	@$(MAKE) --no-print-directory server tools
+	@utils/package/deb $(BUILD)
+# The files of the last commit. The same commit gives the same bytes.
+VERSION := $(shell sed -n 's/^\#define KELVIN_VERSION "\(.*\)"/\1/p' src/base/version.h)
+tarball:
+	@mkdir -p build
+	@git -c tar.umask=022 archive --format=tar --prefix=kelvin-$(VERSION)/ HEAD | gzip -9n >build/kelvin-$(VERSION).tar.gz
+# As root: packages are installed in throwaway roots, which debootstrap makes.
+package-check:
+	@deps/install check package
+	@$(MAKE) --no-print-directory server tools
+	@tests/run package $(BUILD) $(TESTS)
 
 clean:
 	rm -rf build
 
 .SECONDARY:
--include $(shell find build -path $(ARM64) -prune -o -name '*.d' -print 2>/dev/null)
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

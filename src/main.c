@@ -23,7 +23,7 @@ static void print_help(void)
          "\n"
          "  file.conf             configuration, in the syntax of redis.conf\n"
          "  -                     more configuration from standard input\n"
-         "  --<directive> <value> any directive, for example --port 7777 --maxmemory 4gb\n"
+         "  --<name> <value>      any directive, for example --port 7777 --maxmemory 4gb\n"
          "  --check               before all others: look for mistakes, print them, and do not start; exit status 0: there are none\n"
          "  --restore <backup>    put what TIER BACKUP made into the data directory, which has no data yet, and serve it\n"
          "  -v, --version         print the version\n"

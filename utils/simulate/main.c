@@ -93,13 +93,22 @@ static void run(const struct workload_kind *kind, const struct options *options)
 
 static void usage(void)
 {
-    printf("kelvin-simulate [--keys 3000000] [--hot 1220000] [--window 5000000] [--windows 7] [--rate 38000] [--seed 1] [--workload NAME]\n"
-           "\n"
-           "Prints the hit ratio, in percent, of Kelvin's policy and of others, in windows of requests after a load of all keys. `hot` is how\n"
-           "many keys fit into memory, `rate` the requests a second, by which the heat decays. Workloads:");
+    puts("Usage: kelvin-simulate [options]\n"
+         "\n"
+         "Prints the hit ratio, in percent, of Kelvin's policy and of others, in windows of requests after a load of all keys.\n"
+         "\n"
+         "  --keys N              keys (3000000)\n"
+         "  --hot N               keys that fit into memory, at most half of them (1220000)\n"
+         "  --window N            requests in a window, at least one for each key (5000000)\n"
+         "  --windows N           windows (7)\n"
+         "  --rate N              requests per second, by which the heat decays (38000)\n"
+         "  --seed N              seed of the random numbers (1)\n"
+         "  --workload NAME       one of those below, in place of all\n"
+         "  --help                print this\n"
+         "\n"
+         "Workloads:");
     for (int i = 0; i < WORKLOADS; i++)
-        printf(" %s", workloads[i].name);
-    printf("\n");
+        printf("  %s\n", workloads[i].name);
 }
 
 static bool parse(struct options *options, int argc, char **argv)
@@ -131,6 +140,10 @@ int main(int argc, char **argv)
 {
     struct options options = { .keys = 3000000, .capacity = 1220000, .rate = 38000, .window = 5000000, .seed = 1, .windows = 7 };
 
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        usage();
+        return 0;
+    }
     if (!parse(&options, argc, argv)) {
         usage();
         return 2;

@@ -292,6 +292,12 @@ class BusyTest(unittest.TestCase):
         end.has_ended = lambda: not thread.is_alive()
         return end
 
+    @staticmethod
+    def refused(client, *command):
+        """Returns the error because of the script; None: the script has not begun yet, or the command was not refused."""
+        reply = client.call(*command)
+        return reply if isinstance(reply, Error) and not reply.startswith(b"NOTBUSY") else None
+
     def start(self, **options):
         server = Server({name.replace("_", "-"): value for name, value in options.items()})
         self.addCleanup(server.discard)
@@ -307,9 +313,8 @@ class BusyTest(unittest.TestCase):
                 with server.client() as c:
                     c.must("SET", "k", "v")
                     end = self.slow(server, "while true do redis.call('GET', KEYS[1]) end", "k")
-                    time.sleep(0.3)
-                    reply = c.call("GET", "k")
-                    self.assertTrue(isinstance(reply, Error) and reply.startswith(b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."), reply)
+                    reply = until(lambda client=c: self.refused(client, "GET", "k"), what="the script runs")
+                    self.assertTrue(reply.startswith(b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."), reply)
                     self.assertTrue(bytes(c.call("FUNCTION", "KILL")).startswith(b"BUSY Redis is busy running a script."))
                     self.assertEqual(bytes(c.call("SCRIPT", "KILL")), b"OK")
                     self.assertIn(b"Script killed by user with SCRIPT KILL", end())
@@ -332,8 +337,7 @@ class BusyTest(unittest.TestCase):
         server = self.start(busy_reply_threshold="100", io_threads="4")
         with server.client() as c:
             end = self.slow(server, "redis.call('SET', KEYS[1], 'v'); " + self.loop(server, 1.2) + "return 'done'", "k")
-            time.sleep(0.3)
-            reply = c.call("SCRIPT", "KILL")
+            reply = until(lambda: self.refused(c, "SCRIPT", "KILL"), what="the script runs")
             self.assertTrue(reply.startswith(b"UNKILLABLE Sorry the script already executed write commands against the dataset."), reply)
             self.assertEqual(end(), b"done")
             self.assertEqual(c.call("GET", "k"), b"v")
@@ -404,8 +408,7 @@ class BusyTest(unittest.TestCase):
         server = self.start(busy_reply_threshold="100", io_threads="4")
         with server.client() as c:
             end = self.slow(server, "redis.call('FLUSHALL'); " + self.loop(server, 1.5) + "return 1")
-            time.sleep(0.3)
-            self.assertTrue(bytes(c.call("GET", "any")).startswith(b"BUSY "))
+            self.assertTrue(until(lambda: self.refused(c, "GET", "any"), what="the script runs").startswith(b"BUSY "))
             for allowed in (["MULTI"], ["DISCARD"], ["WATCH", "k"], ["UNWATCH"], ["RESET"], ["HELLO", "2"], ["FUNCTION", "STATS"]):
                 reply = c.call(*allowed)
                 self.assertFalse(isinstance(reply, Error) and reply.startswith(b"BUSY"), (allowed, reply))

@@ -16,8 +16,8 @@ UNITS = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 # Words in backticks with a hyphen or an underscore that are neither directives nor fields of INFO.
 OTHER_WORDS = {
     # programs, files, things of other programs
-    "kelvin-check", "kelvin-server", "kelvin-benchmark", "redis-server", "redis-cli", "redis-check-rdb", "redis-check-aof", "redis-benchmark",
-    "kelvin-id", "kelvin-stage", "failover-timeout",
+    "kelvin-check", "kelvin-server", "kelvin-benchmark", "kelvin-simulate", "redis-server", "redis-cli", "redis-check-rdb", "redis-check-aof",
+    "redis-benchmark", "kelvin-id", "kelvin-stage", "failover-timeout",
     # events of LATENCY and classes of waits
     "cold-wait", "memory-wait", "owner-wait", "pause-wait", "job-wait", "fast-command",
     # fields of other replies: TIER BACKUP, CLIENT LIST, XINFO, HOTKEYS; values of fields

@@ -105,7 +105,10 @@ class MachinesTest(unittest.TestCase):
             self.skipTest(reason)
         self.network = Network()
         self.addCleanup(self.network.stop)
-        self.network.start()
+        try:
+            self.network.start()
+        except (subprocess.CalledProcessError, OSError) as error:
+            self.skipTest("the namespaces can't be connected: %s" % (getattr(error, "stdout", None) or error))
         self.environment = {**os.environ}
 
     def start(self, role, binary, config, login=()):

@@ -47,20 +47,17 @@ static bool skip_part(struct reading *reading, uint64_t size)
 /* NULL, or what is wrong. Records of incarnations that no database has are to be purged, and not counted. */
 static const char *count_sections(struct reading *reading, const struct dataset_file *dataset, struct image_keys *keys)
 {
-    char head[TAGS_SECTION_SIZE_MAX], end[TAGS_END_SIZE];
+    char head[TAGS_SECTION_SIZE], end[TAGS_END_SIZE];
     struct tags_section section;
-    uint32_t version = 0;
     uint64_t crc;
     int db;
 
-    if (read_part(reading, head, TAGS_HEAD_SIZE))
-        version = tags_version(head);
-    if (version == 0)
+    if (!read_part(reading, head, TAGS_HEAD_SIZE) || !tags_is_head(head))
         return "it does not begin like a tags file";
     while (reading->left > 0) {
-        if (!read_part(reading, head, tags_section_size(version)))
+        if (!read_part(reading, head, TAGS_SECTION_SIZE))
             return "it ends early";
-        if (!tags_section_read(version, head, reading->left, &section) || !skip_part(reading, section.size))
+        if (!tags_section_read(head, reading->left, &section) || !skip_part(reading, section.size))
             return "a section is longer than the file";
         db = dataset_file_db_of(dataset, section.incarnation);
         if (db >= 0)

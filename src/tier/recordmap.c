@@ -123,16 +123,6 @@ static struct twin *twin_of(const struct recordmap *map, struct span span, struc
     return NULL;
 }
 
-/* The last of the tag's twins whose key is not known; they come first. */
-static struct twin *unknown_twin(const struct recordmap *map, struct span span)
-{
-    struct twin *twin = NULL;
-
-    for (uint32_t i = span.first; i < span.end && map->twins.list[i].key == NULL; i++)
-        twin = &map->twins.list[i];
-    return twin;
-}
-
 /* --- public --- */
 
 struct recordmap *recordmap_create(uint8_t stagger)
@@ -228,13 +218,8 @@ void recordmap_move(struct recordmap *map, uint64_t hash, struct bytes key, uint
     CHECK(tagrun_bits_of(to) <= RECORDMAP_PLACE_BITS);
     if (twin == NULL) {
         primary = primary_at(map, tag, from);
-        twin = unknown_twin(map, span);
-        if (twin == NULL) {
-            primary_move(map, &primary, to);
-            return;
-        }
-        /* Now it is known. The primary remains for a key that is not, which has to be found at place 0. */
-        twins_set_key(&map->twins, (uint32_t)(twin - map->twins.list), key);
+        primary_move(map, &primary, to);
+        return;
     }
     twin->place = to;
 }

@@ -10,7 +10,6 @@
  * with its key (tier/twins.h): about one in 10^5 records, and a record beside the older one of the same key until that is removed.
  *   - A tag that has twins has a primary: if it is removed, its oldest twin becomes the primary.
  *   - So of two records of one key, the older is the primary or the older twin.
- *   - Twins from a tags file of version 1 have no key ("unknown"), and place 0. While a tag has one, its primary has place 0.
  */
 #ifndef KELVIN_TIER_RECORDMAP_H
 #define KELVIN_TIER_RECORDMAP_H
@@ -67,7 +66,7 @@ unsigned recordmap_place_bits(const struct recordmap *map);     /* every place i
 struct recordmap_record {
     uint64_t tag;
     uint64_t place;
-    struct bytes key;       /* of a twin; data is NULL if it is not known, and for a primary */
+    struct bytes key;       /* of a twin; data is NULL for a primary */
     bool is_twin;
 };
 

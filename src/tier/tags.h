@@ -1,5 +1,5 @@
 /* Tags: the record maps on disk, beside an image. Rebuilt from the store when the file is missing or bad (tier/tags_rebuild.h).
- * docs/formats/tags.md has the format; version 2 is written, version 1 (no places, no keys) is read, too. */
+ * docs/formats/tags.md has the format. */
 #ifndef KELVIN_TIER_TAGS_H
 #define KELVIN_TIER_TAGS_H
 
@@ -10,7 +10,7 @@
 
 enum {
     TAGS_HEAD_SIZE = 12,
-    TAGS_SECTION_SIZE_MAX = 28,     /* of a section's head */
+    TAGS_SECTION_SIZE = 28,         /* of a section's head */
     TAGS_END_SIZE = 12,
 };
 
@@ -20,17 +20,14 @@ struct tags_section {
     uint64_t count;             /* records, twins included */
     uint64_t size;              /* bytes of the records, which follow the section's head */
     uint32_t place_size;        /* bytes of a place */
-    uint32_t version;
     struct bytes records;       /* where the whole file is in memory */
 };
 
-/* The heads alone, for programs that do not read the whole file into memory. */
-/* The file's version from its first TAGS_HEAD_SIZE bytes; 0: it does not begin as one. */
-uint32_t tags_version(const void *head);
-/* Bytes of a section's head in that version; its first 4 are its incarnation, or 0 for the file's end. */
-uint32_t tags_section_size(uint32_t version);
-/* False: there can't be such a section, or it has more than `left` bytes of records. */
-bool tags_section_read(uint32_t version, const void *head, uint64_t left, struct tags_section *section);
+/* For programs that do not read the whole file into memory. */
+/* Returns whether the first TAGS_HEAD_SIZE bytes are those of a tags file. */
+bool tags_is_head(const void *head);
+/* Reads the head of a section. False: there can't be such a section, or it has more than `left` bytes of records. */
+bool tags_section_read(const void *head, uint64_t left, struct tags_section *section);
 
 /* Checks a whole file and gives each section of it to `found` (NULL: just the check); partitions ascend. STATUS_CORRUPT, or STATUS_VERSION (a
  * newer Kelvin's: every version ends with its checksum): `problem` (may be NULL) says what is wrong; `found` was not called. STATUS_INVALID: `found` returned false. */
@@ -50,7 +47,6 @@ struct tags_reader {
     uint64_t at;                /* offset in the records */
     uint64_t index;             /* of the next record */
     uint64_t tag;               /* of the last one; all bits set before the first */
-    bool is_unknown;            /* the last one is a twin whose key is not known, or a primary that may have such twins */
 };
 void tags_reader_init(struct tags_reader *reader, const struct tags_section *section);
 bool tags_read(struct tags_reader *reader, struct recordmap_record *record);    /* false: that was all, or it is damaged */
@@ -66,8 +62,5 @@ enum status tags_save(struct tier *tier, const char *dir);
 /* Into empty partitions, before anything runs. Keyspaces are created for what is found; incarnations that no database has are passed
  * over. STATUS_CORRUPT, STATUS_NOT_FOUND: nothing was loaded. */
 enum status tags_load(struct tier *tier, struct partitions *partitions, const char *dir);
-
-/* How many records of incarnations[i] there are: counts[i], as the file says, which is not verified. */
-enum status tags_counts(const char *dir, const uint32_t *incarnations, int count, uint64_t *counts);
 
 #endif

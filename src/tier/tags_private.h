@@ -2,12 +2,6 @@
 #ifndef KELVIN_TIER_TAGS_PRIVATE_H
 #define KELVIN_TIER_TAGS_PRIVATE_H
 
-enum {
-    TAGS_VERSION = 2,           /* which is written */
-    TAGS_KEY_UNKNOWN = 0,       /* of a twin, in place of its key's size + 1 */
-};
-
-/* By version - 1. */
-static const char tags_magics[][8] = { "KTAGS1\n", "KTAGS2\n" };
+static const char tags_magic[8] = "KTAGS2\n";
 
 #endif

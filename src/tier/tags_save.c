@@ -32,9 +32,9 @@ static void put_record(struct buffer *out, const struct recordmap_record *record
     memcpy(at, &record->place, 8);
     at += place_size;
     if (record->is_twin)
-        at = put_number(at, record->key.data == NULL ? TAGS_KEY_UNKNOWN : record->key.size + 1);
+        at = put_number(at, record->key.size + 1);
     out->size += (size_t)(at - begin);
-    if (record->is_twin && record->key.data != NULL)
+    if (record->is_twin)
         buffer_append_bytes(out, record->key);
     *last = record->tag;
 }
@@ -55,14 +55,14 @@ static size_t put_section(struct buffer *out, uint32_t incarnation, uint32_t par
 
 static void end_section(struct buffer *out, size_t begin)
 {
-    uint64_t size = out->size - begin - tags_section_size(TAGS_VERSION);
+    uint64_t size = out->size - begin - TAGS_SECTION_SIZE;
 
     memcpy(out->data + begin + 16, &size, 8);
 }
 
 static void put_head(struct buffer *out, uint32_t partition_count)
 {
-    buffer_append(out, tags_magics[TAGS_VERSION - 1], sizeof(tags_magics[0]));
+    buffer_append(out, tags_magic, sizeof(tags_magic));
     buffer_append(out, &partition_count, 4);
 }
 

@@ -40,29 +40,21 @@ static void resize(struct twins *twins, uint32_t room)
     twins->list = mem_realloc(twins->list, room * sizeof(twins->list[0]));
 }
 
-void twins_set_key(struct twins *twins, uint32_t index, struct bytes key)
-{
-    struct twin *twin = &twins->list[index];
-
-    CHECK(twin->key == NULL && key.size < UINT32_MAX);
-    twin->key = mem_alloc(key.size > 0 ? key.size : 1);
-    memcpy(twin->key, key.data, key.size);
-    twin->key_size = (uint32_t)key.size;
-    twins->key_bytes += mem_size(twin->key);
-}
-
 void twins_add(struct twins *twins, uint64_t tag, struct bytes key, uint64_t place)
 {
     uint32_t index = search(twins, 0, tag + 1);
+    char *copy;
 
-    CHECK(twins->count < UINT32_MAX / 2);
+    CHECK(twins->count < UINT32_MAX / 2 && key.size < UINT32_MAX);
     if (twins->count == twins->room)
         resize(twins, twins->room + twins->room / 4 + 1);
     memmove(twins->list + index + 1, twins->list + index, (twins->count - index) * sizeof(twins->list[0]));
-    twins->list[index] = (struct twin){ .tag = tag, .place = place };
+    copy = mem_alloc(key.size > 0 ? key.size : 1);
+    if (key.size > 0)
+        memcpy(copy, key.data, key.size);
+    twins->list[index] = (struct twin){ .tag = tag, .place = place, .key = copy, .key_size = (uint32_t)key.size };
     twins->count++;
-    if (key.data != NULL)
-        twins_set_key(twins, index, key);
+    twins->key_bytes += mem_size(copy);
 }
 
 void twins_remove(struct twins *twins, uint32_t index)
@@ -70,8 +62,7 @@ void twins_remove(struct twins *twins, uint32_t index)
     struct twin *twin = &twins->list[index];
 
     CHECK(index < twins->count);
-    if (twin->key != NULL)
-        twins->key_bytes -= mem_size(twin->key);
+    twins->key_bytes -= mem_size(twin->key);
     mem_free(twin->key);
     twins->count--;
     memmove(twin, twin + 1, (twins->count - index) * sizeof(*twin));
@@ -83,7 +74,7 @@ void twins_remove(struct twins *twins, uint32_t index)
 
 bool twin_has_key(const struct twin *twin, struct bytes key)
 {
-    return twin->key != NULL && bytes_equal(twin_key(twin), key);
+    return bytes_equal(twin_key(twin), key);
 }
 
 struct bytes twin_key(const struct twin *twin)

@@ -15,7 +15,7 @@
 struct twin {
     uint64_t tag;
     uint64_t place;
-    char *key;              /* NULL: not known */
+    char *key;
     uint32_t key_size;
 };
 
@@ -31,13 +31,10 @@ void twins_release(struct twins *twins);            /* empty again */
 /* The index of the first twin whose tag is not below `tag`; twins->count if there is none. */
 uint32_t twins_first(const struct twins *twins, uint64_t tag);
 
-/* Adds one after those with the same tag, with a copy of the key; data NULL: not known. */
+/* Adds a twin after those with the same tag, with a copy of the key. */
 void twins_add(struct twins *twins, uint64_t tag, struct bytes key, uint64_t place);
 void twins_remove(struct twins *twins, uint32_t index);
-/* For one whose key was not known. */
-void twins_set_key(struct twins *twins, uint32_t index, struct bytes key);
 
-/* False for a key that is not known. */
 bool twin_has_key(const struct twin *twin, struct bytes key);
 struct bytes twin_key(const struct twin *twin);
 

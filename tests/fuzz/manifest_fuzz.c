@@ -169,32 +169,10 @@ static void make_record(struct fuzz_input *input, struct recordmap_record *recor
         record->tag += may_be_twin + fuzz_below(input, 1 << 28);
 }
 
-static void make_tags_1(struct fuzz_input *input, struct buffer *text, uint32_t partitions)
-{
-    buffer_append(text, "KTAGS1\n\0", 8);
-    buffer_append(text, &partitions, 4);
-    for (uint32_t i = 0; i < partitions; i++) {
-        uint32_t incarnation = 1 + (uint32_t)fuzz_below(input, 5);
-        uint64_t count = fuzz_below(input, 40), tag = 0;
-
-        buffer_append(text, &incarnation, 4);
-        buffer_append(text, &i, 4);
-        buffer_append(text, &count, 8);
-        for (uint64_t k = 0; k < count; k++) {
-            tag += fuzz_below(input, 1 << 28);
-            buffer_append(text, &tag, 5);
-        }
-    }
-}
-
 static void make_tags(struct fuzz_input *input, struct buffer *text)
 {
     uint32_t partitions = 1 + (uint32_t)fuzz_below(input, 8);
 
-    if (fuzz_below(input, 3) == 0) {
-        make_tags_1(input, text, partitions);
-        return;
-    }
     tags_begin(text, partitions);
     for (uint32_t i = 0; i < partitions; i++) {
         struct recordmap_record records[40] = { 0 };

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/disk.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/tree.h"
@@ -190,12 +191,35 @@ static bool cut(struct image_box *image)
     return may;
 }
 
+struct tag_counts {
+    const struct image_box *found;
+    uint64_t *by_db;
+};
+
+static bool count_section(void *context, const struct tags_section *section)
+{
+    struct tag_counts *counts = context;
+
+    for (int db = 0; db < counts->found->box->partitions->db_count; db++)
+        counts->by_db[db] += counts->found->incarnations[db] == section->incarnation ? section->count : 0;
+    return true;
+}
+
 static void verify_tags(struct image_box *found, const char *dir)
 {
     int count = found->box->partitions->db_count;
     uint64_t *tags = mem_zalloc((size_t)count * sizeof(*tags));
+    const char *problem = NULL;
+    uint32_t partition_count;
+    struct message message;
+    struct mapped file;
+    char path[400];
 
-    BOX_DEMAND(found->box, tags_counts(dir, found->incarnations, count, tags) == STATUS_OK, "%s", dir);
+    snprintf(path, sizeof(path), "%s/tags", dir);
+    BOX_DEMAND(found->box, mapped_open(path, &file, &message), "%s", message.text);
+    BOX_DEMAND(found->box, tags_walk(file.bytes, &partition_count, count_section, &(struct tag_counts){ found, tags }, &problem) == STATUS_OK,
+        "%s: %s", path, problem);
+    mapped_close(&file);
     for (int db = 0; db < count; db++) {
         uint64_t records = 0;
 

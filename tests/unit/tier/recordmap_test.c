@@ -487,53 +487,6 @@ static void a_walk_in_parts_meets_what_stays(void **state)
     model_release(&model);
 }
 
-/* As from a tags file of version 1: the keys of twins are not known, all places are 0. */
-static void twins_without_keys_get_them_when_they_move(void **state)
-{
-    enum { KEYS = 12, TAG = 77 };
-    static const char *const keys[KEYS] = { "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l" };
-
-    for (uint64_t seed = 0; seed < 300; seed++) {
-        struct recordmap *map = recordmap_create(0);
-        uint64_t places[KEYS] = { 0 }, left = KEYS, next = 1;
-        bool gone[KEYS] = { false };
-        struct recordmap_fill fill;
-        struct random random;
-
-        random_init(&random, seed);
-        recordmap_fill_begin(&fill, map, KEYS);
-        for (int i = 0; i < KEYS; i++)
-            recordmap_fill(&fill, &(struct recordmap_record){ .tag = TAG, .is_twin = i > 0 });
-        recordmap_fill_end(&fill);
-        while (left > 0) {
-            uint64_t i = random_below(&random, KEYS);
-            struct bytes key = bytes_of_string(keys[i]);
-
-            if (gone[i])
-                continue;
-            if (random_below(&random, 3) > 0) {
-                recordmap_move(map, TAG, key, places[i], next);
-                places[i] = next++;
-            } else if (random_below(&random, 2) > 0) {      /* overwritten */
-                recordmap_add(map, TAG, key, next);
-                assert_int_equal(place_of(map, TAG, keys[i]), next);
-                recordmap_remove(map, TAG, key, places[i]);
-                places[i] = next++;
-            } else {
-                recordmap_remove(map, TAG, key, places[i]);
-                gone[i] = true;
-                left--;
-            }
-            assert_int_equal(recordmap_count(map), left);
-            for (int k = 0; k < KEYS; k++)
-                if (!gone[k])
-                    assert_int_equal(place_of(map, TAG, keys[k]), places[k]);
-        }
-        assert_false(recordmap_maybe(map, TAG));
-        recordmap_destroy(map);
-    }
-}
-
 static void keys_of_one_run_stay_correct_and_bounded(void **state)
 {
     struct model model;
@@ -615,7 +568,6 @@ int main(void)
         cmocka_unit_test(a_filled_map_is_the_same_and_works_on),
         cmocka_unit_test(a_filled_map_is_as_small_as_a_grown_one),
         cmocka_unit_test(a_walk_in_parts_meets_what_stays),
-        cmocka_unit_test(twins_without_keys_get_them_when_they_move),
         cmocka_unit_test(keys_of_one_run_stay_correct_and_bounded),
         cmocka_unit_test(a_mistake_of_the_caller_stops_the_process),
     };

@@ -41,8 +41,8 @@ static bool note_section(void *context, const struct tags_section *section)
     buffer_append_format(text, "%u/%u %llu:", section->incarnation, section->partition, (unsigned long long)section->count);
     tags_reader_init(&reader, section);
     while (tags_read(&reader, &record))
-        buffer_append_format(text, " %llx@%llx%s%s%.*s", (unsigned long long)record.tag, (unsigned long long)record.place, record.is_twin ? "+" : "",
-            record.is_twin && record.key.data == NULL ? "?" : "", (int)record.key.size, record.key.data);
+        buffer_append_format(text, " %llx@%llx%s%.*s", (unsigned long long)record.tag, (unsigned long long)record.place, record.is_twin ? "+" : "",
+            (int)record.key.size, record.key.data);
     assert_int_equal(reader.index, section->count);
     buffer_append_string(text, ";");
     return true;
@@ -122,7 +122,7 @@ static void a_file_holds_places_and_keys_of_twins(void **state)
     struct buffer file = { 0 };
 
     make_sample(&file);
-    assert_walk(&file, "3/0 3: 0@0 1@123456789ab 3ffffffff@7fffffffffff;1/2 5: 5@0 5@0+? 5@7+key 5@0+ 258@8;2/2 1: 4d@0;");
+    assert_walk(&file, "3/0 3: 0@0 1@123456789ab 3ffffffff@7fffffffffff;1/2 5: 5@0 5@0+ 5@7+key 5@0+ 258@8;2/2 1: 4d@0;");
     buffer_release(&file);
 }
 
@@ -218,49 +218,7 @@ static void what_cannot_be_in_a_map_is_refused(void **state)
     assert_section_refused(3, 1, 1, 0, BYTES("\x81\x80\x80\x80\x40"));  /* too large a tag */
     assert_section_refused(3, 1, 1, 0, BYTES("\x81\x80\x80\x80\x80\1"));
     assert_section_refused(3, 1, 2, 0, BYTES("\5\0\3k"));               /* the key is cut */
-    assert_section_refused(3, 1, 2, 1, BYTES("\5\1\0\0\0"));            /* no key, but the primary has a place */
-    assert_section_refused(3, 1, 2, 1, BYTES("\5\0\0\1\0"));            /* no key, but a place */
-    assert_section_refused(3, 1, 3, 0, BYTES("\5\0\2k\0\0"));           /* no key, after one with a key */
-}
-
-static void put_version_1(struct buffer *file, uint32_t incarnation, uint32_t partition, const uint64_t *tags, uint64_t count)
-{
-    buffer_append(file, &incarnation, 4);
-    buffer_append(file, &partition, 4);
-    buffer_append(file, &count, 8);
-    for (uint64_t i = 0; i < count; i++)
-        buffer_append(file, &tags[i], 5);
-}
-
-static void make_version_1(struct buffer *file, const uint64_t *tags, uint64_t count)
-{
-    uint32_t partitions = PARTITIONS;
-
-    buffer_append(file, "KTAGS1\n\0", 8);
-    buffer_append(file, &partitions, 4);
-    put_version_1(file, 1, 3, tags, count);
-    tags_end(file);
-}
-
-static void version_1_is_read(void **state)
-{
-    static const uint64_t good[] = { 0, 7, 7, 7, 0x3ffffffff }, descending[] = { 7, 6 }, large[] = { 1ull << 34 };
-    struct buffer file = { 0 };
-
-    make_version_1(&file, good, 5);
-    assert_walk(&file, "1/3 5: 0@0 7@0 7@0+? 7@0+? 3ffffffff@0;");
-    for (size_t i = 0; i < file.size; i++) {
-        file.data[i]++;
-        assert_refused(&file);
-        file.data[i]--;
-    }
-    file.size = 0;
-    make_version_1(&file, descending, 2);
-    assert_refused(&file);
-    file.size = 0;
-    make_version_1(&file, large, 1);
-    assert_refused(&file);
-    buffer_release(&file);
+    assert_section_refused(3, 1, 2, 1, BYTES("\5\0\0\1\0"));            /* a twin without a key */
 }
 
 /* --- a large file, mapped --- */
@@ -382,7 +340,7 @@ static void fill_maps(struct tier_box *box)
 
 static bool record_equal(const struct recordmap_record *a, const struct recordmap_record *b)
 {
-    return a->tag == b->tag && a->place == b->place && a->is_twin == b->is_twin && (a->key.data == NULL) == (b->key.data == NULL) &&
+    return a->tag == b->tag && a->place == b->place && a->is_twin == b->is_twin &&
            bytes_equal(a->key, b->key);
 }
 
@@ -408,22 +366,13 @@ static void what_is_saved_is_loaded(void **state)
 {
     struct tier_box from, to;
     struct box_client *client, *other;
-    uint64_t counts[2], total = 0;
-    uint32_t incarnations[2];
 
     open_box(&from, &client);
     open_box(&to, &other);
     fill_maps(&from);
-    for (int db = 0; db < 2; db++)
-        incarnations[db] = from.partitions->incarnations[db];
     assert_int_equal(tags_save(from.tier, from.root), STATUS_OK);
     assert_int_equal(tags_load(to.tier, to.partitions, from.root), STATUS_OK);
     assert_maps_equal(&from, &to);
-    assert_int_equal(tags_counts(from.root, incarnations, 2, counts), STATUS_OK);
-    assert_int_equal(counts[0] + counts[1], 6000);
-    for (uint32_t i = 0; i < PARTITIONS; i++)
-        total += recordmap_count(map_of(&to, 1, i));
-    assert_int_equal(counts[1], total);
     close_box(&from, client);
     close_box(&to, other);
 }
@@ -470,8 +419,6 @@ static void a_damaged_file_loads_nothing(void **state)
     struct tier_box box;
     struct box_client *client;
     struct buffer file = { 0 };
-    uint32_t incarnations[2] = { 1, 2 };
-    uint64_t counts[2];
 
     open_box(&box, &client);
     make_sample(&file);
@@ -485,42 +432,8 @@ static void a_damaged_file_loads_nothing(void **state)
     write_file(&box, buffer_bytes(&file));
     assert_int_equal(tags_load(box.tier, box.partitions, box.root), STATUS_CORRUPT);
     assert_int_equal(recordmap_count(map_of(&box, 0, 2)), 0);
-    write_file(&box, BYTES("KTAGS3\n\0\4\0\0\0\0\0\0\0"));
-    assert_int_equal(tags_counts(box.root, incarnations, 2, counts), STATUS_CORRUPT);
-    write_file(&box, BYTES("KTAGS2\n\0\4\0\0\0\1\0\0\0"));
-    assert_int_equal(tags_counts(box.root, incarnations, 2, counts), STATUS_CORRUPT);
     buffer_release(&file);
     close_box(&box, client);
-}
-
-/* Twins without keys are saved again as such, until their keys are known. */
-static void version_1_is_loaded_and_saved_as_version_2(void **state)
-{
-    static const uint64_t tags[] = { 3, 9, 9, 9, 40 };
-    struct tier_box box, to;
-    struct box_client *client, *other;
-    struct buffer file = { 0 };
-    struct recordmap *map;
-    uint64_t place;
-
-    open_box(&box, &client);
-    open_box(&to, &other);
-    make_version_1(&file, tags, 5);
-    write_file(&box, buffer_bytes(&file));
-    assert_int_equal(tags_load(box.tier, box.partitions, box.root), STATUS_OK);
-    map = map_of(&box, 0, 3);
-    recordmap_move(map, 9, BYTES("some"), 0, 55);
-    assert_true(recordmap_find(map, 9, BYTES("some"), &place) && place == 55);
-    assert_true(recordmap_find(map, 9, BYTES("other"), &place) && place == 0);
-    assert_int_equal(tags_save(box.tier, box.root), STATUS_OK);
-    assert_int_equal(tags_load(to.tier, to.partitions, box.root), STATUS_OK);
-    assert_maps_equal(&box, &to);
-    map = map_of(&to, 0, 3);
-    assert_int_equal(recordmap_count(map), 5);
-    assert_true(recordmap_find(map, 9, BYTES("some"), &place) && place == 55);
-    buffer_release(&file);
-    close_box(&box, client);
-    close_box(&to, other);
 }
 
 int main(void)
@@ -530,12 +443,10 @@ int main(void)
         cmocka_unit_test(a_changed_byte_is_refused),
         cmocka_unit_test(a_changed_byte_with_a_right_checksum_does_no_harm),
         cmocka_unit_test(what_cannot_be_in_a_map_is_refused),
-        cmocka_unit_test(version_1_is_read),
         cmocka_unit_test(a_large_file_is_read_part_by_part),
         cmocka_unit_test(what_is_saved_is_loaded),
         cmocka_unit_test(twins_at_the_border_of_a_part_are_saved_once),
         cmocka_unit_test(a_damaged_file_loads_nothing),
-        cmocka_unit_test(version_1_is_loaded_and_saved_as_version_2),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

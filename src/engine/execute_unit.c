@@ -97,10 +97,10 @@ enum attempt execute_unit(struct call *call, struct worker *worker)
     if (call->command->prepare != NULL && !call->command->prepare(call))
         return call->parked ? PARKED : RAN;
     if (call->command->flags & COMMAND_RUNS_QUEUE) {
+        if (call->client->flags & CLIENT_MULTI && !pass_gates(call, worker))
+            return refuse(call);
         if (!unit_may_exec(call))
             return RAN;
-        if (!pass_gates(call, worker))
-            return refuse(call);
     }
     if (call->command->flags & COMMAND_UNIT && !(call->command->flags & COMMAND_RUNS_QUEUE))
         return run_script(call, worker);

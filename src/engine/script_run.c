@@ -235,21 +235,22 @@ bool script_pass_gates(struct call *call, struct worker *worker, struct script_s
     return false;
 }
 
-/* Why a command may not be called; NULL: it may. */
+/* Why a command may not be called, after what the link and the user allow, in the order of Redis. NULL: it may. */
 static const char *refusal_of(struct script_context *context, struct call *call)
 {
     const struct script_start *start = context->start;
     uint32_t flags = call->command->flags;
+    const char *error = NULL;
 
     if (flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) && start->reads_only)
         return "ERR Write commands are not allowed from read-only scripts.";
-    if (call->client->caller & TRAIT_UNGATED)
+    if (call->client->caller & TRAIT_UNGATED || context->has_written)
         return NULL;
-    if (flags & COMMAND_DENYOOM && start->lacks_memory && !context->has_written)
-        return "OOM command not allowed when used memory > 'maxmemory'.";
-    if (role_bits(call->engine) & ROLE_STALE && !(flags & COMMAND_STALE))
-        return "ERR Can not execute the command on a stale replica";
-    return flags & COMMAND_WRITE && !context->has_written ? execute_write_refusal(call->engine) : NULL;
+    if (flags & COMMAND_WRITE)
+        error = execute_write_refusal(call->engine);
+    if (error == NULL && flags & COMMAND_DENYOOM && start->lacks_memory)
+        error = "OOM command not allowed when used memory > 'maxmemory'.";
+    return error;
 }
 
 /* Finds the command. NULL: it may be called. */
@@ -290,6 +291,8 @@ static void host_call(void *opaque, const struct bytes *args, int arg_count, str
 
     if (error == NULL && is_denied(call.engine, call.command->flags))
         error = "ERR This Redis command is not allowed from script";
+    if (error == NULL && !(context->client.caller & TRAIT_UNGATED) && role_bits(call.engine) & ROLE_STALE && !(call.command->flags & COMMAND_STALE))
+        error = "ERR Can not execute the command on a stale replica";
     if (error == NULL && access_is_limited(&context->client) && !access_allows(&call, ACCESS_SCRIPT))
         return;
     if (error == NULL)

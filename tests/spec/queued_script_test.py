@@ -10,7 +10,8 @@ from support.server import REDIS, Server                                        
 LIBRARY = ("#!lua name=l\nredis.register_function('f', function() return 1 end)\n"
            "redis.register_function{function_name='reads', callback=function() return 2 end, flags={'no-writes'}}")
 SAID = {"": None, "writes": "", "no-writes": "no-writes", "allow-oom": "allow-oom", "allow-stale": "allow-stale", "both": "no-writes,allow-stale", "wrong": "nosuch"}
-COMMANDS = [("EVAL", "return redis.call('SET', 'x', 1)", 0), ("EVAL_RO", "#!lua\nreturn 1", 0), ("EVAL_RO", "return 1", 0), ("EVALSHA", "?", 0), ("EVALSHA", "0" * 40, 0),
+COMMANDS = [("EVAL", "return redis.call('SET', 'x', 1)", 0), ("EVAL", "#!lua flags=no-writes,allow-stale\nreturn redis.call('SET', 'x', 1)", 0),
+            ("EVAL_RO", "#!lua\nreturn 1", 0), ("EVAL_RO", "return 1", 0), ("EVALSHA", "?", 0), ("EVALSHA", "0" * 40, 0),
             ("FCALL", "f", 0), ("FCALL", "reads", 0), ("FCALL_RO", "f", 0), ("FCALL", "nosuch", 0), ("SET", "x", 1), ("GET", "x")]
 COMMANDS += [("EVAL", ("" if said is None else "#!lua flags=%s\n" % said) + "return 1", 0) for said in SAID.values()]
 STATES = {
@@ -24,7 +25,7 @@ AFTERWARDS = ["REPLICAOF NO ONE", "CONFIG SET min-replicas-to-write 0 maxmemory 
 
 
 class QueuedScriptTest(unittest.TestCase):
-    """In each state, for each command: alone; in a transaction that is queued before the state; in one that is queued in it."""
+    """In each state, for each command: alone; in a transaction that is queued before the state; in one that is queued in it; in one that has failed."""
 
     @classmethod
     def setUpClass(cls):
@@ -44,8 +45,10 @@ class QueuedScriptTest(unittest.TestCase):
             admin.must("FUNCTION", "LOAD", "REPLACE", LIBRARY)
             words = [admin.must("SCRIPT", "LOAD", "#!lua\nreturn 5") if word == "?" else word for word in words]
             replies = []
-            if begins == "before":
+            if begins in ("before", "and fails"):
                 replies = [client.call("MULTI"), client.call(*words)]
+            if begins == "and fails":
+                replies.append(client.call("GET"))
             enter()
             if begins == "in it":
                 replies = [client.call("MULTI"), client.call(*words)]
@@ -56,7 +59,7 @@ class QueuedScriptTest(unittest.TestCase):
 
     def test_what_is_refused(self):
         for state in STATES:
-            for begins in ("alone", "before", "in it"):
+            for begins in ("alone", "before", "in it", "and fails"):
                 for words in COMMANDS:
                     with self.subTest(state=state, begins=begins, command=words):
                         ours, theirs = (self.replies(server, state, words, begins) for server in self.servers)

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "call/event.h"
 #include "tier/batch.h"
+#include "tier/due.h"
 #include "tier/grave.h"
 #include "tier/key_list.h"
 #include "tier/look_up.h"
@@ -14,6 +15,7 @@
 enum {
     PAUSE_MS = 1000,                /* before expired keys that could not be dealt with are looked at again */
     PAUSE_MAX_MS = 64000,
+    DAMAGED_AGAIN_MS = 3600000,     /* before a key whose record is damaged is looked at again */
 };
 
 /* No key changes under a transaction or a script, or if expiry was turned off meanwhile (by a thread that holds all partitions): then it is to be looked at again. */
@@ -97,6 +99,17 @@ static void end_nominee(struct step *step, const struct nominee *nominee, struct
     }
 }
 
+/* When the key expires is not known, and will not be until it is written: the nominee would hold up all that is after it, and SCAN would step over
+ * that (tier/due.h). */
+static void postpone_nominee(struct step *step, const struct nominee *nominee, struct bytes key)
+{
+    int64_t again_ms = step->now_ms + DAMAGED_AGAIN_MS;
+
+    end_nominee(step, nominee, key, true);
+    store_batch_put_expiry(step->batch->store, again_ms, nominee->incarnation, nominee->hash, key);
+    due_note_put(step->tier, again_ms);
+}
+
 /* The key's record was read without the lock: only this thread could change it until the lock is held again. */
 static void found_record(void *context, size_t index, enum status status, struct bytes record)
 {
@@ -110,6 +123,10 @@ static void found_record(void *context, size_t index, enum status status, struct
 
     if (status == STATUS_OK)
         status = record_peek(record, &gone_ms, &type);
+    if (status == STATUS_CORRUPT) {
+        postpone_nominee(step, nominee, key);
+        return;
+    }
     if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
         end_nominee(step, nominee, key, false);
         return;

@@ -5,6 +5,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <limits.h>
 
 #include "base/mem.h"
@@ -172,6 +176,50 @@ static void an_old_time_of_a_hot_key_is_settled_at_once(void **state)
     tier_box_release_writer(&rig->box);
 }
 
+/* In each segment, as there is one. */
+static void damage_at(const char *dir, uint64_t offset)
+{
+    DIR *list = opendir(dir);
+    struct dirent *entry;
+
+    assert_non_null(list);
+    while ((entry = readdir(list)) != NULL) {
+        if (segment_is_file(entry->d_name)) {
+            int fd = openat(dirfd(list), entry->d_name, O_WRONLY);
+
+            assert_int_equal(pwrite(fd, "damage", 6, (off_t)offset), 6);
+            close(fd);
+        }
+    }
+    closedir(list);
+}
+
+/* A record that is damaged says nothing about its time. What comes after it is not held up, and it is looked at later. */
+static void a_damaged_record_is_looked_at_later(void **state)
+{
+    struct rig *rig = *state;
+    struct tier *tier = rig->box.tier;
+    struct keyspace *keyspace;
+    uint64_t hash, place = 0;
+    bool more;
+
+    assert_string_equal(tier_box_say(rig->client, "SET k value PXAT 4000000000000"), "+OK\n");
+    assert_string_equal(tier_box_say(rig->client, "TIER DEMOTE k"), ":1\n");
+    tier_box_hold_writer(&rig->box);
+    keyspace = tier_box_keyspace(&rig->box, 0, BYTES("k"), &hash);
+    assert_true(recordmap_find(keyspace->tier->map, hash, BYTES("k"), &place));
+    damage_at(rig->box.dir, place_offset(place));
+    tier->expire_cold = true;
+    expiry_step(tier, FAR_MS + 1, 10, &tier->writing->batch, &more);
+    writing_commit(tier);
+    tier->expire_cold = false;
+    tier_box_release_writer(&rig->box);
+    assert_true(tier->expiry.settled_ms > FAR_MS);
+    assert_int_equal(tier->expiry.again_ms, INT64_MAX);
+    assert_int_equal(count_expiry_keys(rig), 1);
+    assert_string_equal(tier_box_say(rig->client, "SET k new"), "+OK\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +227,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(cold_keys_that_are_extended_do_not_pile_up, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(deleted_and_flushed_keys_leave_none, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(an_old_time_of_a_hot_key_is_settled_at_once, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_damaged_record_is_looked_at_later, open_rig, close_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,10 +32,10 @@ static inline uint32_t cpu_match_16(const void *bytes, uint8_t byte)
 /* Tells the processor that the thread waits in a loop. */
 static inline void cpu_relax(void) { _mm_pause(); }
 
-/* A counter of time, at a rate that has to be measured; 0: there is none. */
+/* Returns a count of time, at a rate that has to be measured; 0: there is none. */
 static inline uint64_t cpu_counter(void) { return __rdtsc(); }
 
-/* What the counter counts in some 10 us. */
+/* Returns what the counter counts in some 10 us. */
 static inline uint64_t cpu_counter_10us(void) { return 20000; }
 
 #elif defined(CPU_ARM)

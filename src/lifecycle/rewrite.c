@@ -60,7 +60,7 @@ static bool may_link(const char *path)
 static bool keep_log(struct rewrite *rewrite, const char *dir, const char *kept, struct message *message)
 {
     uint64_t log_size = (uint64_t)config_number(rewrite->engine->config, CONFIG_CHECKPOINT_LOG_SIZE);
-    struct message problem;
+    struct message problem = { "" };
     struct tree_totals totals = { 0 };
 
     if (log_size == 0 || aof_stats(rewrite->aof).tail_size / TOO_LONG < log_size)

@@ -92,7 +92,8 @@ const char *config_row_similar(struct bytes name)
         for (int i = 0; i < 2; i++) {
             int cost = names[i] != NULL ? distance(name, names[i]) : NAME_SIZE_MAX;
 
-            if (cost < least) {
+            /* A short word is that far from many names, and means none of them. */
+            if (cost < least && 2 * (size_t)cost <= name.size) {
                 least = cost;
                 best = names[i];
             }

@@ -219,6 +219,8 @@ static void errors_name_file_line_text_and_reason(void **state)
     assert_refused(*state, "port", "test.conf, line 1: 'port': wrong number of arguments");
     assert_refused(*state, "port 1 2", "test.conf, line 1: 'port 1 2': wrong number of arguments");
     assert_refused(*state, "nosuch 1", "test.conf, line 1: 'nosuch 1': Bad directive or wrong number of arguments");
+    assert_refused(*state, "x 1", "test.conf, line 1: 'x 1': Bad directive or wrong number of arguments");
+    assert_refused(*state, "prot 1", "test.conf, line 1: 'prot 1': Bad directive or wrong number of arguments. Did you mean 'port'?");
     assert_refused(*state, "maxmemroy 1",
         "test.conf, line 1: 'maxmemroy 1': Bad directive or wrong number of arguments. Did you mean 'maxmemory'?");
     assert_refused(*state, "SlaveOff a 1",

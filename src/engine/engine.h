@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/meter.h"
+#include "base/waiting.h"
 #include "call/command_table.h"
 #include "call/key.h"
 #include "config/config.h"
@@ -209,6 +210,8 @@ struct engine {
     _Atomic int64_t loading_since_ms, loading_since_us;     /* when the load began: wall clock, to be shown, and monotonic */
     _Atomic uint64_t imported_keys, imported_expired;       /* of an RDB file at the start: put in, and dropped */
     _Atomic bool imported_in_part;                          /* keys of it were evicted, or writes of the log were not run */
+    struct waiting waiting;         /* base/waiting.h. A task or a job has ended, memory was freed, the role, a link, a replica or an ACK has changed;
+                                     * for threads that serve no clients */
     struct pace pace;               /* of requests that take memory; thread-safe */
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
     char apart_too[64];

@@ -73,6 +73,7 @@ static void job_main(void *context)
         job_finish(pool, job);
         mutex_lock(&pool->lock);
         lane->running_count--;
+        waiting_bump(&pool->engine->waiting);
     }
     mutex_unlock(&pool->lock);
 }

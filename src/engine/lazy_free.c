@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "base/waiting.h"
 
 enum { EFFORT_MAX_NOW = 64 };
 
@@ -16,6 +17,7 @@ struct load_off {
 
 struct lazy_free {
     struct thread thread;
+    struct waiting *waiting;
     struct mutex lock;           /* leaf */
     struct condition filled;
     struct load_off *first, *last;
@@ -47,6 +49,8 @@ static void lazy_main(void *context)
         mem_free(item);
         lazy->pending--;
         lazy->done++;
+        if (lazy->waiting != NULL)
+            waiting_bump(lazy->waiting);
         mutex_lock(&lazy->lock);
     }
     mutex_unlock(&lazy->lock);
@@ -61,8 +65,9 @@ struct lazy_free *lazy_free_create(void)
     return lazy;
 }
 
-int lazy_free_start(struct lazy_free *lazy, struct meter *meter)
+int lazy_free_start(struct lazy_free *lazy, struct meter *meter, struct waiting *waiting)
 {
+    lazy->waiting = waiting;
     return thread_start(&lazy->thread, "kelvin-free", meter, lazy_main, lazy);
 }
 

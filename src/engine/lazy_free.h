@@ -6,10 +6,11 @@
 #include "keyspace/keyspace.h"
 
 struct lazy_free;
+struct waiting;
 
 struct lazy_free *lazy_free_create(void);
-/* Returns 0, or the error number: what is handed over is kept until the end. */
-int lazy_free_start(struct lazy_free *lazy, struct meter *meter);
+/* `waiting` is bumped when something was freed; NULL is fine. Returns 0, or the error number: what is handed over is kept until the end. */
+int lazy_free_start(struct lazy_free *lazy, struct meter *meter, struct waiting *waiting);
 void lazy_free_destroy(struct lazy_free *lazy);     /* frees all that is left */
 
 /* Small values are freed at once. */

@@ -1,7 +1,5 @@
 #include "engine/memory.h"
 
-#include <time.h>
-
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/lazy_free.h"
@@ -9,7 +7,8 @@
 #include "tier/image.h"
 
 enum {
-    WAIT_MS_MAX = 10000,
+    WAIT_US_MAX = 10000000,
+    LOOK_MS = 5,
     EXCESS_SHARE = 20,          /* of maxmemory: what may be resident and unused */
     EXCESS_MAX_SHARE = 3,       /* of maxmemory: the most that the excess counts for */
     EXCESS_STEP_SHARE = 50,     /* of maxmemory: the most that it grows by from one measurement to the next */
@@ -159,12 +158,23 @@ bool memory_reserve_is_used_up(const struct engine *engine)
     return engine->partitions->sealing && engine->tier != NULL && tier_handed_is_full(engine->tier);
 }
 
+/* What the tier and the lazy free have freed ends the wait; clients free memory as well, and that does not. */
+void memory_await_change(struct engine *engine, uint32_t version)
+{
+    if (engine->tier != NULL)
+        tier_nudge(engine->tier);
+    waiting_wait(&engine->waiting, version, LOOK_MS);
+}
+
 void memory_wait(struct engine *engine)
 {
-    struct timespec pause = { 0, 1000000 };
+    int64_t until_us = clock_mono_us() + WAIT_US_MAX;
 
-    for (int i = 0; i < WAIT_MS_MAX && memory_state(engine) == MEMORY_COMES; i++) {
-        tier_nudge(engine->tier);
-        nanosleep(&pause, NULL);
+    while (clock_mono_us() < until_us) {
+        uint32_t version = waiting_version(&engine->waiting);
+
+        if (memory_state(engine) != MEMORY_COMES)
+            break;
+        memory_await_change(engine, version);
     }
 }

@@ -58,6 +58,8 @@ enum memory_state memory_state(const struct engine *engine);
 bool memory_is_short(const struct engine *engine);
 /* Blocks the caller while the state is MEMORY_COMES, up to 10 seconds. For threads that serve no clients: the replay, a job. */
 void memory_wait(struct engine *engine);
+/* Waits until some may have been freed since the version of engine->waiting was read, a few milliseconds at most. For the same threads. */
+void memory_await_change(struct engine *engine, uint32_t version);
 /* Too many old values wait to be written by a running checkpoint: changes have to wait. */
 bool memory_reserve_is_used_up(const struct engine *engine);
 

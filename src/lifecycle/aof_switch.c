@@ -209,16 +209,16 @@ static bool create_log(struct aof_switch *aof_switch, struct message *message)
 /* Less long when it is held: an end waits for the result. */
 static void wait_before_retry(struct aof_switch *aof_switch)
 {
-    struct tasks *tasks = aof_switch->engine->tasks;
+    struct waiting *waiting = &aof_switch->engine->waiting;
     int64_t began_ms = clock_mono_us() / 1000;
 
     for (;;) {
-        uint64_t version = tasks_version(tasks);
+        uint32_t version = waiting_version(waiting);
         int64_t left_ms = began_ms + (aof_switch->held ? TRY_AGAIN_HELD_MS : TRY_AGAIN_MS) - clock_mono_us() / 1000;
 
         if (aof_switch->ending || left_ms <= 0)
             return;
-        tasks_wait(tasks, version, left_ms);
+        waiting_wait(waiting, version, left_ms);
     }
 }
 
@@ -294,12 +294,12 @@ static void switch_main(void *context)
     struct engine *engine = aof_switch->engine;
 
     for (;;) {
-        uint64_t version = tasks_version(engine->tasks);
+        uint32_t version = waiting_version(&engine->waiting);
 
         if (is_done(aof_switch))
             break;
         if (task_must_wait(engine->tasks, TASK_AOF_SWITCH))
-            tasks_wait(engine->tasks, version, -1);
+            waiting_wait(&engine->waiting, version, -1);
         else if (engine->aof == NULL)
             switch_on(aof_switch);
         else
@@ -339,7 +339,7 @@ bool aof_switch_start(struct aof_switch *aof_switch, bool on)
     if (!good)
         aof_switch->wanted = wanted_before;
     mutex_unlock(&aof_switch->lock);
-    tasks_wake(aof_switch->engine->tasks);
+    waiting_bump(&aof_switch->engine->waiting);
     return good;
 }
 
@@ -358,7 +358,7 @@ void aof_switch_hold(struct aof_switch *aof_switch)
     aof_switch->held = true;
     aof_switch->begun_held = aof_switch->over = false;
     mutex_unlock(&aof_switch->lock);
-    tasks_wake(aof_switch->engine->tasks);
+    waiting_bump(&aof_switch->engine->waiting);
 }
 
 void aof_switch_go_on(struct aof_switch *aof_switch)
@@ -386,7 +386,7 @@ void aof_switch_stop(struct aof_switch *aof_switch)
     mutex_lock(&aof_switch->lock);
     aof_switch->ending = true;
     mutex_unlock(&aof_switch->lock);
-    tasks_wake(tasks);
+    waiting_bump(&aof_switch->engine->waiting);
     if (aof_switch_is_running(aof_switch) && aof_switch->engine->tier != NULL)
         tier_image_cancel(aof_switch->engine->tier, true);
     task_join(tasks, TASK_AOF_SWITCH);

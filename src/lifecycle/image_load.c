@@ -1,7 +1,6 @@
 #include "lifecycle/image_load.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/mem.h"
 #include "engine/barrier.h"
@@ -14,14 +13,7 @@
 #include "tier/image.h"
 #include "tier/replace.h"
 
-enum { LOOK_NS = 1000000, JOB_LOOKS = 1000 };
-
-static void pause_shortly(void)
-{
-    struct timespec pause = { 0, LOOK_NS };
-
-    nanosleep(&pause, NULL);
-}
+enum { LOOK_MS = 10, LOADS_LOOK_MS = 1, JOB_LOOKS = 1000 };
 
 static bool fits(struct image_load *load)
 {
@@ -79,9 +71,13 @@ static bool await_jobs(struct image_load *load)
 {
     bool is_quiet = barrier_run(load->engine, do_nothing, is_cancelled, load);
 
-    while (is_quiet && !job_pool_is_idle(load->engine->jobs)) {
+    while (is_quiet) {
+        uint32_t version = waiting_version(&load->engine->waiting);
+
+        if (job_pool_is_idle(load->engine->jobs))
+            break;
         is_quiet = !is_cancelled(load);
-        pause_shortly();
+        waiting_wait(&load->engine->waiting, version, LOOK_MS);     /* a cancellation does not end it */
     }
     if (!is_quiet)
         message_set(&load->message, "it was cancelled");
@@ -110,11 +106,17 @@ static void empty(struct engine *engine)
 /* Loads are void, and end soon. A job that was started while clients get LOADING (DEBUG) may wait for this thread, or read the store. */
 static bool await_readers(struct image_load *load)
 {
-    const struct engine *engine = load->engine;
+    struct engine *engine = load->engine;
     int looks = 0;
 
-    while (tier_loads_waiting(engine->tier) > 0 || (!job_pool_is_idle(engine->jobs) && looks++ < JOB_LOOKS))
-        pause_shortly();
+    /* A load is no change that ends the wait: there are very many. */
+    for (;;) {
+        uint32_t version = waiting_version(&engine->waiting);
+
+        if (tier_loads_waiting(engine->tier) == 0 && (job_pool_is_idle(engine->jobs) || looks++ >= JOB_LOOKS))
+            break;
+        waiting_wait(&engine->waiting, version, LOADS_LOOK_MS);
+    }
     if (job_pool_is_idle(engine->jobs))
         return true;
     message_set(&load->message, "a command that is allowed meanwhile reads the data");

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -29,7 +28,8 @@ enum {
     NAME_SHOWN_MAX = 80,
     LOOK_KEYS = 64,                     /* so often for memory, the clock and whether to go on */
     LOOK_BYTES = 1 << 20,
-    WAIT_MS_MAX = 5000,                 /* without hope for room */
+    WAIT_US_MAX = 5000000,              /* without hope for room */
+    LOCKED_LOOK_MS = 1,
     PROGRESS_LOG_MS = 2000,
     REPL_ID_SIZE = 40,
 };
@@ -78,30 +78,31 @@ static enum status may_go_on(struct import *import)
 static enum status wait_for_room(struct import *import)
 {
     struct engine *engine = import->engine;
-    struct timespec pause = { 0, 1000000 };
     bool is_off = engine->tier == NULL || !tier_settings(engine->tier)->enabled;
-    int hopeless_ms = 0;
+    int64_t hopeless_us = 0;        /* since when there is no hope; 0: there is some */
 
     for (;;) {
+        uint32_t version = waiting_version(&engine->waiting);
         enum status status = may_go_on(import);
         enum memory_state state = memory_state(engine);
 
         if (status != STATUS_OK || state == MEMORY_ENOUGH)
             return status;
         if (state == MEMORY_COMES) {
-            hopeless_ms = 0;
-            tier_nudge(engine->tier);
+            hopeless_us = 0;
         } else if (evict_keys(engine, &import->worker)) {
             import->result->has_evicted = true;
             engine->imported_in_part = true;
             continue;
         } else if (is_off && role_is_replica(engine)) {
             return STATUS_OK;       /* it takes what its primary has, as the stream does; replica-ignore-maxmemory no evicts afterwards */
-        } else if (is_off || hopeless_ms++ >= WAIT_MS_MAX) {
+        } else if (hopeless_us == 0 && !is_off) {
+            hopeless_us = clock_mono_us();
+        } else if (is_off || clock_mono_us() - hopeless_us >= WAIT_US_MAX) {
             return fail(import, STATUS_NO_SPACE, "The data set does not fit into maxmemory after %" PRIu64 " keys, and nothing can be moved to the "
                 "store: raise maxmemory, or see why the tier is off, full or in error", import->result->keys);
         }
-        nanosleep(&pause, NULL);
+        memory_await_change(engine, version);
         worker_begin_turn(&import->worker);
     }
 }
@@ -238,8 +239,9 @@ static bool has_expired(const struct import *import, const struct rdb_part *part
 
 static enum status take_key(struct import *import, const struct rdb_part *part)
 {
-    static const struct timespec pause = { 0, 1000000 };
+    struct waiting *waiting = &import->engine->waiting;
     struct value value;
+    uint32_t version;
     enum status status;
 
     if (part->db >= (uint64_t)import->engine->partitions->db_count)
@@ -261,8 +263,13 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
     if (status != STATUS_OK)
         return fail(import, STATUS_CORRUPT, "The value of the key '%.*s' is damaged (RDB type %u, at offset %" PRIu64 ")", shown(part->name),
             part->name.data, part->type, part->offset);
-    while ((status = put_in(import, part, &value)) == STATUS_LOCKED)
-        nanosleep(&pause, NULL);
+    for (;;) {
+        version = waiting_version(waiting);
+        status = put_in(import, part, &value);
+        if (status != STATUS_LOCKED)
+            break;
+        waiting_wait(waiting, version, LOCKED_LOOK_MS);     /* the tier ends it, if that holds the key; an owner of the partition does not */
+    }
     if (status != STATUS_OK && value_is_object(&value))
         value_free(&value);
     if (status == STATUS_OK)

@@ -1,7 +1,6 @@
 #include "lifecycle/populate.h"
 
 #include <inttypes.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -12,23 +11,26 @@
 #include "engine/role.h"
 #include "value/string.h"
 
-enum { LOOK_KEYS = 64, LOOK_BYTES = 1 << 20, WAIT_MS_MAX = 5000 };
+enum { LOOK_KEYS = 64, LOOK_BYTES = 1 << 20, WAIT_US_MAX = 5000000 };
 
 static enum status wait_for_room(struct engine *engine)
 {
-    struct timespec pause = { 0, 1000000 };
-    int hopeless_ms = 0;
+    int64_t out_us = 0;             /* since when there is no room and none comes; 0: some came */
 
-    enum memory_state state;
+    for (;;) {
+        uint32_t version = waiting_version(&engine->waiting);
+        enum memory_state state = memory_state(engine);
 
-    while ((state = memory_state(engine)) != MEMORY_ENOUGH) {
-        if (engine->state == ENGINE_STOPPING || (state == MEMORY_OUT && hopeless_ms++ >= WAIT_MS_MAX))
+        if (state == MEMORY_ENOUGH)
+            return STATUS_OK;
+        if (state == MEMORY_COMES)
+            out_us = 0;
+        else if (out_us == 0)
+            out_us = clock_mono_us();
+        if (engine->state == ENGINE_STOPPING || (out_us != 0 && clock_mono_us() - out_us >= WAIT_US_MAX))
             return STATUS_NO_SPACE;
-        if (engine->tier != NULL)
-            tier_nudge(engine->tier);
-        nanosleep(&pause, NULL);
+        memory_await_change(engine, version);
     }
-    return STATUS_OK;
 }
 
 static void log_key(struct engine *engine, struct partition *partition, int db, struct bytes name, struct bytes value)

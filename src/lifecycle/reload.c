@@ -120,14 +120,14 @@ static void recover(struct reload *reload)
     reload->message = message;
 }
 
-static void await_turn(struct tasks *tasks)
+static void await_turn(struct engine *engine)
 {
     for (;;) {
-        uint64_t version = tasks_version(tasks);
+        uint32_t version = waiting_version(&engine->waiting);
 
-        if (!task_must_wait(tasks, TASK_RELOAD))
+        if (!task_must_wait(engine->tasks, TASK_RELOAD))
             return;
-        tasks_wait(tasks, version, -1);
+        waiting_wait(&engine->waiting, version, -1);
     }
 }
 
@@ -164,7 +164,7 @@ static bool run(struct reload *reload)
     struct claim claim;
     bool good;
 
-    await_turn(engine->tasks);
+    await_turn(engine);
     if (!is_possible(reload) || !own_all(reload, &claim))
         return false;
     empty(reload);

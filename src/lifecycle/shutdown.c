@@ -111,7 +111,7 @@ static bool await_acknowledged(struct shutdown *shutdown, uint64_t lsn)
     while (engine->upper.lagging(engine, lsn, false, &count) > 0) {
         if (is_over(shutdown))
             return false;
-        tasks_wait(engine->tasks, tasks_version(engine->tasks), LOOK_MS);
+        waiting_wait(&engine->waiting, waiting_version(&engine->waiting), LOOK_MS);
     }
     return true;
 }
@@ -240,7 +240,7 @@ static void give_up(struct engine *engine)
 {
     save_cancel(engine->lifecycle.save);
     rewrite_cancel(engine->lifecycle.rewrite);
-    tasks_wake(engine->tasks);
+    waiting_bump(&engine->waiting);
 }
 
 /* False: there is no thread for it, so that the caller has to prepare the end itself. */
@@ -262,7 +262,7 @@ static bool ask_for_end(struct shutdown *shutdown, int flags, struct job *wait)
     }
     if (flags & CONFIG_SHUTDOWN_NOW) {
         shutdown->hurried = true;
-        tasks_wake(engine->tasks);
+        waiting_bump(&engine->waiting);
     }
     if (running && shutdown->until_ms != 0) {
         shutdown->flags |= flags;           /* it has not begun to save */
@@ -360,11 +360,11 @@ static bool await_switch(struct engine *engine)
     if (waits)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Waiting for the AOF to be switched before exiting.");
     for (;;) {
-        uint64_t version = tasks_version(engine->tasks);
+        uint32_t version = waiting_version(&engine->waiting);
 
         if (!task_must_wait(engine->tasks, TASK_SHUTDOWN) || shutdown->insisted || shutdown->aborted)
             break;
-        tasks_wait(engine->tasks, version, -1);
+        waiting_wait(&engine->waiting, version, -1);
     }
     return !waits || !aof_switch_has_failed(engine->lifecycle.aof_switch);
 }

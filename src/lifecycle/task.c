@@ -1,13 +1,12 @@
 #include "lifecycle/task.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "base/waiting.h"
 
 /* What the task of the row does while that of the column runs; TASK_PARALLEL where there is no entry.
  *
@@ -31,8 +30,7 @@ struct task_state {
 
 struct tasks {
     struct mutex lock;              /* leaf */
-    struct condition changed;
-    uint64_t version;               /* lock */
+    struct waiting *waiting;
     struct task_state states[TASK_COUNT];
     struct meter *meter;
 };
@@ -42,13 +40,13 @@ static const char *const names[TASK_COUNT] = {
     [TASK_SHUTDOWN] = "kelvin-shutdown", [TASK_RELOAD] = "kelvin-reload", [TASK_FULL_SYNC] = "kelvin-sync",
 };
 
-struct tasks *tasks_create(struct meter *meter)
+struct tasks *tasks_create(struct meter *meter, struct waiting *waiting)
 {
     struct tasks *tasks = mem_zalloc(sizeof(*tasks));
 
     tasks->meter = meter;
     mutex_init(&tasks->lock);
-    condition_init(&tasks->changed);
+    tasks->waiting = waiting;
     return tasks;
 }
 
@@ -56,7 +54,6 @@ void tasks_destroy(struct tasks *tasks)
 {
     if (tasks == NULL)
         return;
-    condition_release(&tasks->changed);
     mutex_release(&tasks->lock);
     mem_free(tasks);
 }
@@ -116,58 +113,21 @@ int task_run(struct tasks *tasks, enum task task, thread_main *run, void *contex
     return error;
 }
 
-static void change(struct tasks *tasks) REQUIRES(tasks->lock);
-static void change(struct tasks *tasks)
-{
-    tasks->version++;
-    condition_broadcast(&tasks->changed);
-}
-
 void task_end(struct tasks *tasks, enum task task)
 {
     mutex_lock(&tasks->lock);
     tasks->states[task].running = false;
-    change(tasks);
     mutex_unlock(&tasks->lock);
+    waiting_bump(tasks->waiting);
 }
 
 void task_await_end(struct tasks *tasks, enum task task)
 {
-    mutex_lock(&tasks->lock);
-    while (tasks->states[task].running)
-        condition_wait(&tasks->changed, &tasks->lock);
-    mutex_unlock(&tasks->lock);
-}
+    for (;;) {
+        uint32_t version = waiting_version(tasks->waiting);
 
-uint64_t tasks_version(struct tasks *tasks)
-{
-    uint64_t version;
-
-    mutex_lock(&tasks->lock);
-    version = tasks->version;
-    mutex_unlock(&tasks->lock);
-    return version;
-}
-
-void tasks_wait(struct tasks *tasks, uint64_t version, int64_t wait_ms)
-{
-    int64_t until_ns = clock_mono_ns() + wait_ms * 1000000;
-    struct timespec deadline = { until_ns / 1000000000, until_ns % 1000000000 };
-    bool in_time = true;
-
-    mutex_lock(&tasks->lock);
-    while (tasks->version == version && in_time) {
-        if (wait_ms < 0)
-            condition_wait(&tasks->changed, &tasks->lock);
-        else
-            in_time = condition_wait_until(&tasks->changed, &tasks->lock, &deadline);
+        if (!task_is_running(tasks, task))
+            return;
+        waiting_wait(tasks->waiting, version, -1);
     }
-    mutex_unlock(&tasks->lock);
-}
-
-void tasks_wake(struct tasks *tasks)
-{
-    mutex_lock(&tasks->lock);
-    change(tasks);
-    mutex_unlock(&tasks->lock);
 }

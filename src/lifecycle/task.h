@@ -9,16 +9,8 @@
  *
  * The thread calls task_end when its work is done; after that it touches no field of the task.
  *
- * A thread that waits for anything that concerns tasks waits for the version to change:
- *
- *     for (;;) {
- *         uint64_t version = tasks_version(tasks);
- *         if (... what it waits for is true ...)
- *             break;
- *         tasks_wait(tasks, version, -1);
- *     }
- *
- * Every end of a task changes the version; a thread that changes something else that is waited for calls tasks_wake.
+ * A thread that waits for anything that concerns tasks waits for a change (base/waiting.h) of what it gave to tasks_create, which is
+ * engine->waiting: every end of a task is one.
  *
  * Any thread, any lock: the lock is a leaf.
  */
@@ -32,6 +24,7 @@
 
 struct meter;
 struct tasks;
+struct waiting;
 
 enum task { TASK_REWRITE, TASK_SAVE, TASK_AOF_SWITCH, TASK_BACKUP, TASK_SHUTDOWN, TASK_RELOAD, TASK_FULL_SYNC, TASK_COUNT };
 
@@ -43,7 +36,8 @@ enum task_rule {
     TASK_WAITS,         /* it starts, and its thread waits for the end of the other one (task_must_wait) */
 };
 
-struct tasks *tasks_create(struct meter *meter);       /* counts the memory of their threads */
+/* The meter counts the memory of their threads. */
+struct tasks *tasks_create(struct meter *meter, struct waiting *waiting);
 void tasks_destroy(struct tasks *tasks);        /* all have been joined; NULL is fine */
 
 /* False: it runs already, or one that it is TASK_REFUSED for. */
@@ -61,10 +55,5 @@ bool task_must_wait(const struct tasks *tasks, enum task task);
 void task_await_end(struct tasks *tasks, enum task task);
 /* Joins the thread, if there is one. Nothing starts the task any more. */
 void task_join(struct tasks *tasks, enum task task);
-
-uint64_t tasks_version(struct tasks *tasks);
-/* Until the version is not `version`, or `wait_ms` have passed; -1: without a limit of time. */
-void tasks_wait(struct tasks *tasks, uint64_t version, int64_t wait_ms);
-void tasks_wake(struct tasks *tasks);
 
 #endif

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
@@ -21,7 +21,7 @@
 #include "persist/aof_private.h"
 #include "persist/aof_replay.h"
 
-enum { TICK_US = 1000000, WRITE_TRIES = 20000 };
+enum { TICK_US = 1000000, WRITE_US_MAX = 40000000, LOOK_MS = 1000 };
 
 /* Opening */
 
@@ -292,16 +292,18 @@ struct aof_past *aof_past(struct aof *aof, int64_t from, int64_t until)
 /* The tail is written; the files do not change as nothing is appended, but for what replaces a file after a failed fsync. */
 static enum status write_all(struct aof *aof, struct message *message)
 {
-    struct timespec pause = { 0, 2000000 };
+    int64_t until_us = clock_mono_us() + WRITE_US_MAX;
     uint64_t end = aof_appended(aof);
 
-    for (int i = 0; i < WRITE_TRIES; i++) {
+    while (clock_mono_us() < until_us) {
+        uint32_t version = waiting_version(&aof->waiting);
+
         if (aof_flush(aof, end))
             return STATUS_OK;
         if (aof_error(aof) != STATUS_OK)
             break;
         aof_request_sync(aof, end);
-        nanosleep(&pause, NULL);
+        waiting_wait(&aof->waiting, version, LOOK_MS);
     }
     message_set(message, "The AOF's end can't be written to its file");
     return STATUS_IO;
@@ -537,6 +539,7 @@ void aof_close(struct aof *aof)
 /* Use */
 
 struct history *aof_history(struct aof *aof) { return aof->history; }
+struct waiting *aof_waiting(struct aof *aof) { return &aof->waiting; }
 uint64_t aof_appended(struct aof *aof) { return history_end(aof->history); }
 uint64_t aof_written(struct aof *aof) { return atomic_load_explicit(&aof->written, memory_order_acquire); }
 uint64_t aof_durable(struct aof *aof) { return atomic_load_explicit(&aof->durable, memory_order_acquire); }

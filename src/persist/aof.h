@@ -41,6 +41,7 @@ enum aof_fsync { AOF_FSYNC_ALWAYS, AOF_FSYNC_EVERYSEC, AOF_FSYNC_NO };
 struct aof;
 struct closer;
 struct meter;
+struct waiting;
 
 struct aof_options {
     const char *dir;            /* appenddirname, relative to the working directory or absolute; created */
@@ -161,6 +162,8 @@ void aof_set_fsync(struct aof *aof, enum aof_fsync fsync);
 enum status aof_prepare(struct aof *aof, struct message *message);
 uint64_t aof_cut(struct aof *aof);
 enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, struct message *message);
+/* Changes when the flusher has done what it could: it may have reached a cut. */
+struct waiting *aof_waiting(struct aof *aof);
 
 /* Reads the stream from the increments (persist/aof_map.h): [from, until), counted as bytes before; all of it is written. NULL: they do not have it
  * all any more. The files are held until aof_past_close. */

@@ -410,6 +410,7 @@ void aof_flusher_main(void *context)
         if (due)
             next_us = clock_mono_us() + aof->tick_us;
         flusher_round(aof, due || stop, stop ? UINT64_MAX : wanted);
+        waiting_bump(&aof->waiting);
     }
 }
 

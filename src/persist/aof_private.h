@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/stream_sum.h"
 #include "base/thread.h"
+#include "base/waiting.h"
 #include "persist/aof.h"
 #include "persist/aof_manifest.h"
 #include "persist/aof_map.h"
@@ -91,6 +92,7 @@ struct aof {
     bool cut_waits;                     /* pending begins with a chunk of the next file */
     bool stop;
     struct thread flusher;
+    struct waiting waiting;         /* a round of the flusher has ended */
 };
 
 /* aof_increment.c. Adds a new, empty increment to the manifest; both are synced. */

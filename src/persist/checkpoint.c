@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,13 +15,14 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/tree.h"
+#include "base/waiting.h"
 #include "persist/aof_mark.h"
 #include "persist/aof_name.h"
 #include "persist/dataset_file.h"
 #include "script/library_dump.h"
 #include "tier/image.h"
 
-enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000 };
+enum { PATH_SIZE = 4096, COMMIT_US_MAX = 40000000, LOOK_MS = 1000 };
 
 void checkpoint_clean(const char *dir, const char *base)
 {
@@ -185,14 +185,16 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
 /* Commits the image as the log's base. The flusher has to reach the cut first. */
 static enum status commit_log(struct aof *aof, uint64_t lsn, const char *base, struct message *message)
 {
-    struct timespec pause = { 0, 2000000 };
+    int64_t until_us = clock_mono_us() + COMMIT_US_MAX;
     enum status status = STATUS_LOCKED;
 
-    for (int i = 0; i < COMMIT_TRIES && status == STATUS_LOCKED && !aof_is_lost(aof); i++) {
+    while (status == STATUS_LOCKED && !aof_is_lost(aof) && clock_mono_us() < until_us) {
+        uint32_t version = waiting_version(aof_waiting(aof));
+
         status = aof_commit(aof, lsn, base, message);
         if (status == STATUS_LOCKED) {
             aof_request_sync(aof, lsn);
-            nanosleep(&pause, NULL);
+            waiting_wait(aof_waiting(aof), version, LOOK_MS);
         }
     }
     return status;

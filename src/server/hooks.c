@@ -42,6 +42,7 @@ static void hook_memory_freed(void *context)
 
     parking_notify(engine, PARKED_FOR_MEMORY);
     parking_notify(engine, PARKED_FOR_WRITER);
+    waiting_bump(&engine->waiting);
 }
 
 static void hook_expired(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event)

@@ -318,7 +318,7 @@ static bool start_threads(struct server *server)
 {
     struct engine *engine = &server->engine;
 
-    return has_thread(server, "the lazy free", lazy_free_start(engine->lazy_free, engine->meter)) &&
+    return has_thread(server, "the lazy free", lazy_free_start(engine->lazy_free, engine->meter, &engine->waiting)) &&
         has_thread(server, "jobs", job_pool_start(engine->jobs)) &&
         (engine->tier == NULL || has_thread(server, "the cold tier", tier_start(engine->tier, engine->partitions)));
 }

@@ -23,7 +23,7 @@ static void open_engine(struct engine_box *box)
 
     engine_box_open(box, families, 1);
     engine->lazy_free = lazy_free_create();
-    CHECK(lazy_free_start(engine->lazy_free, engine->meter) == 0);
+    CHECK(lazy_free_start(engine->lazy_free, engine->meter, &engine->waiting) == 0);
     engine->scripts = registry_create();
     engine->running_scripts = running_scripts_create();
     engine->replication.primary = primary_create(engine);

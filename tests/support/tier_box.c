@@ -208,7 +208,7 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
         options->db_count > 0 ? options->db_count : 2, tier_seed(box->tier));
     engine->commands = command_table_create(families_of_commands());
     engine->lazy_free = lazy_free_create();
-    CHECK(lazy_free_start(engine->lazy_free, engine->meter) == 0);
+    CHECK(lazy_free_start(engine->lazy_free, engine->meter, &engine->waiting) == 0);
     engine->jobs = job_pool_create(engine, 2);
     CHECK(job_pool_start(engine->jobs) == 0);
     engine->stats.slowlog = slowlog_create();

@@ -30,7 +30,7 @@ static struct lazy_free *create_and_start(struct meter *meter)
 {
     struct lazy_free *lazy = lazy_free_create();
 
-    assert_int_equal(lazy_free_start(lazy, meter), 0);
+    assert_int_equal(lazy_free_start(lazy, meter, NULL), 0);
     return lazy;
 }
 

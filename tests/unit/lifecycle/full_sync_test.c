@@ -57,7 +57,7 @@ static int open_rig(void **state)
     words[1] = bytes_of_string(rig->box.dir);
     assert_true(config_load(rig->box.engine.config, words, 2, &message));
     rig->box.engine.log = log_create("/dev/null", LOG_LEVEL_NOTHING, NULL, 0);
-    rig->box.engine.tasks = tasks_create(NULL);
+    rig->box.engine.tasks = tasks_create(NULL, &rig->box.engine.waiting);
     rig->sync = full_sync_create(&rig->box.engine);
     rig->client = tier_box_open_client(&rig->box, 0);
     *state = rig;

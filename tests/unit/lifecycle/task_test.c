@@ -6,6 +6,8 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "base/waiting.h"
+
 /* What the task of the row does while that of the column runs: refused, postponed, waits, or - both run. The diagonal: one at a time. */
 static const char *const expected[TASK_COUNT] = {
     /*                    rewrite save switch backup shutdown reload sync */
@@ -27,7 +29,8 @@ static void what_excludes_what(void **state)
     (void)state;
     for (int other = 0; other < TASK_COUNT; other++) {
         for (int task = 0; task < TASK_COUNT; task++) {
-            struct tasks *tasks = tasks_create(NULL);
+            struct waiting waiting = { 0 };
+            struct tasks *tasks = tasks_create(NULL, &waiting);
             char rule = expected[task][columns[other]];
             bool mine;
 
@@ -62,17 +65,18 @@ static void pass(void *context)
 /* The thread of the run before has ended but for its last lines when the task is claimed again. */
 static void a_task_runs_again_and_again(void **state)
 {
-    struct tasks *tasks = tasks_create(NULL);
+    struct waiting waiting = { 0 };
+    struct tasks *tasks = tasks_create(NULL, &waiting);
     int count = 0;
     struct passage passage = { tasks, &count };
 
     (void)state;
     for (int i = 0; i < 200; i++) {
-        uint64_t version = tasks_version(tasks);
+        uint32_t version = waiting_version(&waiting);
 
         assert_true(task_claim(tasks, TASK_SAVE));
         assert_int_equal(task_run(tasks, TASK_SAVE, pass, &passage), 0);
-        tasks_wait(tasks, version, -1);
+        waiting_wait(&waiting, version, -1);
         assert_false(task_is_running(tasks, TASK_SAVE));
         task_await_end(tasks, TASK_SAVE);
         assert_int_equal(count, i + 1);

@@ -4,8 +4,7 @@
  * A read is memory of the caller, who owns it and its buffer; both stay as they are from read_ring_add until read_ring_completed has
  * returned the read. Reads complete in any order. At most `depth` are in flight; more wait inside the ring.
  *
- * Owner: one thread, the first that submits. A ring may be opened by another thread before, and closed by another thread when nothing is
- * in flight. No locks, no memory that grows.
+ * Owner: one thread at a time; another one may use the ring, or close it, when nothing is in flight. No locks, no memory that grows.
  *
  * Errors belong to single reads: result is -errno. No read is lost: if the kernel takes none now (EAGAIN, EBUSY) the ring submits again
  * when others have completed, and if none is in flight it reads by pread.

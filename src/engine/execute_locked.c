@@ -185,10 +185,6 @@ static enum residency look_up(struct call *call, struct worker *worker)
         if (tier == NULL || key->flags & KEY_NOT_KEY || is_overwritten_blindly(call, key))
             continue;
         if (call->client->caller & TRAIT_WAITS_IN_PLACE) {
-            if (tier_is_loading(tier, keyspace, key->hash, call->args[key->arg])) {
-                result = WAITING;       /* it was seen ahead (replay.c), and is on its way */
-                continue;
-            }
             keyspace_assert_locked(keyspace);
             if (!load_for_replay(tier, keyspace, key, call->args[key->arg]))
                 return UNREADABLE;
@@ -198,7 +194,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
         }
         if (__builtin_expect(call->turn->memory_fill >= 0, 0) && call->unit == NULL && execute_lacks_memory(call, keyspace, key))
             return SHORT;
-        switch (tier_load(tier, keyspace, key->hash, call->args[key->arg], call->requester, &worker->loads)) {
+        switch (tier_load(tier, keyspace, key->hash, call->args[key->arg], call->requester, worker->reader)) {
         case TIER_ABSENT:
             break;
         case TIER_WAIT:

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "tier/reader.h"
 
 static void link_last(struct parking_queue *queue, struct client *client)
 {
@@ -52,7 +53,7 @@ void parking_give_pins(struct worker *worker, struct client *client)
 {
     if (client->waits == NULL)
         return;
-    tier_submit(worker->engine->tier, &worker->loads);
+    reader_submit(worker->reader);
     tier_release(worker->engine->tier, client);
 }
 

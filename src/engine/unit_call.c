@@ -6,6 +6,7 @@
 #include "engine/memory.h"
 #include "engine/running_scripts.h"
 #include "engine/unit_private.h"
+#include "tier/reader.h"
 
 enum {
     SLICE_NS = 5 * 1000 * 1000,         /* others on the worker have their turn after that */
@@ -102,8 +103,7 @@ static void wait_for_client(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
-    if (worker->loads.first != NULL)
-        tier_submit(worker->engine->tier, &worker->loads);
+    reader_submit(worker->reader);
     suspend(unit, UNIT_WAITS_FOR_CLIENT);
 }
 

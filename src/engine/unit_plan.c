@@ -206,7 +206,7 @@ static void load_key(struct loading *loading, struct keyspace *keyspace, const s
             loading->pinned_bytes += value_memory(&value, 5);
         return;
     }
-    switch (tier_load(call->engine->tier, keyspace, key->hash, key->name, call->client, &loading->worker->loads)) {
+    switch (tier_load(call->engine->tier, keyspace, key->hash, key->name, call->client, loading->worker->reader)) {
     case TIER_ABSENT:
         return;
     case TIER_WAIT:

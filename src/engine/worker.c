@@ -15,7 +15,7 @@
 #include "engine/transaction.h"
 #include "engine/unit.h"
 #include "engine/tracking.h"
-#include "tier/load_ring.h"
+#include "tier/reader.h"
 
 /* Slices of scripts in a turn: clients with ready sockets come in between. */
 enum { SLICES_A_TURN = 2 };
@@ -35,26 +35,25 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     fiber_pool_init(&worker->fibers, &engine->memory.stacks);
 }
 
-int worker_open_ring(struct worker *worker)
+int worker_open_reader(struct worker *worker, bool without_ring)
 {
     struct tier *tier = worker->engine->tier;
 
-    if (tier != NULL)
-        worker->loads.ring = load_ring_open(tier, worker);
-    return worker->loads.ring != NULL ? load_ring_descriptor(worker->loads.ring) : -1;
+    if (tier == NULL)
+        return -1;
+    worker->reader = tier_open_reader(tier, worker, without_ring);
+    return reader_descriptor(worker->reader);
 }
 
-void worker_close_ring(struct worker *worker)
+void worker_close_reader(struct worker *worker)
 {
-    struct load_ring *ring = worker->loads.ring;
-
-    worker->loads.ring = NULL;
-    load_ring_close(ring);
+    reader_close(worker->reader);
+    worker->reader = NULL;
 }
 
 void worker_release(struct worker *worker)
 {
-    worker_close_ring(worker);
+    worker_close_reader(worker);
     command_stats_destroy(worker->turn.command_stats);
     blocking_drop_notes(worker);
     scripts_release(worker);
@@ -110,8 +109,7 @@ uint64_t worker_end_turn(struct worker *worker)
     struct aof *aof = engine->aof;
     uint64_t seen = worker->turn.lsn_seen;
 
-    if (worker->loads.first != NULL)
-        tier_submit(engine->tier, &worker->loads);
+    reader_submit(worker->reader);
     if (aof != NULL && seen > 0) {
         aof_flush(aof, seen);
         if (config_number(engine->config, CONFIG_APPENDFSYNC) == CONFIG_FSYNC_ALWAYS && aof_durable(aof) < seen)
@@ -149,7 +147,7 @@ static bool let_client_go(struct worker *worker, struct client *client)
         atomic_fetch_sub(&engine->clients.paused, 1);
     client->paused = false;
     if (client->waits != NULL) {
-        tier_submit(engine->tier, &worker->loads);      /* a load that is not posted would never end */
+        reader_submit(worker->reader);      /* a load that is not posted would never end */
         tier_release(engine->tier, client);
     }
     job_forget(engine->jobs, client);
@@ -189,8 +187,7 @@ void worker_read_mail(struct worker *worker)
     struct mail_delivery delivery;
     struct client *client;
 
-    if (worker->loads.ring != NULL)
-        load_ring_collect(worker->loads.ring);
+    reader_collect(worker->reader);
     mailbox_empty(&worker->mailbox, &delivery);
     worker->slices = 0;
     while (worker->slices < SLICES_A_TURN && (client = mailbox_next_ready(&worker->mailbox, &delivery)) != NULL) {

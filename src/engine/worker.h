@@ -28,7 +28,7 @@ struct worker {
     struct turn turn;               /* this worker */
     struct arena arena;             /* this worker */
     struct call_key keys[WORKER_KEYS];
-    struct load_batch loads;        /* this worker: posted at the end of the turn; has the ring that it reads by */
+    struct tier_reader *reader;          /* this worker: of its loads, which are begun at the end of the turn; NULL: it posts none */
     struct event_list events;       /* this worker: of the call that runs */
     struct client *clients;         /* this worker: all, newest first */
     int client_count;
@@ -87,11 +87,11 @@ uint64_t worker_end_turn(struct worker *worker);
 /* The LSN the log covers now, as appendfsync counts. */
 uint64_t worker_covered(const struct worker *worker);
 
-/* Has the worker read cold keys by itself, from its next turn on (tier/load_ring.h): by its thread, or before it runs. Returns the descriptor
- * that is readable when worker_read_mail has something to do; -1: there is no tier or no io_uring, and loaders read. */
-int worker_open_ring(struct worker *worker);
-/* Ends that, when the loads under way have ended. On the worker, or when its thread has ended. */
-void worker_close_ring(struct worker *worker);
+/* Before the worker posts loads (tier/reader.h): by its thread, or before it runs. Returns the descriptor that is readable when
+ * worker_read_mail has something to do; -1: there is no tier, or threads read. */
+int worker_open_reader(struct worker *worker, bool without_ring);
+/* When its clients are gone; waits for the loads under way. On the worker, or when its thread has ended. */
+void worker_close_reader(struct worker *worker);
 
 /* Installs keys that were read, empties the mailbox: resumes clients, runs mail. On the worker, when it was rung. */
 void worker_read_mail(struct worker *worker);

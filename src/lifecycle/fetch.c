@@ -8,9 +8,9 @@
 #include "engine/memory.h"
 
 enum {
+    READS_MAX = 64,                 /* at a time */
     WINDOWS = 3,                    /* one that is filled, one that is loaded, one that waits for that */
     MEMORY_SHARE = 16,              /* the records of a window may need 1/16 of maxmemory */
-    LOOK_SIZE = 256 << 10,          /* bytes that are read between two looks at the memory */
     MEMORY_TRIES = 50,              /* milliseconds that a window waits for memory; then the rest of it is not fetched */
 };
 
@@ -23,8 +23,7 @@ struct window {
 
 struct fetch {
     struct engine *engine;
-    struct tier_bulk *bulk;         /* the thread's, as the next */
-    uint64_t since_look;              /* bytes read since the last look at the memory */
+    struct tier_bulk *bulk;         /* of who loads a window */
     struct thread thread;
     struct window windows[WINDOWS]; /* window n is windows[n % WINDOWS]; the thread's while loaded <= n < handed_over */
     uint64_t awaited;               /* the replay's: windows before this one are known to be loaded */
@@ -39,7 +38,7 @@ static struct window *window_at(struct fetch *fetch, uint64_t number)
     return &fetch->windows[number % WINDOWS];
 }
 
-/* --- the thread --- */
+/* --- loading: by the thread, or by the replay's while the thread waits --- */
 
 /* Demotion may make room in a moment. */
 static bool has_memory(const struct fetch *fetch)
@@ -53,12 +52,9 @@ static bool has_memory(const struct fetch *fetch)
 
 static bool goes_on(void *context, uint64_t size)
 {
-    struct fetch *fetch = context;
+    const struct fetch *fetch = context;
 
-    fetch->since_look += size;
-    if (fetch->since_look < LOOK_SIZE)
-        return !fetch->stopping;
-    fetch->since_look = 0;
+    (void)size;
     return !fetch->stopping && has_memory(fetch);
 }
 
@@ -66,7 +62,6 @@ static void load(struct fetch *fetch, struct window *window)
 {
     int64_t limit = config_number(fetch->engine->config, CONFIG_MAXMEMORY);
 
-    fetch->since_look = LOOK_SIZE;
     tier_bulk_load(fetch->bulk, window->wanted, window->count, window->keys.data, limit > 0 ? (uint64_t)limit / MEMORY_SHARE : UINT64_MAX, goes_on, fetch);
     window->count = 0;
     window->keys.size = 0;
@@ -99,7 +94,7 @@ struct fetch *fetch_create(struct engine *engine)
     struct fetch *fetch = mem_zalloc(sizeof(*fetch));
 
     fetch->engine = engine;
-    fetch->bulk = tier_bulk_create(engine->tier);
+    fetch->bulk = tier_bulk_create(engine->tier, READS_MAX);
     mutex_init(&fetch->lock);
     condition_init(&fetch->changed);
     if (thread_start(&fetch->thread, "kelvin-fetch", engine->meter, fetch_main, fetch) == 0)
@@ -151,10 +146,8 @@ void fetch_add(struct fetch *fetch, uint64_t number, struct bytes key, uint64_t 
     buffer_append_bytes(&window->keys, key);
 }
 
-void fetch_hand_over(struct fetch *fetch)
+static void hand_over(struct fetch *fetch)
 {
-    if (filled_window(fetch)->count == 0)
-        return;
     mutex_lock(&fetch->lock);
     fetch->handed_over++;
     condition_broadcast(&fetch->changed);
@@ -165,7 +158,8 @@ void fetch_hand_over(struct fetch *fetch)
     mutex_unlock(&fetch->lock);
 }
 
-void fetch_await(struct fetch *fetch, uint64_t number)
+/* Waits until all windows that begin with this command, or before it, are loaded. */
+static void await(struct fetch *fetch, uint64_t number)
 {
     uint64_t until = fetch->awaited;
 
@@ -178,4 +172,15 @@ void fetch_await(struct fetch *fetch, uint64_t number)
         condition_wait(&fetch->changed, &fetch->lock);
     mutex_unlock(&fetch->lock);
     fetch->awaited = until;
+}
+
+void fetch_submit(struct fetch *fetch, uint64_t number)
+{
+    struct window *window = filled_window(fetch);
+
+    await(fetch, number);
+    if (window->count > 0 && window->first <= number)
+        load(fetch, window);                /* all others are loaded: the thread has nothing to do */
+    else if (window->count > 0)
+        hand_over(fetch);
 }

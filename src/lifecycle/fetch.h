@@ -1,10 +1,12 @@
-/* Fetch: the thread that loads what the replay will need (kelvin-fetch), in bulk (tier/bulk.h), while the replay runs what it has fetched before.
+/* Fetch: loads what the replay, or a replica's applier, will need, in bulk (tier/bulk.h), while it runs what was fetched before.
  *
- * The keys of some ten thousand commands are a *window*. The replay fills one, hands it over, and goes on; before it runs the first command
- * of a window it waits until that window is loaded. So a key's record is read once however often the window names it, and records that
- * are neighbours on the disk are read together. A key that is not fetched (its record is large, memory is short) is loaded when its command runs.
+ * The keys of some thousand commands are a *window*. The replay fills one, hands it over to a thread (kelvin-fetch), and goes on; before it runs
+ * the first command of a window it waits until that window is loaded. So a key's record is read once however often the window names it, and
+ * records that are neighbours on the disk are read together. A window whose first command runs next is loaded by the replay's thread itself, as
+ * are all of an applier that is only a few commands behind. A key that is not fetched (its record is large, memory is short) is loaded when its
+ * command runs.
  *
- * Owner: the replay's thread. Bounds: WINDOWS windows of at most FETCH_KEYS_MAX keys; records of 1/16 of maxmemory in one.
+ * Owner: the replay's thread, or the applier's. Bounds: WINDOWS windows of at most FETCH_KEYS_MAX keys; records of 1/16 of maxmemory in one.
  */
 #ifndef KELVIN_LIFECYCLE_FETCH_H
 #define KELVIN_LIFECYCLE_FETCH_H
@@ -25,9 +27,8 @@ void fetch_destroy(struct fetch *fetch);
 
 /* Adds a key of the command with this number to the window that is being filled. Numbers do not go down. */
 void fetch_add(struct fetch *fetch, uint64_t number, struct bytes key, uint64_t hash, int db);
-/* Hands the window over, if it has keys; may wait until an older one is loaded. */
-void fetch_hand_over(struct fetch *fetch);
-/* Waits until all windows that begin with this command, or before it, are loaded. */
-void fetch_await(struct fetch *fetch, uint64_t number);
+/* The command with this number runs next: hands the window over, which may wait until an older one is loaded; returns when all windows are
+ * loaded that begin with this command, or before it. */
+void fetch_submit(struct fetch *fetch, uint64_t number);
 
 #endif

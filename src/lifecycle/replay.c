@@ -124,7 +124,6 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
     struct replay *replay = context;
     struct buffer *out = &replay->client.reply.out;
     struct timespec pause = { 0, 1000000 };
-    struct tier *tier = replay->engine->tier;
     enum run_result result = RUN_PARKED;
     bool good;
 
@@ -138,20 +137,14 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
     replay->worker->turn.met_unreadable = false;
     delay(replay->engine);
     ahead_submit(replay->ahead);
-    /* It may have to wait for a load that was begun ahead, or for a value that is just being encoded for its demotion. A script may take longer
-     * than any limit. */
-    for (int i = 0; i < REPLAY_RETRIES || replay->client.unit != NULL; ) {
-        uint64_t ended = tier != NULL ? tier_loads_ended(tier) : 0;
-
+    /* It may have to wait for a value that is just being encoded for its demotion. A script may take longer than any limit. */
+    for (int i = 0; i < REPLAY_RETRIES || replay->client.unit != NULL; i++) {
         result = engine_run(replay->worker, &replay->client, args, arg_count);
         if (result == RUN_DONE)
             break;
         if (replay->engine->state == ENGINE_STOPPING)
             return give_up(replay);
-        if (tier != NULL && tier_loads_help(tier, ended))
-            continue;
         nanosleep(&pause, NULL);
-        i++;
     }
     ahead_ran(replay->ahead, replay->client.db);
     if (result != RUN_DONE) {
@@ -219,7 +212,7 @@ static enum status replay_all(struct engine *engine, replay_from *from, struct m
 {
     struct worker worker;
     struct aof_ahead_limits limits = limits_of(engine);
-    struct replay replay = { .engine = engine, .worker = &worker, .ahead = ahead_create(engine, AHEAD_IN_BULK, limits.commands) };
+    struct replay replay = { .engine = engine, .worker = &worker, .ahead = ahead_create(engine, limits.commands) };
     enum status status;
 
     replay.is_of_replica = is_replica(engine);

@@ -273,10 +273,9 @@ static void close_all(struct loop *loop)
         connection_close((struct connection *)client);
         client = next;
     }
-    if (loop->has_reads) {
+    if (loop->has_reads)
         uv_close((uv_handle_t *)&loop->reads, NULL);
-        worker_close_ring(&loop->worker);
-    }
+    worker_close_reader(&loop->worker);
     uv_close((uv_handle_t *)&loop->bell, NULL);
     uv_close((uv_handle_t *)&loop->prepare, NULL);
     uv_close((uv_handle_t *)&loop->check, NULL);
@@ -410,7 +409,7 @@ void loop_evict(struct connection *connection, const char *why)
 
 static void poll_reads(struct loop *loop)
 {
-    int descriptor = worker_open_ring(&loop->worker);
+    int descriptor = worker_open_reader(&loop->worker, false);
 
     if (descriptor < 0)
         return;

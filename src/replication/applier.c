@@ -213,7 +213,6 @@ static void applier_main(void *context)
     }
     applier->looked = UINT64_MAX;
     applier_end_turn(applier);
-    ahead_submit(applier->ahead);
 }
 
 /* --- start and end --- */
@@ -251,7 +250,7 @@ struct applier *applier_start(const struct applier_options *options)
     applier->engine = engine;
     applier->offset = options->offset;
     applier->db = options->db;
-    applier->ahead = ahead_create(engine, AHEAD_BY_LOADS, AHEAD_COMMANDS_MIN);
+    applier->ahead = ahead_create(engine, AHEAD_COMMANDS_MIN);
     mutex_init(&applier->lock);
     condition_init(&applier->woken);
     worker_init(&applier->worker, engine, -1);

@@ -120,14 +120,11 @@ static void note_error(struct applier *applier, const struct bytes *args, const 
         (int)(args[0].size < NAME_SHOWN_MAX ? args[0].size : NAME_SHOWN_MAX), args[0].data, (int)why_size, why);
 }
 
-/* The call could not run: it waits for a load, an owner, a value that is just being written, or the last dump. */
-static void wait_in_place(struct applier *applier, uint64_t loads_ended, int tries)
+/* The call could not run: it waits for an owner, a value that is just being written, or the last dump. */
+static void wait_in_place(int tries)
 {
-    struct tier *tier = applier->engine->tier;
     struct timespec pause = { 0, tries < 10 ? 50000 : 1000000 };
 
-    if (tier != NULL && tier_loads_help(tier, loads_ended))
-        return;
     nanosleep(&pause, NULL);
 }
 
@@ -163,7 +160,6 @@ static void abandon_script(struct applier *applier)
 static bool run_call(struct applier *applier, const struct bytes *args, int arg_count)
 {
     struct client *client = &applier->client;
-    struct tier *tier = applier->engine->tier;
     struct buffer *out = &client->reply.out;
 
     if (!disks_allow(applier))
@@ -172,8 +168,6 @@ static bool run_call(struct applier *applier, const struct bytes *args, int arg_
     applier->worker.turn.met_unreadable = false;
     ahead_submit(applier->ahead);
     for (int tries = 0; ; tries++) {
-        uint64_t ended = tier != NULL ? tier_loads_ended(tier) : 0;
-
         if (engine_run(&applier->worker, client, args, arg_count) == RUN_DONE)
             break;
         if (applier->stopping && !(client->caller & TRAIT_OWNS))
@@ -182,7 +176,7 @@ static bool run_call(struct applier *applier, const struct bytes *args, int arg_
             abandon_script(applier);
             return false;
         }
-        wait_in_place(applier, ended, tries);
+        wait_in_place(tries);
     }
     if (applier->worker.turn.met_unreadable)
         applier_fail(applier, "a record of a key that it changes can't be read here");

@@ -10,16 +10,34 @@
 
 enum {
     CAPACITY_FIRST = 256,
-    BUFFER_KEPT_MAX = 64 << 10,
+    PART_SHARE = 16,                /* records that are read together, for each read at a time */
     LOOK_UPS_A_LOCK = 64,           /* keys that are looked up under one hold of a partition's lock */
     STEP_BUCKET = 16, STEP_ENTRY = 8,       /* keys before a key is looked up, the CPU is asked for its bucket, and for its entry and its tag */
 };
 
-struct tier_bulk *tier_bulk_create(struct tier *tier)
+/* A record that is to be read. */
+struct bulk_record {
+    uint64_t place, hash;
+    struct segment *segment;        /* pinned */
+    uint32_t incarnation, note;
+};
+
+/* One that is being read. */
+struct bulk_read {
+    struct reading reading;         /* first: the reader returns it */
+    uint32_t note;
+};
+
+static void end_read(void *context, struct reading *reading, struct read_record *read);
+
+struct tier_bulk *tier_bulk_create(struct tier *tier, unsigned flight_max)
 {
     struct tier_bulk *bulk = mem_zalloc(sizeof(*bulk));
+    struct reader_options options = { .done = end_read, .context = bulk, .record_max = BULK_RECORD_MAX, .flight_max = flight_max };
 
     bulk->tier = tier;
+    bulk->part_max = flight_max * PART_SHARE;
+    bulk->reader = reader_open(tier, &options);
     return bulk;
 }
 
@@ -27,104 +45,57 @@ void tier_bulk_destroy(struct tier_bulk *bulk)
 {
     if (bulk == NULL)
         return;
+    reader_close(bulk->reader);
     mem_free(bulk->records);
-    segment_buffer_release(&bulk->read);
-    buffer_release(&bulk->scratch);
     mem_free(bulk);
 }
 
 bool bulk_add(struct tier_bulk *bulk, const struct keyspace *keyspace, uint64_t hash, struct bytes key, uint32_t note)
 {
-    struct segment *segment;
-    uint64_t place;
+    struct reading reading;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (!recordmap_find(keyspace->tier->map, hash, key, &place) || place == 0 || place_size(place) > BULK_RECORD_MAX)
+    if (!reading_begin(bulk->tier, keyspace, hash, key, &reading))
         return false;
-    segment = segments_pin(store_segments(bulk->tier->store), place);
-    if (segment == NULL)
-        return false;
-    if (segment_check(segment, place) != STATUS_OK) {
-        segments_unpin(segment);
+    if (reading.segment == NULL || place_size(reading.place) > BULK_RECORD_MAX || segment_check(reading.segment, reading.place) != STATUS_OK) {
+        reading_end(&reading);
         return false;
     }
     if (bulk->count == bulk->capacity) {
         bulk->capacity = bulk->capacity == 0 ? CAPACITY_FIRST : bulk->capacity * 2;
         bulk->records = mem_realloc(bulk->records, bulk->capacity * sizeof(*bulk->records));
     }
-    bulk->records[bulk->count++] = (struct bulk_record){ place, hash, segment, keyspace->db, note };
-    bulk->bytes += place_weight(place);
+    bulk->records[bulk->count++] = (struct bulk_record){ reading.place, hash, reading.segment, keyspace->incarnation, note };
+    bulk->bytes += place_weight(reading.place);
     return true;
 }
 
-static int compare_places(const void *left, const void *right)
-{
-    const struct bulk_record *a = left, *b = right;
-
-    return a->place < b->place ? -1 : a->place > b->place;
-}
-
-/* --- one read --- */
-
-static uint64_t end_of(const struct bulk_record *record)
-{
-    return place_offset(record->place) + place_size(record->place);
-}
-
-/* The records from `first` on that one read has; returns the index after the last one. */
-static size_t find_group(const struct tier_bulk *bulk, size_t first)
-{
-    const struct bulk_record *records = bulk->records;
-    uint64_t begin = place_offset(records[first].place);
-    size_t next = first + 1;
-
-    while (next < bulk->count && records[next].segment == records[first].segment &&
-           place_offset(records[next].place) <= end_of(&records[next - 1]) + BULK_GAP && end_of(&records[next]) - begin <= BULK_READ_SIZE)
-        next++;
-    return next;
-}
-
-static enum status read_group(struct tier_bulk *bulk, size_t first, size_t end, struct segment_span *span, struct bytes *bytes)
-{
-    struct tier *tier = bulk->tier;
-    enum segment_access access = access_choose(&tier->access);
-    bool was_cached = false;
-    enum status status;
-
-    segment_span_between(bulk->records[first].segment, bulk->records[first].place, bulk->records[end - 1].place, access, span);
-    bulk->reads++;
-    status = segments_read_span(store_segments(tier->store), span, segment_buffer_grow(&bulk->read, span->size), bytes,
-        access == SEGMENT_BUFFERED ? &was_cached : NULL);
-    if (access == SEGMENT_BUFFERED)
-        access_note(&tier->access, was_cached);
-    return status;
-}
-
-/* --- installing --- */
+/* --- installing: on any thread --- */
 
 /* The record that was read is what the store has of the key, and the key is in no other state than cold. */
-static bool is_still_cold(struct keyspace *keyspace, const struct bulk_record *wanted, const struct segment_record *read)
+static bool is_still_cold(struct keyspace *keyspace, const struct reading *reading, struct bytes key)
 {
     uint64_t place;
 
-    return keyspace->incarnation == read->incarnation && keyspace->tier != NULL && keyspace_find(keyspace, read->hash, read->key) == 0 &&
-           grave_find(keyspace, read->hash, read->key) == NULL && load_find(keyspace, read->hash, read->key) == NULL &&
-           recordmap_find(keyspace->tier->map, read->hash, read->key, &place) && place == wanted->place;
+    return keyspace->tier != NULL && keyspace_find(keyspace, reading->hash, key) == 0 && grave_find(keyspace, reading->hash, key) == NULL &&
+           load_find(keyspace, reading->hash, key) == NULL && recordmap_find(keyspace->tier->map, reading->hash, key, &place) &&
+           place == reading->place;
 }
 
-static void install(struct tier_bulk *bulk, const struct bulk_record *wanted, const struct segment_record *read, struct record *record,
-    const struct bulk_steps *steps)
+static void install(struct tier_bulk *bulk, const struct bulk_read *wanted, struct bytes key, struct record *record)
 {
+    const struct bulk_steps *steps = bulk->steps;
     struct partitions *all = bulk->tier->partitions;
-    struct partition *partition = &all->partitions[partition_index(all, wanted->hash)];
+    const struct reading *reading = &wanted->reading;
+    struct partition *partition = &all->partitions[partition_index(all, reading->hash)];
     struct keyspace *keyspace;
     struct entry *entry = NULL;
 
     partition_lock(partition);
-    keyspace = partition_keyspace_if(partition, wanted->db);
-    if (keyspace != NULL && is_still_cold(keyspace, wanted, read) && (steps->is_welcome == NULL || steps->is_welcome(steps->context, record))) {
+    keyspace = tier_living_keyspace(partition, reading->incarnation);
+    if (keyspace != NULL && is_still_cold(keyspace, reading, key) && (steps->is_welcome == NULL || steps->is_welcome(steps->context, record))) {
         keyspace_assert_locked(keyspace);
-        entry = load_install(bulk->tier, keyspace, read->hash, read->key, record);
+        entry = load_install(bulk->tier, keyspace, reading->hash, key, record);
         if (steps->installed != NULL)
             steps->installed(steps->context, keyspace, entry, wanted->note);
     }
@@ -135,85 +106,90 @@ static void install(struct tier_bulk *bulk, const struct bulk_record *wanted, co
         bulk->installed++;
 }
 
-static void note_failure(struct tier_bulk *bulk, const struct bulk_record *wanted, enum status status)
+static void end_read(void *context, struct reading *reading, struct read_record *read)
 {
-    struct failed_read read = { .hash = wanted->hash, .place = wanted->place, .segment = wanted->segment };
-
-    read.incarnation = bulk->tier->partitions->incarnations[wanted->db];
-    damage_note(bulk->tier, &read, status);
-    bulk->failed++;
-}
-
-/* `bytes` begin where the record does. */
-static void install_read(struct tier_bulk *bulk, const struct bulk_record *wanted, struct bytes bytes, const struct value_limits *limits,
-    const struct bulk_steps *steps)
-{
-    struct segment_record read;
+    struct tier_bulk *bulk = context;
+    enum status status = read->status;
     struct record record;
-    enum status status;
-    uint64_t size;
 
-    bulk->scratch.size = 0;
-    status = segment_record_parse(bytes, &read, &size);
-    if (status == STATUS_OK && read.hash != wanted->hash)
-        return;                     /* another key's, with the same tag */
     if (status == STATUS_OK)
-        status = record_decode(read.value, limits, &bulk->scratch, &record);
-    if (status != STATUS_OK) {
-        note_failure(bulk, wanted, status == STATUS_TRUNCATED ? STATUS_CORRUPT : status);
-        return;
-    }
-    statistics_add(&bulk->tier->statistics.record_bytes, read.value.size);
-    statistics_count(&bulk->tier->statistics.record_count);
-    install(bulk, wanted, &read, &record, steps);
+        status = load_decode(bulk->tier, reading, read, &record);
+    if (status == STATUS_OK)
+        install(bulk, (struct bulk_read *)reading, read->key, &record);
+    else if (status != STATUS_NOT_FOUND)        /* another key's, with the same tag */
+        bulk->failed++;
+    reading_end(reading);
 }
 
-static void run_group(struct tier_bulk *bulk, size_t first, size_t end, const struct value_limits *limits, const struct bulk_steps *steps)
-{
-    const struct bulk_record *records = bulk->records;
-    struct segment_span span;
-    struct bytes bytes;
-    enum status status;
+/* --- reading --- */
 
-    status = read_group(bulk, first, end, &span, &bytes);
-    if (status != STATUS_OK) {
-        note_failure(bulk, &records[first], status);
-        return;
+static int compare_places(const void *left, const void *right)
+{
+    const struct bulk_record *a = left, *b = right;
+
+    return a->place < b->place ? -1 : a->place > b->place;
+}
+
+/* Sorts the records, and lets a key have one only. */
+static void sort_records(struct tier_bulk *bulk)
+{
+    struct bulk_record *records = bulk->records;
+    size_t count = 0;
+
+    qsort(records, bulk->count, sizeof(*records), compare_places);
+    for (size_t i = 0; i < bulk->count; i++) {
+        if (count > 0 && records[count - 1].place == records[i].place && records[count - 1].hash == records[i].hash)
+            segments_unpin(records[i].segment);
+        else
+            records[count++] = records[i];
     }
+    bulk->count = count;
+}
+
+/* The records from `first` on that are read together; returns the index after the last one. */
+static size_t find_part(const struct tier_bulk *bulk, size_t first, uint64_t *size)
+{
+    size_t next = first;
+
+    *size = 0;
+    while (next < bulk->count && next - first < bulk->part_max && (next == first || *size + place_size(bulk->records[next].place) <= BULK_PART_SIZE))
+        *size += place_size(bulk->records[next++].place);
+    return next;
+}
+
+static void read_part(struct tier_bulk *bulk, size_t first, size_t end)
+{
+    struct bulk_read *reads = mem_alloc((end - first) * sizeof(*reads));
+
     for (size_t i = first; i < end; i++) {
-        uint64_t at = span.skip + place_offset(records[i].place) - place_offset(records[first].place);
-        bool is_second = i > first && records[i].place == records[i - 1].place && records[i].hash == records[i - 1].hash;
+        const struct bulk_record *record = &bulk->records[i];
+        struct bulk_read *read = &reads[i - first];
 
-        if (at < bytes.size && !is_second)
-            install_read(bulk, &records[i], bytes_of(bytes.data + at, bytes.size - at), limits, steps);
+        *read = (struct bulk_read){ .reading = { .place = record->place, .hash = record->hash, .segment = record->segment,
+            .incarnation = record->incarnation }, .note = record->note };
+        reader_add(bulk->reader, &read->reading);
     }
-}
-
-static void empty(struct tier_bulk *bulk)
-{
-    for (size_t i = 0; i < bulk->count; i++)
-        segments_unpin(bulk->records[i].segment);
-    bulk->count = 0;
-    bulk->bytes = 0;
-    if (bulk->read.capacity > BULK_READ_SIZE + BUFFER_KEPT_MAX)
-        segment_buffer_release(&bulk->read);
-    buffer_shrink(&bulk->scratch, BUFFER_KEPT_MAX);
+    reader_finish(bulk->reader);
+    mem_free(reads);
 }
 
 void bulk_run(struct tier_bulk *bulk, const struct bulk_steps *steps)
 {
-    struct value_limits limits = tier_limits(bulk->tier);
+    uint64_t size;
+    size_t first = 0, end;
 
-    if (bulk->count == 0)
-        return;
-    qsort(bulk->records, bulk->count, sizeof(*bulk->records), compare_places);
-    for (size_t first = 0, end; first < bulk->count; first = end) {
-        end = find_group(bulk, first);
-        if (!steps->goes_on(steps->context, end_of(&bulk->records[end - 1]) - place_offset(bulk->records[first].place)))
+    bulk->steps = steps;
+    sort_records(bulk);
+    for (; first < bulk->count; first = end) {
+        end = find_part(bulk, first, &size);
+        if (!steps->goes_on(steps->context, size))
             break;
-        run_group(bulk, first, end, &limits, steps);
+        read_part(bulk, first, end);
     }
-    empty(bulk);
+    for (; first < bulk->count; first++)
+        segments_unpin(bulk->records[first].segment);
+    bulk->count = 0;
+    bulk->bytes = 0;
 }
 
 /* --- the keys of a look-ahead --- */
@@ -294,20 +270,31 @@ static void look_up_some(const struct look_ahead *look, struct partition *partit
     partition_unlock(partition);
 }
 
+static void look_up_all(const struct look_ahead *look, const struct tier_wanted *wanted, size_t count)
+{
+    struct partitions *all = look->bulk->tier->partitions;
+    size_t *ends = mem_alloc(all->count * sizeof(*ends)), begin = 0;
+    struct tier_wanted *sorted = sort_by_partition(all, wanted, count, ends);
+
+    for (uint32_t i = 0; i < all->count; begin = ends[i++]) {
+        for (size_t at = begin; at < ends[i]; at += LOOK_UPS_A_LOCK)
+            look_up_some(look, &all->partitions[i], sorted + at, ends[i] - at < LOOK_UPS_A_LOCK ? ends[i] - at : LOOK_UPS_A_LOCK);
+    }
+    mem_free(sorted);
+    mem_free(ends);
+}
+
 void tier_bulk_load(struct tier_bulk *bulk, const struct tier_wanted *wanted, size_t count, const char *keys, uint64_t bytes_max,
     bool (*goes_on)(void *context, uint64_t size), void *context)
 {
     struct partitions *all = bulk->tier->partitions;
     struct look_ahead look = { bulk, keys, bytes_max };
     struct bulk_steps steps = { .context = context, .goes_on = goes_on };
-    size_t *ends = mem_alloc(all->count * sizeof(*ends)), begin = 0;
-    struct tier_wanted *sorted = sort_by_partition(all, wanted, count, ends);
 
-    for (uint32_t i = 0; i < all->count; begin = ends[i++]) {
-        for (size_t at = begin; at < ends[i]; at += LOOK_UPS_A_LOCK)
-            look_up_some(&look, &all->partitions[i], sorted + at, ends[i] - at < LOOK_UPS_A_LOCK ? ends[i] - at : LOOK_UPS_A_LOCK);
-    }
-    mem_free(sorted);
-    mem_free(ends);
-    bulk_run(bulk, &steps);
+    if (count >= all->count)
+        look_up_all(&look, wanted, count);
+    for (size_t i = 0; i < count && count < all->count; i++)
+        look_up_some(&look, &all->partitions[partition_index(all, wanted[i].hash)], &wanted[i], 1);
+    if (bulk->count > 0)
+        bulk_run(bulk, &steps);
 }

@@ -6,6 +6,7 @@
 #include "base/mutex.h"
 #include "tier/grave.h"
 #include "tier/look_up.h"
+#include "tier/reader.h"
 #include "tier/resolve.h"
 #include "tier/tier_private.h"
 
@@ -203,21 +204,22 @@ static bool count_at_once(struct tier *tier, int db, struct key_list *unknowns, 
 /* An unknown that has a record was counted twice (an entry) or although it is gone (a grave): one too many in either case. */
 static enum status count_correct(struct tier *tier, struct key_list *unknowns, uint32_t incarnation, uint64_t *count)
 {
-    enum status statuses[LOOK_UP_MAX], status = STATUS_OK;
-    struct look_up *look_up = unknowns->count > 0 ? look_up_create(tier) : NULL;
+    struct tier_reader *reader = unknowns->count > 0 ? look_up_open(tier) : NULL;
+    enum status status = STATUS_OK;
+    bool has_record;
 
-    for (size_t i = 0; i < unknowns->count && status == STATUS_OK; i++) {
-        if (i % LOOK_UP_MAX == 0)
-            look_up_keys(tier, look_up, unknowns, i, unknowns->count - i < LOOK_UP_MAX ? unknowns->count - i : LOOK_UP_MAX, statuses);
-        if (unknowns->keys[i].incarnation != incarnation)
+    look_up(tier, reader, unknowns);
+    reader_close(reader);
+    for (size_t i = 0; i < unknowns->count; i++) {
+        const struct listed_key *listed = &unknowns->keys[i];
+
+        if (listed->incarnation != incarnation)
             continue;                       /* flushed */
-        status = statuses[i % LOOK_UP_MAX];
-        if (status == STATUS_OK)
+        if (!look_up_tells(listed, &has_record))
+            status = listed->status;
+        else if (has_record)
             --*count;
-        else if (status == STATUS_NOT_FOUND)
-            status = STATUS_OK;
     }
-    look_up_destroy(look_up);
     return status;
 }
 

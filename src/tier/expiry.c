@@ -1,6 +1,5 @@
 #include "tier/expiry.h"
 
-#include "base/check.h"
 #include "call/event.h"
 #include "tier/batch.h"
 #include "tier/due.h"
@@ -8,7 +7,6 @@
 #include "tier/key_list.h"
 #include "tier/look_up.h"
 #include "tier/nominees.h"
-#include "tier/record.h"
 #include "tier/tier_private.h"
 #include "tier/writer.h"
 
@@ -25,16 +23,6 @@ static enum verdict judge_nominee(struct tier *tier, struct partition *partition
     if (partition->owner != NULL || !tier->expire_cold)
         return VERDICT_KEEP;
     return nominee_judge(tier_keyspace_of(partition, nominee->incarnation), nominee, key);
-}
-
-/* Of a record that can be read and is expired: by its own time, or with the last field of a hash. */
-static enum event expiry_event(struct bytes bytes, int64_t now_ms)
-{
-    struct record record;
-    struct bytes payload;
-
-    CHECK(record_split(bytes, &record, &payload) == STATUS_OK);
-    return record.expire_ms >= 0 && record.expire_ms <= now_ms ? EVENT_EXPIRED : EVENT_HEXPIRED;
 }
 
 /* The key has expired and is cold: it is deleted. */
@@ -83,8 +71,8 @@ struct step {
     struct tier *tier;
     struct batch *batch;
     int64_t now_ms;
-    struct key_list unread;             /* keys whose records are to be read */
-    const struct nominee *nominees[LOOK_UP_MAX];    /* of these keys */
+    const struct nominees *nominees;
+    struct key_list unread;             /* those whose records are to be read; note: the index */
     size_t done;
 };
 
@@ -111,62 +99,48 @@ static void postpone_nominee(struct step *step, const struct nominee *nominee, s
 }
 
 /* The key's record was read without the lock: only this thread could change it until the lock is held again. */
-static void found_record(void *context, size_t index, enum status status, struct bytes record)
+static void judge_record(struct step *step, const struct listed_key *listed)
 {
-    struct step *step = context;
-    const struct nominee *nominee = step->nominees[index];
-    struct partition *partition = step->unread.keys[index].partition;
-    struct bytes key = key_list_key(&step->unread, index);
+    const struct nominee *nominee = &step->nominees->list[listed->note];
+    struct bytes key = nominees_key(step->nominees, listed->note);
     enum verdict verdict = VERDICT_OUTDATED;
-    enum value_type type;
-    int64_t gone_ms = -1;
+    bool is_by_field = listed->expire_ms < 0 || listed->expire_ms > step->now_ms;
 
-    if (status == STATUS_OK)
-        status = record_peek(record, &gone_ms, &type);
-    if (status == STATUS_CORRUPT) {
+    if (listed->status == STATUS_CORRUPT) {
         postpone_nominee(step, nominee, key);
         return;
     }
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+    if (listed->status != STATUS_OK && listed->status != STATUS_NOT_FOUND) {
         end_nominee(step, nominee, key, false);
         return;
     }
-    if (gone_ms >= 0 && gone_ms <= step->now_ms) {
-        partition_lock(partition);
-        verdict = judge_nominee(step->tier, partition, nominee, key);
+    if (listed->status == STATUS_OK && listed->gone_ms >= 0 && listed->gone_ms <= step->now_ms) {
+        partition_lock(listed->partition);
+        verdict = judge_nominee(step->tier, listed->partition, nominee, key);
         if (verdict == VERDICT_READ)
-            expire_cold(step->tier, tier_keyspace_of(partition, nominee->incarnation), nominee->hash, key,
-                expiry_event(record, step->now_ms), step->batch);
-        partition_unlock(partition);
+            expire_cold(step->tier, tier_keyspace_of(listed->partition, nominee->incarnation), nominee->hash, key,
+                is_by_field ? EVENT_HEXPIRED : EVENT_EXPIRED, step->batch);
+        partition_unlock(listed->partition);
     }
     end_nominee(step, nominee, key, verdict != VERDICT_KEEP);
 }
 
-static void read_records(struct step *step)
-{
-    if (step->unread.count > 0)
-        look_up_records(step->tier, writer_look_up(step->tier), &step->unread, 0, step->unread.count, found_record, step);
-    key_list_clear(&step->unread);
-}
-
 /* Tier rule 10. A record is not read if the key is found in RAM: of keys that were hot when they expired there may be a million. */
-static void expire_nominee(struct step *step, const struct nominee *nominee, struct bytes key)
+static void look_at(struct step *step, size_t index)
 {
     struct partitions *partitions = step->tier->partitions;
+    const struct nominee *nominee = &step->nominees->list[index];
+    struct bytes key = nominees_key(step->nominees, index);
     struct partition *partition = &partitions->partitions[partition_index(partitions, nominee->hash)];
     enum verdict verdict;
 
     partition_lock(partition);
     verdict = judge_nominee(step->tier, partition, nominee, key);
-    if (verdict == VERDICT_READ) {
-        step->nominees[step->unread.count] = nominee;
-        key_list_add(&step->unread, tier_keyspace_of(partition, nominee->incarnation), nominee->hash, key);
-    }
+    if (verdict == VERDICT_READ)
+        key_list_add(&step->unread, tier_keyspace_of(partition, nominee->incarnation), nominee->hash, key)->note = index;
     partition_unlock(partition);
     if (verdict != VERDICT_READ)
         end_nominee(step, nominee, key, verdict != VERDICT_KEEP);
-    if (step->unread.count == LOOK_UP_MAX)
-        read_records(step);
 }
 
 static void settle(struct expiry_walk *walk)
@@ -201,7 +175,7 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
 {
     struct expiry_walk *walk = &tier->expiry;
     struct nominees nominees = { 0 };
-    struct step step = { .tier = tier, .batch = batch, .now_ms = now_ms };
+    struct step step = { .tier = tier, .batch = batch, .now_ms = now_ms, .nominees = &nominees };
     int64_t soonest = store_expiry_soonest(tier->store);
     enum status status;
 
@@ -219,12 +193,12 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         tier_note_error(tier, "expired keys can't be looked up", status);
     for (size_t i = 0; i < nominees.count; i++) {
-        const struct nominee *nominee = &nominees.list[i];
-
-        expire_nominee(&step, nominee, nominees_key(&nominees, i));
-        walk->from_ms = nominee->expire_ms;
+        look_at(&step, i);
+        walk->from_ms = nominees.list[i].expire_ms;
     }
-    read_records(&step);
+    look_up(tier, writer_reader(tier), &step.unread);
+    for (size_t i = 0; i < step.unread.count; i++)
+        judge_record(&step, &step.unread.keys[i]);
     *more = nominees.count == (size_t)count;
     walk->next_ms = *more || (status != STATUS_OK && status != STATUS_NOT_FOUND) ? 0 : find_next(tier);
     settle(walk);

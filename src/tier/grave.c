@@ -7,7 +7,7 @@
 #include "tier/count.h"
 #include "tier/epoch.h"
 #include "tier/load.h"
-#include "tier/read.h"
+#include "tier/reading.h"
 #include "tier/tier_private.h"
 
 /* By epoch: after the last one, unless the grave was being applied while a checkpoint began. */

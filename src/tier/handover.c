@@ -6,7 +6,7 @@
 #include "tier/batch.h"
 #include "tier/epoch.h"
 #include "tier/grave.h"
-#include "tier/read.h"
+#include "tier/look_up.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
@@ -145,14 +145,13 @@ static void give_back(struct handover *handover, struct handed *first)
 /* A value whose record was not known: now it is, and there will be one. False: the store can't be read just now. */
 static bool settle_unknown(struct tier *tier, struct handed *handed)
 {
-    struct buffer record = { 0 };
-    enum status read = read_record(tier, handed->partition, handed->incarnation, handed->hash, handed->key, &record);
+    struct listed_key listed = { .partition = handed->partition, .incarnation = handed->incarnation, .hash = handed->hash };
     struct keyspace *keyspace;
     uint32_t handle;
+    bool has_record;
 
-    buffer_release(&record);
-    read = reading_existence(tier, handed->incarnation, handed->hash, handed->key, read);
-    if (read != STATUS_OK && read != STATUS_NOT_FOUND)
+    look_up_key(tier, &listed, handed->key);
+    if (!look_up_tells(&listed, &has_record))
         return false;
     partition_lock(handed->partition);
     keyspace = tier_keyspace_of(handed->partition, handed->incarnation);
@@ -160,7 +159,7 @@ static bool settle_unknown(struct tier *tier, struct handed *handed)
         struct grave *grave = grave_find(keyspace, handed->hash, handed->key);
 
         keyspace_assert_locked(keyspace);
-        if (read == STATUS_NOT_FOUND)
+        if (!has_record)
             recordmap_add(keyspace->tier->map, handed->hash, handed->key, 0);
         handle = keyspace_find(keyspace, handed->hash, handed->key);
         if (handle != 0 && entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN)

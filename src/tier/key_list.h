@@ -1,4 +1,5 @@
-/* Key list: keys noted under a partition's lock for work that is done without it: records to be looked up, big values to be written.
+/* Key list: keys noted under a partition's lock for work that is done without it: records to be looked up (tier/look_up.h), big values to be
+ * written.
  *
  * A listed key may be gone, or changed, when its turn comes: the user finds it again by partition, incarnation, hash and key. A key may
  * be listed twice.
@@ -11,6 +12,7 @@
 
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/status.h"
 
 struct keyspace;
 struct partition;
@@ -20,6 +22,11 @@ struct listed_key {
     uint32_t incarnation;
     uint64_t hash;
     size_t key_at, key_size;        /* in `text` */
+    size_t note;                    /* the user's; 0 at first */
+    /* By look_up, of its record. */
+    enum status status;
+    int64_t expire_ms;              /* -1: never */
+    int64_t gone_ms;                /* by its own expiry or that of its last field; -1: never */
 };
 
 /* All zero is an empty list. */
@@ -30,7 +37,8 @@ struct key_list {
 };
 
 void key_list_release(struct key_list *list);
-void key_list_add(struct key_list *list, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
+/* The new key; until the list is changed. */
+struct listed_key *key_list_add(struct key_list *list, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* Empty again, with its memory kept for the next keys. */
 void key_list_clear(struct key_list *list);
 

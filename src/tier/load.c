@@ -1,5 +1,6 @@
 #include "tier/load.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -8,6 +9,7 @@
 #include "base/mem.h"
 #include "keyspace/uses.h"
 #include "tier/grave.h"
+#include "tier/reader.h"
 #include "tier/tier_private.h"
 #include "value/string.h"
 
@@ -72,7 +74,7 @@ void load_void(struct tier *tier, struct load *load)
 
 static void free_if_unused(struct load *load)
 {
-    if (load->pins > 0 || load->in_flight > 0)
+    if (load->pins > 0 || load->in_flight)
         return;
     if (load->keyspace != NULL) {
         uint32_t handle = keyspace_find(load->keyspace, load->node.hash, load->node.key);
@@ -119,17 +121,16 @@ static struct load *load_create(struct keyspace *keyspace, uint64_t hash, struct
     return load;
 }
 
-static void load_post(struct tier *tier, struct load *load, struct load_batch *batch)
+static void load_post(struct tier *tier, struct load *load, struct tier_reader *reader)
 {
     load->state = LOAD_READING;
-    load->ticket++;
-    load->in_flight++;
-    load->batch_ticket = load->ticket;
+    load->in_flight = true;
+    load->posted_ticket = ++load->ticket;
     load->posted_us = clock_mono_us();
     keyspace_assert_locked(load->keyspace);
     CHECK(reading_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
-    load_batch_add(batch, load);
-    atomic_fetch_add_explicit(&tier->loads.waiting, 1, memory_order_relaxed);
+    reader_add(reader, &load->reading);
+    atomic_fetch_add_explicit(&tier->loads_waiting, 1, memory_order_relaxed);
 }
 
 static struct tier_wait *wait_of(struct load *load, const struct client *client)
@@ -159,7 +160,7 @@ static void wait_for(struct load *load, struct client *client)
 }
 
 enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
-    struct load_batch *batch)
+    struct tier_reader *reader)
 {
     struct load *load;
 
@@ -175,14 +176,10 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
         return TIER_ABSENT;
     if (load == NULL)
         load = load_create(keyspace, hash, key);
-    if (load->state != LOAD_READING || load->in_flight == 0) {
-        if (load->in_flight > 0) {      /* an older read of it is still under way: its end posts nothing, so wait for it */
-            load->state = LOAD_READING;
-            wait_for(load, client);
-            return TIER_WAIT;
-        }
-        load_post(tier, load, batch);
-    }
+    if (load->in_flight)
+        load->state = LOAD_READING;     /* perhaps an older read of it is still under way: its end posts nothing, so wait for it */
+    else
+        load_post(tier, load, reader);
     wait_for(load, client);
     return TIER_WAIT;
 }
@@ -195,31 +192,9 @@ bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t has
            reading_is_possible(keyspace, hash, key);
 }
 
-void tier_preload(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct load_batch *batch)
-{
-    ASSERT_LOCKED(keyspace->partition);
-    if (!reading_is_possible(keyspace, hash, key) || grave_find(keyspace, hash, key) != NULL || load_find(keyspace, hash, key) != NULL)
-        return;
-    load_post(tier, load_create(keyspace, hash, key), batch);
-}
-
-bool tier_is_loading(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
-{
-    struct load *load = load_find(keyspace, hash, key);
-
-    (void)tier;
-    ASSERT_LOCKED(keyspace->partition);
-    return load != NULL && load->state == LOAD_READING;
-}
-
 uint64_t tier_loads_waiting(struct tier *tier)
 {
-    return tier->loads.waiting;
-}
-
-uint64_t tier_loads_ended(struct tier *tier)
-{
-    return tier->loads.ended;
+    return tier->loads_waiting;
 }
 
 void tier_release(struct tier *tier, struct client *client)
@@ -258,91 +233,44 @@ struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_
     return entry;
 }
 
-void loading_release(struct loading *loading)
+/* Reading has ended with `status`. Returns whether the record's value was taken. */
+static bool settle_load(struct tier *tier, struct load *load, enum status status, const struct record *record)
 {
-    buffer_release(&loading->bytes);
-    buffer_release(&loading->scratch);
-    segment_buffer_release(&loading->aligned);
-}
-
-void loading_shrink(struct loading *loading, size_t size_max)
-{
-    loading->bytes.size = loading->scratch.size = 0;
-    buffer_shrink(&loading->bytes, size_max);
-    buffer_shrink(&loading->scratch, size_max);
-    if (loading->aligned.capacity > size_max)
-        segment_buffer_release(&loading->aligned);
-}
-
-void load_decode(struct tier *tier, struct loading *loading, const struct value_limits *limits, struct bytes bytes)
-{
-    loading->scratch.size = 0;
-    loading->record_size = bytes.size;
-    loading->status = record_decode(bytes, limits, &loading->scratch, &loading->record);
-}
-
-void load_read(struct tier *tier, struct loading *loading)
-{
-    struct value_limits limits = tier_limits(tier);
-    struct load *load = loading->load;
-    enum segment_access access = access_choose(&tier->access);
-    bool was_cached = false;
-
-    loading->bytes.size = 0;
-    loading->status = store_get_at(tier->store, load->reading.place, load->reading.segment, access, load->incarnation, load->node.hash,
-        load->node.key, &loading->aligned, &loading->bytes, access == SEGMENT_BUFFERED ? &was_cached : NULL);
-    if (access == SEGMENT_BUFFERED && load->reading.segment != NULL)
-        access_note(&tier->access, was_cached);
-    if (loading->status == STATUS_OK)
-        load_decode(tier, loading, &limits, buffer_bytes(&loading->bytes));
-    /* The damaged record may be another key's: the index says whether this key has one. */
-    if (loading->status == STATUS_CORRUPT &&
-        reading_existence(tier, load->incarnation, load->node.hash, load->node.key, STATUS_CORRUPT) == STATUS_NOT_FOUND)
-        loading->status = STATUS_NOT_FOUND;
-    damage_note(tier, &(struct failed_read){ load->incarnation, load->node.hash, load->reading.place, load->reading.segment, load->node.key },
-        loading->status);
-}
-
-/* The load's ticket is the newest. Returns whether the record's value was taken. */
-static bool settle_load(struct tier *tier, struct loading *loading)
-{
-    struct load *load = loading->load;
     struct keyspace *keyspace = load->keyspace;
     struct entry *entry;
 
-    if (loading->status == STATUS_NOT_FOUND) {
+    if (status == STATUS_NOT_FOUND) {
         load->state = LOAD_ABSENT;
         statistics_count(&tier->statistics.false_maybes);
         return false;
     }
-    if (loading->status != STATUS_OK) {
+    if (status != STATUS_OK) {
         load->state = LOAD_FAILED;
-        load->is_damaged = loading->status == STATUS_CORRUPT;
+        load->is_damaged = status == STATUS_CORRUPT;
         return false;
     }
     load->state = LOAD_DONE;
     keyspace_assert_locked(keyspace);
-    entry = load_install(tier, keyspace, load->node.hash, load->node.key, &loading->record);
+    entry = load_install(tier, keyspace, load->node.hash, load->node.key, record);
     if (load->pins > 0)
         entry->flags |= ENTRY_PINNED;
     return true;
 }
 
-void load_finish(struct tier *tier, struct loading *loading, const struct worker *self)
+/* Installs the record if the load's ticket is still the one it was posted with, wakes those that wait, and may free the load. */
+static void finish_load(struct tier *tier, struct load *load, enum status status, struct record *record, const struct worker *self)
 {
-    struct load *load = loading->load;
     struct partition *partition = load->partition;
     struct rings rings = { .self = self };
     bool is_taken = false;
 
-    reading_end(&load->reading);
     partition_lock(partition);
     if (load->waits != NULL)
         note_latency(tier, clock_mono_us() - load->posted_us);
-    load->in_flight--;
+    load->in_flight = false;
     if (load->state == LOAD_READING && load->keyspace != NULL) {
-        if (loading->ticket == load->ticket)
-            is_taken = settle_load(tier, loading);
+        if (load->ticket == load->posted_ticket)
+            is_taken = settle_load(tier, load, status, record);
         else
             load->state = LOAD_DONE;    /* it was voided, and another client asked since: that client looks again */
         wake_waits(tier, load, &rings);
@@ -350,14 +278,43 @@ void load_finish(struct tier *tier, struct loading *loading, const struct worker
     free_if_unused(load);
     partition_unlock(partition);
     ring_all(tier, &rings);
-    if (!is_taken && loading->status == STATUS_OK)
-        value_free(&loading->record.value);
-    if (loading->status == STATUS_OK) {
-        statistics_add(&tier->statistics.record_bytes, loading->record_size);
-        statistics_count(&tier->statistics.record_count);
-    }
-    tier->loads.ended++;                /* before `waiting`: see tier_loads_help */
-    tier->loads.waiting--;
+    if (!is_taken && status == STATUS_OK)
+        value_free(&record->value);
+    tier->loads_waiting--;
+}
+
+enum status load_decode(struct tier *tier, const struct reading *reading, const struct read_record *read, struct record *record)
+{
+    struct value_limits limits = tier_limits(tier);
+    enum status status;
+
+    read->scratch->size = 0;
+    status = record_decode(read->bytes, &limits, read->scratch, record);
+    if (status != STATUS_OK)
+        return reading_failed(tier, reading, status);
+    statistics_add(&tier->statistics.record_bytes, read->bytes.size);
+    statistics_count(&tier->statistics.record_count);
+    return STATUS_OK;
+}
+
+static void load_done(void *context, struct reading *reading, struct read_record *read)
+{
+    struct load *load = (struct load *)((char *)reading - offsetof(struct load, reading));
+    struct tier *tier = context;
+    enum status status = read->status;
+    struct record record;
+
+    if (status == STATUS_OK)
+        status = load_decode(tier, reading, read, &record);
+    reading_end(reading);
+    finish_load(tier, load, status, &record, read->worker);
+}
+
+struct tier_reader *tier_open_reader(struct tier *tier, struct worker *worker, bool without_ring)
+{
+    struct reader_options options = { load_done, tier, worker, READER_RECORD_MAX, READER_DEPTH, without_ring };
+
+    return reader_open(tier, &options);
 }
 
 bool tier_is_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
@@ -390,38 +347,29 @@ bool tier_discard_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t
     return true;
 }
 
-/* Reads the key's record and decodes it into `record`; the value borrows from the buffers. */
-static enum status read_now(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct buffer *bytes,
-    struct buffer *scratch, struct record *record)
+/* The value borrows from the buffers. */
+static enum status read_in_place(struct tier *tier, const struct reading *reading, struct read_buffers *buffers, struct record *record)
 {
-    struct value_limits limits = tier_limits(tier);
-    struct reading_place reading;
-    enum status status = STATUS_NOT_FOUND;
+    struct read_record read;
 
-    keyspace_assert_locked(keyspace);
-    if (reading_begin(tier, keyspace, hash, key, &reading)) {
-        status = reading_record(tier, &reading, keyspace->incarnation, hash, key, bytes);
-        if (status == STATUS_OK) {
-            status = record_decode(buffer_bytes(bytes), &limits, scratch, record);
-            damage_note(tier, &(struct failed_read){ keyspace->incarnation, hash, reading.place, reading.segment, key }, status);
-        }
-        reading_end(&reading);
-    }
     statistics_count(&tier->statistics.unplanned_reads);
-    return status;
+    reading_now(tier, reading, buffers, &read);
+    return read.status == STATUS_OK ? load_decode(tier, reading, &read, record) : read.status;
 }
 
 enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
-    struct buffer bytes = { 0 }, scratch = { 0 };
+    struct read_buffers buffers = { 0 };
+    struct reading reading;
     struct record record;
     struct load *load;
     enum status status;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (grave_find(keyspace, hash, key) != NULL || !reading_is_possible(keyspace, hash, key))
+    if (grave_find(keyspace, hash, key) != NULL || !reading_begin(tier, keyspace, hash, key, &reading))
         return STATUS_OK;
-    status = read_now(tier, keyspace, hash, key, &bytes, &scratch, &record);
+    status = read_in_place(tier, &reading, &buffers, &record);
+    reading_end(&reading);
     if (status == STATUS_OK) {
         load_install(tier, keyspace, hash, key, &record);
         load = load_find(keyspace, hash, key);
@@ -430,9 +378,6 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
             load_void(tier, load);
         }
     }
-    if (status == STATUS_NOT_FOUND)
-        status = STATUS_OK;
-    buffer_release(&bytes);
-    buffer_release(&scratch);
-    return status;
+    read_buffers_release(&buffers);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }

@@ -5,7 +5,6 @@
 #include "tier/look_up.h"
 #include "tier/nominees.h"
 #include "tier/purge.h"
-#include "tier/record.h"
 #include "tier/tier_private.h"
 #include "tier/writer.h"
 #include "tier/writing.h"
@@ -16,6 +15,7 @@ enum {
     STEP_MAX = 16384,
     SAMPLE = 16,                    /* of the records of cold keys one in 16 is read */
     WORTH_SHARE = 4,                /* all, if a quarter of them showed garbage */
+    READS_A_LOOK = 128,             /* that are read before the share is looked at again */
 };
 
 static bool is_due(const struct outdated *outdated)
@@ -47,8 +47,7 @@ struct step {
     struct tier *tier;
     struct batch *batch;
     struct nominees nominees;
-    struct key_list unread;             /* keys whose records are to be read */
-    size_t of_unread[LOOK_UP_MAX];      /* the nominees of these keys */
+    struct key_list unread;             /* those whose records are to be read; note: the index */
 };
 
 static void keep(struct outdated *outdated, int64_t expire_ms)
@@ -73,27 +72,22 @@ static void end_nominee(struct step *step, size_t index, bool is_outdated)
 }
 
 /* Only this thread writes records, so this is the newest one, or one that was deleted meanwhile. */
-static void found_record(void *context, size_t index, enum status status, struct bytes record)
+static void judge_record(struct step *step, const struct listed_key *listed)
 {
-    struct step *step = context;
     struct outdated *outdated = &step->tier->outdated;
-    size_t of = step->of_unread[index];
-    enum value_type type;
-    int64_t gone_ms = -1;
-    bool is_outdated;
+    bool is_outdated = listed->status == STATUS_NOT_FOUND ||
+                       (listed->status == STATUS_OK && listed->gone_ms != step->nominees.list[listed->note].expire_ms);
 
-    if (status == STATUS_OK)
-        status = record_peek(record, &gone_ms, &type);
-    is_outdated = status == STATUS_NOT_FOUND || (status == STATUS_OK && gone_ms != step->nominees.list[of].expire_ms);
     outdated->reads++;
     outdated->outdated_reads += is_outdated;
-    end_nominee(step, of, is_outdated);
+    end_nominee(step, listed->note, is_outdated);
 }
 
 static void read_records(struct step *step)
 {
-    if (step->unread.count > 0)
-        look_up_records(step->tier, writer_look_up(step->tier), &step->unread, 0, step->unread.count, found_record, step);
+    look_up(step->tier, writer_reader(step->tier), &step->unread);
+    for (size_t i = 0; i < step->unread.count; i++)
+        judge_record(step, &step->unread.keys[i]);
     key_list_clear(&step->unread);
 }
 
@@ -115,14 +109,12 @@ static void look_at(struct step *step, size_t index)
     partition_lock(partition);
     keyspace = tier_keyspace_of(partition, nominee->incarnation);
     verdict = nominee_judge(keyspace, nominee, key);
-    if (verdict == VERDICT_READ && is_worth_reading(&step->tier->outdated, nominee->hash)) {
-        step->of_unread[step->unread.count] = index;
-        key_list_add(&step->unread, keyspace, nominee->hash, key);
-    } else {
+    if (verdict == VERDICT_READ && is_worth_reading(&step->tier->outdated, nominee->hash))
+        key_list_add(&step->unread, keyspace, nominee->hash, key)->note = index;
+    else
         end_nominee(step, index, verdict == VERDICT_OUTDATED);
-    }
     partition_unlock(partition);
-    if (step->unread.count == LOOK_UP_MAX)
+    if (step->unread.count == READS_A_LOOK)
         read_records(step);
 }
 

@@ -103,7 +103,7 @@ static enum status replace(struct tier *tier, const struct replace_request *requ
 {
     enum status status;
 
-    CHECK(tier->epoch.phase == CHECKPOINT_NONE && tier->loads.waiting == 0);
+    CHECK(tier->epoch.phase == CHECKPOINT_NONE && tier->loads_waiting == 0);
     if (tier->writing->batch.failed) {
         message_set(request->message, "the store can't be written");
         return STATUS_CLOSED;

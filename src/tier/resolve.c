@@ -13,21 +13,18 @@ static bool may_resolve(const struct tier *tier, const struct keyspace *keyspace
 
 enum status resolve_entries(struct tier *tier, struct key_list *list, resolved_entry *resolved, void *context)
 {
-    struct look_up *look_up = writer_look_up(tier);
-    enum status statuses[LOOK_UP_MAX], status = STATUS_OK;
+    enum status status = STATUS_OK;
 
+    look_up(tier, writer_reader(tier), list);
     for (size_t i = 0; i < list->count; i++) {
         struct listed_key *listed = &list->keys[i];
         struct bytes key = key_list_key(list, i);
-        enum status read;
         struct keyspace *keyspace;
         uint32_t handle = 0;
+        bool has_record;
 
-        if (i % LOOK_UP_MAX == 0)
-            look_up_keys(tier, look_up, list, i, list->count - i < LOOK_UP_MAX ? list->count - i : LOOK_UP_MAX, statuses);
-        read = statuses[i % LOOK_UP_MAX];
-        if (read != STATUS_OK && read != STATUS_NOT_FOUND) {
-            status = read;          /* it stays unknown, and hot */
+        if (!look_up_tells(listed, &has_record)) {
+            status = listed->status;        /* it stays unknown, and hot */
             continue;
         }
         partition_lock(listed->partition);
@@ -36,7 +33,7 @@ enum status resolve_entries(struct tier *tier, struct key_list *list, resolved_e
             handle = keyspace_find(keyspace, listed->hash, key);
         if (handle != 0 && may_resolve(tier, keyspace, keyspace_entry(keyspace, handle))) {
             keyspace_assert_locked(keyspace);
-            keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), read == STATUS_OK ? RECORD_STALE : RECORD_NONE);
+            keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), has_record ? RECORD_STALE : RECORD_NONE);
             statistics_count(&tier->statistics.resolved);
             if (resolved != NULL)
                 resolved(context, keyspace, listed->hash, handle);

@@ -19,7 +19,8 @@
 #include "base/mem.h"
 #include "tier/due.h"
 #include "tier/grave.h"
-#include "tier/read.h"
+#include "tier/look_up.h"
+#include "tier/reading.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
@@ -149,21 +150,19 @@ static void note_lsn(struct scan_page *page, const struct partition *partition)
 /* The expiry of cold keys whose record is in a segment, if they may have expired. */
 static void read_due(struct tier *tier, struct partition *partition, uint32_t incarnation, struct scan_page *cold, const uint64_t *hashes)
 {
-    struct buffer record = { 0 };
     struct due due;
 
     due_find(tier, clock_wall_ms(), &due);
     for (size_t i = 0; i < cold->count; i++) {
-        enum value_type type;
+        struct listed_key listed = { .partition = partition, .incarnation = incarnation, .hash = hashes[i] };
 
         if (!due_may_have(&due, hashes[i]))
             continue;
-        record.size = 0;
-        if (read_record(tier, partition, incarnation, hashes[i], scan_page_key(cold, i), &record) == STATUS_OK)
-            (void)record_peek(buffer_bytes(&record), &cold->keys[i].expire_ms, &type);
+        look_up_key(tier, &listed, scan_page_key(cold, i));
+        if (listed.status == STATUS_OK)
+            cold->keys[i].expire_ms = listed.gone_ms;
     }
     due_release(&due);
-    buffer_release(&record);
 }
 
 /* What the index says of a record; one in a segment has its type in the record map, and its expiry is looked up when it matters. */
@@ -351,12 +350,10 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
     uint64_t hash = hash_bytes(&tier->partitions->seed, key);
     struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, hash)];
     struct keyspace *keyspace;
-    struct buffer record = { 0 };
+    struct listed_key listed = { .partition = partition, .hash = hash, .status = STATUS_NOT_FOUND };
     enum tier_place place = TIER_NOWHERE;
-    enum value_type type;
     int64_t expire_ms = -1;
-    uint32_t incarnation = 0, handle;
-    enum status status = STATUS_NOT_FOUND;
+    uint32_t handle;
 
     partition_lock(partition);
     keyspace = partition_keyspace_if(partition, db);
@@ -365,16 +362,15 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
         place = TIER_HOT;
     } else if (keyspace != NULL && grave_find(keyspace, hash, key) == NULL) {
         keyspace_assert_locked(keyspace);
-        incarnation = reading_is_possible(keyspace, hash, key) ? keyspace->incarnation : 0;
+        listed.incarnation = reading_is_possible(keyspace, hash, key) ? keyspace->incarnation : 0;
     }
     partition_unlock(partition);
-    if (incarnation != 0)
-        status = read_record(tier, partition, incarnation, hash, key, &record);
-    if (status == STATUS_OK)
-        status = record_peek(buffer_bytes(&record), &expire_ms, &type);
-    if (status != STATUS_NOT_FOUND)
-        place = status == STATUS_OK ? TIER_COLD : TIER_UNREADABLE;
-    buffer_release(&record);
+    if (listed.incarnation != 0)
+        look_up_key(tier, &listed, key);
+    if (listed.status == STATUS_OK)
+        expire_ms = listed.gone_ms;
+    if (listed.status != STATUS_NOT_FOUND)
+        place = listed.status == STATUS_OK ? TIER_COLD : TIER_UNREADABLE;
     if (expire_ms >= 0 && expire_ms <= clock_wall_ms())
         return TIER_NOWHERE;
     return place;

@@ -56,8 +56,8 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         .clean_demotions = tier->statistics.clean_demotions,
         .promotions = tier->statistics.promotions,
         .batches = tier->statistics.batches,
-        .loads_waiting = tier->loads.waiting,
-        .reads_by_ring = tier->loads.ring_count > 0,
+        .loads_waiting = tier->loads_waiting,
+        .reads_by_ring = tier->rings.worker_count > 0,
         .ring_reads = tier->statistics.ring_reads,
         .ring_batches = tier->statistics.ring_batches,
         .false_maybes = tier->statistics.false_maybes,
@@ -143,11 +143,4 @@ void tier_histogram(struct tier *tier, int db, enum tier_order order, uint64_t h
         }
         partition_unlock(partition);
     }
-}
-
-uint64_t tier_record_size(struct tier *tier)
-{
-    uint64_t count = tier->statistics.record_count;
-
-    return count > 0 ? tier->statistics.record_bytes / count : 0;
 }

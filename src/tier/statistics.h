@@ -1,6 +1,6 @@
 /* Statistics: what the tier counts. Any thread; each counter on its own, without an order among them.
  *
- * tier_stats, tier_reset_stats, tier_histogram and tier_record_size are in tier/tier.h.
+ * tier_stats, tier_reset_stats and tier_histogram are in tier/tier.h.
  */
 #ifndef KELVIN_TIER_STATISTICS_H
 #define KELVIN_TIER_STATISTICS_H
@@ -15,7 +15,7 @@ enum { LOAD_LATENCY_BUCKETS = 128, LOAD_LATENCY_STEP_BITS = 2 };
 
 struct statistics {
     _Atomic uint64_t demotions, clean_demotions, promotions, batches, false_maybes, errors, unplanned_reads, expired_cold, resolved;
-    _Atomic uint64_t ring_reads, ring_batches;      /* by load rings */
+    _Atomic uint64_t ring_reads, ring_batches;      /* by workers on their rings */
     _Atomic uint64_t graves;            /* that there are */
     _Atomic uint64_t graves_seen;       /* looks at a grave by the writer, to bury it */
     _Atomic uint64_t store_bytes;       /* on disk, images included */

@@ -36,19 +36,15 @@ static size_t bury_keyspace(struct tier *tier, struct keyspace *keyspace, size_t
 /* Graves of which it is not known whether there is a record: reads, without a lock, and buries or frees them. */
 static void resolve_graves(struct tier *tier, struct key_list *unknown, struct batch *batch)
 {
-    enum status statuses[LOOK_UP_MAX];
-
+    look_up(tier, writer_reader(tier), unknown);
     for (size_t i = 0; i < unknown->count; i++) {
         struct listed_key *listed = &unknown->keys[i];
         struct bytes key = key_list_key(unknown, i);
         struct keyspace *keyspace;
         struct grave *grave = NULL;
-        enum status read;
+        bool has_record;
 
-        if (i % LOOK_UP_MAX == 0)
-            look_up_keys(tier, writer_look_up(tier), unknown, i, unknown->count - i < LOOK_UP_MAX ? unknown->count - i : LOOK_UP_MAX, statuses);
-        read = statuses[i % LOOK_UP_MAX];
-        if (read != STATUS_OK && read != STATUS_NOT_FOUND)
+        if (!look_up_tells(listed, &has_record))
             continue;
         partition_lock(listed->partition);
         keyspace = tier_keyspace_of(listed->partition, listed->incarnation);
@@ -57,7 +53,7 @@ static void resolve_graves(struct tier *tier, struct key_list *unknown, struct b
         /* Not if it was made after a cut made meanwhile: the record belongs to the image. */
         if (grave != NULL && grave->unknown && !epoch_bars_delete(tier, grave)) {
             keyspace_assert_locked(keyspace);
-            if (read == STATUS_OK) {
+            if (has_record) {
                 grave_set_known(keyspace->tier, grave);
                 batch_bury(batch, keyspace, grave);
             } else {

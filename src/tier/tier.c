@@ -13,8 +13,9 @@
 #include "tier/demotion.h"
 #include "tier/grave.h"
 #include "tier/keyspaces.h"
-#include "tier/loader.h"
 #include "tier/purge.h"
+#include "tier/read_pool.h"
+#include "tier/reader.h"
 #include "tier/tier_private.h"
 #include "tier/warm.h"
 #include "tier/working_dir.h"
@@ -67,7 +68,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->state = TIER_OK;
     tier->purge = purge_create();
     tier->collect = collect_create(store_segments(tier->store));
-    tier->loaders = loaders_create();
+    tier->read_pool = read_pool_create(reader_run);
     tier->writing = writing_create(options, tier->dir);
     tier->demotion = demotion_create(&tier->writing->batch);
     statistics_init(&tier->statistics);
@@ -108,7 +109,7 @@ int tier_start(struct tier *tier, struct partitions *partitions)
         .changing = handover_changing,
         .incarnation_is_taken = keyspaces_incarnation_is_taken,
     };
-    return loaders_adjust(tier) ? writer_start(tier) : EAGAIN;
+    return read_pool_adjust(tier) ? writer_start(tier) : EAGAIN;
 }
 
 void tier_stop(struct tier *tier)
@@ -116,7 +117,7 @@ void tier_stop(struct tier *tier)
     warm_stop(tier->warm);
     tier->stopping = true;
     writer_stop(tier);
-    loaders_stop(tier);
+    read_pool_stop(tier);
 }
 
 void tier_close(struct tier *tier)
@@ -130,7 +131,7 @@ void tier_close(struct tier *tier)
     store_close(tier->store);
     if (tier->env != NULL)
         store_env_destroy(tier->env);
-    loaders_destroy(tier->loaders);
+    read_pool_destroy(tier->read_pool);
     writing_destroy(tier->writing);
     demotion_destroy(tier->demotion);
     statistics_release(&tier->statistics);

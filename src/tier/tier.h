@@ -3,7 +3,7 @@
  * Where a key can be, looked up in this order under its partition's lock: its entry (hot), a grave (deleted, but its record is still in the
  * store), the record map (no: certainly absent; maybe: cold, or a false maybe).
  *
- * Threads: workers call tier_load, tier_release and the partitions' watch; workers (tier/load_ring.h) and loaders (tier/loader.h) read cold
+ * Threads: workers call tier_load, tier_release and the partitions' watch; readers (tier/reader.h) and the threads of the pool read cold
  * keys; the one writer (tier/writer.c) changes the store. Settings are atomics and may change at any time.
  */
 #ifndef KELVIN_TIER_TIER_H
@@ -27,9 +27,8 @@
 
 struct tier;
 struct load;
-struct load_batch;
-struct load_ring;
 struct key_list;
+struct tier_reader;
 struct worker;
 
 /* All in bytes or as said; 0 is off. Any thread sets them, any reads them. */
@@ -108,7 +107,7 @@ struct tier_options {
 struct tier *tier_open(const struct tier_options *options, struct message *message);
 struct hash_seed tier_seed(const struct tier *tier);
 struct tier_settings *tier_settings(struct tier *tier);
-/* Becomes the partitions' watch; starts writer and loaders. Returns 0, or the error number: the system gives no thread, and the tier is to be closed. */
+/* Becomes the partitions' watch; starts the writer and the read pool. Returns 0, or the error number: the system gives no thread, and the tier is to be closed. */
 int tier_start(struct tier *tier, struct partitions *partitions);
 void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the clock: not while replaying, nor on a
                                                      * replica. Off at first */
@@ -127,27 +126,22 @@ void tier_close(struct tier *tier);         /* after tier_stop, before the parti
 /* A key has no entry (the caller looked, and holds its partition's lock). */
 enum tier_load_result {
     TIER_ABSENT,        /* it exists nowhere */
-    TIER_WAIT,          /* it may be cold: `client` waits for it; its load is in `batch`, or on its way */
+    TIER_WAIT,          /* it may be cold: `client` waits for it; its load is in the reader, or on its way */
     TIER_FAILED,        /* its record can't be read: the client gets an error */
 };
 enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
-    struct load_batch *batch);
+    struct tier_reader *reader);
 
 /* After TIER_FAILED, or STATUS_CORRUPT of tier_load_in_place, for a key that is only to be deleted: it gets an entry with an empty value in the place
  * of its damaged record. False: the record could not be read for another reason. The partition is locked. */
 bool tier_is_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);     /* then tier_discard_damaged succeeds */
 bool tier_discard_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
-/* Loads collected under locks and handed over once a turn, without any. */
-struct load_batch {
-    struct load *first, *last;
-    struct load_ring *ring;         /* of the worker, which reads them itself as far as it can (tier/load_ring.h); NULL: loaders do */
-};
-void tier_submit(struct tier *tier, struct load_batch *batch);
+/* The reader of a worker's loads (tier/reader.h), which begins them when it is submitted, once a turn. Its descriptor is for the worker's loop. By the
+ * worker, or before it runs. */
+struct tier_reader *tier_open_reader(struct tier *tier, struct worker *worker, bool without_ring);
+uint64_t tier_loads_waiting(struct tier *tier);     /* posted, and not ended */
 
-/* A load that no client waits for: the replay reads ahead. The caller looked and found no entry; does nothing if the key is certainly
- * absent or being loaded. The entry is not pinned. */
-void tier_preload(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct load_batch *batch);
 /* For look-ahead: prefetches what an overwrite of an absent key will read. The partition is locked. */
 static inline void tier_prefetch(const struct keyspace *keyspace, uint64_t hash)
 {
@@ -161,20 +155,12 @@ struct tier_wanted {
     uint32_t key_at, key_size;      /* in the caller's `keys` */
     int db;
 };
-struct tier_bulk *tier_bulk_create(struct tier *tier);
+struct tier_bulk *tier_bulk_create(struct tier *tier, unsigned flight_max);     /* reads at a time, at most READER_DEPTH */
 void tier_bulk_destroy(struct tier_bulk *bulk);         /* NULL is fine */
-/* Loads those of the keys that are cold, up to about `bytes_max` bytes of records, in the order of the segments. Before each read `goes_on` is
- * called with its size; when it returns false, the others stay cold. Others may use the keys meanwhile. No lock is held. */
+/* Loads those of the keys that are cold, up to about `bytes_max` bytes of records, in the order of the segments. Before each part of them, of
+ * `size` bytes, `goes_on` is called; when it returns false, the others stay cold. Others may use the keys meanwhile. No lock is held. */
 void tier_bulk_load(struct tier_bulk *bulk, const struct tier_wanted *wanted, size_t count, const char *keys, uint64_t bytes_max,
     bool (*goes_on)(void *context, uint64_t size), void *context);
-/* Whether a loader has the key, or will. The partition is locked. */
-bool tier_is_loading(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
-uint64_t tier_loads_waiting(struct tier *tier);
-/* For a thread that has to wait for a load: runs a queued load itself, or waits until tier_loads_ended is more than `ended`, which the caller
- * read before it looked for its key. False at once if no load is under way. No lock is held. */
-uint64_t tier_loads_ended(struct tier *tier);
-bool tier_loads_help(struct tier *tier, uint64_t ended);
-
 /* The call that waited has run, or its client is gone: unpins what it waited for (tier rule 5: the only place). No
  * partition is locked by the caller. */
 void tier_release(struct tier *tier, struct client *client);
@@ -219,7 +205,7 @@ struct tier_stats {
     uint64_t hot_keys, cold_keys, unknown_keys, dirty_keys;
     uint64_t demotions, clean_demotions, promotions, batches;
     uint64_t loads_waiting, load_p50_us, load_p99_us, false_maybes;
-    bool reads_by_ring;                     /* workers read cold keys themselves (tier/load_ring.h) */
+    bool reads_by_ring;                     /* workers read cold keys themselves (tier/reader.h) */
     uint64_t ring_reads, ring_batches;      /* reads that they did, and in how many batches */
     uint64_t store_bytes, store_memory, recordmap_bytes, graves;
     uint64_t segments, segment_bytes, segment_live_bytes;       /* files; their bytes; those of live records, about */

@@ -23,8 +23,8 @@
 
 struct collect;
 struct demotion;
-struct loaders;
 struct purge;
+struct read_pool;
 struct replacing;
 struct sealing;
 struct warm;
@@ -51,10 +51,14 @@ struct tier {
     struct damage damage;
 
     /* Any thread. */
-    struct loads loads;
+    _Atomic uint64_t loads_waiting;     /* loads that were posted and have not ended */
+    struct {
+        _Atomic int worker_count;       /* open rings of workers' readers */
+        _Atomic int refused;            /* that could not be opened */
+    } rings;                            /* reader.c */
     struct access access;
     uint64_t machine_memory;                /* bytes, when it was started */
-    struct loaders *loaders;
+    struct read_pool *read_pool;
     struct counting counting;
     struct requests requests;
     struct latch latch;                 /* partition lock */
@@ -80,7 +84,9 @@ struct tier {
     struct outdated outdated;
 };
 
-/* The keyspace with this incarnation, wherever SWAPDB has put it, or kept for a checkpoint after a flush. NULL: it was flushed. */
+/* The keyspace with this incarnation, wherever SWAPDB has put it. NULL: it was flushed. */
+struct keyspace *tier_living_keyspace(struct partition *partition, uint32_t incarnation) REQUIRES(partition->lock);
+/* The same, also one that is kept for a checkpoint after a flush. */
 struct keyspace *tier_keyspace_of(struct partition *partition, uint32_t incarnation) REQUIRES(partition->lock);
 
 /* A pass or an image of a checkpoint is under way. The writer. */

@@ -21,7 +21,7 @@ enum {
     CHUNK_KEYS_PACED = 64,      /* the same with a tier-warmup-rate below PACED_RATE, so that its pauses are short */
     PACED_RATE = 20000,
     KEYS_A_LOCK = 64,           /* keys that are looked up under one hold of a partition's lock */
-    READS_A_LOOK = 64,           /* reads between two looks at clients' loads */
+    READS_MAX = 4,              /* at a time: clients' loads come first */
     USES_WARM = 2,              /* uses of a key that was not on probation, at least */
     BANDS = 16,                 /* a band of heat has at least one in this many of all keys */
     UNIT_SIZE = 1024,           /* tier-warmup-rate counts a key once for each of these units of its size */
@@ -46,7 +46,6 @@ struct warm {
 
     /* The thread's. */
     struct tier_bulk *bulk;
-    int reads;                  /* since it looked at clients' loads */
     int64_t next_us, rate;      /* when to go on, and the tier-warmup-rate that says so */
     uint64_t units;             /* read since */
     uint32_t errors;
@@ -63,16 +62,6 @@ static void pause_us(int64_t us)
     struct timespec pause = { us / 1000000, us % 1000000 * 1000 };
 
     nanosleep(&pause, NULL);
-}
-
-/* Not one that a flush has taken out and a checkpoint keeps. */
-static struct keyspace *living_keyspace(struct partition *partition, uint32_t incarnation)
-{
-    for (int db = 0; db < partition->all->db_count; db++) {
-        if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->incarnation == incarnation)
-            return partition->keyspaces[db];
-    }
-    return NULL;
 }
 
 /* The heat as it was: the time that the server was down does not count, as no client could touch the key. */
@@ -110,7 +99,7 @@ static bool look_up(struct warm *warm, struct partition *partition, uint32_t inc
     struct keyspace *keyspace;
 
     partition_lock(partition);
-    keyspace = living_keyspace(partition, incarnation);
+    keyspace = tier_living_keyspace(partition, incarnation);
     for (size_t i = 0; i < count && keyspace != NULL; i++) {
         keyspace_assert_locked(keyspace);
         if (is_there(warm, keyspace, &wanted[i]))
@@ -177,7 +166,7 @@ static void keep_rate(struct warm *warm)
 /* Clients' loads come first. */
 static void give_way(struct warm *warm)
 {
-    for (int i = 0; i < GIVE_WAY_TRIES && warm->tier->loads.waiting > 0 && !warm->stopping; i++)
+    for (int i = 0; i < GIVE_WAY_TRIES && warm->tier->loads_waiting > 0 && !warm->stopping; i++)
         pause_us(GIVE_WAY_US);
 }
 
@@ -187,8 +176,7 @@ static bool goes_on(void *context, uint64_t size)
 {
     struct warm *warm = context;
 
-    if (++warm->reads % READS_A_LOOK == 0)
-        give_way(warm);
+    give_way(warm);
     if (!has_room(warm, size))
         end_warm_up(warm);
     return !is_over(warm);
@@ -359,7 +347,7 @@ static void warm_up(struct warm *warm)
         for (uint32_t n = 0; n < warm->file.sections[i].group_count; n++)
             counts[warm->file.sections[i].groups[n].rank] += warm->file.sections[i].groups[n].count;
     }
-    warm->bulk = tier_bulk_create(warm->tier);
+    warm->bulk = tier_bulk_create(warm->tier, READS_MAX);
     wait_while_off(warm);
     for (int high = HOT_RANKS, low; high > 0 && !is_over(warm); high = low) {
         low = band_low(counts, warm->file.key_count, high);

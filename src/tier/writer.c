@@ -9,10 +9,11 @@
 #include "tier/count.h"
 #include "tier/demotion.h"
 #include "tier/expiry.h"
-#include "tier/loader.h"
 #include "tier/look_up.h"
 #include "tier/pause.h"
 #include "tier/purge.h"
+#include "tier/read_pool.h"
+#include "tier/reader.h"
 #include "tier/replace.h"
 #include "tier/resolve.h"
 #include "tier/seal.h"
@@ -34,7 +35,7 @@ struct writer {
     _Atomic pthread_t self;             /* the same, set by the thread */
     /* The thread's. */
     struct key_list unknown;
-    struct look_up *look_up;
+    struct tier_reader *reader;
     uint32_t next_grave, next_unknown;      /* partitions */
     struct pause pause;
     int64_t tidied_us;
@@ -143,7 +144,7 @@ static bool writer_round(struct tier *tier)
         demotion_run(tier);         /* what is clean can still be dropped: its record was written */
         return false;
     }
-    loaders_adjust(tier);
+    read_pool_adjust(tier);
     demotion_note_room(tier);
     if (tier->epoch.phase == CHECKPOINT_NONE)
         writing_retune(tier);
@@ -180,7 +181,7 @@ static void writer_main(void *context)
 {
     struct tier *tier = context;
 
-    tier->writer->look_up = look_up_create(tier);
+    tier->writer->reader = look_up_open(tier);
     tier->writer->self = pthread_self();
     while (!tier->stopping) {
         bool more, is_sealing;
@@ -203,13 +204,13 @@ static void writer_main(void *context)
     replace_refuse(tier);
     seal_abort(tier, STATUS_CLOSED);
     purge_stop(tier);
-    look_up_destroy(tier->writer->look_up);
-    tier->writer->look_up = NULL;
+    reader_close(tier->writer->reader);
+    tier->writer->reader = NULL;
 }
 
-struct look_up *writer_look_up(const struct tier *tier)
+struct tier_reader *writer_reader(const struct tier *tier)
 {
-    return tier->writer != NULL && pthread_equal(tier->writer->self, pthread_self()) ? tier->writer->look_up : NULL;
+    return tier->writer != NULL && pthread_equal(tier->writer->self, pthread_self()) ? tier->writer->reader : NULL;
 }
 
 int writer_start(struct tier *tier)

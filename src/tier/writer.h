@@ -6,7 +6,7 @@
 #ifndef KELVIN_TIER_WRITER_H
 #define KELVIN_TIER_WRITER_H
 
-struct look_up;
+struct tier_reader;
 struct tier;
 struct writer;
 
@@ -16,6 +16,6 @@ int writer_start(struct tier *tier);
 void writer_stop(struct tier *tier);
 
 /* The writer's, if this is its thread; else NULL. */
-struct look_up *writer_look_up(const struct tier *tier);
+struct tier_reader *writer_reader(const struct tier *tier);
 
 #endif

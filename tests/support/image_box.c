@@ -15,7 +15,7 @@
 #include "tier/grave.h"
 #include "tier/image.h"
 #include "tier/record.h"
-#include "tier/read.h"
+#include "tier/reading.h"
 #include "tier/tags.h"
 
 struct item {
@@ -88,8 +88,9 @@ static enum status record_bytes(struct image_box *image, const struct image_reco
 {
     struct partitions *all = image->box->partitions;
     struct partition *partition = &all->partitions[partition_index(all, at->hash)];
-    struct reading_place reading;
-    enum status status;
+    struct read_buffers buffers = { 0 };
+    struct read_record read;
+    struct reading reading;
 
     *found = at->record;
     if (at->record.size > 0)
@@ -102,11 +103,13 @@ static enum status record_bytes(struct image_box *image, const struct image_reco
     }
     partition_assert_locked(partition);
     CHECK(reading_begin(image->box->tier, partition->keyspaces[db], at->hash, at->key, &reading));
-    status = reading_record(image->box->tier, &reading, image->incarnations[db], at->hash, at->key, bytes);
+    reading_now(image->box->tier, &reading, &buffers, &read);
     reading_end(&reading);
-    CHECK(status != STATUS_NOT_FOUND);
+    CHECK(read.status != STATUS_NOT_FOUND);
+    buffer_append_bytes(bytes, read.bytes);
+    read_buffers_release(&buffers);
     *found = buffer_bytes(bytes);
-    return status;
+    return read.status;
 }
 
 /* `records` NULL: of the tier, but for what is shadowed. */

@@ -24,7 +24,7 @@
 #include "tier/collect.h"
 #include "tier/grave.h"
 #include "tier/purge.h"
-#include "tier/read.h"
+#include "tier/reading.h"
 #include "tier/record.h"
 
 enum { TICK_NS = 5000000, WAIT_S_MAX = 120, SETTLE_MS_MAX = 120000 };
@@ -226,8 +226,8 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     settings->lfu_log_factor = 10;
     settings->lfu_decay_minutes = 0;     /* a heat is what a test set it to, whenever the minute turns */
     CHECK(tier_start(box->tier, box->partitions) == 0);
-    for (int i = 0; i < engine->worker_count && options->reads_by_ring; i++)
-        CHECK(worker_open_ring(&box->workers[i].worker) >= 0);
+    for (int i = 0; i < engine->worker_count; i++)
+        CHECK((worker_open_reader(&box->workers[i].worker, !options->reads_by_ring) >= 0) == options->reads_by_ring);
 }
 
 static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *ftw)
@@ -246,7 +246,7 @@ void tier_box_destroy(struct tier_box *box)
     }
     BOX_DEMAND(box, engine->clients.parked == 0, "%lld clients count as blocked", (long long)engine->clients.parked);
     for (int i = 0; i < engine->worker_count; i++)
-        worker_close_ring(&box->workers[i].worker);
+        worker_close_reader(&box->workers[i].worker);
     job_pool_destroy(engine->jobs);
     tier_stop(box->tier);
     for (int i = 0; i < engine->worker_count; i++) {
@@ -417,24 +417,24 @@ void tier_box_settle(struct tier_box *box)
 static void verify_clean(struct tier_box *box, const struct keyspace *keyspace, const struct entry *entry, const struct store_record *at)
 {
     struct value_limits limits = tier_limits(box->tier);
-    struct buffer scratch = { 0 }, bytes = { 0 };
-    struct reading_place reading;
+    struct read_buffers buffers = { 0 };
+    struct read_record read;
+    struct reading reading;
     struct record record;
     struct value value = entry_value(entry);
     uint8_t wanted[20], found[20];
 
     partition_assert_locked(keyspace->partition);
     BOX_DEMAND(box, reading_begin(box->tier, keyspace, at->hash, at->key, &reading), "a record without a place");
-    BOX_DEMAND(box, reading_record(box->tier, &reading, keyspace->incarnation, at->hash, at->key, &bytes) == STATUS_OK,
-        "a record that can't be read");
+    reading_now(box->tier, &reading, &buffers, &read);
+    BOX_DEMAND(box, read.status == STATUS_OK, "a record that can't be read");
     reading_end(&reading);
-    BOX_DEMAND(box, record_decode(buffer_bytes(&bytes), &limits, &scratch, &record) == STATUS_OK, "a record that can't be decoded");
+    BOX_DEMAND(box, record_decode(read.bytes, &limits, read.scratch, &record) == STATUS_OK, "a record that can't be decoded");
     value_digest(&value, wanted);
     value_digest(&record.value, found);
     BOX_DEMAND(box, memcmp(wanted, found, 20) == 0 && record.expire_ms == entry_expire_ms(entry), "a clean entry differs from its record");
     value_free(&record.value);
-    buffer_release(&scratch);
-    buffer_release(&bytes);
+    read_buffers_release(&buffers);
 }
 
 struct tally {
@@ -480,16 +480,19 @@ static void find_expiry(void *context, int64_t expire_ms, uint32_t incarnation, 
 static void verify_expiry(struct tier_box *box, const struct keyspace *keyspace, const struct store_record *at)
 {
     struct wanted_expiry wanted = { keyspace->incarnation, at->key, false };
-    struct buffer bytes = { 0 }, from = { 0 };
-    struct reading_place reading;
+    struct buffer from = { 0 };
+    struct read_buffers buffers = { 0 };
+    struct read_record read;
+    struct reading reading;
     enum value_type type;
     int64_t gone_ms = -1;
 
     partition_assert_locked(keyspace->partition);
     if (!reading_begin(box->tier, keyspace, at->hash, at->key, &reading))
         return;
-    if (reading_record(box->tier, &reading, keyspace->incarnation, at->hash, at->key, &bytes) == STATUS_OK)
-        (void)record_peek(buffer_bytes(&bytes), &gone_ms, &type);
+    reading_now(box->tier, &reading, &buffers, &read);
+    if (read.status == STATUS_OK)
+        (void)record_peek(read.bytes, &gone_ms, &type);
     reading_end(&reading);
     if (gone_ms >= 0) {
         store_expiry_seek(&from, gone_ms);
@@ -497,7 +500,7 @@ static void verify_expiry(struct tier_box *box, const struct keyspace *keyspace,
         BOX_DEMAND(box, wanted.found, "a record that expires has no expiry key");
     }
     buffer_release(&from);
-    buffer_release(&bytes);
+    read_buffers_release(&buffers);
 }
 
 static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)

@@ -66,7 +66,7 @@ struct tier_box_options {
     uint64_t seed;
     int worker_count, partition_count, db_count;    /* 0: 1, 4, 2 */
     size_t write_buffer_size;                       /* 0: 64 KiB */
-    bool reads_by_ring;                             /* workers read cold keys themselves (tier/load_ring.h), by the box's disk; else loaders do */
+    bool reads_by_ring;                             /* workers read cold keys themselves (tier/reader.h), by the box's disk; else the pool does */
 };
 
 #define BOX_DEMAND(box, cond, ...) \
@@ -106,7 +106,7 @@ const char *tier_box_await(struct box_client *client);
 void tier_box_hold_writer(struct tier_box *box);
 void tier_box_release_writer(struct tier_box *box);
 
-/* Until nothing is left to do for the writer and the loaders: no graves, unknown records, purges, errors. */
+/* Until nothing is left to do for the writer and the readers: no graves, unknown records, purges, errors. */
 void tier_box_settle(struct tier_box *box);
 /* The invariants, settled or not; no other thread changes anything meanwhile. */
 void tier_box_verify(struct tier_box *box);

@@ -95,10 +95,9 @@ static void a_window_is_loaded_before_its_first_command_runs(void **state)
         for (; seen < KEYS && seen < run + 3 * WINDOW; seen++) {
             add(rig, fetch, (uint64_t)seen, seen);
             if (seen % WINDOW == WINDOW - 1)
-                fetch_hand_over(fetch);
+                fetch_submit(fetch, (uint64_t)run);
         }
-        fetch_hand_over(fetch);
-        fetch_await(fetch, (uint64_t)run);
+        fetch_submit(fetch, (uint64_t)run);
         BOX_DEMAND(&rig->box, is_hot(rig, run), "key %d", run);
     }
     fetch_destroy(fetch);
@@ -113,16 +112,14 @@ static void later_windows_are_not_waited_for(void **state)
     uint64_t hash;
 
     add(rig, fetch, 0, 0);
-    fetch_hand_over(fetch);
-    fetch_await(fetch, 0);
+    fetch_submit(fetch, 0);
     keyspace = tier_box_keyspace(&rig->box, 0, BYTES("k1"), &hash);
     partition_lock(keyspace->partition);
     add(rig, fetch, 50, 1);
-    fetch_hand_over(fetch);
-    fetch_await(fetch, 49);
+    fetch_submit(fetch, 49);
     assert_int_equal(keyspace_find(keyspace, hash, BYTES("k1")), 0);
     partition_unlock(keyspace->partition);
-    fetch_await(fetch, 50);
+    fetch_submit(fetch, 50);
     assert_true(is_hot(rig, 1));
     fetch_destroy(fetch);
 }
@@ -137,10 +134,10 @@ static void what_was_not_loaded_at_the_end_is_left(void **state)
         struct fetch *fetch = fetch_create(&rig->box.engine);
 
         for (int i = 0; i < round; i++) {
-            add(rig, fetch, (uint64_t)i, i);
-            fetch_hand_over(fetch);
+            add(rig, fetch, (uint64_t)i + 1, i);
+            fetch_submit(fetch, 0);
         }
-        add(rig, fetch, 3, KEYS - 1);       /* not handed over */
+        add(rig, fetch, 3, KEYS - 1);       /* not submitted */
         fetch_destroy(fetch);
     }
     assert_false(is_hot(rig, KEYS - 1));
@@ -157,8 +154,7 @@ static void long_keys_and_too_many_are_left_to_their_commands(void **state)
     for (int i = 0; i < FETCH_KEYS_MAX; i++)
         add(rig, fetch, 0, 0);
     add(rig, fetch, 0, 1);
-    fetch_hand_over(fetch);
-    fetch_await(fetch, 0);
+    fetch_submit(fetch, 0);
     assert_true(is_hot(rig, 0));
     assert_false(is_hot(rig, 1));
     fetch_destroy(fetch);
@@ -177,7 +173,7 @@ static void see(struct ahead *ahead, const char *word, int i)
 static void the_replay_fetches_what_commands_read_and_not_what_they_overwrite(void **state)
 {
     struct rig *rig = *state;
-    struct ahead *ahead = ahead_create(&rig->box.engine, AHEAD_IN_BULK, 10000);
+    struct ahead *ahead = ahead_create(&rig->box.engine, 10000);
 
     see(ahead, "INCR", 0);
     see(ahead, "SET", 1);

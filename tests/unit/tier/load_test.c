@@ -1,4 +1,4 @@
-/* Loads: the cold keys of one turn are read by all loaders at once, and a thread that is woken finds no lock held by its waker. */
+/* Loads: the cold keys of one turn are read by all threads of the pool at once, and a thread that is woken finds no lock held by its waker. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,9 +11,9 @@
 #include "base/mem.h"
 #include "support/tier_box.h"
 #include "tier/load.h"
-#include "tier/loader.h"
+#include "tier/read_pool.h"
 
-enum { LOADERS = 4, KEYS = 8, VALUE_SIZE = 12000, DELAY_US = 100000, PATIENCE_US = 60000000 };
+enum { THREADS = 4, KEYS = 8, VALUE_SIZE = 12000, DELAY_US = 100000, PATIENCE_US = 60000000 };
 
 struct rig {
     struct tier_box box;
@@ -59,13 +59,13 @@ static const char *say(struct rig *rig, const char *line)
     return tier_box_say(rig->client, line);
 }
 
-static void await_idle_loaders(struct rig *rig)
+static void await_idle_pool(struct rig *rig)
 {
     struct tier *tier = rig->box.tier;
     int64_t began_us = clock_mono_us();
 
-    while (loaders_idle(tier) < LOADERS) {
-        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "the loaders do not start");
+    while (read_pool_idle(tier) < THREADS) {
+        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "the threads do not start");
         tier_nudge(tier);
     }
 }
@@ -100,9 +100,9 @@ static void the_cold_keys_of_one_turn_are_read_at_the_same_time(void **state)
     struct disk_faults faults = { .only = ".ldb", .read_delay_us = DELAY_US };
     int64_t began_us;
 
-    tier_settings(rig->box.tier)->load_threads = LOADERS;
+    tier_settings(rig->box.tier)->load_threads = THREADS;
     set_cold_keys(rig, KEYS + 1);
-    await_idle_loaders(rig);
+    await_idle_pool(rig);
     faulty_disk_set(rig->box.disk, &faults);
     began_us = clock_mono_us();
     assert_string_equal(say(rig, "EXISTS k0 k1 k2 k3 k4 k5 k6 k7"), ":8\n");
@@ -110,7 +110,7 @@ static void the_cold_keys_of_one_turn_are_read_at_the_same_time(void **state)
     BOX_DEMAND(&rig->box, clock_mono_us() - began_us < (KEYS - 2) * DELAY_US, "%lld us", (long long)(clock_mono_us() - began_us));
 }
 
-/* On the loader's thread. No other thread locks a partition at that time. */
+/* On a thread of the pool. No other thread locks a partition at that time. */
 static void look_at_locks(void *context)
 {
     struct box_worker *worker = context;

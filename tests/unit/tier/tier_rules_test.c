@@ -20,7 +20,7 @@
 #include "tier/demotion.h"
 #include "tier/expiry.h"
 #include "tier/grave.h"
-#include "tier/loader.h"
+#include "tier/read_pool.h"
 #include "tier/sweep.h"
 
 enum { HOUR_MS = 3600 * 1000 };
@@ -386,7 +386,7 @@ static void rule_4_an_old_record_is_not_installed_over_a_new_one(void **state)
     faulty_disk_set(rig->box.disk, &slow);
     assert_false(tier_box_begin(rig->a, "GET k"));
     worker_end_turn(&rig->box.workers[0].worker);
-    while (loaders_queued(rig->box.tier) > 0)
+    while (read_pool_queued(rig->box.tier) > 0)
         ;
     tier_box_hold_writer(&rig->box);
     assert_true(tier_box_begin(rig->b, "SET k new"));
@@ -422,82 +422,6 @@ static void rule_4_a_key_read_in_place_is_not_installed_twice(void **state)
     await_loads(rig);
     assert_string_equal(tier_box_await(rig->a), "$3\nold\n");
     assert_true(tier_box_stats(&rig->box).promotions == 1 && tier_box_stats(&rig->box).unplanned_reads == 1);
-}
-
-/* What the replay sees ahead: the load is posted, and, if `submit`, done or on its way. */
-static bool preload(struct rig *rig, const char *key, bool submit, struct load_batch *batch)
-{
-    uint64_t hash;
-    struct keyspace *keyspace = lock_key(rig, key, &hash);
-    bool loading;
-
-    tier_preload(rig->box.tier, keyspace, hash, bytes_of_string(key), batch);
-    loading = tier_is_loading(rig->box.tier, keyspace, hash, bytes_of_string(key));
-    partition_unlock(keyspace->partition);
-    if (submit)
-        tier_submit(rig->box.tier, batch);
-    return loading;
-}
-
-static void help_until_done(struct rig *rig)
-{
-    for (;;) {
-        uint64_t ended = tier_loads_ended(rig->box.tier);
-
-        if (tier_box_stats(&rig->box).loads_waiting == 0)
-            return;
-        tier_loads_help(rig->box.tier, ended);
-    }
-}
-
-static void rule_4_a_load_that_no_client_waits_for_leaves_no_pin(void **state)
-{
-    struct load_batch batch = { 0 };
-    struct rig *rig = *state;
-
-    set_cold(rig, 0, "k", "v");
-    tier_box_say(rig->a, "MSET missing 1 none 1");          /* so that their keyspaces are there */
-    tier_box_say(rig->a, "DEL missing none");
-    assert_true(preload(rig, "k", false, &batch) && preload(rig, "k", false, &batch));
-    assert_ptr_equal(batch.first, batch.last);              /* one load, however often it is asked for */
-    assert_false(preload(rig, "missing", true, &batch));
-    help_until_done(rig);
-    assert_false(tier_loads_help(rig->box.tier, tier_loads_ended(rig->box.tier)));
-    assert_true(tier_box_entry(&rig->box, 0, "k") != NULL && record_of(rig, "k") == RECORD_CLEAN);
-    assert_false(tier_box_entry(&rig->box, 0, "k")->flags & ENTRY_PINNED);
-    assert_string_equal(tier_box_say(rig->a, "GET k"), "$1\nv\n");
-    assert_int_equal(tier_box_stats(&rig->box).promotions, 1);
-    make_cold(rig, 0, "k");
-    change_tag(rig, "none", recordmap_add);                 /* a false maybe */
-    assert_true(preload(rig, "none", true, &batch));
-    help_until_done(rig);
-    assert_null(tier_box_entry(&rig->box, 0, "none"));
-    change_tag(rig, "none", recordmap_remove);
-}
-
-static void rule_4_a_load_that_no_client_waits_for_brings_no_old_value_back(void **state)
-{
-    struct load_batch batch = { 0 };
-    struct rig *rig = *state;
-
-    set_cold(rig, 0, "k", "old");
-    assert_true(preload(rig, "k", false, &batch));
-    assert_true(tier_box_begin(rig->a, "SET k new"));
-    tier_submit(rig->box.tier, &batch);
-    help_until_done(rig);
-    assert_string_equal(tier_box_say(rig->a, "GET k"), "$3\nnew\n");
-    tier_box_settle(&rig->box);
-    make_cold(rig, 0, "k");
-    assert_true(preload(rig, "k", false, &batch));
-    assert_true(tier_box_begin(rig->a, "FLUSHALL"));
-    tier_submit(rig->box.tier, &batch);
-    help_until_done(rig);
-    assert_string_equal(tier_box_say(rig->a, "GET k"), "$-1\n");
-    set_cold(rig, 0, "k", "v");
-    assert_true(preload(rig, "k", false, &batch));
-    assert_false(tier_box_begin(rig->a, "GET k"));          /* joins it */
-    tier_submit(rig->box.tier, &batch);
-    assert_string_equal(tier_box_await(rig->a), "$1\nv\n");
 }
 
 /* Rule 5. */
@@ -1088,8 +1012,6 @@ int main(void)
         RULE(rule_4_an_older_read_installs_nothing_for_a_newer_wish),
         RULE(rule_4_an_old_record_is_not_installed_over_a_new_one),
         RULE(rule_4_a_key_read_in_place_is_not_installed_twice),
-        RULE(rule_4_a_load_that_no_client_waits_for_leaves_no_pin),
-        RULE(rule_4_a_load_that_no_client_waits_for_brings_no_old_value_back),
         RULE(rule_5_a_key_is_pinned_until_all_clients_that_waited_have_run),
         RULE(rule_5_a_client_that_is_closed_before_its_load_leaves_no_pin),
         RULE(rule_5_the_sweep_leaves_pinned_keys_alone),

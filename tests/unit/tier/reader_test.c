@@ -1,4 +1,4 @@
-/* Load rings: workers read cold keys in batches. The ring is one over the box's disk (base/read_ring.h), which reads when the worker
+/* Readers: workers read cold keys in batches. The ring is one over the box's disk (base/read_ring.h), which reads when the worker
  * submits; tests/spec/load_ring_test.py has the one over io_uring. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,12 +8,13 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "support/tier_box.h"
-#include "tier/load_ring.h"
+#include "tier/reader.h"
 
-enum { KEYS = 300, WORDS_MAX = KEYS + 1, LARGE = 100000 };
+enum { KEYS = 300, WORDS_MAX = KEYS + 1, LARGE = 100000, BETWEEN = 6000, MANY = 200 };
 
 struct rig {
     struct tier_box box;
@@ -161,18 +162,47 @@ static void a_client_of_another_worker_that_waits_for_the_same_key_is_woken(void
     assert_int_equal(tier_box_stats(&rig->box).ring_reads, 1);
 }
 
+/* They are no neighbours: there is a larger record between any two. */
 static void more_loads_than_the_ring_takes_wait_their_turn(void **state)
 {
     struct rig *rig = *state;
+    char key[20], value[20], *between = mem_alloc(BETWEEN + 1);
 
-    set_cold_keys(rig, KEYS);
+    memset(between, 'x', BETWEEN);
+    between[BETWEEN] = '\0';
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof(key), "k%d", i);
+        snprintf(value, sizeof(value), "value-%03d", i);
+        set_cold(rig, key, value);
+        snprintf(key, sizeof(key), "b%d", i);
+        set_cold(rig, key, between);
+    }
+    mem_free(between);
     assert_true(read_all(rig, rig->a, KEYS));
     assert_int_equal(tier_box_stats(&rig->box).ring_reads, KEYS);
-    assert_true(tier_box_stats(&rig->box).ring_batches >= KEYS / LOAD_RING_DEPTH);
+    assert_true(tier_box_stats(&rig->box).ring_batches >= KEYS / READER_DEPTH);
     assert_int_equal(tier_box_stats(&rig->box).loads_waiting, 0);
+    assert_true(reader_reads(rig->box.workers[0].worker.reader) >= KEYS);
 }
 
-static void large_records_are_left_to_the_loaders(void **state)
+/* They are asked for in the other order. */
+static void neighbours_are_one_read(void **state)
+{
+    struct rig *rig = *state;
+    char key[20], value[20];
+
+    for (int i = MANY - 1; i >= 0; i--) {
+        snprintf(key, sizeof(key), "k%d", i);
+        snprintf(value, sizeof(value), "value-%03d", i);
+        set_cold(rig, key, value);
+    }
+    assert_true(read_all(rig, rig->a, MANY));
+    assert_int_equal(reader_reads(rig->box.workers[0].worker.reader), 1);
+    assert_int_equal(tier_box_stats(&rig->box).ring_reads, MANY);
+    assert_int_equal(tier_box_stats(&rig->box).promotions, MANY);
+}
+
+static void large_records_are_left_to_the_pool(void **state)
 {
     struct rig *rig = *state;
     char *value = mem_alloc(LARGE + 1);
@@ -241,11 +271,22 @@ static void short_reads_are_continued(void **state)
     assert_int_equal(tier_box_stats(&rig->box).errors, 0);
 }
 
-/* The ring leaves what it can't read to the loaders, which read again. */
+static void make_all_cold(struct rig *rig, int count)
+{
+    char key[20];
+
+    for (int i = 0; i < count; i++) {
+        snprintf(key, sizeof(key), "k%d", i);
+        make_cold(rig, key);
+    }
+}
+
+/* The ring leaves what it can't read to the pool, which reads again. */
 static void errors_and_damage_are_never_values(void **state)
 {
     struct rig *rig = *state;
     struct disk_faults faults = { .seed = rig->box.seed };
+    bool has_failed = false;
 
     set_cold_keys(rig, 50);
     faults.read_error = 1000;
@@ -254,8 +295,16 @@ static void errors_and_damage_are_never_values(void **state)
     assert_true(tier_box_stats(&rig->box).errors > 0);
     faults.read_error = 0;
     faults.read_corrupt = 1000;
-    faulty_disk_set(rig->box.disk, &faults);
-    assert_false(read_all(rig, rig->a, 50));
+    /* One bit of each read is turned; at times it is of no record, or the record is right when it is read again. */
+    for (int round = 0; round < 1000 && !has_failed; round++) {
+        faults.seed++;
+        faulty_disk_set(rig->box.disk, &faults);
+        has_failed = !read_all(rig, rig->a, 50);
+        faulty_disk_set(rig->box.disk, NULL);
+        assert_true(read_all(rig, rig->a, 50));
+        make_all_cold(rig, 50);
+    }
+    assert_true(has_failed);
     for (int round = 0; round < 20; round++) {
         faults.seed++;
         faults.read_error = faults.read_corrupt = faults.read_short = 100;
@@ -263,17 +312,12 @@ static void errors_and_damage_are_never_values(void **state)
         read_all(rig, rig->a, 50);
         faulty_disk_set(rig->box.disk, NULL);
         assert_true(read_all(rig, rig->a, 50));
-        for (int i = 0; i < 50; i++) {
-            char key[20];
-
-            snprintf(key, sizeof(key), "k%d", i);
-            make_cold(rig, key);
-        }
+        make_all_cold(rig, 50);
     }
     assert_int_equal(tier_box_stats(&rig->box).loads_waiting, 0);
 }
 
-static void a_ring_that_is_closed_leaves_no_load(void **state)
+static void a_reader_that_is_closed_leaves_no_load(void **state)
 {
     struct rig *rig = *state;
 
@@ -281,14 +325,15 @@ static void a_ring_that_is_closed_leaves_no_load(void **state)
     assert_false(tier_box_begin(rig->a, "GET k1"));
     assert_false(tier_box_begin(rig->b, "GET k2"));
     worker_end_turn(&rig->box.workers[0].worker);       /* read, and not installed */
-    worker_close_ring(&rig->box.workers[0].worker);
+    worker_close_reader(&rig->box.workers[0].worker);
     assert_int_equal(tier_box_stats(&rig->box).loads_waiting, 0);
     tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
     assert_string_equal(tier_box_reply(rig->a), "$9\nvalue-001\n");
     assert_string_equal(tier_box_reply(rig->b), "$9\nvalue-002\n");
-    assert_string_equal(tier_box_say(rig->a, "GET k3"), "$9\nvalue-003\n");     /* by a loader */
+    assert_int_equal(worker_open_reader(&rig->box.workers[0].worker, true), -1);
+    assert_string_equal(tier_box_say(rig->a, "GET k3"), "$9\nvalue-003\n");     /* by the pool */
     assert_int_equal(tier_box_stats(&rig->box).ring_reads, 2);
-    worker_close_ring(&rig->box.workers[1].worker);
+    worker_close_reader(&rig->box.workers[1].worker);
     assert_false(tier_box_stats(&rig->box).reads_by_ring);
 }
 
@@ -306,6 +351,120 @@ static void a_client_that_is_closed_while_its_key_is_read_leaves_no_pin(void **s
     assert_false(tier_box_entry(&rig->box, 0, "k")->flags & ENTRY_PINNED);
 }
 
+/* --- a reader that its owner waits for --- */
+
+struct finding {
+    struct tier_box *box;
+    struct reading readings[KEYS + 2];
+    char keys[KEYS + 2][20];
+    _Atomic int found, absent, failed;
+    _Atomic uint64_t bytes;
+};
+
+static void note_found(void *context, struct reading *reading, struct read_record *record)
+{
+    struct finding *finding = context;
+
+    if (record->status == STATUS_OK) {
+        CHECK(bytes_equal(record->key, reading->key));
+        finding->found++;
+        finding->bytes += record->bytes.size;
+    } else if (record->status == STATUS_NOT_FOUND) {
+        finding->absent++;
+    } else {
+        finding->failed++;
+    }
+    reading_end(reading);
+}
+
+static bool want(struct finding *finding, struct tier_reader *reader, int number, const char *name)
+{
+    struct partitions *all = finding->box->partitions;
+    struct bytes key = bytes_of_string(strcpy(finding->keys[number], name));
+    uint64_t hash = hash_bytes(&all->seed, key);
+
+    if (!reading_begin_in(finding->box->tier, &all->partitions[partition_index(all, hash)], all->incarnations[0], hash, key, &finding->readings[number]))
+        return false;
+    reader_add(reader, &finding->readings[number]);
+    return true;
+}
+
+/* Finds all, and a large one. */
+static void find_all(struct rig *rig, struct tier_reader *reader, struct finding *finding)
+{
+    char key[20];
+
+    finding->found = finding->absent = finding->failed = 0;
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof(key), "k%d", i);
+        assert_true(want(finding, reader, i, key));
+    }
+    assert_true(want(finding, reader, KEYS, "large"));
+    assert_false(want(finding, reader, KEYS + 1, "no such key"));
+    reader_finish(reader);
+    assert_int_equal(tier_box_stats(&rig->box).loads_waiting, 0);
+}
+
+static void finish_with(struct rig *rig, unsigned flight_max, bool without_ring)
+{
+    struct finding *finding = mem_zalloc(sizeof(*finding));
+    struct disk_faults faults = { .seed = rig->box.seed, .only = ".seg", .read_error = 1000 };
+    struct reader_options options = { .done = note_found, .context = finding, .record_max = READER_RECORD_MAX, .flight_max = flight_max,
+        .without_ring = without_ring };
+    struct tier_reader *reader = reader_open(rig->box.tier, &options);
+
+    finding->box = &rig->box;
+    reader_finish(reader);                      /* of nothing */
+    find_all(rig, reader, finding);
+    assert_int_equal(finding->found, KEYS + 1);
+    assert_true(finding->bytes > LARGE + KEYS * sizeof("value"));
+    faulty_disk_set(rig->box.disk, &faults);
+    find_all(rig, reader, finding);
+    assert_int_equal(finding->failed, KEYS + 1);
+    for (int round = 0; round < 10; round++) {
+        faults.seed++;
+        faults.read_error = faults.read_corrupt = faults.read_short = 200;
+        faulty_disk_set(rig->box.disk, &faults);
+        find_all(rig, reader, finding);
+        assert_int_equal(finding->found + finding->failed, KEYS + 1);
+    }
+    faulty_disk_set(rig->box.disk, NULL);
+    find_all(rig, reader, finding);
+    assert_int_equal(finding->found, KEYS + 1);
+    for (int i = 0; i < 20; i++) {
+        char key[20];
+
+        snprintf(key, sizeof(key), "k%d", i);
+        assert_true(want(finding, reader, i, key));
+    }
+    reader_close(reader);                       /* with readings that were not submitted */
+    assert_int_equal(finding->found, KEYS + 21);
+    mem_free(finding);
+}
+
+static void what_is_waited_for_is_found_by_ring_and_by_threads(void **state)
+{
+    struct rig *rig = *state;
+    char *value = mem_alloc(LARGE + 1);
+
+    memset(value, 'x', LARGE);
+    value[LARGE] = '\0';
+    set_cold_keys(rig, KEYS / 2);
+    set_cold(rig, "large", value);
+    mem_free(value);
+    for (int i = KEYS / 2; i < KEYS; i++) {
+        char key[20];
+
+        snprintf(key, sizeof(key), "k%d", i);
+        set_cold(rig, key, "value");
+    }
+    finish_with(rig, READER_DEPTH, false);
+    finish_with(rig, 1, false);
+    finish_with(rig, READER_DEPTH, true);
+    finish_with(rig, 4, true);
+    finish_with(rig, 1, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,12 +472,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(clients_of_the_worker_go_on_in_the_turn_without_its_bell, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_client_of_another_worker_that_waits_for_the_same_key_is_woken, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(more_loads_than_the_ring_takes_wait_their_turn, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(large_records_are_left_to_the_loaders, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(neighbours_are_one_read, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(large_records_are_left_to_the_pool, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_false_maybe_is_absent, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_is_written_or_flushed_meanwhile_is_not_overwritten, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(short_reads_are_continued, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(errors_and_damage_are_never_values, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(a_ring_that_is_closed_leaves_no_load, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_reader_that_is_closed_leaves_no_load, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(what_is_waited_for_is_found_by_ring_and_by_threads, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_client_that_is_closed_while_its_key_is_read_leaves_no_pin, open_rig, close_rig),
     };
 

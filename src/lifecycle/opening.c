@@ -13,6 +13,7 @@
 #include "lifecycle/import.h"
 #include "persist/backup.h"
 #include "persist/checkpoint.h"
+#include "script/library_dump.h"
 #include "store/store.h"
 
 enum { LOCK_WAIT_MS = 5000, LOCK_LOOK_MS = 50 };
@@ -148,6 +149,11 @@ bool opening_restore_functions(struct engine *engine, const char *image)
 
     if (!good) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The functions of the image can't be restored: %s", message.text);
+        return false;
+    }
+    if (library_dump_is_newer(buffer_bytes(&dump))) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The functions of the image '%s' were written by a newer Kelvin", image);
+        buffer_release(&dump);
         return false;
     }
     scripts_load_init(&load, engine, SCRIPTS_OF_DATA);

@@ -9,7 +9,9 @@
 #include "base/crc64.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/tree.h"
 #include "persist/archive_format.h"
+#include "persist/dataset_file.h"
 
 /* What is received next. */
 enum receiver_step { RECEIVES_HEAD, RECEIVES_TAG, RECEIVES_FILE_HEAD, RECEIVES_BYTES, RECEIVES_SUM, RECEIVES_END, RECEIVES_NOTHING, RECEIVER_FAILED };
@@ -176,6 +178,16 @@ static enum status take_file_head(struct archive_receiver *receiver, struct mess
     return open_file(receiver, message);
 }
 
+/* The copy that an image has is not sent: it is made here. */
+static enum status copy_dataset(const struct archive_receiver *receiver, struct message *message)
+{
+    char from[TREE_PATH_SIZE], to[TREE_PATH_SIZE];
+
+    snprintf(from, sizeof(from), "%.4000s/" DATASET_FILE_NAME, receiver->dir);
+    snprintf(to, sizeof(to), "%.4000s/" DATASET_FILE_COPY, receiver->dir);
+    return tree_copy_file(from, to, NULL, message);
+}
+
 static enum status take_sum(struct archive_receiver *receiver, struct message *message)
 {
     if (archive_u64(receiver->part) != receiver->sum) {
@@ -186,7 +198,7 @@ static enum status take_sum(struct archive_receiver *receiver, struct message *m
         return fail_disk(receiver, message);
     close_file(receiver);
     expect(receiver, RECEIVES_TAG, ARCHIVE_TAG_SIZE);
-    return STATUS_OK;
+    return strcmp(receiver->name, DATASET_FILE_NAME) == 0 ? copy_dataset(receiver, message) : STATUS_OK;
 }
 
 static enum status take_end(struct archive_receiver *receiver, struct message *message)

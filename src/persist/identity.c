@@ -67,6 +67,19 @@ static bool parse_text(struct bytes bytes, struct identity *identity)
     return found >= 1 && identity_is(bytes_of_string(identity->id)) && bytes_equal(bytes, bytes_of_string(again));
 }
 
+/* "kelvin-id ", another number, and the end of the line. */
+static bool is_newer(struct bytes bytes)
+{
+    static const char start[] = "kelvin-id ";
+    size_t digits = sizeof(start) - 1;
+
+    if (bytes.size < digits || memcmp(bytes.data, start, digits) != 0)
+        return false;
+    while (digits < bytes.size && bytes.data[digits] >= '0' && bytes.data[digits] <= '9')
+        digits++;
+    return digits > sizeof(start) - 1 && digits < bytes.size && bytes.data[digits] == '\n' && memcmp(bytes.data, "kelvin-id 1\n", 12) != 0;
+}
+
 enum status identity_read(const char *dir, const char *name, struct identity *identity, struct message *message)
 {
     char path[PATH_SIZE];
@@ -75,11 +88,15 @@ enum status identity_read(const char *dir, const char *name, struct identity *id
 
     make_path(dir, name, "", path);
     status = file_read_all(disk_system(), AT_FDCWD, path, TEXT_SIZE - 1, &text);
-    if (status == STATUS_OK && !parse_text(buffer_bytes(&text), identity))
+    if (status == STATUS_OK && is_newer(buffer_bytes(&text)))
+        status = STATUS_VERSION;
+    else if (status == STATUS_OK && !parse_text(buffer_bytes(&text), identity))
         status = STATUS_CORRUPT;
     if (status == STATUS_CORRUPT || status == STATUS_TOO_LARGE) {
         status = STATUS_CORRUPT;
         message_set(message, "%.150s is damaged: it does not hold the id of a data set", path);
+    } else if (status == STATUS_VERSION) {
+        message_set(message, "%.150s was written by a newer Kelvin", path);
     } else if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
         message_set(message, "Can't read %.150s: %s", path, strerror(errno));
     }

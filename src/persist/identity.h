@@ -31,7 +31,7 @@ struct identity {
 void identity_make(char id[IDENTITY_SIZE]);
 bool identity_is(struct bytes text);        /* 32 lower case hex digits */
 
-/* STATUS_NOT_FOUND: there is none. `message` is set for all other failures. */
+/* STATUS_NOT_FOUND: there is none; STATUS_VERSION: a newer Kelvin wrote it. `message` is set for all other failures. */
 enum status identity_read(const char *dir, const char *name, struct identity *identity, struct message *message);
 
 /* Creates the directory, if there is none, and the file, durably; an existing file stays and is read. */

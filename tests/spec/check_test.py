@@ -551,12 +551,55 @@ class CheckTest(Damage, unittest.TestCase):
             missing, reason = self.look(place)
             self.assertIsNone(missing, name)
             self.assertRegex(reason, text + ".*newer Kelvin")
+        for change in (self.make_functions_newer, self.make_identity_newer):
+            place = self.copy()
+            name = change(place)
+            before = tree(place)
+            for options in ([], ["--repair"]):
+                status, found = check(place, *options)
+                self.assertEqual(status, 2, found)
+                self.assertRegex(found, name + ".*written by a newer Kelvin")
+                self.assertEqual(tree(place), before)
+            missing, reason = self.look(place)
+            self.assertIsNone(missing, name)
+            self.assertRegex(reason, name + ".*written by a newer Kelvin")
         place = self.copy()                         # a hint: there is no warm-up
         newer(place, "hot", b"KHOT2", b"KHOT9", tail_sum)
         status, found = check(place)
         self.assertEqual(status, 0, found)
         self.assertIn("hot is of another version", found)
         self.assertEqual(self.look(place), (set(), set()))
+
+    def make_functions_newer(self, place):
+        """The version is at the end of the dump; `dataset` has the file's size and sum."""
+        with self.serve(place) as server, server.client() as client:
+            client.must("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() end)")
+            client.must("BGREWRITEAOF")
+            until(lambda: server.info("persistence")["aof_rewrites"] != "0" and
+                  server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the checkpoint")
+        image = next(name for name in os.listdir(self.log(place, "")) if name.endswith(".base.image"))
+        path, dataset = self.log(place, image, "functions"), self.log(place, image, "dataset")
+        with open(path, "rb") as file:
+            old = file.read()
+        new = old[:-10] + struct.pack("<H", 99)
+        new += struct.pack("<Q", crc64(new))
+        write(path, new)
+        with open(dataset, "rb") as file:
+            text = file.read()
+        self.assertIn(b"%016x" % crc64(old), text)
+        text = text[:text.rindex(b"end ")].replace(b"%016x" % crc64(old), b"%016x" % crc64(new))
+        text += b"end %016x\n" % crc64(text)
+        write(dataset, text)
+        write(dataset + ".copy", text)
+        return "functions"
+
+    def make_identity_newer(self, place):
+        path = self.log(place, "appendonly.aof.id")
+        with open(path, "rb") as file:
+            data = file.read()
+        self.assertIn(b"kelvin-id 1\n", data)
+        write(path, data.replace(b"kelvin-id 1\n", b"kelvin-id 2\n") + b"more 1\n")
+        return "appendonly.aof.id"
 
     def lose(self, place):
         """Repairs an image with damaged records. Returns the keys that are lost, which have to be those that the server can't read before; if it

@@ -203,6 +203,10 @@ static void check_identity(struct check *check)
     if (status == STATUS_OK || status == STATUS_NOT_FOUND)
         return;
     snprintf(name, sizeof(name), "%s.id", check->name);
+    if (status == STATUS_VERSION) {
+        check_newer(check, name);
+        return;
+    }
     snprintf(aside, sizeof(aside), "%s.%s", name, check->stamp);
     check_damage(check, name, "%s", message.text);
     check_part(check, "id", before, "which data set this is");

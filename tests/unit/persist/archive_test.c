@@ -139,6 +139,21 @@ static void check_received(const struct box *box, size_t size)
     }
 }
 
+/* An image has its list of databases twice, also one that was received. */
+static void check_copy(const struct box *box)
+{
+    struct buffer first = { 0 }, copy = { 0 };
+    char path[2 * PATH_SIZE];
+
+    path_of(box->received, "dataset", path);
+    assert_int_equal(file_read_all(disk_system(), AT_FDCWD, path, 1 << 30, &first), STATUS_OK);
+    path_of(box->received, "dataset.copy", path);
+    assert_int_equal(file_read_all(disk_system(), AT_FDCWD, path, 1 << 30, &copy), STATUS_OK);
+    assert_true(bytes_equal(buffer_bytes(&first), buffer_bytes(&copy)));
+    buffer_release(&first);
+    buffer_release(&copy);
+}
+
 static void what_was_sent_is_received_however_it_is_cut(void **state)
 {
     static const size_t pieces[] = { 1, 2, 7, 40, 1000, 1 << 20 };
@@ -152,6 +167,7 @@ static void what_was_sent_is_received_however_it_is_cut(void **state)
         assert_int_equal(receive_from(box, disk_system(), buffer_bytes(&bytes), pieces[i], &complete), STATUS_OK);
         assert_true(complete);
         check_received(box, 70000);
+        check_copy(box);
     }
     buffer_release(&bytes);
 }

@@ -53,15 +53,18 @@ void cron_tick(struct worker *worker)
     if (engine->debug.cron_is_paused)
         return;
     parking_note_waits(worker);
-    parking_resume_each(worker, PARKED_FOR_ANY);            /* a notification may have come before its client was parked */
+    /* Memory also comes, or stops coming, without a notification: the lazy free, the log's tail, the configuration. */
+    parking_resume_each(worker, UINT32_C(1) << PARKED_FOR_MEMORY | UINT32_C(1) << PARKED_FOR_WRITER);
     scripts_refresh(worker);
     if (worker->index != 0)
         return;
     blocking_retry(worker);
     if (engine->stats.rates != NULL)
         note_rates(engine, worker->turn.now_us);
-    if (pause_us != 0 && worker->turn.now_us >= pause_us)
+    if (pause_us != 0 && worker->turn.now_us >= pause_us) {
         engine->pause_until_us = 0;
+        parking_notify(engine, PARKED_FOR_PAUSE);
+    }
     role_refresh(engine);
     if (engine->state == ENGINE_READY) {
         expiry_tick(worker);

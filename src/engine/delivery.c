@@ -189,11 +189,10 @@ void delivery_run(struct worker *worker)
 
     if (engine->hub == NULL || worker->index < 0)
         return;
-    if (worker->subscribers == NULL ? !hub_has_mail(engine->hub, worker->index) : !subscribers_have_work(worker->subscribers))
-        return;
-    if (subscribers_sweep(subscribers_of(worker), TURN_BUDGET))
+    if ((worker->subscribers == NULL ? hub_has_mail(engine->hub, worker->index) : subscribers_have_work(worker->subscribers)) &&
+        subscribers_sweep(subscribers_of(worker), TURN_BUDGET))
         mailbox_ring(&worker->mailbox);
-    publish_note_delivered(engine);
+    publish_note_delivered(engine);         /* also of what was delivered to one client before its call */
 }
 
 void delivery_stop(struct worker *worker)

@@ -369,8 +369,11 @@ static bool may_hold(struct call *call, uint64_t held_before)
 
     if (held_before == 0 || call->unit != NULL || engine->memory.reply_held <= held_before || call->change_count > 0 || call->expired != NULL || !memory_replies_are_full(engine))
         return true;
-    reply_truncate(call->reply, call->reply_start);
+    /* Set before the second look: who has sent a reply in between did not notify. */
     engine->memory.reply_wanted_ms = call->turn->now_us / 1000;
+    if (!memory_replies_are_full(engine))
+        return true;
+    reply_truncate(call->reply, call->reply_start);
     return false;
 }
 

@@ -1,7 +1,8 @@
 /* Parking: a worker's clients that wait for something other than a key, a load, a job or an owner: a queue for each reason, in order of arrival.
  * All on the worker.
  *
- * What ends a reason calls parking_notify, on any thread; the worker then resumes the clients of that queue. A client that finds again that it
+ * What ends a reason calls parking_notify, on any thread, after it has ended; the worker then resumes the clients of that queue, in a later turn
+ * than the one in which they were parked, so none is missed. For memory, which also comes without a notification, the cron looks, too. A client that finds again that it
  * has to wait is parked again. Each client is resumed at most once for a notification, so clients that wait again, or that leave the queue meanwhile,
  * never keep the worker in it.
  */

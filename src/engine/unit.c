@@ -367,14 +367,16 @@ static bool is_read_only(const struct call *call)
     return UNLIKELY(role_bits(call->engine) & ROLE_READ_ONLY) && unit_flags(call) & COMMAND_WRITE;
 }
 
-/* What was checked before the unit waited for its partitions may be different now: a pause has begun, the rules of its user have changed. */
-static bool must_start_again(const struct unit *unit, struct call *call, bool has_waited)
+/* A pause has begun, or the last dump, since the unit was checked. */
+static bool must_pause(const struct unit *unit, struct call *call)
 {
-    if (call->client->caller & TRAIT_UNGATED)
-        return false;
-    if (is_read_only(call) || must_not_write(unit) || execute_is_paused(call, unit_may_write(unit) ? COMMAND_WRITE : 0))
-        return true;
-    return has_waited && call->client->checks_acl && !access_would_allow(call);
+    return must_not_write(unit) || execute_is_paused(call, unit_may_write(unit) ? COMMAND_WRITE : 0);
+}
+
+/* The role of this server, or the rules of the unit's user, have changed since it was checked: it is checked again, from the top. */
+static bool must_be_checked_again(struct call *call, bool has_waited)
+{
+    return is_read_only(call) || (has_waited && call->client->checks_acl && !access_would_allow(call));
 }
 
 /* The request runs again from the top when its client is resumed. */
@@ -409,7 +411,12 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
             put_off(unit, worker);
             return RUN_PARKED;
         }
-        if (must_start_again(unit, call, has_waited)) {
+        if (!(call->client->caller & TRAIT_UNGATED) && must_be_checked_again(call, has_waited)) {
+            put_off(unit, worker);
+            client_wake(call->client);
+            return RUN_PARKED;
+        }
+        if (!(call->client->caller & TRAIT_UNGATED) && must_pause(unit, call)) {
             put_off(unit, worker);
             parking_add_call(worker, call, PARKED_FOR_PAUSE);
             return RUN_PARKED;

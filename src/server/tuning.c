@@ -4,6 +4,7 @@
 
 #include "base/message.h"
 #include "engine/event.h"
+#include "engine/parking.h"
 #include "engine/role.h"
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/opening.h"
@@ -122,6 +123,8 @@ static bool tier_changed(void *context, enum config_id id, struct message *messa
     if (id == CONFIG_MAXMEMORY) {
         tuning_look_at_memory(engine);
         client_memory_relieve_all(engine);
+        parking_notify(engine, PARKED_FOR_REPLIES);     /* replies and messages may take shares of it */
+        parking_notify(engine, PARKED_FOR_DELIVERY);
     }
     return true;
 }

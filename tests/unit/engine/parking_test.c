@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "engine/cron.h"
 #include "support/engine_box.h"
 
 enum { CLIENTS = 4, RESUMED_MAX = 100 };
@@ -127,6 +128,24 @@ static void a_reason_that_holds_again_ends_the_round(void **state)
     assert_string_equal(rig->order, "abcd");
 }
 
+/* The cron looks for the end of a pause, not for clients that might go on. */
+static void the_end_of_a_pause_resumes_what_it_held_back(void **state)
+{
+    struct rig *rig = *state;
+    struct engine *engine = &rig->box.engine;
+
+    park_all(rig, PARKED_FOR_PAUSE);
+    engine->pause_until_us = rig->worker->turn.now_us + 1000;
+    cron_tick(rig->worker);
+    worker_read_mail(rig->worker);
+    assert_int_equal(rig->count, 0);
+    rig->worker->turn.now_us += 1000;
+    cron_tick(rig->worker);
+    assert_int_equal(engine->pause_until_us, 0);
+    worker_read_mail(rig->worker);
+    assert_string_equal(rig->order, "abcd");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +154,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(clients_that_wait_again_keep_the_worker_for_one_round_only, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_client_that_leaves_meanwhile_does_not_keep_the_worker, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_reason_that_holds_again_ends_the_round, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(the_end_of_a_pause_resumes_what_it_held_back, open_rig, close_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

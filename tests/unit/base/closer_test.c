@@ -136,13 +136,16 @@ static void without_a_thread_the_caller_closes(void **state)
 #else
     struct closer *closer = closer_create(NULL);
     struct counting_disk disk;
-    struct rlimit before;
+    struct rlimit before, limit;
     int fd = open_temporary();
 
     (void)state;
     disk_init(&disk);
     assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
     assert_int_equal(setrlimit(RLIMIT_AS, &(struct rlimit){ THREAD_STACK_SIZE / 2, before.rlim_max }), 0);
+    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+    if (limit.rlim_cur != THREAD_STACK_SIZE / 2)
+        skip();                     /* qemu-user ignores it */
     closer_close(closer, &disk.table, fd, CLOSER_FILE_SYNCED);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
     assert_int_equal(disk.closed, 1);

@@ -120,7 +120,7 @@ static void a_directory_that_can_not_be_written_is_an_error(void **state)
 static void a_damaged_file_is_reported_and_stays(void **state)
 {
     static const char *const bad[] = {
-        "", "kelvin-id 1\n", "kelvin-id 2\nid " DIGITS "\n", "kelvin-id 1\nid " DIGITS, "kelvin-id 1\nid " DIGITS "0\n",
+        "", "kelvin-id 1\n", "kelvin-id x\nid " DIGITS "\n", "kelvin-id 1\nid " DIGITS, "kelvin-id 1\nid " DIGITS "0\n",
         "kelvin-id 1\nid 0123\n", "kelvin-id 1\nid " DIGITS "\nmore\n", "kelvin-id 1\nid " DIGITS "\nknown \n",
         "kelvin-id 1\nid " DIGITS "\nknown 12\nmore\n", "kelvin-id 1\nid 0123456789ABCDEF0123456789abcdef\n",
     };
@@ -136,6 +136,8 @@ static void a_damaged_file_is_reported_and_stays(void **state)
         identity = (struct identity){ .id = DIGITS };
         assert_int_equal(identity_keep(DIR_NAME, NAME, &identity, &message), STATUS_CORRUPT);
     }
+    put(FILE_NAME, "kelvin-id 2\nid " DIGITS "\n", sizeof("kelvin-id 2\nid " DIGITS "\n") - 1);
+    assert_int_equal(identity_read(DIR_NAME, NAME, &identity, &message), STATUS_VERSION);
     put(FILE_NAME, zeros, sizeof(zeros));
     assert_int_equal(identity_read(DIR_NAME, NAME, &identity, &message), STATUS_CORRUPT);
     put(FILE_NAME, "kelvin-id 1\nid " DIGITS "\n\0\0\0", sizeof("kelvin-id 1\nid " DIGITS "\n") + 2);

@@ -152,7 +152,7 @@ static struct acl_rules *replace_rules(struct acl_user *user, struct acl_rules *
     return atomic_exchange_explicit(&user->rules, rules, memory_order_acq_rel);
 }
 
-/* Its last calls are denied. Returns its old rules. */
+/* Removes a user, whose last calls are denied. Returns the user's old rules. */
 static struct acl_rules *remove_user(struct acl *acl, struct acl_user *user)
 {
     struct acl_rules *nothing = rules_create(acl->commands, false);

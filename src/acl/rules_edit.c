@@ -35,7 +35,7 @@ static bool read_hash(struct bytes hex, struct password *password)
     return true;
 }
 
-/* Its index, or their number. */
+/* Returns the password's index, or the number of passwords if it is not there. */
 static size_t find_password(const struct acl_rules *rules, const struct password *password)
 {
     size_t i = 0;

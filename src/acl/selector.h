@@ -55,7 +55,7 @@ void selector_init(struct selector *selector, const struct command_table *comman
 void selector_copy(struct selector *selector, const struct selector *from);
 void selector_release(struct selector *selector);
 
-/* It is complete: prepares what checks need. */
+/* Ends the changes of a selector: prepares what checks need. */
 void selector_finish(struct selector *selector);
 bool selector_allows_all(const struct selector *selector, const struct command_table *commands);
 enum acl_verdict selector_check(const struct selector *selector, const struct acl_request *request, int *argument);

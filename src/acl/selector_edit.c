@@ -213,7 +213,7 @@ static void clear_patterns(struct pattern_list *list)
     list->count = 0;
 }
 
-/* What is allowed of a pattern that is given again adds up. */
+/* Adds a pattern; the permissions of one that is given again add up. */
 static const char *add_pattern(struct pattern_list *list, struct bytes text, uint8_t flags)
 {
     for (size_t i = 0; i < text.size; i++) {

@@ -33,7 +33,7 @@ static inline void arena_reset(struct arena *arena)
     arena->used = 0;
 }
 void *arena_alloc(struct arena *arena, size_t size);    /* aligned to 16, not zeroed */
-/* What is allocated after arena_mark is freed by arena_rewind. Marks nest. */
+/* arena_rewind frees all that was allocated after arena_mark. Marks nest. */
 struct arena_mark {
     struct arena_block *current, *large;
     size_t used;

@@ -23,7 +23,7 @@ struct disk {
     int (*ftruncate)(void *context, int fd, off_t size);
     int (*fdatasync)(void *context, int fd);        /* of files with data */
     int (*fsync)(void *context, int fd);            /* of directories, and of files that take another's place */
-    /* It makes nothing durable. With WAIT flags it reports a failed write-back, of any error, and only once: a later fdatasync succeeds. */
+    /* Makes nothing durable. With WAIT flags the call reports a failed write-back, of any error, and only once: a later fdatasync succeeds. */
     int (*sync_file_range)(void *context, int fd, off_t offset, off_t size, unsigned flags);
     int (*rename)(void *context, int dir, const char *from, const char *to);
     int (*link)(void *context, int dir, const char *from, const char *to);

@@ -93,7 +93,7 @@ void fiber_pool_release(struct fiber_pool *pool)
     pool->free_count = 0;
 }
 
-/* What the sanitizers have to know of a switch. */
+/* Tells the sanitizers about a switch. */
 #ifdef FIBER_WATCHED
 static void announce_entry(struct fiber *fiber)
 {
@@ -254,7 +254,7 @@ static void trim(struct fiber *fiber, size_t size)
     madvise(fiber->stack + GUARD_SIZE, size, MADV_DONTNEED);
 }
 
-/* What is below `end` is not in use any more. */
+/* Marks the stack below `end` as unused. */
 static void settle(struct fiber *fiber, size_t end)
 {
     if (end > FIBER_STACK_SIZE - FIBER_KEPT_SIZE)

@@ -72,7 +72,7 @@ static uint64_t product(uint64_t a, uint64_t b)
     return (uint64_t)(((unsigned __int128)a * b + (1ULL << 63)) >> 64);
 }
 
-/* What the digits are generated from: all fractions have the same exponent, `fraction_bits` below the point. */
+/* The numbers from which the digits are generated: all fractions have the same exponent, `fraction_bits` below the point. */
 struct generator {
     char *digits;
     int count;

@@ -168,7 +168,7 @@ static void read_prepared_in_place(struct read_ring *ring)
         finish_in_place(ring, (struct ring_read *)(uintptr_t)queue->sqes[i & *queue->kring_mask].user_data);
 }
 
-/* What has completed while it was submitted: all but the first `known` completions. */
+/* Marks the reads that completed while they were submitted: all but the first `known` completions. */
 static void mark_cached(struct read_ring *ring, unsigned known)
 {
     struct io_uring_cqe *cqe;

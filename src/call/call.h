@@ -47,7 +47,7 @@ struct propagation {
 /* The reply when the time is up. The last two are WAIT's and WAITAOF's (engine/synced.h): what has been reached by then. */
 enum call_wait_end { CALL_WAIT_NULL_ARRAY, CALL_WAIT_ZERO, CALL_WAIT_REPLICAS, CALL_WAIT_SYNCED };
 
-/* What a call waits for that cannot be served now: see call_wait. */
+/* Reasons why a call that cannot be served now has to wait: see call_wait. */
 struct call_wait {
     uint8_t type;                   /* enum value_type of the keys that may serve it */
     int key_first, key_count;       /* arguments that are keys by the command's row; none: only the deadline ends the wait */

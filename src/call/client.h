@@ -49,7 +49,7 @@ enum client_flag {
     CLIENT_PUSHES_HELD = 1 << 21,       /* its output is a part of a reply: messages wait (delivery_hold) */
 };
 
-/* What a parked call waits for. */
+/* Reasons why a call is parked. */
 enum wait_reason {
     WAIT_COLD,                  /* keys that are loaded */
     WAIT_MEMORY,                /* memory, or a value that is held for a checkpoint */
@@ -59,7 +59,7 @@ enum wait_reason {
     WAIT_REASONS
 };
 
-/* What a client takes of the memory (engine/client_memory.h). Owner: its worker. */
+/* Memory that a client takes (engine/client_memory.h). Owner: its worker. */
 struct client_size {
     uint64_t all, held;                     /* bytes: of everything; of its buffers and its state */
     int class;                              /* 1 + the index of the list that it is in; 0: none */
@@ -109,8 +109,8 @@ struct client {
     struct owner_waiter owned;              /* it waits until a partition's owner leaves */
     struct transaction *transaction;        /* after MULTI or WATCH: engine/transaction.h; or NULL */
     int64_t retry_ms;                       /* of the wait that its call has asked for: see call_wait */
-    /* Of the request that is parked or runs: whether it has waited, when it was parked last and for what, and how long it has waited. Not
-     * of one that waits for a key to be filled. */
+    /* The waits of the request that is parked or runs: whether it has waited, when it was parked last and for what, and how long it has
+     * waited. Not those of one that waits for a key to be filled. */
     bool has_waited;
     enum wait_reason parked_for;
     int64_t parked_us;                      /* monotonic clock */

@@ -80,8 +80,8 @@ enum command_category {     /* read, write, fast, slow, admin, dangerous, blocki
 /* Which arguments are names of channels that the user has to be allowed (acl/rules.h). */
 enum command_channels { CHANNELS_NONE, CHANNELS_FIRST, CHANNELS_ALL, CHANNELS_ALL_PATTERNS };
 
-/* What is done to a key, as COMMAND INFO shows it. The first four decide what the executor does: RO and RW keys are made resident
- * first; OW keys need no load unless they are RESIDENT; RM keys are made resident (DEL has to count them). */
+/* The uses of a key by a command, as COMMAND INFO shows them. The first four decide what the executor does: RO and RW keys are made
+ * resident first; OW keys need no load unless they are RESIDENT; RM keys are made resident (DEL has to count them). */
 enum key_flag {
     KEY_RO = 1 << 0, KEY_RW = 1 << 1, KEY_OW = 1 << 2, KEY_RM = 1 << 3,
     KEY_ACCESS = 1 << 4, KEY_UPDATE = 1 << 5, KEY_INSERT = 1 << 6, KEY_DELETE = 1 << 7,
@@ -144,7 +144,7 @@ static inline bool command_takes(const struct command *command, int arg_count)
 /* A row's keys: one to three specifications. The last one here ends the list. */
 #define KEYS(...) ((const struct key_spec[]){ __VA_ARGS__, { .flags = 0 } })
 
-/* What a .def becomes: define COMMAND and CONTAINER as one of these, then include it. commands/rows.c makes the tables,
+/* Forms of a row of a .def: define COMMAND and CONTAINER as one of these, then include it. commands/rows.c makes the tables,
  * commands/handlers.h the prototypes. */
 #define COMMAND_ROW(name_, run_, arity_, flags_, categories_, keys_, group_, since_, complexity_, summary_, arguments_, ...) \
     { .name = (name_), .run = (run_), .arity = (arity_), .flags = (flags_), .categories = (categories_), .keys = keys_, \

@@ -13,7 +13,7 @@
 
 #include "base/compiler.h"
 
-/* Of the histogram of a command's latency (base/histogram.h). The last bucket holds everything above, too. */
+/* Dimensions of the histogram of a command's latency (base/histogram.h). The last bucket holds everything above, too. */
 enum { LATENCY_BUCKETS = 256, LATENCY_STEP_BITS = 3 };
 
 struct command_stats {

@@ -31,7 +31,7 @@ struct command *command_row_at(const struct command_table *table, size_t index);
 /* By the names of the rows, whatever rename-command says: for ACL. The second one also finds "client|list". */
 struct command *command_find_own(const struct command_table *table, struct bytes name);
 struct command *command_find_own_full(const struct command_table *table, struct bytes full_name);
-/* Of a command in a log: that has the rows' names. One that was written by Redis, or by an older Kelvin, has the names of clients. */
+/* Returns the command that a log names: a log has the rows' names. One that was written by Redis, or by an older Kelvin, has the names of clients. */
 struct command *command_find_logged(const struct command_table *table, struct bytes name);
 /* As command_find_call. */
 struct command *command_find_logged_call(const struct command_table *table, const struct bytes *args, int arg_count);

@@ -26,7 +26,7 @@ static const struct call_key *search_call_key(struct call *call, int arg)
     return NULL;
 }
 
-/* What the executor found for an argument. Handlers open their keys in order. */
+/* Returns the key that the executor found for an argument. Handlers open their keys in order. */
 static inline const struct call_key *find_call_key(struct call *call, int arg)
 {
     const struct call_key *next = &call->keys[call->key_next];
@@ -428,7 +428,7 @@ static void store_entry(struct key *key)
     call->handles_stale = true;
 }
 
-/* Of an undeclared key. The handler may still use its object, so that it is freed after the call. */
+/* Removes the value of an undeclared key. The handler may still use its object, so the object is freed after the call. */
 static void drop_value(struct key *key)
 {
     struct call *call = key->call;

@@ -97,7 +97,7 @@ int64_t key_idle_s(const struct key *key);
 void key_set_heat(struct key *key, uint8_t heat);
 void key_set_idle(struct key *key, int64_t seconds);    /* at most HEAT_IDLE_MAX minutes are stored */
 
-/* What higher rooms do for keys. Set once at start; called under the partition's lock. */
+/* Functions of higher rooms that keys need. Set once at start; called under the partition's lock. */
 struct key_hooks {
     void *context;
     void (*event)(void *context, const struct key *key, enum event event);      /* engine/event.h */

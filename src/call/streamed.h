@@ -1,5 +1,5 @@
-/* What a command is in the stream of a primary: for the applier of a replica, and for the replay of a replica's log, which has the same bytes.
- * Pure functions. */
+/* The meaning of a command in the stream of a primary: for the applier of a replica, and for the replay of a replica's log, which has the
+ * same bytes. Pure functions. */
 #ifndef KELVIN_CALL_STREAMED_H
 #define KELVIN_CALL_STREAMED_H
 
@@ -21,7 +21,7 @@ enum streamed_kind streamed_kind(const struct command *command, const struct byt
 /* Bytes of a command in a stream; and of a string that a command of a stream or a log makes, if proto-max-bulk-len is less. */
 #define STREAMED_SIZE_MAX ((uint64_t)1 << 30)
 
-/* What is logged of a foreign one. */
+/* The reason that is logged for a foreign command. */
 #define STREAMED_FOREIGN_TEXT "a primary does not send it"
 
 /* REPLCONF GETACK: a sign that is replied to with an ACK. */

@@ -1,4 +1,4 @@
-/* What Kelvin does not have: a cluster, and modules. */
+/* Replies to commands of features that Kelvin does not have: cluster and modules. */
 #include "call/call.h"
 #include "commands/handlers.h"
 

@@ -1,4 +1,4 @@
-/* What the files of ACL share. */
+/* Functions that the files of ACL share. */
 #ifndef KELVIN_COMMANDS_ACL_H
 #define KELVIN_COMMANDS_ACL_H
 

@@ -206,7 +206,7 @@ static bool reply_command(struct call *call, const struct command *command)
     return reply_histogram(call, command->name, counts);
 }
 
-/* Of a name that is no command: what calls have waited for. It is not among those of all commands. */
+/* Replies the histogram of a wait, whose name is no command's. It is not among those of all commands. */
 static bool reply_wait(struct call *call, struct bytes name)
 {
     enum wait_reason reason = wait_find(name);

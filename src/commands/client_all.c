@@ -30,7 +30,7 @@ struct found_line {
     const struct buffer *text;
 };
 
-/* What one worker found; owned by it until it has finished. */
+/* Clients that one worker found; owned by that worker until it has finished. */
 struct part {
     struct buffer text;
     struct found_line *lines;

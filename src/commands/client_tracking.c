@@ -60,7 +60,7 @@ static bool parse_options(struct call *call, struct tracking_options *options)
     return true;
 }
 
-/* What is wrong with the modes, among themselves or with what is on; NULL: nothing. */
+/* Returns the reason why the modes exclude each other or the one that is on; NULL: they do not. */
 static const char *find_conflict(const struct tracking_options *options, uint32_t before)
 {
     uint32_t opt = TRACKING_OPTIN | TRACKING_OPTOUT, modes = options->modes;
@@ -80,7 +80,7 @@ static const char *find_conflict(const struct tracking_options *options, uint32_
     return NULL;
 }
 
-/* One begins with the other: a key could belong to both. */
+/* Returns whether one prefix begins with the other, so that a key could belong to both. */
 static bool overlap(struct bytes a, struct bytes b)
 {
     size_t size = a.size < b.size ? a.size : b.size;
@@ -88,7 +88,7 @@ static bool overlap(struct bytes a, struct bytes b)
     return size == 0 || memcmp(a.data, b.data, size) == 0;
 }
 
-/* Of one prefix: with those that there are, and with the following ones. */
+/* Compares one prefix with those that there are, and with the following ones. */
 static bool check_prefix(struct call *call, const struct tracking_options *options, int index)
 {
     struct bytes prefix = options->prefixes[index];

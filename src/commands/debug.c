@@ -116,7 +116,7 @@ static void debug_structsize(struct call *call)
         sizeof(struct entry), sizeof(struct keyspace), sizeof(struct partition), sizeof(struct value), sizeof(struct client)));
 }
 
-/* What follows ends the process. */
+/* The following subcommands end the process. */
 
 static void debug_segfault(struct call *call)
 {

@@ -1,4 +1,4 @@
-/* What FUNCTION LOAD and RESTORE do before they claim anything (call/command.h). */
+/* Steps of FUNCTION LOAD and RESTORE before they claim anything (call/command.h). */
 #ifndef KELVIN_COMMANDS_FUNCTION_H
 #define KELVIN_COMMANDS_FUNCTION_H
 

@@ -8,7 +8,7 @@
 #include "commands/database.h"
 #include "commands/handlers.h"
 
-/* What moves with a key. */
+/* Parts that move with a key. */
 struct baggage {
     struct value value;
     int64_t expire_ms;

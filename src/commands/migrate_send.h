@@ -35,13 +35,13 @@ struct migration {
     struct buffer preface;          /* AUTH and SELECT; empty when they have been sent */
     int preface_count;              /* commands in it */
     int key_next;                   /* the call's next key to be looked at */
-    /* Of this round. */
+    /* Fields of this round. */
     struct buffer *pieces;          /* to be sent, in order; never without the last one, to which small things are appended */
     int piece_count;
     size_t round_size;
     int *sent;                      /* the keys in it */
     int sent_count;
-    /* Of all rounds. */
+    /* Fields of all rounds. */
     int found_count;                /* keys that were sent */
     bool *accepted;                 /* by key */
     bool refused;                   /* it replied an error to AUTH or SELECT */

@@ -6,7 +6,7 @@
 #include "engine/delivery.h"
 #include "engine/publish.h"
 
-/* What the subscriptions of a kind are called. */
+/* Names of the subscriptions of a kind. */
 struct words {
     const char *begin, *end;
 };

@@ -155,7 +155,7 @@ static bool set_ip(struct call *call, struct bytes ip)
     return true;
 }
 
-/* One option and its value. False: it has replied an error. */
+/* Sets one option to its value. False: an error was replied. */
 static bool set_option(struct call *call, int at)
 {
     struct bytes name = call->args[at], value = call->args[at + 1];
@@ -320,7 +320,7 @@ static void run_abort(struct job *base, struct engine *engine)
     failover_await_end(engine->replication.failover);
 }
 
-/* It replies when the server is what it is after that. A transaction that owns partitions must not wait: the end may wait for it. */
+/* Replies when the role is what it is after that. A transaction that owns partitions must not wait: the end may wait for it. */
 static void abort_failover(struct call *call)
 {
     struct job *job;

@@ -4,7 +4,7 @@
 #include "engine/engine.h"
 #include "engine/scripts.h"
 
-/* What the sources of SCRIPT LOAD may take before the next one is refused: a share of maxmemory, or some that any server has room for. */
+/* Bytes that the sources of SCRIPT LOAD may take before the next one is refused: a share of maxmemory, or some that any server has room for. */
 enum { KEPT_SHARE = 8, KEPT_MIN = 1 << 20 };
 
 static bool may_keep(struct call *call)

@@ -234,7 +234,7 @@ static void store_result(struct call *call, struct value *result, enum event eve
         key_changed(&key, event);
     } else {
         value_free(result);
-        /* It is a change only if the key exists: now it matters whether it is cold. */
+        /* A change is made only if the key exists: now it matters whether it is cold. */
         if (key_open_in(call, call->db, 1, KEY_FOR_LOOKING, &key))
             key_remove(&key, KEY_REMOVE_LAZILY, EVENT_DEL);
         else if (call->failed)

@@ -166,7 +166,7 @@ static void collect_zset(struct sort *sort, const struct value *zset)
         add_item(sort, member, iterator.digits);
 }
 
-/* Its elements are borrowed only until the next step. */
+/* Collects a list's elements, which are borrowed only until the next step. */
 static void collect_list(struct sort *sort, const struct value *list)
 {
     size_t count = list_count(list);

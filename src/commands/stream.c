@@ -7,7 +7,7 @@
 #include "commands/stream_refs.h"
 #include "value/stream.h"
 
-/* What precedes XADD's ID, and all of XTRIM's options. */
+/* Options that precede XADD's ID, and all of XTRIM's. */
 struct options {
     bool trims, no_create;
     bool has_refs;
@@ -148,7 +148,7 @@ static void forget_refs(struct options *options, const struct stream *stream)
         options->refs = REFS_KEPT;
 }
 
-/* What goes with the trim is logged: XACKs of references, XDELs. The trim of the other kinds is not. */
+/* Trims a stream. Changes that the trim entails are logged: XACKs of references, XDELs. A trim of the other kinds is not. */
 static uint64_t trim(struct call *call, const struct options *options, struct stream *stream)
 {
     switch (options->refs) {
@@ -349,7 +349,7 @@ static bool read_state(struct call *call, struct state *state)
     return true;
 }
 
-/* What does not fit, or NULL. */
+/* Returns the part of the state that does not fit the stream, or NULL. */
 static const char *state_misfit(const struct stream *stream, const struct state *state)
 {
     /* MAXDELETEDID may have lowered it; the entries in the nodes still count (Redis would break their order there). */

@@ -144,7 +144,7 @@ void xpending_command(struct call *call)
         reply_pending(call, group, &query);
 }
 
-/* One XCLAIM or XAUTOCLAIM. */
+/* The state of one XCLAIM or XAUTOCLAIM. */
 struct claiming {
     struct call *call;
     struct key key;

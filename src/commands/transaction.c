@@ -48,7 +48,7 @@ void unwatch_command(struct call *call)
     reply_ok(call->reply);
 }
 
-/* What is replied after CLIENT REPLY OFF is dropped; what was replied before is sent. */
+/* Drops what was replied after CLIENT REPLY OFF; what was replied before it is sent. */
 static void drop_unwanted_reply(struct call *exec, const struct call *call, bool was_off)
 {
     if (!(exec->client->flags & CLIENT_REPLY_OFF) || was_off)

@@ -29,7 +29,7 @@ enum config_id {
 };
 
 
-/* What config_number returns for enumerations: the index of the name in its row. */
+/* Values that config_number returns for enumerations: the index of the name in its row. */
 enum config_permission { CONFIG_PERMISSION_NO, CONFIG_PERMISSION_YES, CONFIG_PERMISSION_LOCAL };    /* enable-* */
 enum config_loglevel {
     CONFIG_LOGLEVEL_DEBUG,

@@ -16,7 +16,7 @@ struct config_value {
     char *text;         /* for all other kinds, owned, as CONFIG GET prints it; NULL for numbers */
 };
 
-/* What is needed to parse a value, apart from its words. */
+/* The state of parsing a value, apart from its words. */
 struct config_reading {
     const char *base;   /* the text that a line adds to; NULL: none, it replaces the value */
     const char *home;   /* the directory that relative paths start from */

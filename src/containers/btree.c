@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "containers/btree_private.h"
 
-/* What an element is compared with. */
+/* The bound that an element is compared with. */
 struct border {
     enum { BY_BOTH, BY_SCORE, BY_MEMBER } kind;
     double score;

@@ -38,7 +38,7 @@ size_t inner_find(const struct inner *inner, uint32_t child)
     return 0;
 }
 
-/* What a parent contains for a child. */
+/* The part of a parent that describes a child. */
 struct child {
     double score;
     uint32_t id, count;

@@ -65,7 +65,7 @@ struct btree {
     uint32_t height;                /* 0: the root is a leaf */
 };
 
-/* What an element takes in addition to its member. */
+/* Bytes that an element takes in addition to its member. */
 enum { ELEMENT_SIZE = sizeof(double) + sizeof(uint16_t) + 1 };
 
 /* Nodes (btree_nodes.c) */

@@ -136,7 +136,7 @@ static struct idmap_chunk *row_insert(struct idmap *map, uint32_t index)
     return chunk;
 }
 
-/* Its entries have been removed or moved. */
+/* Removes a row whose entries have been removed or moved. */
 static void row_remove(struct idmap *map, uint32_t index)
 {
     struct idmap_chunk *chunk = chunk_of(map, index);

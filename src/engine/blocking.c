@@ -35,7 +35,7 @@ static void free_noted(struct noted_key *noted)
     }
 }
 
-/* What is left are replies whose clients are gone. */
+/* Destroys the state of blocking. Only replies whose clients are gone are left. */
 void blocking_destroy(struct blocking *blocking)
 {
     if (blocking == NULL)

@@ -86,7 +86,7 @@ void blocking_let_serve(struct engine *engine);
 /* Drops notes that are not to be served. */
 void blocking_drop_notes(struct worker *worker);
 
-/* Of a client, on its worker. The reply has been delivered: */
+/* For a client, on its worker. The reply has been delivered: */
 bool blocking_is_over(const struct waiter *waiter);
 /* ... and is appended to the client's output; it does not wait any more. */
 void blocking_take_reply(struct worker *worker, struct client *client);

@@ -1,4 +1,4 @@
-/* What has changed: notes on keys that may serve a waiter, and the promise that each note is until it is served. */
+/* Notes on changed keys that may serve a waiter, and the promise that each note is until it is served. */
 #include "base/mutex.h"
 #include "engine/blocking_private.h"
 

@@ -60,7 +60,7 @@ struct waiter {
     struct waiter *synced_prev, *synced_next;       /* its worker: in worker->synced_first, if `end` is one of WAITAOF's */
 };
 
-/* What calls on the partition of a noted key do until it is served. */
+/* The effect of a note on calls on the partition of its key until the key is served. */
 enum promise {
     NOT_PROMISED,                   /* they run */
     PROMISED,                       /* they wait on the spot: a worker is about to serve it */
@@ -140,7 +140,7 @@ struct waiter *synced_find_over(const struct worker *worker);
 struct noted_key *noted_add(struct worker *worker, int db, uint64_t hash, struct bytes key);
 /* The note was served, or other calls may run on the key first: those that wait for it go on. Without locks, as the next. */
 void promise_end(struct blocking *blocking, struct noted_key *noted);
-/* It can't be served before the owner of the partition `at` leaves. Nothing happens if it is not promised. */
+/* Holds a promise that can't be served before the owner of the partition `at` leaves. Nothing happens if it is not promised. */
 void promise_hold(struct blocking *blocking, struct noted_key *noted, uint32_t at);
 /* Appends a note to the list of those that are served later. */
 void noted_put_off(struct blocking *blocking, struct noted_key *noted);
@@ -150,7 +150,7 @@ void blocking_serve_applied(struct mail *mail, struct worker *worker);
 
 /* blocking_waiter.c */
 
-/* It does not wait any more, and leaves its queues. */
+/* Ends the wait of a waiter, which leaves its queues. */
 void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocking_end how);
 /* Delivers a finished waiter to its worker. `worker` is the one that the caller runs on; NULL: none. */
 void waiter_deliver(struct worker *worker, struct waiter *waiter);

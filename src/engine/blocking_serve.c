@@ -153,7 +153,7 @@ void blocking_serve(struct worker *worker)
     mutex_unlock(&blocking->serving);
 }
 
-/* Those that were to be served later are next. */
+/* Takes the keys that were to be served later: they are next. */
 static void take_later(struct blocking *blocking, struct worker *worker)
 {
     blocking->any_later = false;

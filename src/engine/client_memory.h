@@ -43,7 +43,7 @@ uint64_t client_memory_max(const struct engine *engine);
 void client_memory_set(struct client *client, uint64_t bytes, uint64_t buffers);
 /* CLIENT_NO_EVICT has changed. On the client's worker. */
 void client_memory_note_exempt(struct client *client);
-/* It is closed. */
+/* Forgets a client that is closed. */
 void client_memory_forget(struct client *client);
 
 /* The same on all workers: a limit has changed. Any thread. */

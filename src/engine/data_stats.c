@@ -67,7 +67,7 @@ void memory_stats(struct engine *engine, struct memory_stats *stats)
     add_scripts(engine, stats);
     stats->overhead = stats->startup + stats->clients + stats->aof_buffer + stats->tables + stats->tier + stats->scripts + stats->functions +
         stats->interpreters;
-    /* What was there at the start may have been freed since. */
+    /* Memory that was there at the start may have been freed since. */
     if (stats->overhead > stats->used)
         stats->overhead = stats->used;
     stats->dataset = stats->used - stats->overhead;

@@ -31,7 +31,7 @@ static void release_job(struct job *base)
     mem_free(job);
 }
 
-/* What owns partitions for this call. NULL: nothing does. */
+/* Returns the claim that owns partitions for this call. NULL: none does. */
 static const struct claim *claim_of(const struct call *call)
 {
     if (call->turn->group_claim != NULL)

@@ -19,7 +19,7 @@ struct worker;
 
 /* The client can be sent pushes (engine/publish.h), until it is closed. What was posted before is not for it. Twice is fine. */
 void delivery_open(struct client *client);
-/* It is closed: ends its subscriptions. */
+/* Ends the subscriptions of a client that is closed. */
 void delivery_forget(struct client *client);
 
 /* True: it is a new subscription. Messages that were sent before are in the client's output then, so that what follows, the confirmation,

@@ -53,7 +53,7 @@ struct waits;
 struct info_section;
 struct rates;
 
-/* What the engine calls in the room above it (lifecycle/lifecycle.h). NULL: nothing; unit tests run without it. */
+/* Functions of the room above that the engine calls (lifecycle/lifecycle.h). NULL: nothing; unit tests run without it. */
 struct engine_upper {
     void (*cron)(struct engine *engine);            /* main worker's cron */
     bool (*denies_writes)(struct engine *engine);   /* the last background save failed: writes are refused. Any thread */
@@ -65,7 +65,8 @@ struct engine_upper {
     int (*lagging)(struct engine *engine, uint64_t lsn, bool logs, int *count);
 };
 
-/* What a primary's stream has run on this replica (replication/applier.h), whose thread is none of the workers that are counted. */
+/* Counts of the calls that a primary's stream has run on this replica (replication/applier.h), whose thread is none of the workers that are
+ * counted. */
 struct stream_counts {
     _Atomic uint64_t stats[STAT_COUNT];
     struct command_stats_set *commands;     /* the applier's thread counts; NULL: none */
@@ -85,7 +86,7 @@ struct engine_users {
     void (*describe_client)(struct buffer *out, const struct call *call);   /* the line of CLIENT INFO */
 };
 
-/* What is done to the data set as a whole: parts of the room lifecycle, each of the file that it is named after. */
+/* Work on the data set as a whole: parts of the room lifecycle, each of the file that it is named after. */
 struct engine_lifecycle {
     struct aof_switch *aof_switch;
     struct rewrite *rewrite;
@@ -102,7 +103,7 @@ struct engine_replication {
     struct failover *failover;
 };
 
-/* What operators watch: parts of the room stats, likewise. Thread-safe, but for the rates, which the first worker notes. */
+/* Measurements for operators: parts of the room stats, likewise. Thread-safe, but for the rates, which the first worker notes. */
 struct engine_stats {
     struct slowlog *slowlog;
     struct hot_keys *hot_keys;      /* NULL: unit tests without it */
@@ -234,7 +235,7 @@ enum run_result engine_run_hinted(struct worker *worker, struct client *client, 
 /* Sum of a statistic over all workers (any thread). */
 uint64_t engine_stat(const struct engine *engine, enum statistic stat);
 void engine_reset_stats(struct engine *engine);
-/* Of a command, over all workers (any thread). */
+/* Returns the totals of a command over all workers (any thread). */
 struct command_totals engine_command_totals(const struct engine *engine, const struct command *command);
 void engine_command_latency(const struct engine *engine, const struct command *command, uint64_t counts[LATENCY_BUCKETS]);
 /* A dump or the log can't be written: writes of clients are refused. *number: the log's errno; 0: it is the dump. Any thread. */

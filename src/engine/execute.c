@@ -38,7 +38,7 @@ static inline __attribute__((always_inline)) bool find_command(struct call *call
     return true;
 }
 
-/* What can be refused before anything is looked at. */
+/* Makes the checks that need no look at data. */
 static bool is_allowed(struct call *call)
 {
     struct engine *engine = call->engine;
@@ -204,8 +204,8 @@ static bool is_client_command(const struct command *command)
     return command != NULL && strncmp(command->name, "client", 6) == 0;
 }
 
-/* What CLIENT REPLY and CLIENT CACHING have said about this call is over. CLIENT CACHING is about the next command that is not CLIENT, or
- * about the next transaction. */
+/* Ends the effect of CLIENT REPLY and CLIENT CACHING on this call. CLIENT CACHING is about the next command that is not CLIENT, or about
+ * the next transaction. */
 static void end_client_options(struct call *call)
 {
     struct client *client = call->client;
@@ -248,7 +248,7 @@ void execute_notify_monitors(struct call *call, struct worker *worker)
         monitor_notify(call, worker);
 }
 
-/* What the call changed is served now, before anything else that its client has asked for. */
+/* Serves those that wait for what the call changed, before anything else that its client has asked for. */
 static void serve_waiters(struct worker *worker, const struct client *client)
 {
     if (__builtin_expect(worker->noted_first != NULL, 0) && !(client->caller & TRAIT_SERVES))
@@ -278,7 +278,7 @@ static int64_t begin_call(struct worker *worker, struct client *client)
 static enum attempt try_to_run(struct call *call, struct worker *worker)
 {
     uint32_t flags = call->command->flags;
-    /* What a script may do is not known yet: script_pass_gates asks again. */
+    /* The actions of a script are not known yet: script_pass_gates asks again. */
     bool paused = is_paused(call, flags & COMMAND_UNIT ? flags & ~(uint32_t)(COMMAND_WRITE | COMMAND_MAY_REPLICATE) : flags);
 
     note_paused(call->client, call->engine, paused);

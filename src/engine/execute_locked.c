@@ -102,7 +102,7 @@ static bool is_promised(const struct call *call, const struct worker *worker, co
     return false;
 }
 
-/* Its old value does not matter. */
+/* Returns whether the call overwrites the key, so that the old value does not matter. */
 static bool is_overwritten(const struct call_key *key)
 {
     return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;
@@ -316,8 +316,8 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
     }
 }
 
-/* What has failed must have left everything as it was: the replay of a log in which a command fails stops. What had expired, or was loaded,
- * is not the handler's doing. */
+/* A handler that replies an error must not have changed anything, because a replay stops at a failing command. Expiry and loading do not
+ * count. */
 #ifdef KELVIN_DEBUG
 static void check_failed_call(const struct call *call)
 {

@@ -1,4 +1,4 @@
-/* What is noted of a call that has ended: slow log, latency events, error statistics, hot keys, and what it waited for. */
+/* Notes about a call that has ended: slow log, latency events, error statistics, hot keys, and what it waited for. */
 #include "engine/execute_private.h"
 
 #include <inttypes.h>

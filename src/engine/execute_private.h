@@ -49,7 +49,7 @@ enum run_result execute_once(struct call *call, struct worker *worker);
 
 /* The client's call is parked, and not by a blocking command. */
 void execute_note_parked(struct client *client);
-/* It runs again. */
+/* Notes that the client's call runs again. */
 void execute_note_resumed(struct client *client, int64_t now_us);
 /* The client's call has ended that had waited. */
 void execute_note_waits(struct call *call);
@@ -92,13 +92,13 @@ bool execute_make_room(struct call *call, struct worker *worker);
 
 /* execute_keys.c. With the partitions locked. */
 
-/* Of a key that is held (entry_is_held): this call can't do with it as it is. */
+/* Returns whether a held key (entry_is_held) keeps this call from running. */
 bool execute_is_held(struct call *call, struct keyspace *keyspace, const struct call_key *key);
-/* Of a hash with times: some of very many dead fields were removed. */
+/* Removes dead fields of a hash with times. Returns whether some of very many were removed. */
 bool execute_reap(struct call *call, struct keyspace *keyspace, const struct call_key *key);
-/* Of a call for BIG_CALL_COLD_KEYS keys and more: RESIDENT, TOO_BIG (it gets an error) or QUEUED. */
+/* Decides about a call for BIG_CALL_COLD_KEYS keys and more: RESIDENT, TOO_BIG (it gets an error) or QUEUED. */
 enum residency execute_weigh(struct call *call);
-/* Of a key that is not in RAM, when memory seemed short. */
+/* Returns whether there is no memory for a key that is not in RAM, when memory seemed short. */
 bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key);
 bool execute_make_resident(struct call *call, struct keyspace *keyspace, struct call_key *key);
 /* Without locks: the call is to be run again, with what its handler asked for. */

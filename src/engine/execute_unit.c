@@ -25,7 +25,7 @@ void execute_discard(struct call *call)
     reply_errorf(call, "EXECABORT Transaction discarded because of: %.*s", (int)error.size, error.data);
 }
 
-/* What is queued takes memory, whatever the command. */
+/* Returns whether the call may be queued: a queued call takes memory, whatever the command. */
 bool execute_may_queue(struct call *call, struct worker *worker)
 {
     return execute_pass_memory_gate(call, worker, call->command->flags | COMMAND_DENYOOM);

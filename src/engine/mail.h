@@ -45,7 +45,7 @@ void mailbox_post(struct mailbox *mailbox, struct mail *mail);
 /* Reasons for parking may have ended, a bit 1 << reason each: the worker resumes clients that wait for them. Any thread. */
 void mailbox_notify(struct mailbox *mailbox, uint32_t reasons);
 
-/* What a mailbox held: its mail was taken out. */
+/* The mail that was taken out of a mailbox. */
 struct mail_delivery {
     struct client *ready_last;      /* the last one that is ready now; NULL: none is, or all have been taken */
     struct mail *mail;

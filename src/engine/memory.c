@@ -158,7 +158,7 @@ bool memory_reserve_is_used_up(const struct engine *engine)
     return engine->partitions->sealing && engine->tier != NULL && tier_handed_is_full(engine->tier);
 }
 
-/* What the tier and the lazy free have freed ends the wait; clients free memory as well, and that does not. */
+/* Memory that the tier and the lazy free have freed ends the wait; that of clients does not. */
 void memory_await_change(struct engine *engine, uint32_t version)
 {
     if (engine->tier != NULL)

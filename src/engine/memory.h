@@ -38,7 +38,7 @@ enum memory_state {
     MEMORY_OUT,             /* it is not, and nothing will change this: maxmemory-policy decides, and no client waits */
 };
 
-/* What the state depends on. */
+/* Numbers that the state depends on. */
 struct memory_view {
     uint64_t limit;         /* maxmemory; 0: there is none */
     uint64_t used;          /* memory_used */

@@ -137,7 +137,7 @@ void own_expiry_note(const struct call *call)
     }
 }
 
-/* What is due of it goes. Returns when it is to be looked at again; -1: never. */
+/* Removes what is due of a key. Returns when the key is to be looked at again; -1: never. */
 static int64_t expire(struct worker *worker, struct keyspace *keyspace, uint64_t hash, struct bytes name, int64_t now_ms)
 {
     struct engine *engine = worker->engine;

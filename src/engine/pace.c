@@ -24,7 +24,7 @@ static int64_t drain_of(const struct pace *pace)
     return drain > 0 ? drain : DRAIN_INITIAL;
 }
 
-/* Of memory that is used, while demotion can make room or other threads are about to free some. */
+/* Returns the fill of memory, while demotion can make room or other threads are about to free some. */
 static int fill_of(const struct engine *engine, const struct memory_view *view)
 {
     uint64_t mark = view->limit / 100 * (uint64_t)config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK), counted = memory_counted(view);

@@ -32,7 +32,7 @@ struct pace {
     _Atomic uint64_t sampled_bytes;     /* what had been demoted in all by then */
 };
 
-/* What a refill goes by. */
+/* Numbers that a refill depends on. */
 struct pace_view {
     int64_t now_us;             /* monotonic clock */
     int fill;                   /* 0 .. PACE_FILL_ONE */

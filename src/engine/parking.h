@@ -46,7 +46,7 @@ void parking_add_call(struct worker *worker, struct call *call, enum parking rea
 void parking_give_pins(struct worker *worker, struct client *client);
 /* The client is the first of its queue from now on. */
 void parking_move_to_front(struct worker *worker, struct client *client);
-/* Of a client that may be in a queue. */
+/* Removes a client that may be in a queue. */
 void parking_remove(struct worker *worker, struct client *client);
 
 /* `reason` may have ended, on all workers. Any thread. */
@@ -64,7 +64,7 @@ struct parking_waits {
 };
 /* Publishes those of the worker. A few times a second. */
 void parking_note_waits(struct worker *worker);
-/* Those of all workers, as published. Any thread. */
+/* Returns the waits of all workers, as published. Any thread. */
 struct parking_waits parking_waits(const struct engine *engine);
 /* So long that the log and tier_status say so. */
 enum { PARKING_LONG_MS = 5000 };

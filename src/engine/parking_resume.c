@@ -35,7 +35,7 @@ bool parking_resume(struct worker *worker, enum parking reason)
             client_wake(client);        /* its unit goes on without it */
         else
             worker->resume(client);
-        /* What holds one back holds back those after it. */
+        /* A reason that holds one client back holds back those after it. */
         if (reason == PARKED_FOR_MEMORY && client->parking == (int)reason && client->commands == commands) {
             parking_move_to_front(worker, client);
             break;

@@ -17,7 +17,7 @@ static struct partition *partition_of(const struct engine *engine, const struct 
     return &engine->partitions->partitions[partition_index(engine->partitions, hint->hash)];
 }
 
-/* What `at` points to becomes what `find` finds; NULL remains NULL. */
+/* Replaces the pointers at `at` by what `find` finds; NULL remains NULL. */
 static inline __attribute__((always_inline)) void find_all(const struct engine *engine, struct request_hint *hints, int count, find_address *find)
 {
     for (int i = 0; i < count; i++) {

@@ -10,7 +10,7 @@
 
 struct engine;
 
-/* What engine_run need not compute again. */
+/* Results that engine_run need not compute again. */
 struct request_hint {
     /* Set by the caller. */
     struct bytes key;       /* the first argument after the name; borrowed */

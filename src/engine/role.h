@@ -38,7 +38,7 @@ static inline uint32_t role_bits(const struct engine *engine)
 static inline bool role_is_replica(const struct engine *engine) { return role_bits(engine) & ROLE_REPLICA; }
 static inline bool role_link_is_up(const struct engine *engine) { return role_bits(engine) & ROLE_LINK_UP; }
 static inline bool role_is_syncing(const struct engine *engine) { return role_bits(engine) & ROLE_SYNCING; }
-/* What has expired stays. */
+/* Returns whether expired keys stay. */
 static inline bool role_keeps_expired(const struct engine *engine) { return role_is_replica(engine); }
 
 /* --- facts, set by the rooms above --- */

@@ -202,7 +202,7 @@ static bool writes_in_read_only_form(const struct call *call, const struct scrip
     return is_read_only(call) && !start->reads_only;
 }
 
-/* Of a script that EXEC runs, whose gates were those of EXEC. */
+/* Checks a script that EXEC runs, whose gates were those of EXEC. */
 static const char *refusal_in_exec(struct call *call, struct script_start *start)
 {
     if (call->client->caller & TRAIT_UNGATED)

@@ -20,8 +20,8 @@ uint32_t script_call_flags(const struct call *call);
 bool script_pass_gates(struct call *call, struct worker *worker, struct script_start *start);
 void script_start_release(struct script_start *start);
 
-/* Of the reply to a request: a script or function that this server does not have was to be run, or there was no memory for its stack. It has done
- * nothing, which says nothing about what it did elsewhere. */
+/* Returns whether the reply to a request says that a script or function that this server does not have was to be run, or there was no
+ * memory for its stack. It has done nothing, which says nothing about what it did elsewhere. */
 bool script_was_missing(struct bytes reply);
 
 /* On the unit's fiber: runs what was found, and writes its reply. */

@@ -9,7 +9,7 @@ struct source;
 struct library;
 struct library_function;
 
-/* What a request is going to run. */
+/* The script or function that a request is going to run. */
 struct script_start {
     struct source *source;                  /* held; or NULL: a function */
     struct library *library;                /* held */

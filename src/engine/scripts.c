@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 
-/* Of a load's interpreter, which does not run scripts. */
+/* LOAD_CACHED_SCRIPTS: for the interpreter of a load, which does not run scripts. */
 enum { LOAD_CACHED_SCRIPTS = 1, CACHED_SCRIPTS = 500 };
 /* A worker loads what was accepted before, but its code need not do the same again. */
 enum { LOAD_MS_MAX = 500, WORKER_LOAD_MS_MAX = 10 * LOAD_MS_MAX };

@@ -6,7 +6,7 @@
 
 struct engine;
 
-/* What a client waits for. */
+/* The aim of a client's wait. */
 struct synced_aim {
     enum call_wait_end end;         /* CALL_WAIT_REPLICAS: applied; CALL_WAIT_SYNCED: on the disk */
     int64_t here, there;

@@ -87,7 +87,7 @@ void tracking_note_all(struct engine *engine, struct tracking_list *list);
 void tracking_send(struct engine *engine, const struct worker *worker, struct tracking_list *list, uint64_t lsn);
 /* Moves all of `from` to the end of `to`. */
 void tracking_list_move(struct tracking_list *to, struct tracking_list *from);
-/* What was not sent as the server ends is dropped. */
+/* Drops what was not sent when the server ends. */
 void tracking_list_release(struct tracking_list *list);
 /* At the end of a turn: the messages of the broadcasting mode; and if the tables have too many keys (tracking-table-max-keys), some of
  * them are invalidated. Without locks. */

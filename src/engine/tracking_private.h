@@ -78,12 +78,12 @@ struct tracking_table {
     uint32_t count;                 /* keys */
 };
 
-/* What has changed in a table. */
+/* A change of a table. */
 struct tracking_change {
     int64_t keys, items, bytes;
 };
 
-/* What it takes in a table. */
+/* Returns the bytes that a tracked key takes in a table. */
 static inline int64_t tracked_bytes(const struct tracked_key *tracked)
 {
     return (int64_t)(sizeof(*tracked) + sizeof(tracked) + tracked->size + tracked->count * sizeof(tracked->one));
@@ -133,7 +133,7 @@ enum tracking_audience { TRACKING_TO_READERS, TRACKING_TO_ALL };
 
 /* As tracking_send. TRACKING_TO_READERS: the keys have not changed, so nothing is broadcast. */
 void tracking_send_to(struct engine *engine, const struct worker *worker, struct tracking_list *list, uint64_t lsn, enum tracking_audience audience);
-/* What was noted during the turn. */
+/* Sends the broadcasts that were noted during the turn. */
 void tracking_send_broadcasts(struct worker *worker);
 
 /* tracking_list.c */

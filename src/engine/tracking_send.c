@@ -13,7 +13,7 @@
 #define HEAD_RESP2 "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n"
 #define HEAD_RESP3 ">2\r\n$10\r\ninvalidate\r\n"
 
-/* What is being sent, and to which trackers. */
+/* The message that is being sent, and its trackers. */
 struct sending {
     struct engine *engine;
     uint64_t lsn;

@@ -222,7 +222,7 @@ static void start_over(struct unit *unit, struct call *call)
     client_wake(unit->client);
 }
 
-/* It is suspended in the middle of the call, and its client may go meanwhile. */
+/* Copies the arguments of a unit that is suspended in the middle of the call: its client may go meanwhile. */
 static void keep_args(struct unit *unit, struct call *call)
 {
     struct bytes *args = arena_alloc(&unit->arena, (size_t)unit->arg_count * sizeof(*args));
@@ -303,7 +303,7 @@ static bool enter(struct unit *unit)
     return has_ended;
 }
 
-/* What it waits for has come. */
+/* Returns whether everything that the unit waits for has come. */
 static bool may_enter(const struct unit *unit)
 {
     switch (unit->wait) {

@@ -114,12 +114,12 @@ bool unit_go_on(struct unit *unit);
 
 /* Values of a claim's `busy`. */
 enum unit_busy { UNIT_BUSY_WITH_SCRIPT = 1, UNIT_BUSY_WITH_FUNCTION = 2 };
-/* Of a client whose partition is owned: true if the owner has run for so long that the client is refused with -BUSY. */
+/* Returns whether the owner of a partition has run for so long that clients are refused with -BUSY. */
 static inline bool unit_is_busy(const struct claim *claim)
 {
     return atomic_load_explicit(&claim->busy, memory_order_relaxed) != 0;
 }
-/* It has run for so long by now: those that wait for it may be refused from some time on. */
+/* Notes how long a unit has run: those that wait for it may be refused from some time on. */
 void unit_note_busy(struct unit *unit, int64_t ran_ns);
 
 /* The client is being closed, and its unit waits to begin: the unit is dropped. False: it has begun, and has to go on to its end. */

@@ -98,7 +98,7 @@ static void reset_call(struct call *call)
     call->expired = call->expired_last = NULL;
 }
 
-/* Its client is woken by whatever the call has asked for. */
+/* Suspends the unit until its client is woken by whatever the call has asked for. */
 static void wait_for_client(struct unit *unit)
 {
     struct worker *worker = unit->worker;

@@ -1,4 +1,5 @@
-/* What a request needs before it runs as a unit: the partitions of the keys that are known in advance, and those of these keys that are cold. */
+/* Plan of a unit: what a request needs before it runs as one: the partitions of the keys that are known in advance, and those of these keys
+ * that are cold. */
 #include "base/mem.h"
 #include "call/command_keys.h"
 #include "engine/execute_private.h"
@@ -150,7 +151,7 @@ static bool want_key(void *context, const struct planned *key)
     return true;
 }
 
-/* Its calls may need keys that are not known in advance, or all of them. */
+/* Returns whether the calls of the unit may need keys that are not known in advance, or all of them. */
 static bool needs_all(const struct call *call)
 {
     return unit_flags(call) & (COMMAND_EXCLUSIVE | COMMAND_WHOLE) ||

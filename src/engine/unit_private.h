@@ -8,7 +8,7 @@
 
 /* unit_plan.c: what a request needs before it runs. */
 
-/* What EXEC finds before anything else: true if it may run, else it was replied why not. */
+/* Checks what EXEC has to know before anything else. True if it may run; else the reason was replied. */
 bool unit_may_exec(struct call *call);
 /* The flags of all commands that the request may run. */
 uint32_t unit_flags(const struct call *call);
@@ -24,8 +24,8 @@ bool unit_call_uncounted(struct unit *unit, struct call *call);
 
 /* unit.c */
 
-/* Its claim was granted: the partitions that it wanted become its own. False, for a unit that has not begun: a promise to a waiting client is
- * held there (blocking.h), and its client is woken when that has ended. */
+/* Takes ownership of the partitions that the unit's claim was granted. False, for a unit that has not begun: a promise to a waiting client
+ * is held there (blocking.h), and its client is woken when that has ended. */
 bool unit_take_partitions(struct unit *unit);
 /* The request of a client with a suspended unit is run again: goes on if what the unit waits for has come. */
 enum run_result unit_resume(struct call *call, struct worker *worker);

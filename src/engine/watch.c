@@ -169,7 +169,7 @@ static bool has_come(int64_t at_ms, int64_t now_ms)
     return at_ms >= 0 && at_ms <= now_ms;
 }
 
-/* What has expired does not exist. The record map knows only that a key may exist: that counts as if it did. */
+/* Returns whether a watched key may exist. An expired one does not. The record map knows only that a key may exist: that counts as if it did. */
 static bool may_exist(struct engine *engine, const struct watch *watch, int db)
 {
     struct keyspace *keyspace;

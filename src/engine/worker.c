@@ -122,8 +122,8 @@ uint64_t worker_end_turn(struct worker *worker)
     return worker_covered(worker);
 }
 
-/* What it was parked for has come. A wake-up may be left from a call that returned without waiting for all it had asked for; the client
- * may wait for something else by now. */
+/* Returns whether everything that the client was parked for has come. A wake-up may be left from a call that returned without waiting for
+ * all it had asked for; the client may wait for something else by now. */
 static bool is_ready(const struct client *client)
 {
     return client->parked && worker_has_all(client) && (client->waiter == NULL || blocking_is_over(client->waiter));

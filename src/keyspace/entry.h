@@ -33,7 +33,7 @@ enum {
     ENTRY_LATCHED   = 1 << 6,   /* its object is being encoded without the lock: may be read, but not changed or freed (tier rule 9) */
 };
 
-/* What an entry knows about its record in the store (tier rule 2). */
+/* The knowledge of an entry about its record in the store (tier rule 2). */
 enum record_state {
     RECORD_NONE = 0,    /* there is no record */
     RECORD_UNKNOWN = 1, /* there may be one: a maybe-cold key was overwritten blindly */

@@ -85,7 +85,7 @@ static void add_bits(const struct owners *owners, struct partition_bits *to, con
         to->words[word] |= from->words[word];
 }
 
-/* What claims that wait keep later ones from. */
+/* Partitions that waiting claims keep from later ones. */
 struct barred {
     struct partition_bits bits;
     bool token;
@@ -125,7 +125,7 @@ static void reserve(struct owners *owners, struct claim *claim)
         take_token(owners, claim);
 }
 
-/* It has something already, and others may wait for that: it comes first. */
+/* Returns whether the claim owns a partition already. Others may wait for that one, so the claim comes first. */
 static bool has_any(const struct owners *owners, const struct claim *claim)
 {
     if (claim->has_token)

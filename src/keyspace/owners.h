@@ -108,7 +108,7 @@ void owners_withdraw(struct owners *owners, struct claim *claim);
 /* The owner fields of its partitions are cleared: gives up all it has, wakes those that wait for it. */
 void owners_give(struct owners *owners, struct claim *claim);
 
-/* Of a claim that others wait for. Nothing is cleared: wakes them, so that they look again (they may be refused now). */
+/* Wakes those that wait for a claim, so that they look again (they may be refused now). Nothing is cleared. */
 void owners_wake(struct owners *owners, struct claim *claim);
 /* The same with the owner's claim, while a partition is locked that it owns (or anything else is, under which owners_give or owners_wake follows). */
 void owners_await_claim(struct owners *owners, struct claim *claim, struct owner_waiter *waiter);

@@ -44,7 +44,7 @@ struct partitions {
     struct hash_seed seed;
     struct segment_pool *pool;
     struct keyspace_watch watch;
-    /* What calls have to look for once they have locked partitions: owners of partitions, and changes that are still to serve clients
+    /* Facts that calls have to look for once they have locked partitions: owners of partitions, and changes that are still to serve clients
      * that wait (engine/blocking.h). Raised before the one or the other is set under a partition's lock. */
     char apart[64];                 /* the two are written by units and for clients that wait; all else here is only read by most calls */
     _Atomic uint64_t obstacle_count;

@@ -35,7 +35,7 @@ static struct keyspace *lock_keyspace(struct ahead *ahead, uint64_t hash, int db
 static void unlock(struct partition *partition) UNCHECKED_LOCKS;
 static void unlock(struct partition *partition) { partition_unlock(partition); }
 
-/* Its old value does not matter: replay sends no events. */
+/* Returns whether the old value does not matter: replay sends no events. */
 static bool is_overwritten(uint32_t flags)
 {
     return (flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;

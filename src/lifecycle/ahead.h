@@ -38,7 +38,7 @@ void ahead_destroy(struct ahead *ahead);
 void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count);
 /* The next command is about to run: waits until its keys are loaded. */
 void ahead_submit(struct ahead *ahead);
-/* It has run; `db` is selected now. */
+/* Notes that a command has run; `db` is selected now. */
 void ahead_ran(struct ahead *ahead, int db);
 
 #endif

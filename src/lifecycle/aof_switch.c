@@ -93,7 +93,7 @@ static char *path_of(struct engine *engine, const char *suffix)
     return path;
 }
 
-/* What is not a directory is no log: it stays, and the log can't be created in its place. */
+/* Removes a log. A file that is not a directory is no log: it stays, and the log can't be created in its place. */
 static void remove_log(const char *path)
 {
     struct stat info;

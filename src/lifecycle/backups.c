@@ -15,7 +15,7 @@ struct backups {
     _Atomic bool stop;
     int64_t began_ms;               /* lock */
     struct backups_stats stats;     /* lock. running and running_ms are filled in by backups_stats */
-    /* Of the one that runs. */
+    /* The directory of the backup that runs. */
     char *dir;
     enum backups_place place;
     struct job *job;

@@ -24,7 +24,8 @@ static bool is_temporary(const char *name, const char *end)
     return digits > 0 && strcmp(name + 5 + digits, end) == 0;
 }
 
-/* Of dumps, and what a kill leaves of files that have no name right after they were created: those of full synchronizations, and of backlogs. */
+/* Returns whether a name is that of a dump's temporary file, or of what a kill leaves of files that have no name right after they were
+ * created: those of full synchronizations, and of backlogs. */
 static bool is_temporary_file(const char *name)
 {
     static const char *const ends[] = { ".rdb", ".reload", ".sync.rdb", ".link.rdb", ".backlog", ".inbox" };
@@ -36,7 +37,7 @@ static bool is_temporary_file(const char *name)
     return false;
 }
 
-/* Of dumps and of full synchronizations, here and from a primary. */
+/* Returns whether a name is that of a temporary directory: of dumps and of full synchronizations, here and from a primary. */
 static bool is_temporary_directory(const char *name)
 {
     return is_temporary(name, ".image") || is_temporary(name, ".sync") || is_temporary(name, ".link");

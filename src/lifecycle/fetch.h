@@ -22,7 +22,7 @@ struct fetch;
 
 /* NULL: the system gives no thread. The engine has a tier. */
 struct fetch *fetch_create(struct engine *engine);
-/* What is not loaded yet will not be. NULL is fine. */
+/* Ends the thread; keys that are not loaded yet will not be. NULL is fine. */
 void fetch_destroy(struct fetch *fetch);
 
 /* Adds a key of the command with this number to the window that is being filled. Numbers do not go down. */

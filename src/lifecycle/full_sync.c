@@ -34,7 +34,7 @@ struct full_sync {
     _Atomic int64_t began_ms, last_ms;
     _Atomic uint64_t count, failures;
     struct rdb_save_progress progress;
-    /* Of the one that runs: its thread. */
+    /* The options of the one that runs; its thread's. */
     struct full_sync_options options;
     struct full_sync_instant instant;
     struct full_sync_file *file;

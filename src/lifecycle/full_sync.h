@@ -68,7 +68,7 @@ struct full_sync_stats {
     bool running;
     int64_t running_ms;             /* -1: none runs */
     uint64_t count, failures;       /* that ended, since the start */
-    /* Of the one that runs, or of the last one. */
+    /* Statistics of the one that runs, or of the last one. */
     uint64_t keys, key_total;       /* written; of the image, 0: not known yet */
     uint64_t times_dropped;         /* hashes whose fields' times were left out (RDB_TIMES_DROPPED) */
     int64_t last_ms;                /* how long the last one took; -1: none has ended */

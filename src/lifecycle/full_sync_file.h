@@ -47,7 +47,7 @@ int full_sync_file_descriptor(const struct full_sync_file *file);
 /* In the place of a file: an image's own files, once the state is FULL_SYNC_DONE; borrowed. NULL: there is a file. */
 struct archive *full_sync_file_archive(const struct full_sync_file *file);
 
-/* Of a file that is FULL_SYNC_FAILED: how and why. Constant from then on. */
+/* Returns why a file is FULL_SYNC_FAILED. Constant from then on. */
 enum status full_sync_file_status(const struct full_sync_file *file);
 const char *full_sync_file_problem(const struct full_sync_file *file);
 

@@ -226,7 +226,7 @@ static bool is_whole(const struct import_position *position)
     return position->repl_id[0] != '\0' && position->offset >= 0;
 }
 
-/* What comes after the file, in a log or in a stream, may be about keys that have expired. */
+/* Returns whether commands come after the file, in a log or in a stream: they may be about keys that have expired. */
 static bool history_goes_on(const struct import *import)
 {
     return import->engine->aof != NULL || history_is_on(&import->engine->history) || is_whole(&import->position);
@@ -461,7 +461,7 @@ enum status import_again(struct engine *engine, const char *path, const struct i
     return status;
 }
 
-/* It was a dump. */
+/* Notes the position of a base that was a dump. */
 static void note_base(struct engine *engine, const struct import_position *position)
 {
     struct history_point point;

@@ -22,7 +22,7 @@ struct opening {
     char *dump;                     /* path of the dump to load, without a log; NULL: none */
 };
 
-/* What the store needs to know from the rooms above. */
+/* Facts from the rooms above that the store needs. */
 struct opening_tier {
     size_t write_buffer_size;
     int tables_open_max;

@@ -21,7 +21,7 @@ static void find_files(struct engine *engine, struct files *files)
     files->log_name = config_string(engine->config, CONFIG_APPENDFILENAME);
     files->dump = config_string(engine->config, CONFIG_DBFILENAME);
     files->has_dump = files->dump[0] != '\0' && access(files->dump, F_OK) == 0;
-    /* What can't be read has no id: loading it reports the error. */
+    /* A dump that can't be read has no id: loading it reports the error. */
     if (!files->has_dump || identity_of_dump(files->dump, files->dump_id, &message) != STATUS_OK)
         files->dump_id[0] = '\0';
 }
@@ -80,8 +80,8 @@ static bool check_log(struct engine *engine, const struct files *files, bool has
     return true;
 }
 
-/* What a dump begins goes on under its id. But if there is a log beside that is not in use, its data set and this one part here: the next
- * dump must not pass for the log's. */
+/* Names the data that a dump begins: it goes on under the dump's id. But if there is a log beside that is not in use, its data set and this
+ * one part here: the next dump must not pass for the log's. */
 static void name_data(struct engine *engine, const struct files *files, bool log_lies_by)
 {
     engine->identity = (struct identity){ .id = "" };

@@ -103,7 +103,7 @@ static bool load_log(struct reload *reload)
     return load_base(reload) && replay_log_again(reload->engine, &reload->message) == STATUS_OK;
 }
 
-/* What was loaded in part is not what the log says. */
+/* Recovers after a load that failed: a part of the data is not what the log says. */
 static void recover(struct reload *reload)
 {
     struct engine *engine = reload->engine;
@@ -143,7 +143,7 @@ static bool own_all(struct reload *reload, struct claim *claim)
     return true;
 }
 
-/* What the options need of the log; it may have been switched since they were checked. */
+/* Returns whether the options are possible with the log, which may have been switched since they were checked. */
 static bool is_possible(struct reload *reload)
 {
     const struct reload_options *options = &reload->options;

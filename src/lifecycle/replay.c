@@ -48,7 +48,8 @@ static void delay(const struct engine *engine)
         nanosleep(&pause, NULL);
 }
 
-/* What the applier did not run either (replication/applier.h): it is in the log because it is part of the stream. False: this log has to be right. */
+/* Passes over a command that the applier did not run either (replication/applier.h): it is in the log because it is part of the stream.
+ * False: this log has to be right. */
 static bool pass_over(struct replay *replay, const struct bytes *args, const char *why, size_t why_size)
 {
     if (!replay->is_of_replica)
@@ -90,7 +91,8 @@ static bool is_failed_script(const struct replay *replay, const struct bytes *ar
     return command != NULL && (command->flags & (COMMAND_UNIT | COMMAND_RUNS_QUEUE)) == COMMAND_UNIT && !script_was_missing(reply);
 }
 
-/* That says nothing about the command, which was not run. A replica starts, and asks for all data. */
+/* Passes over a command that met an unreadable record. That says nothing about the command, which was not run. A replica starts, and asks
+ * for all data. */
 static bool pass_unreadable(struct replay *replay, const struct bytes *args)
 {
     if (replay->is_of_replica) {
@@ -137,7 +139,7 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
     replay->worker->turn.met_unreadable = false;
     delay(replay->engine);
     ahead_submit(replay->ahead);
-    /* It may have to wait for a value that is just being encoded for its demotion. A script may take longer than any limit. */
+    /* The command may have to wait for a value that is just being encoded for its demotion. A script may take longer than any limit. */
     for (int i = 0; i < REPLAY_RETRIES || replay->client.unit != NULL; i++) {
         result = engine_run(replay->worker, &replay->client, args, arg_count);
         if (result == RUN_DONE)

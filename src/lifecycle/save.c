@@ -77,7 +77,7 @@ static void note_point(void *context)
     history_point(&save->engine->history, &save->point);
 }
 
-/* What changes while it runs counts for the next one: the number is taken before the instant of the image, so it may count a little
+/* Makes a dump. Changes while it runs count for the next one: the number is taken before the instant of the image, so it may count a little
  * twice, but never forgets. */
 static enum status save_now(struct save *save, struct claim *owner, struct message *message)
 {
@@ -144,7 +144,7 @@ static void save_main(void *context)
     }
 }
 
-/* Of one that was claimed. */
+/* Begins a save that was claimed. */
 static void begin_save(struct save *save) REQUIRES(save->lock);
 static void begin_save(struct save *save)
 {

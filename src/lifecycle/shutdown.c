@@ -235,7 +235,7 @@ static void shutdown_main(void *context)
     prepare_end(context);
 }
 
-/* What is under way fails soon, and the end waits for nothing. */
+/* Makes work that is under way fail soon, so that the end waits for nothing. */
 static void give_up(struct engine *engine)
 {
     save_cancel(engine->lifecycle.save);

@@ -8,7 +8,7 @@
 #include "base/thread.h"
 #include "base/waiting.h"
 
-/* What the task of the row does while that of the column runs; TASK_PARALLEL where there is no entry.
+/* Rules: what the task of the row does while that of the column runs; TASK_PARALLEL where there is no entry.
  *
  * Rewrites and background saves compete for the disk: one that is scheduled comes after the other. A rewrite that is due by the log's size
  * does not wait for a save, which may take long; only the two images are taken one after another. A switch of the log waits for the

@@ -28,7 +28,7 @@ struct waiting;
 
 enum task { TASK_REWRITE, TASK_SAVE, TASK_AOF_SWITCH, TASK_BACKUP, TASK_SHUTDOWN, TASK_RELOAD, TASK_FULL_SYNC, TASK_COUNT };
 
-/* What a task does about another one that runs. */
+/* Rule of a task about another one that runs. */
 enum task_rule {
     TASK_PARALLEL,      /* nothing: both run */
     TASK_REFUSED,       /* task_claim returns false */

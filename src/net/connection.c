@@ -99,7 +99,7 @@ static uint64_t shares_alone(const struct reply *reply)
     return size;
 }
 
-/* What waits for the log alone is not the client's doing. */
+/* Returns the bytes of replies that the client is responsible for. Those that only wait for the log do not count. */
 static uint64_t replies_memory(const struct connection *connection)
 {
     const struct reply *reply = &connection->client.reply;
@@ -112,7 +112,7 @@ static uint64_t replies_memory(const struct connection *connection)
     return size + reply->share_capacity * sizeof(struct reply_share);
 }
 
-/* Of replies that were given to the kernel. */
+/* Returns the bytes of replies that were given to the kernel. */
 static uint64_t writing_memory(const struct reply *writing)
 {
     return writing->out.capacity + (writing->share_count > 0 ? shares_alone(writing) : 0);

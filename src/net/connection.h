@@ -56,11 +56,11 @@ void connection_close(struct connection *connection);
 
 /* Runs what has been received, as far as it goes; also a request that was parked. */
 void connection_process(struct connection *connection);
-/* It waits in loop->room. True: it goes on. */
+/* Lets in a connection that waits in loop->room. True: the connection goes on. */
 bool connection_let_in(struct connection *connection);
-/* Its turn in loop->handshakes has come: the next step, which takes up to a few milliseconds. */
+/* Makes the next step of the handshake when the connection's turn in loop->handshakes has come: up to a few milliseconds. */
 void connection_shake_hands(struct connection *connection);
-/* Its turn in loop->backlog has come: reads and runs on. */
+/* Reads and runs on when the connection's turn in loop->backlog has come. */
 void connection_go_on(struct connection *connection);
 /* Sends what may be sent: the log covers `covered`. While the log can't be written, only clients wait that changed something themselves:
  * reading goes on. True if there is nothing left to wait for. */

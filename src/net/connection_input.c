@@ -1,4 +1,4 @@
-/* What a client sends: read, parsed, run, and kept as long as it has to wait.
+/* Input of a connection: requests are read, parsed, run, and kept as long as they have to wait.
  *
  * A connection is in one of these states, by what its next request waits for:
  *
@@ -144,7 +144,7 @@ static enum run_end pause_for_output(const struct connection *connection, uint64
     return pending - pending_before > output_max ? RUN_VISIT_OVER : RUN_NEEDS_MORE;
 }
 
-/* What its last request has left in memory besides replies counts before the next one runs. */
+/* Counts the memory that the last request has left besides replies, before the next one runs. */
 static void count_state(struct connection *connection)
 {
     const struct client *client = &connection->client;
@@ -229,7 +229,7 @@ static size_t read_size(const struct connection *connection)
     return connection->client.authenticated ? connection->loop->read_size : CONNECTION_READ_UNAUTHENTICATED;
 }
 
-/* What the connection wants. Of one with TLS, libuv reads only when all that it has read before is decrypted. */
+/* Turns reading on or off. With TLS, libuv reads only when all earlier bytes are decrypted. */
 static void connection_set_reading(struct connection *connection, bool wanted)
 {
     if (connection->reading == wanted)
@@ -280,8 +280,8 @@ bool connection_let_in(struct connection *connection)
     return true;
 }
 
-/* One that has announced a large argument holds memory for it, and perhaps the right to be the only one that does not fit. It is sent
- * in time, or the client goes while others wait for that memory. */
+/* Closes a client that is too slow with a large argument. A client that has announced one holds memory for it, and perhaps the right to be
+ * the only one that does not fit. It is sent in time, or the client goes while others wait for that memory. */
 void connection_check_large(struct connection *connection)
 {
     const struct client *client = &connection->client;
@@ -605,7 +605,7 @@ void connection_received(struct connection *connection, size_t got, const uv_buf
     connection_end_long_turn(loop);
 }
 
-/* One that waits for a key and is not read any more has no other way to learn that its client has gone. */
+/* Notices that the client has gone. A connection that waits for a key and is not read any more has no other way to learn it. */
 void connection_check_input(struct connection *connection)
 {
     struct pollfd at = { .fd = connection->client.fd, .events = POLLRDHUP };

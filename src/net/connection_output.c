@@ -1,4 +1,4 @@
-/* What a client is sent: replies of a turn leave in one write, with long strings straight from where they are kept. */
+/* Output of a connection: replies of a turn leave in one write, with long strings straight from where they are kept. */
 #include "net/connection_private.h"
 
 #include "base/compiler.h"
@@ -15,7 +15,7 @@ enum {
 void connection_count_output(struct connection *connection, size_t size)
 {
     connection->client.net_output += size;
-    /* One that has waited long for a key is not idle as soon as it has its reply. */
+    /* A client that has waited long for a key is not idle as soon as it has its reply. */
     connection->client.active_us = connection->loop->worker.turn.now_us;
     turn_count(&connection->loop->worker.turn, connection->client.flags & CLIENT_REPLICA ? STAT_REPLICA_OUTPUT : STAT_NET_OUTPUT, size);
     turn_count(&connection->loop->worker.turn, STAT_WRITES_PROCESSED, 1);
@@ -142,7 +142,7 @@ static void on_written(uv_write_t *write, int status)
     connection_mark_dirty(connection);
 }
 
-/* What was replied so far is to be written, `written` bytes of it already were. */
+/* Takes the replies so far for writing; `written` bytes of them already were. */
 static void take_replies(struct connection *connection, uint64_t written)
 {
     struct reply *reply = &connection->client.reply, spare = connection->writing;
@@ -275,7 +275,7 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
     return true;
 }
 
-/* One that holds long strings and does not read, while others wait for the memory, goes after a while. */
+/* Closes a client that holds long strings and has not read for a while, while others wait for the memory. */
 void connection_check_stalled(struct connection *connection)
 {
     struct engine *engine = connection->loop->engine;

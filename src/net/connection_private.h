@@ -12,7 +12,7 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
 void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer);
 /* `got` bytes of plain text were read into `buffer`, which is from connection_on_alloc. */
 void connection_received(struct connection *connection, size_t got, const uv_buf_t *buffer);
-/* What was gathered of it (net/gather.h). The hint may be NULL. */
+/* Runs the requests that were gathered for the connection (net/gather.h). The hint may be NULL. */
 void connection_run_gathered(struct connection *connection, const char *data, size_t size, const struct request_hint *hint);
 /* Nothing more comes: UV_EOF, or an error. It is closed, now or when it has its replies. */
 void connection_input_ended(struct connection *connection, ssize_t error);
@@ -20,7 +20,7 @@ void connection_input_ended(struct connection *connection, ssize_t error);
 void connection_end_long_turn(struct loop *loop);
 /* About once a second. */
 void connection_check_input(struct connection *connection);
-/* It has been idle: gives memory back. */
+/* Gives memory back after the connection has been idle. */
 void connection_trim_input(struct connection *connection);
 
 /* connection_output.c */
@@ -28,7 +28,7 @@ void connection_check_output(struct connection *connection);        /* client-ou
 void connection_check_stalled(struct connection *connection);       /* about once a second; so is the next */
 void connection_check_large(struct connection *connection);
 void connection_trim_output(struct connection *connection);
-/* Its output waits for the log. */
+/* Returns whether the connection's output waits for the log. */
 bool connection_waits_for_log(const struct connection *connection);
 enum { CONNECTION_PIECES_MAX = 64 };                                /* of one write */
 /* The pieces of what `reply` has to send after its first `from` bytes. Returns their number. */

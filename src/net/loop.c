@@ -31,7 +31,7 @@ enum {
 static void on_visit(uv_idle_t *handle);
 static void pace_soon(void *context);
 
-/* Those of this loop, and of others, when the stream has grown. */
+/* Feeds the replicas of this loop, and wakes other loops, when the stream has grown. */
 static void feed_replicas(struct loop *loop)
 {
     struct engine *engine = loop->engine;
@@ -83,7 +83,7 @@ void loop_end_turn(struct loop *loop)
     }
 }
 
-/* What each client may have in its buffers before it has to wait: little if they are many. */
+/* Computes the bytes that each client may have in its buffers before it has to wait: few if the clients are many. */
 static void share_memory(struct loop *loop)
 {
     struct engine *engine = loop->engine;

@@ -16,9 +16,9 @@ int sockets_listen_unix(const char *path, mode_t mode, int backlog, struct messa
 /* Whether sockets_listen_tcp would find the address on this machine, without opening it: for `kelvin-server --check`. */
 bool sockets_has_address(const char *host, struct message *message);
 
-/* It stops listening, and its address is free; the descriptor stays open, and polling it reports an event. TCP only. */
+/* Stops listening and frees the address; the descriptor stays open, and polling it reports an event. TCP only. */
 void sockets_retire(int fd);
-/* It listens again, unless its port was 0. */
+/* Listens again, unless the port was 0. */
 bool sockets_revive(int fd, int backlog);
 
 /* After a failed sockets_listen_tcp: the address does not exist on this machine, which an optional one may. */

@@ -478,7 +478,7 @@ static enum status start_files(struct aof *aof, struct message *message)
     return STATUS_OK;
 }
 
-/* What could not be written is still the stream's. */
+/* Gives up the log's claim to bytes that could not be written; they are still the stream's. */
 static void let_go(struct aof *aof) REQUIRES(aof->flush_lock);
 static void let_go(struct aof *aof)
 {

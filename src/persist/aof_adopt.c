@@ -61,7 +61,7 @@ static enum status link_or_copy(struct aof *aof, int fd, const char *name)
     enum status status;
     int to;
 
-    /* What a symbolic link points to, not the link: relative to the directory it may point nowhere. */
+    /* The target of a symbolic link, not the link: relative to the directory it may point nowhere. */
     if (linkat(AT_FDCWD, aof->adopted, aof->dir_fd, name, AT_SYMLINK_FOLLOW) == 0)
         return STATUS_OK;
     if (errno == EEXIST) {

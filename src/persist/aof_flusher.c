@@ -87,8 +87,8 @@ size_t aof_print_local_select(const struct aof *aof, int db, char *out)
     return before + size;
 }
 
-/* What is written before a chunk counts as bytes of the file, but not of the stream: its mark, and in a primary's stream the SELECT that a new
- * file needs. */
+/* The head that is written before a chunk counts as bytes of the file, but not of the stream: its mark, and in a primary's stream the
+ * SELECT that a new file needs. */
 enum { HEAD_SIZE = AOF_MARK_SIZE + AOF_LOCAL_SELECT_SIZE };
 
 static size_t print_head(const struct aof *aof, const struct history_chunk *chunk, char head[HEAD_SIZE]) REQUIRES(aof->flush_lock);
@@ -350,7 +350,7 @@ static void trickle(struct aof *aof)
     mutex_unlock(&aof->flush_lock);
 }
 
-/* One round. `due`: a tick has passed, so that what failed is tried again, and everysec syncs. */
+/* Makes one round. `due`: a tick has passed, so that what failed is tried again, and everysec syncs. */
 static void flusher_round(struct aof *aof, bool due, uint64_t wanted)
 {
     uint64_t before = aof_written(aof);

@@ -228,7 +228,7 @@ enum status aof_increment_add(struct aof *aof, int *result, struct message *mess
         goto out;
     }
     aof_manifest_add(&next, bytes_of_string(name), seq, AOF_FILE_INCREMENT);
-    /* Its name is synced first: a disk may keep the manifest's rename and lose a file that was created before it. */
+    /* The name of the file is synced first: a disk may keep the manifest's rename and lose a file that was created before it. */
     if (aof->disk->fdatasync(aof->disk->context, fd) != 0 || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0)
         status = status_of_errno(errno);
     else

@@ -67,7 +67,7 @@ static bool same_id(const char *a, const char *b)
     return memcmp(a, b, HISTORY_ID_SIZE) == 0;
 }
 
-/* What is at `next` continues what ends at `end`. */
+/* Returns whether the bytes at `next` continue those that end at `end`. */
 static bool continues(const struct history_point *end, const struct history_point *next)
 {
     if (end->offset != next->offset)

@@ -57,10 +57,10 @@ bool aof_map_end(struct aof_map *map, struct history_point *point);
 void aof_map_begin(struct aof_map *map, uint64_t seq, uint64_t from, const struct history_point *point);
 /* Local bytes or another annotation: [from, to) of the increment that the last range is in does not count. Nothing if it has no range. */
 void aof_map_skip(struct aof_map *map, uint64_t seq, uint64_t from, uint64_t to);
-/* What follows has no marks: nothing is known any more. */
+/* Forgets all: the following bytes have no marks. */
 void aof_map_forget(struct aof_map *map);
-/* What came after `size` bytes of an increment is in another increment now, after `head_size` bytes. `point`: of that place; NULL: a range begins
- * there, as the first bytes are a mark. */
+/* Notes that the bytes after the first `size` of an increment are in another increment now, after `head_size` bytes. `point`: of that
+ * place; NULL: a range begins there, as the first bytes are a mark. */
 void aof_map_move(struct aof_map *map, uint64_t seq, uint64_t size, uint64_t new_seq, uint64_t head_size, const struct history_point *point);
 
 /* --- files --- */

@@ -1,4 +1,4 @@
-/* What the files of the log share: its struct. Only src/persist/aof*.c include this.
+/* The struct of the log, which its files share. Only src/persist/aof*.c include this.
  *
  *   aof.c            opening, starting, stopping, state
  *   aof_flusher.c    writes the tail to the file; fsync, errors, the flusher's thread

@@ -156,7 +156,7 @@ static enum record read_number(struct player *player, size_t *position, char kin
     return RECORD_COMPLETE;
 }
 
-/* What the annotation in [at, end) of the file says about the stream. */
+/* Notes what the annotation in [at, end) of the file says about the stream. */
 static void note_annotation(struct player *player, struct bytes line, uint64_t at, uint64_t end)
 {
     struct aof_map *map = player->replay->map;
@@ -585,7 +585,8 @@ static uint64_t find_zeros(const struct reader *reader)
     return 0;
 }
 
-/* What was bad may be a torn end with zeros after it: then it is torn if the zeros are ignored. Begins where the last play ended. */
+/* Plays the rest without zeros at its end. Bad bytes may be a torn end with zeros after it: then it is torn if the zeros are ignored.
+ * Begins where the last play ended. */
 static enum record play_without_zeros(struct player *player, uint64_t *where)
 {
     struct reader *reader = &player->reader;

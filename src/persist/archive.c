@@ -126,7 +126,7 @@ static void append_u64(struct buffer *to, uint64_t number)
     buffer_append(to, &number, sizeof(number));
 }
 
-/* Of all that is in the buffer. */
+/* Appends the checksum of all that is in the buffer. */
 static void append_sum(struct buffer *to)
 {
     append_u64(to, crc64(0, buffer_bytes(to)));

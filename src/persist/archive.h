@@ -35,12 +35,12 @@ enum {
     ARCHIVE_FILES_MAX = 1 << 20,
 };
 
-/* What both servers have to agree on, besides the version. */
+/* Facts that both servers have to agree on, besides the version. */
 struct archive_facts {
     uint32_t partition_count, db_count;
 };
 
-/* Of a file in an image, as `store/CURRENT`: nothing else is sent, or accepted. */
+/* Returns whether the name is that of a file in an image, as `store/CURRENT`: nothing else is sent, or accepted. */
 bool archive_name_is_valid(struct bytes name);
 
 /* The image of which nothing changes any more; it is the archive's from now on, and is removed with it, also if this fails. One reference. */

@@ -13,7 +13,7 @@
 #include "persist/archive_format.h"
 #include "persist/dataset_file.h"
 
-/* What is received next. */
+/* The part that is received next. */
 enum receiver_step { RECEIVES_HEAD, RECEIVES_TAG, RECEIVES_FILE_HEAD, RECEIVES_BYTES, RECEIVES_SUM, RECEIVES_END, RECEIVES_NOTHING, RECEIVER_FAILED };
 
 struct archive_receiver {

@@ -200,7 +200,7 @@ static enum status commit_log(struct aof *aof, uint64_t lsn, const char *base, s
     return status;
 }
 
-/* What is done at the cut, besides the tier's part. */
+/* Arguments and results of what is done at the cut, besides the tier's part. */
 struct cut {
     struct aof *aof;                /* NULL: no log */
     checkpoint_begins *begins;      /* NULL: nothing */

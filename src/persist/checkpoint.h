@@ -31,7 +31,7 @@ struct checkpoint_data {
     void *context;
 };
 
-/* One at a time; blocks until it is done; not on a worker, no lock held. `dir` and `name` are the log's. */
+/* Runs a checkpoint, one at a time; blocks until it is done; not on a worker, no lock held. `dir` and `name` are the log's. */
 enum status checkpoint_run(struct aof *aof, const struct checkpoint_data *data, const char *dir, const char *name, struct message *message);
 
 /* The same for a log that begins while the server runs (it was started, and nothing is appended yet): `begins` is called at the cut, with
@@ -57,8 +57,8 @@ struct image_databases {
     uint64_t number;                /* the store_number that its store has to have */
 };
 enum status checkpoint_databases(const char *image, struct image_databases *databases, struct message *message);
-/* They become those of the partitions, whose databases are all empty. There are not more than these have. All partitions are locked, or there is
- * no other thread. */
+/* Makes the image's databases those of the partitions, whose databases are all empty. There are not more than these have. All partitions
+ * are locked, or there is no other thread. */
 void checkpoint_set_databases(const struct image_databases *databases, struct partitions *partitions);
 
 /* Where the image is in the replication stream. False: it does not say it, or can't be read. */

@@ -43,7 +43,7 @@ void identity_forget(const char *dir, const char *name);        /* removes the f
  * fields is not read. `message` is set for all failures. */
 enum status identity_of_dump(const char *path, char id[IDENTITY_SIZE], struct message *message);
 
-/* Of a file's size, first and last 64 KiB: the same for a copy of it. STATUS_NOT_FOUND: no such file. */
+/* Computes the fingerprint of a file from its size, first and last 64 KiB: the same for a copy of it. STATUS_NOT_FOUND: no such file. */
 enum status identity_fingerprint(const char *path, uint64_t *fingerprint);
 
 #endif

@@ -246,7 +246,7 @@ static void note_name(void *context, struct bytes name, struct bytes counts)
     buffer_append_bytes(&listing->names, name);
 }
 
-/* What was noted in one step, without the lock. */
+/* Reports what was noted in one step, without the lock. */
 static size_t report_names(struct buffer *names, hub_found *found, void *context)
 {
     size_t count = 0, at = 0;

@@ -33,7 +33,7 @@ void subscribers_destroy(struct subscribers *subscribers);
 
 /* `owner` is passed to `deliver`; pushes find it by `id`. What was posted before is not for it. */
 struct subscriber *subscriber_create(struct subscribers *subscribers, void *owner, uint64_t id);
-/* Its subscriptions end, and what is queued for it is dropped. */
+/* Ends the subscriptions of a subscriber, and drops what is queued for it. */
 void subscriber_destroy(struct subscribers *subscribers, struct subscriber *subscriber);
 
 /* True: the subscription is new. What was posted before it has been delivered then. */

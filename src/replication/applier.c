@@ -68,7 +68,7 @@ static bool concerns_all(const struct applier *applier, const struct bytes *args
     return command != NULL && command->flags & (COMMAND_EXCLUSIVE | COMMAND_UNIT | COMMAND_OWNS_KEYS);
 }
 
-/* Its EXEC ends at `end` of the text. */
+/* Ends a group whose EXEC ends at `end` of the text. */
 static bool end_group(struct applier *applier, size_t end)
 {
     struct feed *feed = &applier->feed;
@@ -156,7 +156,7 @@ static void apply_text(struct applier *applier)
 
 /* --- reading --- */
 
-/* What is received is kept from here on: an open group may be read a second time. */
+/* Acknowledges what was applied. Received bytes are kept from here on: an open group may be read a second time. */
 static void acknowledge(struct applier *applier)
 {
     struct feed *feed = &applier->feed;

@@ -39,7 +39,7 @@ static enum feed_result bad(struct feed *feed, const char *problem)
     return FEED_BAD;
 }
 
-/* What an incomplete command takes. */
+/* Returns whether an incomplete command takes too much memory. */
 static bool is_too_large(const struct feed *feed)
 {
     return feed->text.size - feed->at + request_memory(&feed->parser) + request_memory(&feed->scout) > feed->command_max;

@@ -69,7 +69,7 @@ static void give(struct applier *applier, uint64_t lsn)
     partitions_give(applier->engine->partitions, &applier->claim, lsn);
 }
 
-/* It goes on to the end, unless the process ends. */
+/* Runs a command of a group, which goes on to its end unless the process ends. */
 static void run_in_group(struct applier *applier, const struct bytes *args, int arg_count)
 {
     if (streamed_kind(applier_find(applier, args, arg_count), args, arg_count) != STREAMED_BRACKET)

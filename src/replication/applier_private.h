@@ -58,7 +58,7 @@ void applier_end_turn(struct applier *applier);
 /* One more command has run. */
 void applier_count_in_turn(struct applier *applier);
 
-/* Of the commands of the feed that come next: their cold keys are loaded. */
+/* Has the cold keys of the next commands of the feed loaded. */
 void applier_look_ahead(struct applier *applier, struct feed *feed);
 /* One that was seen by it has run, or was passed. */
 void applier_note_ran(struct applier *applier);

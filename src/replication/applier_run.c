@@ -32,7 +32,7 @@ void applier_begin_turn(struct applier *applier)
     applier->worker.turn.clock_stopped = true;
 }
 
-/* What the turn has counted becomes the server's. */
+/* Adds what the turn has counted to the server's counts. */
 static void give_counts(struct applier *applier)
 {
     struct stream_counts *streamed = &applier->engine->streamed;

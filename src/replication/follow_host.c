@@ -1,4 +1,4 @@
-/* What the link calls, on its thread: where to continue, what was received. */
+/* Callbacks of the link, on its thread: where to continue, what was received. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ void follow_break(struct follow *follow, int64_t pause_ms)
     mutex_unlock(&follow->lock);
 }
 
-/* What was received is not applied. 0: all of it is, or no more will be. */
+/* Returns the bytes that were received and not applied. 0: all are applied, or no more will be. */
 static uint64_t size_unapplied(struct follow *follow, bool *goes_on)
 {
     uint64_t size = 0;
@@ -157,7 +157,7 @@ void follow_start_applier(struct follow *follow, int64_t offset, int db)
         log_write(follow_log(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: the system gives no thread. The link connects again.");
 }
 
-/* What the one that was asked to take over has replied; later replies are those to an ordinary PSYNC. */
+/* Ends the request to take over with the replica's reply; later replies are those to an ordinary PSYNC. */
 static void end_hand_over(struct follow *follow, enum follow_hand end)
 {
     int asked = FOLLOW_HAND_ASKED;
@@ -165,8 +165,9 @@ static void end_hand_over(struct follow *follow, enum follow_hand end)
     atomic_compare_exchange_strong(&follow->hand, &asked, end);
 }
 
-/* It is a primary already. If the connection broke after an earlier request, that one may have made it a primary: then it has all of this
- * server's history, and the next PSYNC is an ordinary one, which shows that. A server that was restarted without it is no primary for this one. */
+/* Checks whether an earlier request has made the replica a primary. If the connection broke after an earlier request, that one may have
+ * made it a primary: then it has all of this server's history, and the next PSYNC is an ordinary one, which shows that. A server that was
+ * restarted without it is no primary for this one. */
 static void check_earlier_request(struct follow *follow)
 {
     if (follow->hand_tries < 2) {

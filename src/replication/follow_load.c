@@ -84,7 +84,7 @@ static void end_syncs(const struct follow *follow)
         follow_pause();
 }
 
-/* What is loaded is at `sync_offset` of the primary's stream. False: the server ends. */
+/* Makes the history the primary's: the loaded data is at `sync_offset` of the primary's stream. False: the server ends. */
 static bool become(struct follow *follow)
 {
     struct engine *engine = follow->engine;

@@ -1,4 +1,4 @@
-/* What the files of follow share. Only src/replication/follow*.c include this.
+/* The struct of follow, which its files share. Only src/replication/follow*.c include this.
  *
  *   follow.c            REPLICAOF, what others ask
  *   follow_host.c       what the link calls: the position, the inbox, the applier
@@ -20,7 +20,7 @@
 struct applier;
 struct backlog;
 
-/* What is here, with regard to full synchronizations. */
+/* State of the data, with regard to full synchronizations. */
 enum follow_data {
     FOLLOW_DATA_GOES_ON,            /* the stream can be continued at the history's end */
     FOLLOW_DATA_LOADS,              /* one was received, and the loader prepares; what was here still is. Ends when the link is ended */
@@ -91,7 +91,7 @@ void follow_start_applier(struct follow *follow, int64_t offset, int db);
 void follow_ack_now(void *follow);
 
 /* follow_load.c */
-/* Of link_host: the loader begins. */
+/* Callback of link_host: the loader begins. */
 void follow_load_rdb(void *follow, int fd, uint64_t size);
 void follow_load_image(void *follow, uint64_t size);
 void follow_join_loader(struct follow *follow);     /* it has ended then, or never ran */

@@ -54,7 +54,7 @@ static void settings_destroy(struct link_settings *settings)
     mem_free(settings);
 }
 
-/* What other threads do */
+/* Functions for other threads */
 
 static void ring(struct link *link)
 {
@@ -89,7 +89,7 @@ void link_reconnect(struct link *link)
     ring(link);
 }
 
-/* What the link's files share */
+/* Functions for the link's files */
 
 bool link_fail(struct link *link, enum link_failure failure, const char *format, ...)
 {

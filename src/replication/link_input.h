@@ -49,7 +49,7 @@ struct link_input {
 };
 
 void link_input_init(struct link_input *input);             /* expects lines */
-/* What follows the line that was returned last. */
+/* Says what follows the line that was returned last: an RDB. */
 void link_input_expect_rdb(struct link_input *input);
 void link_input_expect_stream(struct link_input *input);
 

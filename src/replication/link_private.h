@@ -1,6 +1,5 @@
-/* What the files of the link share: its state, and the waiting that can be interrupted. Functions that can fail return false; then
- * link_fail has been called, or the link is to be stopped or restarted, and the try is over.
- */
+/* Shared by the files of the link: its state, and the waiting that can be interrupted. Functions that can fail return false; then link_fail
+ * has been called, or the link is to be stopped or restarted, and the try is over. */
 #ifndef KELVIN_REPLICATION_LINK_PRIVATE_H
 #define KELVIN_REPLICATION_LINK_PRIVATE_H
 

@@ -1,4 +1,4 @@
-/* What the link receives after the handshake: an RDB or an image, which goes to files, and the stream, which goes to the host; and its ACKs. */
+/* Receiving after the handshake: an RDB or an image, which goes to files, and the stream, which goes to the host; and its ACKs. */
 #include "replication/link_private.h"
 
 #include <errno.h>
@@ -102,7 +102,7 @@ static bool end_image(struct link *link)
     return true;
 }
 
-/* What was received of one that is not complete. */
+/* Removes the received part of an image that is not complete. */
 static void drop_image(struct link *link)
 {
     if (link->image == NULL)

@@ -15,7 +15,7 @@
 #include "persist/archive.h"
 #include "replication/primary_private.h"
 
-/* Of what a connected replica lacks, before it goes to the disk: bytes, and at most this share of maxmemory. */
+/* Memory for what a connected replica lacks, before it goes to the disk: bytes, and at most this share of maxmemory. */
 enum { READER_MEMORY = 16 << 20, READER_MEMORY_SHARE = 64 };
 
 struct primary *primary_create(struct engine *engine)
@@ -83,7 +83,7 @@ static void unlink_from_worker(struct client *client)
     *at = client->next_replica;
 }
 
-/* What a replica that has disconnected lacks is kept until then. */
+/* Returns until when bytes are kept that a disconnected replica lacks. */
 static int64_t kept_until(const struct engine *engine)
 {
     int64_t ttl_s = config_number(engine->config, CONFIG_REPL_BACKLOG_TTL);
@@ -519,7 +519,7 @@ void primary_configure(struct engine *engine)
     mutex_unlock(&engine->history.hand_over_lock);
 }
 
-/* It is not closed meanwhile: the end of a full synchronization opens another one. */
+/* Expires the backlog. It is not closed meanwhile: the end of a full synchronization opens another one. */
 static void expire_backlog(struct engine *engine, int64_t now_ms)
 {
     struct backlog *backlog;

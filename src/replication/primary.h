@@ -40,7 +40,7 @@ void primary_destroy(struct primary *primary);      /* after the clients are gon
 
 /* --- commands of replicas, on the client's worker --- */
 
-/* What REPLCONF says. */
+/* Options that REPLCONF sets. */
 enum replica_option {
     REPLICA_PORT,               /* listening-port */
     REPLICA_CAN_EOF,            /* capa eof */
@@ -98,7 +98,7 @@ int primary_acknowledged(struct engine *engine, uint64_t lsn, bool on_disk);
 /* Replicas that have not acknowledged the history up to `lsn`, of `*count`; `logs`: each is named in the log.
  * Bytes that have not been sent to them yet are sent. */
 int primary_lagging(struct engine *engine, uint64_t lsn, bool logs, int *count);
-/* What asks for an ACK, as bytes of the stream. */
+/* The request for an ACK, as bytes of the stream. */
 #define PRIMARY_GETACK "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
 /* Asks all replicas for an ACK now. Returns the LSN that the log has to cover first; 0: there are none, or a failover
  * is under way, which asks itself. */

@@ -1,4 +1,4 @@
-/* What a replica is sent next: newlines while it waits, the header, the RDB, the stream. */
+/* Feeding replicas: newlines while it waits, the header, the RDB, the stream. */
 #include "replication/primary_private.h"
 
 #include <errno.h>
@@ -140,7 +140,7 @@ static enum replica_fill send_rdb(struct replica *replica)
     return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;
 }
 
-/* What only the log's files have. It was written when the replica came, but it may not be durable yet. */
+/* Sends bytes that only the log's files have. They were written when the replica came, but may not be durable yet. */
 static enum replica_fill send_past(struct replica *replica, uint64_t covered)
 {
     struct buffer *out = &replica->client->reply.out;

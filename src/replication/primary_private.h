@@ -1,4 +1,4 @@
-/* What the primary's files share. Only src/replication/primary*.c include this.
+/* Shared by the primary's files. Only src/replication/primary*.c include this.
  *
  *   primary.c        the list of replicas, their commands, time limits
  *   primary_feed.c   what a replica is sent next
@@ -91,9 +91,9 @@ enum replica_fill feed_fail(struct replica *replica, const char *what);
 enum replica_fill feed_end_sync(struct replica *replica);
 
 /* primary_image.c */
-/* It gets an image, not an RDB, as both are set now. */
+/* Returns whether the replica gets an image, not an RDB, as both are set now. */
 bool image_is_for(const struct replica *replica);
-/* Its synchronization is by image, and is complete. */
+/* Sends the image of a synchronization by image that is complete. */
 enum replica_fill image_send(struct replica *replica, struct archive *archive);
 
 /* primary_sync.c */

@@ -26,7 +26,7 @@ static void sync_release(struct replica_sync *sync)
         free_sync(sync);
 }
 
-/* What the replica asks for is what the synchronization makes. */
+/* Returns whether the synchronization makes what the replica asks for. */
 static bool fits(const struct replica *replica, const struct replica_sync *sync)
 {
     bool is_image = image_is_for(replica);
@@ -98,7 +98,7 @@ static void on_grown(void *context)
     primary_ring(sync->primary);
 }
 
-/* It has failed: its replicas are disconnected, and come back. */
+/* Drops the replicas of a synchronization that has failed: they are disconnected, and come back. */
 static void drop_waiting(struct primary *primary, const struct replica_sync *sync) REQUIRES(primary->lock);
 static void drop_waiting(struct primary *primary, const struct replica_sync *sync)
 {

@@ -15,12 +15,12 @@ struct engine;
 
 enum { VIEW_HOST_SIZE = 256, VIEW_REPLICAS = 128 };
 
-/* Of the link to the primary, as ROLE names it. */
+/* State of the link to the primary, as ROLE names it. */
 enum view_link { VIEW_LINK_CONNECT, VIEW_LINK_CONNECTING, VIEW_LINK_HANDSHAKE, VIEW_LINK_SYNC, VIEW_LINK_CONNECTED };
 
 enum view_failover { VIEW_NO_FAILOVER, VIEW_FAILOVER_WAITS, VIEW_FAILOVER_RUNS };
 
-/* Of a replica: its primary. */
+/* The primary of a replica. */
 struct view_upstream {
     char host[VIEW_HOST_SIZE];
     int port;

@@ -34,7 +34,7 @@ void wire_close(struct wire *wire);             /* also if it is not open; what 
 bool wire_start_tls(struct wire *wire, struct tls_context *context, const char *host);
 enum wire_result wire_shake_hands(struct wire *wire, bool *done);
 
-/* What there is, up to `size` bytes; *got is 0: nothing yet. */
+/* Reads what there is, up to `size` bytes; *got is 0: nothing yet. */
 enum wire_result wire_read(struct wire *wire, char *data, size_t size, size_t *got);
 /* Adds to the output. */
 enum wire_result wire_write(struct wire *wire, struct bytes bytes);

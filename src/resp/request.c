@@ -222,7 +222,7 @@ static inline bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* What ends an argument without quotes: fewer characters than are skipped between arguments. */
+/* Returns whether the character ends an argument without quotes: fewer characters than are skipped between arguments. */
 static inline bool is_separator(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';

@@ -14,7 +14,7 @@
 
 struct reply;
 
-/* What a script says about itself: "#!lua flags=..." or the flags of redis.register_function. */
+/* Flags that a script declares: "#!lua flags=..." or the flags of redis.register_function. */
 enum script_flags {
     SCRIPT_NO_WRITES = 1 << 0,              /* "no-writes" */
     SCRIPT_ALLOW_OOM = 1 << 1,              /* "allow-oom" */

@@ -148,8 +148,8 @@ static void set_list(lua_State *lua, int name, const struct bytes *items, int co
     lua_rawset(lua, RUN_GLOBALS);
 }
 
-/* What the code of a run sees is set here, for each run and whatever was set before: the globals of the function at the top of the stack,
- * and those of the Lua thread, which are for code that it compiles. `request` is NULL for functions: theirs is set when they are loaded, and
+/* Sets what the code of a run sees, for each run and whatever was set before: the globals of the function at the top of the stack, and
+ * those of the Lua thread, which are for code that it compiles. `request` is NULL for functions: theirs is set when they are loaded, and
  * they get keys and arguments as parameters. */
 static void set_environment(struct run *run, const struct script_run *request)
 {

@@ -50,7 +50,7 @@ struct script_library {
     struct bytes code;              /* as above */
 };
 
-/* One run. Exactly one of `source` and `library` is set. All pointers are borrowed until interpreter_run returns. */
+/* The request for one run. Exactly one of `source` and `library` is set. All pointers are borrowed until interpreter_run returns. */
 struct script_run {
     const struct script_source *source;
     const struct script_library *library;

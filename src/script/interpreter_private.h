@@ -1,4 +1,4 @@
-/* What the files of the interpreter share. */
+/* Types and functions that the files of the interpreter share. */
 #ifndef KELVIN_SCRIPT_INTERPRETER_PRIVATE_H
 #define KELVIN_SCRIPT_INTERPRETER_PRIVATE_H
 

@@ -153,7 +153,7 @@ static void read_string(struct decoder *decoder, struct token *token)
     token->type = TOKEN_STRING;
 }
 
-/* What strtod accepts and JSON does not: a plus sign, leading zeros, hex, infinity, NaN. */
+/* Returns whether a number is one that strtod accepts and JSON does not: a plus sign, leading zeros, hex, infinity, NaN. */
 static bool is_invalid_number(const char *at)
 {
     if (*at == '+')

@@ -31,7 +31,7 @@ struct library {
 /* Names of libraries and functions: letters, digits and underscores, at least one. */
 bool library_name_is_valid(struct bytes name);
 
-/* What the text says about itself. */
+/* The head of a library: what its first line declares. */
 struct library_head {
     char *name;                     /* freed with library_head_release */
     size_t body;                    /* offset of the code */

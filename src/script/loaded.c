@@ -122,7 +122,7 @@ static bool is_name(struct bytes name)
     return name.size > 0;
 }
 
-/* What redis.register_function was given: indexes of the stack, 0 if absent. */
+/* Arguments of redis.register_function: indexes of the stack, 0 if absent. */
 struct registration {
     int name, callback, description, flags;
 };

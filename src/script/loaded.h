@@ -19,7 +19,7 @@ struct loaded_list {
     size_t count, capacity;
 };
 
-/* What a run has while it loads a library. */
+/* State of a run while it loads a library. */
 struct loaded_loading {
     struct loaded *library;
     int64_t deadline_us;        /* of clock_mono_us; INT64_MAX: none */

@@ -201,8 +201,8 @@ static bool is_frontier(struct pattern *pattern, const char *at, const char *ite
     return !set_has(items, end - 1, before) && set_has(items, end - 1, (unsigned char)*at);
 }
 
-/* One of %b, %f, %1. Returns false if the item is none of them; otherwise `*at` is where the match goes on, or NULL, and
- * `*items` the next item. */
+/* Matches one of %b, %f, %1. Returns false if the item is none of them; otherwise `*at` is where the match goes on, or NULL, and `*items`
+ * the next item. */
 static bool match_escape(struct pattern *pattern, const char **at, const char **items)
 {
     const char *next = *items + 2, *end;

@@ -3,7 +3,7 @@
 #include <lua5.1/lauxlib.h>
 #include <lua5.1/lua.h>
 
-/* Its address is the key of the real table in the metatable. Scripts have no light userdata but NULL. */
+/* The address of this constant is the key of the real table in the metatable. Scripts have no light userdata but NULL. */
 static const char real_key = 0;
 
 static const char refusal[] = "Attempt to modify a readonly table";

@@ -46,7 +46,7 @@ uint64_t registry_flushes(const struct registry *registry);
 /* Libraries. */
 
 struct library_set *registry_libraries(struct registry *registry);      /* held */
-/* Of the current set; grows with every change. Another thread's registry_publish is seen once it has returned. */
+/* Returns the version of the current set, which grows with every change. Another thread's registry_publish is seen once it has returned. */
 uint64_t registry_version(const struct registry *registry);
 /* Makes this the current set, which takes over the caller's hold. Callers exclude one another. */
 void registry_publish(struct registry *registry, struct library_set *set);

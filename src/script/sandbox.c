@@ -151,7 +151,7 @@ static void build_missing_metatable(lua_State *lua)
     lua_setfield(lua, LUA_REGISTRYINDEX, MISSING_METATABLE);
 }
 
-/* What scripts see of the metatable of strings; the real one refers to the real table. */
+/* Builds what scripts see of the metatable of strings; the real one refers to the real table. */
 static void build_string_metatable(lua_State *lua)
 {
     lua_createtable(lua, 0, 1);

@@ -11,7 +11,7 @@
 
 enum { PIECES_MAX = 1 << 20 };      /* of a text that `load` reads */
 
-/* What Lua's base library has, where scripts must not see the original: functions that look at tables without metamethods
+/* Replacements of functions of Lua's base library whose original scripts must not see: functions that look at tables without metamethods
  * see the real table of a read-only one, and functions by which a script could harm others do less. */
 
 static int base_next(lua_State *lua)

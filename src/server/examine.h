@@ -8,11 +8,11 @@
 
 #include "config/config.h"
 
-/* What is reported: with a problem the start fails, or the server does not do what is configured (a log or PID file that can't be
+/* Receives a finding: with a problem the start fails, or the server does not do what is configured (a log or PID file that can't be
  * written); a remark is about what may not be meant. */
 typedef void examine_report(void *context, bool is_problem, const char *text);
 
-/* Of a configuration that config_check and config_check_absent have seen. */
+/* Examines a configuration that config_check and config_check_absent have seen. */
 void examine(struct config *config, examine_report *report, void *context);
 
 #endif

@@ -18,7 +18,7 @@ static void write_stat(struct buffer *out, const char *name, const struct engine
     info_number(out, name, (int64_t)engine_stat(engine, stat));
 }
 
-/* Those of all workers but the first. */
+/* Returns the sum over all workers but the first. */
 static uint64_t threaded_stat(const struct engine *engine, enum statistic stat)
 {
     return engine_stat(engine, stat) - engine->workers[0]->turn.stats[stat];
@@ -46,7 +46,7 @@ static uint64_t time_in_commands_us(const struct engine *engine)
     return us;
 }
 
-/* What goes to replicas and comes from a primary is part of all traffic. */
+/* Writes the traffic; that of replicas and of a primary is part of it. */
 static void write_traffic(struct buffer *out, struct engine *engine)
 {
     uint64_t replica_input = engine->replica_input, replica_output = engine_stat(engine, STAT_REPLICA_OUTPUT);
@@ -99,7 +99,7 @@ static void write_pubsub(struct buffer *out, const struct engine *engine)
     info_number(out, "pubsub_transit_bytes", (int64_t)transit.bytes);
 }
 
-/* What Kelvin has no use for, or not yet: forks, migration, defragmentation by copying. */
+/* Writes fields that Kelvin has no use for, or not yet: forks, migration, defragmentation by copying. */
 static void write_absent(struct buffer *out)
 {
     static const char *const names[] = {

@@ -16,7 +16,7 @@ static const char *const warmups[] = {
     [TIER_WARMUP_IDLE] = "idle", [TIER_WARMUP_RUNNING] = "running", [TIER_WARMUP_OFF] = "off", [TIER_WARMUP_DONE] = "done",
 };
 
-/* Of messages that come from below: one line. */
+/* Writes a message of a lower room as one line. */
 static void write_message(struct buffer *out, const char *name, const char *message)
 {
     buffer_append_format(out, "%s:", name);

@@ -323,7 +323,7 @@ static bool start_threads(struct server *server)
         (engine->tier == NULL || has_thread(server, "the cold tier", tier_start(engine->tier, engine->partitions)));
 }
 
-/* Of the first only the main thread is missing. */
+/* Starts the threads of the other loops; the first one runs on the main thread. */
 static bool start_loops(struct server *server)
 {
     for (int i = 1; i < server->loop_count; i++) {

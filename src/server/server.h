@@ -4,8 +4,8 @@
 
 #include "config/config.h"
 
-/* What only the server knows about a configuration that config_check has passed: whether there are the commands that rename-command names.
- * False: `message` says what is wrong. */
+/* Checks what only the server knows about a configuration that config_check has passed: whether there are the commands that rename-command
+ * names. False: `message` says what is wrong. */
 bool server_check(struct config *config, struct message *message);
 
 /* Serves until SHUTDOWN, SIGTERM or SIGINT. Takes the config over. Returns the exit status. `restore`: the absolute path of a backup

@@ -46,7 +46,7 @@ void segment_record_append(struct buffer *out, uint32_t incarnation, uint64_t ha
  * `*size` is the least number of bytes that are needed to know more. STATUS_CORRUPT: this is no record. */
 enum status segment_record_parse(struct bytes data, struct segment_record *record, uint64_t *size);
 
-/* What damaged bytes say of a record: its incarnation, hash and key, which may be wrong. False: not even that. */
+/* Reads incarnation, hash and key of a record from damaged bytes; they may be wrong. False: they can't be read. */
 bool segment_record_guess(struct bytes data, struct segment_record *record);
 
 void segment_head_append(struct buffer *out, uint64_t sequence, uint32_t slot);

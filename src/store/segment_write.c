@@ -208,7 +208,7 @@ enum status segments_write(struct segments *segments)
 {
     enum status status = STATUS_OK;
 
-    /* What is pending is at the end of the list. */
+    /* Pending segments are at the end of the list. */
     if (segments->pending == 0)
         return STATUS_OK;
     for (struct segment *segment = segments->last; segment != NULL && segments->pending > 0 && status == STATUS_OK; segment = segment->previous) {
@@ -234,7 +234,7 @@ static enum status sync_segment(struct segments *segments, struct segment *segme
     return STATUS_OK;
 }
 
-/* What a suspect segment that was collected and spared still has can't be read, so it need not be durable. */
+/* Returns whether a segment has to be durable. Not a suspect one that was collected and spared: what it still has can't be read. */
 static bool must_sync(const struct segment *segment)
 {
     if (segment->is_suspect && segment->is_spared)

@@ -520,7 +520,7 @@ static bool can_be_collected(const struct segment *segment, int64_t now_ms)
     return segment->state != SEGMENT_TAIL && segment->pending.size == 0 && !segment->is_spared && now_ms >= segment->put_off_until_ms;
 }
 
-/* What all segments that can be collected have together. */
+/* Sums over all segments that can be collected. */
 struct collectable {
     struct segment *suspect;
     uint64_t count, small_count, weight, live;

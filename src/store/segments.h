@@ -124,8 +124,8 @@ void segments_unpin(struct segment *segment);
 enum status segment_check(const struct segment *segment, uint64_t place);
 bool segment_is_lost(const struct segment *segment);        /* it is missing */
 
-/* What to read for a place that was checked: `size` bytes from `offset` on; the record begins `skip` bytes later. For a huge record these are
- * the first bytes only. */
+/* The bytes to read for a place that was checked: `size` bytes from `offset` on; the record begins `skip` bytes later. For a huge record
+ * these are the first bytes only. */
 struct segment_span {
     int fd;
     uint64_t offset;
@@ -154,7 +154,7 @@ enum status segments_read(struct segments *segments, struct segment *segment, ui
 
 /* --- live records: any thread --- */
 
-/* What a record counts as: about its bytes. */
+/* Returns the weight of a record: about its bytes. */
 static inline uint64_t place_weight(uint64_t place)
 {
     return 96ull << (place & ((1u << PLACE_CLASS_BITS) - 1));

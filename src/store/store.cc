@@ -284,7 +284,7 @@ static void remove_database(struct store *store)
             (void)store->env->RemoveFile(store->dir + "/" + name);
 }
 
-/* What LevelDB can read of its files; if that is nothing, an empty database. */
+/* Keeps what LevelDB can read of its files; if that is nothing, an empty database. */
 static enum status db_salvage(struct store *store, struct store_salvage *salvage, struct message *message)
 {
     enum status status;

@@ -89,7 +89,7 @@ static uint64_t memory_begin(const struct backlog *backlog)
     return wanted > start ? wanted : start;
 }
 
-/* What is needed may be in memory that is not among the last `memory_size` bytes. */
+/* Returns the needed bytes in memory that are not among the last `memory_size` bytes. */
 static uint64_t needed_in_memory(const struct backlog *backlog) REQUIRES(backlog->lock);
 static uint64_t needed_in_memory(const struct backlog *backlog)
 {
@@ -368,7 +368,7 @@ static void end_transfer(struct backlog *backlog, struct transfer *transfer, int
     backlog_let_go(backlog, transfer->block);
 }
 
-/* What is to be done with the first block. */
+/* The next step with the first block. */
 enum fate { FATE_STAYS, FATE_DROPPED, FATE_TO_WRITE };
 
 static enum fate fate_of_first(struct backlog *backlog) REQUIRES(backlog->lock);

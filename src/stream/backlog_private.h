@@ -62,7 +62,7 @@ struct backlog_reader {
     uint64_t kept;              /* the bytes from here on are kept: `position`, or what was acknowledged */
     bool acknowledges;
     struct backlog_loss_reason reason;
-    /* Its thread only; the pointer is changed under the lock. */
+    /* The reader's thread only; the pointer is changed under the lock. */
     char *copy;                 /* of block `copy_number`, read from the spool; NULL: none */
     uint64_t copy_number;
 };

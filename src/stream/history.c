@@ -387,7 +387,7 @@ uint64_t history_end(const struct history *history)
 
 /* --- taking --- */
 
-/* What is appended next selects its database. */
+/* Has the next append select its database. */
 static void ask_for_select(struct history *history) REQUIRES(history->lock);
 static void ask_for_select(struct history *history)
 {
@@ -395,7 +395,7 @@ static void ask_for_select(struct history *history)
         history->db = -1;
 }
 
-/* What is appended goes to another chunk than what was appended before. */
+/* Begins another chunk for what is appended next. */
 static struct history_chunk *begin_chunk(struct history *history) REQUIRES(history->lock);
 static struct history_chunk *begin_chunk(struct history *history)
 {
@@ -518,7 +518,7 @@ static struct history_chunk *take_those(struct history *history, bool of_log)
     return first;
 }
 
-/* What is before the log's part is still to be handed over. */
+/* Returns whether bytes before the log's part are still to be handed over. */
 static bool begins_before_log(struct history *history)
 {
     bool before;

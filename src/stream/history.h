@@ -105,7 +105,7 @@ static inline bool history_is_on(const struct history *history)
 
 /* --- appending --- */
 
-/* What these functions return is the LSN of the end of what was appended; 0: nothing was, as the stream is foreign. */
+/* These functions return the LSN of the end of the appended bytes; 0: nothing was appended, as the stream is foreign. */
 
 /* Appends a command. A SELECT is put before it if `db` is not that of the last command. */
 uint64_t history_append(struct history *history, int db, const struct bytes *args, int arg_count);
@@ -138,7 +138,7 @@ uint64_t history_end(const struct history *history);           /* LSN of the end
 
 /* --- taking --- */
 
-/* What is appended afterwards goes to a new file, with a SELECT of its own. Returns the LSN of the cut. */
+/* Has later appends go to a new file, with a SELECT of their own. Returns the LSN of the cut. */
 uint64_t history_cut(struct history *history);
 
 /* The log's part of the stream begins here, at the LSN that is returned, or ends here. With all partitions locked, or before anything is
@@ -177,7 +177,7 @@ static inline uint64_t history_handed(const struct history *history) { return at
 /* A larger offset from outside (a primary, a dump) is refused: what is added to it later still fits into what the log's marks may say. */
 #define HISTORY_OFFSET_MAX ((int64_t)1 << 61)
 
-/* One of the stream `id`, with no second ID; `lsn` is 0. */
+/* Makes a point of the stream `id`, with no second ID; `lsn` is 0. */
 void history_point_make(struct history_point *point, const char *id, int64_t offset, int db);
 void history_point(struct history *history, struct history_point *point);      /* of its end */
 /* The same, for a reader that begins there: what is appended next has a SELECT. Not on a replica, whose stream is its primary's. */
@@ -186,9 +186,9 @@ int64_t history_offset_of(struct history *history, uint64_t lsn);
 uint64_t history_lsn_of(struct history *history, int64_t offset);
 
 void history_make_id(char id[HISTORY_ID_SIZE]);              /* random hex digits */
-/* What is appended from here on is another stream: a new ID, and the old one up to here (promotion), or no old one. */
+/* Begins another stream from here on: a new ID, and the old one up to here (promotion), or no old one. */
 void history_new_id(struct history *history, bool keeps_second);
-/* It continues another one from `offset` on, at its present end (a replica, after a full synchronization or at the start); `db` is selected there. */
+/* Continues another stream from `offset` on, at the present end (a replica, after a full synchronization or at the start); `db` is selected there. */
 void history_become(struct history *history, const char *id, int64_t offset, int db);
 /* The start of a server: the stream goes on at the point that was recovered, with both IDs. Its `lsn` does not matter. Before anything is appended. */
 void history_continue(struct history *history, const struct history_point *point);

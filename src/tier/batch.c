@@ -107,7 +107,7 @@ static void set_place(struct tier *tier, struct batch *batch, struct keyspace *k
         store_batch_index(batch->store, keyspace->incarnation, hash, key);
 }
 
-/* What follows for the entry. Under the partition's lock. */
+/* Changes the entry after its record was put. Under the partition's lock. */
 static void note_put(struct tier *tier, struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, uint64_t place,
     enum batch_kind kind, struct demote_request *request)
 {

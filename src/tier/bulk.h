@@ -48,7 +48,7 @@ struct bulk_steps {
     bool (*goes_on)(void *context, uint64_t size);
     /* A record is about to be installed; false: it is not. NULL: all are. Under the partition's lock. */
     bool (*is_welcome)(void *context, const struct record *record);
-    /* It was installed; NULL is fine. Under the partition's lock. */
+    /* Called when an entry was installed; NULL is fine. Under the partition's lock. */
     void (*installed)(void *context, struct keyspace *keyspace, struct entry *entry, uint32_t note);
 };
 /* Reads and installs all that was added; the bulk is empty then. No lock is held. */

@@ -20,7 +20,7 @@ struct census_limit {
     unsigned rank, chance;
 };
 
-/* What one window has: keys by rank, and all, those included that can't be taken. */
+/* Adds the counts of one window: keys by rank, and all, those included that can't be taken. */
 void census_add(struct census *census, const uint32_t counts[CENSUS_RANKS], uint32_t total);
 /* Every partition has been looked at. */
 void census_turn(struct census *census);

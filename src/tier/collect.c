@@ -253,7 +253,7 @@ static void report_bytes(struct tier *tier)
     tier->hooks.log(tier->hooks.context, text.text);
 }
 
-/* What could not be read is tried again later: a suspect segment has to be emptied, or there is no image any more. */
+/* Ends a victim. One with records that could not be read is tried again later: a suspect segment has to be emptied, or there is no image any more. */
 static void end_victim(struct tier *tier)
 {
     struct collect *collect = tier->collect;
@@ -269,7 +269,7 @@ static void end_victim(struct tier *tier)
     collect->is_damaged = collect->is_unread = collect->is_reported = false;
 }
 
-/* Of a run of damaged bytes the first ones may say whose record it is. */
+/* Notes damaged bytes. The first ones of a run may say whose record it is. */
 static void note_damage(struct tier *tier)
 {
     struct collect *collect = tier->collect;

@@ -208,7 +208,7 @@ static bool has_record_at(struct tier *tier, const struct segment_record *head, 
     return is_there;
 }
 
-/* What is damaged may be its hash, its key, or neither. */
+/* The damaged part of the record may be its hash, its key, or neither. */
 bool damage_note_bytes(struct tier *tier, struct segment *segment, uint64_t offset, struct bytes data)
 {
     struct segment_record head;

@@ -114,7 +114,7 @@ static uint32_t window_collect(struct keyspace *keyspace, uint32_t handles[DEMOT
     return count;
 }
 
-/* Its record would be larger than the store takes. Asked of every entry, so it looks closer only at those that may be. */
+/* Returns whether the entry's record would be larger than the store takes. Called for every entry, so it looks closer only at those that may be. */
 static bool is_too_large(struct tier *tier, struct keyspace *keyspace, const struct entry *entry)
 {
     if (entry->key_size != ENTRY_KEY_EXTENDED && (tier->oversized.count == 0 || !entry_is_big(entry)))

@@ -56,7 +56,7 @@ void grave_free(struct tier *tier, struct tier_keyspace *part, struct grave *gra
     mem_free(grave);
 }
 
-/* Of the record that was deleted: its tag, and its bytes in a segment. */
+/* Removes what is left of a deleted record: its tag, and its bytes in a segment. */
 static void remove_record(struct tier *tier, struct keyspace *keyspace, const struct grave *grave)
 {
     recordmap_remove(keyspace->tier->map, grave->node.hash, grave->node.key, grave->place);

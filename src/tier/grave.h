@@ -34,11 +34,11 @@ unsigned grave_uses_of_new(void *tier, struct keyspace *keyspace, uint64_t hash)
 void grave_removed(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record) REQUIRES(keyspace->partition->lock);
 
 void grave_free(struct tier *tier, struct tier_keyspace *part, struct grave *grave);
-/* Its delete is about to be put into the batch: notes the place of its record. */
+/* Notes the place of the record; the grave's delete is about to be put into the batch. */
 void grave_begin_applying(struct keyspace *keyspace, struct grave *grave) REQUIRES(keyspace->partition->lock);
-/* Its delete was applied. */
+/* Ends a grave whose delete was applied. */
 void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *grave) REQUIRES(keyspace->partition->lock);
-/* It was found that there is a record. */
+/* Notes that there is a record. */
 void grave_set_known(struct tier_keyspace *part, struct grave *grave);
 /* A checkpoint has failed: graves that were pending at its cut and have entries over them are removed; the entries know about their
  * records again. */

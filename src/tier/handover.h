@@ -43,7 +43,7 @@ void handover_release(struct handover *handover);       /* with what is in the q
 
 /* A checkpoint begins: sets the limit of the queue. */
 void handover_begin(struct tier *tier);
-/* Of the partitions' watch: an entry as of the cut is about to be changed or removed. `tier` is a struct tier. */
+/* Callback of the partitions' watch: an entry as of the cut is about to be changed or removed. `tier` is a struct tier. */
 void handover_changing(void *tier, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
 bool handover_is_full(const struct tier *tier);
 bool handover_is_empty(struct tier *tier);

@@ -16,7 +16,7 @@ enum {
     KEYS_NAMED = 2,
 };
 
-/* What the tags file has of a record. */
+/* A record as the tags file has it. */
 struct tag_at {
     uint32_t partition, partition_count;
     uint64_t tag, place;

@@ -54,7 +54,7 @@ static inline struct load *load_find(const struct keyspace *keyspace, uint64_t h
     return (struct load *)keyed_find(&keyspace->tier->loads, hash, key);
 }
 
-/* What it brings is not installed; wakes all that wait. The partition is locked. */
+/* Voids a load: what it reads is not installed. Wakes all that wait. The partition is locked. */
 void load_void(struct tier *tier, struct load *load) REQUIRES(load->partition->lock);
 /* Voids all loads of a keyspace that is being flushed, and takes them out of it. The partition is locked. */
 void loads_void_all(struct tier *tier, struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);

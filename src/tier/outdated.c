@@ -118,8 +118,8 @@ static void look_at(struct step *step, size_t index)
         read_records(step);
 }
 
-/* It is through, or the index can't be read: then later again. On a replica, where no other walk looks at the expiry keys, a SCAN does not
- * have to step over those that were deleted. */
+/* Ends a walk that is through, or that can't read the index: it is made again later. On a replica, where no other walk looks at the expiry
+ * keys, a SCAN does not have to step over those that were deleted. */
 static void end_walk(struct tier *tier, enum status status)
 {
     struct outdated *outdated = &tier->outdated;

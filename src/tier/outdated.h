@@ -35,7 +35,7 @@ struct outdated {
     struct store_span deleted;      /* and where */
 };
 
-/* That many expiry keys may be outdated now. Any thread. */
+/* Notes how many more expiry keys may be outdated now. Any thread. */
 static inline void outdated_note(struct outdated *outdated, uint64_t count)
 {
     atomic_fetch_add_explicit(&outdated->garbage, count, memory_order_relaxed);

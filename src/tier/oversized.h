@@ -48,7 +48,7 @@ bool oversized_is(const struct tier *tier, const struct keyspace *keyspace, uint
     enum oversized_care care);
 /* A record was built and found too large. Logs it, the first time. */
 void oversized_note(struct tier *tier, uint32_t incarnation, uint64_t hash, struct bytes key, size_t value_size, size_t record_size);
-/* Its record was built, and fits. */
+/* Forgets a key whose record was built, and fits. */
 void oversized_forget(struct tier *tier, uint32_t incarnation, uint64_t hash);
 /* A sentence that names the key, for the log and INFO; OVERSIZED_TEXT_SIZE bytes at most with its end. */
 void oversized_text(const struct tier *tier, struct bytes key, char text[OVERSIZED_TEXT_SIZE]);

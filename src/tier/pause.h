@@ -28,7 +28,7 @@ int64_t pause_step_us(int64_t other_us);
 
 /* A step begins. */
 void pause_begin_step(struct pause *pause);
-/* It has ended. Returns how long to wait, in microseconds. */
+/* Ends a step. Returns how long to wait, in microseconds. */
 int64_t pause_after_step(struct pause *pause, const struct tier_hooks *hooks);
 
 /* Other work of the thread, in the middle of a step: its CPU time is left out. `pause_other_begin` returns what the end needs. */

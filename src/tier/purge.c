@@ -266,7 +266,7 @@ void purge_note_expiry(struct purge *purge, const struct store_span *span)
     expiry->size += span->size;
 }
 
-/* What was deleted becomes the range to be compacted, if it is much and there is no other. */
+/* Makes what was deleted the range to be compacted, if it is much and there is no other. */
 static void begin_range(struct purge *purge, bool more)
 {
     bool is_expiry = purge->expiry.size >= EXPIRY_SIZE_MIN;

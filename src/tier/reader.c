@@ -345,7 +345,7 @@ static void begin_on_ring(struct tier_reader *reader, struct reading *group)
     read_ring_add(reader->ring, &slot->read);
 }
 
-/* What can't be used is read again, by the pool: that says why. */
+/* Ends a read on the ring. One that can't be used is read again by the pool, which says why. */
 static void end_on_ring(struct tier_reader *reader, struct slot *slot)
 {
     struct read_record record = { .scratch = &reader->buffers.scratch, .worker = reader->options.worker };

@@ -31,7 +31,7 @@ struct reading {
     struct reading *next_group;     /* of the pool's queue */
 };
 
-/* What was read. Borrowed until the callback returns, or until the buffers are used again. */
+/* A record that was read. Borrowed until the callback returns, or until the buffers are used again. */
 struct read_record {
     enum status status;
     struct bytes key, bytes;        /* with STATUS_OK: the record's key, and its bytes (tier/record.h) */
@@ -62,7 +62,7 @@ void reading_end(struct reading *reading);
 void reading_now(struct tier *tier, const struct reading *reading, struct read_buffers *buffers, struct read_record *record);
 /* Where its record begins in `bytes`, which were read for it. What can't be used is not reported, as it will be read again. */
 void reading_parse(const struct reading *reading, struct bytes bytes, struct read_record *record);
-/* It failed, or its record could not be decoded: reports that. Returns STATUS_NOT_FOUND if the index shows that the record is not this key's. */
+/* Reports a read that failed, or whose record could not be decoded. Returns STATUS_NOT_FOUND if the index shows that the record is not this key's. */
 enum status reading_failed(struct tier *tier, const struct reading *reading, enum status status);
 
 #endif

@@ -6,7 +6,7 @@
 enum { RECORD_FORMAT = 1, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_FLAGS = 0xf0,
     HEAD_SIZE = 4 };
 
-/* What the payload does not say of how a value is kept. */
+/* Flags of how a value is kept that the payload does not have. */
 static uint8_t kept_flags(const struct value *value)
 {
     int64_t number;

@@ -35,8 +35,8 @@ enum status record_decode(struct bytes bytes, const struct value_limits *limits,
  * field; -1: never. */
 enum status record_peek(struct bytes bytes, int64_t *gone_ms, enum value_type *type);
 
-/* What is before the value, and the value as its payload (value/codec.h): borrowed, not verified. `record->value` stays as it is. For
- * copying values elsewhere. */
+/* Splits a record into what is before the value, and the value as its payload (value/codec.h): borrowed, not verified. `record->value`
+ * stays as it is. For copying values elsewhere. */
 enum status record_split(struct bytes bytes, struct record *record, struct bytes *payload);
 
 #endif

@@ -27,7 +27,7 @@ bool tier_may_replace(struct tier *tier);
 enum status tier_seed_of(const char *image, uint64_t number, struct hash_seed *seed, struct message *message);
 /* `image` NULL: an empty store. `number`: what store_number has to be. The databases' incarnations are those of the image. */
 enum status tier_replace(struct tier *tier, const char *image, uint64_t number, struct message *message);
-/* It has failed, and there is none. */
+/* Returns whether there is no store, because its replacement has failed. */
 bool tier_has_no_store(const struct tier *tier);
 
 /* The writer's side: does what was asked for, if anything was; ends what was asked for with an error, as the writer ends. */

@@ -73,10 +73,10 @@ bool requests_pending(struct tier *tier);
 /* A list, or NULL; requests_complete_demotions ends it. */
 struct demote_request *requests_take_demotions(struct tier *tier);
 void requests_complete_demotions(struct tier *tier, struct demote_request *first);
-/* It stays until it is completed. NULL: none. */
+/* Returns the request, which stays until it is completed. NULL: none. */
 struct image_request *requests_image(struct tier *tier);
 void requests_complete_image(struct tier *tier, struct image_request *request, enum status status);
-/* It stays until it is completed. NULL: none. */
+/* Returns the request, which stays until it is completed. NULL: none. */
 struct replace_request *requests_replacement(struct tier *tier);
 void requests_complete_replacement(struct tier *tier, struct replace_request *request, enum status status);
 /* The caller's to free; NULL: none. */

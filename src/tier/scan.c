@@ -165,7 +165,7 @@ static void read_due(struct tier *tier, struct partition *partition, uint32_t in
     due_release(&due);
 }
 
-/* What the index says of a record; one in a segment has its type in the record map, and its expiry is looked up when it matters. */
+/* Reads what the index says of a record; one in a segment has its type in the record map, and its expiry is looked up when it matters. */
 static enum status peek_indexed(struct bytes record, int64_t *expire_ms, enum value_type *type)
 {
     *expire_ms = -1;
@@ -232,7 +232,7 @@ static uint64_t scan_cold(struct tier *tier, struct store_iterator *iterator, st
             cold_key->type = (enum value_type)place_kind(place);
         if (page_has(hot, hot_count, hashes[i], key))
             continue;
-        /* It was loaded or set again after the hot part was read: it exists. */
+        /* The key was loaded or set again after the hot part was read: it exists. */
         if (handle != 0) {
             struct entry *entry = keyspace_entry(keyspace, handle);
 

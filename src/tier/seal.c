@@ -127,8 +127,8 @@ static bool put_piece(struct sealing *sealing, uint64_t begins)
         struct entry *entry = keyspace_entry(keyspace, sealing->piece[i].handle);
         uint64_t hash = sealing->piece[i].hash;
 
-        /* Of a bucket that was begun: it has been looked at, and was changed again. It is left to the next pass; otherwise
-         * clients that are quick enough could keep the pass in one place. */
+        /* An entry of a bucket that was begun has been looked at, and was changed again. It is left to the next pass; otherwise clients
+         * that are quick enough could keep the pass in one place. */
         if (hash < begins && is_clean_pass(sealing))
             continue;
         if (entry_record(entry) == RECORD_UNKNOWN)
@@ -174,7 +174,7 @@ static void write_big(struct sealing *sealing, struct key_list *big)
     key_list_clear(big);
 }
 
-/* What a piece collected: reads for those whose record is unknown (they are written in the next pass), and the batch. */
+/* Writes what a piece collected: reads for those whose record is unknown (they are written in the next pass), and the batch. */
 static void write_collected(struct sealing *sealing)
 {
     if (resolve_entries(sealing->tier, &sealing->unknown, NULL, NULL) != STATUS_OK)
@@ -183,7 +183,7 @@ static void write_collected(struct sealing *sealing)
     commit_batch(sealing);
 }
 
-/* Those that clients wait for. */
+/* Writes the keys that clients wait for. */
 static void write_urgent(struct sealing *sealing)
 {
     struct tier *tier = sealing->tier;
@@ -225,7 +225,7 @@ static void list_incarnation(struct sealing *sealing, uint32_t incarnation)
     sealing->incarnations[sealing->incarnation_count++] = incarnation;
 }
 
-/* Of all databases that have keys, and of those that were flushed since the cut. Later ones have no keys as of the cut. */
+/* Lists the incarnations of all databases that have keys, and of those that were flushed since the cut. Later ones have no keys as of the cut. */
 static void list_incarnations(struct sealing *sealing)
 {
     struct partitions *all = sealing->tier->partitions;
@@ -370,7 +370,7 @@ void seal_end(struct tier *tier, struct batch *batch)
     if (tier->epoch.phase != CHECKPOINT_ENDING || batch->failed)
         return;
     CHECK(batch->count == 0);
-    /* What was handed over has its tag already, and must not come after a younger value: all of it is written now. */
+    /* A value that was handed over has its tag already, and must not come after a younger value: all of it is written now. */
     while (status == STATUS_OK && handover_write(tier, batch, &status, problem) > 0)
         ;
     if (status != STATUS_OK)

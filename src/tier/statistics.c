@@ -26,7 +26,7 @@ static uint64_t percentile_us(const uint64_t counts[LOAD_LATENCY_BUCKETS], uint6
     return histogram_bucket_min(histogram_percentile_bucket(counts, LOAD_LATENCY_BUCKETS, total, percent), LOAD_LATENCY_STEP_BITS);
 }
 
-/* Of the store, and of what it was opened from: another one may take its place. */
+/* Notes the statistics of the store, and of what it was opened from: another one may take its place. */
 static void note_store(struct tier *tier, struct tier_stats *stats)
 {
     struct segments_stats segments = { 0 };

@@ -75,7 +75,7 @@ static size_t bury_partition(struct tier *tier, struct partition *partition, siz
         if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->tier->graves.count > 0)
             taken += bury_keyspace(tier, partition->keyspaces[db], count - taken, batch, unknown);
     }
-    /* What a checkpoint still has to seal has to be without them, too. */
+    /* Keyspaces that a checkpoint still has to seal have to be without them, too. */
     for (struct keyspace *keyspace = partition->flushed; keyspace != NULL && taken < count; keyspace = keyspace->next_flushed)
         taken += bury_keyspace(tier, keyspace, count - taken, batch, unknown);
     partition_unlock(partition);

@@ -126,7 +126,7 @@ static inline void head_set(uint64_t *block, uint32_t count, unsigned place_bits
     block[0] = (uint32_t)block[0] | (uint64_t)place_bits << 32 | (uint64_t)count << 38;
 }
 
-/* What the functions below need to know of a run. */
+/* Sizes of a run that the functions below need. */
 struct shape {
     uint32_t count;
     unsigned rest;              /* bits of a remainder */

@@ -280,8 +280,8 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
     snprintf(path, sizeof(path), "%s/tags", dir);
     if (!mapped_open(path, &mapped, &message))
         return STATUS_NOT_FOUND;
-    /* Of a server with another number of partitions a scan finds the same. With many keys the file is as large as the maps: it must not be
-     * in memory beside them. */
+    /* For the file of a server with another number of partitions a scan finds the same. With many keys the file is as large as the maps: it
+     * must not be in memory beside them. */
     if (mapped.bytes.size >= TAGS_HEAD_SIZE && number_at(mapped.bytes.data + 8, 4) == partitions->count)
         status = tags_walk_file(&(struct tags_file){ mapped.bytes, mapped_forget }, &partition_count, load_section, partitions, NULL);
     mapped_close(&mapped);

@@ -1,4 +1,4 @@
-/* What reading and writing of tags files share. */
+/* Shared by reading and writing of tags files. */
 #ifndef KELVIN_TIER_TAGS_PRIVATE_H
 #define KELVIN_TIER_TAGS_PRIVATE_H
 

@@ -163,7 +163,7 @@ static int compare_incarnations(const void *a, const void *b)
     return first->incarnation < second->incarnation ? -1 : first->incarnation > second->incarnation;
 }
 
-/* Those of the partition that have records, in ascending order of incarnations; to be freed. */
+/* Lists the partition's keyspaces that have records, in ascending order of incarnations; to be freed. */
 static struct keyspace **list_keyspaces(struct partition *partition, size_t *count) REQUIRES(partition->lock);
 static struct keyspace **list_keyspaces(struct partition *partition, size_t *count)
 {

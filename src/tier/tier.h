@@ -47,12 +47,12 @@ struct tier_settings {
     _Atomic int64_t write_buffer_size, block_cache_size, compression;   /* taken over by reopening the store */
 };
 
-/* What the tier needs from the rooms above. Called on its own threads. */
+/* Functions of the rooms above that the tier needs. Called on its own threads. */
 struct tier_hooks {
     void *context;
     uint64_t (*memory_used)(void *context);                     /* bytes, all of the process */
-    /* What the client waited for is there; any lock may be held. Returns the worker that has to be rung, if possible when no partition is
-     * locked: that is a system call, and the first thing that the worker does is to lock the partition. NULL: none. */
+    /* Called when what the client waited for is there; any lock may be held. Returns the worker that has to be rung, if possible when no
+     * partition is locked: that is a system call, and the first thing that the worker does is to lock the partition. NULL: none. */
     struct worker *(*wake)(void *context, struct client *client);
     void (*memory_freed)(void *context);                        /* clients that wait for memory may go on */
     /* An expired cold key is deleted: log it. `event` is EVENT_EXPIRED, or EVENT_HEXPIRED of a hash's last field. Under the partition's

@@ -255,7 +255,7 @@ static int compare_wanted(const void *left, const void *right)
     return a->hash < b->hash ? -1 : a->hash > b->hash;
 }
 
-/* What a section has with ranks from `low` to below `high`, in the order of the hashes. */
+/* Brings the keys of a section with ranks from `low` to below `high`, in the order of the hashes. */
 static void bring_section(struct warm *warm, const struct hot_section *section, int low, int high)
 {
     struct wanted *wanted;

@@ -15,7 +15,7 @@
 
 struct warm;
 
-/* What hot_save writes beside the keys in RAM. Valid until warm_destroy; `warm` may be NULL. Any thread. */
+/* Returns what hot_save writes beside the keys in RAM. Valid until warm_destroy; `warm` may be NULL. Any thread. */
 struct hot_pending warm_pending(const struct warm *warm);
 
 /* tier_stop: the thread ends. tier_close: frees it. NULL is fine. */

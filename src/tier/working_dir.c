@@ -88,8 +88,8 @@ enum status working_dir_replace(const struct store_options *options, const char 
     return store_open(options, store, message);
 }
 
-/* What an earlier process left is opened first nevertheless, so that a store that is in use, or that a newer Kelvin wrote, is not changed.
- * Any other problem with it does not matter. */
+/* A store that an earlier process left is opened first nevertheless, so that a store that is in use, or that a newer Kelvin wrote, is not
+ * changed. Any other problem with it does not matter. */
 enum status working_dir_open(const struct store_options *options, const char *image, struct store **store, struct message *message)
 {
     enum status status = adopt(options->dir, message);

@@ -81,7 +81,7 @@ static bool delete_some(struct tier *tier)
     return more;
 }
 
-/* What can wait: purging, resolving unknown records, compacting the heaps. `more`: there was more to do before it. */
+/* Does work that can wait: purging, resolving unknown records, compacting the heaps. `more`: there was more to do before it. */
 static bool tidy_some(struct tier *tier, bool more)
 {
     struct writer *writer = tier->writer;

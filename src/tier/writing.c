@@ -39,7 +39,7 @@ static void set_disk_is_full(struct tier *tier, bool is_full)
         tier->hooks.disk_is_full(tier->hooks.context, is_full);
 }
 
-/* What grows is refused first, so that what is given up is left to what removes. */
+/* Gives up the reserve. Requests that grow the store are refused first, so that the room is left to those that remove. */
 static void give_up_reserve(struct tier *tier)
 {
     if (tier->writing->reserve.fd < 0)

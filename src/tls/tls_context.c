@@ -163,7 +163,7 @@ static void set_verify(SSL_CTX *ctx, enum tls_verify verify)
     SSL_CTX_set_verify(ctx, mode, NULL);
 }
 
-/* What both ends have in common. Idle connections give OpenSSL's buffers back: 34 KiB each. */
+/* Creates the context with the settings that both ends have in common. Idle connections give OpenSSL's buffers back: 34 KiB each. */
 static SSL_CTX *new_ctx(enum end end, const struct tls_settings *settings, struct message *message)
 {
     SSL_CTX *ctx = SSL_CTX_new(end == SERVER_END ? TLS_server_method() : TLS_client_method());

@@ -120,7 +120,7 @@ static enum tls_result failed(struct tls_stream *stream)
     return TLS_FAILED;
 }
 
-/* What a call of OpenSSL that has returned `result`, which is not success, means. Writes always succeed, so it never wants one. */
+/* Returns the meaning of the result of an OpenSSL call that did not succeed. Writes always succeed, so OpenSSL never wants one. */
 static enum tls_result result_of(struct tls_stream *stream, int result)
 {
     switch (SSL_get_error(stream->ssl, result)) {

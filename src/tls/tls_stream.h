@@ -24,7 +24,8 @@ enum tls_result {
 
 /* The stream holds the context. NULL if there is no memory. */
 struct tls_stream *tls_stream_accept(struct tls_context *context);
-/* Of a connection that this server opens. `host` is sent as the server name unless it is NULL; certificates are not compared with it. */
+/* Creates the stream of a connection that this server opens. `host` is sent as the server name unless it is NULL; certificates are not
+ * compared with it. */
 struct tls_stream *tls_stream_connect(struct tls_context *context, const char *host);
 void tls_stream_destroy(struct tls_stream *stream);         /* NULL is fine */
 

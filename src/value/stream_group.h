@@ -41,7 +41,7 @@ bool stream_group_destroy(struct stream *stream, struct bytes name);
 struct stream_consumer *stream_consumer_find(const struct stream_group *group, struct bytes name);
 /* NULL if the name exists. */
 struct stream_consumer *stream_consumer_create(struct stream_group *group, struct bytes name, int64_t now_ms);
-/* Its pending entries are removed, too. */
+/* Destroys a consumer and its pending entries. */
 void stream_consumer_destroy(struct stream_group *group, struct stream_consumer *consumer);
 
 /* Assigns a pending entry to the consumer, whichever had it before. A new one has no deliveries. */

@@ -221,9 +221,9 @@ struct look_ahead {
     uint64_t bytes_max;
 };
 
-static void look_up(const struct look_ahead *look, struct partition *partition, const struct tier_wanted *wanted)
+static void look_up_wanted(const struct look_ahead *look, struct partition *partition, const struct tier_wanted *wanted)
     REQUIRES(partition->lock);
-static void look_up(const struct look_ahead *look, struct partition *partition, const struct tier_wanted *wanted)
+static void look_up_wanted(const struct look_ahead *look, struct partition *partition, const struct tier_wanted *wanted)
 {
     struct keyspace *keyspace = partition_keyspace_if(partition, wanted->db);
     struct bytes key = bytes_of(look->keys + wanted->key_at, wanted->key_size);
@@ -265,7 +265,7 @@ static void look_up_some(const struct look_ahead *look, struct partition *partit
         if (i >= STEP_BUCKET - STEP_ENTRY && i - (STEP_BUCKET - STEP_ENTRY) < count)
             fetch_entry(partition, &wanted[i - (STEP_BUCKET - STEP_ENTRY)]);
         if (i >= STEP_BUCKET)
-            look_up(look, partition, &wanted[i - STEP_BUCKET]);
+            look_up_wanted(look, partition, &wanted[i - STEP_BUCKET]);
     }
     partition_unlock(partition);
 }

@@ -8,7 +8,6 @@
 #include "tier/look_up.h"
 #include "tier/nominees.h"
 #include "tier/tier_private.h"
-#include "tier/writer.h"
 
 enum {
     PAUSE_MS = 1000,                /* before expired keys that could not be dealt with are looked at again */
@@ -196,7 +195,7 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
         look_at(&step, i);
         walk->from_ms = nominees.list[i].expire_ms;
     }
-    look_up(tier, writer_reader(tier), &step.unread);
+    look_up(tier, look_up_reader(tier), &step.unread);
     for (size_t i = 0; i < step.unread.count; i++)
         judge_record(&step, &step.unread.keys[i]);
     *more = nominees.count == (size_t)count;

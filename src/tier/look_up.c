@@ -41,6 +41,23 @@ struct tier_reader *look_up_open(struct tier *tier)
     return reader_open(tier, &options);
 }
 
+void look_up_own(struct tier *tier)
+{
+    tier->look_ups.reader = look_up_open(tier);
+    tier->look_ups.thread = pthread_self();
+}
+
+void look_up_disown(struct tier *tier)
+{
+    reader_close(tier->look_ups.reader);
+    tier->look_ups.reader = NULL;
+}
+
+struct tier_reader *look_up_reader(const struct tier *tier)
+{
+    return pthread_equal(tier->look_ups.thread, pthread_self()) ? tier->look_ups.reader : NULL;
+}
+
 void look_up_key(struct tier *tier, struct listed_key *listed, struct bytes key)
 {
     struct read_buffers buffers = { 0 };

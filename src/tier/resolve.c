@@ -3,7 +3,6 @@
 #include "tier/epoch.h"
 #include "tier/look_up.h"
 #include "tier/tier_private.h"
-#include "tier/writer.h"
 
 /* Not if the entry may have been handed over to a checkpoint: the record that is about to be written would be forgotten. */
 static bool may_resolve(const struct tier *tier, const struct keyspace *keyspace, const struct entry *entry)
@@ -15,7 +14,7 @@ enum status resolve_entries(struct tier *tier, struct key_list *list, resolved_e
 {
     enum status status = STATUS_OK;
 
-    look_up(tier, writer_reader(tier), list);
+    look_up(tier, look_up_reader(tier), list);
     for (size_t i = 0; i < list->count; i++) {
         struct listed_key *listed = &list->keys[i];
         struct bytes key = key_list_key(list, i);

@@ -15,6 +15,7 @@
 #include "tier/handover.h"
 #include "tier/latch.h"
 #include "tier/load.h"
+#include "tier/look_up.h"
 #include "tier/oversized.h"
 #include "tier/request.h"
 #include "tier/statistics.h"
@@ -82,6 +83,7 @@ struct tier {
     struct oversized oversized;
     struct expiry_walk expiry;
     struct outdated outdated;
+    struct look_up_owner look_ups;
 };
 
 /* The keyspace with this incarnation, wherever SWAPDB has put it. NULL: it was flushed. */

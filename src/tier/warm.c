@@ -94,7 +94,7 @@ static bool is_there(const struct warm *warm, struct keyspace *keyspace, const s
 }
 
 /* Adds those that are cold to the bulk. False: the keyspace is gone. */
-static bool look_up(struct warm *warm, struct partition *partition, uint32_t incarnation, const struct wanted *wanted, size_t count)
+static bool look_up_section(struct warm *warm, struct partition *partition, uint32_t incarnation, const struct wanted *wanted, size_t count)
 {
     struct keyspace *keyspace;
 
@@ -237,7 +237,7 @@ static void bring_all(struct warm *warm, const struct hot_section *section, cons
         keys = end - at;
         for (size_t next; at < end; at = next) {
             next = end - at < KEYS_A_LOCK ? end : at + KEYS_A_LOCK;
-            if (!look_up(warm, partition, section->incarnation, wanted + at, next - at))
+            if (!look_up_section(warm, partition, section->incarnation, wanted + at, next - at))
                 break;                      /* flushed */
         }
         warm->units += warm->bulk->bytes / UNIT_SIZE > keys ? warm->bulk->bytes / UNIT_SIZE : keys;

@@ -13,7 +13,6 @@
 #include "tier/pause.h"
 #include "tier/purge.h"
 #include "tier/read_pool.h"
-#include "tier/reader.h"
 #include "tier/replace.h"
 #include "tier/resolve.h"
 #include "tier/seal.h"
@@ -32,10 +31,8 @@ enum {
 
 struct writer {
     struct thread thread;
-    _Atomic pthread_t self;             /* the same, set by the thread */
     /* The thread's. */
     struct key_list unknown;
-    struct tier_reader *reader;
     uint32_t next_grave, next_unknown;      /* partitions */
     struct pause pause;
     int64_t tidied_us;
@@ -181,8 +178,7 @@ static void writer_main(void *context)
 {
     struct tier *tier = context;
 
-    tier->writer->reader = look_up_open(tier);
-    tier->writer->self = pthread_self();
+    look_up_own(tier);
     while (!tier->stopping) {
         bool more, is_sealing;
 
@@ -204,13 +200,7 @@ static void writer_main(void *context)
     replace_refuse(tier);
     seal_abort(tier, STATUS_CLOSED);
     purge_stop(tier);
-    reader_close(tier->writer->reader);
-    tier->writer->reader = NULL;
-}
-
-struct tier_reader *writer_reader(const struct tier *tier)
-{
-    return tier->writer != NULL && pthread_equal(tier->writer->self, pthread_self()) ? tier->writer->reader : NULL;
+    look_up_disown(tier);
 }
 
 int writer_start(struct tier *tier)

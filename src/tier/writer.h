@@ -6,7 +6,6 @@
 #ifndef KELVIN_TIER_WRITER_H
 #define KELVIN_TIER_WRITER_H
 
-struct tier_reader;
 struct tier;
 struct writer;
 
@@ -14,8 +13,5 @@ struct writer;
 int writer_start(struct tier *tier);
 /* Joins it; `stopping` is set. Every request is completed. NULL in the tier is fine. */
 void writer_stop(struct tier *tier);
-
-/* The writer's, if this is its thread; else NULL. */
-struct tier_reader *writer_reader(const struct tier *tier);
 
 #endif

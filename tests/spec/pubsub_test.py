@@ -740,7 +740,8 @@ class LogTest(ServerCase):
         self.disk.rule(0, "write sync", "appendonlydir/*", FAIL, error=errno.ENOSPC)
         self.c.send(encode(["SET", "k", "1"]) + encode(["PUBLISH", "a", "1"]))
         with self.server.client() as other:
-            until(lambda: isinstance(other.call("SET", "x", "1"), Error), what="MISCONF")
+            until(lambda: self.server.info("persistence")["aof_last_write_status"] == "err", what="an error of the log")
+            self.assertIsInstance(other.call("SET", "x", "1"), Error)       # sent before the error its reply would wait as well
             self.assertEqual(other.must("PUBLISH", "b", "no subscriber"), 0)
         for client in self.subscribers:
             self.assertEqual(client.raw(0, 0.1)[0], b"", "a message about a write that may be lost")

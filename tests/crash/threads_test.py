@@ -1,5 +1,6 @@
 """A system that refuses new threads: operations that need one return an error, the server continues, and it can be shut down. Each thread that the
 server starts is refused once."""
+import glob
 import os
 import re
 import signal
@@ -50,6 +51,17 @@ class ThreadsTest(unittest.TestCase):
             os.rename(self.flag + ".new", self.flag)
         else:
             os.remove(self.flag)
+
+    def threads(self):
+        """Names of the server's threads."""
+        names = []
+        for path in glob.glob("/proc/%d/task/*/comm" % self.server.process.pid):
+            try:
+                with open(path) as file:
+                    names.append(file.read().strip())
+            except OSError:             # it has ended
+                pass
+        return names
 
     def refused(self):
         """Names of the threads that were refused so far, in order."""
@@ -139,6 +151,7 @@ class ThreadsTest(unittest.TestCase):
         self.c.must("TIER", "BACKUP", "backup")
         self.assertEqual(self.c.must("CONFIG", "SET", "appendonly", "no"), OK)
         until(lambda: self.server.info("persistence")["aof_enabled"] == "0")
+        until(lambda: "kelvin-switch" not in self.threads())       # it would do the next switch as well
         self.refuse()
         self.fails(["CONFIG", "SET", "appendonly", "yes"], b"could not create a thread")
         self.assertEqual(self.c.must("CONFIG", "GET", "appendonly"), [b"appendonly", b"no"])

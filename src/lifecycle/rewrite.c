@@ -1,10 +1,15 @@
 #include "lifecycle/rewrite.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/disk.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/tree.h"
@@ -46,12 +51,28 @@ static void note_failure(struct rewrite *rewrite)
     atomic_fetch_add(&rewrite->failures, 1);
 }
 
-/* The others are replaced as a whole, but a server that is started on the kept log may write them. */
+/* A server that is started on the kept log may write manifest and id, and so may this one an increment that is still empty: it may be the one that
+ * comes after the cut. */
 static bool may_link(const char *path)
 {
     const char *end = strrchr(path, '.');
+    struct stat info;
 
-    return end == NULL || (strcmp(end, ".manifest") != 0 && strcmp(end, ".id") != 0);
+    return (end == NULL || (strcmp(end, ".manifest") != 0 && strcmp(end, ".id") != 0)) && stat(path, &info) == 0 && info.st_size > 0;
+}
+
+/* A kept log whose checkpoint has failed, or was killed, is of no use: the log has all of it. The manifest that says so is written first, as that
+ * of a commit that failed may be on the disk. */
+static enum status remove_unused(struct rewrite *rewrite, const char *kept, struct message *message)
+{
+    enum status status;
+
+    if (access(kept, F_OK) != 0)
+        return STATUS_OK;
+    status = aof_prepare(rewrite->aof, message);
+    if (status == STATUS_OK && aof_has_increments_of(rewrite->aof, kept))
+        tree_remove(kept);
+    return status;
 }
 
 /* Records that can't be read are newer than the last checkpoint. Only the log has their values, so checkpoints are refused, but the log must not
@@ -65,13 +86,16 @@ static bool keep_log(struct rewrite *rewrite, const char *dir, const char *kept,
 
     if (log_size == 0 || aof_stats(rewrite->aof).tail_size / TOO_LONG < log_size)
         return false;
-    if (tree_clone(dir, kept, may_link, NULL, &totals, &problem) == STATUS_OK)
-        return true;
+    if (tree_clone(dir, kept, may_link, NULL, &totals, &problem) == STATUS_OK) {
+        if (directory_sync_parent(disk_system(), kept) == STATUS_OK)
+            return true;
+        message_set(&problem, "can't sync the directory of '%.100s': %.40s", kept, strerror(errno));
+    }
     message_set(message, "cold keys can't be read, and the log, which has them, can't be kept: %.150s", problem.text);
     return false;
 }
 
-/* A checkpoint passes on the keys that can't be read. */
+/* A checkpoint passes on the keys that can't be read. One that fails leaves the kept log: its commit may be on the disk nevertheless. */
 static enum status take_checkpoint(struct rewrite *rewrite, const char *dir, const char *name, struct message *message)
 {
     struct engine *engine = rewrite->engine;
@@ -80,17 +104,19 @@ static enum status take_checkpoint(struct rewrite *rewrite, const char *dir, con
     };
     char kept[TREE_PATH_SIZE];
     uint64_t damaged;
-    bool may = tier_may_checkpoint(engine->tier, &damaged, message), is_kept;
+    bool may, is_kept;
     enum status status;
 
     snprintf(kept, sizeof(kept), "%.4000s.kept", dir);
+    status = remove_unused(rewrite, kept, message);
+    if (status != STATUS_OK)
+        return status;
+    may = tier_may_checkpoint(engine->tier, &damaged, message);
     is_kept = !may && keep_log(rewrite, dir, kept, message);
     if (!may && !is_kept)
         return STATUS_CORRUPT;
     status = checkpoint_run(rewrite->aof, &data, dir, name, message);
-    if (status != STATUS_OK && is_kept)
-        tree_remove(kept);
-    else if (status == STATUS_OK && is_kept)
+    if (status == STATUS_OK && is_kept)
         log_write(engine->log, LOG_LEVEL_WARNING, "%llu cold keys can't be read. The log, which has values of them, became too long and is kept in '%s': a "
             "server that is started with --appenddirname '%s' has them. Remove it when they are written again", (unsigned long long)damaged, kept, kept);
     else if (status == STATUS_OK && damaged > 0)

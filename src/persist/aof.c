@@ -356,6 +356,44 @@ const char *aof_base(struct aof *aof)
     return base != NULL && aof_name_is_image(base->name) ? base->name : NULL;
 }
 
+/* A file that is empty or was not linked has nothing that the log has not. */
+static bool has_increment(const struct aof *aof, int dir_fd, const char *name) REQUIRES(aof->files_lock);
+static bool has_increment(const struct aof *aof, int dir_fd, const char *name)
+{
+    struct stat own, other;
+
+    if (fstatat(dir_fd, name, &other, 0) != 0 || other.st_size == 0)
+        return true;
+    for (int i = 0; i < aof->manifest.count; i++)
+        if (aof->manifest.files[i].type == AOF_FILE_INCREMENT && strcmp(aof->manifest.files[i].name, name) == 0)
+            return fstatat(aof->dir_fd, name, &own, 0) == 0 && own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+    return false;
+}
+
+bool aof_has_increments_of(struct aof *aof, const char *dir)
+{
+    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct aof_manifest manifest;
+    struct message message;
+    bool has = dir_fd >= 0;
+    enum status status;
+
+    if (!has)
+        return false;
+    status = aof_manifest_load(&manifest, dir_fd, aof->manifest_name, &message);
+    if (status == STATUS_OK) {
+        mutex_lock(&aof->files_lock);
+        for (int i = 0; i < manifest.count && has; i++)
+            has = manifest.files[i].type != AOF_FILE_INCREMENT || has_increment(aof, dir_fd, manifest.files[i].name);
+        mutex_unlock(&aof->files_lock);
+        aof_manifest_release(&manifest);
+    } else {
+        has = status == STATUS_NOT_FOUND;
+    }
+    close(dir_fd);
+    return has;
+}
+
 /* Starting and stopping */
 
 static enum status create_directory(struct aof *aof, struct message *message)

@@ -1,15 +1,19 @@
 """Records that can't be read: each is reported once with key, file and offset, for every kind of reader; and a checkpoint does not take the place of a
 log that still has the value. And what keeps a server from starting."""
+import errno
 import fcntl
+import glob
 import os
 import re
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                           # noqa: E402
-from support.resp import Error                                                                       # noqa: E402
-from support.server import Server, StartFailed, until                                                             # noqa: E402
+from support.disk import FAIL, KILL_BEFORE, Disk                                                     # noqa: E402
+from support.resp import Error, encode                                                                 # noqa: E402
+from support.server import Server, StartFailed, is_sanitized, until                                           # noqa: E402
 
 SENTENCE = r"the record of the key '%s' can't be read: it is damaged \(\d{8}\.seg, offset \d+\)"
 OPTIONS = {"appendonly": "yes", "auto-aof-rewrite-percentage": "0", "tier-warmup-rate": "0", "save": ""}
@@ -19,13 +23,7 @@ def value_of(i, version=0):
     return (b"<%d/%d>" % (i, version)) * 20
 
 
-@kelvin_only
-class DamageTest(unittest.TestCase):
-    def setUp(self):
-        self.server = Server(OPTIONS)
-        self.addCleanup(self.server.discard)
-        self.fill(range(100))
-
+class DamageCase(unittest.TestCase):
     def fill(self, numbers, version=0):
         with self.server.client() as client:
             for i in numbers:
@@ -62,6 +60,14 @@ class DamageTest(unittest.TestCase):
     def reads(self, i):
         with self.server.client() as client:
             return client.call("GET", "k%d" % i)
+
+
+@kelvin_only
+class DamageTest(DamageCase):
+    def setUp(self):
+        self.server = Server(OPTIONS)
+        self.addCleanup(self.server.discard)
+        self.fill(range(100))
 
     def test_a_client_gets_an_error_and_the_log_one_line(self):
         self.damage(value_of(5))
@@ -146,6 +152,97 @@ class DamageTest(unittest.TestCase):
         self.assertEqual(len(self.lines(SENTENCE % "k5")), 1)
         self.assertIsInstance(self.reads(5), Error)
         self.assertEqual(self.reads(6), value_of(6))
+
+
+@kelvin_only
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
+class KeptLogTest(DamageCase):
+    """The kept log (appendonlydir.kept) on a disk that fails, and of a server that is killed meanwhile."""
+
+    def setUp(self):
+        folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        self.disk = Disk(folder)
+        self.addCleanup(self.disk.remove)
+        self.server = Server({**OPTIONS, "checkpoint-log-size": "10000"}, folder=folder, environment=self.disk.environment)
+        self.server.folder_is_ours = True
+        self.addCleanup(self.server.discard)
+        self.kept = os.path.join(folder, "appendonlydir.kept")
+
+    def lengthen(self):
+        """Damages a record that is newer than the last checkpoint, and makes the log too long for checkpoints to be refused."""
+        with self.server.client() as client:
+            client.must("CONFIG", "SET", "checkpoint-log-size", 0)
+            self.fill([5])
+            self.damage(value_of(5), os.path.join(self.server.folder, "store"))
+            self.assertIsInstance(self.reads(5), Error)
+            self.assertEqual(self.checkpoint(), "err")
+            for i in range(60):
+                client.must("SET", "later", value_of(i) * 10)
+            client.must("CONFIG", "SET", "checkpoint-log-size", 10000)
+
+    def kept_value(self):
+        with Server({**OPTIONS, "dir": self.server.folder, "tier-dir": "store.kept", "appenddirname": "appendonlydir.kept"}) as old:
+            with old.client() as client:
+                client.must("SET", "of the other server", "v")
+                return client.must("GET", "k5")
+
+    def log_files(self, folder):
+        return {os.stat(path).st_ino for path in glob.glob(os.path.join(self.server.folder, folder, "*.incr.aof"))}
+
+    def test_a_commit_that_may_be_on_the_disk_leaves_the_kept_log(self):
+        self.lengthen()
+        # The directory's syncs: the increment's name, the manifest that names it, the image's name, the manifest with the new base.
+        self.disk.rule(0, "sync", "appendonlydir", FAIL, first=4, error=errno.EIO)
+        self.assertEqual(self.checkpoint(), "err")
+        self.assertGreater(self.disk.acted, 0)
+        self.disk.heal()
+        self.server.restart(kill=True)
+        self.assertIsInstance(self.reads(5), Error)
+        self.assertEqual(self.kept_value(), value_of(5))
+
+    def test_no_increment_of_the_kept_log_is_written_by_the_server(self):
+        with self.server.client() as client:
+            client.must("SET", "dirty", "v")
+            self.disk.rule(0, "write", "store/*", FAIL, error=errno.EIO)
+            client.call("TIER", "DEMOTE", "dirty")
+            until(lambda: self.info("tier_status") == "error", what="the store's error")
+            self.assertEqual(self.checkpoint(), "err")      # the next increment is prepared, and there is no cut
+            self.assertEqual(len(self.log_files("appendonlydir")), 2)
+            self.disk.heal()
+            until(lambda: self.info("tier_status") == "ok", what="the store")
+        self.lengthen()
+        self.assertEqual(self.checkpoint(), "ok")
+        self.assertEqual(self.log_files("appendonlydir") & self.log_files("appendonlydir.kept"), set())
+        self.assertEqual(self.kept_value(), value_of(5))
+        with self.server.client() as client:
+            self.assertEqual(client.must("EXISTS", "of the other server"), 0)
+        self.server.restart(kill=True)
+        with self.server.client() as client:
+            self.assertEqual(client.must("EXISTS", "of the other server"), 0)
+
+    def test_a_kept_log_of_a_killed_checkpoint_is_replaced(self):
+        self.lengthen()
+        self.server.expect_crash = True
+        self.disk.rule(0, "mkdir", "appendonlydir/*.base.image", KILL_BEFORE)
+        with self.server.client() as client:
+            client.send(encode(("BGREWRITEAOF",)))
+            self.server.wait_end()
+        self.disk.heal()
+        self.server.start()
+        self.assertTrue(os.path.exists(self.kept))
+        self.assertEqual(self.reads(5), value_of(5))
+        self.lengthen()
+        self.assertEqual(self.checkpoint(), "ok")
+        self.assertEqual(self.kept_value(), value_of(5))
+
+    def test_the_kept_log_is_durable_before_the_checkpoint(self):
+        self.lengthen()
+        self.disk.rule(0, "sync", "", FAIL, error=errno.EIO)
+        self.assertEqual(self.checkpoint(), "err")
+        self.assertEqual(len(self.lines("can't sync the directory of 'appendonlydir.kept'")), 1)
+        self.disk.heal()
+        self.assertEqual(self.checkpoint(), "ok")
+        self.assertEqual(self.kept_value(), value_of(5))
 
 
 @kelvin_only

@@ -145,6 +145,7 @@ void client_pause_command(struct call *call)
         if (end_us > until_us)
             engine->pause_until_us = end_us;
     }
+    parking_notify(engine, PARKED_FOR_PAUSE);       /* reads that the last pause held back, if its end has not been noticed yet, and this one lets pass */
     barrier_wait(call);
 }
 

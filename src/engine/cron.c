@@ -53,18 +53,17 @@ void cron_tick(struct worker *worker)
     if (engine->debug.cron_is_paused)
         return;
     parking_note_waits(worker);
-    /* Memory also comes, or stops coming, without a notification: the lazy free, the log's tail, the configuration. */
-    parking_resume_each(worker, UINT32_C(1) << PARKED_FOR_MEMORY | UINT32_C(1) << PARKED_FOR_WRITER);
+    /* Memory also comes, or stops coming, without a notification: the lazy free, the log's tail, the configuration; replies that are not sent. */
+    parking_resume_each(worker, UINT32_C(1) << PARKED_FOR_MEMORY | UINT32_C(1) << PARKED_FOR_WRITER | UINT32_C(1) << PARKED_FOR_REPLIES);
     scripts_refresh(worker);
     if (worker->index != 0)
         return;
     blocking_retry(worker);
     if (engine->stats.rates != NULL)
         note_rates(engine, worker->turn.now_us);
-    if (pause_us != 0 && worker->turn.now_us >= pause_us) {
-        engine->pause_until_us = 0;
+    /* Not if another worker has begun the next pause meanwhile. */
+    if (pause_us != 0 && worker->turn.now_us >= pause_us && atomic_compare_exchange_strong(&engine->pause_until_us, &pause_us, 0))
         parking_notify(engine, PARKED_FOR_PAUSE);
-    }
     role_refresh(engine);
     if (engine->state == ENGINE_READY) {
         expiry_tick(worker);

@@ -24,6 +24,7 @@ struct memory {
     _Atomic int64_t wanted_us;      /* ... and when its client has asked last, by the monotonic clock; 0: none has */
     _Atomic uint64_t reply_held;    /* bytes of long strings that replies hold until they are sent */
     _Atomic int64_t reply_wanted_ms;        /* monotonic clock: when a client last had to wait because they are too many; 0: never */
+    _Atomic uint32_t reply_waiters; /* clients that wait for them (PARKED_FOR_REPLIES) */
 };
 
 /* Bytes used: everything the allocator gave out, and entries; free space inside the heaps does not count. */

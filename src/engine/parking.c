@@ -44,6 +44,8 @@ void parking_move_to_front(struct worker *worker, struct client *client)
 void parking_add(struct worker *worker, struct client *client, enum parking reason)
 {
     client->parking = reason;
+    if (reason == PARKED_FOR_REPLIES)
+        worker->engine->memory.reply_waiters++;
     link_last(&worker->parked[reason], client);
     if (reason == PARKED_FOR_MEMORY && worker->pace_soon != NULL)
         worker->pace_soon(worker->loop);
@@ -71,6 +73,8 @@ void parking_remove(struct worker *worker, struct client *client)
     if (client->parking == PARKED_NOT)
         return;
     unlink_client(&worker->parked[client->parking], client);
+    if (client->parking == PARKED_FOR_REPLIES)
+        worker->engine->memory.reply_waiters--;
     client->parking = PARKED_NOT;
 }
 

@@ -2,7 +2,8 @@
  * All on the worker.
  *
  * What ends a reason calls parking_notify, on any thread, after it has ended; the worker then resumes the clients of that queue, in a later turn
- * than the one in which they were parked, so none is missed. For memory, which also comes without a notification, the cron looks, too. A client that finds again that it
+ * than the one in which they were parked, so none is missed. For memory, which also comes without a notification, the cron looks, too;
+ * and for replies, as those of a client that is closed, and those that are taken back, do not notify. A client that finds again that it
  * has to wait is parked again. Each client is resumed at most once for a notification, so clients that wait again, or that leave the queue meanwhile,
  * never keep the worker in it.
  */

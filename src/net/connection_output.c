@@ -275,19 +275,20 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
     return true;
 }
 
-/* Closes a client that holds long strings and has not read for a while, while others wait for the memory. */
+/* Closes a client that holds long strings and has not read for a while, while others wait for the memory: what these have found may be more than
+ * there is room for beside it, though it alone is not too much. */
 void connection_check_stalled(struct connection *connection)
 {
     struct engine *engine = connection->loop->engine;
     int64_t now_ms = connection->loop->worker.turn.now_us / 1000;
     size_t left = uv_stream_get_write_queue_size(&connection->uv.stream) + (size_t)(connection->writing_size - connection->written);
 
-    if (!connection->write_busy || left != connection->queue_size || connection->writing.share_count == 0) {
+    if (!connection->write_busy || left != connection->queue_size || connection->writing.share_count + connection->client.reply.share_count == 0) {
         connection->queue_size = left;
         connection->progress_ms = now_ms;
         return;
     }
-    if (now_ms - connection->progress_ms < CONNECTION_STALLED_MS || now_ms - engine->memory.reply_wanted_ms > CONNECTION_STALLED_MS || !memory_replies_are_full(engine) ||
+    if (now_ms - connection->progress_ms < CONNECTION_STALLED_MS || engine->memory.reply_waiters <= (connection->client.parking == PARKED_FOR_REPLIES) ||
         connection->client.flags & CLIENT_NO_EVICT)
         return;
     loop_evict(connection, "does not read its replies, and others wait for the memory that they hold");

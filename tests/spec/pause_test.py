@@ -57,6 +57,20 @@ class PauseTest(PairCase):
 
         self.each(scenario)
 
+    def test_a_pause_of_writes_lets_go_what_a_pause_of_all_held_back(self):
+        """The second pause begins before the server has noticed the end of the first, which it looks for once a second."""
+        hz = self.c.must("CONFIG", "GET", "hz")[1]
+        self.addCleanup(self.c.must, "CONFIG", "SET", "hz", hz)
+        self.c.must("CONFIG", "SET", "hz", 1)
+        for _ in range(5):
+            with self.server.client(timeout=WAIT_S) as client:
+                self.c.must("CLIENT", "PAUSE", 30)
+                client.send(encode(["GET", "x"]))
+                time.sleep(0.035)
+                self.c.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
+                self.assertIsNone(client.receive())
+                self.c.must("CLIENT", "UNPAUSE")
+
     def test_a_transaction_that_writes_counts_as_blocked(self):
         def scenario(watcher, client, other):
             for each, command in ((client, ["SET", "x", "y"]), (other, ["GET", "x"])):

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/message.h"
 #include "engine/cron.h"
 #include "support/engine_box.h"
 
@@ -146,6 +147,26 @@ static void the_end_of_a_pause_resumes_what_it_held_back(void **state)
     assert_string_equal(rig->order, "abcd");
 }
 
+/* A client that is closed, or a reply that is taken back, frees what it held without a notification. */
+static void the_cron_looks_whether_replies_are_full(void **state)
+{
+    struct rig *rig = *state;
+    struct memory *memory = &rig->box.engine.memory;
+    struct bytes name = BYTES("maxmemory"), value = BYTES("4000000");
+    struct message message;
+
+    assert_true(config_set(rig->box.engine.config, &name, &value, 1, &message));
+    park_all(rig, PARKED_FOR_REPLIES);
+    assert_int_equal(memory->reply_waiters, CLIENTS);
+    memory->reply_held = 1000001;
+    cron_tick(rig->worker);
+    assert_int_equal(rig->count, 0);
+    memory->reply_held = 1000000;
+    cron_tick(rig->worker);
+    assert_string_equal(rig->order, "abcd");
+    assert_int_equal(memory->reply_waiters, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +176,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_client_that_leaves_meanwhile_does_not_keep_the_worker, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_reason_that_holds_again_ends_the_round, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(the_end_of_a_pause_resumes_what_it_held_back, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(the_cron_looks_whether_replies_are_full, open_rig, close_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

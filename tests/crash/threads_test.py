@@ -12,13 +12,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.disk import shim_path                                                                  # noqa: E402
 from support.resp import OK, Closed, Error, Status                                                          # noqa: E402
-from support.seccomp import WITHOUT_IO_URING                                                        # noqa: E402
 from support.server import ROOT, Server, is_sanitized, until                           # noqa: E402
 
 # Without one of these the server does not start.
 NEEDED = ["kelvin-worker", "kelvin-free", "kelvin-job", "kelvin-load", "kelvin-writer", "kelvin-compact", "kelvin-replay", "kelvin-flusher"]
 # What they do is done in another way, later, or not at all.
-SPARED = ["kelvin-fetch", "kelvin-warm", "kelvin-look", "kelvin-purge", "kelvin-close"]
+SPARED = ["kelvin-fetch", "kelvin-warm", "kelvin-purge", "kelvin-close"]
 # The command fails that needs it.
 OF_COMMANDS = ["kelvin-rewrite", "kelvin-save", "kelvin-switch", "kelvin-backup", "kelvin-shutdown", "kelvin-reload", "kelvin-failover"]
 # Of replication: it is tried again.
@@ -172,18 +171,6 @@ class ThreadsTest(unittest.TestCase):
         self.refuse(False)
         self.assertEqual(set(self.refused()), {"kelvin-purge"})
         self.assertEqual(self.c.must("SET", "goes", "on"), OK)
-        self.server.stop()
-
-    def test_the_writer_reads_alone(self):
-        """Expired keys are looked up before they are deleted."""
-        self.prefix = WITHOUT_IO_URING
-        self.begin(maxmemory="100mb")
-        self.refuse(names=["kelvin-look"])
-        for i in range(100):
-            self.c.must("SET", "k%d" % i, i, "PX", 1000)
-        self.assertEqual(self.c.must("TIER", "DEMOTE", *["k%d" % i for i in range(100)]), 100)
-        until(lambda: self.c.must("DBSIZE") == 0, what="the expiry")
-        self.assertEqual(set(self.refused()), {"kelvin-look"})
         self.server.stop()
 
     def test_commands_fail_one_by_one(self):

@@ -22,7 +22,7 @@ BATCH = 40
 
 def is_large(word):
     digits = word.lstrip(b"#+-")
-    return digits.isdigit() and LARGE <= int(digits) < TOO_LARGE
+    return digits.isdigit() and len(digits) < 20 and LARGE <= int(digits) < TOO_LARGE
 
 
 def is_huge(args):

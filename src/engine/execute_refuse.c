@@ -87,18 +87,22 @@ bool engine_disks_fail(struct engine *engine, int *number)
 }
 
 /* A dump or the log cannot be written: writes are refused, and so is PING, so that monitoring notices. While the disk is full those writes are
- * admitted that free memory or take none. */
+ * admitted that free memory or take none, also if a dump has failed: the log has them, and only they make room for the next dump. */
 bool execute_disks_allow(struct call *call, uint32_t flags)
 {
-    bool is_ping = strcmp(call->command->name, "ping") == 0;
+    bool is_ping = strcmp(call->command->name, "ping") == 0, is_full = engine_disk_refuses_growth(call->engine);
     int number;
+    bool fails;
 
     if (!(flags & COMMAND_WRITE) && !is_ping)
         return true;
-    if (!engine_disks_fail(call->engine, &number)) {
-        if (!engine_disk_refuses_growth(call->engine) || !(flags & COMMAND_DENYOOM || is_ping))
+    fails = engine_disks_fail(call->engine, &number);
+    if (is_full && number == 0) {
+        if (!(flags & COMMAND_DENYOOM) && !is_ping)
             return true;
         number = ENOSPC;
+    } else if (!fails) {
+        return true;
     }
     if (number != 0)
         reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", strerror(number));

@@ -211,6 +211,31 @@ class FullDiskTest(unittest.TestCase):
         self.assertEqual(server.info("keyspace"), {})
         server.stop()
 
+    @kelvin_only
+    def test_a_dump_that_failed_on_a_full_disk_does_not_stop_what_removes(self):
+        disk = SmallDisk(32)
+        self.addCleanup(disk.close)
+        if not disk.available:
+            self.skipTest("the kernel does not permit a private mount")
+        server = Server({"appendonly": "yes", "save": "1 1", "dir": disk.path, "auto-aof-rewrite-percentage": 0}, prefix=disk.prefix)
+        self.addCleanup(server.discard)
+        with server.client(timeout=60) as client:
+            for i in range(4000):
+                client.must("SET", "k%d" % i, os.urandom(2000))
+            disk.fill()
+            until(lambda: isinstance(client.call("APPEND", "k0", "x" * 100), Error), what="the refusal of what grows")
+            until(lambda: server.info("persistence")["rdb_last_bgsave_status"] == "err", 60, "the dump's failure")
+            until(lambda: client.call("DEL", "absent") == 0, what="the log")
+            self.assertEqual(client.must("DEL", "k1"), 1)
+            self.assertTrue(client.call("SET", "k2", "v").startswith(b"MISCONF"))
+            self.assertTrue(client.call("PING").startswith(b"MISCONF"))
+            self.assertEqual(client.must("FLUSHALL"), OK)
+            disk.relieve()
+            until(lambda: client.call("SET", "later", "v") == OK, 60, "room on the disk")
+        server.restart(kill=True)
+        self.assertEqual(server.info("keyspace")["db0"].split(",")[0], "keys=1")
+        server.stop()
+
     def refused_then_healed(self, server, client, acknowledged, heal, may_remove=False):
         """From the moment at which the disk refuses writes until after it accepts them again. `may_remove`: there is a reserve for what removes."""
         refused, waiting, key = self.write_until_refused(server, acknowledged, 1000)

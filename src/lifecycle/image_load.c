@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/barrier.h"
 #include "engine/blocking.h"
@@ -13,7 +14,7 @@
 #include "tier/image.h"
 #include "tier/replace.h"
 
-enum { LOOK_MS = 10, LOADS_LOOK_MS = 1, JOB_LOOKS = 1000 };
+enum { LOOK_MS = 10, LOADS_LOOK_MS = 1, JOBS_MS = 1000 };
 
 static bool fits(struct image_load *load)
 {
@@ -107,14 +108,18 @@ static void empty(struct engine *engine)
 static bool await_readers(struct image_load *load)
 {
     struct engine *engine = load->engine;
-    int looks = 0;
+    int64_t until_us = 0;           /* for jobs, once the loads have ended */
 
     /* A load is no change that ends the wait: there are very many. */
     for (;;) {
         uint32_t version = waiting_version(&engine->waiting);
 
-        if (tier_loads_waiting(engine->tier) == 0 && (job_pool_is_idle(engine->jobs) || looks++ >= JOB_LOOKS))
-            break;
+        if (tier_loads_waiting(engine->tier) == 0) {
+            if (until_us == 0)
+                until_us = clock_mono_us() + JOBS_MS * 1000;
+            if (job_pool_is_idle(engine->jobs) || clock_mono_us() >= until_us)
+                break;
+        }
         waiting_wait(&engine->waiting, version, LOADS_LOOK_MS);
     }
     if (job_pool_is_idle(engine->jobs))

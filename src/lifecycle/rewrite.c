@@ -20,7 +20,7 @@
 
 enum {
     AFTER_FAILURE_MS = 60000,
-    LAST_TAIL_MIN = 1 << 20,
+    LAST_TAIL_MIN = 1 << 20,        /* of a log that is worth a checkpoint at the end, or on a full disk */
     TOO_LONG = 4,                   /* times checkpoint-log-size: see keep_log */
 };
 
@@ -230,6 +230,8 @@ static const char *reason_to_start(struct rewrite *rewrite, struct aof *aof)
 
     if (stats.tail_size == 0)
         return NULL;
+    if (engine_disk_refuses_growth(rewrite->engine) && stats.tail_size >= LAST_TAIL_MIN)
+        return "the disk is full";
     if (percent > 0 && stats.current_size >= (uint64_t)config_number(config, CONFIG_AUTO_AOF_REWRITE_MIN_SIZE) &&
         stats.current_size >= base && (stats.current_size - base) * 100 / base >= percent)
         return "it has grown by auto-aof-rewrite-percentage";
@@ -257,7 +259,7 @@ void rewrite_consider(struct rewrite *rewrite)
         rewrite_start(rewrite);
         return;
     }
-    if (rewrite_failed_lately(rewrite) || !tier_image_has_room(engine->tier))
+    if (rewrite_failed_lately(rewrite) || aof_error(aof) != STATUS_OK || !tier_image_has_room(engine->tier))
         return;
     why = reason_to_start(rewrite, aof);
     if (why == NULL)

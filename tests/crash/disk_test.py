@@ -212,6 +212,31 @@ class FullDiskTest(unittest.TestCase):
         server.stop()
 
     @kelvin_only
+    def test_a_log_that_fills_the_disk_is_replaced(self):
+        """The data is small, the log is not, and no other reason for a checkpoint is configured."""
+        disk = SmallDisk(32)
+        self.addCleanup(disk.close)
+        if not disk.available:
+            self.skipTest("the kernel does not permit a private mount")
+        server = Server({"appendonly": "yes", "dir": disk.path, "auto-aof-rewrite-percentage": 0, "checkpoint-log-size": 0, "checkpoint-seconds": 0},
+                        prefix=disk.prefix)
+        self.addCleanup(server.discard)
+        with server.client(timeout=60) as client:
+            replies = []
+            for _ in range(1000):
+                replies = client.pipeline([("SET", "k%d" % i, b"v" * 1000) for i in range(100)])
+                if any(isinstance(reply, Error) for reply in replies):
+                    break
+            self.assertTrue(any(isinstance(reply, Error) for reply in replies), "the disk does not get full")
+            until(lambda: client.call("SET", "later", "v") == OK, 30, "room on the disk")
+            self.assertLess(int(server.info("persistence")["aof_current_size"]), 10 << 20)
+        server.restart(kill=True)
+        with server.client() as client:
+            self.assertEqual(client.must("GET", "later"), b"v")
+            self.assertEqual(client.must("DBSIZE"), 101)
+        server.stop()
+
+    @kelvin_only
     def test_a_dump_that_failed_on_a_full_disk_does_not_stop_what_removes(self):
         disk = SmallDisk(32)
         self.addCleanup(disk.close)

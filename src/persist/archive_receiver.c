@@ -6,12 +6,14 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/buffer.h"
 #include "base/crc64.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/tree.h"
 #include "persist/archive_format.h"
 #include "persist/dataset_file.h"
+
+enum { DATASET_SIZE_MAX = 1 << 20 };     /* of the list of databases, which is kept in memory until it is written twice */
 
 /* The part that is received next. */
 enum receiver_step { RECEIVES_HEAD, RECEIVES_TAG, RECEIVES_FILE_HEAD, RECEIVES_BYTES, RECEIVES_SUM, RECEIVES_END, RECEIVES_NOTHING, RECEIVER_FAILED };
@@ -29,6 +31,7 @@ struct archive_receiver {
     int fd;                         /* of the file; -1: none */
     uint64_t left, sum;
     char name[ARCHIVE_NAME_MAX + 1];
+    struct buffer dataset;          /* the list of databases, while it is received */
 };
 
 static void expect(struct archive_receiver *receiver, enum receiver_step step, size_t size)
@@ -62,6 +65,7 @@ void archive_receiver_destroy(struct archive_receiver *receiver)
     if (receiver == NULL)
         return;
     close_file(receiver);
+    buffer_release(&receiver->dataset);
     mem_free(receiver->dir);
     mem_free(receiver);
 }
@@ -138,11 +142,16 @@ static enum status take_tag(struct archive_receiver *receiver, struct message *m
     }
 }
 
-static enum status open_file(struct archive_receiver *receiver, struct message *message)
+static bool is_dataset(const struct archive_receiver *receiver)
+{
+    return strcmp(receiver->name, DATASET_FILE_NAME) == 0;
+}
+
+static enum status open_file(struct archive_receiver *receiver, const char *name, struct message *message)
 {
     char path[4096];
 
-    snprintf(path, sizeof(path), "%.3900s/%s", receiver->dir, receiver->name);
+    snprintf(path, sizeof(path), "%.3900s/%s", receiver->dir, name);
     receiver->fd = file_open(receiver->disk, AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL);
     if (receiver->fd < 0 && errno == EEXIST)
         return corrupt(message, "it has a file twice");
@@ -174,31 +183,44 @@ static enum status take_file_head(struct archive_receiver *receiver, struct mess
     receiver->sum = 0;
     if (receiver->left > room_left(receiver))
         return corrupt(message, "a file is larger than the whole");
+    if (is_dataset(receiver) && receiver->left > DATASET_SIZE_MAX)
+        return corrupt(message, "its list of databases is too large");
     receiver->step = RECEIVES_BYTES;
-    return open_file(receiver, message);
+    return open_file(receiver, receiver->name, message);
 }
 
-/* The copy that an image has is not sent: it is made here. */
-static enum status copy_dataset(const struct archive_receiver *receiver, struct message *message)
+static enum status end_file(struct archive_receiver *receiver, struct message *message)
 {
-    char from[TREE_PATH_SIZE], to[TREE_PATH_SIZE];
+    if (receiver->disk->fdatasync(receiver->disk->context, receiver->fd) != 0)
+        return fail_disk(receiver, message);
+    close_file(receiver);
+    return STATUS_OK;
+}
 
-    snprintf(from, sizeof(from), "%.4000s/" DATASET_FILE_NAME, receiver->dir);
-    snprintf(to, sizeof(to), "%.4000s/" DATASET_FILE_COPY, receiver->dir);
-    return tree_copy_file(from, to, NULL, message);
+/* Writes the second list of databases that an image has. The archive does not have it. */
+static enum status write_dataset_copy(struct archive_receiver *receiver, struct message *message)
+{
+    enum status status = open_file(receiver, DATASET_FILE_COPY, message);
+
+    if (status == STATUS_OK && file_write_all(receiver->disk, receiver->fd, buffer_bytes(&receiver->dataset)) != STATUS_OK)
+        status = fail_disk(receiver, message);
+    if (status == STATUS_OK)
+        status = end_file(receiver, message);
+    buffer_release(&receiver->dataset);
+    return status;
 }
 
 static enum status take_sum(struct archive_receiver *receiver, struct message *message)
 {
+    enum status status;
+
     if (archive_u64(receiver->part) != receiver->sum) {
         message_set(message, "the image is damaged: the checksum of '%s' is wrong", receiver->name);
         return STATUS_CORRUPT;
     }
-    if (receiver->disk->fdatasync(receiver->disk->context, receiver->fd) != 0)
-        return fail_disk(receiver, message);
-    close_file(receiver);
+    status = end_file(receiver, message);
     expect(receiver, RECEIVES_TAG, ARCHIVE_TAG_SIZE);
-    return strcmp(receiver->name, DATASET_FILE_NAME) == 0 ? copy_dataset(receiver, message) : STATUS_OK;
+    return status == STATUS_OK && is_dataset(receiver) ? write_dataset_copy(receiver, message) : status;
 }
 
 static enum status take_end(struct archive_receiver *receiver, struct message *message)
@@ -250,6 +272,8 @@ static enum status receive_bytes(struct archive_receiver *receiver, struct bytes
 
     if (taken.size > 0 && file_write_all(receiver->disk, receiver->fd, taken) != STATUS_OK)
         return fail_disk(receiver, message);
+    if (is_dataset(receiver))
+        buffer_append_bytes(&receiver->dataset, taken);
     receiver->sum = crc64(receiver->sum, taken);
     receiver->left -= taken.size;
     receiver->received += taken.size;

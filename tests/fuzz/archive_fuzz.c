@@ -47,7 +47,7 @@ static int void_open(void *context, int dir, const char *path, int flags, mode_t
 
     (void)mode;
     CHECK(dir == AT_FDCWD && flags & O_EXCL && flags & O_CREAT && !disk->is_open);
-    CHECK(strncmp(path, DIR "/", 4) == 0 && archive_name_is_valid(bytes_of_string(path + 4)));
+    CHECK(strncmp(path, DIR "/", 4) == 0 && (archive_name_is_valid(bytes_of_string(path + 4)) || strcmp(path + 4, "dataset.copy") == 0));
     if (was_created(disk, path)) {
         errno = EEXIST;
         return -1;
@@ -166,7 +166,7 @@ static bool receive(struct fuzz_input *fuzz, struct bytes bytes)
         mem_free((void *)piece.data);
         at += size;
     }
-    CHECK(disk.written <= bytes.size);
+    CHECK(disk.written <= 2 * bytes.size);      /* the list of databases is written twice */
     good = good && archive_receiver_is_complete(receiver);
     archive_receiver_destroy(receiver);
     CHECK(!disk.is_open);

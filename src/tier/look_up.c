@@ -12,7 +12,7 @@ struct look_up_read {
 
 static void note_record(struct listed_key *listed, const struct read_record *read)
 {
-    struct record record;
+    struct record record = { 0 };
     struct bytes payload;
     enum value_type type;
 

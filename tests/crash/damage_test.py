@@ -105,9 +105,9 @@ class DamageTest(DamageCase):
         self.assertEqual(self.checkpoint(), "err")
         self.assertFalse(os.path.exists(kept))
         with self.server.client() as client:
-            client.must("CONFIG", "SET", "checkpoint-log-size", 10000)
             for i in range(60):
                 client.must("SET", "later", value_of(i) * 10)
+            client.must("CONFIG", "SET", "checkpoint-log-size", 10000)      # not before: no checkpoint begins by itself
             self.assertEqual(self.checkpoint(), "ok")
             self.assertLess(int(self.server.info("persistence")["aof_current_size"]) -
                             int(self.server.info("persistence")["aof_base_size"]), 10000)
@@ -125,9 +125,9 @@ class DamageTest(DamageCase):
         self.damage(value_of(7))
         self.assertIsInstance(self.reads(7), Error)
         with self.server.client() as client:
-            client.must("CONFIG", "SET", "checkpoint-log-size", 10000)
             for i in range(60):
                 client.must("SET", "later", value_of(i) * 10)
+            client.must("CONFIG", "SET", "checkpoint-log-size", 10000)      # not before: no checkpoint begins by itself
         self.assertEqual(self.checkpoint(), "err")              # there is a kept log already
         self.assertEqual(len(self.lines("can't be kept: 'appendonlydir.kept' is there already")), 1)
         self.server.restart()

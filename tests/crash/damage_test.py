@@ -53,7 +53,8 @@ class DamageCase(unittest.TestCase):
 
     def checkpoint(self):
         with self.server.client() as client:
-            client.must("BGREWRITEAOF")
+            reply = client.call("BGREWRITEAOF")         # one that began by itself, as the log is long, is as good
+            self.assertTrue(not isinstance(reply, Error) or b"already in progress" in reply, reply)
         until(lambda: self.server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the checkpoint")
         return self.server.info("persistence")["aof_last_bgrewrite_status"]
 
@@ -129,7 +130,7 @@ class DamageTest(DamageCase):
                 client.must("SET", "later", value_of(i) * 10)
             client.must("CONFIG", "SET", "checkpoint-log-size", 10000)      # not before: no checkpoint begins by itself
         self.assertEqual(self.checkpoint(), "err")              # there is a kept log already
-        self.assertEqual(len(self.lines("can't be kept: 'appendonlydir.kept' is there already")), 1)
+        self.assertIn(len(self.lines("can't be kept: 'appendonlydir.kept' is there already")), (1, 2))
         self.server.restart()
         self.assertEqual(self.reads(7), value_of(7))
 

@@ -129,12 +129,17 @@ static uint64_t allocator_statistic(const char *name)
     return mallctl(name, &value, &size, NULL, 0) == 0 ? value : 0;
 }
 
-bool meter_allocator(struct meter_allocator *out)
+static bool refresh_statistics(void)
 {
     uint64_t epoch = 1;
     size_t size = sizeof(epoch);
 
-    if (mallctl == NULL || mallctl("epoch", &epoch, &size, &epoch, size) != 0)
+    return mallctl != NULL && mallctl("epoch", &epoch, &size, &epoch, size) == 0;
+}
+
+bool meter_allocator(struct meter_allocator *out)
+{
+    if (!refresh_statistics())
         return false;
     *out = (struct meter_allocator){
         .allocated = allocator_statistic("stats.allocated"),
@@ -159,10 +164,22 @@ uint64_t meter_resident(void)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* 4096: all arenas. */
+uint64_t meter_freed_pages(void)
+{
+    return refresh_statistics() ? allocator_statistic("stats.arenas.4096.pdirty") * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
 void meter_purge(void)
 {
     if (mallctl != NULL)
-        mallctl("arena.4096.purge", NULL, NULL, NULL, 0);       /* 4096: all arenas */
+        mallctl("arena.4096.purge", NULL, NULL, NULL, 0);
+}
+
+void meter_give_back(uint64_t most)
+{
+    if (meter_freed_pages() > most)
+        meter_purge();
 }
 
 void meter_name(char name[64])

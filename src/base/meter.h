@@ -38,8 +38,14 @@ bool meter_allocator(struct meter_allocator *out);
 /* Resident set size of the process in bytes, from the kernel. */
 uint64_t meter_resident(void);
 
-/* Asks the allocator to return freed pages to the operating system. */
+/* Bytes of freed pages that the allocator has not returned to the operating system yet, refreshed by the call (some microseconds); 0 without jemalloc. */
+uint64_t meter_freed_pages(void);
+/* Has the allocator return them. */
 void meter_purge(void);
+/* The same if there are more than `most` bytes of them. Values of many sizes leave them faster than the allocator returns them by itself (within a tenth
+ * of a second), and they are resident; a server with maxmemory keeps at most a METER_FREED_SHARE of it, as demotion and cron see to. */
+enum { METER_FREED_SHARE = 20 };
+void meter_give_back(uint64_t most);
 
 /* The name is "jemalloc-5.3.0" or "libc". The report is jemalloc's statistics as text for people. */
 void meter_name(char name[64]);

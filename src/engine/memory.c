@@ -11,7 +11,6 @@ enum {
     LOOK_MS = 5,
     EXCESS_SHARE = 20,          /* of maxmemory: what may be resident and unused */
     EXCESS_MAX_SHARE = 3,       /* of maxmemory: the most that the excess counts for */
-    EXCESS_STEP_SHARE = 50,     /* of maxmemory: the most that it grows by from one measurement to the next */
     REPLY_SHARE = 4,            /* of maxmemory: long strings that replies hold */
 };
 /* A large value is in memory twice for a while when it is demoted, so twice its size has to be free before it is received. */
@@ -73,14 +72,14 @@ bool memory_replies_are_full(const struct engine *engine)
 void memory_watch_excess(struct engine *engine)
 {
     uint64_t room = engine->tier != NULL ? tier_memtable_room(engine->tier) : 0;
-    uint64_t used = memory_used(engine) + room, resident = meter_resident();
+    uint64_t used = memory_used(engine) + room + meter_freed_pages(), resident = meter_resident();
     uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY);
     uint64_t allowed = used + engine->memory.base + limit / EXCESS_SHARE, excess = resident > allowed ? resident - allowed : 0;
-    uint64_t most = engine->memory.excess + limit / EXCESS_STEP_SHARE;
+    uint64_t most = limit / EXCESS_MAX_SHARE;       /* else a tiny budget would be eaten up by it */
 
-    if (most > limit / EXCESS_MAX_SHARE)
-        most = limit / EXCESS_MAX_SHARE;        /* else a tiny budget would be eaten up by it */
-    engine->memory.excess = excess < most ? excess : most;      /* in steps: what the allocator is about to give back stops no client */
+    engine->memory.excess = excess < most ? excess : most;
+    if (limit > 0)
+        meter_give_back(limit / METER_FREED_SHARE);
 }
 
 void memory_note_use(struct engine *engine, int64_t now_us)

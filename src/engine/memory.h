@@ -81,8 +81,8 @@ bool memory_replies_are_full(const struct engine *engine);
 void memory_note_use(struct engine *engine, int64_t now_us);
 
 /* Measures how much more is resident than is used, beyond the base and a twentieth of maxmemory (memory.excess). The tier counts it
- * as used, so that RSS stays near maxmemory whatever fragments. What a memtable has just freed, and the next one will take, is no excess. A few
- * times a second, by one worker. */
+ * as used, so that RSS stays near maxmemory whatever fragments. What the allocator is about to give back is no excess, nor what a memtable has just
+ * freed and the next one will take. A few times a second, by one worker. */
 void memory_watch_excess(struct engine *engine);
 
 #endif

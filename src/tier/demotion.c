@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/meter.h"
 #include "keyspace/uses.h"
 #include "tier/census.h"
 #include "tier/collect.h"
@@ -472,6 +473,7 @@ bool demotion_run(struct tier *tier)
         sweep_compact(tier);
         counting_unblock(&tier->counting);
         counting_let_in(&tier->counting);
+        meter_give_back((uint64_t)tier->settings.memory_max / METER_FREED_SHARE);
         slow_down(tier);
         counting_block(&tier->counting);
         /* Clients may fill what is freed as quickly, for ever. A checkpoint goes on, and begins, all the same: what it writes can be

@@ -57,6 +57,9 @@ class Request:
         line, rest = rest.split(b"\n", 1)
         return int(line[1:]), rest
 
+# No end of it is a beginning of it: the last bytes of an RDB can not be taken for its first ones (b"e" * 40 after a checksum that ended with an "e").
+MARK = b"m" + b"e" * (MARK_SIZE - 1)
+
 
 class Link:
     """A replica's connection after its PSYNC. `sent` is the offset of the bytes that were sent; `ack` the last acknowledged one."""
@@ -88,7 +91,7 @@ class Link:
         self.id, self.sent = replid, offset
         return self.raw(b"+FULLRESYNC %s %d\r\n" % (replid, offset))
 
-    def send_rdb(self, rdb, framing="eof", mark=b"e" * MARK_SIZE):
+    def send_rdb(self, rdb, framing="eof", mark=MARK):
         return self.raw(b"$EOF:%s\r\n" % mark + rdb + mark if framing == "eof" else b"$%d\r\n" % len(rdb) + rdb)
 
     def full(self, rdb, framing="eof", replid=REPLID, offset=1):

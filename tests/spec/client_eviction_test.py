@@ -288,6 +288,7 @@ class WhichGoTest(EvictionCase):
         self.c.must("CONFIG", "SET", "maxmemory-clients", 10 * MB, "client-output-buffer-limit", "normal %d 0 0" % (3 * MB))
         self.addCleanup(self.c.must, "CONFIG", "SET", "client-output-buffer-limit", "normal 0 0 0")
         self.c.must("RPUSH", "list", *[b"e" * 100000] * 80)
+        until(lambda: self.total() < MB, 20, "the end of the memory of that request")
         self.fill("query", 6 * MB)
         for name in ("output:1", "output:2"):
             client = self.named(name)

@@ -150,7 +150,7 @@ static void print_finding(void *context, bool is_problem, const char *text)
 }
 
 /* Reports every line that is wrong, and what a start would not find; `arguments` are those of a start. Returns the exit status. */
-static int check(struct config *config, char **arguments, int count)
+static int check_config(struct config *config, char **arguments, int count)
 {
     struct message message = { "" };
     char *restore = NULL;
@@ -196,7 +196,7 @@ int main(int count, char **arguments)
     config = config_create();
     if (count > 1 && strcmp(arguments[1], "--check") == 0) {
         free(executable);
-        return check(config, arguments + 2, count - 2);
+        return check_config(config, arguments + 2, count - 2);
     }
     if (count > 1 && arguments[1][0] != '-')
         good = config_load_file(config, arguments[at++], &message);

@@ -32,7 +32,7 @@ bool acl_name_is_valid(struct bytes name)
     return true;
 }
 
-static struct bytes trim(struct bytes line)
+static struct bytes trim_spaces(struct bytes line)
 {
     while (line.size > 0 && memchr(" \t\r\n", line.data[line.size - 1], 4) != NULL)
         line.size--;
@@ -155,7 +155,7 @@ static void read_user(struct reading *reading, struct bytes name, const struct b
 
 static void read_line(struct reading *reading, struct bytes line)
 {
-    int count = split(&reading->words, trim(line));
+    int count = split(&reading->words, trim_spaces(line));
     const struct bytes *words = (const struct bytes *)(const void *)reading->words.data;
 
     if (count == 0)

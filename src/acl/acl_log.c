@@ -92,7 +92,7 @@ static struct node *find_alike(const struct acl_log *log, const struct acl_log_e
     return NULL;
 }
 
-static struct bytes own(struct bytes text)
+static struct bytes own_copy(struct bytes text)
 {
     return bytes_of(mem_string(text), text.size);
 }
@@ -104,9 +104,9 @@ static struct node *make_node(struct acl_log *log, const struct acl_log_event *e
     node->entry.id = log->next_id++;
     node->entry.created_ms = event->now_ms;
     node->entry.last = *event;
-    node->entry.last.object = own(event->object);
-    node->entry.last.user = own(event->user);
-    node->entry.last.client = own(BYTES(""));
+    node->entry.last.object = own_copy(event->object);
+    node->entry.last.user = own_copy(event->user);
+    node->entry.last.client = own_copy(BYTES(""));
     return node;
 }
 
@@ -133,7 +133,7 @@ void acl_log_note(struct acl_log *log, size_t max_len, const struct acl_log_even
     node->entry.count++;
     node->entry.last.now_ms = event->now_ms;
     mem_free((char *)node->entry.last.client.data);
-    node->entry.last.client = own(event->client);
+    node->entry.last.client = own_copy(event->client);
     link_newest(log, node);
     drop_beyond(log, max_len);
     mutex_unlock(&log->lock);

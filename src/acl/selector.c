@@ -12,7 +12,7 @@ void selector_init(struct selector *selector, const struct command_table *comman
     selector->commands = mem_zalloc((selector->word_count + 1) * sizeof(*selector->commands));
 }
 
-static struct bytes own(struct bytes text)
+static struct bytes own_copy(struct bytes text)
 {
     return bytes_of(mem_string(text), text.size);
 }
@@ -23,7 +23,7 @@ static void copy_patterns(struct pattern_list *list, const struct pattern_list *
     list->items = mem_alloc((from->count + 1) * sizeof(*list->items));
     for (size_t i = 0; i < from->count; i++) {
         list->items[i] = from->items[i];
-        list->items[i].text = own(from->items[i].text);
+        list->items[i].text = own_copy(from->items[i].text);
     }
 }
 
@@ -36,7 +36,7 @@ void selector_copy(struct selector *selector, const struct selector *from)
     copy_patterns(&selector->channels, &from->channels);
     selector->first_args = mem_alloc((from->first_arg_count + 1) * sizeof(*selector->first_args));
     for (size_t i = 0; i < from->first_arg_count; i++)
-        selector->first_args[i] = (struct first_arg){ from->first_args[i].command, own(from->first_args[i].word) };
+        selector->first_args[i] = (struct first_arg){ from->first_args[i].command, own_copy(from->first_args[i].word) };
     selector->command_rules = mem_alloc((from->command_rule_count + 1) * sizeof(*selector->command_rules));
     for (size_t i = 0; i < from->command_rule_count; i++)
         selector->command_rules[i] = mem_string(bytes_of_string(from->command_rules[i]));

@@ -65,7 +65,7 @@ static void drop_cache(const struct closer *closer, int fd)
     }
 }
 
-static void finish(struct closing *closing)
+static void finish_closing(struct closing *closing)
 {
     if (closing->path != NULL)
         tree_remove(closing->path);
@@ -98,7 +98,7 @@ static void closer_main(void *context)
     while ((closing = take_closing(closer)) != NULL) {
         if (closing->path == NULL && closing->kind == CLOSER_FILE_SYNCED)
             drop_cache(closer, closing->fd);
-        finish(closing);
+        finish_closing(closing);
         mem_free(closing);
     }
 }
@@ -140,7 +140,7 @@ static bool queue(struct closer *closer, const struct closing *closing)
 static void close_apart(struct closer *closer, struct closing closing)
 {
     if (!queue(closer, &closing))
-        finish(&closing);
+        finish_closing(&closing);
 }
 
 void closer_close(struct closer *closer, const struct disk *disk, int fd, enum closer_file kind)

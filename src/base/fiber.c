@@ -71,7 +71,7 @@ static void count(struct fiber *fiber, size_t size)
     fiber->counted = size;
 }
 
-static void destroy(struct fiber *fiber)
+static void destroy_fiber(struct fiber *fiber)
 {
     count(fiber, 0);
 #ifdef __SANITIZE_THREAD__
@@ -88,7 +88,7 @@ void fiber_pool_release(struct fiber_pool *pool)
         struct fiber *fiber = pool->free;
 
         pool->free = fiber->next;
-        destroy(fiber);
+        destroy_fiber(fiber);
     }
     pool->free_count = 0;
 }
@@ -171,7 +171,7 @@ static __attribute__((noinline)) void switch_out(struct fiber *fiber)
 #endif
 
 /* Never returns: after each run it waits for the next. makecontext passes integers only, so the pointer comes in two halves. */
-static void run(unsigned high, unsigned low)
+static void run_fiber(unsigned high, unsigned low)
 {
     struct fiber *fiber = (struct fiber *)((unsigned long)high << 32 | low);
 
@@ -183,7 +183,7 @@ static void run(unsigned high, unsigned low)
     }
 }
 
-static struct fiber *create(struct fiber_pool *pool)
+static struct fiber *create_fiber(struct fiber_pool *pool)
 {
     struct fiber *fiber = mem_zalloc(sizeof(*fiber));
     unsigned long address = (unsigned long)fiber;
@@ -204,7 +204,7 @@ static struct fiber *create(struct fiber_pool *pool)
     fiber->context.uc_stack.ss_sp = fiber->stack + GUARD_SIZE;
     fiber->context.uc_stack.ss_size = FIBER_STACK_SIZE;
     fiber->context.uc_link = NULL;
-    makecontext(&fiber->context, (void (*)(void))run, 2, (unsigned)(address >> 32), (unsigned)address);
+    makecontext(&fiber->context, (void (*)(void))run_fiber, 2, (unsigned)(address >> 32), (unsigned)address);
 #ifdef __SANITIZE_THREAD__
     fiber->tsan_fiber = __tsan_create_fiber(0);
 #endif
@@ -219,7 +219,7 @@ struct fiber *fiber_create(struct fiber_pool *pool, void (*main)(void *context),
         pool->free = fiber->next;
         pool->free_count--;
     } else {
-        fiber = create(pool);
+        fiber = create_fiber(pool);
         if (fiber == NULL)
             return NULL;
     }
@@ -249,13 +249,13 @@ static bool is_deep(const struct fiber *fiber)
     return resident_size(fiber, FIBER_STACK_SIZE - 2 * FIBER_KEPT_SIZE, FIBER_KEPT_SIZE) > 0;
 }
 
-static void trim(struct fiber *fiber, size_t size)
+static void trim_stack(struct fiber *fiber, size_t size)
 {
     madvise(fiber->stack + GUARD_SIZE, size, MADV_DONTNEED);
 }
 
 /* Marks the stack below `end` as unused. */
-static void settle(struct fiber *fiber, size_t end)
+static void settle_stack(struct fiber *fiber, size_t end)
 {
     if (end > FIBER_STACK_SIZE - FIBER_KEPT_SIZE)
         end = FIBER_STACK_SIZE - FIBER_KEPT_SIZE;
@@ -263,7 +263,7 @@ static void settle(struct fiber *fiber, size_t end)
         count(fiber, FIBER_LEAST_SIZE);
         return;
     }
-    trim(fiber, end);
+    trim_stack(fiber, end);
     count(fiber, resident_size(fiber, 0, FIBER_STACK_SIZE));
 }
 
@@ -275,13 +275,13 @@ bool fiber_enter(struct fiber_pool *pool, struct fiber *fiber)
     pool->current = NULL;
     if (!fiber->ended) {
         fiber->was_suspended = true;
-        settle(fiber, fiber->end);
+        settle_stack(fiber, fiber->end);
         return true;
     }
     if (fiber->was_suspended)
-        settle(fiber, FIBER_STACK_SIZE);
+        settle_stack(fiber, FIBER_STACK_SIZE);
     if (pool->free_count >= FREE_MAX) {
-        destroy(fiber);
+        destroy_fiber(fiber);
         return false;
     }
     fiber->next = pool->free;

@@ -131,7 +131,7 @@ enum status file_read_all(const struct disk *disk, int dir, const char *path, si
 }
 
 /* Mode 0: as it is. */
-static enum status create(const struct disk *disk, int dir, const char *path, mode_t mode, struct bytes data)
+static enum status create_named(const struct disk *disk, int dir, const char *path, mode_t mode, struct bytes data)
 {
     enum status status;
     int fd = file_open(disk, dir, path, O_WRONLY | O_CREAT | O_EXCL);
@@ -152,14 +152,14 @@ static enum status create(const struct disk *disk, int dir, const char *path, mo
 
 enum status file_create(const struct disk *disk, int dir, const char *path, struct bytes data)
 {
-    return create(disk, dir, path, 0, data);
+    return create_named(disk, dir, path, 0, data);
 }
 
 static enum status overwrite(const struct disk *disk, int dir, const char *path, mode_t mode, struct bytes data)
 {
     if (disk->unlink(disk->context, dir, path) != 0 && errno != ENOENT)
         return status_of_errno(errno);
-    return create(disk, dir, path, mode, data);
+    return create_named(disk, dir, path, mode, data);
 }
 
 enum status file_overwrite(const struct disk *disk, int dir, const char *path, struct bytes data)

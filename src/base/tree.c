@@ -12,7 +12,7 @@
 
 enum { COPY_SIZE = 1 << 20 };
 
-static enum status fail(struct message *message, const char *what, const char *path)
+static enum status fail_with_errno(struct message *message, const char *what, const char *path)
 {
     int error = errno;
 
@@ -50,12 +50,12 @@ static enum status walk_level(const struct walk *walk, const char *inner, int de
         return STATUS_INVALID;
     list = opendir(path);
     if (list == NULL)
-        return fail(walk->message, "can't list", path);
+        return fail_with_errno(walk->message, "can't list", path);
     while (status == STATUS_OK && *go_on && (entry = readdir(list)) != NULL) {
         if (is_dots(entry->d_name))
             continue;
         if (!join(child, inner, entry->d_name) || !join(path, walk->root, child) || lstat(path, &info) != 0)
-            status = fail(walk->message, "can't look at", child);
+            status = fail_with_errno(walk->message, "can't look at", child);
         else if (S_ISREG(info.st_mode))
             *go_on = walk->found(walk->context, child, &info);
         else if (S_ISDIR(info.st_mode) && depth > 0)
@@ -79,12 +79,12 @@ enum status tree_walk(const char *dir, tree_found *found, void *context, struct 
 
 enum status tree_sync(const char *dir, struct message *message)
 {
-    return directory_sync(disk_system(), dir) == STATUS_OK ? STATUS_OK : fail(message, "can't sync", dir);
+    return directory_sync(disk_system(), dir) == STATUS_OK ? STATUS_OK : fail_with_errno(message, "can't sync", dir);
 }
 
 enum status tree_write_file(const char *path, struct bytes data, struct message *message)
 {
-    return file_create(disk_system(), AT_FDCWD, path, data) == STATUS_OK ? STATUS_OK : fail(message, "can't write", path);
+    return file_create(disk_system(), AT_FDCWD, path, data) == STATUS_OK ? STATUS_OK : fail_with_errno(message, "can't write", path);
 }
 
 static enum status copy_bytes(int source, int target, const char *from, const char *to, const _Atomic bool *stop, struct message *message)
@@ -98,9 +98,9 @@ static enum status copy_bytes(int source, int target, const char *from, const ch
         if (got == 0)
             break;
         if (got < 0)
-            status = fail(message, "can't read", from);
+            status = fail_with_errno(message, "can't read", from);
         else if (file_write_all(disk_system(), target, bytes_of(block, (size_t)got)) != STATUS_OK)
-            status = fail(message, "can't write", to);
+            status = fail_with_errno(message, "can't write", to);
         if (status == STATUS_OK && stop != NULL && *stop) {
             message_set(message, "the server stops");
             status = STATUS_CLOSED;
@@ -116,19 +116,19 @@ enum status tree_copy_file(const char *from, const char *to, const _Atomic bool 
     enum status status;
 
     if (source < 0)
-        return fail(message, "can't open", from);
+        return fail_with_errno(message, "can't open", from);
     target = file_open(disk_system(), AT_FDCWD, to, O_WRONLY | O_CREAT | O_EXCL);
     if (target < 0) {
-        status = fail(message, "can't create", to);
+        status = fail_with_errno(message, "can't create", to);
         close(source);
         return status;
     }
     status = copy_bytes(source, target, from, to, stop, message);
     close(source);
     if (status == STATUS_OK && fsync(target) != 0)
-        status = fail(message, "can't sync", to);
+        status = fail_with_errno(message, "can't sync", to);
     if (close(target) != 0 && status == STATUS_OK)
-        status = fail(message, "can't close", to);
+        status = fail_with_errno(message, "can't close", to);
     if (status != STATUS_OK)
         unlink(to);
     return status;
@@ -160,9 +160,9 @@ static enum status clone_level(const struct clone *clone, const char *from, cons
     DIR *list = opendir(from);
 
     if (list == NULL)
-        return fail(clone->message, "can't list", from);
+        return fail_with_errno(clone->message, "can't list", from);
     if (mkdir(to, 0755) != 0) {
-        status = fail(clone->message, "can't create", to);
+        status = fail_with_errno(clone->message, "can't create", to);
         closedir(list);
         return status;
     }
@@ -170,7 +170,7 @@ static enum status clone_level(const struct clone *clone, const char *from, cons
         if (is_dots(entry->d_name))
             continue;
         if (!join(source, from, entry->d_name) || !join(target, to, entry->d_name) || lstat(source, &info) != 0)
-            status = fail(clone->message, "can't look at", entry->d_name);
+            status = fail_with_errno(clone->message, "can't look at", entry->d_name);
         else if (S_ISREG(info.st_mode))
             status = clone_file(clone, source, target, &info);
         else if (S_ISDIR(info.st_mode) && depth > 0)

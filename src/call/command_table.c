@@ -239,7 +239,7 @@ void command_table_destroy(struct command_table *table)
     mem_free(table);
 }
 
-static struct command *find(const struct name_index *names, struct bytes name)
+static struct command *find_by_name(const struct name_index *names, struct bytes name)
 {
     return slot_find(names, name)->command;
 }
@@ -251,12 +251,12 @@ static const struct name_index *own_names(const struct command_table *table)
 
 struct command *command_find(const struct command_table *table, struct bytes name)
 {
-    return find(&table->names, name);
+    return find_by_name(&table->names, name);
 }
 
 struct command *command_find_own(const struct command_table *table, struct bytes name)
 {
-    return find(own_names(table), name);
+    return find_by_name(own_names(table), name);
 }
 
 struct command *command_find_logged(const struct command_table *table, struct bytes name)
@@ -306,9 +306,9 @@ static struct command *find_full(const struct name_index *names, struct bytes fu
     size_t size;
 
     if (bar == NULL)
-        return find(names, full_name);
+        return find_by_name(names, full_name);
     size = (size_t)(bar - full_name.data);
-    container = find(names, bytes_of(full_name.data, size));
+    container = find_by_name(names, bytes_of(full_name.data, size));
     return container == NULL ? NULL
         : command_find_child(container, bytes_of(bar + 1, full_name.size - size - 1));
 }

@@ -75,7 +75,7 @@ static void note_change(struct call *call)
 }
 
 /* False: an error was replied, and nothing has changed. */
-static bool publish(struct call *call, struct load_job *work, enum registry_how how)
+static bool publish_library(struct call *call, struct load_job *work, enum registry_how how)
 {
     if (!work->good || !registry_load_publish(&work->load.load, how, &work->error)) {
         reply_problem(call, &work->error);
@@ -162,7 +162,7 @@ void function_load_command(struct call *call)
     work = await_job(call, LOAD_TEXT, text);
     if (work == NULL)
         return;
-    if (publish(call, work, how))
+    if (publish_library(call, work, how))
         reply_bulk(call->reply, work->load.load.libraries[0]->script.name);
     end_replay(call, work);
 }
@@ -203,7 +203,7 @@ void function_restore_command(struct call *call)
     work = await_job(call, LOAD_DUMP, call->args[2]);
     if (work == NULL)
         return;
-    if (publish(call, work, how))
+    if (publish_library(call, work, how))
         reply_ok(call->reply);
     end_replay(call, work);
 }

@@ -116,7 +116,7 @@ static void reply_result(struct call *call, const struct migration *migration)
 }
 
 /* The first time: NULL: an error was replied. */
-static struct migration *begin(struct call *call)
+static struct migration *begin_migration(struct call *call)
 {
     struct migration_options options = { 0 };
 
@@ -132,7 +132,7 @@ void migrate_command(struct call *call)
     struct migration *migration = call_take_job(call);
 
     if (migration == NULL)
-        migration = begin(call);
+        migration = begin_migration(call);
     else
         migration_end_round(migration);
     if (migration == NULL)

@@ -117,7 +117,7 @@ static enum migrate_link_result send_preface(struct migration *migration)
     return result;
 }
 
-static enum migrate_link_result begin(struct migration *migration, const struct engine *engine)
+static enum migrate_link_result prepare_link(struct migration *migration, const struct engine *engine)
 {
     enum migrate_link_result result = migrate_link_open(&migration->link, engine, migration->host, migration->port);
 
@@ -140,7 +140,7 @@ static void run_job(struct job *job, struct engine *engine)
     struct migration *migration = (struct migration *)job;
 
     if (migration->preface_count > 0)
-        migration->result = begin(migration, engine);
+        migration->result = prepare_link(migration, engine);
     if (!migration_is_over(migration))
         migration->result = send_round(migration);
     if (migration->result != MIGRATE_LINK_OK)

@@ -46,7 +46,7 @@ static void confirm(struct call *call, enum topic_kind kind, const char *word, s
 }
 
 /* Messages that were sent before go first, so each confirmation is written after its subscription has begun. */
-static void begin(struct call *call, enum topic_kind kind)
+static void begin_subscriptions(struct call *call, enum topic_kind kind)
 {
     for (int i = 1; i < call->arg_count; i++) {
         delivery_subscribe(call->client, kind, call->args[i]);
@@ -84,8 +84,8 @@ static void end(struct call *call, enum topic_kind kind)
         end_one(call, kind, call->args[i]);
 }
 
-void subscribe_command(struct call *call) { begin(call, TOPIC_CHANNEL); }
-void psubscribe_command(struct call *call) { begin(call, TOPIC_PATTERN); }
+void subscribe_command(struct call *call) { begin_subscriptions(call, TOPIC_CHANNEL); }
+void psubscribe_command(struct call *call) { begin_subscriptions(call, TOPIC_PATTERN); }
 void unsubscribe_command(struct call *call) { end(call, TOPIC_CHANNEL); }
 void punsubscribe_command(struct call *call) { end(call, TOPIC_PATTERN); }
 void sunsubscribe_command(struct call *call) { end(call, TOPIC_SHARD); }
@@ -96,10 +96,10 @@ void ssubscribe_command(struct call *call)
     if (!call_may_wait(call))
         reply_errorf(call, "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
     else
-        begin(call, TOPIC_SHARD);
+        begin_subscriptions(call, TOPIC_SHARD);
 }
 
-static void publish(struct call *call, enum topic_kind kind)
+static void publish_to(struct call *call, enum topic_kind kind)
 {
     int64_t receivers;
 
@@ -107,5 +107,5 @@ static void publish(struct call *call, enum topic_kind kind)
         reply_integer(call->reply, receivers);
 }
 
-void publish_command(struct call *call) { publish(call, TOPIC_CHANNEL); }
-void spublish_command(struct call *call) { publish(call, TOPIC_SHARD); }
+void publish_command(struct call *call) { publish_to(call, TOPIC_CHANNEL); }
+void spublish_command(struct call *call) { publish_to(call, TOPIC_SHARD); }

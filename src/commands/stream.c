@@ -149,7 +149,7 @@ static void forget_refs(struct options *options, const struct stream *stream)
 }
 
 /* Trims a stream. Changes that the trim entails are logged: XACKs of references, XDELs. A trim of the other kinds is not. */
-static uint64_t trim(struct call *call, const struct options *options, struct stream *stream)
+static uint64_t trim_stream(struct call *call, const struct options *options, struct stream *stream)
 {
     switch (options->refs) {
     case REFS_KEPT: break;
@@ -245,7 +245,7 @@ void xadd_command(struct call *call)
         key_replace(&key, value);
     forget_refs(&options, stream_of(&value));
     if (options.trims)
-        trimmed = trim(call, &options, stream_of(&value));
+        trimmed = trim_stream(call, &options, stream_of(&value));
     key_changed(&key, EVENT_XADD);
     if (trimmed > 0)
         key_event(&key, EVENT_XTRIM);
@@ -265,7 +265,7 @@ void xtrim_command(struct call *call)
         return;
     }
     forget_refs(&options, stream_of(&key.value));
-    trimmed = trim(call, &options, stream_of(&key.value));
+    trimmed = trim_stream(call, &options, stream_of(&key.value));
     if (trimmed > 0) {
         const struct bytes words[] = {
             BYTES("XTRIM"), call->args[1], BYTES("MAXLEN"), BYTES("="), call_integer(call, (int64_t)stream_of(&key.value)->length)

@@ -9,7 +9,7 @@
 #include "value/stream.h"
 
 /* By time, then by ID. */
-static int compare(const void *a, const void *b)
+static int compare_idle(const void *a, const void *b)
 {
     const struct stream_idle_entry *x = a, *y = b;
 
@@ -24,9 +24,9 @@ static void sift_down(struct stream_idle_entry *entries, size_t count, struct st
     size_t at = 0, child;
 
     while ((child = at * 2 + 1) < count) {
-        if (child + 1 < count && compare(&entries[child], &entries[child + 1]) < 0)
+        if (child + 1 < count && compare_idle(&entries[child], &entries[child + 1]) < 0)
             child++;
-        if (compare(&entries[child], &entry) <= 0)
+        if (compare_idle(&entries[child], &entry) <= 0)
             break;
         entries[at] = entries[child];
         at = child;
@@ -36,7 +36,7 @@ static void sift_down(struct stream_idle_entry *entries, size_t count, struct st
 
 static void sift_up(struct stream_idle_entry *entries, size_t at, struct stream_idle_entry entry)
 {
-    for (; at > 0 && compare(&entries[(at - 1) / 2], &entry) < 0; at = (at - 1) / 2)
+    for (; at > 0 && compare_idle(&entries[(at - 1) / 2], &entry) < 0; at = (at - 1) / 2)
         entries[at] = entries[(at - 1) / 2];
     entries[at] = entry;
 }
@@ -58,11 +58,11 @@ static size_t collect(struct stream_group *group, int64_t until_ms, struct strea
             continue;
         if (count < room)
             sift_up(entries, count++, entry);
-        else if (compare(&entry, &entries[0]) < 0)
+        else if (compare_idle(&entry, &entries[0]) < 0)
             sift_down(entries, count, entry);
     }
     group->oldest_ms = oldest_ms;
-    qsort(entries, count, sizeof(*entries), compare);
+    qsort(entries, count, sizeof(*entries), compare_idle);
     return count;
 }
 

@@ -227,7 +227,7 @@ static size_t deliver_new(struct call *call, const struct read *read, int key_ar
 }
 
 /* Replies idle entries and, unless there are COUNT of them, new ones. */
-static void deliver(struct call *call, const struct read *read, int key_arg, struct stream *stream, struct stream_group *group,
+static void deliver_entries(struct call *call, const struct read *read, int key_arg, struct stream *stream, struct stream_group *group,
     struct stream_consumer *consumer, const struct stream_idle *idle, bool has_news)
 {
     struct reply_later later = reply_later_begin(call->reply);
@@ -325,7 +325,7 @@ static void read_for_group(struct call *call, struct read *read, int i, struct s
     if (has_news || idle.count > 0 || !read->is_new[i])
         begin_stream(call, streams, key_arg);
     if (has_news || idle.count > 0)
-        deliver(call, read, key_arg, stream, group, consumer, &idle, has_news);
+        deliver_entries(call, read, key_arg, stream, group, consumer, &idle, has_news);
     else if (!read->is_new[i] && deliver_again(call, read, i, stream, group, consumer))
         changed = true;
     if (changed || has_news || idle.count > 0 || idle.dropped)

@@ -116,7 +116,7 @@ static bool load_file(struct config *config, struct acl *acl, const char *path, 
 }
 
 /* Makes the users of the configuration in an ACL that has only the default one. */
-static bool load(struct config *config, struct acl *acl, struct log *log, struct buffer *error)
+static bool load_users(struct config *config, struct acl *acl, struct log *log, struct buffer *error)
 {
     struct lines lines = { .config = config, .acl = acl, .log = log };
     char *path = config_string(config, CONFIG_ACLFILE);
@@ -138,7 +138,7 @@ static bool load(struct config *config, struct acl *acl, struct log *log, struct
 bool users_load(struct engine *engine)
 {
     struct buffer error = { 0 };
-    bool done = load(engine->config, engine->users.acl, engine->log, &error);
+    bool done = load_users(engine->config, engine->users.acl, engine->log, &error);
 
     if (done)
         warn_if_open(engine);
@@ -152,7 +152,7 @@ bool users_load(struct engine *engine)
 bool users_check(struct config *config, const struct command_table *commands, struct buffer *error)
 {
     struct acl *acl = acl_create(commands);
-    bool done = load(config, acl, NULL, error);
+    bool done = load_users(config, acl, NULL, error);
 
     acl_destroy(acl);
     return done;

@@ -79,7 +79,7 @@ void config_destroy(struct config *config)
 
 /* -- values -- */
 
-static void publish(struct config *config, enum config_id id, int64_t number)
+static void publish_number(struct config *config, enum config_id id, int64_t number)
 {
     atomic_store_explicit(&config->numbers[id], number, memory_order_relaxed);
 }
@@ -91,7 +91,7 @@ static void publish_percentages(struct config *config)
         int64_t percent = -config->more->values[id].number;
 
         if (config_row(id)->kind == CONFIG_PERCENT_MEMORY_KIND && percent > 0)
-            publish(config, id, (int64_t)((double)config_number(config, CONFIG_MAXMEMORY) * (double)percent / 100));
+            publish_number(config, id, (int64_t)((double)config_number(config, CONFIG_MAXMEMORY) * (double)percent / 100));
     }
 }
 
@@ -105,7 +105,7 @@ void config_exchange(struct config *config, enum config_id id, struct config_val
     old = more->values[id];
     more->values[id] = *value;
     if (row->kind != CONFIG_PERCENT_MEMORY_KIND || value->number >= 0)
-        publish(config, id, value->number);
+        publish_number(config, id, value->number);
     if (row->kind == CONFIG_PERCENT_MEMORY_KIND || id == CONFIG_MAXMEMORY)
         publish_percentages(config);
     if (row->kind == CONFIG_OUTPUT_LIMITS_KIND) {

@@ -27,7 +27,7 @@ struct rewrite {
 };
 
 /* Marks the rows whose value after a start with this text would differ from the running one; false if the text can't be loaded. */
-static bool compare(struct rewrite *rewrite, struct bytes text, bool *same, struct message *message)
+static bool compare_file(struct rewrite *rewrite, struct bytes text, bool *same, struct message *message)
 {
     struct config_private *more = rewrite->config->more;
     struct config *restarted = config_create_at(more->home);
@@ -185,10 +185,10 @@ static bool rewrite_locked(struct config *config, struct message *message)
         return config_refuse(message, "Rewriting config file: %s", strerror(errno));
     rewrite = mem_zalloc(sizeof(*rewrite));
     rewrite->config = config;
-    done = compare(rewrite, buffer_bytes(&old), &same, message);
+    done = compare_file(rewrite, buffer_bytes(&old), &same, message);
     if (done && !same) {
         write_changed(rewrite, buffer_bytes(&old));
-        done = compare(rewrite, buffer_bytes(&rewrite->text), &same, message);
+        done = compare_file(rewrite, buffer_bytes(&rewrite->text), &same, message);
         if (done && !same)
             write_differing(rewrite);
         done = done && file_write(file, buffer_bytes(&old), buffer_bytes(&rewrite->text), message);

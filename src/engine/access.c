@@ -254,7 +254,7 @@ static void close_caller(const struct publication *publication, struct client *c
         caller->flags |= CLIENT_CLOSE_AFTER_REPLY;
 }
 
-static struct publication *publish(struct acl_change *change)
+static struct publication *publish_change(struct acl_change *change)
 {
     struct publication *publication = mem_zalloc(sizeof(*publication));
 
@@ -283,7 +283,7 @@ const struct acl_change *access_change(struct call *call)
 /* The caller's worker gets mail as well: the command has all partitions locked, and to close a client may need one of them. */
 void access_publish(struct call *call, struct acl_change *change)
 {
-    struct publication *publication = publish(change);
+    struct publication *publication = publish_change(change);
 
     publication->caller = call->requester->id;
     call_wait_job(call, &publication->barrier.job);
@@ -292,5 +292,5 @@ void access_publish(struct call *call, struct acl_change *change)
 
 void access_publish_soon(struct engine *engine, struct acl_change *change)
 {
-    barrier_post(engine, &publish(change)->barrier);
+    barrier_post(engine, &publish_change(change)->barrier);
 }

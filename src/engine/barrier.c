@@ -13,7 +13,7 @@ struct barrier_mail {
     struct barrier *barrier;
 };
 
-static void pass(struct mail *mail, struct worker *worker)
+static void pass_barrier(struct mail *mail, struct worker *worker)
 {
     struct barrier *barrier = ((struct barrier_mail *)mail)->barrier;
 
@@ -30,7 +30,7 @@ void barrier_post(struct engine *engine, struct barrier *barrier)
     for (int i = 0; i < engine->worker_count; i++) {
         struct barrier_mail *mail = mem_zalloc(sizeof(*mail));
 
-        mail->mail.run = pass;
+        mail->mail.run = pass_barrier;
         mail->barrier = barrier;
         mailbox_post(&engine->workers[i]->mailbox, &mail->mail);
     }

@@ -45,7 +45,7 @@ static void link_client(struct client_ids *ids, struct client *client)
     *bucket = client;
 }
 
-static void grow(struct client_ids *ids)
+static void grow_table(struct client_ids *ids)
 {
     struct client **old = ids->buckets;
     uint32_t capacity = ids->capacity;
@@ -67,7 +67,7 @@ void client_ids_add(struct client_ids *ids, struct client *client)
 {
     mutex_lock(&ids->lock);
     if (ids->count++ == ids->capacity)
-        grow(ids);
+        grow_table(ids);
     link_client(ids, client);
     mutex_unlock(&ids->lock);
 }
@@ -87,7 +87,7 @@ void client_ids_remove(struct client_ids *ids, const struct client *client)
     mutex_unlock(&ids->lock);
 }
 
-static struct client *find(struct client_ids *ids, uint64_t id)
+static struct client *find_client(struct client_ids *ids, uint64_t id)
 {
     struct client *client = *bucket_of(ids, id);
 
@@ -102,7 +102,7 @@ int client_ids_worker(struct client_ids *ids, uint64_t id)
     int index = -1;
 
     mutex_lock(&ids->lock);
-    client = find(ids, id);
+    client = find_client(ids, id);
     if (client != NULL)
         index = client->worker->index;
     mutex_unlock(&ids->lock);
@@ -114,7 +114,7 @@ struct client *client_ids_find(struct client_ids *ids, const struct worker *work
     struct client *client;
 
     mutex_lock(&ids->lock);
-    client = find(ids, id);
+    client = find_client(ids, id);
     if (client != NULL && client->worker != worker)
         client = NULL;
     mutex_unlock(&ids->lock);

@@ -39,7 +39,7 @@ static const struct claim *claim_of(const struct call *call)
     return call->unit != NULL ? &call->unit->claim : NULL;
 }
 
-static struct dataset_job *start(struct call *call, void (*run)(struct job *job, struct engine *engine), int db)
+static struct dataset_job *create_job(struct call *call, void (*run)(struct job *job, struct engine *engine), int db)
 {
     struct dataset_job *job = mem_zalloc(sizeof(*job));
 
@@ -99,7 +99,7 @@ bool dataset_count(struct call *call, int db, uint64_t *count)
     if (call->engine->tier == NULL) {
         *count = partitions_entry_count(call->partitions, db);
     } else if (!tier_count_now(call->engine->tier, claim_of(call), db, count)) {
-        start_job(call, start(call, run_count, db));
+        start_job(call, create_job(call, run_count, db));
         return false;
     }
     note_lsn(call, partitions_last_lsn(call->partitions));
@@ -166,7 +166,7 @@ bool dataset_scan(struct call *call, uint64_t cursor, size_t count, struct scan_
     struct dataset_job *job = call_job(call);
 
     if (job == NULL) {
-        job = start(call, run_scan, call->db);
+        job = create_job(call, run_scan, call->db);
         job->cursor = cursor;
         job->count = count;
         if (!run_in_place(call, job))
@@ -201,7 +201,7 @@ bool dataset_keys(struct call *call, const struct bytes *pattern, struct scan_pa
     struct dataset_job *job = call_job(call);
 
     if (job == NULL) {
-        job = start(call, run_keys, call->db);
+        job = create_job(call, run_keys, call->db);
         job->has_pattern = pattern != NULL;
         if (pattern != NULL)
             buffer_append_bytes(&job->pattern, *pattern);
@@ -238,7 +238,7 @@ bool dataset_random(struct call *call, bool *found, struct bytes *key)
     struct dataset_job *job = call_job(call);
 
     if (job == NULL) {
-        job = start(call, run_random, call->db);
+        job = create_job(call, run_random, call->db);
         job->cursor = random_next(&call->turn->random) >> 16;
         if (!run_in_place(call, job))
             return false;

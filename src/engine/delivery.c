@@ -51,7 +51,7 @@ static void raise_lsn(uint64_t *lsn, uint64_t to)
         *lsn = to;
 }
 
-static void deliver(void *owner, const struct publication *publication, const struct bytes *pattern)
+static void deliver_message(void *owner, const struct publication *publication, const struct bytes *pattern)
 {
     struct client *client = owner;
     struct worker *worker = client->worker;
@@ -77,7 +77,7 @@ static struct subscribers *subscribers_of(struct worker *worker)
     struct engine *engine = worker->engine;
 
     if (worker->subscribers == NULL)
-        worker->subscribers = subscribers_create(engine->hub, worker->index, &engine->partitions->seed, deliver);
+        worker->subscribers = subscribers_create(engine->hub, worker->index, &engine->partitions->seed, deliver_message);
     return worker->subscribers;
 }
 

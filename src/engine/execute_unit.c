@@ -64,7 +64,7 @@ static bool pass_gates(struct call *call, struct worker *worker)
     return call->client->waits != NULL || pass_memory_gate(call, worker, flags);
 }
 
-static enum attempt refuse(struct call *call)
+static enum attempt refuse_call(struct call *call)
 {
     if (call->parked)
         return PARKED;
@@ -98,7 +98,7 @@ enum attempt execute_unit(struct call *call, struct worker *worker)
         return call->parked ? PARKED : RAN;
     if (call->command->flags & COMMAND_RUNS_QUEUE) {
         if (call->client->flags & CLIENT_MULTI && !pass_gates(call, worker))
-            return refuse(call);
+            return refuse_call(call);
         if (!unit_may_exec(call))
             return RAN;
     }
@@ -107,7 +107,7 @@ enum attempt execute_unit(struct call *call, struct worker *worker)
     switch (unit_load(call, worker)) {
     case UNIT_IS_RESIDENT: break;
     case UNIT_IS_LOADING: return PARKED;
-    case UNIT_CANT_LOAD: return refuse(call);
+    case UNIT_CANT_LOAD: return refuse_call(call);
     }
     return unit_run(call, worker, NULL) == RUN_PARKED ? PARKED : RAN;
 }

@@ -272,7 +272,7 @@ static bool is_denied(const struct engine *engine, uint32_t flags)
     return flags & COMMAND_UNIT || (flags & COMMAND_NOSCRIPT && !(flags & COMMAND_SCRIPT_TESTS && engine->debug.scripts_may_test));
 }
 
-static void refuse(struct call *call, const char *error)
+static void refuse_command(struct call *call, const char *error)
 {
     call->failed = true;
     reply_errorf(call, "%s", error);
@@ -298,7 +298,7 @@ static void host_call(void *opaque, const struct bytes *args, int arg_count, str
     if (error == NULL)
         error = refusal_of(context, &call);
     if (error != NULL) {
-        refuse(&call, error);
+        refuse_command(&call, error);
         return;
     }
     if (call.command->flags & COMMAND_WRITE) {
@@ -371,7 +371,7 @@ static void reply_killed(struct call *call)
         "ERR Error running script: Script killed by user with SCRIPT KILL.");
 }
 
-static void run(struct call *call, struct script_start *start)
+static void run_script(struct call *call, struct script_start *start)
 {
     struct unit *unit = call->unit;
     struct script_context context = { .unit = unit, .client = client_of_script(call), .start = start, .replication = SCRIPT_REPL_ALL };
@@ -430,7 +430,7 @@ void script_run(struct call *call)
     }
     monitor_send(call, unit->worker);
     running_script_begin(unit, call, &start, &running);
-    run(call, &start);
+    run_script(call, &start);
     running_script_end(unit, &running);
     if (unit->stop == UNIT_KILLED) {
         unit->stop = UNIT_GOES_ON;          /* a transaction goes on after it */

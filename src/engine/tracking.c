@@ -332,7 +332,7 @@ static int64_t excess(const struct engine *engine)
 }
 
 /* From a random partition on, a few keys of each. As long as there are too many keys, each turn does more. */
-static void trim(struct worker *worker)
+static void trim_by_limit(struct worker *worker)
 {
     struct tracking *tracking = worker->engine->tracking;
     uint32_t index = (uint32_t)random_below(&worker->turn.random, tracking->table_count);
@@ -361,7 +361,7 @@ void tracking_end_turn(struct worker *worker)
     if (atomic_load_explicit(&tracking->keys, memory_order_relaxed) == 0)
         return;
     if (excess(worker->engine) > 0)
-        trim(worker);
+        trim_by_limit(worker);
     else
         tracking->efforts[worker->index] = 0;
 }

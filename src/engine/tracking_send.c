@@ -87,14 +87,14 @@ static void send_to(struct sending *sending, struct tracker *const *trackers, si
     }
 }
 
-static void begin(struct sending *sending, struct engine *engine, uint64_t lsn)
+static void begin_sending(struct sending *sending, struct engine *engine, uint64_t lsn)
 {
     *sending = (struct sending){ .engine = engine, .lsn = lsn };
     reply_init(&sending->resp2, 2);
     reply_init(&sending->resp3, 3);
 }
 
-static void finish(struct sending *sending, const struct worker *worker)
+static void finish_sending(struct sending *sending, const struct worker *worker)
 {
     while (sending->first != NULL) {
         struct mail *mail = sending->first;
@@ -222,7 +222,7 @@ void tracking_send_to(struct engine *engine, const struct worker *worker, struct
     struct tracked_key *tracked;
     struct sending sending;
 
-    begin(&sending, engine, lsn);
+    begin_sending(&sending, engine, lsn);
     while ((tracked = tracking_list_take(list)) != NULL) {
         if (tracked->is_all)
             send_all(&sending, engine->tracking);
@@ -235,7 +235,7 @@ void tracking_send_to(struct engine *engine, const struct worker *worker, struct
             tracked_free(tracked);
         }
     }
-    finish(&sending, worker);
+    finish_sending(&sending, worker);
     if (later.first == NULL)
         return;
     if (worker != NULL)
@@ -326,10 +326,10 @@ void tracking_send_broadcasts(struct worker *worker)
     size_t count;
 
     keys = sort_keys(&broadcast->list, &count);
-    begin(&sending, worker->engine, broadcast->lsn);
+    begin_sending(&sending, worker->engine, broadcast->lsn);
     sending.is_broadcast = true;
     tracking_prefixes_match(&tracking->prefixes, keys, count, send_prefix, &sending);
-    finish(&sending, worker);
+    finish_sending(&sending, worker);
     while ((tracked = tracking_list_take(&broadcast->list)) != NULL)
         tracked_free(tracked);
     broadcast->lsn = 0;

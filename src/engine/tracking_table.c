@@ -59,7 +59,7 @@ static void resize(struct tracking_table *table, uint32_t capacity)
 }
 
 /* The link that refers to the key, or that ends its bucket. The table has buckets. */
-static struct tracked_key **find(const struct tracking_table *table, uint64_t hash, struct bytes key)
+static struct tracked_key **find_link(const struct tracking_table *table, uint64_t hash, struct bytes key)
 {
     struct tracked_key **link = bucket_of(table, hash);
 
@@ -105,7 +105,7 @@ static uint32_t remove_gone(struct tracked_key *tracked)
     return count - kept;
 }
 
-static void grow(struct tracked_key *tracked)
+static void grow_clients(struct tracked_key *tracked)
 {
     uint32_t room = tracked->room == 1 ? 4 : tracked->room * 2;
     struct tracker **many = mem_alloc(room * sizeof(struct tracker *));
@@ -128,7 +128,7 @@ static int64_t add_tracker(struct tracked_key *tracked, struct tracker *tracker)
     if (tracked->count == tracked->room) {
         removed = remove_gone(tracked);
         if (tracked->count > tracked->room / 2)
-            grow(tracked);
+            grow_clients(tracked);
         place = place_of(tracked, tracker);
     }
     trackers = trackers_of(tracked);
@@ -145,7 +145,7 @@ struct tracking_change tracking_table_add(struct tracking_table *table, uint64_t
 
     if (table->count == table->capacity)
         resize(table, table->capacity == 0 ? CAPACITY_MIN : table->capacity * 2);
-    link = find(table, hash, key);
+    link = find_link(table, hash, key);
     if (*link == NULL) {
         *link = tracked_create(key);
         (*link)->hash = hash;
@@ -176,7 +176,7 @@ struct tracked_key *tracking_table_take(struct tracking_table *table, uint64_t h
 
     if (table->count == 0)
         return NULL;
-    link = find(table, hash, key);
+    link = find_link(table, hash, key);
     return *link == NULL ? NULL : unlink_key(table, link);
 }
 

@@ -26,7 +26,7 @@ static void wake_claimant(struct claim *claim)
     client_wake(unit->client);
 }
 
-static struct unit *create(struct call *call, struct worker *worker)
+static struct unit *create_unit(struct call *call, struct worker *worker)
 {
     struct unit *unit = worker->unit_spare;
 
@@ -58,7 +58,7 @@ static void free_unit(struct unit *unit)
 }
 
 /* One is kept, with its buffers unless they are large. It may want partitions still, if it was dropped. */
-static void destroy(struct unit *unit)
+static void destroy_unit(struct unit *unit)
 {
     struct worker *worker = unit->worker;
     struct client *client = unit->client;
@@ -261,7 +261,7 @@ static void link_unit(struct unit *unit)
 }
 
 /* False: there is no memory for its stack. */
-static bool begin(struct unit *unit)
+static bool begin_unit(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
@@ -322,7 +322,7 @@ static void deliver_reply(struct unit *unit)
     reply_append(&client->reply, &unit->reply);
 }
 
-static enum run_result finish(struct unit *unit, struct call *call)
+static enum run_result finish_unit(struct unit *unit, struct call *call)
 {
     commit(unit);
     call->failed = unit->failed;
@@ -330,7 +330,7 @@ static enum run_result finish(struct unit *unit, struct call *call)
     deliver_reply(unit);
     call->keeps_reply = unit->keeps_reply;
     call->ran_ns = unit->ran_ns;
-    destroy(unit);
+    destroy_unit(unit);
     return RUN_DONE;
 }
 
@@ -351,7 +351,7 @@ static enum run_result refuse_without_memory(struct unit *unit, struct call *cal
     reply_errorf(call, UNIT_NO_STACK);
     if (call->command->flags & COMMAND_RUNS_QUEUE)
         execute_discard(call);
-    destroy(unit);
+    destroy_unit(unit);
     return RUN_DONE;
 }
 
@@ -384,7 +384,7 @@ static void put_off(struct unit *unit, struct worker *worker)
 {
     parking_give_pins(worker, unit->client);
     give_partitions(unit, 0);
-    destroy(unit);
+    destroy_unit(unit);
 }
 
 /* A client that gets messages gets them after the reply, which comes in one piece. */
@@ -421,17 +421,17 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
             parking_add_call(worker, call, PARKED_FOR_PAUSE);
             return RUN_PARKED;
         }
-        if (!begin(unit))
+        if (!begin_unit(unit))
             return refuse_without_memory(unit, call);
         hold_pushes(unit, call);
     }
     if (!enter(unit))
         return RUN_PARKED;
     if (unit->stop != UNIT_RESTARTS)
-        return finish(unit, call);
+        return finish_unit(unit, call);
     if (unit->client->dead) {           /* its request is no longer there to be run again */
         start_over(unit, call);
-        destroy(unit);
+        destroy_unit(unit);
         return RUN_DONE;
     }
     start_over(unit, call);
@@ -440,7 +440,7 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
 
 enum run_result unit_run(struct call *call, struct worker *worker, const struct script_start *start)
 {
-    struct unit *unit = create(call, worker);
+    struct unit *unit = create_unit(call, worker);
 
     if (start != NULL)
         unit->start = *start;
@@ -461,7 +461,7 @@ bool unit_drop(struct unit *unit)
     script_queue_remove(unit);
     owners_withdraw(owners, &unit->claim);
     owners_give(owners, &unit->claim);
-    destroy(unit);
+    destroy_unit(unit);
     return true;
 }
 
@@ -477,7 +477,7 @@ void unit_abandon(struct unit *unit)
     event_list_clear(&unit->events);
     blocking_drop_kept_notes(unit);
     give_partitions(unit, 0);
-    destroy(unit);
+    destroy_unit(unit);
 }
 
 enum run_result unit_resume(struct call *call, struct worker *worker)

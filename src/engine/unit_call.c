@@ -68,7 +68,7 @@ static bool wants_more(struct unit *unit, const struct call *call)
 }
 
 /* Comes to own the partitions of the call's keys. False: it has to start again. */
-static bool own(struct unit *unit, const struct call *call)
+static bool own_keys(struct unit *unit, const struct call *call)
 {
     if (!wants_more(unit, call))
         return true;
@@ -121,14 +121,14 @@ static void wait_for_more(struct unit *unit)
         wait_for_client(unit);
 }
 
-static bool run(struct unit *unit, struct call *call)
+static bool run_call(struct unit *unit, struct call *call)
 {
     struct worker *worker = unit->worker;
 
     for (;;) {
         enum run_result result;
 
-        if (!own(unit, call))
+        if (!own_keys(unit, call))
             return false;
         worker->turn.now_ms = unit->now_ms;
         result = execute_once(call, worker);
@@ -228,7 +228,7 @@ bool unit_call_uncounted(struct unit *unit, struct call *call)
 
     if (call->command->keys != NULL && call->keys == NULL)
         execute_find_keys(call, worker);
-    if (!run(unit, call))
+    if (!run_call(unit, call))
         return false;
     forget_job(unit);
     if (unit->releases_pins && unit->client->waits != NULL)

@@ -12,7 +12,7 @@ enum {
     NEAR_ENTRY = 4,             /* ... and its entry */
 };
 
-static const struct command *find(const struct engine *engine, const struct bytes *args, int arg_count)
+static const struct command *find_command(const struct engine *engine, const struct bytes *args, int arg_count)
 {
     const struct command *command = command_find_logged_call(engine->commands, args, arg_count);
 
@@ -91,7 +91,7 @@ static struct ahead_key *recent_at(struct ahead *ahead, uint64_t number)
 
 void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
 {
-    const struct command *command = find(ahead->engine, args, arg_count);
+    const struct command *command = find_command(ahead->engine, args, arg_count);
     struct call_key keys[KEYS_MAX];
     int64_t number;
     int count;

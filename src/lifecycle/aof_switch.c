@@ -114,7 +114,7 @@ void aof_switch_clean(struct engine *engine)
 }
 
 /* With all partitions locked. */
-static void publish(void *context)
+static void publish_log(void *context)
 {
     struct aof_switch *aof_switch = context;
 
@@ -191,7 +191,7 @@ static bool create_log(struct aof_switch *aof_switch, struct message *message)
         *retired = (struct retired){ aof_switch->retired, aof };
         aof_switch->retired = retired;
         good = aof_start(aof, message) == STATUS_OK && identity_keep(path, name, &identity, message) == STATUS_OK &&
-               checkpoint_begin_log(aof, &data, path, name, publish, aof_switch, message) == STATUS_OK &&
+               checkpoint_begin_log(aof, &data, path, name, publish_log, aof_switch, message) == STATUS_OK &&
                replace_log_directory(path, place, message);
         if (!good) {
             unpublish(engine);

@@ -58,7 +58,7 @@ static bool goes_on(void *context, uint64_t size)
     return !fetch->stopping && has_memory(fetch);
 }
 
-static void load(struct fetch *fetch, struct window *window)
+static void load_window(struct fetch *fetch, struct window *window)
 {
     int64_t limit = config_number(fetch->engine->config, CONFIG_MAXMEMORY);
 
@@ -78,7 +78,7 @@ static void fetch_main(void *context)
         if (fetch->stopping)
             break;
         mutex_unlock(&fetch->lock);
-        load(fetch, window_at(fetch, fetch->loaded));
+        load_window(fetch, window_at(fetch, fetch->loaded));
         mutex_lock(&fetch->lock);
         fetch->loaded++;
         condition_broadcast(&fetch->changed);
@@ -180,7 +180,7 @@ void fetch_submit(struct fetch *fetch, uint64_t number)
 
     await(fetch, number);
     if (window->count > 0 && window->first <= number)
-        load(fetch, window);                /* all others are loaded: the thread has nothing to do */
+        load_window(fetch, window);                /* all others are loaded: the thread has nothing to do */
     else if (window->count > 0)
         hand_over(fetch);
 }

@@ -178,7 +178,7 @@ static enum status take_and_write(struct full_sync *sync, struct message *messag
     return status;
 }
 
-static enum status run(struct full_sync *sync, struct message *message)
+static enum status run_sync(struct full_sync *sync, struct message *message)
 {
     enum status status = STATUS_OK;
 
@@ -223,7 +223,7 @@ static void full_sync_main(void *context)
     struct message message = { "" };
     enum status status;
 
-    status = run(sync, &message);
+    status = run_sync(sync, &message);
     note_end(sync, status, &message);
     task_end(engine->tasks, TASK_FULL_SYNC);        /* another caller's from here on */
     if (options.ended != NULL)

@@ -96,7 +96,7 @@ enum status image_load_begin(struct image_load *load)
     return may_replace(load) ? STATUS_OK : STATUS_LOCKED;
 }
 
-static void empty(struct engine *engine)
+static void empty_dataset(struct engine *engine)
 {
     partitions_lock_all(engine->partitions);
     for (int db = 0; db < engine->partitions->db_count; db++)
@@ -173,7 +173,7 @@ static void recover(struct image_load *load, bool *is_lost)
     struct engine *engine = load->engine;
     struct message message;
 
-    empty(engine);
+    empty_dataset(engine);
     if (!tier_has_no_store(engine->tier))
         (void)tier_replace(engine->tier, NULL, 0, &message);
     *is_lost = tier_has_no_store(engine->tier);

@@ -50,7 +50,7 @@ struct import {
 };
 
 __attribute__((format(printf, 3, 4)))
-static enum status fail(struct import *import, enum status status, const char *format, ...)
+static enum status fail_import(struct import *import, enum status status, const char *format, ...)
 {
     va_list args;
 
@@ -68,9 +68,9 @@ static int shown(struct bytes name)
 static enum status may_go_on(struct import *import)
 {
     if (import->engine->state == ENGINE_STOPPING)
-        return fail(import, STATUS_CLOSED, "The server is to end");
+        return fail_import(import, STATUS_CLOSED, "The server is to end");
     if (import->rules->cancel != NULL && *import->rules->cancel)
-        return fail(import, STATUS_CANCELLED, "The load was cancelled after %" PRIu64 " keys", import->result->keys);
+        return fail_import(import, STATUS_CANCELLED, "The load was cancelled after %" PRIu64 " keys", import->result->keys);
     return STATUS_OK;
 }
 
@@ -99,8 +99,8 @@ static enum status wait_for_room(struct import *import)
         } else if (hopeless_us == 0 && !is_off) {
             hopeless_us = clock_mono_us();
         } else if (is_off || clock_mono_us() - hopeless_us >= WAIT_US_MAX) {
-            return fail(import, STATUS_NO_SPACE, "The data set does not fit into maxmemory after %" PRIu64 " keys, and nothing can be moved to the "
-                "store: raise maxmemory, or see why the tier is off, full or in error", import->result->keys);
+            return fail_import(import, STATUS_NO_SPACE, "The data set does not fit into maxmemory after %" PRIu64 " keys, and nothing can be moved "
+                "to the store: raise maxmemory, or see why the tier is off, full or in error", import->result->keys);
         }
         memory_await_change(engine, version);
         worker_begin_turn(&import->worker);
@@ -153,15 +153,15 @@ static enum status look_for_twin(struct import *import, struct keyspace *keyspac
         enum status status = tier_load_in_place(tier, keyspace, hash, part->name);
 
         if (status != STATUS_OK)
-            return fail(import, status, "The store can't be read while importing the key '%.*s': %s", shown(part->name), part->name.data,
-                status_name(status));
+            return fail_import(import, status, "The store can't be read while importing the key '%.*s': %s", shown(part->name),
+                part->name.data, status_name(status));
         handle = keyspace_find(keyspace, hash, part->name);
     }
     if (handle == 0)
         return STATUS_OK;
     if (import->rules->twins == IMPORT_REPLACES_TWINS)
         return remove_twin(import, keyspace, hash, handle);
-    return fail(import, STATUS_CORRUPT, "The key '%.*s' is there twice, the second time at offset %" PRIu64, shown(part->name),
+    return fail_import(import, STATUS_CORRUPT, "The key '%.*s' is there twice, the second time at offset %" PRIu64, shown(part->name),
         part->name.data, part->offset);
 }
 
@@ -245,11 +245,11 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
     enum status status;
 
     if (part->db >= (uint64_t)import->engine->partitions->db_count)
-        return fail(import, STATUS_INVALID, "The RDB file has keys in database %" PRIu64 ", the configuration has only %d databases", part->db,
-            import->engine->partitions->db_count);
+        return fail_import(import, STATUS_INVALID, "The RDB file has keys in database %" PRIu64 ", the configuration has only %d databases",
+            part->db, import->engine->partitions->db_count);
     if (part->payload.size == 0)
-        return fail(import, STATUS_VERSION, "The key '%.*s' in database %" PRIu64 " is a %s (RDB type %u, at offset %" PRIu64 "), which this "
-            "version of Kelvin does not have", shown(part->name), part->name.data, part->db, rdb_type_name(part->type), part->type, part->offset);
+        return fail_import(import, STATUS_VERSION, "The key '%.*s' in database %" PRIu64 " is a %s (RDB type %u, at offset %" PRIu64 "), which "
+            "this version of Kelvin does not have", shown(part->name), part->name.data, part->db, rdb_type_name(part->type), part->type, part->offset);
     if (has_expired(import, part) && !history_goes_on(import)) {
         import->result->expired++;
         return STATUS_OK;
@@ -261,7 +261,7 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
     import->scratch.size = 0;
     status = codec_decode(part->payload, &import->worker.turn.limits, &import->scratch, &value);
     if (status != STATUS_OK)
-        return fail(import, STATUS_CORRUPT, "The value of the key '%.*s' is damaged (RDB type %u, at offset %" PRIu64 ")", shown(part->name),
+        return fail_import(import, STATUS_CORRUPT, "The value of the key '%.*s' is damaged (RDB type %u, at offset %" PRIu64 ")", shown(part->name),
             part->name.data, part->type, part->offset);
     for (;;) {
         version = waiting_version(waiting);
@@ -328,7 +328,7 @@ static enum status take_function(struct import *import, const struct rdb_part *p
     enum status status = STATUS_OK;
 
     if (!registry_load_text(&import->functions.load, part->value, &error)) {
-        status = fail(import, STATUS_CORRUPT, "The library of functions at offset %" PRIu64 " can't be loaded: %.*s", part->offset,
+        status = fail_import(import, STATUS_CORRUPT, "The library of functions at offset %" PRIu64 " can't be loaded: %.*s", part->offset,
             (int)error.size, error.data);
     }
     buffer_release(&error);
@@ -343,7 +343,7 @@ static enum status publish_functions(struct import *import)
     enum status status = STATUS_OK;
 
     if (import->functions.load.count > 0 && !registry_load_publish(&import->functions.load, how, &error))
-        status = fail(import, STATUS_CORRUPT, "The RDB file's functions can't be loaded: %.*s", (int)error.size, error.data);
+        status = fail_import(import, STATUS_CORRUPT, "The RDB file's functions can't be loaded: %.*s", (int)error.size, error.data);
     buffer_release(&error);
     return status;
 }

@@ -43,7 +43,7 @@ static bool belongs(const struct files *files, const struct identity *own)
     return own->has_known && identity_fingerprint(files->dump, &fingerprint) == STATUS_OK && fingerprint == own->known_dump;
 }
 
-static void refuse(struct engine *engine, const struct files *files, const struct identity *own)
+static void refuse_files(struct engine *engine, const struct files *files, const struct identity *own)
 {
     log_write(engine->log, LOG_LEVEL_WARNING, "'%s' does not belong to the log in '%s': the log is of data set %s, the dump is %s%s. "
         "With appendonly yes only the log is loaded, and the dump would be passed over, so the server does not start.", files->dump,
@@ -71,7 +71,7 @@ static bool check_log(struct engine *engine, const struct files *files, bool has
     /* Redis leaves a log and a dump side by side, and loads the log, too: so may its directory be taken over. A dump of Kelvin's has a log
      * with an id, which this is not. */
     if (has_id || files->dump_id[0] != '\0') {
-        refuse(engine, files, own);
+        refuse_files(engine, files, own);
         return false;
     }
     identity_make(own->id);

@@ -31,7 +31,7 @@ static void empty_all(struct engine *engine)
     registry_publish(engine->scripts, library_set_empty());
 }
 
-static void empty(const struct reload *reload)
+static void empty_dataset(const struct reload *reload)
 {
     struct engine *engine = reload->engine;
 
@@ -158,7 +158,7 @@ static bool is_possible(struct reload *reload)
     return false;
 }
 
-static bool run(struct reload *reload)
+static bool run_reload(struct reload *reload)
 {
     struct engine *engine = reload->engine;
     struct claim claim;
@@ -167,7 +167,7 @@ static bool run(struct reload *reload)
     await_turn(engine);
     if (!is_possible(reload) || !own_all(reload, &claim))
         return false;
-    empty(reload);
+    empty_dataset(reload);
     good = reload->options.from_log ? load_log(reload) : load_dump(reload);
     if (!good && engine->aof != NULL && engine->state != ENGINE_STOPPING)
         recover(reload);
@@ -181,7 +181,7 @@ static void reload_main(void *context)
     struct reload *reload = context;
     struct engine *engine = reload->engine;
 
-    reload->good = run(reload);
+    reload->good = run_reload(reload);
     if (reload->good)
         log_write(engine->log, LOG_LEVEL_NOTICE, "DB reloaded from the %s", reload->options.from_log ? "AOF" : "dump");
     else

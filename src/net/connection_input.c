@@ -300,7 +300,7 @@ void connection_check_large(struct connection *connection)
 }
 
 /* After running: what comes next for this connection. */
-static void settle(struct connection *connection, enum run_end end)
+static void settle_run(struct connection *connection, enum run_end end)
 {
     struct client *client = &connection->client;
     struct buffer *query = &connection->query;
@@ -356,7 +356,7 @@ void connection_process(struct connection *connection)
         if (connection->query_at < query->size && connection->query_at > query->size / 2)
             drop_done(connection);
     }
-    settle(connection, end);
+    settle_run(connection, end);
 }
 
 void connection_go_on(struct connection *connection)
@@ -364,7 +364,7 @@ void connection_go_on(struct connection *connection)
     if (connection->closing)
         return;
     if (connection->client.parked)
-        settle(connection, RUN_WAITS);
+        settle_run(connection, RUN_WAITS);
     else
         connection_process(connection);
     if (connection->tls != NULL && !connection->closing)
@@ -523,7 +523,7 @@ static void run_received(struct connection *connection, const char *data, size_t
     if (!is_parked)
         end = run_requests(connection, data, size, hint, &done);
     buffer_append(&connection->query, data + done, size - done);        /* what was not run */
-    settle(connection, end);
+    settle_run(connection, end);
 }
 
 void connection_run_gathered(struct connection *connection, const char *data, size_t size, const struct request_hint *hint)
@@ -555,9 +555,9 @@ static void extend_query(struct connection *connection, const char *data, size_t
     CHECK(query->size <= query->capacity && data == query->data + query->size && size <= query->capacity - query->size);
     query->size += size;
     if (connection->output_full)
-        settle(connection, RUN_OUTPUT_FULL);
+        settle_run(connection, RUN_OUTPUT_FULL);
     else if (connection->client.parked)
-        settle(connection, RUN_WAITS);
+        settle_run(connection, RUN_WAITS);
     else
         connection_process(connection);
 }

@@ -177,7 +177,7 @@ static void log_failure(struct connection *connection, const char *reason)
 }
 
 /* Tells the peer why, if its alert can be sent at once. */
-static void fail(struct connection *connection)
+static void fail_handshake(struct connection *connection)
 {
     struct message reason;
 
@@ -209,7 +209,7 @@ static void pump(struct connection *connection)
         if (result == TLS_ENDED)
             connection_input_ended(connection, UV_EOF);
         else if (result == TLS_FAILED)
-            fail(connection);
+            fail_handshake(connection);
     }
     if (connection->closing)
         return;
@@ -347,7 +347,7 @@ void connection_shake_hands(struct connection *connection)
     else if (result == TLS_NEEDS_INPUT)
         transmit(connection, true);
     else
-        fail(connection);
+        fail_handshake(connection);
     if (!connection->closing)
         synchronize(connection);
 }

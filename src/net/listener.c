@@ -67,7 +67,7 @@ static bool is_denied(struct listener *listener, const struct sockaddr_storage *
 }
 
 /* A client with TLS could not read clear text: it is closed without a reason. */
-static void refuse(struct listener *listener, enum listen_kind kind, int fd)
+static void refuse_connection(struct listener *listener, enum listen_kind kind, int fd)
 {
     static const char text[] = "-ERR max number of clients reached\r\n";
 
@@ -137,7 +137,7 @@ static void on_knock(uv_poll_t *poll, int status, int events)
             return;
         }
         if (engine->clients.count >= config_number(engine->config, CONFIG_MAXCLIENTS)) {
-            refuse(listener, listening->kind, fd);
+            refuse_connection(listener, listening->kind, fd);
             continue;
         }
         engine->clients.count++;

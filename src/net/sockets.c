@@ -19,7 +19,7 @@ static const char *real_address(const char *host)
     return strcmp(host, "::*") == 0 ? "::" : host;
 }
 
-static int fail(int fd, struct message *message, const char *what)
+static int fail_and_close(int fd, struct message *message, const char *what)
 {
     int error = errno;
 
@@ -61,7 +61,7 @@ int sockets_listen_tcp(const char *host, int port, int backlog, struct message *
     fd = open_at(found);
     if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, backlog) != 0) {
         snprintf(what, sizeof(what), "Could not create server TCP listening socket %s:%d: bind", host, port);
-        fd = fail(fd, message, what);
+        fd = fail_and_close(fd, message, what);
     }
     error = errno;
     freeaddrinfo(found);
@@ -130,9 +130,9 @@ int sockets_listen_unix(const char *path, mode_t mode, int backlog, struct messa
     unlink(path);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(fd, backlog) != 0)
-        return fail(fd, message, "Failed opening Unix socket: bind");
+        return fail_and_close(fd, message, "Failed opening Unix socket: bind");
     if (mode != 0 && chmod(path, mode) != 0)
-        return fail(fd, message, "Failed opening Unix socket: its permissions can't be set");
+        return fail_and_close(fd, message, "Failed opening Unix socket: its permissions can't be set");
     return fd;
 }
 

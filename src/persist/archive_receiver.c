@@ -248,7 +248,7 @@ static enum status take_part(struct archive_receiver *receiver, struct message *
     return corrupt(message, "it goes on after its end");
 }
 
-static struct bytes take(struct bytes *in, uint64_t size)
+static struct bytes take_bytes(struct bytes *in, uint64_t size)
 {
     struct bytes taken = bytes_of(in->data, size < in->size ? (size_t)size : in->size);
 
@@ -258,7 +258,7 @@ static struct bytes take(struct bytes *in, uint64_t size)
 
 static enum status receive_part(struct archive_receiver *receiver, struct bytes *in, struct message *message)
 {
-    struct bytes taken = take(in, receiver->part_wanted - receiver->part_size);
+    struct bytes taken = take_bytes(in, receiver->part_wanted - receiver->part_size);
 
     memcpy(receiver->part + receiver->part_size, taken.data, taken.size);
     receiver->part_size += taken.size;
@@ -268,7 +268,7 @@ static enum status receive_part(struct archive_receiver *receiver, struct bytes 
 
 static enum status receive_bytes(struct archive_receiver *receiver, struct bytes *in, struct message *message)
 {
-    struct bytes taken = take(in, receiver->left);
+    struct bytes taken = take_bytes(in, receiver->left);
 
     if (taken.size > 0 && file_write_all(receiver->disk, receiver->fd, taken) != STATUS_OK)
         return fail_disk(receiver, message);

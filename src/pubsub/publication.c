@@ -7,7 +7,7 @@
 #include "resp/reply.h"
 
 /* `extra` bytes follow the links; returned by publication_room. */
-static struct publication *create(int worker_count, size_t extra)
+static struct publication *create_publication(int worker_count, size_t extra)
 {
     size_t size = sizeof(struct publication) + (size_t)worker_count * sizeof(struct publication *) + extra;
     struct publication *publication = mem_alloc(size);
@@ -38,7 +38,7 @@ struct publication *publication_create(int worker_count, enum topic_kind kind, s
 {
     bool is_long = text.size >= REPLY_SHARE_MIN;
     size_t room = REPLY_HEADER_SIZE + channel.size + 2 + (is_long ? 0 : REPLY_HEADER_SIZE + text.size + 2);
-    struct publication *publication = create(worker_count, room);
+    struct publication *publication = create_publication(worker_count, room);
     char *begin = extra_of(publication), *end = write_bulk(begin, channel, &publication->channel);
     struct bytes copy;
 
@@ -72,7 +72,7 @@ struct publication *publication_create_push(int worker_count, int worker, const 
     struct bytes resp2, struct bytes resp3)
 {
     size_t targets_size = target_count * sizeof(*targets);
-    struct publication *publication = create(worker_count, targets_size + resp2.size + resp3.size);
+    struct publication *publication = create_publication(worker_count, targets_size + resp2.size + resp3.size);
     char *at = extra_of(publication);
 
     publication->is_push = true;

@@ -103,7 +103,7 @@ static bool pattern_matches(struct topic *pattern, const struct publication *pub
     return pattern->matched;
 }
 
-static int64_t deliver(struct subscribers *subscribers, struct subscriber *subscriber, const struct publication *publication,
+static int64_t deliver_to(struct subscribers *subscribers, struct subscriber *subscriber, const struct publication *publication,
     const struct bytes *pattern)
 {
     subscribers->deliver(subscriber->owner, publication, pattern);
@@ -117,11 +117,11 @@ static int64_t give(struct subscribers *subscribers, struct subscriber *subscrib
 
     if (publication->is_push) {
         if (publication_target(publication, subscriber->id) != NULL)
-            cost += deliver(subscribers, subscriber, publication, NULL);
+            cost += deliver_to(subscribers, subscriber, publication, NULL);
         return cost;
     }
     if (has_channel(subscribers, subscriber, publication))
-        cost += deliver(subscribers, subscriber, publication, NULL);
+        cost += deliver_to(subscribers, subscriber, publication, NULL);
     if (publication->kind != TOPIC_CHANNEL)
         return cost;
     for (struct subscription *own = subscriber->of[TOPIC_PATTERN].first; own != NULL; own = own->next_of_subscriber) {
@@ -129,7 +129,7 @@ static int64_t give(struct subscribers *subscribers, struct subscriber *subscrib
 
         cost += COST_MATCH;
         if (pattern_matches(own->topic, publication))
-            cost += deliver(subscribers, subscriber, publication, &name);
+            cost += deliver_to(subscribers, subscriber, publication, &name);
     }
     return cost;
 }

@@ -124,7 +124,7 @@ static bool take_command(struct applier *applier, size_t size)
 }
 
 /* Passes what was taken. The text of a group that is not large is kept. */
-static void pass(struct applier *applier, size_t size)
+static void pass_bytes(struct applier *applier, size_t size)
 {
     struct feed *feed = &applier->feed;
 
@@ -150,7 +150,7 @@ static void apply_text(struct applier *applier)
             applier_fail(applier, feed->problem);
         if (result != FEED_COMMAND || !take_command(applier, size))
             return;
-        pass(applier, size);
+        pass_bytes(applier, size);
     }
 }
 

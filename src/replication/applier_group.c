@@ -49,7 +49,7 @@ void applier_group_add(struct applier *applier, const struct bytes *args, int ar
         want_keys(applier, command, args, arg_count);
 }
 
-static void own(struct applier *applier)
+static void own_partitions(struct applier *applier)
 {
     struct partitions *all = applier->engine->partitions;
     struct applier_group *group = &applier->group;
@@ -109,7 +109,7 @@ bool applier_group_run(struct applier *applier, struct bytes text)
     size_t size, wanted;
 
     request_init(&parser);
-    own(applier);
+    own_partitions(applier);
     for (size_t at = 0; at < text.size && !applier->has_failed; at += size) {
         CHECK(request_parse(&parser, &limits, text.data + at, text.size - at, &size, &wanted) == REQUEST_COMPLETE);
         run_in_group(applier, parser.args, parser.arg_count);
@@ -149,7 +149,7 @@ static bool run_feed(struct applier *applier, struct feed *feed)
 {
     uint64_t lsn = 0;
 
-    own(applier);
+    own_partitions(applier);
     while (!applier->has_failed && feed_read(feed) == FEED_COMMAND)
         run_text(applier, feed, &lsn);
     if (!applier->has_failed && feed_position(feed) == feed->limit) {

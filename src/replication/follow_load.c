@@ -25,7 +25,7 @@ static void empty_all(struct engine *engine)
     registry_publish(engine->scripts, library_set_empty());
 }
 
-static void empty(struct engine *engine)
+static void empty_dataset(struct engine *engine)
 {
     partitions_lock_all(engine->partitions);
     empty_all(engine);
@@ -128,7 +128,7 @@ static bool end_load(struct follow *follow, bool good)
     struct engine *engine = follow->engine;
 
     if (!good) {
-        empty(engine);
+        empty_dataset(engine);
         history_new_id(&engine->history, false);        /* the data is none of the old one's */
     } else {
         good = become(follow);
@@ -173,7 +173,7 @@ static bool load_rdb(struct follow *follow, int fd)
         log_write(follow_log(follow), LOG_LEVEL_NOTICE, "The primary's RDB is not loaded: REPLICAOF came before");
         return false;
     }
-    empty(engine);
+    empty_dataset(engine);
     good = import_rdb(engine, fd, &rules, NULL, NULL, &result, &message) == STATUS_OK;
     follow->sync_db = usable_db(engine, result.position.db);
     good = end_load(follow, good);
@@ -200,7 +200,7 @@ static bool take_image(struct follow *follow, struct image_load *load)
         message_set(&load->message, "REPLICAOF came before");
         return false;
     }
-    empty(engine);
+    empty_dataset(engine);
     good = image_load_run(load, &is_lost) == STATUS_OK;
     follow->sync_db = usable_db(engine, load->point.db);
     if (is_lost)
@@ -233,7 +233,7 @@ static bool load_image(struct follow *follow, const char *image)
     return good;
 }
 
-static bool load(struct follow *follow)
+static bool load_full_sync(struct follow *follow)
 {
     int fd = follow->load_fd;
     bool is_image = fd < 0, good = is_image ? load_image(follow, follow->image_dir) : load_rdb(follow, fd);
@@ -267,7 +267,7 @@ static void loader_main(void *context)
     struct engine *engine = follow->engine;
     bool good;
 
-    good = load(follow);
+    good = load_full_sync(follow);
     if (good && !follow->stopping)
         follow_start_applier(follow, follow->sync_offset, follow->sync_db);
     mutex_lock(&follow->lock);

@@ -234,7 +234,7 @@ static void try_once(struct link *link)
     wire_close(&link->wire);
 }
 
-static void report(struct link *link)
+static void report_failure(struct link *link)
 {
     if (message_is_empty(&link->reason))
         link_fail(link, LINK_FAILED_REQUESTED, "the connection was closed to start again");
@@ -259,12 +259,12 @@ static void link_main(void *context)
         try_once(link);
         if (atomic_load(&link->stop))
             break;
-        report(link);
+        report_failure(link);
         wait_to_retry(link);
     }
 }
 
-static void destroy(struct link *link)
+static void destroy_link(struct link *link)
 {
     int error = errno;
 
@@ -294,7 +294,7 @@ struct link *link_start(const struct link_options *options, const struct link_ho
         if (errno == 0)
             return link;
     }
-    destroy(link);
+    destroy_link(link);
     return NULL;
 }
 
@@ -303,5 +303,5 @@ void link_stop(struct link *link)
     atomic_store(&link->stop, true);
     ring(link);
     thread_join(&link->thread);
-    destroy(link);
+    destroy_link(link);
 }

@@ -20,7 +20,7 @@ void link_input_expect_stream(struct link_input *input)
     input->mode = LINK_INPUT_STREAM;
 }
 
-static struct bytes take(struct bytes *in, size_t size)
+static struct bytes take_bytes(struct bytes *in, size_t size)
 {
     struct bytes taken = bytes_of(in->data, size);
 
@@ -43,11 +43,11 @@ static enum link_event_kind next_line(struct link_input *input, struct bytes *in
     if (size > sizeof(input->line) - input->line_size)
         return bad(input, event, "a line is too long");
     if (size > 0)
-        memcpy(input->line + input->line_size, take(in, size).data, size);
+        memcpy(input->line + input->line_size, take_bytes(in, size).data, size);
     input->line_size += size;
     if (end == NULL)
         return LINK_EVENT_NONE;
-    (void)take(in, 1);
+    (void)take_bytes(in, 1);
     size = input->line_size;
     input->line_size = 0;
     if (size > 0 && input->line[size - 1] == '\r')
@@ -109,7 +109,7 @@ static enum link_event_kind next_sized(struct link_input *input, struct bytes *i
         return end_rdb(input);
     if (in->size == 0)
         return LINK_EVENT_NONE;
-    event->bytes = take(in, in->size < input->left ? in->size : (size_t)input->left);
+    event->bytes = take_bytes(in, in->size < input->left ? in->size : (size_t)input->left);
     input->left -= event->bytes.size;
     return LINK_EVENT_RDB_BYTES;
 }
@@ -139,7 +139,7 @@ static enum link_event_kind continue_mark(struct link_input *input, struct bytes
             input->matched = again;
             return LINK_EVENT_RDB_BYTES;
         }
-        (void)take(in, 1);
+        (void)take_bytes(in, 1);
         input->matched++;
     }
     return end_rdb(input);
@@ -157,16 +157,16 @@ static enum link_event_kind next_marked(struct link_input *input, struct bytes *
         return LINK_EVENT_NONE;
     found = memmem(in->data, in->size, input->mark, LINK_MARK_SIZE);
     if (found == in->data) {
-        (void)take(in, LINK_MARK_SIZE);
+        (void)take_bytes(in, LINK_MARK_SIZE);
         return end_rdb(input);
     }
     data = found != NULL ? (size_t)(found - in->data) : in->size - mark_at_end(input, in->data, in->size, LINK_MARK_SIZE - 1);
     if (data > 0) {
-        event->bytes = take(in, data);
+        event->bytes = take_bytes(in, data);
         return LINK_EVENT_RDB_BYTES;
     }
     input->matched = in->size;
-    (void)take(in, in->size);
+    (void)take_bytes(in, in->size);
     return LINK_EVENT_NONE;
 }
 
@@ -174,7 +174,7 @@ static enum link_event_kind next_of_stream(struct bytes *in, struct link_event *
 {
     if (in->size == 0)
         return LINK_EVENT_NONE;
-    event->bytes = take(in, in->size);
+    event->bytes = take_bytes(in, in->size);
     return LINK_EVENT_STREAM;
 }
 

@@ -213,7 +213,7 @@ static bool send_due_ack(struct link *link)
 /* The stream */
 
 /* Offers the bytes until the host takes them. Meanwhile the primary may be silent: it is this side that does not read. */
-static bool deliver(struct link *link, struct bytes bytes)
+static bool deliver_stream(struct link *link, struct bytes bytes)
 {
     while (!link->host.received(link->host.context, bytes)) {
         int64_t now_us = clock_mono_us();
@@ -232,7 +232,7 @@ static bool handle_event(struct link *link, enum link_event_kind kind, const str
     case LINK_EVENT_IMAGE_BEGIN: return begin_image(link, event->total);
     case LINK_EVENT_RDB_BYTES: return write_rdb(link, event->bytes);
     case LINK_EVENT_RDB_END: return end_rdb(link);
-    case LINK_EVENT_STREAM: return deliver(link, event->bytes);
+    case LINK_EVENT_STREAM: return deliver_stream(link, event->bytes);
     case LINK_EVENT_LINE:
         return link_fail(link, LINK_FAILED_REFUSED, "%.*s", (int)event->bytes.size - 1, event->bytes.data + 1);
     case LINK_EVENT_BAD: return link_fail(link, LINK_FAILED_PROTOCOL, "%s", event->problem);

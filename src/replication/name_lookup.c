@@ -30,7 +30,7 @@ static int look_up(const char *host, const char *port, int flags, struct addrinf
     return getaddrinfo(host, port, &hints, found);
 }
 
-static void finish(struct name_lookup *lookup, int error)
+static void finish_lookup(struct name_lookup *lookup, int error)
 {
     const uint64_t one = 1;
 
@@ -49,7 +49,7 @@ static void look_up_both(struct name_lookup *lookup, int flags)
     if (error == 0 && lookup->source[0] != '\0')
         error = look_up(lookup->source, "0", flags, &lookup->sources);
     if (error == 0 || flags == 0)
-        finish(lookup, error);
+        finish_lookup(lookup, error);
 }
 
 static void name_lookup_main(void *context)

@@ -372,8 +372,8 @@ static void allow_delay(const struct replica *replica)
         (void)setsockopt(replica->client->fd, IPPROTO_TCP, TCP_NODELAY, &zero, sizeof(zero));
 }
 
-static void begin(struct replica *replica, enum replica_state state) REQUIRES(replica->primary->lock);
-static void begin(struct replica *replica, enum replica_state state)
+static void begin_stream(struct replica *replica, enum replica_state state) REQUIRES(replica->primary->lock);
+static void begin_stream(struct replica *replica, enum replica_state state)
 {
     allow_delay(replica);
     replica->acked_ms = replica->heard_ms = replica->fed_ms = primary_now_ms();
@@ -391,7 +391,7 @@ static bool begin_continued(struct replica *replica, struct bytes id, int64_t of
     good = continue_at(replica, id, offset);
     if (good) {
         reply_continue(replica);
-        begin(replica, REPLICA_ONLINE);
+        begin_stream(replica, REPLICA_ONLINE);
     }
     mutex_unlock(&replica->primary->lock);
     if (good)
@@ -404,7 +404,7 @@ static void begin_full(struct replica *replica)
     need_backlog(replica->primary->engine);
     atomic_fetch_add(&replica->primary->full, 1);
     mutex_lock(&replica->primary->lock);
-    begin(replica, REPLICA_WAITS);
+    begin_stream(replica, REPLICA_WAITS);
     mutex_unlock(&replica->primary->lock);
     replica->client->worker->output_came(replica->client);
 }

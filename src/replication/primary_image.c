@@ -17,7 +17,7 @@ bool image_is_for(const struct replica *replica)
            config_number(config, CONFIG_REPL_IMAGE_SYNC) != 0;
 }
 
-static enum replica_fill begin(struct replica *replica, struct archive *archive)
+static enum replica_fill begin_archive(struct replica *replica, struct archive *archive)
 {
     replica->image = archive_reader_create(archive);
     replica->has_header = true;
@@ -31,7 +31,7 @@ enum replica_fill image_send(struct replica *replica, struct archive *archive)
     ssize_t got;
 
     if (replica->image == NULL)
-        return begin(replica, archive);
+        return begin_archive(replica, archive);
     got = archive_read(replica->image, buffer_reserve(out, PIECE_SIZE), PIECE_SIZE);
     if (got < 0)
         return feed_fail(replica, strerror(errno));

@@ -218,7 +218,7 @@ static void note_start(struct primary *primary, const struct replica_sync *sync)
     log_write(primary->engine->log, LOG_LEVEL_NOTICE, "Starting a full synchronization: %s", what);
 }
 
-static void start(struct primary *primary)
+static void start_syncs(struct primary *primary)
 {
     struct engine *engine = primary->engine;
     struct replica_sync *sync = gather(primary);
@@ -248,5 +248,5 @@ void sync_cron(struct primary *primary, int64_t now_ms)
     due = is_due(primary, now_ms);
     mutex_unlock(&primary->lock);
     if (due)
-        start(primary);
+        start_syncs(primary);
 }

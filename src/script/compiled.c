@@ -46,7 +46,7 @@ static void drop(struct compiled_cache *cache, struct compiled *compiled)
     cache->count--;
 }
 
-static void trim(struct compiled_cache *cache, size_t count_max)
+static void trim_cache(struct compiled_cache *cache, size_t count_max)
 {
     struct compiled *at = cache->oldest;
 
@@ -69,7 +69,7 @@ void compiled_init(struct compiled_cache *cache, lua_State *lua, size_t count_ma
 
 void compiled_release(struct compiled_cache *cache)
 {
-    trim(cache, 0);
+    trim_cache(cache, 0);
     mem_free(cache->buckets);
     cache->buckets = NULL;
 }
@@ -77,7 +77,7 @@ void compiled_release(struct compiled_cache *cache)
 void compiled_set_limit(struct compiled_cache *cache, size_t count_max)
 {
     cache->count_max = count_max > 0 ? count_max : 1;
-    trim(cache, cache->count_max);
+    trim_cache(cache, cache->count_max);
 }
 
 struct compiled *compiled_find(struct compiled_cache *cache, const char *sha)
@@ -98,7 +98,7 @@ struct compiled *compiled_add(struct compiled_cache *cache, const char *sha, int
     struct compiled *compiled = mem_zalloc(sizeof(*compiled));
     struct compiled **bucket = bucket_of(cache, sha);
 
-    trim(cache, cache->count_max - 1);
+    trim_cache(cache, cache->count_max - 1);
     memcpy(compiled->sha, sha, SCRIPT_SHA_SIZE);
     compiled->reference = reference;
     compiled->next = *bucket;
@@ -110,7 +110,7 @@ struct compiled *compiled_add(struct compiled_cache *cache, const char *sha, int
 
 void compiled_clear(struct compiled_cache *cache)
 {
-    trim(cache, 0);
+    trim_cache(cache, 0);
 }
 
 size_t compiled_memory(const struct compiled_cache *cache)

@@ -239,7 +239,7 @@ static void read_token(struct decoder *decoder, struct token *token)
     decoder->at++;
 }
 
-static void refuse(struct decoder *decoder, const char *expected, const struct token *token)
+static void refuse_token(struct decoder *decoder, const char *expected, const struct token *token)
 {
     luaL_error(decoder->lua, "Expected %s but found %s at character %d", expected,
                token->type == TOKEN_ERROR ? token->problem : token_names[token->type], (int)token->offset + 1);
@@ -263,11 +263,11 @@ static void push_object(struct decoder *decoder)
     read_token(decoder, &token);
     while (token.type != TOKEN_OBJECT_END) {
         if (token.type != TOKEN_STRING)
-            refuse(decoder, "object key string", &token);
+            refuse_token(decoder, "object key string", &token);
         growing_push(&decoder->string);
         read_token(decoder, &token);
         if (token.type != TOKEN_COLON)
-            refuse(decoder, "colon", &token);
+            refuse_token(decoder, "colon", &token);
         read_token(decoder, &token);
         push_value(decoder, &token);
         lua_rawset(decoder->lua, -3);
@@ -275,10 +275,10 @@ static void push_object(struct decoder *decoder)
         if (token.type == TOKEN_OBJECT_END)
             break;
         if (token.type != TOKEN_COMMA)
-            refuse(decoder, "comma or object end", &token);
+            refuse_token(decoder, "comma or object end", &token);
         read_token(decoder, &token);
         if (token.type == TOKEN_OBJECT_END)
-            refuse(decoder, "object key string", &token);
+            refuse_token(decoder, "object key string", &token);
     }
     decoder->depth--;
 }
@@ -297,10 +297,10 @@ static void push_array(struct decoder *decoder)
         if (token.type == TOKEN_ARRAY_END)
             break;
         if (token.type != TOKEN_COMMA)
-            refuse(decoder, "comma or array end", &token);
+            refuse_token(decoder, "comma or array end", &token);
         read_token(decoder, &token);
         if (token.type == TOKEN_ARRAY_END)
-            refuse(decoder, "value", &token);
+            refuse_token(decoder, "value", &token);
     }
     decoder->depth--;
 }
@@ -315,7 +315,7 @@ static void push_value(struct decoder *decoder, struct token *token)
     case TOKEN_NULL: lua_pushlightuserdata(decoder->lua, NULL); break;
     case TOKEN_OBJECT_BEGIN: push_object(decoder); break;
     case TOKEN_ARRAY_BEGIN: push_array(decoder); break;
-    default: refuse(decoder, "value", token);
+    default: refuse_token(decoder, "value", token);
     }
 }
 
@@ -338,6 +338,6 @@ int json_decode(lua_State *lua)
     push_value(&decoder, &token);
     read_token(&decoder, &token);
     if (token.type != TOKEN_END)
-        refuse(&decoder, "the end", &token);
+        refuse_token(&decoder, "the end", &token);
     return 1;
 }

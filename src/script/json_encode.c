@@ -19,7 +19,7 @@ struct encoder {
 
 static void encode_value(struct encoder *encoder, int depth);
 
-static void refuse(struct encoder *encoder, const char *reason)
+static void refuse_value(struct encoder *encoder, const char *reason)
 {
     luaL_error(encoder->lua, "Cannot serialise %s: %s", luaL_typename(encoder->lua, -1), reason);
 }
@@ -91,7 +91,7 @@ static void encode_number(struct encoder *encoder, double number)
 
     if (!isfinite(number)) {
         if (encoder->settings->encode_invalid == JSON_INVALID_REFUSED)
-            refuse(encoder, "must not be NaN or Inf");
+            refuse_value(encoder, "must not be NaN or Inf");
         if (encoder->settings->encode_invalid == JSON_INVALID_AS_NULL) {
             append_text(encoder, "null");
             return;
@@ -125,7 +125,7 @@ static int array_size(struct encoder *encoder)
     }
     if (settings->sparse_ratio > 0 && max > count * settings->sparse_ratio && max > settings->sparse_safe) {
         if (!settings->sparse_convert)
-            refuse(encoder, "excessively sparse array");
+            refuse_value(encoder, "excessively sparse array");
         return NOT_AN_ARRAY;
     }
     return (int)max;
@@ -158,7 +158,7 @@ static void encode_key(struct encoder *encoder)
         break;
     default:
         lua_pop(encoder->lua, 1);
-        refuse(encoder, "table key must be a number or string");
+        refuse_value(encoder, "table key must be a number or string");
     }
     growing_append_char(&encoder->out, ':');
 }
@@ -206,7 +206,7 @@ static void encode_value(struct encoder *encoder, int depth)
     case LUA_TNIL: append_text(encoder, "null"); break;
     default:
         if (lua_type(lua, -1) != LUA_TLIGHTUSERDATA || lua_touserdata(lua, -1) != NULL)
-            refuse(encoder, "type not supported");
+            refuse_value(encoder, "type not supported");
         append_text(encoder, "null");
     }
 }

@@ -21,7 +21,7 @@ void library_dump(const struct library_set *set, struct buffer *out)
     buffer_append(out, &crc, sizeof(crc));
 }
 
-static bool fail(struct buffer *error, const char *text)
+static bool fail_with(struct buffer *error, const char *text)
 {
     buffer_append_string(error, "ERR ");
     buffer_append_string(error, text);
@@ -49,13 +49,13 @@ static bool read_one(struct bytes *input, size_t text_size_max, struct buffer *s
     struct bytes text;
 
     if (opcode == LIBRARY_DUMP_OPCODE_OLD)
-        return fail(error, "Pre-GA function format not supported");
+        return fail_with(error, "Pre-GA function format not supported");
     if (opcode != LIBRARY_DUMP_OPCODE)
-        return fail(error, "given type is not a function");
+        return fail_with(error, "given type is not a function");
     *input = bytes_of(input->data + 1, input->size - 1);
     scratch->size = 0;
     if (codec_read_string(input, text_size_max, scratch, digits, &text) != STATUS_OK)
-        return fail(error, "Failed loading library payload");
+        return fail_with(error, "Failed loading library payload");
     return found(context, text, error);
 }
 
@@ -66,7 +66,7 @@ bool library_dump_read(struct bytes dump, size_t text_size_max, library_dump_fou
     bool good = true;
 
     if (!has_good_end(dump))
-        return fail(error, "DUMP payload version or checksum are wrong");
+        return fail_with(error, "DUMP payload version or checksum are wrong");
     input = bytes_of(dump.data, dump.size - CODEC_DUMP_FOOTER_SIZE);
     while (good && input.size > 0)
         good = read_one(&input, text_size_max, &scratch, found, context, error);

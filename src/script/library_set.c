@@ -86,7 +86,7 @@ static void put(struct library_set *set, struct library *library)
     set->function_count += library->function_count;
 }
 
-static struct library_set *finish(struct library_set *set)
+static struct library_set *finish_set(struct library_set *set)
 {
     set->size = mem_size(set) + mem_size(set->libraries) + (set->index != NULL ? mem_size(set->index) : 0);
     for (int i = 0; i < set->count; i++)
@@ -96,7 +96,7 @@ static struct library_set *finish(struct library_set *set)
 
 struct library_set *library_set_empty(void)
 {
-    return finish(make_room(0));
+    return finish_set(make_room(0));
 }
 
 struct library_set *library_set_hold(struct library_set *set)
@@ -210,7 +210,7 @@ struct library_set *library_set_with(const struct library_set *set, struct libra
         next = NULL;
     }
     mem_free(sorted);
-    return next != NULL ? finish(next) : NULL;
+    return next != NULL ? finish_set(next) : NULL;
 }
 
 struct library_set *library_set_without(const struct library_set *set, struct bytes name)
@@ -225,5 +225,5 @@ struct library_set *library_set_without(const struct library_set *set, struct by
             put(next, set->libraries[i]);
     }
     (void)index_all(next, next, NULL, 0, NULL);     /* no two had the same name before */
-    return finish(next);
+    return finish_set(next);
 }

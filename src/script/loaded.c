@@ -322,7 +322,7 @@ static bool execute(struct run *run, struct buffer *error)
     return false;
 }
 
-static bool load(struct run *run, struct bytes code, struct buffer *error)
+static bool load_code(struct run *run, struct bytes code, struct buffer *error)
 {
     sandbox_push_library_globals(run->lua);
     if (!compile(run, code, error) || !execute(run, error))
@@ -364,7 +364,7 @@ struct loaded *loaded_load(struct interpreter *interpreter, const struct script_
     interpreter->allocator.unlimited = true;
     run = run_enter(interpreter, host);
     run->loading = &loading;
-    loaded = load(run, source->code, error);
+    loaded = load_code(run, source->code, error);
     run_leave(run);
     if (loaded)
         add(&interpreter->libraries, library);

@@ -212,7 +212,7 @@ struct unpacker {
 
 static void unpack_value(struct unpacker *unpacker);
 
-static const unsigned char *take(struct unpacker *unpacker, size_t size)
+static const unsigned char *take_bytes(struct unpacker *unpacker, size_t size)
 {
     const unsigned char *at = unpacker->at;
 
@@ -225,7 +225,7 @@ static const unsigned char *take(struct unpacker *unpacker, size_t size)
 
 static uint64_t take_number(struct unpacker *unpacker, size_t size)
 {
-    const unsigned char *at = take(unpacker, size);
+    const unsigned char *at = take_bytes(unpacker, size);
     uint64_t number = 0;
 
     for (size_t i = 0; i < size; i++)
@@ -235,7 +235,7 @@ static uint64_t take_number(struct unpacker *unpacker, size_t size)
 
 static void unpack_string(struct unpacker *unpacker, size_t size)
 {
-    const unsigned char *text = take(unpacker, size);
+    const unsigned char *text = take_bytes(unpacker, size);
 
     lua_pushlstring(unpacker->lua, (const char *)text, size);
 }
@@ -318,7 +318,7 @@ static void unpack_value(struct unpacker *unpacker)
 
     run_step(unpacker->lua, unpacker->steps);
     luaL_checkstack(unpacker->lua, 4, "too many return values at once; use unpack_one or unpack_limit instead.");
-    type = *take(unpacker, 1);
+    type = *take_bytes(unpacker, 1);
     if (type < 0x80)
         lua_pushnumber(unpacker->lua, type);
     else if (type < 0x90)

@@ -48,7 +48,7 @@ static const char *read_text(lua_State *lua, void *context, size_t *size)
 }
 
 /* The parser makes a string of the name and keeps it nowhere: it is the one at the top of the stack, which holds it. */
-static int load(lua_State *lua, struct text *text, const char *name)
+static int load_text(lua_State *lua, struct text *text, const char *name)
 {
     int status;
 
@@ -66,12 +66,12 @@ int parser_load(lua_State *lua, struct bytes bytes, const char *name)
 {
     struct text text = { .bytes = bytes };
 
-    return load(lua, &text, name);
+    return load_text(lua, &text, name);
 }
 
 int parser_load_gathered(lua_State *lua, parser_gather *gather, const char *name)
 {
     struct text text = { .gather = gather };
 
-    return load(lua, &text, name);
+    return load_text(lua, &text, name);
 }

@@ -41,7 +41,7 @@ static struct source **bucket_of(const struct registry *registry, const char *sh
     return &registry->buckets[hash & (registry->bucket_count - 1)];
 }
 
-static struct source *find(const struct registry *registry, const char *sha)
+static struct source *find_source(const struct registry *registry, const char *sha)
 {
     struct source *source = *bucket_of(registry, sha);
 
@@ -50,7 +50,7 @@ static struct source *find(const struct registry *registry, const char *sha)
     return source;
 }
 
-static void grow(struct registry *registry)
+static void grow_sources(struct registry *registry)
 {
     struct source **old = registry->buckets;
     uint32_t old_count = registry->bucket_count;
@@ -150,7 +150,7 @@ struct source *registry_find_source(struct registry *registry, const char *sha)
     struct source *source;
 
     mutex_lock(&registry->lock);
-    source = find(registry, sha);
+    source = find_source(registry, sha);
     if (source != NULL)
         source_hold(source);
     mutex_unlock(&registry->lock);
@@ -162,7 +162,7 @@ struct source *registry_keep_source(struct registry *registry, const char *sha)
     struct source *source;
 
     mutex_lock(&registry->lock);
-    source = find(registry, sha);
+    source = find_source(registry, sha);
     if (source != NULL) {
         source_hold(source);
         if (source->may_be_dropped)
@@ -177,7 +177,7 @@ static void insert(struct registry *registry, struct source *source, enum source
     struct source **bucket;
 
     if (registry->source_count >= registry->bucket_count)
-        grow(registry);
+        grow_sources(registry);
     bucket = bucket_of(registry, source->script.sha);
     source->next = *bucket;
     *bucket = source;
@@ -193,7 +193,7 @@ struct source *registry_add_source(struct registry *registry, struct source *sou
     struct source *known;
 
     mutex_lock(&registry->lock);
-    known = find(registry, source->script.sha);
+    known = find_source(registry, source->script.sha);
     if (known == NULL) {
         source_hold(source);                /* the registry's hold */
         insert(registry, source, origin);

@@ -4,7 +4,7 @@
 #include "resp/request.h"
 #include "script/flags.h"
 
-static bool fail(struct buffer *error, const char *text, struct bytes value)
+static bool fail_with(struct buffer *error, const char *text, struct bytes value)
 {
     buffer_append_string(error, "ERR ");
     buffer_append_string(error, text);
@@ -51,7 +51,7 @@ static bool read_flags(struct bytes text, uint32_t *flags, struct buffer *error)
         uint32_t flag = script_flag_of(name);
 
         if (flag == 0)
-            return fail(error, "Unexpected flag in script shebang: ", name);
+            return fail_with(error, "Unexpected flag in script shebang: ", name);
         *flags |= flag;
         if (comma == NULL)
             break;
@@ -65,11 +65,11 @@ static bool read_script_words(const struct request_parser *words, uint32_t *flag
     struct bytes names;
 
     if (!bytes_equal(words->args[0], BYTES("#!lua")))
-        return fail(error, "Unexpected engine in script shebang: ", words->args[0]);
+        return fail_with(error, "Unexpected engine in script shebang: ", words->args[0]);
     *flags = 0;
     for (int i = 1; i < words->arg_count; i++) {
         if (!begins_with(words->args[i], "flags=", &names))
-            return fail(error, "Unknown lua shebang option: ", words->args[i]);
+            return fail_with(error, "Unknown lua shebang option: ", words->args[i]);
         if (!read_flags(names, flags, error))
             return false;
     }
@@ -89,13 +89,13 @@ bool shebang_of_script(struct bytes source, size_t *body, uint32_t *flags, struc
         return true;
     end = line_end(source);
     if (end == NULL)
-        return fail(error, "Invalid script shebang", BYTES(""));
+        return fail_with(error, "Invalid script shebang", BYTES(""));
     *body = (size_t)(end - source.data);
     request_init(&words);
     if (split_line(&words, source, end))
         good = read_script_words(&words, flags, error);
     else
-        good = fail(error, "Invalid engine in script shebang", BYTES(""));
+        good = fail_with(error, "Invalid engine in script shebang", BYTES(""));
     request_release(&words);
     return good;
 }
@@ -110,12 +110,12 @@ static bool read_library_words(const struct request_parser *words, struct sheban
         struct bytes word = words->args[i], prefix = bytes_of(word.data, word.size < 5 ? word.size : 5);
 
         if (!bytes_is(prefix, "name="))
-            return fail(error, "Invalid metadata value given: ", word);
+            return fail_with(error, "Invalid metadata value given: ", word);
         if (library->name != NULL)
-            return fail(error, "Invalid metadata value, name argument was given multiple times", BYTES(""));
+            return fail_with(error, "Invalid metadata value, name argument was given multiple times", BYTES(""));
         library->name = mem_string(bytes_of(word.data + prefix.size, word.size - prefix.size));
     }
-    return library->name != NULL || fail(error, "Library name was not given", BYTES(""));
+    return library->name != NULL || fail_with(error, "Library name was not given", BYTES(""));
 }
 
 bool shebang_of_library(struct bytes source, struct shebang_library *library, struct buffer *error)
@@ -127,16 +127,16 @@ bool shebang_of_library(struct bytes source, struct shebang_library *library, st
 
     *library = (struct shebang_library){ .name = NULL };
     if (!begins_with(source, "#!", &rest))
-        return fail(error, "Missing library metadata", BYTES(""));
+        return fail_with(error, "Missing library metadata", BYTES(""));
     end = line_end(source);
     if (end == NULL)
-        return fail(error, "Invalid library metadata", BYTES(""));
+        return fail_with(error, "Invalid library metadata", BYTES(""));
     library->body = (size_t)(end - source.data);
     request_init(&words);
     if (split_line(&words, source, end))
         good = read_library_words(&words, library, error);
     else
-        good = fail(error, "Invalid library metadata", BYTES(""));
+        good = fail_with(error, "Invalid library metadata", BYTES(""));
     request_release(&words);
     if (!good)
         shebang_library_release(library);

@@ -41,7 +41,7 @@ static struct bytes first_word(struct bytes text)
     return space != NULL ? bytes_of(text.data, (size_t)(space - text.data)) : BYTES("ERR");
 }
 
-static bool find(const struct error_stats *stats, struct bytes code, size_t *place)
+static bool find_place(const struct error_stats *stats, struct bytes code, size_t *place)
 {
     size_t low = 0, high = stats->count;
 
@@ -68,12 +68,12 @@ void error_stats_note(struct error_stats *stats, struct bytes text)
     size_t place;
 
     mutex_lock(&stats->lock);
-    if (!find(stats, code, &place)) {
+    if (!find_place(stats, code, &place)) {
         bool is_known = false;
 
         if (stats->count >= ERROR_CODES_MAX) {
             code = BYTES("ERRORSTATS_OVERFLOW");
-            is_known = find(stats, code, &place);
+            is_known = find_place(stats, code, &place);
         }
         if (!is_known) {
             memmove(&stats->codes[place + 1], &stats->codes[place], (stats->count - place) * sizeof(stats->codes[0]));

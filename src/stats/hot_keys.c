@@ -123,7 +123,7 @@ static void bucket_remove(struct summary *summary, uint16_t counter)
     *at = summary->counters[counter].next;
 }
 
-static uint16_t find(const struct summary *summary, uint64_t hash, struct bytes name)
+static uint16_t find_counted(const struct summary *summary, uint64_t hash, struct bytes name)
 {
     uint16_t at = summary->buckets[hash % BUCKETS];
 
@@ -143,7 +143,7 @@ static struct bytes copy_name(struct bytes name)
 
 static void summary_note(struct summary *summary, uint64_t hash, struct bytes name, uint64_t weight)
 {
-    uint16_t at = find(summary, hash, name);
+    uint16_t at = find_counted(summary, hash, name);
     struct counter *counter;
     bool is_new = at == NONE && summary->count < HOT_KEYS_TRACKED;
 
@@ -170,7 +170,7 @@ static void summary_note(struct summary *summary, uint64_t hash, struct bytes na
 }
 
 /* Larger weights first; by name if they are equal, so that reports do not depend on chance. */
-static int compare(const void *a, const void *b)
+static int compare_counts(const void *a, const void *b)
 {
     const struct hot_key *x = a, *y = b;
 
@@ -190,7 +190,7 @@ static struct hot_key *summary_report(const struct summary *summary, uint32_t co
         if (counter->weight > counter->error)
             keys[found++] = (struct hot_key){ counter->name, counter->weight - counter->error };
     }
-    qsort(keys, found, sizeof(*keys), compare);
+    qsort(keys, found, sizeof(*keys), compare_counts);
     *count = found < count_max ? found : count_max;
     for (size_t i = 0; i < *count; i++)
         keys[i].name = copy_name(keys[i].name);

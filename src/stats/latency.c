@@ -105,7 +105,7 @@ size_t latency_events(struct latency *latency, struct latency_event **events)
 }
 
 /* Returns latency->count if there is none. */
-static size_t find(const struct latency *latency, struct bytes name)
+static size_t find_event(const struct latency *latency, struct bytes name)
 {
     for (size_t i = 0; i < latency->count; i++) {
         if (bytes_is(name, latency->events[i]->name))
@@ -120,7 +120,7 @@ bool latency_find(struct latency *latency, struct bytes name, struct latency_eve
     bool found;
 
     mutex_lock(&latency->lock);
-    at = find(latency, name);
+    at = find_event(latency, name);
     found = at < latency->count;
     if (found)
         *event = *latency->events[at];
@@ -133,7 +133,7 @@ size_t latency_reset(struct latency *latency, struct bytes name)
     size_t at, found = 0;
 
     mutex_lock(&latency->lock);
-    at = find(latency, name);
+    at = find_event(latency, name);
     if (at < latency->count) {
         mem_free(latency->events[at]);
         latency->count--;

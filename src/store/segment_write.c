@@ -263,7 +263,7 @@ static bool write_back(const struct segments *segments, const struct segment *se
            errno == ESPIPE || errno == EOPNOTSUPP;
 }
 
-static enum status settle(struct segments *segments, struct segment *segment)
+static enum status settle_segment(struct segments *segments, struct segment *segment)
 {
     /* Whatever the error is, ENOSPC and EDQUOT too where blocks are allocated at this time: the kernel reports it only once. */
     if (!segment->is_synced && !write_back(segments, segment)) {
@@ -291,7 +291,7 @@ enum status segments_settle(struct segments *segments)
             (!segment->is_synced && now_ms - segment->sealed_ms < SETTLE_MS))
             continue;
         waits += !segment->is_synced;
-        status = settle(segments, segment);
+        status = settle_segment(segments, segment);
     }
     return status;
 }

@@ -142,7 +142,7 @@ static void look_at(struct step *step, size_t index)
         end_nominee(step, nominee, key, verdict != VERDICT_KEEP);
 }
 
-static void settle(struct expiry_walk *walk)
+static void settle_walk(struct expiry_walk *walk)
 {
     int64_t reached_ms = walk->next_ms > walk->from_ms ? walk->next_ms : walk->from_ms;
 
@@ -185,7 +185,7 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
         walk->next_ms = soonest;
     *more = false;
     if (now_ms < walk->next_ms) {       /* not a look at the index each time: LevelDB steps over all that was deleted before the next one */
-        settle(walk);
+        settle_walk(walk);
         return 0;
     }
     status = store_expired(tier->store, &walk->from, now_ms, count, nominees_add, &nominees);
@@ -200,7 +200,7 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
         judge_record(&step, &step.unread.keys[i]);
     *more = nominees.count == (size_t)count;
     walk->next_ms = *more || (status != STATUS_OK && status != STATUS_NOT_FOUND) ? 0 : find_next(tier);
-    settle(walk);
+    settle_walk(walk);
     nominees_release(&nominees);
     key_list_release(&step.unread);
     return step.done;

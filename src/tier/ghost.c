@@ -24,7 +24,7 @@ static uint16_t tag_of(uint64_t hash)
 }
 
 /* The lower half of a new table is the old one, and so is the upper half: the next bit of the hash says in which half a key is. */
-static void grow(struct ghost *ghost)
+static void grow_table(struct ghost *ghost)
 {
     uint32_t old = ghost->bucket_count, count = old > 0 ? 2 * old : BUCKETS_MIN;
     size_t old_size = (size_t)old * WAYS * sizeof(uint16_t);
@@ -45,9 +45,9 @@ void ghost_note(struct ghost *ghost, uint64_t hash, unsigned uses, uint64_t hot_
     if (uses == 0)
         return;
     while ((uint64_t)ghost->bucket_count * WAYS < hot_count && ghost->bucket_count < BUCKETS_MAX)
-        grow(ghost);
+        grow_table(ghost);
     if (ghost->bucket_count == 0)
-        grow(ghost);
+        grow_table(ghost);
     bucket = bucket_of(ghost, hash);
     for (int i = 1; i < WAYS; i++) {
         if ((bucket[i] & USES_MASK) < (bucket[at] & USES_MASK))

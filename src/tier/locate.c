@@ -214,7 +214,7 @@ static bool is_sure(const struct search *search, uint64_t place)
     return sequence > search->damaged_sequence || (sequence == search->damaged_sequence && place_unit(place) >= search->damaged_unit);
 }
 
-static void report(struct search *search)
+static void report_found(struct search *search)
 {
     if (search->options->progress != NULL && ++search->reported % PROGRESS_KEYS == 0)
         search->options->progress(search->context, search->reported);
@@ -225,7 +225,7 @@ static bool pass_on(struct search *search, uint32_t incarnation, const struct st
     uint64_t place = place_in(known);
     struct located_key key = { incarnation, record->hash, place, record->key, LOCATED };
 
-    report(search);
+    report_found(search);
     if (place == IN_LEVELDB)
         key.place = 0;
     else if (place == 0)

@@ -144,7 +144,7 @@ static const char *next_section(struct bytes file, size_t end, size_t *at, struc
 }
 
 /* Bytes before `at` were read; those from *from on have not been passed yet. */
-static void pass(const struct tags_file *file, size_t *from, size_t at)
+static void pass_read(const struct tags_file *file, size_t *from, size_t at)
 {
     if (file->passed == NULL || at - *from < PASSED_SIZE)
         return;
@@ -170,7 +170,7 @@ static const char *check_sections(const struct tags_file *file, uint64_t partiti
         if (problem != NULL)
             return problem;
         last = section;
-        pass(file, &from, at);
+        pass_read(file, &from, at);
     }
     return number_at(file->bytes.data + end, 4) == 0 ? NULL : "it does not end as it should";
 }
@@ -180,7 +180,7 @@ static uint64_t checksum(const struct tags_file *file)
     size_t size = file->bytes.size - TAGS_END_SIZE, from = 0;
     uint64_t crc = 0;
 
-    for (size_t at = 0; at < size; pass(file, &from, at)) {
+    for (size_t at = 0; at < size; pass_read(file, &from, at)) {
         size_t piece = size - at < PASSED_SIZE ? size - at : PASSED_SIZE;
 
         crc = crc64(crc, bytes_of(file->bytes.data + at, piece));
@@ -216,7 +216,7 @@ enum status tags_walk_file(const struct tags_file *file, uint32_t *partition_cou
         *problem = wrong;
     if (wrong != NULL)
         return wrong == newer_version ? STATUS_VERSION : STATUS_CORRUPT;
-    for (size_t at = TAGS_HEAD_SIZE; found != NULL && at < bytes.size - TAGS_END_SIZE; pass(file, &from, at)) {
+    for (size_t at = TAGS_HEAD_SIZE; found != NULL && at < bytes.size - TAGS_END_SIZE; pass_read(file, &from, at)) {
         wrong = next_section(bytes, bytes.size - TAGS_END_SIZE, &at, &section);
         CHECK(wrong == NULL);
         if (!found(context, &section))

@@ -299,7 +299,7 @@ static int band_low(const uint64_t counts[HOT_RANKS], uint64_t total, int high)
     return 0;
 }
 
-static void report(const struct warm *warm, const char *how)
+static void report_end(const struct warm *warm, const char *how)
 {
     char text[160];
 
@@ -312,7 +312,7 @@ static void report(const struct warm *warm, const char *how)
 
 static void finish_warm_up(struct warm *warm)
 {
-    report(warm, warm->pending_rank == 0 ? "done" : "ended, memory is at its mark");
+    report_end(warm, warm->pending_rank == 0 ? "done" : "ended, memory is at its mark");
     warm->spent_us += clock_mono_us() - warm->began_us;
     warm->began_us = 0;
     warm->pending_rank = 0;

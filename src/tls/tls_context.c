@@ -24,7 +24,7 @@ enum end { SERVER_END, CLIENT_END };
 static const char session_id_context[] = "kelvin";
 
 /* `what`, and why OpenSSL has refused it. */
-static bool refuse(struct message *message, const char *what, const char *subject)
+static bool fail_with_tls(struct message *message, const char *what, const char *subject)
 {
     unsigned long error = ERR_peek_error();
     const char *reason = ERR_SYSTEM_ERROR(error) ? strerror((int)ERR_GET_REASON(error)) : ERR_reason_error_string(error);
@@ -50,12 +50,12 @@ static bool load_key(SSL_CTX *ctx, const char *cert_file, const char *key_file, 
     bool loaded;
 
     if (SSL_CTX_use_certificate_chain_file(ctx, cert_file) != 1)
-        return refuse(message, "Failed to load certificate", cert_file);
+        return fail_with_tls(message, "Failed to load certificate", cert_file);
     SSL_CTX_set_default_passwd_cb(ctx, copy_password);
     SSL_CTX_set_default_passwd_cb_userdata(ctx, password);
     loaded = SSL_CTX_use_PrivateKey_file(ctx, key_file, SSL_FILETYPE_PEM) == 1 && SSL_CTX_check_private_key(ctx) == 1;
     SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
-    return loaded || refuse(message, "Failed to load private key", key_file);
+    return loaded || fail_with_tls(message, "Failed to load private key", key_file);
 }
 
 static bool load_authorities(SSL_CTX *ctx, const struct tls_settings *settings, struct message *message)
@@ -65,7 +65,7 @@ static bool load_authorities(SSL_CTX *ctx, const struct tls_settings *settings, 
 
     if ((file == NULL && dir == NULL) || SSL_CTX_load_verify_locations(ctx, file, dir) == 1)
         return true;
-    return refuse(message, "Failed to load CA certificates", file != NULL ? file : dir);
+    return fail_with_tls(message, "Failed to load CA certificates", file != NULL ? file : dir);
 }
 
 /* The versions that are named, or all from 1.2 on. -1: one is unknown. */
@@ -109,9 +109,9 @@ static bool set_protocols(SSL_CTX *ctx, const char *text, struct message *messag
 static bool set_ciphers(SSL_CTX *ctx, const struct tls_settings *settings, struct message *message)
 {
     if (settings->ciphers[0] != '\0' && SSL_CTX_set_cipher_list(ctx, settings->ciphers) != 1)
-        return refuse(message, "Failed to configure ciphers", settings->ciphers);
+        return fail_with_tls(message, "Failed to configure ciphers", settings->ciphers);
     if (settings->ciphersuites[0] != '\0' && SSL_CTX_set_ciphersuites(ctx, settings->ciphersuites) != 1)
-        return refuse(message, "Failed to configure ciphersuites", settings->ciphersuites);
+        return fail_with_tls(message, "Failed to configure ciphersuites", settings->ciphersuites);
     return true;
 }
 
@@ -128,11 +128,11 @@ static bool load_dh_params(SSL_CTX *ctx, const char *path, struct message *messa
     params = file != NULL ? PEM_read_bio_Parameters(file, NULL) : NULL;
     BIO_free(file);
     if (params == NULL)
-        return refuse(message, "Failed to load DH parameters", path);
+        return fail_with_tls(message, "Failed to load DH parameters", path);
     ERR_clear_error();
     if ((!EVP_PKEY_is_a(params, "DH") && !EVP_PKEY_is_a(params, "DHX")) || SSL_CTX_set0_tmp_dh_pkey(ctx, params) != 1) {
         EVP_PKEY_free(params);
-        return refuse(message, "Failed to use DH parameters", path);
+        return fail_with_tls(message, "Failed to use DH parameters", path);
     }
     return true;
 }
@@ -169,7 +169,7 @@ static SSL_CTX *new_ctx(enum end end, const struct tls_settings *settings, struc
     SSL_CTX *ctx = SSL_CTX_new(end == SERVER_END ? TLS_server_method() : TLS_client_method());
 
     if (ctx == NULL) {
-        refuse(message, "Failed to create a context", end == SERVER_END ? "server" : "client");
+        fail_with_tls(message, "Failed to create a context", end == SERVER_END ? "server" : "client");
         return NULL;
     }
     SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
@@ -180,7 +180,7 @@ static SSL_CTX *new_ctx(enum end end, const struct tls_settings *settings, struc
     return NULL;
 }
 
-static bool check(const struct tls_settings *settings, struct message *message)
+static bool check_settings(const struct tls_settings *settings, struct message *message)
 {
     if (settings->cert_file[0] == '\0')
         message_set(message, "No tls-cert-file configured");
@@ -223,7 +223,7 @@ struct tls_context *tls_context_create(const struct tls_settings *settings, stru
 {
     struct tls_context *context;
 
-    if (!check(settings, message))
+    if (!check_settings(settings, message))
         return NULL;
     ERR_clear_error();
     context = mem_zalloc(sizeof(*context));

@@ -1,0 +1,63 @@
+#include "cluster/slots.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+enum { WORD_BITS = 64 };
+
+/* Little-endian: bit s of the set is bit s % 64 of the word. */
+static uint64_t word_of(const struct slots *slots, unsigned index)
+{
+    uint64_t word;
+
+    memcpy(&word, slots->bits + index * sizeof(word), sizeof(word));
+    return word;
+}
+
+void slots_add_range(struct slots *slots, struct slot_range range)
+{
+    CHECK(range.first <= range.last && range.last < SLOT_COUNT);
+    for (unsigned slot = range.first; slot <= range.last; slot++)
+        slots_add(slots, slot);
+}
+
+unsigned slots_count(const struct slots *slots)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < SLOT_COUNT / WORD_BITS; i++)
+        count += (unsigned)__builtin_popcountll(word_of(slots, i));
+    return count;
+}
+
+bool slots_equal(const struct slots *a, const struct slots *b)
+{
+    return memcmp(a->bits, b->bits, SLOTS_SIZE) == 0;
+}
+
+/* The first slot not below `from` whose bit is not that of `inverted`: all ones look for a slot that is not in the set. SLOT_COUNT: none. */
+static unsigned find(const struct slots *slots, unsigned from, uint64_t inverted)
+{
+    uint64_t mask = UINT64_MAX << from % WORD_BITS;
+
+    for (unsigned i = from / WORD_BITS; i < SLOT_COUNT / WORD_BITS; i++) {
+        uint64_t word = (word_of(slots, i) ^ inverted) & mask;
+
+        if (word != 0)
+            return i * WORD_BITS + (unsigned)__builtin_ctzll(word);
+        mask = UINT64_MAX;
+    }
+    return SLOT_COUNT;
+}
+
+bool slots_next(const struct slots *slots, unsigned from, struct slot_range *range)
+{
+    unsigned first = find(slots, from, 0);
+
+    if (first == SLOT_COUNT)
+        return false;
+    range->first = (uint16_t)first;
+    range->last = (uint16_t)(find(slots, first, UINT64_MAX) - 1);
+    return true;
+}

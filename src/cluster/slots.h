@@ -1,0 +1,53 @@
+/* Slots: a set of slots, in the form in which it is on the cluster's bus.
+ *
+ *   bit s = byte s / 8, bit s % 8, the lowest first
+ *
+ * Owner: the struct or the message that has it. All zero is the empty set.
+ */
+#ifndef KELVIN_CLUSTER_SLOTS_H
+#define KELVIN_CLUSTER_SLOTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "keyspace/slot.h"
+
+enum { SLOTS_SIZE = SLOT_COUNT / 8 };
+
+struct slots {
+    uint8_t bits[SLOTS_SIZE];
+};
+
+/* Both ends belong to it. */
+struct slot_range {
+    uint16_t first, last;
+};
+
+static inline bool slots_has(const struct slots *slots, unsigned slot)
+{
+    return slots->bits[slot / 8] >> slot % 8 & 1;
+}
+
+static inline void slots_add(struct slots *slots, unsigned slot)
+{
+    slots->bits[slot / 8] |= (uint8_t)(1 << slot % 8);
+}
+
+static inline void slots_remove(struct slots *slots, unsigned slot)
+{
+    slots->bits[slot / 8] &= (uint8_t)~(1 << slot % 8);
+}
+
+/* `range.first` is not above `range.last`, which is below SLOT_COUNT. */
+void slots_add_range(struct slots *slots, struct slot_range range);
+
+unsigned slots_count(const struct slots *slots);
+bool slots_equal(const struct slots *a, const struct slots *b);
+
+/* The first range with a slot not below `from`, which may be SLOT_COUNT; false if there is none. The ranges of a set, in order:
+ *
+ *   for (unsigned at = 0; slots_next(&slots, at, &range); at = range.last + 1U)
+ */
+bool slots_next(const struct slots *slots, unsigned from, struct slot_range *range);
+
+#endif

@@ -136,7 +136,8 @@ static void sort_records(struct tier_bulk *bulk)
     struct bulk_record *records = bulk->records;
     size_t count = 0;
 
-    qsort(records, bulk->count, sizeof(*records), compare_places);
+    if (bulk->count > 0)            /* qsort may not be given NULL */
+        qsort(records, bulk->count, sizeof(*records), compare_places);
     for (size_t i = 0; i < bulk->count; i++) {
         if (count > 0 && records[count - 1].place == records[i].place && records[count - 1].hash == records[i].hash)
             segments_unpin(records[i].segment);

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/mem.h"
 #include "base/message.h"
 #include "base/version.h"
 #include "config/config.h"

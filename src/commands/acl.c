@@ -5,7 +5,6 @@
 #include "acl/acl_file.h"
 #include "acl/change.h"
 #include "base/random.h"
-#include "base/text.h"
 #include "call/command_category.h"
 #include "call/command_keys.h"
 #include "call/command_table.h"

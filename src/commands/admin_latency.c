@@ -1,7 +1,6 @@
 /* LATENCY: slow events (stats/latency.h), and the latencies of commands (call/command_table.h). */
 #include <inttypes.h>
 
-#include "base/clock.h"
 #include "base/histogram.h"
 #include "base/mem.h"
 #include "commands/handlers.h"

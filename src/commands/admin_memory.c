@@ -1,5 +1,4 @@
 /* MEMORY: reports about memory usage; engine/data_stats.h has the statistics. */
-#include <inttypes.h>
 #include <unistd.h>
 
 #include "base/message.h"

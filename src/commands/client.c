@@ -1,5 +1,4 @@
 /* The subcommands of CLIENT that concern the caller's connection or the whole server. */
-#include "base/mem.h"
 #include "commands/client_line.h"
 #include "commands/client_name.h"
 #include "commands/handlers.h"

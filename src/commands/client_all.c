@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "acl/acl.h"
-#include "base/check.h"
 #include "base/mem.h"
 #include "commands/client_line.h"
 #include "commands/handlers.h"

@@ -1,5 +1,4 @@
 /* CLIENT TRACKING, CACHING, GETREDIR and TRACKINGINFO: what a connection wants to know about changed keys (engine/tracking.h). */
-#include "base/mem.h"
 #include "commands/handlers.h"
 #include "engine/client_ids.h"
 #include "engine/engine.h"

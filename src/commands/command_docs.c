@@ -3,7 +3,6 @@
 #include "commands/command_docs.h"
 
 #include "base/check.h"
-#include "base/text.h"
 
 enum node_kind { NODE_ARGUMENT, NODE_TOKEN, NODE_ONE_OF, NODE_BLOCK };
 

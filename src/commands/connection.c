@@ -1,6 +1,5 @@
 #include "acl/acl.h"
 #include "acl/acl_log.h"
-#include "base/mem.h"
 #include "base/version.h"
 #include "call/call.h"
 #include "commands/client_name.h"

@@ -1,6 +1,5 @@
 /* GEOSEARCH, GEORADIUS and related commands: the members of a sorted set within a circle or a box, replied or stored in another
  * key. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/mem.h"

@@ -8,7 +8,6 @@
 #include "commands/keys.h"
 #include "commands/migrate_send.h"
 #include "engine/unit.h"
-#include "value/string.h"
 
 enum { HOST = 1, PORT, ONE_KEY, DB, TIMEOUT, OPTIONS };
 

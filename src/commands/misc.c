@@ -1,7 +1,6 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/version.h"
 #include "call/call.h"
 #include "commands/handlers.h"

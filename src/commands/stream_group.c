@@ -1,5 +1,4 @@
 /* XGROUP and XACK. */
-#include "base/check.h"
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "commands/stream_id.h"

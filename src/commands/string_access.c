@@ -1,7 +1,5 @@
 #include "commands/string_access.h"
 
-#include "base/mem.h"
-
 bool string_size_allowed(struct call *call, uint64_t size)
 {
     if (size <= string_size_max(call))

@@ -7,7 +7,6 @@
 #include "commands/handlers.h"
 #include "commands/keys.h"
 #include "commands/string_access.h"
-#include "config/config.h"
 
 enum { DIGEST_SIZE = 16 };
 

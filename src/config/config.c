@@ -1,7 +1,6 @@
 #include "config/config.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/mem.h"

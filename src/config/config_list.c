@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/mem.h"
 #include "base/text.h"
 #include "config/config_words.h"
 

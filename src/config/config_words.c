@@ -1,7 +1,5 @@
 #include "config/config_words.h"
 
-#include <stdio.h>
-
 #include "base/mem.h"
 
 static bool is_space(char c)

@@ -2,7 +2,6 @@
 #include "engine/blocking_private.h"
 
 #include "base/mem.h"
-#include "engine/event.h"
 
 enum { BUCKETS_MIN = 4 };
 

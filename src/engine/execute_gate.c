@@ -5,7 +5,6 @@
 #include "engine/memory.h"
 #include "engine/parking.h"
 #include "engine/role.h"
-#include "tier/image.h"
 
 enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
 

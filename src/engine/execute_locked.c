@@ -13,7 +13,6 @@
 #include "engine/role.h"
 #include "engine/unit.h"
 #include "engine/tracking.h"
-#include "tier/image.h"
 
 /* The partitions a call needs, as a set; locked in ascending order. */
 struct partition_set {

@@ -10,7 +10,6 @@
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
 #include "script/shebang.h"
-#include "stats/error_stats.h"
 
 #define NO_SCRIPT "NOSCRIPT No matching script. Please use EVAL."
 #define NO_FUNCTION "ERR Function not found"

@@ -2,7 +2,6 @@
  * that are cold. */
 #include "base/mem.h"
 #include "call/command_keys.h"
-#include "engine/execute_private.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
 #include "engine/watch.h"

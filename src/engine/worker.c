@@ -1,6 +1,5 @@
 #include "engine/worker.h"
 
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "config/limits.h"

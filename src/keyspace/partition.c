@@ -3,7 +3,6 @@
 #include <stdatomic.h>
 
 #include "base/mem.h"
-#include "base/mutex.h"
 
 struct partitions *partitions_create(uint32_t count, int db_count, struct hash_seed seed)
 {

@@ -1,7 +1,6 @@
 #include "lifecycle/backups.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/mem.h"

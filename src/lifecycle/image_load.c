@@ -10,7 +10,6 @@
 #include "engine/engine.h"
 #include "engine/watch.h"
 #include "lifecycle/opening.h"
-#include "script/registry.h"
 #include "tier/image.h"
 #include "tier/replace.h"
 

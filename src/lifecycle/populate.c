@@ -4,11 +4,9 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/event.h"
 #include "engine/memory.h"
-#include "engine/role.h"
 #include "value/string.h"
 
 enum { LOOK_KEYS = 64, LOOK_BYTES = 1 << 20, WAIT_US_MAX = 5000000 };

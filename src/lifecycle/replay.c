@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/message.h"
 #include "call/streamed.h"
 #include "engine/engine.h"

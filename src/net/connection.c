@@ -1,17 +1,14 @@
 #include "net/connection.h"
 
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "base/endpoint.h"
 #include "base/mem.h"
 #include "engine/access.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
-#include "engine/transaction.h"
 #include "net/connection_private.h"
 #include "replication/primary.h"
 

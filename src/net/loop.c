@@ -1,7 +1,6 @@
 #include "net/loop.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

@@ -1,16 +1,13 @@
 #include "persist/aof_private.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/blob.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/meter.h"
 #include "base/message.h"
 #include "base/mutex.h"
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/closer.h"
 #include "base/disk.h"

@@ -15,7 +15,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/mem.h"
 #include "base/message.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -23,7 +22,6 @@
 #include "base/version.h"
 #include "persist/aof_manifest.h"
 #include "persist/aof_name.h"
-#include "persist/dataset_file.h"
 #include "persist/image_keys.h"
 #include "store/store.h"
 

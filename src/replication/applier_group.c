@@ -4,11 +4,9 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/mem.h"
 #include "call/command_keys.h"
 #include "call/streamed.h"
 #include "replication/primary.h"
-#include "stream/backlog.h"
 
 enum { KEYS_ON_STACK = 32 };
 

@@ -11,7 +11,6 @@
 #include "base/thread.h"
 #include "engine/barrier.h"
 #include "engine/engine.h"
-#include "engine/expiry.h"
 #include "engine/role.h"
 #include "replication/follow.h"
 #include "replication/primary.h"

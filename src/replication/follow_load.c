@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/disk.h"
 #include "base/tree.h"
 #include "engine/dataset.h"
 #include "engine/role.h"

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/dial.h"
 #include "replication/name_lookup.h"
 

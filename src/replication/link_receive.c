@@ -10,7 +10,6 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/mem.h"
 #include "base/text.h"
 #include "base/tree.h"
 #include "persist/archive.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/disk.h"
-#include "base/mem.h"
 #include "lifecycle/full_sync.h"
 #include "persist/aof_map.h"
 

@@ -2,9 +2,6 @@
  * come while its thread runs, read that file, and then the stream from the image on. */
 #include "replication/primary_private.h"
 
-#include <inttypes.h>
-
-#include "base/check.h"
 #include "base/mem.h"
 #include "lifecycle/full_sync.h"
 

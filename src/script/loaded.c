@@ -2,7 +2,6 @@
 
 #include <ctype.h>
 
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "script/errors.h"

@@ -1,6 +1,5 @@
 /* INFO's sections about the data: Memory, Persistence, Keyspace. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syslog.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 #include "base/closer.h"
 #include "base/mem.h"
 #include "base/message.h"
-#include "base/version.h"
 #include "commands/client_line.h"
 #include "commands/users.h"
 #include "engine/blocking.h"
@@ -31,7 +29,6 @@
 #include "lifecycle/replay.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/shutdown.h"
-#include "net/connection.h"
 #include "net/listener.h"
 #include "net/tls.h"
 #include "script/registry.h"

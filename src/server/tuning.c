@@ -1,7 +1,5 @@
 #include "server/tuning.h"
 
-#include <stdio.h>
-
 #include "base/message.h"
 #include "engine/event.h"
 #include "engine/parking.h"

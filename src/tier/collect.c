@@ -2,7 +2,6 @@
 
 #include <stdatomic.h>
 
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/mutex.h"

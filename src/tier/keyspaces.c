@@ -1,6 +1,5 @@
 #include "tier/keyspaces.h"
 
-#include "base/check.h"
 #include "base/mem.h"
 #include "tier/collect.h"
 #include "tier/count.h"

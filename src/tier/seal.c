@@ -16,7 +16,6 @@
 #include "tier/handover.h"
 #include "tier/keyspaces.h"
 #include "tier/oversized.h"
-#include "tier/pause.h"
 #include "tier/request.h"
 #include "tier/resolve.h"
 #include "tier/sweep.h"

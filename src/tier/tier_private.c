@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "base/check.h"
 #include "base/mutex.h"
 
 struct keyspace *tier_living_keyspace(struct partition *partition, uint32_t incarnation)

@@ -1,7 +1,5 @@
 #include "tier/writer.h"
 
-#include <stdatomic.h>
-
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"

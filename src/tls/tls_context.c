@@ -1,12 +1,10 @@
 #include "tls/tls_context.h"
 
-#include <errno.h>
 #include <openssl/dh.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

@@ -1,6 +1,5 @@
 #include "tls/tls_stream.h"
 
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* Lists: chunks of listpacks, which Redis 7.0 and later read; single elements and the older ziplists are read, too. */
-#include "base/check.h"
 #include "containers/listpack.h"
 #include "containers/ziplist.h"
 #include "value/codec_private.h"

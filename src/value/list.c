@@ -1,6 +1,5 @@
 #include "value/list.h"
 
-#include "base/check.h"
 #include "containers/listpack.h"
 #include "value/type.h"
 

@@ -1,7 +1,6 @@
 #include "keys.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "base/check.h"
 #include "base/mem.h"

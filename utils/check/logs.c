@@ -7,9 +7,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/mem.h"
 #include "base/message.h"
-#include "base/text.h"
 #include "check.h"
 #include "persist/aof_name.h"
 #include "persist/aof_replay.h"

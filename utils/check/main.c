@@ -1,7 +1,5 @@
 /* kelvin-check [--repair [--revive-deleted]] [--dirname appendonlydir] [--name appendonly.aof] PATH */
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,7 @@
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/message.h"
 #include "check.h"
 
 enum { SHOWN_MAX = 20 };

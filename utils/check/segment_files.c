@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "base/tree.h"
 
 struct file_walk {

@@ -1,9 +1,5 @@
 /* Files and directories are closed on a thread of their own, or in place where there is none. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,9 +1,6 @@
 #include "base/cpu.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/clock.h"
 #include "base/random.h"

@@ -1,11 +1,8 @@
 #include "base/crc32c.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
+#include "support/unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/bytes.h"
 #include "base/random.h"

@@ -1,16 +1,13 @@
 #include "base/dial.h"
 
+#include "support/unit.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static bool wait_until_ready(void *context, int fd)
 {

@@ -1,9 +1,6 @@
 #include "base/fiber.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 struct counting {
     struct fiber_pool *pool;

@@ -1,8 +1,4 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/mem.h"
 
 /* A disk that interrupts every other call, moves at most `step` bytes at a time, and fails one kind of call with `error`. */
 struct rig {

@@ -1,10 +1,7 @@
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <time.h>
+#include "support/unit.h"
 
-#include <cmocka.h>
+#include <pthread.h>
+#include <time.h>
 
 #include "base/futex_lock.h"
 

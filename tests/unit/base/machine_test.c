@@ -1,9 +1,5 @@
 /* base/machine: the limits of memory cgroups. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 #include "base/mapped.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,15 +1,11 @@
 #include "base/thread.h"
 
+#include "support/unit.h"
+
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
-
-#include <cmocka.h>
 
 #include "base/mem.h"
 #include "base/meter.h"

@@ -1,10 +1,7 @@
 #include "base/waiting.h"
 
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/clock.h"
 #include "base/thread.h"

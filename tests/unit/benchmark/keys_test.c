@@ -2,11 +2,10 @@
 #include "../utils/benchmark/keys.c"
 #include "../utils/benchmark/zipf.c"
 
+#include "support/unit.h"
+
 #include <math.h>
-#include <stdarg.h>
-#include <setjmp.h>
 #include <string.h>
-#include <cmocka.h>
 
 static struct key_space *space_of(uint64_t count)
 {

@@ -1,10 +1,9 @@
 /* The tools are no part of the library, so the file under test is included. */
 #include "../utils/benchmark/replies.c"
 
-#include <stdarg.h>
-#include <setjmp.h>
+#include "support/unit.h"
+
 #include <stdio.h>
-#include <cmocka.h>
 
 #include "base/mem.h"
 #include "base/random.h"

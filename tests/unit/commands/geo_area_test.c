@@ -1,14 +1,9 @@
 #include "commands/geo_area.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/random.h"
 #include "support/seed.h"

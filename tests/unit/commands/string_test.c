@@ -1,13 +1,8 @@
 /* What the tests over the wire do not see of the string and bitmap commands: events, counted changes, what is logged. */
 #include "commands/rows.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,11 +1,7 @@
 /* The tree is compared with a sorted array. */
 #include "containers/btree.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
 #include <stdio.h>

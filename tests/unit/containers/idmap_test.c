@@ -1,13 +1,8 @@
 /* The map is compared with a sorted array. */
 #include "containers/idmap.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

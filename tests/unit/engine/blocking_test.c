@@ -1,8 +1,4 @@
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 
@@ -11,7 +7,7 @@
 #include "commands/rows.h"
 #include "engine/blocking.h"
 #include "engine/event.h"
-#include "engine/unit_private.h"
+#include "engine/unit.h"
 #include "support/engine_box.h"
 
 enum { CLIENTS = 4 };

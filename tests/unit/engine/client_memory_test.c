@@ -1,11 +1,8 @@
 /* Which clients are closed, and by which worker. */
 #include "engine/client_memory.h"
 
-#include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/mem.h"
 #include "engine/engine.h"

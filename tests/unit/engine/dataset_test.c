@@ -1,9 +1,5 @@
 /* Commands that read all keys wait for the log as others do: what they show may be a change that the log does not cover yet. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/mem.h"
 #include "support/tier_box.h"

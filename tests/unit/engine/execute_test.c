@@ -1,10 +1,6 @@
 /* Debug and sanitizer builds stop at a handler that changes something and then replies an error, and at no other; and a handler that opens a
  * key which its row does not declare ends no process. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <signal.h>
 #include <string.h>

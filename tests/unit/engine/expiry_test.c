@@ -1,9 +1,5 @@
 /* The active expiry goes on between the ticks of the cron while many keys expire, and only then. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 

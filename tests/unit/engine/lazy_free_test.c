@@ -1,10 +1,6 @@
 #include "engine/lazy_free.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/meter.h"
 #include "keyspace/partition.h"

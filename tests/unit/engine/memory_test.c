@@ -1,10 +1,7 @@
 /* The memory gate: its one predicate, and a model of all that holds memory: in no state does everybody wait for ever. */
 #include "engine/memory.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 enum {
     LIMIT = 8,

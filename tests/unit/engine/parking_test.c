@@ -1,11 +1,9 @@
 /* Parked clients: a queue for each reason, and a worker that always leaves it. */
 #include "engine/parking.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
+#include "support/unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/message.h"
 #include "engine/cron.h"

@@ -1,9 +1,5 @@
 /* What a replica, and a primary with too few replicas, refuses; and what time does on a replica. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 

@@ -1,10 +1,7 @@
 /* Waking, mail and jobs: from other threads, for clients that go. */
 #include "engine/worker.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/mem.h"
 #include "support/engine_box.h"

@@ -1,9 +1,6 @@
 #include "keyspace/heat.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 static struct entry entry_with(uint8_t heat, uint16_t minutes)
 {

@@ -1,12 +1,8 @@
 /* The keyspace is compared with a model: keys and values of edge-case sizes, changed in every way, while blocks move. */
 #include "keyspace/keyspace.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

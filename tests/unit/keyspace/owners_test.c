@@ -1,9 +1,6 @@
 #include "keyspace/owners.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,6 @@
 #include "keyspace/partition.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "value/string.h"
 
 struct watched {

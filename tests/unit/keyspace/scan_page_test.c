@@ -1,9 +1,6 @@
 #include "keyspace/scan_page.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,6 @@
 #include "keyspace/segment_pool.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,9 +1,6 @@
 #include "keyspace/uses.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 static void touch(struct keyspace *keyspace, struct entry *entry, int times)
 {

@@ -1,10 +1,6 @@
 /* Fetch: what a window names is loaded before its first command runs, however many windows there are, and a replay that ends early leaves
  * nothing. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 

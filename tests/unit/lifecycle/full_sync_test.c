@@ -1,10 +1,6 @@
 #include "lifecycle/full_sync.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -16,10 +12,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "base/tree.h"
 #include "lifecycle/task.h"
 #include "persist/rdb_reader.h"
 #include "support/tier_box.h"

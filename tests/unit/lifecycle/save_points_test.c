@@ -1,10 +1,6 @@
 #include "lifecycle/save_points.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 static void no_points_are_never_due(void **state)
 {

@@ -1,10 +1,7 @@
 /* What excludes what: every pair of tasks. */
 #include "lifecycle/task.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/waiting.h"
 

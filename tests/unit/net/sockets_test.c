@@ -1,14 +1,11 @@
 #include "net/sockets.h"
 
+#include "support/unit.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static int port_of(int fd)
 {

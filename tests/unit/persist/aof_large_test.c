@@ -1,9 +1,5 @@
 /* Large arguments in the log: they are referenced, not copied, and the bytes in the file are the same. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 

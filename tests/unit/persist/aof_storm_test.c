@@ -1,11 +1,7 @@
 #include "base/message.h"
 #include "persist/aof.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -18,7 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/tree.h"

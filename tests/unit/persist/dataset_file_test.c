@@ -1,10 +1,7 @@
 #include "base/message.h"
 #include "persist/dataset_file.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

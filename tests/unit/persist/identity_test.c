@@ -1,11 +1,7 @@
 #include "base/message.h"
 #include "persist/identity.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,11 +1,7 @@
 #include "base/message.h"
 #include "persist/rdb_save.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -18,8 +14,6 @@
 #include "base/clock.h"
 #include "base/crc64.h"
 #include "base/tree.h"
-#include "persist/checkpoint.h"
-#include "persist/rdb_format.h"
 #include "store/store.h"
 #include "tier/record.h"
 #include "tier/tags_rebuild.h"

@@ -1,10 +1,6 @@
 #include "persist/rdb_writer.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,16 +1,11 @@
 /* A primary's stream, applied to an engine without tier and log. */
 #include "replication/applier.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/mem.h"
 #include "support/applier_box.h"
 

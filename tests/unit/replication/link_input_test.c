@@ -1,11 +1,8 @@
 #include "replication/link_input.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #define MARK "0123456789012345678901234567890123456789"
 

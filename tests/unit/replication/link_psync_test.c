@@ -1,10 +1,6 @@
 #include "replication/link_psync.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #define ID "0123456789abcdef0123456789abcdef01234567"
 

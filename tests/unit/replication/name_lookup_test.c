@@ -3,11 +3,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 static void wait_until_done(struct name_lookup *lookup)
 {

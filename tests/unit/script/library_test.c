@@ -1,10 +1,6 @@
 #include "script/library.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "script/interpreter.h"
 

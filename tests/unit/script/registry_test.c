@@ -1,10 +1,6 @@
 #include "script/registry.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,12 +1,6 @@
 #include "script/shebang.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/mem.h"
+#include "support/unit.h"
 
 static void check_script(struct bytes source, int body_expected, uint32_t flags_expected, const char *error_expected)
 {

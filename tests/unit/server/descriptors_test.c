@@ -1,10 +1,6 @@
 #include "server/descriptors.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 static struct descriptors divide(uint64_t limit, uint64_t clients, int loops)
 {

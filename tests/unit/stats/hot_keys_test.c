@@ -1,15 +1,10 @@
 #include "stats/hot_keys.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <pthread.h>
 #include <stdio.h>
 
-#include "base/mem.h"
 #include "base/random.h"
 #include "support/seed.h"
 

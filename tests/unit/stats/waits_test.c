@@ -1,9 +1,6 @@
 #include "stats/waits.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 static int open_waits(void **state)
 {

@@ -1,9 +1,5 @@
 /* store/segments: what is put can be read at its place, in memory of the same process and after the files were opened again. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "store/segment_body.h"

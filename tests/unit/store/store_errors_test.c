@@ -1,9 +1,5 @@
 /* The store on a disk that fails: it may return errors, but never wrong data. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,6 @@
 /* The logs of a temporary store are not synced, because LevelDB would sync them while all reads wait. Instead each reader of a log checks
  * that it has what was written to it. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,7 @@
 /* A backlog under random appends, reads, resizes and faults of the disk, and with threads: what readers get is compared with the true stream. */
 #include "stream/backlog.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

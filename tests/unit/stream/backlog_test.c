@@ -1,9 +1,6 @@
 #include "stream/backlog.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <dirent.h>
 #include <errno.h>

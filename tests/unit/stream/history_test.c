@@ -1,11 +1,8 @@
 #include "stream/history.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
+#include "support/unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/mem.h"
 #include "stream/backlog.h"

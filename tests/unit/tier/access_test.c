@@ -1,9 +1,5 @@
 /* tier/access: reads go past the page cache if it does not help. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "tier/access.h"
 

@@ -1,9 +1,5 @@
 /* Bulk loads: cold keys come back with few reads, and never with an old value, whatever happens between the look-up and the read. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 

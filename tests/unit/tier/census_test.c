@@ -1,9 +1,6 @@
 #include "tier/census.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 enum { ONE = 1024 };
 

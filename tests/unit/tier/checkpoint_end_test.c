@@ -1,12 +1,7 @@
 /* The end of a checkpoint, while a call holds a partition: the call sees one phase from its beginning to its end. Otherwise it hands a
  * value over after the queue was drained, or takes a late grave for one from before the cut. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <string.h>
 

@@ -1,10 +1,6 @@
 /* The checkpoint's half in the tier: an image has all that was there at the cut, and nothing else; what happens beside it, or after
  * one that failed, loses nothing and brings nothing back. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -1,9 +1,5 @@
 /* Garbage collection of a store that is full. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -1,9 +1,5 @@
 /* Counting the keys of both tiers does not keep clients waiting for the writer. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <pthread.h>
 #include <sched.h>

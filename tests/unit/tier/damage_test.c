@@ -1,11 +1,8 @@
 #include "tier/damage.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
+#include "support/unit.h"
 
-#include <cmocka.h>
+#include <string.h>
 
 #include "base/buffer.h"
 

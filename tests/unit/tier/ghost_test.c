@@ -1,11 +1,7 @@
 #include "tier/ghost.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
-#include "base/mem.h"
 #include "base/random.h"
 
 enum { KEYS = 20000 };

@@ -1,14 +1,9 @@
 /* How much is done under one hold of a partition's lock has a limit in bytes, not only in keys. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 
 #include "base/mem.h"
-#include "persist/checkpoint.h"
 #include "support/image_box.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"

@@ -1,8 +1,5 @@
 /* The file of hot keys: what is written comes back; whatever is read instead is refused or harmless. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,9 +1,5 @@
 /* tier/image_walk, tier/locate, tier/tags_rebuild: images made by hand, with records in LevelDB and in segments. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <fcntl.h>
 #include <stdio.h>

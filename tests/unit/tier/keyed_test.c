@@ -1,11 +1,7 @@
 #include "tier/keyed.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,9 +1,5 @@
 /* Loads: the cold keys of one turn are read by all threads of the pool at once, and a thread that is woken finds no lock held by its waker. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 

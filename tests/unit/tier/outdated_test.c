@@ -1,9 +1,5 @@
 /* Expiry keys of times that no record has any more are deleted long before these times, and no other is. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,9 +1,5 @@
 /* A key whose record is larger than the store takes stays in RAM, and is not tried again at cost; an image fails and names it. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 

@@ -1,9 +1,5 @@
 /* The writer takes of the CPUs what the workers leave, and some of them in any case. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "tier/pause.h"
 #include "tier/tier.h"

@@ -1,9 +1,5 @@
 /* Purging costs what was stored, not what was counted; giving the room back holds up neither demotion nor the end. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,15 +1,10 @@
 /* Readers: workers read cold keys in batches. The ring is one over the box's disk (base/read_ring.h), which reads when the worker
  * submits; tests/spec/load_ring_test.py has the one over io_uring. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "support/tier_box.h"
 #include "tier/reader.h"

@@ -1,12 +1,6 @@
 #include "tier/record.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
-#include <inttypes.h>
-#include <stdio.h>
+#include "support/unit.h"
 
 #include "base/mem.h"
 #include "base/random.h"

@@ -1,8 +1,5 @@
 /* Another store in the place of a running one: an image of a server with another hash seed, again and again; images that can't be used. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,16 +1,10 @@
 #include "tier/shelf.h"
 
+#include "support/unit.h"
+
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include "base/mem.h"
 #include "base/random.h"
 
 enum { BLOCKS = 300 };

@@ -1,14 +1,9 @@
 #include "tier/tagrun.h"
 
-#include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include "support/unit.h"
 
-#include <cmocka.h>
+#include <inttypes.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/random.h"

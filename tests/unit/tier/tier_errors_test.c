@@ -1,9 +1,5 @@
 /* What the tier does when the disk does not: nothing is lost, nothing that can't be read is called absent, and it goes on. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <glob.h>
 #include <string.h>

@@ -1,10 +1,6 @@
 /* The rules of the tier (docs/architecture.md), each attacked. The writer is held where it matters, and the test does its work step
  * by step; loads do not begin before the worker ends its turn. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +17,6 @@
 #include "tier/expiry.h"
 #include "tier/grave.h"
 #include "tier/read_pool.h"
-#include "tier/sweep.h"
 
 enum { HOUR_MS = 3600 * 1000 };
 

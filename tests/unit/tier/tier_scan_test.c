@@ -1,9 +1,5 @@
 /* SCAN, KEYS, RANDOMKEY and DBSIZE over keys of both tiers, while they move (tier rule 11). */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <sched.h>
 #include <string.h>

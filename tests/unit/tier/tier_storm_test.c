@@ -5,11 +5,7 @@
  * which is changed when the reply comes, is exact, even with several calls under way. What a job's thread replies
  * (DBSIZE, SCAN, WHERE) was true at some moment since it was asked.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 

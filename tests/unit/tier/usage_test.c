@@ -1,9 +1,5 @@
 /* What the store and its images take: each file once, however many links it has. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -1,11 +1,7 @@
 /* The warm-up: brings back what was hot, with its heat, and never an old value, whatever clients and the writer do meanwhile. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,13 +1,9 @@
 #include "tls/tls_stream.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/unit.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
 
 #include "base/mem.h"
 #include "support/certificate.h"

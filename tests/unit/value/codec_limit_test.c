@@ -1,11 +1,7 @@
 /* What codec.c unpacks: no more than is allowed, and only as much as the bytes contain. */
 #include "value/codec.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 #include <string.h>

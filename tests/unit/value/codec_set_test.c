@@ -1,9 +1,5 @@
 /* Sets in dumps and records. codec_test.c tests what is common to all types. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <string.h>
 

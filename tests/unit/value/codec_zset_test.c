@@ -1,15 +1,10 @@
 /* Sorted sets in dumps and records. codec_test.c tests what is common to all types. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "value/codec.h"
 #include "value/zset.h"
 

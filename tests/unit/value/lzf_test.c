@@ -1,12 +1,7 @@
 #include "value/lzf.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"

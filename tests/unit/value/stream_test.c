@@ -1,11 +1,7 @@
 /* Streams and their groups are compared with arrays; and their payloads are tested. */
 #include "value/stream_group.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

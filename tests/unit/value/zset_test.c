@@ -1,10 +1,6 @@
 /* Sorted sets as values: both encodings are compared with a sorted array, and the change from one to the other is tested.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <math.h>
 #include <stdio.h>

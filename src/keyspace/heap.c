@@ -10,6 +10,7 @@ enum {
     SEGMENT_LIMIT = 1 << (32 - HEAP_UNIT_BITS),
     SPLIT_SEARCH_MAX = 8,
     REPORT_STEP = 4096,
+    GAIN_MIN = SEGMENT_SIZE / 50,       /* bytes that evacuating a segment has to regain */
 };
 
 /* A hole: tag u8 | 3 spare | units u32 | next u32 | prev u32. */
@@ -207,7 +208,7 @@ static bool segment_add(struct heap *heap)
     }
     current_retire(heap);
     heap->segments[index] = segment;
-    heap->info[index] = (struct heap_segment){ 0, 1 };      /* unit 0 stays unused, so that no handle is 0 */
+    heap->info[index] = (struct heap_segment){ .bump = 1 };      /* unit 0 stays unused, so that no handle is 0 */
     if (index == heap->segment_count)
         heap->segment_count++;
     heap->held_count++;
@@ -230,6 +231,7 @@ uint32_t heap_alloc(struct heap *heap, uint32_t size)
     uint32_t units = size / ENTRY_UNIT;
     uint32_t list = list_of(units);
     uint32_t handle = 0;
+    struct heap_segment *info;
 
     if (heap->lists[list] != 0)
         handle = hole_search(heap, list, units);
@@ -244,7 +246,10 @@ uint32_t heap_alloc(struct heap *heap, uint32_t size)
     }
     heap->live_bytes += size;
     note_live(heap);
-    heap->info[handle >> HEAP_UNIT_BITS].live += size;
+    info = &heap->info[handle >> HEAP_UNIT_BITS];
+    info->live += size;
+    if (units > info->largest)
+        info->largest = (uint16_t)units;
     return handle;
 }
 
@@ -301,19 +306,26 @@ void heap_free(struct heap *heap, uint32_t handle, uint32_t size)
     }
 }
 
+/* Returns the bytes that evacuating the segment regains: all that is free, but the rest that a segment with the same blocks would have, too. */
+static int64_t gain_of(const struct heap_segment *info)
+{
+    return (int64_t)SEGMENT_SIZE - info->live - (int64_t)info->largest * ENTRY_UNIT;
+}
+
 uint32_t heap_victim(const struct heap *heap)
 {
-    uint32_t victim = UINT32_MAX, least = UINT32_MAX;
+    uint32_t victim = UINT32_MAX;
+    int64_t most = GAIN_MIN;
 
+    if (heap->hole_bytes <= SEGMENT_SIZE)
+        return UINT32_MAX;
     for (uint32_t i = 0; i < heap->segment_count; i++) {
-        if (heap->segments[i] == NULL || i == heap->current || heap->info[i].live >= least)
+        if (heap->segments[i] == NULL || i == heap->current || gain_of(&heap->info[i]) <= most)
             continue;
-        least = heap->info[i].live;
+        most = gain_of(&heap->info[i]);
         victim = i;
     }
-    if (victim == UINT32_MAX)
-        return victim;
-    return heap->hole_bytes > SEGMENT_SIZE ? victim : UINT32_MAX;
+    return victim;
 }
 
 struct entry *heap_walk(const struct heap *heap, uint32_t segment, uint32_t *unit)

@@ -5,8 +5,9 @@
  *
  * An allocation takes a hole of exactly the right size, else the bump position, else a part of a larger hole, else a
  * new segment. Freed blocks become holes, in doubly linked lists by size, which are stored in the holes themselves.
- * Holes are not coalesced: compaction (keyspace_compact) moves the entries of the emptiest segment into holes elsewhere
- * and gives the segment back, at a cost of about one byte copied per byte regained.
+ * Holes are not coalesced: compaction (keyspace_compact) moves the entries of the segment with the most to regain into holes
+ * elsewhere and gives the segment back, at a cost of about one byte copied per byte regained. The rest of a segment that was too
+ * small for the next block is no such hole: with equal blocks any other segment would have the same.
  *
  * Owner: the partition's lock.
  */
@@ -28,7 +29,8 @@ enum {
 
 struct heap_segment {
     uint32_t live;          /* bytes in live blocks */
-    uint32_t bump;          /* units allocated so far, holes included */
+    uint16_t bump;          /* units allocated so far, holes included */
+    uint16_t largest;       /* units of the largest block that was ever in it */
 };
 
 struct heap {
@@ -60,8 +62,8 @@ static inline struct entry *heap_at(const struct heap *heap, uint32_t handle)
 uint32_t heap_alloc(struct heap *heap, uint32_t size);
 void heap_free(struct heap *heap, uint32_t handle, uint32_t size);
 
-/* The segment that is best evacuated: the one with the fewest live bytes, except the current one. UINT32_MAX if there
- * is none, or if the holes elsewhere could not take its entries. */
+/* The segment that is best evacuated, except the current one. UINT32_MAX if there is none, or if the holes elsewhere could not take its
+ * entries. Compaction ends: a segment that would leave about as much unused if it were filled again with the same blocks is none. */
 uint32_t heap_victim(const struct heap *heap);
 
 /* Iterates over the blocks of a segment. `*unit` starts at 1. Returns the first live entry at or after it and sets

@@ -306,6 +306,83 @@ static void compaction_frees_the_memory_of_holes(void **state)
     }
 }
 
+enum { MANY = 20000, VALUE_MAX = 4090 };
+
+static bool has_number(struct rig *rig, int number)
+{
+    char digits[TEXT_INT_SIZE];
+    struct bytes name = bytes_of(digits, text_of_int(number, digits));
+
+    return keyspace_find(rig->keyspace, hash_bytes(&rig->all->seed, name), name) != 0;
+}
+
+static void put_number(struct rig *rig, int number, size_t value_size)
+{
+    static const char bytes[VALUE_MAX];
+    char digits[TEXT_INT_SIZE];
+    struct bytes name = bytes_of(digits, text_of_int(number, digits));
+    struct value value = string_value(bytes_of(bytes, value_size));
+
+    keyspace_insert(rig->keyspace, hash_bytes(&rig->all->seed, name), name, &value, -1, RECORD_NONE, now_ms);
+}
+
+static void remove_number(struct rig *rig, int number)
+{
+    char digits[TEXT_INT_SIZE];
+    struct bytes name = bytes_of(digits, text_of_int(number, digits));
+    uint64_t hash = hash_bytes(&rig->all->seed, name);
+    struct value old;
+
+    keyspace_remove(rig->keyspace, hash, keyspace_find(rig->keyspace, hash, name), &old);
+}
+
+/* Compacts until there is nothing to do, and removes all keys. */
+static void compact_to_the_end(struct rig *rig, int steps_max)
+{
+    struct heap *heap = &rig->keyspace->heap;
+
+    for (int i = 0; keyspace_compact(rig->keyspace, 64, 4); i++) {
+        if (i >= steps_max)
+            fail_msg("compaction goes on and on; seed %" PRIu64, rig->seed);
+    }
+    keyspace_verify(rig->keyspace);
+    assert_true(heap->held_count * (uint64_t)SEGMENT_SIZE <= heap->live_bytes * 5 / 4 + 3 * SEGMENT_SIZE);
+    for (int i = 0; i < MANY; i++) {
+        if (has_number(rig, i))
+            remove_number(rig, i);
+    }
+    assert_int_equal(heap->live_bytes, 0);
+}
+
+/* With values of some sizes several percent of each segment remain unused: to move them would leave as much elsewhere. */
+static void compaction_ends_whatever_the_size_of_values(void **state)
+{
+    struct rig *rig = *state;
+
+    for (size_t size = 1000; size <= VALUE_MAX; size += 103) {
+        for (int i = 0; (size_t)i * size < 24 * SEGMENT_SIZE; i++)
+            put_number(rig, i, size);
+        compact_to_the_end(rig, 30);        /* the segment that is left of the size before */
+    }
+}
+
+static void compaction_ends_with_values_of_all_sizes(void **state)
+{
+    struct rig *rig = *state;
+
+    for (int round = 0; round < 20; round++) {
+        size_t small = 1 + pick(rig, VALUE_MAX - 1), large = 1 + pick(rig, VALUE_MAX - 1), kept = pick(rig, 10), count = MANY / 10;
+
+        for (size_t i = 0; i < count; i++)
+            put_number(rig, (int)i, pick(rig, 4) == 0 ? pick(rig, VALUE_MAX) : pick(rig, 2) == 0 ? small : large);
+        for (size_t i = 0; i < count; i++) {
+            if (pick(rig, 10) > kept)
+                remove_number(rig, (int)i);
+        }
+        compact_to_the_end(rig, 20000);
+    }
+}
+
 struct expiry {
     struct rig *rig;
     int64_t now_ms;
@@ -511,6 +588,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_RIG(every_key_matches_the_model),
         WITH_RIG(compaction_frees_the_memory_of_holes),
+        WITH_RIG(compaction_ends_whatever_the_size_of_values),
+        WITH_RIG(compaction_ends_with_values_of_all_sizes),
         WITH_RIG(exactly_the_expired_keys_are_found),
         WITH_RIG(a_latched_entry_is_skipped_and_found_later),
         WITH_RIG(expired_fields_are_found_in_keys_without_expiry),

@@ -44,6 +44,7 @@ void role_set_replica(struct engine *engine, bool is_replica)
 {
     engine->role.link_down_ms = 0;
     change_facts(engine, ROLE_FACTS, is_replica ? ROLE_REPLICA : 0);
+    waiting_bump(&engine->waiting);
     if (is_replica && engine->tier != NULL)
         tier_set_expiry(engine->tier, false);       /* on again in a tick of the cron */
 }

@@ -129,6 +129,7 @@ static void unpublish(struct engine *engine)
     engine->aof = NULL;
     history_detach_log(&engine->history);
     partitions_unlock_all_unowned(engine->partitions, &claim);
+    waiting_bump(&engine->waiting);
     on_durable(engine, 0);          /* clients that waited for the log go on */
 }
 
@@ -237,6 +238,7 @@ static void end_attempt(struct aof_switch *aof_switch, bool good)
     aof_switch->has_failed = !good;
     aof_switch->over = aof_switch->over || good || aof_switch->begun_held;
     mutex_unlock(&aof_switch->lock);
+    waiting_bump(&aof_switch->engine->waiting);
 }
 
 static void switch_on(struct aof_switch *aof_switch)

@@ -194,6 +194,13 @@ static bool read_more(struct applier *applier)
     return result == FEED_COMMAND;
 }
 
+/* A promotion may wait for it. */
+static void set_looked(struct applier *applier, uint64_t position)
+{
+    applier->looked = position;
+    waiting_bump(&applier->engine->waiting);
+}
+
 static void applier_main(void *context)
 {
     struct applier *applier = context;
@@ -207,11 +214,11 @@ static void applier_main(void *context)
         if (applier->has_failed)
             break;
         applier_end_turn(applier);
-        applier->looked = backlog_position(applier->feed.reader);
+        set_looked(applier, backlog_position(applier->feed.reader));
         wait_for_more(applier);
         applier_begin_turn(applier);
     }
-    applier->looked = UINT64_MAX;
+    set_looked(applier, UINT64_MAX);
     applier_end_turn(applier);
 }
 

@@ -3,7 +3,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -16,7 +15,6 @@
 #include "replication/primary.h"
 
 enum {
-    LOOK_US = 2000,
     ASK_US = 1000000,               /* so often replicas are asked for an ACK, which they send each second, too */
 };
 
@@ -65,16 +63,34 @@ static struct log *log_of(const struct failover *failover)
     return failover->engine->log;
 }
 
-static void pause_to_look(void)
+static void bump(const struct failover *failover)
 {
-    struct timespec pause = { 0, LOOK_US * 1000 };
+    waiting_bump(&failover->engine->waiting);
+}
 
-    nanosleep(&pause, NULL);
+/* Until it is so, or the server ends. */
+static void wait_until(const struct failover *failover, bool (*is_so)(const struct failover *failover))
+{
+    struct waiting *waiting = &failover->engine->waiting;
+
+    for (;;) {
+        uint32_t version = waiting_version(waiting);
+
+        if (is_so(failover) || failover->stopping)
+            return;
+        waiting_wait(waiting, version, -1);
+    }
 }
 
 static bool must_end(const struct failover *failover)
 {
     return failover->aborted || failover->stopping;
+}
+
+static void set_state(struct failover *failover, enum view_failover state)
+{
+    failover->state = state;
+    bump(failover);
 }
 
 /* REPLICAOF came in between. */
@@ -101,9 +117,16 @@ static void release_writes(struct engine *engine)
 static void note_passed(struct job *job)
 {
     struct passage *passage = (struct passage *)job;
+    struct failover *failover = passage->failover;
 
-    passage->failover->passed = true;
     mem_free(passage);
+    failover->passed = true;
+    bump(failover);
+}
+
+static bool has_passed(const struct failover *failover)
+{
+    return failover->passed;
 }
 
 /* Calls that had looked before writes were held back have ended, or look again; units that had begun have ended. */
@@ -117,8 +140,7 @@ static void await_writes(struct failover *failover)
     passage->barrier.job.release = note_passed;
     failover->passed = false;
     barrier_post(engine, &passage->barrier);
-    while (!failover->passed && !failover->stopping)
-        pause_to_look();
+    wait_until(failover, has_passed);
     if (failover->stopping)
         return;
     partitions_lock_all_unowned(engine->partitions, &claim);
@@ -189,7 +211,7 @@ static enum follow_ask hand_over(struct failover *failover, const char *host, in
 
     if (result != FOLLOW_ASK_BEGUN)
         return result;
-    failover->state = VIEW_FAILOVER_RUNS;
+    set_state(failover, VIEW_FAILOVER_RUNS);
     log_write(log_of(failover), LOG_LEVEL_NOTICE, "Failover: replica %s:%d is asked to take over", host, port);
     return result;
 }
@@ -207,15 +229,31 @@ static bool end_in_time(struct failover *failover)
     return hand_over(failover, request->host, (int)request->port, FOLLOW_ANY_LSN) == FOLLOW_ASK_BEGUN;
 }
 
+/* Until the time is up, or replicas are to be asked again. */
+static int64_t left_ms(const struct failover *failover)
+{
+    int64_t now_us = clock_mono_us(), end_us = failover->asked_us + ASK_US;
+
+    if (end_us <= now_us)
+        end_us = now_us + ASK_US;       /* there is none to be asked; one that comes ends the wait */
+    if (failover->until_us < end_us)
+        end_us = failover->until_us;
+    return end_us > now_us ? (end_us - now_us) / 1000 + 1 : 0;
+}
+
 /* False: this server stays what it is. */
 static bool await_replica(struct failover *failover)
 {
+    struct waiting *waiting = &failover->engine->waiting;
     struct replica_view found;
 
-    while (!must_end(failover) && !is_superseded(failover)) {
+    for (;;) {
+        uint32_t version = waiting_version(waiting);
         uint64_t lsn = history_end(&failover->engine->history);
         enum follow_ask asked;
 
+        if (must_end(failover) || is_superseded(failover))
+            return false;
         if (clock_mono_us() >= failover->until_us)
             return end_in_time(failover);
         if (find_ready(failover, lsn, &found)) {
@@ -224,9 +262,8 @@ static bool await_replica(struct failover *failover)
                 return asked == FOLLOW_ASK_BEGUN;
         }
         ask(failover);
-        pause_to_look();
+        waiting_wait(waiting, version, left_ms(failover));
     }
-    return false;
 }
 
 static void take_back(struct failover *failover, const char *why)
@@ -235,12 +272,16 @@ static void take_back(struct failover *failover, const char *why)
         log_write(log_of(failover), LOG_LEVEL_WARNING, "Failover: %s; this server is the primary again", why);
 }
 
+static bool has_reply(const struct failover *failover)
+{
+    return follow_hand(failover->engine->replication.follow) != FOLLOW_HAND_ASKED || failover->aborted;
+}
+
 static void await_take_over(struct failover *failover)
 {
     struct follow *follow = failover->engine->replication.follow;
 
-    while (follow_hand(follow) == FOLLOW_HAND_ASKED && !must_end(failover))
-        pause_to_look();
+    wait_until(failover, has_reply);
     if (failover->stopping)
         return;
     if (follow_hand(follow) == FOLLOW_HAND_TAKEN)
@@ -263,7 +304,7 @@ static void failover_main(void *context)
         log_write(log_of(failover), LOG_LEVEL_NOTICE, "Failover: aborted");
     if (!failover->stopping)
         release_writes(engine);
-    failover->state = VIEW_NO_FAILOVER;
+    set_state(failover, VIEW_NO_FAILOVER);
 }
 
 /* --- start and end --- */
@@ -306,12 +347,12 @@ static enum failover_result start(struct failover *failover, const struct failov
     failover->aborted = false;
     failover->asked = 0;
     failover->asked_us = 0;
-    failover->state = VIEW_FAILOVER_WAITS;
+    set_state(failover, VIEW_FAILOVER_WAITS);
     hold_writes(failover->engine);
     if (thread_start(&failover->thread, "kelvin-failover", failover->engine->meter, failover_main, failover) == 0)
         return FAILOVER_STARTED;
     release_writes(failover->engine);
-    failover->state = VIEW_NO_FAILOVER;
+    set_state(failover, VIEW_NO_FAILOVER);
     return FAILOVER_NO_THREAD;
 }
 
@@ -339,18 +380,24 @@ bool failover_abort(struct failover *failover)
     if (runs)
         failover->aborted = true;
     mutex_unlock(&failover->lock);
+    bump(failover);
     return runs;
+}
+
+static bool has_ended(const struct failover *failover)
+{
+    return failover->state == VIEW_NO_FAILOVER;
 }
 
 void failover_await_end(struct failover *failover)
 {
-    while (failover->state != VIEW_NO_FAILOVER && !failover->stopping)
-        pause_to_look();
+    wait_until(failover, has_ended);
 }
 
 void failover_stop(struct failover *failover)
 {
     failover->stopping = true;
+    bump(failover);
     mutex_lock(&failover->lock);
     thread_join(&failover->thread);
     mutex_unlock(&failover->lock);

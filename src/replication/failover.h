@@ -7,7 +7,8 @@
  * a primary by then, an ordinary PSYNC decides: it has taken over if it continues this server's history. If it refuses, if the
  * time is up before RUNS, or if it is aborted, this server is the primary again with all of its data. Then what was held back goes on.
  *
- * All of it is done by one thread ("kelvin-failover") that looks every few milliseconds.
+ * All of it is done by one thread ("kelvin-failover"), which waits for engine->waiting: replicas that come and their ACKs, the reply to the PSYNC and
+ * a change of the role bump it.
  *
  * Threads: any. Lock: failover (guards the start and the end; taken before none).
  */

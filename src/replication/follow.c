@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,16 +17,31 @@
 #include "stream/backlog.h"
 #include "tls/tls_context.h"
 
-enum {
-    PAUSE_US = 2000,
-    START_AGAIN_MS = 1000,          /* after the system had no thread for the link */
-};
+enum { START_AGAIN_MS = 1000 };     /* after the system had no thread for the link */
 
-void follow_pause(void)
+void follow_await(struct follow *follow, bool (*is_so)(struct follow *follow))
 {
-    struct timespec pause = { 0, PAUSE_US * 1000 };
+    struct waiting *waiting = &follow->engine->waiting;
 
-    nanosleep(&pause, NULL);
+    for (;;) {
+        uint32_t version = waiting_version(waiting);
+
+        if (is_so(follow) || follow->stopping)
+            return;
+        waiting_wait(waiting, version, -1);
+    }
+}
+
+void follow_set_data(struct follow *follow, enum follow_data data)
+{
+    follow->data = data;
+    waiting_bump(&follow->engine->waiting);
+}
+
+void follow_set_hand(struct follow *follow, enum follow_hand hand)
+{
+    follow->hand = hand;
+    waiting_bump(&follow->engine->waiting);
 }
 
 struct follow *follow_create(struct engine *engine, struct tls_context *(*hold_tls)(void *context), void *context)
@@ -211,10 +225,10 @@ static bool is_same(const struct follow *follow, const char *host, int port)
 
 void follow_promote(struct follow *follow)
 {
-    follow->hand = FOLLOW_HAND_NONE;
+    follow_set_hand(follow, FOLLOW_HAND_NONE);
     follow_note_primary(follow, NULL, 0);
     mutex_lock(&follow->lock);
-    follow->data = FOLLOW_DATA_GOES_ON;     /* whatever it is, it is this server's own now */
+    follow_set_data(follow, FOLLOW_DATA_GOES_ON);       /* whatever it is, it is this server's own now */
     mutex_unlock(&follow->lock);
     follow_set_role(follow, false, FOLLOW_ANY_LSN);
     follow_restore_log(follow->engine);
@@ -241,7 +255,7 @@ static enum follow_result follow_host(struct follow *follow, const char *host, i
         return FOLLOW_ALREADY;
     if (!follow_end_link(follow, FOLLOW_END_NOW))
         return FOLLOW_LOADING;
-    follow->hand = FOLLOW_HAND_NONE;
+    follow_set_hand(follow, FOLLOW_HAND_NONE);
     follow->no_images = false;
     follow_note_primary(follow, host, port);
     if (!was_replica)
@@ -317,6 +331,7 @@ void follow_cron(struct follow *follow)
 void follow_stop(struct follow *follow)
 {
     follow->stopping = true;
+    waiting_bump(&follow->engine->waiting);
     mutex_lock(&follow->turn);
     (void)follow_end_link(follow, FOLLOW_END_NOW);
     mutex_unlock(&follow->turn);

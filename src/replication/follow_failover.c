@@ -14,9 +14,9 @@ enum follow_ask follow_hand_over(struct follow *follow, const char *host, int po
         follow_note_primary(follow, host, port);
         follow->hand_tries = 0;
         follow->hand_is_uncertain = false;
-        follow->hand = FOLLOW_HAND_ASKED;
+        follow_set_hand(follow, FOLLOW_HAND_ASKED);
         if (!follow_start_link(follow))
-            follow->hand = FOLLOW_HAND_REFUSED;
+            follow_set_hand(follow, FOLLOW_HAND_REFUSED);
     }
     mutex_unlock(&follow->turn);
     return result;
@@ -51,7 +51,7 @@ bool follow_take_back(struct follow *follow)
         follow_note_primary(follow, NULL, 0);
         follow_set_role(follow, false, FOLLOW_ANY_LSN);
     }
-    follow->hand = FOLLOW_HAND_NONE;
+    follow_set_hand(follow, FOLLOW_HAND_NONE);
     mutex_unlock(&follow->turn);
     return can;
 }

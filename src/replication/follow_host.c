@@ -16,6 +16,7 @@ enum {
     INBOX_MEMORY = 16 << 20,
     INBOX_ROOM_MIN = 1 << 20,
     AGAIN_MS_MIN = 1000, AGAIN_MS_MAX = 10000,      /* the pause before all is asked for again because the stream could not be applied */
+    LOOK_MS = 100,                  /* for what ends a wait without a change: a directive, and the time */
 };
 
 /* --- the inbox and the applier --- */
@@ -70,7 +71,7 @@ void follow_ack_now(void *context)
 void follow_break(struct follow *follow, int64_t pause_ms)
 {
     mutex_lock(&follow->lock);
-    follow->data = FOLLOW_DATA_BROKEN;
+    follow_set_data(follow, FOLLOW_DATA_BROKEN);
     follow->again_ms = clock_mono_us() / 1000 + pause_ms;
     mutex_unlock(&follow->lock);
 }
@@ -102,14 +103,17 @@ static bool may_wait_on(const struct follow *follow, int64_t began_us)
 
 void follow_await_applier(struct follow *follow)
 {
+    struct waiting *waiting = &follow->engine->waiting;
     int64_t began_us = clock_mono_us();
+    uint32_t version = waiting_version(waiting);
     bool goes_on;
     uint64_t size = size_unapplied(follow, &goes_on);
 
     if (goes_on && size > 0)
         log_write(follow_log(follow), LOG_LEVEL_NOTICE, "Promotion: %" PRIu64 " bytes that were received are applied first", size);
     while (goes_on && may_wait_on(follow, began_us)) {
-        follow_pause();
+        waiting_wait(waiting, version, LOOK_MS);
+        version = waiting_version(waiting);
         size = size_unapplied(follow, &goes_on);
     }
     if (goes_on)
@@ -162,7 +166,8 @@ static void end_hand_over(struct follow *follow, enum follow_hand end)
 {
     int asked = FOLLOW_HAND_ASKED;
 
-    atomic_compare_exchange_strong(&follow->hand, &asked, end);
+    if (atomic_compare_exchange_strong(&follow->hand, &asked, end))
+        waiting_bump(&follow->engine->waiting);
 }
 
 /* Checks whether an earlier request has made the replica a primary. If the connection broke after an earlier request, that one may have
@@ -208,13 +213,17 @@ static bool is_broken(struct follow *follow)
     return is;
 }
 
+static bool has_loaded(struct follow *follow)
+{
+    return !follow_is_loading(follow);
+}
+
 static void on_position(void *context, struct link_position *position)
 {
     struct follow *follow = context;
     struct history_point now;
 
-    while (follow_is_loading(follow) && !follow->stopping)
-        follow_pause();
+    follow_await(follow, has_loaded);
     if (follow->inbox != NULL && follow->applier == NULL)
         follow_end_inbox(follow);          /* of a full synchronization that broke off */
     history_point(&follow->engine->history, &now);
@@ -299,7 +308,7 @@ static void on_full_resync(void *context, const char *id, int64_t offset)
     follow_join_loader(follow);     /* the one before, which has ended */
     follow_end_inbox(follow);
     mutex_lock(&follow->lock);
-    follow->data = FOLLOW_DATA_GOES_ON;
+    follow_set_data(follow, FOLLOW_DATA_GOES_ON);
     follow->again_ms = 0;
     memcpy(follow->sync_id, id, sizeof(follow->sync_id));
     follow->sync_offset = offset;

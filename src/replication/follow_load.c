@@ -15,6 +15,8 @@
 #include "replication/primary.h"
 #include "script/registry.h"
 
+enum { THREAD_LOOK_MS = 100 };      /* the system may have a thread again */
+
 static void empty_all(struct engine *engine)
 {
     for (int db = 0; db < engine->partitions->db_count; db++) {
@@ -44,15 +46,24 @@ static void note_loaded(struct engine *engine)
     tracking_send(engine, NULL, &list, 0);
 }
 
-/* Until the log is on or off. A switch to the other state that has not come to its end is not wanted any more. */
-static void switch_log(struct follow *follow, bool on)
+static bool is_log_on(struct follow *follow)
 {
-    struct engine *engine = follow->engine;
+    return follow->engine->aof != NULL || aof_switch_has_failed(follow->engine->lifecycle.aof_switch);
+}
 
-    if (!aof_switch_start(engine->lifecycle.aof_switch, on))
-        return;
-    while ((engine->aof != NULL) != on && !follow->stopping && !(on && aof_switch_has_failed(engine->lifecycle.aof_switch)))
-        follow_pause();
+static bool is_log_off(struct follow *follow)
+{
+    return follow->engine->aof == NULL;
+}
+
+/* Until the log is on or off. A switch to the other state that has not come to its end is not wanted any more. False: the system gives no thread. */
+static bool switch_log(struct follow *follow, bool on)
+{
+    bool good = aof_switch_start(follow->engine->lifecycle.aof_switch, on);
+
+    if (good)
+        follow_await(follow, on ? is_log_on : is_log_off);
+    return good;
 }
 
 static bool wants_log(const struct engine *engine)
@@ -66,21 +77,19 @@ void follow_restore_log(struct engine *engine)
         (void)aof_switch_start(engine->lifecycle.aof_switch, true);
 }
 
-/* Replicas of this one have another stream from now on. */
-static void drop_replicas(const struct follow *follow)
+static bool has_dropped_replicas(struct follow *follow)
 {
-    primary_drop_all(follow->engine->replication.primary);
-    while (primary_count(follow->engine->replication.primary) > 0 && !follow->stopping)
-        follow_pause();
+    struct primary *primary = follow->engine->replication.primary;
+
+    primary_drop_all(primary);      /* each time, for one that came when the link was up */
+    return primary_count(primary) == 0 && primary_sync_count(primary) == 0;
 }
 
-/* Before this thread owns anything: an image that one of their synchronizations waits to take would wait for that, and `become` for its end. None
- * begins any more, as the link is not up. */
-static void end_syncs(const struct follow *follow)
+/* Replicas of this one have another stream from now on. First before this thread owns anything: an image that one of their synchronizations waits to
+ * take would wait for that, and this thread for its end. None begins any more, as the link is not up. */
+static void drop_replicas(struct follow *follow)
 {
-    drop_replicas(follow);
-    while (primary_sync_count(follow->engine->replication.primary) > 0 && !follow->stopping)
-        follow_pause();
+    follow_await(follow, has_dropped_replicas);
 }
 
 /* Makes the history the primary's: the loaded data is at `sync_offset` of the primary's stream. False: the server ends. */
@@ -94,8 +103,6 @@ static bool become(struct follow *follow)
         partitions_lock_all(engine->partitions);
         good = primary_become(engine, follow->sync_id, follow->sync_offset, follow->sync_db);
         partitions_unlock_all(engine->partitions);
-        if (!good)
-            follow_pause();
     }
     return good;
 }
@@ -114,9 +121,11 @@ static void own_all_without_log(struct follow *follow, struct claim *claim)
 
     own_all(engine, claim);
     while (engine->aof != NULL && !follow->stopping) {
+        uint32_t version = waiting_version(&engine->waiting);
+
         partitions_give_all(engine->partitions, claim);
-        switch_log(follow, false);
-        follow_pause();                 /* if the system gives no thread to switch it off */
+        if (!switch_log(follow, false))
+            waiting_wait(&engine->waiting, version, THREAD_LOOK_MS);
         own_all(engine, claim);
     }
 }
@@ -149,7 +158,7 @@ static bool begin_to_replace(struct follow *follow)
     mutex_lock(&follow->lock);
     may = !follow->stop_load;
     if (may)
-        follow->data = FOLLOW_DATA_REPLACED;
+        follow_set_data(follow, FOLLOW_DATA_REPLACED);
     mutex_unlock(&follow->lock);
     return may;
 }
@@ -164,7 +173,7 @@ static bool load_rdb(struct follow *follow, int fd)
     bool good;
 
     role_set_syncing(engine, true);
-    end_syncs(follow);
+    drop_replicas(follow);
     switch_log(follow, false);
     own_all_without_log(follow, &claim);
     if (!begin_to_replace(follow)) {
@@ -218,7 +227,7 @@ static bool load_image(struct follow *follow, const char *image)
 
     if (good) {
         role_set_syncing(engine, true);
-        end_syncs(follow);
+        drop_replicas(follow);
         switch_log(follow, false);
         good = image_load_begin(&load) == STATUS_OK && take_image(follow, &load);
     }
@@ -255,7 +264,7 @@ static void note_end(struct follow *follow, bool good)
 
     if (follow->data == FOLLOW_DATA_BROKEN)
         return;                     /* the applier has failed already */
-    follow->data = good || is_cancelled ? FOLLOW_DATA_GOES_ON : FOLLOW_DATA_BROKEN;
+    follow_set_data(follow, good || is_cancelled ? FOLLOW_DATA_GOES_ON : FOLLOW_DATA_BROKEN);
     if (follow->data == FOLLOW_DATA_BROKEN)
         follow->again_ms = clock_mono_us() / 1000;
 }
@@ -290,7 +299,7 @@ static void start_loader(struct follow *follow, int fd)
 
     follow_join_loader(follow);
     mutex_lock(&follow->lock);
-    follow->data = FOLLOW_DATA_LOADS;
+    follow_set_data(follow, FOLLOW_DATA_LOADS);
     mutex_unlock(&follow->lock);
     follow->load_fd = fd;
     error = thread_start(&follow->loader, "kelvin-resync", follow->engine->meter, loader_main, follow);

@@ -79,8 +79,11 @@ void follow_break(struct follow *follow, int64_t pause_ms);
 /* Until the applier has applied all that was received, or repl-promotion-timeout is over. Nothing is received meanwhile. */
 void follow_await_applier(struct follow *follow);
 
-/* Some milliseconds, for what is waited for by looking again. */
-void follow_pause(void);
+/* Waits until it is so, or the server ends. What makes it so bumps engine->waiting. */
+void follow_await(struct follow *follow, bool (*is_so)(struct follow *follow));
+/* Set what threads wait for. */
+void follow_set_data(struct follow *follow, enum follow_data data) REQUIRES(follow->lock);
+void follow_set_hand(struct follow *follow, enum follow_hand hand);
 
 /* follow_host.c */
 struct link_host follow_link_host(struct follow *follow);

@@ -72,6 +72,7 @@ static void enlist(struct replica *replica, enum replica_state state)
     primary->replicas = replica;
     primary->count++;
     primary->by_worker[replica->worker % 64]++;
+    waiting_bump(&primary->engine->waiting);
 }
 
 static void unlink_from_worker(struct client *client)
@@ -128,6 +129,7 @@ void primary_forget(struct client *client)
         unlink_from_worker(client);
     }
     mutex_unlock(&replica->primary->lock);
+    waiting_bump(&primary->engine->waiting);
     role_set_good_replicas(primary->engine, count_good(primary));     /* min-replicas-to-write: at once */
     aof_past_close(replica->past);
     archive_reader_destroy(replica->image);
@@ -226,6 +228,7 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
         log_write(client->worker->engine->log, LOG_LEVEL_NOTICE, "Synchronization with replica %s succeeded", client->address);
     }
     ring_waiting(client->worker->engine);
+    waiting_bump(&client->worker->engine->waiting);
     client->worker->output_came(client);
 }
 

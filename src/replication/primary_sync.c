@@ -9,12 +9,15 @@ enum { RETRY_MS = 5000 };
 
 static void free_sync(struct replica_sync *sync)
 {
+    struct primary *primary = sync->primary;
+
     if (sync->file != NULL)
         full_sync_file_release(sync->file);
     if (sync->hold != NULL)
         backlog_detach(sync->hold);
-    atomic_fetch_sub(&sync->primary->sync_count, 1);
     mem_free(sync);
+    atomic_fetch_sub(&primary->sync_count, 1);
+    waiting_bump(&primary->engine->waiting);
 }
 
 static void sync_release(struct replica_sync *sync)

@@ -3,6 +3,7 @@
 
 #include "support/unit.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

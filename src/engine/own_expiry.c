@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "containers/idmap.h"
 #include "engine/delete_key.h"
 #include "engine/expiry.h"
 
@@ -15,11 +16,11 @@ struct own_key {
     char name[];
 };
 
-/* A heap: the key that is due first is at 0. */
+/* Each key is in both maps, once, however often it is written: there are keys whose time is extended all the time. */
 struct own_expiry {
     struct mutex lock;          /* leaf */
-    struct own_key **keys;      /* lock */
-    size_t count, capacity;     /* lock */
+    struct idmap by_key;        /* lock; struct own_key * by hash and database */
+    struct idmap by_time;       /* lock; the same by the time, then the hash */
 };
 
 struct own_expiry *own_expiry_create(void)
@@ -27,17 +28,57 @@ struct own_expiry *own_expiry_create(void)
     struct own_expiry *own = mem_zalloc(sizeof(*own));
 
     mutex_init(&own->lock);
+    idmap_init(&own->by_key, sizeof(struct own_key *));
+    idmap_init(&own->by_time, sizeof(struct own_key *));
     return own;
+}
+
+static struct stream_id id_of(const struct own_key *key)
+{
+    return (struct stream_id){ key->hash, (uint64_t)key->db };
+}
+
+static struct own_key *find_key(const struct idmap *map, struct stream_id id)
+{
+    struct own_key **key = idmap_find(map, id);
+
+    return key != NULL ? *key : NULL;
+}
+
+/* Two keys may have one time and one hash: then the later one is looked at a moment later. */
+static void add_time(struct own_expiry *own, struct own_key *key)
+{
+    bool is_new = false;
+    struct own_key **place;
+
+    while (find_key(&own->by_time, (struct stream_id){ (uint64_t)key->due_ms, key->hash }) != NULL)
+        key->due_ms++;
+    place = idmap_put(&own->by_time, (struct stream_id){ (uint64_t)key->due_ms, key->hash }, &is_new);
+    *place = key;
+}
+
+static void remove_key(struct own_expiry *own, struct own_key *key)
+{
+    idmap_remove(&own->by_time, (struct stream_id){ (uint64_t)key->due_ms, key->hash });
+    idmap_remove(&own->by_key, id_of(key));
+}
+
+static struct own_key *first_key(const struct own_expiry *own)
+{
+    struct idmap_place place;
+
+    return idmap_first(&own->by_time, &place) ? *(struct own_key **)idmap_value(&own->by_time, place) : NULL;
 }
 
 static void forget_all(struct own_expiry *own)
 {
+    struct own_key *key;
+
     mutex_lock(&own->lock);
-    for (size_t i = 0; i < own->count; i++)
-        mem_free(own->keys[i]);
-    mem_free(own->keys);
-    own->keys = NULL;
-    own->count = own->capacity = 0;
+    while ((key = first_key(own)) != NULL) {
+        remove_key(own, key);
+        mem_free(key);
+    }
     mutex_unlock(&own->lock);
 }
 
@@ -46,63 +87,57 @@ void own_expiry_destroy(struct own_expiry *own)
     if (own == NULL)
         return;
     forget_all(own);
+    idmap_release(&own->by_key);
+    idmap_release(&own->by_time);
     mutex_release(&own->lock);
     mem_free(own);
 }
 
-static void sift_up(struct own_key **keys, size_t at)
+uint64_t own_expiry_count(struct own_expiry *own)
 {
-    struct own_key *key = keys[at];
+    uint64_t count;
 
-    while (at > 0 && keys[(at - 1) / 2]->due_ms > key->due_ms) {
-        keys[at] = keys[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    keys[at] = key;
-}
-
-static void sift_down(struct own_key **keys, size_t count, size_t at)
-{
-    struct own_key *key = keys[at];
-
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && keys[child + 1]->due_ms < keys[child]->due_ms)
-            child++;
-        if (keys[child]->due_ms >= key->due_ms)
-            break;
-        keys[at] = keys[child];
-    }
-    keys[at] = key;
-}
-
-static void push(struct own_expiry *own, struct own_key *key)
-{
     mutex_lock(&own->lock);
-    if (own->count == OWN_EXPIRY_KEYS) {
+    count = own->by_key.count;
+    mutex_unlock(&own->lock);
+    return count;
+}
+
+/* Takes over the key. A time that is later than the one that is noted is found when that has come. */
+static void add_key(struct own_expiry *own, struct own_key *key)
+{
+    struct own_key *noted;
+
+    mutex_lock(&own->lock);
+    noted = find_key(&own->by_key, id_of(key));
+    if (noted != NULL ? noted->due_ms <= key->due_ms : own->by_key.count == OWN_EXPIRY_KEYS) {
         mem_free(key);
     } else {
-        if (own->count == own->capacity) {
-            own->capacity = own->capacity * 2 + 16;
-            own->keys = mem_realloc(own->keys, own->capacity * sizeof(*own->keys));
+        bool is_new = false;
+        struct own_key **place;
+
+        if (noted != NULL) {
+            remove_key(own, noted);
+            mem_free(noted);
         }
-        own->keys[own->count++] = key;
-        sift_up(own->keys, own->count - 1);
+        place = idmap_put(&own->by_key, id_of(key), &is_new);
+        *place = key;
+        add_time(own, key);
     }
     mutex_unlock(&own->lock);
 }
 
 /* The first key, if it is due; NULL: none is. */
-static struct own_key *pop_due(struct own_expiry *own, int64_t now_ms)
+static struct own_key *take_due(struct own_expiry *own, int64_t now_ms)
 {
-    struct own_key *key = NULL;
+    struct own_key *key;
 
     mutex_lock(&own->lock);
-    if (own->count > 0 && own->keys[0]->due_ms <= now_ms) {
-        key = own->keys[0];
-        own->keys[0] = own->keys[--own->count];
-        if (own->count > 0)
-            sift_down(own->keys, own->count, 0);
-    }
+    key = first_key(own);
+    if (key != NULL && key->due_ms <= now_ms)
+        remove_key(own, key);
+    else
+        key = NULL;
     mutex_unlock(&own->lock);
     return key;
 }
@@ -124,7 +159,7 @@ static void note_key(const struct call *call, const struct call_key *found)
     key = mem_alloc(sizeof(*key) + name.size);
     *key = (struct own_key){ .due_ms = entry_due_ms(keyspace_entry(keyspace, handle)), .db = call->db, .hash = found->hash, .size = name.size };
     memcpy(key->name, name.data, name.size);
-    push(call->engine->own_expiry, key);
+    add_key(call->engine->own_expiry, key);
 }
 
 void own_expiry_note(const struct call *call)
@@ -190,7 +225,7 @@ void own_expiry_tick(struct worker *worker)
     if (!engine->debug.active_expire || expiry_is_suspended(engine) || engine_is_paused(engine))
         return;
     for (int i = 0; i < DUE_A_TICK; i++) {
-        struct own_key *key = pop_due(own, now_ms);
+        struct own_key *key = take_due(own, now_ms);
         int64_t again_ms;
 
         if (key == NULL)
@@ -198,7 +233,7 @@ void own_expiry_tick(struct worker *worker)
         again_ms = look_at(worker, key, now_ms);
         key->due_ms = again_ms;
         if (again_ms >= 0)
-            push(own, key);
+            add_key(own, key);
         else
             mem_free(key);
     }

@@ -4,7 +4,7 @@
  *
  * A key that is cold when its time comes is left to the next promotion or full synchronization; it reads as absent.
  *
- * Owner: the leaf lock inside. Memory: a copy of each key's name; with OWN_EXPIRY_KEYS of them no more are remembered.
+ * Owner: the leaf lock inside. Memory: a copy of each key's name, once; with OWN_EXPIRY_KEYS of them no more are remembered.
  */
 #ifndef KELVIN_ENGINE_OWN_EXPIRY_H
 #define KELVIN_ENGINE_OWN_EXPIRY_H
@@ -23,5 +23,6 @@ void own_expiry_destroy(struct own_expiry *own);        /* NULL is fine */
 void own_expiry_note(const struct call *call);
 /* Deletes what is due; about ten times a second, on the first worker. Forgets all once this server is a primary. */
 void own_expiry_tick(struct worker *worker);
+uint64_t own_expiry_count(struct own_expiry *own);
 
 #endif

@@ -336,6 +336,30 @@ static void a_writable_replica_expires_the_keys_of_its_own_clients_only(void **s
     own_expiry_destroy(box->base.engine.own_expiry);
 }
 
+/* A time that is set again and again is one key to remember, and the time that holds decides. */
+static void a_key_whose_time_is_extended_is_remembered_once(void **state)
+{
+    struct box *box = *state;
+    struct own_expiry *own = box->base.engine.own_expiry = own_expiry_create();
+
+    role_set_replica(&box->base.engine, true);
+    configure(box, "replica-read-only", "no");
+    for (int i = 0; i < 100; i++) {
+        say(box, "SET extended v PX 1", "+OK\r\n");
+        say(box, "SET extended v PX 100000", "+OK\r\n");
+        say(box, "SET shortened v PX 100000", "+OK\r\n");
+    }
+    say(box, "PEXPIRE shortened 1", ":1\r\n");
+    assert_int_equal(own_expiry_count(own), 2);
+    pass_time(box, fill(box));
+    own_expiry_tick(&box->base.workers[0]);
+    assert_int_equal(own_expiry_count(own), 1);
+    say(box, "EXISTS extended", ":1\r\n");
+    assert_int_equal(engine_stat(&box->base.engine, STAT_EXPIRED_KEYS), 1);
+    say(box, "PERSIST extended", ":1\r\n");
+    own_expiry_destroy(own);
+}
+
 #define WITH_BOX(test) cmocka_unit_test_setup_teardown(test, box_open, box_close)
 
 int main(void)
@@ -352,6 +376,7 @@ int main(void)
         WITH_BOX(after_promotion_it_is_removed),
         WITH_BOX(a_write_to_a_writable_replica_removes_what_has_expired),
         WITH_BOX(a_writable_replica_expires_the_keys_of_its_own_clients_only),
+        WITH_BOX(a_key_whose_time_is_extended_is_remembered_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,8 +43,7 @@ uint64_t meter_freed_pages(void);
 /* Has the allocator return them. */
 void meter_purge(void);
 /* The same if there are more than `most` bytes of them. Values of many sizes leave them faster than the allocator returns them by itself (within a tenth
- * of a second), and they are resident; a server with maxmemory keeps at most a METER_FREED_SHARE of it, as demotion and cron see to. */
-enum { METER_FREED_SHARE = 20 };
+ * of a second), and they are resident. Takes a millisecond for some ten MB: not for threads that serve clients. */
 void meter_give_back(uint64_t most);
 
 /* The name is "jemalloc-5.3.0" or "libc". The report is jemalloc's statistics as text for people. */

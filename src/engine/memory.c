@@ -78,8 +78,6 @@ void memory_watch_excess(struct engine *engine)
     uint64_t most = limit / EXCESS_MAX_SHARE;       /* else a tiny budget would be eaten up by it */
 
     engine->memory.excess = excess < most ? excess : most;
-    if (limit > 0)
-        meter_give_back(limit / METER_FREED_SHARE);
 }
 
 void memory_note_use(struct engine *engine, int64_t now_us)

@@ -33,6 +33,7 @@ enum {
     VALUE_SAMPLES = 5,              /* elements looked at for the memory of a value */
     MEMTABLES_PERCENT = 125,        /* of a memtable: it, and what the next one gets until it is written out */
     TAKEN_DECAY_US = 10000000,      /* time constant of the running sum of what the memtables have taken */
+    FREED_SHARE = 20,               /* of maxmemory: freed pages that the allocator may keep while there is demotion */
     MARK_LEFT_PERCENT = 50,         /* of maxmemory: below that, memory comes to its mark as if for the first time */
 };
 
@@ -473,7 +474,7 @@ bool demotion_run(struct tier *tier)
         sweep_compact(tier);
         counting_unblock(&tier->counting);
         counting_let_in(&tier->counting);
-        meter_give_back((uint64_t)tier->settings.memory_max / METER_FREED_SHARE);
+        meter_give_back((uint64_t)tier->settings.memory_max / FREED_SHARE);
         slow_down(tier);
         counting_block(&tier->counting);
         /* Clients may fill what is freed as quickly, for ever. A checkpoint goes on, and begins, all the same: what it writes can be

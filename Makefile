@@ -227,7 +227,7 @@ replication: deps-test
 	@$(MAKE) --no-print-directory server tools
 	@tests/run replication $(BUILD)
 random: deps-test
-	@$(MAKE) --no-print-directory server tools
+	@$(MAKE) --no-print-directory server tools shim
 	@tests/run random $(BUILD)
 crash-long: deps-test
 	@$(MAKE) --no-print-directory server tools shim

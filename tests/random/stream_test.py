@@ -7,7 +7,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support.odd import SETUP, OddCommands                                                              # noqa: E402
 from support.random_run import Run, state_of                                                            # noqa: E402
 from support.replication.readings import differences, lasting                                           # noqa: E402
-from support.replication.scripted import ScriptedPrimary, make_rdb                                      # noqa: E402
+from support.replication.scripted import ScriptedPrimary, encode_all, make_rdb                          # noqa: E402
 from support.replication.servers import make_replica, replication                                       # noqa: E402
 from support.resp import quote                                                                          # noqa: E402
 from support.server import Server                                                                       # noqa: E402
@@ -16,6 +16,7 @@ from support.server import Server                                               
 NEVER = {(b"multi",), (b"exec",), (b"evalsha",), (b"evalsha_ro",), (b"fcall",), (b"fcall_ro",)}
 # These make a string as large as their offset says: one of up to 1 GiB, whatever proto-max-bulk-len is. Larger ones are errors.
 GROWING = {b"SETRANGE", b"SETBIT", b"BITFIELD"}
+FIRST = 1               # the offset of the RDB
 LARGE, TOO_LARGE = 10000000, 1 << 34
 BATCH = 40
 
@@ -62,6 +63,62 @@ class StreamTest(unittest.TestCase):
         self.assertEqual(differences(before, lasting(self.server)), [], self.seed_text())
         link.continues()
         self.server.stop()
+
+    def test_broken_links(self):
+        """Cut at any byte, killed, ended, demoted, rewritten meanwhile: its data is that of a replica that got the same bytes undisturbed."""
+        self.begin({"appendonly": "yes", "replicaof": ["127.0.0.1", self.primary.port], "repl-diskless-load": "disabled"})
+        other = Server({"maxmemory": "60mb"})
+        self.addCleanup(other.discard)
+        make_replica(other, self.primary, wait=False)
+        undisturbed = self.primary.link()
+        undisturbed.full(make_rdb(*[line.split() for line in SETUP])).wait_ack()
+        stream, random, events = b"", self.test.random, 0
+        self.test.restart(0.6)
+        while self.test.goes_on():
+            self.batch = self.commands()
+            self.count += len(self.batch)
+            data = encode_all(self.batch + [[b"REPLCONF", b"GETACK", b"*"]])
+            stream += data
+            try:
+                undisturbed.send(data).wait_ack()
+                if random.random() < 0.3:
+                    events += 1
+                    self.disturb(data, stream)
+                else:
+                    self.link.send(data).wait_ack()
+                self.assertEqual(self.link.sent, undisturbed.sent)
+            except (OSError, AssertionError) as error:
+                self.fail("%s: %s\n%s\n    %s" % (self.seed_text(), error, state_of(self.server), "\n    ".join(map(quote, self.batch))))
+        self.assertEqual(differences(lasting(other), lasting(self.server)), [], self.seed_text())
+        self.test.report("%d commands, %d events" % (self.count, events))
+        for server in (self.server, other):
+            server.stop()
+
+    def disturb(self, data, stream):
+        """The link gets a part of the new bytes before the event, and then what it asks for."""
+        random = self.test.random
+        event = random.choice(("cut", "cut", "cut", "kill", "end", "rewrite", "demote"))
+        part = random.randrange(len(data))
+        self.link.send(data[:part])
+        if event in ("rewrite", "demote"):
+            with self.server.client(timeout=60) as client:
+                for database in range(3):
+                    client.must("SELECT", database)
+                    keys = client.must("KEYS", "*")
+                    if keys and event == "demote":
+                        client.must("TIER", "DEMOTE", *keys)
+                if event == "rewrite":
+                    client.call("BGREWRITEAOF")
+            self.link.send(data[part:]).wait_ack()
+            return
+        if event == "cut":
+            self.link.cut()
+        else:
+            self.server.restart(kill=event == "kill")
+        self.link = self.primary.link(60)
+        self.assertNotEqual(self.link.asked[1], -1, "after %s it asks for a full synchronization" % event)
+        self.link.continues()
+        self.link.send(stream[self.link.sent - FIRST:]).wait_ack()
 
     def stream(self, share):
         self.test.restart(share)

@@ -17,15 +17,19 @@ class WallClock:
     def __init__(self, folder):
         self.path = folder + ".clock"
         with open(self.path, "wb") as file:
-            file.write(bytes(8))
+            file.write(bytes(16))
         with open(self.path, "r+b") as file:
-            self.page = mmap.mmap(file.fileno(), 8)
+            self.page = mmap.mmap(file.fileno(), 16)
         self.ahead_ms = 0
         self.environment = {"LD_PRELOAD": shim_path("clock_shim.so"), "KELVIN_CLOCK_OFFSET": self.path}
 
     def jump(self, ms):
         self.ahead_ms += ms
         struct.pack_into("<q", self.page, 0, self.ahead_ms)
+
+    def stop_at(self, ms):
+        """From now on the clock stands still, and only jump() moves it."""
+        struct.pack_into("<q", self.page, 8, ms)
 
     def remove(self):
         self.page.close()

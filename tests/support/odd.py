@@ -46,6 +46,14 @@ def documented(client):
     return found
 
 
+def later_words(ours, theirs):
+    """{name of the command: option words of it that only the first server knows}: ONE is one of BITOP, and an old one of REPLICAOF."""
+    found = {}
+    for name, words in ours.items():
+        found[name[0]] = found.get(name[0], set()) | words - theirs.get(name, set())
+    return found
+
+
 def arities(client, names):
     infos = client.must("COMMAND", "INFO", *[b"|".join(name) for name in names])
     return {name: abs(info[1]) if isinstance(info, list) else len(name) for name, info in zip(names, infos)}

@@ -167,6 +167,18 @@ static void a_key_is_read_once_and_only_if_it_is_cold(void **state)
     assert_int_equal(reader_reads(rig->bulk->reader), 1);
 }
 
+/* Also before there was any: no key of a hot list is in the store any more, for example. */
+static void a_run_without_records_reads_nothing(void **state)
+{
+    struct rig *rig = *state;
+    struct bulk_steps steps = { .context = rig, .goes_on = goes_on };
+
+    bulk_run(rig->bulk, &steps);
+    want(rig, "none");
+    load(rig);
+    assert_int_equal(reader_reads(rig->bulk->reader), 0);
+}
+
 static void change_all(struct rig *rig)
 {
     tier_box_say(rig->c, "SET set new");
@@ -322,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(cold_keys_come_back_with_few_reads, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_key_is_read_once_and_only_if_it_is_cold, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_run_without_records_reads_nothing, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_changes_between_look_up_and_read_is_not_overwritten, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(flushed_databases_get_nothing_and_swapped_ones_what_is_theirs, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_client_that_waits_for_the_key_gets_it, open_rig, close_rig),

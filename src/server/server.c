@@ -337,6 +337,12 @@ static bool start_loading(struct server *server)
     return has_thread(server, "the replay", thread_start(&server->loader, "kelvin-replay", server->engine.meter, replay_main, server));
 }
 
+static void sweep(struct server *server)
+{
+    for (int i = 0; i < server->loop_count; i++)
+        loop_sweep(server->loops[i]);
+}
+
 static void serve(struct server *server)
 {
     bool good = start_loops(server);
@@ -356,8 +362,7 @@ static void serve(struct server *server)
     loop_run(server->loops[0]);
     for (int i = 1; i < server->loop_count; i++)
         loop_join(server->loops[i]);
-    for (int i = 0; i < server->loop_count; i++)
-        loop_sweep(server->loops[i]);
+    sweep(server);
 }
 
 /* In the opposite order of starting. */
@@ -367,6 +372,7 @@ static void take_down(struct server *server)
 
     failover_stop(engine->replication.failover);
     follow_stop(engine->replication.follow);
+    sweep(server);                  /* the threads that ended now have left mail, such as the barrier of a load that was cancelled */
     lifecycle_stop(engine);
     primary_destroy(engine->replication.primary);
     failover_destroy(engine->replication.failover);

@@ -57,11 +57,8 @@ class TwinsTest(unittest.TestCase):
         self.begun_ms = int(time.time()) * 1000
         self.clock.stop_at(self.begun_ms)
         self.oracle = os.environ.get("KELVIN_ORACLE")
-        # Without "verify_asan_link_order" the AddressSanitizer refuses to start after another preloaded library.
-        environment = dict(self.clock.environment, ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:exitcode=77:allocator_may_return_null=1:"
-                           "verify_asan_link_order=0")
-        self.first = self.begin({"io-threads": 3, "maxmemory": "60mb", "appendonly": "yes"}, environment)
-        self.second = self.begin({} if self.oracle else {"tier-enabled": "no"}, environment, self.oracle)
+        self.first = self.begin({"io-threads": 3, "maxmemory": "60mb", "appendonly": "yes"})
+        self.second = self.begin({} if self.oracle else {"tier-enabled": "no"}, self.oracle)
         with self.second.client() as client:
             names = self.names_of(client)
             self.odd = OddCommands(client, self.test.seed, set(documented(client)) - names)
@@ -73,8 +70,9 @@ class TwinsTest(unittest.TestCase):
         self.count, self.units = 0, []
         self.connect()
 
-    def begin(self, options, environment, binary=None):
-        server = Server(dict(ENCODINGS, **{"databases": DATABASES, "notify-keyspace-events": "KEAn"}, **options), binary=binary, environment=environment)
+    def begin(self, options, binary=None):
+        server = Server(dict(ENCODINGS, **{"databases": DATABASES, "notify-keyspace-events": "KEAn"}, **options), binary=binary,
+                        environment=self.clock.environment)
         self.addCleanup(server.discard)
         return server
 
@@ -221,6 +219,9 @@ class TwinsTest(unittest.TestCase):
         if b"BLOCK" in words or not waits and name in BLOCKED:
             return False
         if name == b"flushdb" and self.random.random() < 0.9:
+            return False
+        # Of the index of LSET Redis takes the lower 32 bits.
+        if name == b"lset" and any(len(word) > 9 for word in args[2:3]):
             return False
         # Which of several members or elements it is depends on order in a table; FREQ on the policy.
         if b"ANY" in words or name == b"object" and b"ENCODING" not in words or name == b"keys" and waits:

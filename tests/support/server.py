@@ -112,7 +112,8 @@ class Server:
         """Start the program without waiting until it is ready."""
         self.port = self.options.get("port") or port_free()
         environment = dict(os.environ)
-        environment.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=77:allocator_may_return_null=1")
+        environment.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=77:allocator_may_return_null=1:"
+                               "verify_asan_link_order=0")      # without it, none starts after another preloaded library
         environment.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
         environment.setdefault("TSAN_OPTIONS", "halt_on_error=0:exitcode=66:second_deadlock_stack=1:history_size=4:suppressions="
                                + os.path.join(os.path.dirname(os.path.abspath(__file__)), "tsan.supp"))

@@ -1,11 +1,14 @@
-/* Fuzz target of cluster/: nodes.conf. The first byte decides: 0, a text as it is; 1, a good file that is damaged.
+/* Fuzz target of cluster/: nodes.conf, and messages of the bus. The first byte decides: 0, a text as it is; 1, a good file that is damaged; 2, a message
+ * as it is; 3, a good message that is damaged.
  *
  * Nothing crashes, and what is accepted is accepted again, and the same, after it was written.
  */
 #include "base/check.h"
 #include "base/mem.h"
+#include "cluster/bus_message.h"
 #include "cluster/node_text.h"
 #include "cluster/nodes_file.h"
+#include "support/bus_again.h"
 #include "support/fuzz.h"
 
 enum { TEXT_MAX = 20000, NODES_MAX = 6 };
@@ -79,6 +82,91 @@ static void make_nodes_file(struct fuzz_input *input, struct buffer *text)
     buffer_append_format(text, "vars currentEpoch %u lastVoteEpoch %u\n", (unsigned)fuzz_below(input, 30), (unsigned)fuzz_below(input, 30));
 }
 
+static void check_message(const struct bus_message *message, struct bytes bytes)
+{
+    const char *end = bytes.data + bytes.size;
+    struct bus_gossip gossip;
+    struct node_id id;
+    uint64_t seconds;
+    size_t at = 0;
+
+    CHECK(memchr(message->ip, '\0', NODE_IP_SIZE) != NULL);
+    CHECK(message->channel.size == 0 || message->channel.data + message->channel.size <= end);
+    CHECK(message->text.size == 0 || message->text.data + message->text.size <= end);
+    CHECK(node_host_name_is_valid(message->host_name) && node_name_is_valid(message->name));
+    for (unsigned i = 0; i < message->gossip_count; i++)
+        bus_message_gossip(message, i, &gossip);
+    while (bus_message_forgotten(message, &at, &id, &seconds))
+        ;
+}
+
+/* As a link receives it: the size first. What was read is written, and is the same when it is read and written again. */
+static void run_message(struct bytes text)
+{
+    struct bytes copy = fuzz_exact_copy(text);
+    struct bus_message message, again;
+    struct buffer first = { 0 }, second = { 0 };
+    uint32_t size;
+
+    if (copy.size >= BUS_PREFIX_SIZE && bus_message_size(bytes_of(copy.data, BUS_PREFIX_SIZE), BUS_STRANGER_SIZE_MAX, &size) == STATUS_OK)
+        CHECK(size >= BUS_HEADER_SIZE && size <= BUS_STRANGER_SIZE_MAX);
+    if (bus_message_read(copy, &message) == STATUS_OK) {
+        check_message(&message, copy);
+        if (message.type < BUS_TYPE_COUNT && message.type != BUS_MODULE) {
+            bus_again_write(&message, &first);
+            CHECK(bus_message_read(buffer_bytes(&first), &again) == STATUS_OK);
+            bus_again_write(&again, &second);
+            CHECK(bytes_equal(buffer_bytes(&first), buffer_bytes(&second)));
+        }
+    }
+    mem_free((void *)copy.data);
+    buffer_release(&first);
+    buffer_release(&second);
+}
+
+static struct node_id any_id(struct fuzz_input *input)
+{
+    struct node_id id;
+
+    memset(id.text, 'a' + (int)fuzz_below(input, 26), NODE_ID_SIZE);
+    return id;
+}
+
+static void add_parts(struct fuzz_input *input, struct buffer *out)
+{
+    struct bus_gossip gossip = { .ip = "10.0.0.1" };
+    struct node_id id;
+
+    for (uint64_t count = fuzz_below(input, 4); count > 0; count--) {
+        gossip.id = any_id(input);
+        bus_message_add_gossip(out, 0, &gossip);
+    }
+    for (uint64_t count = fuzz_below(input, 5); count > 0; count--) {
+        id = any_id(input);
+        switch (fuzz_below(input, 4)) {
+        case 0: bus_message_add_host_name(out, 0, bytes_of("host.example", 1 + fuzz_below(input, 12))); break;
+        case 1: bus_message_add_name(out, 0, bytes_of("name_of_a_node", 1 + fuzz_below(input, 14))); break;
+        case 2: bus_message_add_forgotten(out, 0, &id, fuzz_below(input, 100)); break;
+        case 3: bus_message_add_shard_id(out, 0, &id); break;
+        }
+    }
+}
+
+static void make_message(struct fuzz_input *input, struct buffer *out)
+{
+    static const uint16_t types[] = { BUS_PING, BUS_PONG, BUS_MEET, BUS_PING, BUS_FAIL, BUS_PUBLISH, BUS_FAILOVER_AUTH_REQUEST, BUS_UPDATE, BUS_MFSTART };
+    struct slots slots = { { 0 } };
+    struct bus_message message = { .type = types[fuzz_below(input, 9)], .sender = any_id(input), .slots = &slots, .about = any_id(input),
+                                   .about_slots = &slots, .channel = BYTES("news"), .text = BYTES("text"), .ip = "10.0.0.2" };
+
+    if (fuzz_below(input, 2) == 0)
+        message.master = any_id(input);
+    slots_add(&slots, (unsigned)fuzz_below(input, SLOT_COUNT));
+    bus_message_write(&message, out);
+    if (message.type <= BUS_MEET)
+        add_parts(input, out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct bytes telling = BYTES("\n ,:@=-[]<>0123456789abcmv");
@@ -86,7 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buffer text = { 0 };
 
     fuzz_begin(&input, data, size);
-    switch (fuzz_below(&input, 2)) {
+    switch (fuzz_below(&input, 4)) {
     case 0:
         fuzz_rest(&input, &text);
         run_nodes_file(buffer_bytes(&text));
@@ -96,6 +184,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         run_nodes_file(buffer_bytes(&text));
         fuzz_damage(&input, &text, telling, 4, TEXT_MAX);
         run_nodes_file(buffer_bytes(&text));
+        break;
+    case 2:
+        fuzz_rest(&input, &text);
+        run_message(buffer_bytes(&text));
+        break;
+    case 3:
+        make_message(&input, &text);
+        run_message(buffer_bytes(&text));
+        fuzz_damage(&input, &text, BYTES("\0\1\2\3\4\7\x08\x10\x30\x38\xff" "a"), 4, TEXT_MAX);
+        run_message(buffer_bytes(&text));
         break;
     }
     buffer_release(&text);

@@ -13,7 +13,7 @@ enum { LIMIT_MS = 30000, TRY_US = 5000, OPTIONS_MAX = 24, LINE_MAX_SIZE = 200 };
 
 struct redis_process *redis_cluster_add(struct redis_cluster *cluster, const char *const *options)
 {
-    const char *all[OPTIONS_MAX] = { "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port" };
+    const char *all[OPTIONS_MAX] = { "--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-port" };
     struct redis_process *node = &cluster->nodes[cluster->count];
     char port[8];
     int count = 5;
@@ -27,6 +27,7 @@ struct redis_process *redis_cluster_add(struct redis_cluster *cluster, const cha
         all[count++] = *options;
     }
     redis_process_start(node, all);
+    redis_cluster_wait_for(node, "PING", "PONG");           /* it accepts connections before its bus port does, and a MEET that is lost is not repeated */
     cluster->count++;
     return node;
 }

@@ -1,10 +1,6 @@
 #include "base/crc16.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include "base/random.h"
 #include "support/seed.h"

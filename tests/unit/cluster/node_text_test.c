@@ -1,11 +1,8 @@
 #include "cluster/node_text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "cluster/node_id.h"
 

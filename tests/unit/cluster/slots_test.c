@@ -1,11 +1,8 @@
 #include "cluster/slots.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/unit.h"
+
 #include <string.h>
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "support/seed.h"

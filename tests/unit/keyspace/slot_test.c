@@ -1,12 +1,9 @@
 #include "keyspace/slot.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/unit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "base/mem.h"
 #include "base/random.h"

@@ -45,7 +45,7 @@ static bool is_in_unit(struct call *call)
 static void start_reload(struct call *call, const struct reload_options *options)
 {
     struct reload *reload;
-    enum reload_start started;
+    enum task_start started;
 
     if (is_in_unit(call))
         return;
@@ -53,10 +53,10 @@ static void start_reload(struct call *call, const struct reload_options *options
     *reload = (struct reload){ .job = { .release = release_reload }, .engine = call->engine, .options = *options };
     call_wait_job(call, &reload->job);
     started = reload_start(reload);
-    if (started == RELOAD_STARTED)
+    if (started == TASK_STARTED)
         return;
     call_end_wait(call);
-    if (started == RELOAD_BUSY)
+    if (started == TASK_BUSY)
         reply_errorf(call, "ERR The data set is being reloaded, the AOF is being switched on or off, or the server is about to end");
     else
         reply_errorf(call, "ERR Could not create a thread");

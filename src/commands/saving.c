@@ -54,10 +54,10 @@ void bgsave_command(struct call *call)
         reply_error(call, ERR_SYNTAX);
     } else if (save_is_running(engine->lifecycle.save)) {
         reply_saving(call);
-    } else if (rewrite_is_running(engine->lifecycle.rewrite) && schedule) {
+    } else if (task_is_postponed(engine->tasks, TASK_SAVE) && schedule) {
         save_schedule(engine->lifecycle.save);
         reply_status(call->reply, BYTES("Background saving scheduled"));
-    } else if (rewrite_is_running(engine->lifecycle.rewrite)) {
+    } else if (task_is_postponed(engine->tasks, TASK_SAVE)) {
         reply_errorf(call, "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to "
             "schedule a BGSAVE whenever possible.");
     } else if (!save_claim(engine->lifecycle.save)) {
@@ -78,20 +78,20 @@ void lastsave_command(struct call *call)
 void bgrewriteaof_command(struct call *call)
 {
     struct engine *engine = call->engine;
-    enum rewrite_start started;
+    enum task_start started;
 
     if (engine->aof == NULL) {
         reply_errorf(call, "ERR appendonly is no: there is no log to rewrite");
     } else if (rewrite_is_running(engine->lifecycle.rewrite)) {
         reply_errorf(call, "ERR Background append only file rewriting already in progress");
-    } else if (save_is_running(engine->lifecycle.save)) {
+    } else if (task_is_postponed(engine->tasks, TASK_REWRITE)) {
         rewrite_schedule(engine->lifecycle.rewrite);
         reply_status(call->reply, BYTES("Background append only file rewriting scheduled"));
     } else {
         started = rewrite_start(engine->lifecycle.rewrite);
-        if (started == REWRITE_STARTED)
+        if (started == TASK_STARTED)
             reply_status(call->reply, BYTES("Background append only file rewriting started"));
-        else if (started == REWRITE_BUSY)
+        else if (started == TASK_BUSY)
             reply_errorf(call, "ERR Background append only file rewriting already in progress");
         else
             reply_errorf(call, "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.");

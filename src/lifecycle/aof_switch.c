@@ -285,7 +285,7 @@ static bool is_done(struct aof_switch *aof_switch)
         aof_switch->has_failed = false;     /* a log that could not be begun, and is wanted no more, is no failure */
     done = aof_switch->ending || (aof_switch->held && aof_switch->over) || reached;
     if (done)
-        task_end(aof_switch->engine->tasks, TASK_AOF_SWITCH);
+        task_end(aof_switch->engine->tasks, TASK_AOF_SWITCH, reached ? STATUS_OK : STATUS_CANCELLED);
     mutex_unlock(&aof_switch->lock);
     return done;
 }
@@ -314,19 +314,13 @@ static bool start_if_wanted(struct aof_switch *aof_switch) REQUIRES(aof_switch->
 static bool start_if_wanted(struct aof_switch *aof_switch)
 {
     struct engine *engine = aof_switch->engine;
-    int error;
 
     aof_switch->lacks_thread = false;
     if (!aof_switch->was_asked || aof_switch->ending || aof_switch->held || aof_switch->wanted == (engine->aof != NULL))
         return true;
     if (!task_claim(engine->tasks, TASK_AOF_SWITCH))
         return true;                /* it runs, and will see what is wanted */
-    error = task_run(engine->tasks, TASK_AOF_SWITCH, switch_main, aof_switch);
-    if (error == 0)
-        return true;
-    task_end(engine->tasks, TASK_AOF_SWITCH);
-    log_write(engine->log, LOG_LEVEL_WARNING, "AOF can't be switched %s: no thread: %s", aof_switch->wanted ? "on" : "off", strerror(error));
-    return false;
+    return task_run(engine->tasks, TASK_AOF_SWITCH, switch_main, aof_switch) == TASK_STARTED;
 }
 
 bool aof_switch_start(struct aof_switch *aof_switch, bool on)

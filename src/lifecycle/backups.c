@@ -2,7 +2,6 @@
 
 #include <stdatomic.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
@@ -12,8 +11,7 @@ struct backups {
     struct engine *engine;
     struct mutex lock;
     _Atomic bool stop;
-    int64_t began_ms;               /* lock */
-    struct backups_stats stats;     /* lock. running and running_ms are filled in by backups_stats */
+    struct backup_result last_good;     /* lock */
     /* The directory of the backup that runs. */
     char *dir;
     enum backups_place place;
@@ -26,25 +24,16 @@ struct backups *backups_create(struct engine *engine)
     struct backups *backups = mem_zalloc(sizeof(*backups));
 
     backups->engine = engine;
-    backups->stats.last_duration_ms = -1;
     mutex_init(&backups->lock);
     return backups;
 }
 
 static void note_end(struct backups *backups, const struct backup_done *done)
 {
-    struct backups_stats *stats = &backups->stats;
-
     mutex_lock(&backups->lock);
-    stats->last_failed = done->status != STATUS_OK;
-    stats->last_duration_ms = clock_mono_us() / 1000 - backups->began_ms;
-    if (done->status == STATUS_OK) {
-        stats->last_time_ms = done->result.time_ms;
-        stats->last_keys = done->result.keys;
-        stats->last_bytes = done->result.bytes;
-        stats->last_copied_bytes = done->result.copied_bytes;
-    }
-    task_end(backups->engine->tasks, TASK_BACKUP);
+    if (done->status == STATUS_OK)
+        backups->last_good = done->result;
+    task_end(backups->engine->tasks, TASK_BACKUP, done->status);
     mutex_unlock(&backups->lock);
 }
 
@@ -92,33 +81,25 @@ static void backups_main(void *context)
     job_finish(engine->jobs, job);      /* from here on both are the client's */
 }
 
-enum backups_start backups_start(struct backups *backups, const char *dir, enum backups_place place, struct job *job, struct backup_done *done)
+enum task_start backups_start(struct backups *backups, const char *dir, enum backups_place place, struct job *job, struct backup_done *done)
 {
     struct tasks *tasks = backups->engine->tasks;
-    enum backups_start result = BACKUPS_BUSY;
 
-    mutex_lock(&backups->lock);
-    if (!backups->stop && task_claim(tasks, TASK_BACKUP)) {
-        backups->began_ms = clock_mono_us() / 1000;
-        mem_free(backups->dir);
-        backups->dir = mem_string(bytes_of_string(dir));
-        backups->place = place;
-        backups->job = job;
-        backups->done = done;
-        result = task_run(tasks, TASK_BACKUP, backups_main, backups) == 0 ? BACKUPS_STARTED : BACKUPS_NO_THREAD;
-        if (result == BACKUPS_NO_THREAD)
-            task_end(tasks, TASK_BACKUP);
-    }
-    mutex_unlock(&backups->lock);
-    return result;
+    if (!task_claim(tasks, TASK_BACKUP))
+        return TASK_BUSY;
+    mem_free(backups->dir);
+    backups->dir = mem_string(bytes_of_string(dir));
+    backups->place = place;
+    backups->job = job;
+    backups->done = done;
+    return task_run(tasks, TASK_BACKUP, backups_main, backups);
 }
 
 void backups_stats(struct backups *backups, struct backups_stats *stats)
 {
     mutex_lock(&backups->lock);
-    *stats = backups->stats;
-    stats->running = task_is_running(backups->engine->tasks, TASK_BACKUP);
-    stats->running_ms = stats->running ? clock_mono_us() / 1000 - backups->began_ms : 0;
+    stats->task = task_stats(backups->engine->tasks, TASK_BACKUP);
+    stats->last_good = backups->last_good;
     mutex_unlock(&backups->lock);
 }
 
@@ -126,6 +107,7 @@ void backups_destroy(struct backups *backups)
 {
     if (backups == NULL)
         return;
+    task_close(backups->engine->tasks, TASK_BACKUP);
     backups->stop = true;
     task_join(backups->engine->tasks, TASK_BACKUP);
     mem_free(backups->dir);

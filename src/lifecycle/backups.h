@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/message.h"
+#include "lifecycle/task.h"
 #include "persist/backup.h"
 
 struct engine;
@@ -15,24 +16,20 @@ struct backups;
 struct backups *backups_create(struct engine *engine);
 void backups_destroy(struct backups *backups);      /* ends the one that runs, early if it copies; NULL is fine */
 
-/* Makes a backup on a thread of its own and calls job_finish(job) afterwards; the job then reads `done`. BACKUPS_BUSY: one runs already;
- * BACKUPS_NO_THREAD: none could be created. Nothing is done then. Without BACKUPS_ANYWHERE it fails unless `dir` is below the working
+/* Makes a backup on a thread of its own and calls job_finish(job) afterwards; the job then reads `done`. Nothing is done if it
+ * can't be started. Without BACKUPS_ANYWHERE it fails unless `dir` is below the working
  * directory or backup-dir. `dir` is copied; `done` stays valid as long as the job does. Any thread. */
 struct backup_done {
     enum status status;
     struct backup_result result;
     struct message message;
 };
-enum backups_start { BACKUPS_STARTED, BACKUPS_BUSY, BACKUPS_NO_THREAD };
 enum backups_place { BACKUPS_GUARDED, BACKUPS_ANYWHERE };
-enum backups_start backups_start(struct backups *backups, const char *dir, enum backups_place place, struct job *job, struct backup_done *done);
+enum task_start backups_start(struct backups *backups, const char *dir, enum backups_place place, struct job *job, struct backup_done *done);
 
 struct backups_stats {
-    bool running, last_failed;
-    int64_t running_ms;                 /* 0: none runs */
-    int64_t last_time_ms;               /* wall clock of the last good one's cut; 0: none yet */
-    int64_t last_duration_ms;           /* of the last, good or not; -1: none yet */
-    uint64_t last_keys, last_bytes, last_copied_bytes;      /* of the last good one */
+    struct task_stats task;
+    struct backup_result last_good;     /* zero: none yet */
 };
 void backups_stats(struct backups *backups, struct backups_stats *stats);
 

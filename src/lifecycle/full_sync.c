@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/mutex.h"
 #include "base/text.h"
 #include "base/tree.h"
 #include "engine/engine.h"
@@ -29,10 +28,6 @@ enum {
 
 struct full_sync {
     struct engine *engine;
-    struct mutex lock;              /* leaf but for the tasks' */
-    bool closed;                    /* lock */
-    _Atomic int64_t began_ms, last_ms;
-    _Atomic uint64_t count, failures;
     struct rdb_save_progress progress;
     /* The options of the one that runs; its thread's. */
     struct full_sync_options options;
@@ -48,8 +43,6 @@ struct full_sync *full_sync_create(struct engine *engine)
     struct full_sync *sync = mem_zalloc(sizeof(*sync));
 
     sync->engine = engine;
-    sync->last_ms = -1;
-    mutex_init(&sync->lock);
     return sync;
 }
 
@@ -190,13 +183,13 @@ static enum status run_sync(struct full_sync *sync, struct message *message)
 static void log_end(const struct full_sync *sync, enum status status, const struct message *message)
 {
     struct log *log = sync->engine->log;
+    int64_t ms = task_stats(sync->engine->tasks, TASK_FULL_SYNC).running_ms;
 
     if (status == STATUS_OK && sync->options.as_image)
-        log_write(log, LOG_LEVEL_NOTICE, "Full sync: the image for the replicas is complete: %" PRIu64 " bytes, %" PRId64 " ms", sync->progress.bytes,
-            sync->last_ms);
+        log_write(log, LOG_LEVEL_NOTICE, "Full sync: the image for the replicas is complete: %" PRIu64 " bytes, %" PRId64 " ms", sync->progress.bytes, ms);
     else if (status == STATUS_OK)
         log_write(log, LOG_LEVEL_NOTICE, "Full sync: the RDB for the replicas is complete: %" PRIu64 " keys, %" PRIu64 " bytes, %" PRId64 " ms",
-            sync->progress.keys, sync->progress.bytes, sync->last_ms);
+            sync->progress.keys, sync->progress.bytes, ms);
     else
         log_write(log, LOG_LEVEL_WARNING, "Full sync failed: %s", message->text);
     if (sync->progress.times_dropped > 0)
@@ -205,10 +198,6 @@ static void log_end(const struct full_sync *sync, enum status status, const stru
 
 static void note_end(struct full_sync *sync, enum status status, const struct message *message)
 {
-    sync->last_ms = clock_mono_us() / 1000 - sync->began_ms;
-    atomic_fetch_add(&sync->count, 1);
-    if (status != STATUS_OK)
-        atomic_fetch_add(&sync->failures, 1);
     log_end(sync, status, message);
     full_sync_file_end(sync->file, status, message);
     call_grown(sync);
@@ -225,7 +214,7 @@ static void full_sync_main(void *context)
 
     status = run_sync(sync, &message);
     note_end(sync, status, &message);
-    task_end(engine->tasks, TASK_FULL_SYNC);        /* another caller's from here on */
+    task_end(engine->tasks, TASK_FULL_SYNC, status);        /* another caller's from here on */
     if (options.ended != NULL)
         options.ended(options.context, status, &message);
     full_sync_file_release(file);
@@ -233,26 +222,22 @@ static void full_sync_main(void *context)
 
 static bool claim(struct full_sync *sync)
 {
-    bool mine;
-
-    mutex_lock(&sync->lock);
-    mine = !sync->closed && task_claim(sync->engine->tasks, TASK_FULL_SYNC);
-    if (mine) {
-        sync->began_ms = clock_mono_us() / 1000;
-        sync->progress.key_total = sync->progress.keys = sync->progress.bytes = sync->progress.times_dropped = 0;
-        sync->progress.cancel = false;
-    }
-    mutex_unlock(&sync->lock);
-    return mine;
+    if (!task_claim(sync->engine->tasks, TASK_FULL_SYNC))
+        return false;
+    sync->progress.key_total = sync->progress.keys = sync->progress.bytes = sync->progress.times_dropped = 0;
+    sync->progress.cancel = false;
+    if (task_is_closed(sync->engine->tasks, TASK_FULL_SYNC))
+        sync->progress.cancel = true;       /* full_sync_close came between */
+    return true;
 }
 
-enum full_sync_start full_sync_start(struct full_sync *sync, const struct full_sync_options *options, struct full_sync_file **file)
+enum task_start full_sync_start(struct full_sync *sync, const struct full_sync_options *options, struct full_sync_file **file)
 {
     struct engine *engine = sync->engine;
-    int error;
+    enum task_start started;
 
     if (!claim(sync))
-        return FULL_SYNC_BUSY;
+        return TASK_BUSY;
     sync->options = *options;
     sync->instant = (struct full_sync_instant){ .repl_stream_db = -1 };
     sync->file = full_sync_file_create(engine->closer);
@@ -260,15 +245,13 @@ enum full_sync_start full_sync_start(struct full_sync *sync, const struct full_s
     sync->room_looked = 0;
     sync->is_full = false;
     *file = full_sync_file_hold(sync->file);        /* callbacks may use it before this returns */
-    error = task_run(engine->tasks, TASK_FULL_SYNC, full_sync_main, sync);
-    if (error == 0)
-        return FULL_SYNC_STARTED;
-    log_write(engine->log, LOG_LEVEL_WARNING, "Can't start a full sync: no thread: %s", strerror(error));
-    full_sync_file_release(*file);
-    full_sync_file_release(*file);
-    *file = NULL;
-    task_end(engine->tasks, TASK_FULL_SYNC);
-    return FULL_SYNC_NO_THREAD;
+    started = task_run(engine->tasks, TASK_FULL_SYNC, full_sync_main, sync);
+    if (started != TASK_STARTED) {
+        full_sync_file_release(*file);
+        full_sync_file_release(*file);
+        *file = NULL;
+    }
+    return started;
 }
 
 void full_sync_cancel(struct full_sync *sync)
@@ -278,9 +261,7 @@ void full_sync_cancel(struct full_sync *sync)
 
 void full_sync_close(struct full_sync *sync)
 {
-    mutex_lock(&sync->lock);
-    sync->closed = true;
-    mutex_unlock(&sync->lock);
+    task_close(sync->engine->tasks, TASK_FULL_SYNC);
     full_sync_cancel(sync);
 }
 
@@ -289,20 +270,9 @@ bool full_sync_is_running(const struct full_sync *sync)
     return task_is_running(sync->engine->tasks, TASK_FULL_SYNC);
 }
 
-void full_sync_stats(const struct full_sync *sync, struct full_sync_stats *stats)
+const struct rdb_save_progress *full_sync_progress(const struct full_sync *sync)
 {
-    bool running = full_sync_is_running(sync);
-
-    *stats = (struct full_sync_stats){
-        .running = running,
-        .running_ms = running ? clock_mono_us() / 1000 - sync->began_ms : -1,
-        .count = sync->count,
-        .failures = sync->failures,
-        .keys = sync->progress.keys,
-        .key_total = sync->progress.key_total,
-        .times_dropped = sync->progress.times_dropped,
-        .last_ms = sync->last_ms,
-    };
+    return &sync->progress;
 }
 
 void full_sync_destroy(struct full_sync *sync)
@@ -313,6 +283,5 @@ void full_sync_destroy(struct full_sync *sync)
     if (sync->engine->tier != NULL)
         tier_image_cancel(sync->engine->tier, true);        /* no other task completes an image any more, either */
     task_join(sync->engine->tasks, TASK_FULL_SYNC);
-    mutex_release(&sync->lock);
     mem_free(sync);
 }

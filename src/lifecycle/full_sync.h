@@ -8,7 +8,7 @@
  * It runs beside everything: only the taking of the image waits for an image that another task takes, and its instant for a reload.
  *
  *     file = NULL
- *     if (full_sync_start(sync, &options, &file) == FULL_SYNC_STARTED)
+ *     if (full_sync_start(sync, &options, &file) == TASK_STARTED)
  *         ... for each connection: full_sync_file_hold(file); read, send ...; full_sync_file_release(file)
  *
  *     the sync's thread:      instant at most once, grown any number of times, ended once
@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "lifecycle/full_sync_file.h"
+#include "lifecycle/task.h"
 #include "persist/rdb_save.h"
 
 struct engine;
@@ -52,10 +53,8 @@ struct full_sync_options {
                                      * has no effect */
 };
 
-/* FULL_SYNC_NO_THREAD: the system gives no thread. If it was started, *file is a reference of the caller's. Any thread; waits for the
- * callback `ended` of the one before. */
-enum full_sync_start { FULL_SYNC_STARTED, FULL_SYNC_BUSY, FULL_SYNC_NO_THREAD };
-enum full_sync_start full_sync_start(struct full_sync *sync, const struct full_sync_options *options, struct full_sync_file **file);
+/* If it was started, *file is a reference of the caller's. Any thread; waits for the callback `ended` of the one before. */
+enum task_start full_sync_start(struct full_sync *sync, const struct full_sync_options *options, struct full_sync_file **file);
 
 /* The one that runs fails as soon as possible, with STATUS_CANCELLED. Any thread; returns at once. */
 void full_sync_cancel(struct full_sync *sync);
@@ -64,15 +63,7 @@ void full_sync_close(struct full_sync *sync);
 
 bool full_sync_is_running(const struct full_sync *sync);
 
-struct full_sync_stats {
-    bool running;
-    int64_t running_ms;             /* -1: none runs */
-    uint64_t count, failures;       /* that ended, since the start */
-    /* Statistics of the one that runs, or of the last one. */
-    uint64_t keys, key_total;       /* written; of the image, 0: not known yet */
-    uint64_t times_dropped;         /* hashes whose fields' times were left out (RDB_TIMES_DROPPED) */
-    int64_t last_ms;                /* how long the last one took; -1: none has ended */
-};
-void full_sync_stats(const struct full_sync *sync, struct full_sync_stats *stats);
+/* Returns what the one that runs has written, or the last one has. */
+const struct rdb_save_progress *full_sync_progress(const struct full_sync *sync);
 
 #endif

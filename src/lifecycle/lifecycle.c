@@ -25,7 +25,7 @@ static bool lifecycle_denies_writes(struct engine *engine)
 
 void lifecycle_create(struct engine *engine)
 {
-    engine->tasks = tasks_create(engine->meter, &engine->waiting);
+    engine->tasks = tasks_create(engine->meter, &engine->waiting, engine->log);
     engine->lifecycle.aof_switch = aof_switch_create(engine);
     engine->lifecycle.rewrite = rewrite_create(engine);
     engine->lifecycle.backups = backups_create(engine);

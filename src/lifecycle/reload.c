@@ -186,20 +186,15 @@ static void reload_main(void *context)
         log_write(engine->log, LOG_LEVEL_NOTICE, "DB reloaded from the %s", reload->options.from_log ? "AOF" : "dump");
     else
         log_write(engine->log, LOG_LEVEL_WARNING, "The DB could not be reloaded: %s", reload->message.text);
-    task_end(engine->tasks, TASK_RELOAD);
+    task_end(engine->tasks, TASK_RELOAD, reload->good ? STATUS_OK : STATUS_CANCELLED);
     job_finish(engine->jobs, &reload->job);
 }
 
-enum reload_start reload_start(struct reload *reload)
+enum task_start reload_start(struct reload *reload)
 {
     struct tasks *tasks = reload->engine->tasks;
 
-    if (!task_claim(tasks, TASK_RELOAD))
-        return RELOAD_BUSY;
-    if (task_run(tasks, TASK_RELOAD, reload_main, reload) == 0)
-        return RELOAD_STARTED;
-    task_end(tasks, TASK_RELOAD);
-    return RELOAD_NO_THREAD;
+    return task_claim(tasks, TASK_RELOAD) ? task_run(tasks, TASK_RELOAD, reload_main, reload) : TASK_BUSY;
 }
 
 void reload_stop(struct engine *engine)

@@ -14,6 +14,7 @@
 
 #include "base/message.h"
 #include "engine/job.h"
+#include "lifecycle/task.h"
 
 struct engine;
 
@@ -34,10 +35,8 @@ struct reload {
     struct message message;     /* why not */
 };
 
-/* RELOAD_NO_THREAD: the system gives no thread. RELOAD_BUSY: one runs, the log is being switched on or off, or the server is about to end. The job is finished only if it was
- * started. Any thread. */
-enum reload_start { RELOAD_STARTED, RELOAD_BUSY, RELOAD_NO_THREAD };
-enum reload_start reload_start(struct reload *reload);
+/* TASK_BUSY: one runs, the log is being switched on or off, or the server is about to end. The job is finished only if it was started. Any thread. */
+enum task_start reload_start(struct reload *reload);
 /* Joins the thread. After the workers have ended. */
 void reload_stop(struct engine *engine);
 

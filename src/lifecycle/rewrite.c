@@ -27,9 +27,7 @@ enum {
 struct rewrite {
     struct engine *engine;
     struct aof *aof;                /* the one that runs: what is rewritten. It is not switched off meanwhile */
-    _Atomic bool scheduled, last_failed;
-    _Atomic int64_t began_ms, last_ms, failed_ms;
-    _Atomic uint64_t count, failures;
+    _Atomic bool scheduled;
     _Atomic uint64_t changes;       /* engine_changes() before the last one began */
     _Atomic bool has_changes;       /* there is such a number, and that one has succeeded */
 };
@@ -39,16 +37,7 @@ struct rewrite *rewrite_create(struct engine *engine)
     struct rewrite *rewrite = mem_zalloc(sizeof(*rewrite));
 
     rewrite->engine = engine;
-    rewrite->last_ms = -1;
-    rewrite->began_ms = clock_mono_us() / 1000;
     return rewrite;
-}
-
-static void note_failure(struct rewrite *rewrite)
-{
-    rewrite->last_failed = true;
-    rewrite->failed_ms = clock_mono_us() / 1000;
-    atomic_fetch_add(&rewrite->failures, 1);
 }
 
 /* A server that is started on the kept log may write manifest and id, and so may this one an increment that is still empty: it may be the one that
@@ -141,40 +130,26 @@ static void rewrite_main(void *context)
     mem_free(dir);
     mem_free(name);
     rewrite->has_changes = status == STATUS_OK;
-    rewrite->last_ms = clock_mono_us() / 1000 - rewrite->began_ms;
-    atomic_fetch_add(&rewrite->count, 1);
-    if (status == STATUS_OK) {
-        rewrite->last_failed = false;
-        rewrite->failures = 0;
+    if (status == STATUS_OK)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Background AOF rewrite finished successfully");
-    } else {
-        note_failure(rewrite);
+    else
         log_write(engine->log, LOG_LEVEL_WARNING, "Background AOF rewrite failed: %s. The last checkpoint and the log stay valid.", message.text);
-    }
-    task_end(engine->tasks, TASK_REWRITE);
+    task_end(engine->tasks, TASK_REWRITE, status);
 }
 
-enum rewrite_start rewrite_start(struct rewrite *rewrite)
+enum task_start rewrite_start(struct rewrite *rewrite)
 {
     struct engine *engine = rewrite->engine;
-    int error;
 
     if (!task_claim(engine->tasks, TASK_REWRITE))
-        return REWRITE_BUSY;
+        return TASK_BUSY;
     rewrite->aof = engine->aof;
     if (rewrite->aof == NULL) {
-        task_end(engine->tasks, TASK_REWRITE);
-        return REWRITE_BUSY;
+        task_give_back(engine->tasks, TASK_REWRITE);
+        return TASK_BUSY;
     }
     rewrite->scheduled = false;
-    rewrite->began_ms = clock_mono_us() / 1000;
-    error = task_run(engine->tasks, TASK_REWRITE, rewrite_main, rewrite);
-    if (error == 0)
-        return REWRITE_STARTED;
-    note_failure(rewrite);
-    task_end(engine->tasks, TASK_REWRITE);
-    log_write(engine->log, LOG_LEVEL_WARNING, "Can't rewrite append only file in background: no thread: %s", strerror(error));
-    return REWRITE_NO_THREAD;
+    return task_run(engine->tasks, TASK_REWRITE, rewrite_main, rewrite);
 }
 
 void rewrite_schedule(struct rewrite *rewrite)
@@ -219,7 +194,7 @@ static bool has_changed(const struct rewrite *rewrite)
 }
 
 /* Why a checkpoint is due, or NULL. */
-static const char *reason_to_start(struct rewrite *rewrite, struct aof *aof)
+static const char *reason_to_start(struct rewrite *rewrite, struct aof *aof, int64_t began_ms)
 {
     const struct config *config = rewrite->engine->config;
     uint64_t percent = (uint64_t)config_number(config, CONFIG_AUTO_AOF_REWRITE_PERCENTAGE);
@@ -237,50 +212,49 @@ static const char *reason_to_start(struct rewrite *rewrite, struct aof *aof)
         return "it has grown by auto-aof-rewrite-percentage";
     if (log_size > 0 && stats.tail_size >= log_size)
         return "checkpoint-log-size is reached";
-    if (seconds > 0 && clock_mono_us() / 1000 - rewrite->began_ms >= seconds * 1000 && has_changed(rewrite))
+    if (seconds > 0 && clock_mono_us() / 1000 - began_ms >= seconds * 1000 && has_changed(rewrite))
         return "checkpoint-seconds have gone by";
     return NULL;
 }
 
+static bool has_failed_lately(const struct task_stats *stats)
+{
+    return stats->failures > 0 && clock_mono_us() / 1000 - stats->failed_ms < AFTER_FAILURE_MS;
+}
+
 bool rewrite_failed_lately(const struct rewrite *rewrite)
 {
-    return rewrite->last_failed && clock_mono_us() / 1000 - rewrite->failed_ms < AFTER_FAILURE_MS;
+    struct task_stats stats = task_stats(rewrite->engine->tasks, TASK_REWRITE);
+
+    return has_failed_lately(&stats);
 }
 
 void rewrite_consider(struct rewrite *rewrite)
 {
     struct engine *engine = rewrite->engine;
     struct aof *aof = engine->aof;          /* once: it may be switched off at any moment, and is closed at the end only */
+    struct task_stats stats;
     const char *why;
 
-    if (aof == NULL || engine->tier == NULL || rewrite_is_running(rewrite) || task_is_running(engine->tasks, TASK_AOF_SWITCH) || engine->state != ENGINE_READY)
+    if (aof == NULL || engine->tier == NULL || engine->state != ENGINE_READY || !task_is_possible(engine->tasks, TASK_REWRITE))
         return;
     if (rewrite->scheduled && !task_is_postponed(engine->tasks, TASK_REWRITE)) {
         rewrite_start(rewrite);
         return;
     }
-    if (rewrite_failed_lately(rewrite) || aof_error(aof) != STATUS_OK || !tier_image_has_room(engine->tier))
+    stats = task_stats(engine->tasks, TASK_REWRITE);
+    if (has_failed_lately(&stats) || aof_error(aof) != STATUS_OK || !tier_image_has_room(engine->tier))
         return;
-    why = reason_to_start(rewrite, aof);
+    why = reason_to_start(rewrite, aof, stats.began_ms);
     if (why == NULL)
         return;
     log_write(engine->log, LOG_LEVEL_NOTICE, "Starting automatic rewriting of AOF: %s", why);
     rewrite_start(rewrite);
 }
 
-void rewrite_stats(struct rewrite *rewrite, struct rewrite_stats *stats)
+bool rewrite_is_scheduled(const struct rewrite *rewrite)
 {
-    bool running = rewrite_is_running(rewrite);
-
-    *stats = (struct rewrite_stats){
-        .running = running,
-        .scheduled = rewrite->scheduled,
-        .last_failed = rewrite->last_failed,
-        .last_s = rewrite->last_ms < 0 ? -1 : rewrite->last_ms / 1000,
-        .running_s = running ? (clock_mono_us() / 1000 - rewrite->began_ms) / 1000 : -1,
-        .count = rewrite->count,
-        .failures = rewrite->failures,
-    };
+    return rewrite->scheduled;
 }
 
 void rewrite_destroy(struct rewrite *rewrite)

@@ -5,16 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lifecycle/task.h"
+
 struct engine;
 struct rewrite;
 
 struct rewrite *rewrite_create(struct engine *engine);
 void rewrite_destroy(struct rewrite *rewrite);      /* cancels the one that runs; NULL is fine */
 
-/* REWRITE_BUSY: one runs already, or the log is just being switched on or off. REWRITE_NO_THREAD: the system gives no thread; it counts as a
- * rewrite that failed. Any thread. */
-enum rewrite_start { REWRITE_STARTED, REWRITE_BUSY, REWRITE_NO_THREAD };
-enum rewrite_start rewrite_start(struct rewrite *rewrite);
+/* TASK_BUSY: one runs already, the log is just being switched on or off, or the data set is reloaded. Any thread. */
+enum task_start rewrite_start(struct rewrite *rewrite);
 /* BGREWRITEAOF while a save runs: as soon as that has ended. Any thread. */
 void rewrite_schedule(struct rewrite *rewrite);
 /* Before the process ends: a checkpoint, if checkpoint-on-shutdown says so and there is something to replay. Returns when it is done, or
@@ -31,11 +31,6 @@ bool rewrite_failed_lately(const struct rewrite *rewrite);
  * worker's cron. */
 void rewrite_consider(struct rewrite *rewrite);
 
-struct rewrite_stats {
-    bool running, scheduled, last_failed;
-    int64_t last_s, running_s;          /* -1: none */
-    uint64_t count, failures;           /* failures in a row */
-};
-void rewrite_stats(struct rewrite *rewrite, struct rewrite_stats *stats);
+bool rewrite_is_scheduled(const struct rewrite *rewrite);
 
 #endif

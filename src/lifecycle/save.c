@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
-#include "base/mutex.h"
 #include "base/text.h"
 #include "base/tree.h"
 #include "engine/engine.h"
@@ -21,12 +20,10 @@ enum { RETRY_MS = 5000, AUX_COUNT = 5, AUX_COUNT_WITHOUT_HISTORY = 2 };
 
 struct save {
     struct engine *engine;
-    struct mutex lock;
-    _Atomic bool closed;            /* changed with the lock: the server is about to end */
     struct save_wait *wait;         /* the one that runs */
     _Atomic bool scheduled;
     _Atomic bool abandoned;         /* save_cancel was called: no last dump either */
-    _Atomic int64_t began_ms, tried_ms, last_ms;
+    _Atomic int64_t tried_ms, last_ms;      /* of those in the background */
     _Atomic int64_t saved_us;       /* when the last dump was complete, or this server began; monotonic, as engine->last_save_ms is not */
     _Atomic uint64_t count;
     struct rdb_save_progress progress;
@@ -41,7 +38,6 @@ struct save *save_create(struct engine *engine)
     save->engine = engine;
     save->last_ms = -1;
     save->saved_us = clock_mono_us();
-    mutex_init(&save->lock);
     return save;
 }
 
@@ -112,7 +108,7 @@ static void end_background(struct save *save, enum status status, const char *me
 {
     struct log *log = save->engine->log;
 
-    save->last_ms = clock_mono_us() / 1000 - save->began_ms;
+    save->last_ms = clock_mono_us() / 1000 - save->tried_ms;
     if (status == STATUS_OK) {
         log_write(log, LOG_LEVEL_NOTICE, "Background saving terminated with success");
     } else if (save->progress.cancel) {
@@ -136,7 +132,7 @@ static void save_main(void *context)
         end_background(save, status, message.text);
     else if (status != STATUS_OK)
         log_write(engine->log, LOG_LEVEL_WARNING, "SAVE failed: %s. The dump before stays.", message.text);
-    task_end(engine->tasks, TASK_SAVE);
+    task_end(engine->tasks, TASK_SAVE, status);
     if (wait != NULL) {
         wait->good = status == STATUS_OK;
         wait->message = message;
@@ -145,10 +141,8 @@ static void save_main(void *context)
 }
 
 /* Begins a save that was claimed. */
-static void begin_save(struct save *save) REQUIRES(save->lock);
 static void begin_save(struct save *save)
 {
-    save->began_ms = clock_mono_us() / 1000;
     save->progress.key_total = save->progress.keys = save->progress.bytes = 0;
     save->progress.cancel = false;
     if (save->abandoned)
@@ -158,36 +152,30 @@ static void begin_save(struct save *save)
 
 bool save_claim(struct save *save)
 {
-    bool mine;
-
-    mutex_lock(&save->lock);
-    mine = !save->closed && task_claim(save->engine->tasks, TASK_SAVE);
-    if (mine)
-        begin_save(save);
-    mutex_unlock(&save->lock);
-    return mine;
+    if (!task_claim(save->engine->tasks, TASK_SAVE))
+        return false;
+    begin_save(save);
+    if (task_is_closed(save->engine->tasks, TASK_SAVE))
+        save->progress.cancel = true;       /* save_last came between */
+    return true;
 }
 
 bool save_start(struct save *save, struct save_wait *wait)
 {
     struct engine *engine = save->engine;
-    int error;
+    bool good;
 
     save->wait = wait;
     if (wait == NULL) {
         save->scheduled = false;
-        save->tried_ms = save->began_ms;
+        save->tried_ms = clock_mono_us() / 1000;
     }
-    error = task_run(engine->tasks, TASK_SAVE, save_main, save);
-    if (error == 0 && wait == NULL)
+    good = task_run(engine->tasks, TASK_SAVE, save_main, save) == TASK_STARTED;
+    if (good && wait == NULL)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Background saving started");
-    if (error == 0)
-        return true;
-    log_write(engine->log, LOG_LEVEL_WARNING, "Can't save%s: no thread: %s", wait == NULL ? " in background" : "", strerror(error));
-    if (wait == NULL)
+    if (!good && wait == NULL)
         engine->save_failed = true;
-    task_end(engine->tasks, TASK_SAVE);
-    return false;
+    return good;
 }
 
 void save_schedule(struct save *save)
@@ -208,7 +196,7 @@ void save_consider(struct save *save)
     char *points;
     bool wanted;
 
-    if (save_is_running(save) || engine->state != ENGINE_READY || task_is_postponed(engine->tasks, TASK_SAVE) || !may_try(save))
+    if (engine->state != ENGINE_READY || !task_is_possible(engine->tasks, TASK_SAVE) || task_is_postponed(engine->tasks, TASK_SAVE) || !may_try(save))
         return;
     points = config_string(engine->config, CONFIG_SAVE);
     wanted = save_points_due(points, engine_dirty(engine), (clock_mono_us() - save->saved_us) / 1000, &due);
@@ -231,47 +219,42 @@ void save_cancel(struct save *save)
 bool save_last(struct save *save, bool wanted, struct message *message)
 {
     struct tasks *tasks = save->engine->tasks;
-    bool good;
+    enum status status;
 
-    mutex_lock(&save->lock);
-    save->closed = true;
+    task_close(tasks, TASK_SAVE);
     save->progress.cancel = true;
-    mutex_unlock(&save->lock);
-    task_await_end(tasks, TASK_SAVE);       /* from here on none is claimed but this one */
-    if (!wanted)
+    task_claim_last(tasks, TASK_SAVE);
+    if (!wanted) {
+        task_give_back(tasks, TASK_SAVE);
         return true;
-    mutex_lock(&save->lock);
-    CHECK(task_claim(tasks, TASK_SAVE));
+    }
     begin_save(save);
-    mutex_unlock(&save->lock);
-    good = save_now(save, NULL, message) == STATUS_OK;
-    task_end(tasks, TASK_SAVE);
-    return good;
+    status = save_now(save, NULL, message);
+    task_end(tasks, TASK_SAVE, status);
+    return status == STATUS_OK;
 }
 
 bool save_and_own(struct save *save, struct claim *owner, struct message *message)
 {
     struct tasks *tasks = save->engine->tasks;
-    bool good;
+    enum status status;
 
     while (!save_claim(save)) {
-        if (save->closed) {
+        if (task_is_closed(tasks, TASK_SAVE)) {
             message_set(message, "the server is about to end");
             return false;
         }
         task_await_end(tasks, TASK_SAVE);
     }
-    good = save_now(save, owner, message) == STATUS_OK;
-    task_end(tasks, TASK_SAVE);
-    return good;
+    status = save_now(save, owner, message);
+    task_end(tasks, TASK_SAVE, status);
+    return status == STATUS_OK;
 }
 
 void save_reopen(struct save *save)
 {
-    mutex_lock(&save->lock);
-    save->closed = false;
     save->abandoned = false;
-    mutex_unlock(&save->lock);
+    task_open(save->engine->tasks, TASK_SAVE);
 }
 
 bool save_is_running(struct save *save)
@@ -298,10 +281,9 @@ void save_stats(struct save *save, struct save_stats *stats)
     bool running = save_is_running(save);
 
     *stats = (struct save_stats){
-        .running = running,
+        .task = task_stats(save->engine->tasks, TASK_SAVE),
         .last_failed = save->engine->save_failed,
-        .last_s = save->last_ms < 0 ? -1 : save->last_ms / 1000,
-        .running_s = running ? (clock_mono_us() / 1000 - save->began_ms) / 1000 : -1,
+        .last_ms = save->last_ms,
         .count = save->count,
         .keys = running ? save->progress.keys : 0,
         .key_total = running ? save->progress.key_total : 0,
@@ -316,6 +298,5 @@ void save_destroy(struct save *save)
         return;
     CHECK(save_last(save, false, &message));
     task_join(save->engine->tasks, TASK_SAVE);
-    mutex_release(&save->lock);
     mem_free(save);
 }

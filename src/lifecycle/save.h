@@ -18,6 +18,7 @@
 #include "base/message.h"
 #include "config/config.h"
 #include "engine/job.h"
+#include "lifecycle/task.h"
 
 struct claim;
 struct engine;
@@ -33,7 +34,7 @@ struct save_wait {
     struct message message;      /* why not */
 };
 
-/* Claims the task. False: a save runs. A caller that has claimed it has to start it: in the background (`wait` NULL), or for a client that
+/* Claims the task. False: a save runs, or the server is about to end. A caller that has claimed it has to start it: in the background (`wait` NULL), or for a client that
  * waits (call_wait_job was called with it). save_start returns false if no thread could be created; the claim is given back then, and in
  * the background it counts as a save that failed. */
 bool save_claim(struct save *save);
@@ -59,9 +60,10 @@ bool save_has_points(struct save *save);
 bool save_denies_writes(struct save *save);
 
 struct save_stats {
-    bool running, last_failed;
-    int64_t last_s, running_s;          /* -1: none */
-    uint64_t count;
+    struct task_stats task;
+    bool last_failed;
+    int64_t last_ms;                    /* how long the last one in the background took; -1: none */
+    uint64_t count;                     /* that have begun */
     uint64_t keys, key_total;           /* of the one that runs */
 };
 void save_stats(struct save *save, struct save_stats *stats);

@@ -83,7 +83,7 @@ static void refuse_end(struct shutdown *shutdown)
     engine->frozen = false;
     parking_notify(engine, PARKED_FOR_PAUSE);
     if (!shutdown->again) {
-        task_end(engine->tasks, TASK_SHUTDOWN);
+        task_give_back(engine->tasks, TASK_SHUTDOWN);
         return;
     }
     log_write(engine->log, LOG_LEVEL_NOTICE, "User requested shutdown...");
@@ -278,8 +278,9 @@ static bool ask_for_end(struct shutdown *shutdown, int flags, struct job *wait)
     log_write(engine->log, LOG_LEVEL_NOTICE, "User requested shutdown...");
     CHECK(task_claim(engine->tasks, TASK_SHUTDOWN));
     shutdown->flags = flags;
-    if (task_run(engine->tasks, TASK_SHUTDOWN, shutdown_main, shutdown) == 0)
+    if (task_run(engine->tasks, TASK_SHUTDOWN, shutdown_main, shutdown) == TASK_STARTED)
         return true;
+    CHECK(task_claim(engine->tasks, TASK_SHUTDOWN));
     log_write(engine->log, LOG_LEVEL_WARNING, "Could not create a thread: a worker prepares the end, and serves no clients meanwhile");
     return false;
 }

@@ -1,8 +1,11 @@
 #include "lifecycle/task.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/thread.h"
@@ -24,8 +27,9 @@ static const enum task_rule rules[TASK_COUNT][TASK_COUNT] = {
 };
 
 struct task_state {
-    _Atomic bool running;           /* changed with the lock */
+    _Atomic bool running, closed;   /* changed with the lock */
     struct thread thread;           /* the lock; and no other thread looks at it while the task is claimed */
+    struct task_stats stats;        /* the lock. running_ms is filled in by task_stats */
 };
 
 struct tasks {
@@ -33,20 +37,37 @@ struct tasks {
     struct waiting *waiting;
     struct task_state states[TASK_COUNT];
     struct meter *meter;
+    struct log *log;
 };
 
-static const char *const names[TASK_COUNT] = {
-    [TASK_REWRITE] = "kelvin-rewrite", [TASK_SAVE] = "kelvin-save", [TASK_AOF_SWITCH] = "kelvin-switch", [TASK_BACKUP] = "kelvin-backup",
-    [TASK_SHUTDOWN] = "kelvin-shutdown", [TASK_RELOAD] = "kelvin-reload", [TASK_FULL_SYNC] = "kelvin-sync",
+static const struct {
+    const char *thread;
+    const char *what;               /* in the log */
+} rows[TASK_COUNT] = {
+    [TASK_REWRITE] = { "kelvin-rewrite", "rewrite append only file in background" },
+    [TASK_SAVE] = { "kelvin-save", "save" },
+    [TASK_AOF_SWITCH] = { "kelvin-switch", "switch the AOF on or off" },
+    [TASK_BACKUP] = { "kelvin-backup", "make a backup" },
+    [TASK_SHUTDOWN] = { "kelvin-shutdown", "prepare the end in background" },
+    [TASK_RELOAD] = { "kelvin-reload", "reload the data set" },
+    [TASK_FULL_SYNC] = { "kelvin-sync", "start a full sync" },
 };
 
-struct tasks *tasks_create(struct meter *meter, struct waiting *waiting)
+static int64_t now_ms(void)
+{
+    return clock_mono_us() / 1000;
+}
+
+struct tasks *tasks_create(struct meter *meter, struct waiting *waiting, struct log *log)
 {
     struct tasks *tasks = mem_zalloc(sizeof(*tasks));
 
     tasks->meter = meter;
+    tasks->log = log;
     mutex_init(&tasks->lock);
     tasks->waiting = waiting;
+    for (int task = 0; task < TASK_COUNT; task++)
+        tasks->states[task].stats = (struct task_stats){ .began_ms = now_ms(), .last_ms = -1 };
     return tasks;
 }
 
@@ -82,16 +103,69 @@ bool task_must_wait(const struct tasks *tasks, enum task task)
     return any_runs(tasks, task, TASK_WAITS);
 }
 
+bool task_is_closed(const struct tasks *tasks, enum task task)
+{
+    return tasks->states[task].closed;
+}
+
+static bool is_possible(const struct tasks *tasks, enum task task)
+{
+    return !tasks->states[task].running && !tasks->states[task].closed && !any_runs(tasks, task, TASK_REFUSED);
+}
+
+bool task_is_possible(struct tasks *tasks, enum task task)
+{
+    bool possible;
+
+    mutex_lock(&tasks->lock);
+    possible = is_possible(tasks, task);
+    mutex_unlock(&tasks->lock);
+    return possible;
+}
+
+static void begin_claim(struct task_state *state)
+{
+    state->running = true;
+    state->stats.began_ms = now_ms();
+}
+
 bool task_claim(struct tasks *tasks, enum task task)
 {
     bool claimed;
 
     mutex_lock(&tasks->lock);
-    claimed = !tasks->states[task].running && !any_runs(tasks, task, TASK_REFUSED);
+    claimed = is_possible(tasks, task);
     if (claimed)
-        tasks->states[task].running = true;
+        begin_claim(&tasks->states[task]);
     mutex_unlock(&tasks->lock);
     return claimed;
+}
+
+static void set_closed(struct tasks *tasks, enum task task, bool closed)
+{
+    mutex_lock(&tasks->lock);
+    tasks->states[task].closed = closed;
+    mutex_unlock(&tasks->lock);
+    waiting_bump(tasks->waiting);
+}
+
+void task_close(struct tasks *tasks, enum task task)
+{
+    set_closed(tasks, task, true);
+}
+
+void task_open(struct tasks *tasks, enum task task)
+{
+    set_closed(tasks, task, false);
+}
+
+void task_claim_last(struct tasks *tasks, enum task task)
+{
+    CHECK(task_is_closed(tasks, task));
+    task_await_end(tasks, task);
+    mutex_lock(&tasks->lock);
+    begin_claim(&tasks->states[task]);
+    mutex_unlock(&tasks->lock);
 }
 
 void task_join(struct tasks *tasks, enum task task)
@@ -99,8 +173,14 @@ void task_join(struct tasks *tasks, enum task task)
     thread_join(&tasks->states[task].thread);
 }
 
+static void note_failure(struct task_stats *stats)
+{
+    stats->failures++;
+    stats->failed_ms = now_ms();
+}
+
 /* The thread may end, and the task be claimed again, before this has returned: under the lock that is noticed after the thread is noted. */
-int task_run(struct tasks *tasks, enum task task, thread_main *run, void *context)
+enum task_start task_run(struct tasks *tasks, enum task task, thread_main *run, void *context)
 {
     struct task_state *state = &tasks->states[task];
     int error;
@@ -108,17 +188,54 @@ int task_run(struct tasks *tasks, enum task task, thread_main *run, void *contex
     CHECK(state->running);
     task_join(tasks, task);         /* its last thread has ended but for its last lines */
     mutex_lock(&tasks->lock);
-    error = thread_start(&state->thread, names[task], tasks->meter, run, context);
+    error = thread_start(&state->thread, rows[task].thread, tasks->meter, run, context);
+    if (error != 0)
+        note_failure(&state->stats);
     mutex_unlock(&tasks->lock);
-    return error;
+    if (error == 0)
+        return TASK_STARTED;
+    log_write(tasks->log, LOG_LEVEL_WARNING, "Can't %s: no thread: %s", rows[task].what, strerror(error));
+    task_give_back(tasks, task);
+    return TASK_NO_THREAD;
 }
 
-void task_end(struct tasks *tasks, enum task task)
+static void note_end(struct task_stats *stats, enum status status)
+{
+    stats->last_ms = now_ms() - stats->began_ms;
+    stats->count++;
+    if (status == STATUS_OK)
+        stats->failures = 0;
+    else
+        note_failure(stats);
+}
+
+void task_end(struct tasks *tasks, enum task task, enum status status)
+{
+    mutex_lock(&tasks->lock);
+    note_end(&tasks->states[task].stats, status);
+    tasks->states[task].running = false;
+    mutex_unlock(&tasks->lock);
+    waiting_bump(tasks->waiting);
+}
+
+void task_give_back(struct tasks *tasks, enum task task)
 {
     mutex_lock(&tasks->lock);
     tasks->states[task].running = false;
     mutex_unlock(&tasks->lock);
     waiting_bump(tasks->waiting);
+}
+
+struct task_stats task_stats(struct tasks *tasks, enum task task)
+{
+    const struct task_state *state = &tasks->states[task];
+    struct task_stats stats;
+
+    mutex_lock(&tasks->lock);
+    stats = state->stats;
+    stats.running_ms = state->running ? now_ms() - stats.began_ms : -1;
+    mutex_unlock(&tasks->lock);
+    return stats;
 }
 
 void task_await_end(struct tasks *tasks, enum task task)

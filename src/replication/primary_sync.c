@@ -233,7 +233,7 @@ static void start_syncs(struct primary *primary)
         .include_keys = sync->with_keys, .include_functions = sync->with_functions, .as_image = sync->is_image,
     };
     atomic_fetch_add(&sync->refs, 1);       /* until the file is noted */
-    if (full_sync_start(engine->lifecycle.full_sync, &options, &sync->file) != FULL_SYNC_STARTED)
+    if (full_sync_start(engine->lifecycle.full_sync, &options, &sync->file) != TASK_STARTED)
         not_started(primary, sync);
     else
         note_start(primary, sync);

@@ -116,17 +116,22 @@ static void write_aof(struct buffer *out, struct aof *aof)
     info_number(out, "aof_delayed_fsync", (int64_t)stats.delayed_fsync);
 }
 
+/* -1 stays what it is: none. */
+static int64_t seconds_of(int64_t ms)
+{
+    return ms < 0 ? -1 : ms / 1000;
+}
+
 /* Kelvin never forks: the sizes of copied pages are 0. */
 void info_persistence(struct buffer *out, void *context)
 {
     struct engine *engine = context;
     bool is_loading = engine->state == ENGINE_LOADING;
-    struct rewrite_stats rewrite;
+    struct task_stats rewrite = task_stats(engine->tasks, TASK_REWRITE);
     struct aof *aof = engine->aof;
     struct save_stats save;
 
     save_stats(engine->lifecycle.save, &save);
-    rewrite_stats(engine->lifecycle.rewrite, &rewrite);
     info_number(out, "loading", is_loading);
     info_number(out, "async_loading", 0);
     info_number(out, "current_cow_peak", 0);
@@ -136,21 +141,21 @@ void info_persistence(struct buffer *out, void *context)
     info_number(out, "current_save_keys_processed", (int64_t)save.keys);
     info_number(out, "current_save_keys_total", (int64_t)save.key_total);
     info_number(out, "rdb_changes_since_last_save", (int64_t)engine_dirty(engine));
-    info_number(out, "rdb_bgsave_in_progress", save.running);
+    info_number(out, "rdb_bgsave_in_progress", save.task.running_ms >= 0);
     info_number(out, "rdb_last_save_time", engine->last_save_ms / 1000);
     info_text(out, "rdb_last_bgsave_status", save.last_failed ? "err" : "ok");
-    info_number(out, "rdb_last_bgsave_time_sec", save.last_s);
-    info_number(out, "rdb_current_bgsave_time_sec", save.running_s);
+    info_number(out, "rdb_last_bgsave_time_sec", seconds_of(save.last_ms));
+    info_number(out, "rdb_current_bgsave_time_sec", seconds_of(save.task.running_ms));
     info_number(out, "rdb_saves", (int64_t)save.count);
     info_number(out, "rdb_last_cow_size", 0);
     info_number(out, "rdb_last_load_keys_expired", (int64_t)engine->imported_expired);
     info_number(out, "rdb_last_load_keys_loaded", (int64_t)engine->imported_keys);
     info_number(out, "aof_enabled", aof != NULL);
-    info_number(out, "aof_rewrite_in_progress", rewrite.running || aof_switch_is_running(engine->lifecycle.aof_switch));
-    info_number(out, "aof_rewrite_scheduled", rewrite.scheduled);
-    info_number(out, "aof_last_rewrite_time_sec", rewrite.last_s);
-    info_number(out, "aof_current_rewrite_time_sec", rewrite.running_s);
-    info_text(out, "aof_last_bgrewrite_status", rewrite.last_failed ? "err" : "ok");
+    info_number(out, "aof_rewrite_in_progress", rewrite.running_ms >= 0 || aof_switch_is_running(engine->lifecycle.aof_switch));
+    info_number(out, "aof_rewrite_scheduled", rewrite_is_scheduled(engine->lifecycle.rewrite));
+    info_number(out, "aof_last_rewrite_time_sec", seconds_of(rewrite.last_ms));
+    info_number(out, "aof_current_rewrite_time_sec", seconds_of(rewrite.running_ms));
+    info_text(out, "aof_last_bgrewrite_status", rewrite.failures > 0 ? "err" : "ok");
     info_number(out, "aof_rewrites", (int64_t)rewrite.count);
     info_number(out, "aof_rewrites_consecutive_failures", (int64_t)rewrite.failures);
     info_text(out, "aof_last_write_status", aof == NULL || (aof_error(aof) == STATUS_OK && !engine_disk_refuses_growth(engine)) ? "ok" : "err");

@@ -33,18 +33,19 @@ static void count_hot(struct engine *engine, struct tier_stats *stats)
 
 static void write_backups(struct buffer *out, struct engine *engine)
 {
-    struct backups_stats stats = { .last_duration_ms = -1 };
+    struct backups_stats stats = { .task = { .running_ms = -1, .last_ms = -1 } };
+    const struct backup_result *last = &stats.last_good;
 
     if (engine->lifecycle.backups != NULL)
         backups_stats(engine->lifecycle.backups, &stats);
-    info_number(out, "tier_backup_in_progress", stats.running);
-    info_number(out, "tier_backup_current_ms", stats.running_ms);
-    info_text(out, "tier_last_backup_status", stats.last_duration_ms < 0 ? "none" : stats.last_failed ? "err" : "ok");
-    info_number(out, "tier_last_backup_time", stats.last_time_ms / 1000);
-    info_number(out, "tier_last_backup_ms", stats.last_duration_ms);
-    info_number(out, "tier_last_backup_keys", (int64_t)stats.last_keys);
-    info_number(out, "tier_last_backup_bytes", (int64_t)stats.last_bytes);
-    info_number(out, "tier_last_backup_copied_bytes", (int64_t)stats.last_copied_bytes);
+    info_number(out, "tier_backup_in_progress", stats.task.running_ms >= 0);
+    info_number(out, "tier_backup_current_ms", stats.task.running_ms >= 0 ? stats.task.running_ms : 0);
+    info_text(out, "tier_last_backup_status", stats.task.last_ms < 0 ? "none" : stats.task.failures > 0 ? "err" : "ok");
+    info_number(out, "tier_last_backup_time", last->time_ms / 1000);
+    info_number(out, "tier_last_backup_ms", stats.task.last_ms);
+    info_number(out, "tier_last_backup_keys", (int64_t)last->keys);
+    info_number(out, "tier_last_backup_bytes", (int64_t)last->bytes);
+    info_number(out, "tier_last_backup_copied_bytes", (int64_t)last->copied_bytes);
 }
 
 static void write_waits(struct buffer *out, const struct engine *engine, enum wait_reason reason, const char *prefix)

@@ -264,7 +264,7 @@ static enum backups_place backup_place(const struct call *call)
 static void tier_backup_command(struct call *call)
 {
     struct backup_job *job = call_job(call);
-    enum backups_start started;
+    enum task_start started;
     char *dir;
 
     if (job == NULL && !is_on(call))
@@ -285,9 +285,9 @@ static void tier_backup_command(struct call *call)
     call_wait_job(call, &job->job);
     dir = mem_string(call->args[2]);
     started = backups_start(call->engine->lifecycle.backups, dir, backup_place(call), &job->job, &job->done);
-    if (started != BACKUPS_STARTED) {
+    if (started != TASK_STARTED) {
         call_end_wait(call);
-        reply_errorf(call, started == BACKUPS_BUSY ? "ERR a backup is in progress already" : "ERR could not create a thread");
+        reply_errorf(call, started == TASK_BUSY ? "ERR a backup is in progress already" : "ERR could not create a thread");
     }
     mem_free(dir);
 }

@@ -76,7 +76,7 @@ class ThreadsTest(unittest.TestCase):
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
                     text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
                 found.update(re.findall(r'(?:thread_start|thread_start_detached)\([^;]*?"(kelvin-\w+)"', text))
-                found.update(re.findall(r'\[TASK_\w+\] = "(kelvin-\w+)"', text))
+                found.update(re.findall(r'\[TASK_\w+\] = { "(kelvin-\w+)"', text))
         self.assertEqual(sorted(found), sorted(NEEDED + SPARED + OF_COMMANDS + RETRIED))
 
     def test_a_start_without_a_thread_ends_with_its_reason(self):

@@ -51,7 +51,7 @@ static int open_rig(void **state)
     words[1] = bytes_of_string(rig->box.dir);
     assert_true(config_load(rig->box.engine.config, words, 2, &message));
     rig->box.engine.log = log_create("/dev/null", LOG_LEVEL_NOTHING, NULL, 0);
-    rig->box.engine.tasks = tasks_create(NULL, &rig->box.engine.waiting);
+    rig->box.engine.tasks = tasks_create(NULL, &rig->box.engine.waiting, rig->box.engine.log);
     rig->sync = full_sync_create(&rig->box.engine);
     rig->client = tier_box_open_client(&rig->box, 0);
     *state = rig;
@@ -123,7 +123,7 @@ static void start(struct rig *rig, const struct full_sync_options *options)
 {
     full_sync_file_release(rig->file);
     rig->ended = rig->instants = rig->grown = 0;
-    assert_int_equal(full_sync_start(rig->sync, options, &rig->file), FULL_SYNC_STARTED);
+    assert_int_equal(full_sync_start(rig->sync, options, &rig->file), TASK_STARTED);
 }
 
 static void await_end(struct rig *rig)
@@ -305,7 +305,7 @@ static void one_at_a_time_but_beside_the_other_tasks(void **state)
     struct tasks *tasks = rig->box.engine.tasks;
     struct full_sync_options options = options_of(rig);
     struct full_sync_file *other = NULL;
-    struct full_sync_stats stats;
+    struct task_stats stats;
 
     fill(rig, 10);
     (void)tier_box_say(rig->client, "CONFIG SET rdb-key-save-delay 5000");
@@ -313,25 +313,24 @@ static void one_at_a_time_but_beside_the_other_tasks(void **state)
     assert_true(task_claim(tasks, TASK_REWRITE));
     assert_true(task_claim(tasks, TASK_BACKUP));
     start(rig, &options);
-    assert_int_equal(full_sync_start(rig->sync, &options, &other), FULL_SYNC_BUSY);
+    assert_int_equal(full_sync_start(rig->sync, &options, &other), TASK_BUSY);
     assert_null(other);
-    full_sync_stats(rig->sync, &stats);
-    assert_true(stats.running && stats.running_ms >= 0);
+    assert_true(task_stats(tasks, TASK_FULL_SYNC).running_ms >= 0);
     await_end(rig);
-    task_end(tasks, TASK_SAVE);
-    task_end(tasks, TASK_REWRITE);
-    task_end(tasks, TASK_BACKUP);
+    task_end(tasks, TASK_SAVE, STATUS_OK);
+    task_end(tasks, TASK_REWRITE, STATUS_OK);
+    task_end(tasks, TASK_BACKUP, STATUS_OK);
     assert_int_equal(rig->status, STATUS_OK);
-    full_sync_stats(rig->sync, &stats);
-    assert_false(stats.running);
+    stats = task_stats(tasks, TASK_FULL_SYNC);
+    assert_int_equal(stats.running_ms, -1);
     assert_int_equal(stats.count, 1);
     assert_int_equal(stats.failures, 0);
-    assert_int_equal(stats.keys, 11);
+    assert_int_equal(full_sync_progress(rig->sync)->keys, 11);
     start(rig, &options);
     assert_false(task_is_postponed(tasks, TASK_SAVE));
     assert_false(task_is_postponed(tasks, TASK_REWRITE));
     assert_true(task_claim(tasks, TASK_SAVE));
-    task_end(tasks, TASK_SAVE);
+    task_end(tasks, TASK_SAVE, STATUS_OK);
     await_end(rig);
     assert_int_equal(rig->status, STATUS_OK);
 }
@@ -355,7 +354,6 @@ static void a_cancelled_one_ends_soon_and_leaves_nothing(void **state)
 {
     struct rig *rig = *state;
     struct full_sync_options options = options_of(rig);
-    struct full_sync_stats stats;
     char byte;
 
     fill(rig, KEYS);
@@ -372,15 +370,14 @@ static void a_cancelled_one_ends_soon_and_leaves_nothing(void **state)
     assert_int_equal(full_sync_file_status(rig->file), STATUS_CANCELLED);
     assert_int_equal(full_sync_file_read(rig->file, &byte, 1, 0), 1);      /* readers may be in the middle of it */
     assert_int_equal(leftovers(rig), 0);
-    full_sync_stats(rig->sync, &stats);
-    assert_int_equal(stats.failures, 1);
+    assert_int_equal(task_stats(rig->box.engine.tasks, TASK_FULL_SYNC).failures, 1);
     (void)tier_box_say(rig->client, "CONFIG SET rdb-key-save-delay 0");
     start(rig, &options);
     await_end(rig);
     assert_int_equal(rig->status, STATUS_OK);
     full_sync_close(rig->sync);
     full_sync_file_release(rig->file);
-    assert_int_equal(full_sync_start(rig->sync, &options, &rig->file), FULL_SYNC_BUSY);
+    assert_int_equal(full_sync_start(rig->sync, &options, &rig->file), TASK_BUSY);
     rig->file = NULL;
 }
 
@@ -435,7 +432,6 @@ static void a_key_that_the_version_lacks_is_named_or_counted(void **state)
 {
     struct rig *rig = *state;
     struct full_sync_options options = options_of(rig);
-    struct full_sync_stats stats;
 
     fill(rig, 10);
     (void)tier_box_say(rig->client, "HSET timed f v g w");
@@ -448,8 +444,7 @@ static void a_key_that_the_version_lacks_is_named_or_counted(void **state)
     start(rig, &options);
     await_end(rig);
     assert_int_equal(rig->status, STATUS_OK);
-    full_sync_stats(rig->sync, &stats);
-    assert_int_equal(stats.times_dropped, 1);
+    assert_int_equal(full_sync_progress(rig->sync)->times_dropped, 1);
     check_by_redis(rig->file);
     options.field_times = RDB_TIMES_ALLOWED;
     start(rig, &options);

@@ -27,7 +27,7 @@ static void what_excludes_what(void **state)
     for (int other = 0; other < TASK_COUNT; other++) {
         for (int task = 0; task < TASK_COUNT; task++) {
             struct waiting waiting = { 0 };
-            struct tasks *tasks = tasks_create(NULL, &waiting);
+            struct tasks *tasks = tasks_create(NULL, &waiting, NULL);
             char rule = expected[task][columns[other]];
             bool mine;
 
@@ -36,7 +36,7 @@ static void what_excludes_what(void **state)
             assert_int_equal(task_must_wait(tasks, (enum task)task), rule == 'W');
             mine = task_claim(tasks, (enum task)task);
             assert_int_equal(mine, rule != 'R');
-            task_end(tasks, (enum task)other);
+            task_end(tasks, (enum task)other, STATUS_OK);
             assert_false(task_is_postponed(tasks, (enum task)task) || task_must_wait(tasks, (enum task)task));
             assert_int_equal(task_is_running(tasks, (enum task)task), mine && task != other);
             if (!mine)
@@ -56,14 +56,14 @@ static void pass(void *context)
     struct passage *passage = context;
 
     ++*passage->count;
-    task_end(passage->tasks, TASK_SAVE);
+    task_end(passage->tasks, TASK_SAVE, STATUS_OK);
 }
 
 /* The thread of the run before has ended but for its last lines when the task is claimed again. */
 static void a_task_runs_again_and_again(void **state)
 {
     struct waiting waiting = { 0 };
-    struct tasks *tasks = tasks_create(NULL, &waiting);
+    struct tasks *tasks = tasks_create(NULL, &waiting, NULL);
     int count = 0;
     struct passage passage = { tasks, &count };
 
@@ -72,7 +72,7 @@ static void a_task_runs_again_and_again(void **state)
         uint32_t version = waiting_version(&waiting);
 
         assert_true(task_claim(tasks, TASK_SAVE));
-        assert_int_equal(task_run(tasks, TASK_SAVE, pass, &passage), 0);
+        assert_int_equal(task_run(tasks, TASK_SAVE, pass, &passage), TASK_STARTED);
         waiting_wait(&waiting, version, -1);
         assert_false(task_is_running(tasks, TASK_SAVE));
         task_await_end(tasks, TASK_SAVE);
@@ -82,11 +82,62 @@ static void a_task_runs_again_and_again(void **state)
     tasks_destroy(tasks);
 }
 
+static void a_closed_task_is_claimed_by_the_last_caller_only(void **state)
+{
+    struct waiting waiting = { 0 };
+    struct tasks *tasks = tasks_create(NULL, &waiting, NULL);
+
+    (void)state;
+    assert_true(task_is_possible(tasks, TASK_SAVE) && task_claim(tasks, TASK_SAVE));
+    task_close(tasks, TASK_SAVE);
+    assert_true(task_is_closed(tasks, TASK_SAVE));
+    task_end(tasks, TASK_SAVE, STATUS_OK);
+    assert_false(task_is_possible(tasks, TASK_SAVE) || task_claim(tasks, TASK_SAVE));
+    assert_true(task_is_possible(tasks, TASK_BACKUP));
+    task_claim_last(tasks, TASK_SAVE);
+    assert_true(task_is_running(tasks, TASK_SAVE));
+    task_give_back(tasks, TASK_SAVE);
+    assert_false(task_claim(tasks, TASK_SAVE));
+    task_open(tasks, TASK_SAVE);
+    assert_true(task_claim(tasks, TASK_SAVE));
+    task_end(tasks, TASK_SAVE, STATUS_OK);
+    tasks_destroy(tasks);
+}
+
+static void ends_are_counted_and_claims_without_work_are_not(void **state)
+{
+    static const enum status ends[] = { STATUS_OK, STATUS_IO, STATUS_CANCELLED, STATUS_OK };
+    static const uint64_t failures[] = { 0, 1, 2, 0 };
+    struct waiting waiting = { 0 };
+    struct tasks *tasks = tasks_create(NULL, &waiting, NULL);
+    struct task_stats stats = task_stats(tasks, TASK_REWRITE);
+
+    (void)state;
+    assert_true(stats.began_ms > 0 && stats.running_ms == -1 && stats.last_ms == -1 && stats.count == 0);
+    for (int i = 0; i < 4; i++) {
+        assert_true(task_claim(tasks, TASK_REWRITE));
+        assert_true(task_stats(tasks, TASK_REWRITE).running_ms >= 0);
+        task_end(tasks, TASK_REWRITE, ends[i]);
+        stats = task_stats(tasks, TASK_REWRITE);
+        assert_true(stats.running_ms == -1 && stats.last_ms >= 0);
+        assert_int_equal(stats.count, i + 1);
+        assert_int_equal(stats.failures, failures[i]);
+        assert_int_equal(stats.failed_ms > 0, i > 0);
+        assert_true(task_claim(tasks, TASK_REWRITE));
+        task_give_back(tasks, TASK_REWRITE);
+        assert_int_equal(task_stats(tasks, TASK_REWRITE).count, i + 1);
+    }
+    assert_int_equal(task_stats(tasks, TASK_SAVE).count, 0);
+    tasks_destroy(tasks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_excludes_what),
         cmocka_unit_test(a_task_runs_again_and_again),
+        cmocka_unit_test(a_closed_task_is_claimed_by_the_last_caller_only),
+        cmocka_unit_test(ends_are_counted_and_claims_without_work_are_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

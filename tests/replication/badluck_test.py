@@ -18,7 +18,7 @@ from support.replication.faults import with_clock, with_disk
 from support.replication.load import Load, fill_all_types
 from support.replication.readings import check_same
 from support.replication.recorder import Recorder
-from support.resp import Error, encode
+from support.resp import OK, Error, encode
 from support.server import is_sanitized, scaled, seed_new, temporary_files, until
 
 FROM_KELVIN, INTO_KELVIN = ("kelvin-redis", "kelvin-kelvin"), ("redis-kelvin", "kelvin-kelvin")
@@ -104,6 +104,31 @@ class FullDiskTest(BadLuckCase):
         recorder.wait_loaded().level(primary)
         self.same(primary, replica, least=50)
         self.assertEqual(self.syncs(primary), (3, 0))
+
+    @only(*FROM_KELVIN)
+    def scenario_of_the_primarys_log(self):
+        """What the log does not have is not sent, but a byte now and then: replicas take silence for a dead primary. And one that comes back is taken."""
+        primary, disk = self.with_disk("primary", {"appendonly": "yes"})
+        recorder = Recorder(primary.address).full().wait_loaded()
+        self.addCleanup(recorder.cut)
+        replica = self.start("replica")
+        servers.make_replica(replica, primary)
+        servers.wait_in_sync(primary, replica)
+        disk.rule(0, "write", "*.aof", FAIL, error=errno.ENOSPC)
+        writer = self.client(primary, timeout=60)
+        writer.send(encode(["SET", "k", "v"]))          # the reply comes once it is in the log
+        until(lambda: primary.info("persistence")["aof_last_write_status"] == "err", 20, "the log is in error")
+        offset = recorder.offset
+        until(lambda: recorder.offset >= offset + 3, 30, "bytes of the stream")
+        self.assertIsNone(recorder.failure)
+        if self.replica_kind == "kelvin":
+            servers.cut_links(primary)
+            until(lambda: servers.count_of(primary, "sync_partial_ok") == 1 and servers.link_is_up(replica), 30, "the link is up again")
+        self.assertEqual(primary.info("persistence")["aof_last_write_status"], "err")
+        disk.heal()
+        self.assertEqual(writer.receive(), OK)
+        self.same(primary, replica, least=1)
+        self.assertEqual(servers.values_of(replica, "GET k"), [b"v"])
 
     @only(*INTO_KELVIN)
     def scenario_of_the_replica_during_a_full_sync(self):

@@ -54,6 +54,19 @@ class LimitsTest(unittest.TestCase):
         for client in waiting:
             client.close()
 
+    def test_scripts_that_are_kept_are_bounded(self):
+        """SCRIPT LOAD keeps its texts until the flush, so they would be taken from the data."""
+        server = self.start(maxmemory="16mb")
+        with server.client(timeout=60) as client:
+            replies = [client.call("SCRIPT", "LOAD", b"return %d --" % number + b"x" * 100000) for number in range(40)]
+            kept = sum(not isinstance(reply, Error) for reply in replies)
+            self.assertIn(kept, range(15, 23))          # an eighth of maxmemory, and the one that goes beyond it
+            error = Error(b"OOM the scripts of SCRIPT LOAD take more than an eighth of maxmemory. SCRIPT FLUSH drops them.")
+            self.assertEqual(set(replies[kept:]), {error})
+            self.assertEqual(client.must("EVAL", "return 'runs'", 0), b"runs")
+            client.must("SCRIPT", "FLUSH")
+            self.assertEqual(client.must("SCRIPT", "LOAD", b"return 0 --" + b"x" * 100000), replies[0])
+
     @unittest.skipIf(is_sanitized(), "its memory is not limited by address space")
     def test_no_memory_for_a_stack(self):
         server = self.start()

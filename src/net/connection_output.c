@@ -258,7 +258,7 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
         connection_check_output(connection);
     if (client->reply.out.size > 0 && !connection->write_busy && !connection->closing)
         send_replies(connection);   /* else on_written comes back to it */
-    if (UNLIKELY(client->flags & CLIENT_REPLICA))
+    if (UNLIKELY(client->flags & CLIENT_REPLICA) && !connection->closing)
         feed(connection, covered);
     if (connection->closing)
         return true;

@@ -114,6 +114,20 @@ class FullSyncTest(unittest.TestCase):
         waiting = self.recorder(server).full().wait_loaded()
         self.assertGreater(len(waiting.rdb), 20000 * 1000)
 
+    def test_a_client_that_is_closed_in_the_turn_of_its_sync(self):
+        """Its socket does not take the reply before it any more."""
+        server = self.start({"io-threads": 1})
+        with server.client() as busy, server.client() as client:
+            busy.send(encode(["DEBUG", "SLEEP", "0.3"]))
+            client.send(encode(["PING"]) + encode(["SYNC"]))
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+            client.close()              # a reset, before the server reads
+            self.assertEqual(busy.receive(), OK)
+        with server.client() as client:
+            until(lambda: servers.replication(server)["connected_slaves"] == "0", 20, "no replica is left")
+            self.assertEqual(client.must("PING"), Status(b"PONG"))
+        server.stop()
+
     def test_replicas_read_one_file_at_their_own_pace(self):
         server = self.start({"repl-diskless-sync-delay": 1, "maxmemory": "50mb"})
         self.fill(server, 40000, 1000)

@@ -6,7 +6,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, main                                                 # noqa: E402
-from support.resp import OK, Error, Status                                                          # noqa: E402
+from support.resp import OK, QUEUED, Error, Status, encode                                          # noqa: E402
 from support.server import is_redis, until                                                          # noqa: E402
 
 MARK = b"the end"
@@ -73,7 +73,8 @@ class MonitorTest(Monitors, PairCase):
                 self.assertEqual(monitor.call("MONITOR"), OK)
                 self.assertEqual(monitor.call("PING"), Status(b"PONG"))
                 self.assertTrue(bytes(monitor.receive()).endswith(b'"PING"'))
-                self.assertEqual(monitor.call("GET", "x"), Error(b"ERR Replica can't interact with the keyspace"))
+                for line in ("GET x", "SET x 1", "PFCOUNT x", "PUBLISH channel x", "SPUBLISH channel x", 'EVAL "return 1" 0', 'EVAL_RO "return 1" 0', "FCALL f 0"):
+                    self.assertEqual(monitor.run(line), Error(b"ERR Replica can't interact with the keyspace"), line)
                 with server.client() as other:
                     self.assertEqual(monitor.call("ECHO", "a"), b"a")
                     self.lines_until(monitor, b'"a"')
@@ -86,6 +87,18 @@ class MonitorTest(Monitors, PairCase):
 
 class MonitorsTest(Monitors, ServerCase):
     options = {"io-threads": "4"}
+
+    def test_its_own_transaction_waits_after_lines_were_sent(self):
+        """PING's line is on its way when the server collects the clients of all workers, and makes a log."""
+        with self.server.client() as monitor:
+            self.assertEqual(monitor.call("MONITOR"), OK)
+            monitor.send(b"".join(map(encode, (["MULTI"], ["PING"], ["CLIENT", "LIST"], ["CONFIG", "SET", "appendonly", "yes"], ["EXEC"]))))
+            replies, lines = [], []
+            while len(replies) < 5:
+                reply = monitor.receive()
+                (lines if isinstance(reply, Status) and b" [0 " in reply else replies).append(reply)
+            self.assertEqual((replies[:4], replies[4][0], replies[4][2]), ([OK, QUEUED, QUEUED, QUEUED], Status(b"PONG"), OK))
+            self.assertEqual([bytes(line).split(b"]")[1].split(b'"')[1] for line in lines], [b"MULTI", b"PING"])
 
     def test_every_command_of_every_worker_is_sent_once(self):
         monitors = [self.client() for _ in range(3)]

@@ -66,8 +66,8 @@ class Visits:
         return found
 
     def commands(self):
-        kinds = (self.reads, self.changes, self.waits, self.scripts, self.transaction, self.sorts, self.management)
-        return self.random.choices(kinds, (30, 15, 15, 15, 10, 7, 8))[0]()
+        kinds = (self.reads, self.changes, self.waits, self.scripts, self.transaction, self.sorts, self.management, self.fields)
+        return self.random.choices(kinds, (30, 15, 15, 15, 10, 7, 8, 8))[0]()
 
     def reads(self):
         return [self.random.choice(([b"GET", self.key()], [b"MGET"] + self.many(60), [b"SCAN", self.number(0, 77, 1 << 30), b"COUNT", b"200"], [b"DBSIZE"],
@@ -84,7 +84,15 @@ class Visits:
             [b"BLPOP", self.queue(), self.queue(), self.random.choice((b"0", b"0.05"))], [b"RPUSH", self.queue(), b"a", b"b"],
             [b"BLMOVE", self.queue(), self.queue(), b"LEFT", b"RIGHT", self.random.choice((b"0", b"0.02"))],
             [b"BZMPOP", b"0", b"1", b"zqueue", b"MIN"], [b"ZADD", b"zqueue", b"1", b"m"], [b"WAIT", b"1", b"20"],
-            [b"XREAD", b"BLOCK", b"50", b"STREAMS", b"stream", b"$"], [b"XADD", b"stream", b"MAXLEN", b"50", b"*", b"f", VALUE]))]
+            [b"XREAD", b"BLOCK", b"50", b"STREAMS", b"stream", b"$"], [b"XADD", b"stream", b"MAXLEN", b"50", b"*", b"f", VALUE],
+            [b"XREADGROUP", b"GROUP", b"g", self.user(), b"BLOCK", b"0", b"STREAMS", b"stream", b">"], [b"XGROUP", b"DESTROY", b"stream", b"g"],
+            [b"XGROUP", b"CREATE", b"stream", b"g", b"0", b"MKSTREAM"], [b"XAUTOCLAIM", b"stream", b"g", self.user(), b"0", b"0"],
+            [b"RENAME", self.queue(), self.queue()], [b"DEL", self.queue(), b"stream"], [b"WAITAOF", b"1", b"0", b"20"],
+            [b"CLIENT", b"UNBLOCK", self.other(), self.random.choice((b"TIMEOUT", b"ERROR"))]))]
+
+    def other(self):
+        """The ID of a client that may be there; not one of those that count."""
+        return b"%d" % (self.killable + self.random.randrange(3000))
 
     def scripts(self):
         return [self.random.choice((
@@ -106,10 +114,24 @@ class Visits:
 
     def management(self):
         return [self.random.choice((
-            [b"CLIENT", b"LIST"], [b"CLIENT", b"KILL", b"ID", b"%d" % (self.killable + self.random.randrange(3000))],
+            [b"CLIENT", b"LIST"], [b"CLIENT", b"KILL", b"ID", self.other()],
             [b"CLIENT", b"PAUSE", self.number(1, 10, 30), self.random.choice((b"WRITE", b"ALL"))], [b"SWAPDB", b"1", b"2"],
             [b"ACL", b"SETUSER", self.user(), b"on", b"nopass", self.random.choice((b"~key:*", b"~*")), b"&*", b"+@all"],
-            [b"ACL", b"DELUSER", self.user()], [b"AUTH", self.user(), b"x"], [b"RESET"]))]
+            [b"ACL", b"DELUSER", self.user()], [b"AUTH", self.user(), b"x"], [b"RESET"], [b"MONITOR"], [b"BGREWRITEAOF"], [b"BGSAVE"],
+            [b"CLIENT", b"REPLY", self.random.choice((b"OFF", b"ON", b"SKIP"))], [b"CLIENT", b"NO-EVICT", self.random.choice((b"ON", b"OFF"))],
+            [b"CLIENT", b"TRACKING", b"ON", b"REDIRECT", self.other()], [b"CLIENT", b"CACHING", b"YES"], [b"INFO", b"everything"],
+            [b"CONFIG", b"SET", b"maxmemory", self.random.choice((b"40mb", b"48mb", b"64mb"))], [b"DEBUG", b"SLEEP", b"0.002"],
+            [b"CONFIG", b"SET", b"appendonly", self.random.choice((b"yes", b"no"))], [b"TIER", b"HEAT"], [b"TIER", b"STATS"],
+            [b"PSYNC", b"?", b"-1"], [b"SYNC"], [b"MEMORY", b"STATS"], [b"HOTKEYS", b"START", b"METRICS", b"1", b"CPU"], [b"HOTKEYS", b"STOP"]))]
+
+    def fields(self):
+        """Hashes whose fields have times."""
+        key, field = b"hash:%d" % self.random.randrange(9), b"f%d" % self.random.randrange(300)
+        return [self.random.choice((
+            [b"HSET", key, field, VALUE], [b"HPEXPIRE", key, self.number(1, 10, 500), b"FIELDS", b"1", field], [b"HGETALL", key],
+            [b"HSETEX", key, b"PX", self.number(1, 10, 500), b"FIELDS", b"1", field, b"v"], [b"HPTTL", key, b"FIELDS", b"1", field],
+            [b"HGETEX", key, b"PERSIST", b"FIELDS", b"1", field], [b"TIER", b"DEMOTE", key], [b"PEXPIRE", key, b"700"], [b"COPY", key, b"hash:0"],
+            [b"HSCAN", key, b"0", b"NOVALUES"], [b"DUMP", key]))]
 
 
 class ClientsTest(unittest.TestCase):

@@ -115,7 +115,7 @@ void call_propagate(struct call *call, const struct bytes *args, int arg_count)
     };
     /* Large arguments belong to the request, which outlives the call. */
     for (int i = 0; i < arg_count; i++) {
-        bool is_large = request_large_find(call->client->large, call->client->large_count, args[i]) != NULL;
+        bool is_large = request_large_find(call->client->large.list, call->client->large.count, args[i]) != NULL;
 
         propagation->args[i] = is_large ? args[i] : arena_copy(call->arena, args[i]);
     }
@@ -175,7 +175,7 @@ static bool deadline_in(struct call *call, int64_t ms, int64_t *deadline_us)
         return false;
     }
     if (ms > 0)
-        *deadline_us = ms > (INT64_MAX - call->client->began_us) / 1000 ? INT64_MAX : call->client->began_us + ms * 1000;
+        *deadline_us = ms > (INT64_MAX - call->client->request.began_us) / 1000 ? INT64_MAX : call->client->request.began_us + ms * 1000;
     return true;
 }
 

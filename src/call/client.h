@@ -66,6 +66,60 @@ struct client_size {
     struct client *prev, *next;             /* in that list */
 };
 
+/* The names that a client has given itself, and their bytes. NULL: none. Freed with mem_free. */
+struct client_names {
+    char *name, *lib_name, *lib_version;
+    size_t size;
+};
+
+/* Bytes, updated by net: what it has sent and was not run yet, room for that, complete arguments of the next request; the memory of
+ * replies that the socket does not take, their parts, the most that replies of a turn have taken lately. */
+struct client_buffers {
+    uint64_t query_size, query_room, arguments_size, output_memory, output_parts, reply_peak;
+};
+
+/* Since it is connected: bytes received and sent, commands run. */
+struct client_totals {
+    uint64_t input, output, commands;
+};
+
+/* Large arguments of the running request, which need not be copied. Set by net. */
+struct client_large {
+    const struct request_large *list;
+    int count;
+};
+
+/* The loads of cold keys that it waits for (tier/load.c). */
+struct client_loads {
+    struct tier_wait *waits;                /* list of the keys that it waits for or has pinned */
+    _Atomic int pending;                    /* loads that have not finished */
+    struct client *ready_next;              /* in its worker's list of clients to wake. Under that list's lock */
+    bool ready_queued;                      /* under that list's lock */
+    bool dead;                              /* closed, but still in that list. Owner: its worker */
+};
+
+/* The queue of its worker in which it is parked (engine/parking.h). */
+struct client_parking {
+    int queue;                              /* enum parking; 0: none */
+    struct client *prev, *next;             /* in that queue */
+};
+
+/* Positions in the history. */
+struct client_lsns {
+    uint64_t written;                       /* of its own last change */
+    uint64_t needed;                        /* its output is held until the log covers this */
+    uint64_t delivered;                     /* of the messages it was sent (engine/delivery.h) */
+};
+
+/* The waits of the request that is parked or runs. Not those of one that waits for a key to be filled. */
+struct client_request {
+    bool has_waited;
+    enum wait_reason parked_for;            /* the last time */
+    int64_t parked_us;                      /* monotonic clock: the last time */
+    int64_t waited_us[WAIT_REASONS];
+    int64_t began_us;                       /* monotonic clock: when it was run for the first time */
+};
+
 struct client {
     uint64_t id;
     struct worker *worker;
@@ -76,46 +130,29 @@ struct client {
     bool authenticated;
     bool checks_acl;                        /* it is not authenticated, or its user may not do everything: its calls are checked (engine/access.h) */
     struct acl_user *user;                  /* held; NULL: may do everything (the replay of the log, unit tests) */
-    char *name, *lib_name, *lib_version;    /* NULL: none. Freed with mem_free */
-    size_t names_size;                      /* bytes of these three */
+    struct client_names names;
     char *address, *local_address;          /* "127.0.0.1:12345"; never NULL for a connection */
     int fd;
     int64_t created_us, active_us;          /* monotonic */
     const struct command *last_command;     /* also one that was refused or queued; NULL: none yet, or an unknown one */
-    /* Bytes, updated by net: what it has sent and was not run yet, room for that, complete arguments of the next request; the memory of
-     * replies that the socket does not take, their parts, the most that replies of a turn have taken lately. */
-    uint64_t query_size, query_room, arguments_size, output_memory, output_parts, reply_peak;
+    struct client_buffers buffers;
     struct client_size size;                /* engine/client_memory.h */
-    uint64_t net_input, net_output, commands;           /* totals */
-    const struct request_large *large;      /* large arguments of the running request, which need not be copied. Set by net */
-    int large_count;
+    struct client_totals totals;
+    struct client_large large;
 
     /* Waiting. A parked client's request is run again from the top when it is woken. */
     bool parked;
     bool paused;                            /* CLIENT PAUSE delays its request; counted in engine->clients.paused */
-    struct tier_wait *waits;                /* list of the keys that it waits for or has pinned: see tier/load.c */
-    _Atomic int pending;                    /* loads that have not finished */
-    struct client *ready_next;              /* in its worker's list of clients to wake. Under that list's lock */
-    bool ready_queued;                      /* under that list's lock */
-    bool dead;                              /* closed, but still in that list. Owner: its worker */
+    struct client_loads loads;
     struct client *prev, *next;             /* in its worker's list of all clients */
-    int parking;                            /* enum parking of engine/parking.h: the queue of its worker that it is in; 0: none */
-    struct client *prev_parked, *next_parked;       /* in that queue */
-    uint64_t lsn_written;                   /* of its own last change */
-    uint64_t lsn_needed;                    /* its output is held until the log covers this */
-    uint64_t lsn_delivered;                 /* of the messages it was sent (engine/delivery.h) */
+    struct client_parking parking;
+    struct client_lsns lsn;
     struct waiter *waiter;                  /* it waits for a key to be filled: engine/blocking.h; or NULL */
     struct unit *unit;                      /* its request runs as a unit and is suspended (engine/unit.h); or NULL */
     struct owner_waiter owned;              /* it waits until a partition's owner leaves */
     struct transaction *transaction;        /* after MULTI or WATCH: engine/transaction.h; or NULL */
     int64_t retry_ms;                       /* of the wait that its call has asked for: see call_wait */
-    /* The waits of the request that is parked or runs: whether it has waited, when it was parked last and for what, and how long it has
-     * waited. Not those of one that waits for a key to be filled. */
-    bool has_waited;
-    enum wait_reason parked_for;
-    int64_t parked_us;                      /* monotonic clock */
-    int64_t waited_us[WAIT_REASONS];
-    int64_t began_us;                       /* monotonic clock: when the request that is parked or runs was run for the first time */
+    struct client_request request;
     void *job;                              /* struct job of engine/job.h: background work of the parked call */
     struct listener *listener;              /* it gets messages or pushes: engine/delivery.h; or NULL */
     uint32_t push_generation;               /* pushes for another one are dropped (engine/publish.h) */

@@ -349,7 +349,7 @@ bool key_open_as(struct call *call, int arg, enum key_access access, enum value_
 void key_set_string(struct key *key, struct bytes bytes)
 {
     const struct client *client = key->call->client;
-    struct blob *blob = request_large_find(client->large, client->large_count, bytes);
+    struct blob *blob = request_large_find(client->large.list, client->large.count, bytes);
 
     key_leave_value(key);
     if (UNLIKELY(blob != NULL))

@@ -13,17 +13,17 @@ void client_id_command(struct call *call)
 
 void client_getname_command(struct call *call)
 {
-    if (call->client->name == NULL)
+    if (call->client->names.name == NULL)
         reply_null(call->reply);
     else
-        reply_bulk_string(call->reply, call->client->name);
+        reply_bulk_string(call->reply, call->client->names.name);
 }
 
 void client_setname_command(struct call *call)
 {
     if (!client_name_accept(call, BYTES("Client names"), call->args[2]))
         return;
-    client_set_text(call->client, &call->client->name, call->args[2]);
+    client_set_text(call->client, &call->client->names.name, call->args[2]);
     reply_ok(call->reply);
 }
 
@@ -33,9 +33,9 @@ void client_setinfo_command(struct call *call)
     char **field;
 
     if (arg_is(call, 2, "lib-name")) {
-        field = &call->client->lib_name;
+        field = &call->client->names.lib_name;
     } else if (arg_is(call, 2, "lib-ver")) {
-        field = &call->client->lib_version;
+        field = &call->client->names.lib_version;
     } else {
         reply_errorf(call, "ERR Unrecognized option '%.*s'", (int)option.size, option.data);
         return;

@@ -126,7 +126,7 @@ static void kill_one(struct survey *survey, struct part *part, struct worker *wo
     if (client->id == survey->caller.id)
         part->caller_killed = true;
     else
-        worker->close(client);
+        worker->host.close(client);
 }
 
 static void look_at_own_clients(struct survey *survey, struct worker *worker)

@@ -85,7 +85,7 @@ static void append_identity(struct buffer *out, const struct client *client, con
     flag_letters(flags, client, caller->id);
     buffer_append_format(out, "id=%llu addr=%s laddr=%s fd=%d name=%s age=%lld idle=%lld flags=%s db=%d",
         (unsigned long long)client->id, text_or_empty(client->address), text_or_empty(client->local_address), client->fd,
-        text_or_empty(client->name), (long long)seconds_since(client->created_us, now_us),
+        text_or_empty(client->names.name), (long long)seconds_since(client->created_us, now_us),
         (long long)seconds_since(client->active_us, now_us), flags, client->db);
     buffer_append_format(out, " sub=%zu psub=%zu ssub=%zu multi=%d", delivery_count(client, TOPIC_CHANNEL),
         delivery_count(client, TOPIC_PATTERN), delivery_count(client, TOPIC_SHARD), transaction_count(client));
@@ -96,8 +96,8 @@ static void append_memory(struct buffer *out, const struct client *client, const
 {
     const struct buffer *replies = &client->reply.out;
     bool is_caller = client->id == caller->id;
-    uint64_t query_size = client->query_size, arguments_size = client->arguments_size;
-    uint64_t query_free = client->query_room > query_size ? client->query_room - query_size : 0;
+    uint64_t query_size = client->buffers.query_size, arguments_size = client->buffers.arguments_size;
+    uint64_t query_free = client->buffers.query_room > query_size ? client->buffers.query_room - query_size : 0;
 
     if (is_caller && query_size < caller->request_size)
         query_size = caller->request_size;
@@ -105,13 +105,13 @@ static void append_memory(struct buffer *out, const struct client *client, const
         arguments_size = caller->arguments_size;
     buffer_append_format(out, " qbuf=%llu qbuf-free=%llu argv-mem=%llu multi-mem=%zu rbs=%zu rbp=%llu obl=%zu oll=%llu omem=%llu tot-mem=%llu",
         (unsigned long long)query_size, (unsigned long long)query_free, (unsigned long long)arguments_size, transaction_size(client),
-        replies->capacity, (unsigned long long)client->reply_peak, is_caller ? 0 : replies->size, (unsigned long long)client->output_parts,
-        (unsigned long long)client->output_memory, (unsigned long long)client->size.all);
+        replies->capacity, (unsigned long long)client->buffers.reply_peak, is_caller ? 0 : replies->size, (unsigned long long)client->buffers.output_parts,
+        (unsigned long long)client->buffers.output_memory, (unsigned long long)client->size.all);
 }
 
 void client_line(struct buffer *out, const struct client *client, const struct line_caller *caller, int64_t now_us)
 {
-    bool is_written = client->output_parts > 0 || (client->reply.out.size > 0 && client->id != caller->id);
+    bool is_written = client->buffers.output_parts > 0 || (client->reply.out.size > 0 && client->id != caller->id);
 
     append_identity(out, client, caller, now_us);
     append_memory(out, client, caller);
@@ -123,5 +123,5 @@ void client_line(struct buffer *out, const struct client *client, const struct l
         buffer_append_bytes(out, client->user == NULL ? BYTES("default") : acl_user_name(client->user));
     buffer_append_format(out, " redir=%lld resp=%d lib-name=%s lib-ver=%s\n",
         tracking_mode(client) & TRACKING_ON ? (long long)tracking_redirect(client) : -1, client->reply.protocol,
-        text_or_empty(client->lib_name), text_or_empty(client->lib_version));
+        text_or_empty(client->names.lib_name), text_or_empty(client->names.lib_version));
 }

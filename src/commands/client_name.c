@@ -24,8 +24,8 @@ static size_t size_of(const char *text)
 
 void client_set_text(struct client *client, char **field, struct bytes text)
 {
-    client->names_size -= size_of(*field);
+    client->names.size -= size_of(*field);
     mem_free(*field);
     *field = text.size > 0 ? mem_string(text) : NULL;
-    client->names_size += size_of(*field);
+    client->names.size += size_of(*field);
 }

@@ -104,7 +104,7 @@ void reset_command(struct call *call)
     tracking_turn_off(client);
     client->db = 0;
     access_begin(client);
-    client_set_text(client, &client->name, bytes_of(NULL, 0));
+    client_set_text(client, &client->names.name, bytes_of(NULL, 0));
     call->reply->protocol = 2;
     reply_status(call->reply, BYTES("RESET"));
 }
@@ -180,7 +180,7 @@ void hello_command(struct call *call)
         return;
     }
     if (hello.name != NULL)
-        client_set_text(call->client, &call->client->name, *hello.name);
+        client_set_text(call->client, &call->client->names.name, *hello.name);
     if (hello.protocol != 0)
         call->reply->protocol = (int)hello.protocol;
     reply_hello(call);

@@ -244,7 +244,7 @@ static void look_at_clients(struct barrier *barrier, struct worker *worker)
         if (client->id == publication->caller)
             publication->closes_caller = true;
         else
-            worker->close(client);
+            worker->host.close(client);
     }
 }
 

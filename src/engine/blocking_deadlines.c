@@ -51,8 +51,8 @@ void deadline_remove(struct worker *worker, struct waiter *waiter)
 
 void deadline_set_alarm(struct worker *worker)
 {
-    if (worker->set_alarm != NULL && worker->deadline_count > 0)
-        worker->set_alarm(worker->loop, worker->deadlines[0]->deadline_us);
+    if (worker->host.set_alarm != NULL && worker->deadline_count > 0)
+        worker->host.set_alarm(worker->host.loop, worker->deadlines[0]->deadline_us);
 }
 
 void deadline_add(struct worker *worker, struct waiter *waiter)

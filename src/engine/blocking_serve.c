@@ -96,8 +96,8 @@ static enum service serve(struct blocking *blocking, struct worker *worker, stru
         return proxy.flags & CLIENT_HELD_BACK ? HELD_BACK : NOT_SERVED;
     }
     waiter->reply = proxy.reply.out;
-    waiter->lsn = proxy.lsn_needed;
-    waiter->lsn_written = proxy.lsn_written;
+    waiter->lsn = proxy.lsn.needed;
+    waiter->lsn_written = proxy.lsn.written;
     waiter_finish(blocking, waiter, BLOCKING_SERVED);
     waiter_deliver(worker, waiter);
     return SERVED;

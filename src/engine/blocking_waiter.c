@@ -121,7 +121,7 @@ static void end_in_time(struct worker *worker, struct waiter *waiter)
     if (was_served)
         return;
     waiter->is_delivered = true;
-    worker->resume(waiter->client);
+    worker->host.resume(waiter->client);
 }
 
 void blocking_alarm(struct worker *worker)
@@ -158,7 +158,7 @@ static void run_delivery(struct mail *mail, struct worker *worker)
         return;
     }
     waiter->is_delivered = true;
-    worker->resume(waiter->client);
+    worker->host.resume(waiter->client);
 }
 
 /* `worker` is the one we are on, or NULL: its own clients get theirs at the end of the turn, without a bell. */
@@ -238,10 +238,10 @@ static void reply_in_time(struct client *client, const struct waiter *waiter)
 static void take_served(struct worker *worker, struct client *client, const struct waiter *waiter)
 {
     buffer_append_bytes(&client->reply.out, buffer_bytes(&waiter->reply));
-    if (waiter->lsn > client->lsn_needed)
-        client->lsn_needed = waiter->lsn;
-    if (waiter->lsn_written > client->lsn_written)
-        client->lsn_written = waiter->lsn_written;
+    if (waiter->lsn > client->lsn.needed)
+        client->lsn.needed = waiter->lsn;
+    if (waiter->lsn_written > client->lsn.written)
+        client->lsn.written = waiter->lsn_written;
     if (waiter->lsn > worker->turn.lsn_seen)
         worker->turn.lsn_seen = waiter->lsn;
     if (client->flags & CLIENT_TRACKING)

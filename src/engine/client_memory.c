@@ -67,7 +67,7 @@ uint64_t client_memory_max(const struct engine *engine)
 /* Bytes of the client's state: all that is not in its connection. */
 static uint64_t client_memory_state(const struct client *client)
 {
-    return client->names_size + transaction_memory(client) + delivery_memory(client) + tracking_memory(client) + blocking_memory(client);
+    return client->names.size + transaction_memory(client) + delivery_memory(client) + tracking_memory(client) + blocking_memory(client);
 }
 
 /* Lists. */
@@ -115,7 +115,7 @@ static void join_list(struct client *client, int class)
 static void choose_list(struct client *client)
 {
     bool has_limit = client_memory_limit(client->worker->engine) > 0;
-    int class = client->flags & CLIENT_NO_EVICT || client->dead ? 0 : class_of(has_limit ? client->size.all : client->size.held);
+    int class = client->flags & CLIENT_NO_EVICT || client->loads.dead ? 0 : class_of(has_limit ? client->size.all : client->size.held);
 
     if (LIKELY(class == client->size.class))
         return;
@@ -143,7 +143,7 @@ static void evict(struct client *client)
         (unsigned long long)client->id, client->address == NULL ? "" : client->address, (unsigned long long)client->size.all,
         (unsigned long long)used(engine));
     turn_count(&worker->turn, STAT_EVICTED_CLIENTS, 1);
-    worker->close(client);
+    worker->host.close(client);
 }
 
 /* The first of the workers whose largest client is in the largest list. They agree on it, so that no two of them close clients at the same
@@ -178,7 +178,7 @@ static struct client *largest_client(const struct worker *worker)
 /* If no limit is given, a large reply alone is no reason: its client may be reading it. */
 static bool is_spared(const struct engine *engine, const struct client *client)
 {
-    return client_memory_limit(engine) == 0 && client->query_room + client_memory_state(client) <= REQUESTS_SMALL &&
+    return client_memory_limit(engine) == 0 && client->buffers.query_room + client_memory_state(client) <= REQUESTS_SMALL &&
            used_without_limit(engine) - client->size.held <= client_memory_max(engine);
 }
 
@@ -276,7 +276,7 @@ void client_memory_set(struct client *client, uint64_t bytes, uint64_t buffers)
     struct client_size *size = &client->size;
     bool has_grown = all > size->all;
 
-    if (LIKELY((all == size->all && held == size->held) || client->dead))
+    if (LIKELY((all == size->all && held == size->held) || client->loads.dead))
         return;
     add(&sizes->all, all - size->all);
     add(&sizes->held, held - size->held);

@@ -61,8 +61,8 @@ static void note_lsn(struct call *call, uint64_t lsn)
 {
     if (lsn > call->turn->lsn_seen)
         call->turn->lsn_seen = lsn;
-    if (lsn > call->client->lsn_needed)
-        call->client->lsn_needed = lsn;
+    if (lsn > call->client->lsn.needed)
+        call->client->lsn.needed = lsn;
 }
 
 static void run_count(struct job *base, struct engine *engine)

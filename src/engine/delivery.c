@@ -66,10 +66,10 @@ static void deliver_message(void *owner, const struct publication *publication, 
         append_message(reply, publication, pattern);
     if (reply->out.size == before)
         return;
-    raise_lsn(&client->lsn_needed, publication->lsn);
-    raise_lsn(&client->lsn_delivered, publication->lsn);
+    raise_lsn(&client->lsn.needed, publication->lsn);
+    raise_lsn(&client->lsn.delivered, publication->lsn);
     raise_lsn(&worker->turn.lsn_seen, publication->lsn);
-    worker->output_came(client);
+    worker->host.output_came(client);
 }
 
 static struct subscribers *subscribers_of(struct worker *worker)

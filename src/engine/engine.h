@@ -223,7 +223,7 @@ struct engine {
 
 enum run_result {
     RUN_DONE,       /* replied (or nothing is to be replied) */
-    RUN_PARKED,     /* run the same request again when worker->resume is called */
+    RUN_PARKED,     /* run the same request again when worker->host.resume is called */
 };
 
 /* Runs one request of a client of this worker. The arguments are borrowed until it returns. */

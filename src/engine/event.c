@@ -121,7 +121,7 @@ static void note_database(struct call *call, int db)
     if (call->client->caller & TRAIT_OFF_WORKER) {
         if (tracking_is_on(call->engine))
             tracking_note_all(call->engine, &list);
-        tracking_send(call->engine, NULL, &list, call->client->lsn_needed);
+        tracking_send(call->engine, NULL, &list, call->client->lsn.needed);
         return;
     }
     blocking_note_database(call, db);

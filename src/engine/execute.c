@@ -170,16 +170,16 @@ static inline __attribute__((always_inline)) void account(struct call *call, str
     if (UNLIKELY(hot_keys_are_tracked(call->engine->stats.hot_keys)))
         execute_note_keys(call, taken_ns);
     turn_count(&worker->turn, STAT_COMMANDS, 1);
-    call->client->commands++;
+    call->client->totals.commands++;
 }
 
 static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)
 {
-    int64_t now_ns = UNLIKELY(call->ran_ns != 0) ? worker->clock_ns : ticks_now_ns(&worker->ticks);      /* a unit has read the clock */
+    int64_t now_ns = UNLIKELY(call->ran_ns != 0) ? worker->clock.call_ns : ticks_now_ns(&worker->clock.ticks);      /* a unit has read the clock */
 
-    worker->clock_ns = now_ns;
+    worker->clock.call_ns = now_ns;
     account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
-    if (UNLIKELY(call->client->has_waited))
+    if (UNLIKELY(call->client->request.has_waited))
         execute_note_waits(call);
     count_changes(call);
 }
@@ -219,7 +219,7 @@ static void end_client_options(struct call *call)
 
 static inline void end_waiting(struct engine *engine, struct client *client)
 {
-    if (client->waits != NULL)
+    if (client->loads.waits != NULL)
         tier_release(engine->tier, client);
     if (client->job != NULL)
         job_forget(engine->jobs, client);
@@ -236,7 +236,7 @@ static enum run_result end_blocking(struct call *call, struct worker *worker)
     client->parked = false;
     atomic_fetch_sub_explicit(&call->engine->clients.parked, 1, memory_order_relaxed);
     blocking_take_reply(worker, client);
-    client->commands++;
+    client->totals.commands++;
     end_client_options(call);
     return RUN_DONE;
 }
@@ -258,7 +258,7 @@ static void serve_waiters(struct worker *worker, const struct client *client)
 /* Returns when the call began: the time of the call, not of the turn. A turn may be long, and a key must not expire early. */
 static int64_t begin_call(struct worker *worker, struct client *client)
 {
-    int64_t started_ns = worker->clock_ns != 0 ? worker->clock_ns : ticks_now_ns(&worker->ticks);
+    int64_t started_ns = worker->clock.call_ns != 0 ? worker->clock.call_ns : ticks_now_ns(&worker->clock.ticks);
 
     if (client->parked) {
         client->parked = false;
@@ -267,10 +267,10 @@ static int64_t begin_call(struct worker *worker, struct client *client)
         atomic_fetch_sub_explicit(&worker->engine->clients.parked, 1, memory_order_relaxed);
         execute_note_resumed(client, started_ns / 1000);
     } else {
-        client->began_us = started_ns / 1000;
-        client->has_waited = false;
+        client->request.began_us = started_ns / 1000;
+        client->request.has_waited = false;
     }
-    worker->turn.now_ms = (started_ns + worker->wall_offset_ns) / 1000000;
+    worker->turn.now_ms = (started_ns + worker->clock.wall_offset_ns) / 1000000;
     arena_reset(&worker->arena);
     return started_ns;
 }

@@ -77,7 +77,7 @@ bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const st
 
     if (call->turn->memory_fill < 0 || !tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
         return false;
-    if (call->client->waits == NULL)
+    if (call->client->loads.waits == NULL)
         return !pace_take(engine, call->turn->memory_fill, size);
     pace_charge(engine, size);
     return false;

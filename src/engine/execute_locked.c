@@ -162,8 +162,8 @@ static enum residency look_up(struct call *call, struct worker *worker)
         key->handle = 0;
         if (partition->last_lsn > call->turn->lsn_seen)
             call->turn->lsn_seen = partition->last_lsn;
-        if (partition->last_lsn > call->client->lsn_needed)
-            call->client->lsn_needed = partition->last_lsn;
+        if (partition->last_lsn > call->client->lsn.needed)
+            call->client->lsn.needed = partition->last_lsn;
         if (keyspace == NULL)
             continue;
         key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
@@ -227,8 +227,8 @@ static const struct bytes *logged_args(struct call *call)
 
 static inline uint64_t log_one(struct call *call, struct history *history, int db, const struct bytes *args, int arg_count)
 {
-    if (__builtin_expect(call->client->large_count > 0, 0))
-        return history_append_large(history, db, args, arg_count, call->client->large, call->client->large_count);
+    if (__builtin_expect(call->client->large.count > 0, 0))
+        return history_append_large(history, db, args, arg_count, call->client->large.list, call->client->large.count);
     return history_append(history, db, args, arg_count);
 }
 
@@ -303,8 +303,8 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
     if (lsn == 0)
         return;
     call->turn->lsn_seen = lsn;
-    call->client->lsn_needed = lsn;
-    call->client->lsn_written = lsn;
+    call->client->lsn.needed = lsn;
+    call->client->lsn.written = lsn;
     if (set->count == 1 && !exclusive) {
         all->partitions[set->single].last_lsn = lsn;
         return;
@@ -385,7 +385,7 @@ static void publish_events(struct call *call, struct worker *worker, enum reside
     if (call->events != NULL)
         event_list_move(call->events, &worker->events);
     else
-        event_publish(call->engine, worker, &worker->events, call->client->lsn_needed);
+        event_publish(call->engine, worker, &worker->events, call->client->lsn.needed);
 }
 
 /* Who keeps the call from this partition: another unit that owns it, or a promise that is held because of such a unit. NULL: none does. */

@@ -33,28 +33,28 @@ static enum wait_reason reason_of(const struct client *client)
 {
     if (client->paused)
         return WAIT_PAUSE;
-    if (client->parking != 0)
+    if (client->parking.queue != 0)
         return WAIT_MEMORY;
     if (client->owned.claim != NULL)
         return WAIT_OWNER;
-    if (client->waits != NULL)
+    if (client->loads.waits != NULL)
         return WAIT_COLD;
     return client->job != NULL ? WAIT_JOB : WAIT_OWNER;
 }
 
 void execute_note_parked(struct client *client)
 {
-    if (!client->has_waited)
-        memset(client->waited_us, 0, sizeof(client->waited_us));
-    client->has_waited = true;
-    client->parked_for = reason_of(client);
-    client->parked_us = clock_mono_us();
+    if (!client->request.has_waited)
+        memset(client->request.waited_us, 0, sizeof(client->request.waited_us));
+    client->request.has_waited = true;
+    client->request.parked_for = reason_of(client);
+    client->request.parked_us = clock_mono_us();
 }
 
 void execute_note_resumed(struct client *client, int64_t now_us)
 {
-    if (client->has_waited && now_us > client->parked_us)
-        client->waited_us[client->parked_for] += now_us - client->parked_us;
+    if (client->request.has_waited && now_us > client->request.parked_us)
+        client->request.waited_us[client->request.parked_for] += now_us - client->request.parked_us;
 }
 
 void execute_note_waits(struct call *call)
@@ -63,7 +63,7 @@ void execute_note_waits(struct call *call)
     int64_t latency_ms = config_number(engine->config, CONFIG_LATENCY_MONITOR_THRESHOLD);
 
     for (enum wait_reason reason = 0; reason < WAIT_REASONS; reason++) {
-        int64_t us = call->client->waited_us[reason];
+        int64_t us = call->client->request.waited_us[reason];
 
         if (us > 0)
             waits_note(engine->stats.waits, reason, us);
@@ -77,10 +77,10 @@ static int64_t waited_us(const struct call *call)
 {
     int64_t us = 0;
 
-    if (LIKELY(!call->client->has_waited) || call->unit != NULL)
+    if (LIKELY(!call->client->request.has_waited) || call->unit != NULL)
         return 0;
     for (int reason = 0; reason < WAIT_REASONS; reason++)
-        us += call->client->waited_us[reason];
+        us += call->client->request.waited_us[reason];
     return us;
 }
 
@@ -111,9 +111,9 @@ static struct bytes describe_waits(struct call *call)
     text = arena_alloc(call->arena, WAITS_TEXT_SIZE);
     size += (size_t)snprintf(text, WAITS_TEXT_SIZE, "(waited %" PRId64 " us", waited_us(call));
     for (enum wait_reason reason = 0; reason < WAIT_REASONS; reason++) {
-        if (client->waited_us[reason] == 0)
+        if (client->request.waited_us[reason] == 0)
             continue;
-        size += (size_t)snprintf(text + size, WAITS_TEXT_SIZE - size, "%s %s %" PRId64, mark, wait_name(reason), client->waited_us[reason]);
+        size += (size_t)snprintf(text + size, WAITS_TEXT_SIZE - size, "%s %s %" PRId64, mark, wait_name(reason), client->request.waited_us[reason]);
         mark = ",";
     }
     text[size++] = ')';
@@ -124,7 +124,7 @@ static void note_slow(struct call *call, int64_t us)
 {
     const struct client *client = call->client;
     struct slow_call slow = { .args = secrets_hide(call), .arg_count = call->arg_count, .us = us, .time_s = call->turn->now_ms / 1000,
-        .address = client->address, .name = client->name, .note = describe_waits(call) };
+        .address = client->address, .name = client->names.name, .note = describe_waits(call) };
 
     slowlog_note(call->engine->stats.slowlog, (size_t)config_number(call->engine->config, CONFIG_SLOWLOG_MAX_LEN), &slow);
 }

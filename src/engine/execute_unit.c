@@ -61,7 +61,7 @@ static bool pass_gates(struct call *call, struct worker *worker)
         return false;
     }
     /* Nothing waits for memory with keys pinned: how much they take is judged by unit_load. */
-    return call->client->waits != NULL || pass_memory_gate(call, worker, flags);
+    return call->client->loads.waits != NULL || pass_memory_gate(call, worker, flags);
 }
 
 static enum attempt refuse_call(struct call *call)

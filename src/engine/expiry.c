@@ -173,8 +173,8 @@ static void continue_soon(struct worker *worker, uint64_t expired, bool more)
 {
     int64_t pause_us = pause_of(expired, config_number(worker->engine->config, CONFIG_ACTIVE_EXPIRE_EFFORT));
 
-    if ((more || expired >= EXPIRY_MANY) && worker->expire_soon != NULL && pause_us < INT64_MAX)
-        worker->expire_soon(worker->loop, (pause_us + 999) / 1000);
+    if ((more || expired >= EXPIRY_MANY) && worker->host.expire_soon != NULL && pause_us < INT64_MAX)
+        worker->host.expire_soon(worker->host.loop, (pause_us + 999) / 1000);
 }
 
 static bool may_expire(const struct engine *engine)

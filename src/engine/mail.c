@@ -26,15 +26,15 @@ struct worker *client_enqueue(struct client *client)
     bool is_first;
 
     mutex_lock(&mailbox->lock);
-    if (client->ready_queued) {
+    if (client->loads.ready_queued) {
         mutex_unlock(&mailbox->lock);
         return NULL;
     }
-    client->ready_queued = true;
-    client->ready_next = NULL;
+    client->loads.ready_queued = true;
+    client->loads.ready_next = NULL;
     is_first = mailbox->ready_first == NULL;
     if (mailbox->ready_last != NULL)
-        mailbox->ready_last->ready_next = client;
+        mailbox->ready_last->loads.ready_next = client;
     else
         mailbox->ready_first = client;
     mailbox->ready_last = client;
@@ -93,10 +93,10 @@ struct client *mailbox_next_ready(struct mailbox *mailbox, struct mail_delivery 
         return NULL;
     mutex_lock(&mailbox->lock);
     client = mailbox->ready_first;
-    mailbox->ready_first = client->ready_next;
+    mailbox->ready_first = client->loads.ready_next;
     if (mailbox->ready_first == NULL)
         mailbox->ready_last = NULL;
-    client->ready_queued = false;
+    client->loads.ready_queued = false;
     mutex_unlock(&mailbox->lock);
     if (client == delivery->ready_last)
         delivery->ready_last = NULL;
@@ -119,7 +119,7 @@ bool mailbox_refers_to(struct mailbox *mailbox, const struct client *client)
     bool queued;
 
     mutex_lock(&mailbox->lock);
-    queued = client->ready_queued;
+    queued = client->loads.ready_queued;
     mutex_unlock(&mailbox->lock);
     return queued;
 }

@@ -42,7 +42,7 @@ static void append_line(struct worker *worker, struct bytes line)
         if (!(client->flags & CLIENT_MONITOR))
             continue;
         buffer_append_bytes(&client->reply.out, line);
-        worker->output_came(client);
+        worker->host.output_came(client);
     }
 }
 

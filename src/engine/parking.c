@@ -6,10 +6,10 @@
 
 static void link_last(struct parking_queue *queue, struct client *client)
 {
-    client->prev_parked = queue->last;
-    client->next_parked = NULL;
+    client->parking.prev = queue->last;
+    client->parking.next = NULL;
     if (queue->last != NULL)
-        queue->last->next_parked = client;
+        queue->last->parking.next = client;
     else
         queue->first = client;
     queue->last = client;
@@ -18,42 +18,42 @@ static void link_last(struct parking_queue *queue, struct client *client)
 
 static void unlink_client(struct parking_queue *queue, struct client *client)
 {
-    if (client->prev_parked != NULL)
-        client->prev_parked->next_parked = client->next_parked;
+    if (client->parking.prev != NULL)
+        client->parking.prev->parking.next = client->parking.next;
     else
-        queue->first = client->next_parked;
-    if (client->next_parked != NULL)
-        client->next_parked->prev_parked = client->prev_parked;
+        queue->first = client->parking.next;
+    if (client->parking.next != NULL)
+        client->parking.next->parking.prev = client->parking.prev;
     else
-        queue->last = client->prev_parked;
+        queue->last = client->parking.prev;
     queue->count--;
 }
 
 void parking_move_to_front(struct worker *worker, struct client *client)
 {
-    struct parking_queue *queue = &worker->parked[client->parking];
+    struct parking_queue *queue = &worker->parking.queues[client->parking.queue];
 
     unlink_client(queue, client);
-    client->prev_parked = NULL;
-    client->next_parked = queue->first;
-    *(queue->first != NULL ? &queue->first->prev_parked : &queue->last) = client;
+    client->parking.prev = NULL;
+    client->parking.next = queue->first;
+    *(queue->first != NULL ? &queue->first->parking.prev : &queue->last) = client;
     queue->first = client;
     queue->count++;
 }
 
 void parking_add(struct worker *worker, struct client *client, enum parking reason)
 {
-    client->parking = reason;
+    client->parking.queue = reason;
     if (reason == PARKED_FOR_REPLIES)
         worker->engine->memory.reply_waiters++;
-    link_last(&worker->parked[reason], client);
-    if (reason == PARKED_FOR_MEMORY && worker->pace_soon != NULL)
-        worker->pace_soon(worker->loop);
+    link_last(&worker->parking.queues[reason], client);
+    if (reason == PARKED_FOR_MEMORY && worker->host.pace_soon != NULL)
+        worker->host.pace_soon(worker->host.loop);
 }
 
 void parking_give_pins(struct worker *worker, struct client *client)
 {
-    if (client->waits == NULL)
+    if (client->loads.waits == NULL)
         return;
     reader_submit(worker->reader);
     tier_release(worker->engine->tier, client);
@@ -70,12 +70,12 @@ void parking_add_call(struct worker *worker, struct call *call, enum parking rea
 
 void parking_remove(struct worker *worker, struct client *client)
 {
-    if (client->parking == PARKED_NOT)
+    if (client->parking.queue == PARKED_NOT)
         return;
-    unlink_client(&worker->parked[client->parking], client);
-    if (client->parking == PARKED_FOR_REPLIES)
+    unlink_client(&worker->parking.queues[client->parking.queue], client);
+    if (client->parking.queue == PARKED_FOR_REPLIES)
         worker->engine->memory.reply_waiters--;
-    client->parking = PARKED_NOT;
+    client->parking.queue = PARKED_NOT;
 }
 
 void parking_notify(struct engine *engine, enum parking reason)
@@ -89,7 +89,7 @@ static const enum parking for_memory[] = { PARKED_FOR_MEMORY, PARKED_FOR_WRITER 
 
 static int64_t waited_ms(const struct client *client)
 {
-    return client->has_waited ? (client->waited_us[WAIT_MEMORY] + clock_mono_us() - client->parked_us) / 1000 : 0;
+    return client->request.has_waited ? (client->request.waited_us[WAIT_MEMORY] + clock_mono_us() - client->request.parked_us) / 1000 : 0;
 }
 
 void parking_note_waits(struct worker *worker)
@@ -98,14 +98,14 @@ void parking_note_waits(struct worker *worker)
     int64_t longest_ms = 0;
 
     for (size_t i = 0; i < sizeof(for_memory) / sizeof(for_memory[0]); i++) {
-        const struct parking_queue *queue = &worker->parked[for_memory[i]];
+        const struct parking_queue *queue = &worker->parking.queues[for_memory[i]];
         int64_t ms = queue->first != NULL ? waited_ms(queue->first) : 0;
 
         clients += queue->count;
         longest_ms = ms > longest_ms ? ms : longest_ms;
     }
-    worker->memory_waiting = clients;
-    worker->memory_waited_ms = longest_ms;
+    worker->parking.waiting = clients;
+    worker->parking.waited_ms = longest_ms;
 }
 
 struct parking_waits parking_waits(const struct engine *engine)
@@ -113,9 +113,9 @@ struct parking_waits parking_waits(const struct engine *engine)
     struct parking_waits waits = { 0 };
 
     for (int i = 0; i < engine->worker_count; i++) {
-        int64_t ms = engine->workers[i]->memory_waited_ms;
+        int64_t ms = engine->workers[i]->parking.waited_ms;
 
-        waits.clients += engine->workers[i]->memory_waiting;
+        waits.clients += engine->workers[i]->parking.waiting;
         waits.longest_ms = ms > waits.longest_ms ? ms : waits.longest_ms;
     }
     return waits;

@@ -22,21 +22,21 @@ static bool still_holds(struct worker *worker, enum parking reason)
 
 bool parking_resume(struct worker *worker, enum parking reason)
 {
-    struct parking_queue *queue = &worker->parked[reason];
+    struct parking_queue *queue = &worker->parking.queues[reason];
 
     if (reason == PARKED_FOR_MEMORY && queue->first != NULL)
         pace_check(worker);
     for (uint32_t left = queue->count; left > 0 && queue->first != NULL && !still_holds(worker, reason); left--) {
         struct client *client = queue->first;
-        uint64_t commands = client->commands;
+        uint64_t commands = client->totals.commands;
 
         parking_remove(worker, client);
-        if (UNLIKELY(client->dead))
+        if (UNLIKELY(client->loads.dead))
             client_wake(client);        /* its unit goes on without it */
         else
-            worker->resume(client);
+            worker->host.resume(client);
         /* A reason that holds one client back holds back those after it. */
-        if (reason == PARKED_FOR_MEMORY && client->parking == (int)reason && client->commands == commands) {
+        if (reason == PARKED_FOR_MEMORY && client->parking.queue == (int)reason && client->totals.commands == commands) {
             parking_move_to_front(worker, client);
             break;
         }

@@ -56,7 +56,7 @@ bool publish_message(struct call *call, enum topic_kind kind, struct bytes chann
         return true;
     }
     publication = publication_create(engine->worker_count, kind, channel, text);
-    publication->lsn = call->client->lsn_needed;
+    publication->lsn = call->client->lsn.needed;
     *receivers = (int64_t)hub_post_counted(engine->hub, worker->index, publication);
     return true;
 }

@@ -7,14 +7,14 @@ bool script_queue_pass(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
-    if (!unit->has_script || unit->was_queued || unit->restarts > 0 || (worker->script_first == NULL && worker->script_count < SCRIPTS_MAX))
+    if (!unit->has_script || unit->was_queued || unit->restarts > 0 || (worker->scripts.first == NULL && worker->scripts.running < SCRIPTS_MAX))
         return true;
     unit->was_queued = true;
     unit->wait = UNIT_WAITS_FOR_SCRIPTS;
     unit->next = NULL;
-    unit->prev = worker->script_last;
-    *(unit->prev != NULL ? &unit->prev->next : &worker->script_first) = unit;
-    worker->script_last = unit;
+    unit->prev = worker->scripts.last;
+    *(unit->prev != NULL ? &unit->prev->next : &worker->scripts.first) = unit;
+    worker->scripts.last = unit;
     return false;
 }
 
@@ -25,15 +25,15 @@ void script_queue_remove(struct unit *unit)
     if (unit->wait != UNIT_WAITS_FOR_SCRIPTS)
         return;
     unit->wait = UNIT_RUNS;
-    *(unit->prev != NULL ? &unit->prev->next : &worker->script_first) = unit->next;
-    *(unit->next != NULL ? &unit->next->prev : &worker->script_last) = unit->prev;
+    *(unit->prev != NULL ? &unit->prev->next : &worker->scripts.first) = unit->next;
+    *(unit->next != NULL ? &unit->next->prev : &worker->scripts.last) = unit->prev;
 }
 
 void script_queue_next(struct worker *worker)
 {
-    struct unit *unit = worker->script_first;
+    struct unit *unit = worker->scripts.first;
 
-    if (unit == NULL || worker->script_count >= SCRIPTS_MAX)
+    if (unit == NULL || worker->scripts.running >= SCRIPTS_MAX)
         return;
     script_queue_remove(unit);
     client_wake(unit->client);

@@ -169,7 +169,7 @@ void script_start_release(struct script_start *start)
 
 static bool has_room(struct call *call, struct worker *worker, struct script_start *start)
 {
-    if (start->reads_only || call->client->waits != NULL)
+    if (start->reads_only || call->client->loads.waits != NULL)
         return true;
     if (!(start->flags & SCRIPT_COMPATIBLE) && !execute_disks_allow(call, COMMAND_WRITE | (start->flags & SCRIPT_ALLOW_OOM ? 0 : COMMAND_DENYOOM)))
         return false;
@@ -309,8 +309,8 @@ static void host_call(void *opaque, const struct bytes *args, int arg_count, str
     }
     if (context->replication == SCRIPT_REPL_NONE)
         call_propagate_nothing(&call);
-    if (unit_call(unit, &call) && context->client.lsn_needed > unit->client->lsn_needed)
-        unit->client->lsn_needed = context->client.lsn_needed;
+    if (unit_call(unit, &call) && context->client.lsn.needed > unit->client->lsn.needed)
+        unit->client->lsn.needed = context->client.lsn.needed;
 }
 
 static bool host_may_go_on(void *opaque)
@@ -389,7 +389,7 @@ static void run_script(struct call *call, struct script_start *start)
     run.key_count = (int)key_count;
     run.args = run.keys + key_count;
     run.arg_count = call->arg_count - 3 - (int)key_count;
-    switch (interpreter_run(unit->worker->scripts->interpreter, &run, call->reply)) {
+    switch (interpreter_run(unit->worker->scripts.view->interpreter, &run, call->reply)) {
     case SCRIPT_OK:
     case SCRIPT_STOPPED:
         break;

@@ -18,20 +18,20 @@ static struct interpreter_options options_of(const struct worker *worker)
 
 struct registry_view *scripts_of(struct worker *worker)
 {
-    if (worker->scripts == NULL) {
+    if (worker->scripts.view == NULL) {
         struct interpreter_options options = options_of(worker);
 
-        worker->scripts = mem_alloc(sizeof(*worker->scripts));
-        registry_view_init(worker->scripts, worker->engine->scripts, interpreter_create(&options));
+        worker->scripts.view = mem_alloc(sizeof(*worker->scripts.view));
+        registry_view_init(worker->scripts.view, worker->engine->scripts, interpreter_create(&options));
         scripts_measure(worker);
     }
-    registry_view_refresh(worker->scripts);
-    return worker->scripts;
+    registry_view_refresh(worker->scripts.view);
+    return worker->scripts.view;
 }
 
 void scripts_measure(struct worker *worker)
 {
-    worker->script_memory = interpreter_memory(worker->scripts->interpreter);
+    worker->scripts.memory = interpreter_memory(worker->scripts.view->interpreter);
 }
 
 uint64_t scripts_memory(const struct engine *engine)
@@ -39,7 +39,7 @@ uint64_t scripts_memory(const struct engine *engine)
     uint64_t sum = 0;
 
     for (int i = 0; i < engine->worker_count; i++)
-        sum += engine->workers[i]->script_memory;
+        sum += engine->workers[i]->scripts.memory;
     return sum;
 }
 
@@ -47,22 +47,22 @@ void scripts_refresh(struct worker *worker)
 {
     struct interpreter_options options;
 
-    if (worker->scripts == NULL)
+    if (worker->scripts.view == NULL)
         return;
     options = options_of(worker);
-    interpreter_set_options(worker->scripts->interpreter, &options);
-    registry_view_refresh(worker->scripts);
+    interpreter_set_options(worker->scripts.view->interpreter, &options);
+    registry_view_refresh(worker->scripts.view);
     scripts_measure(worker);
 }
 
 void scripts_release(struct worker *worker)
 {
-    if (worker->scripts == NULL)
+    if (worker->scripts.view == NULL)
         return;
-    registry_view_release(worker->scripts);
-    interpreter_destroy(worker->scripts->interpreter);
-    mem_free(worker->scripts);
-    worker->scripts = NULL;
+    registry_view_release(worker->scripts.view);
+    interpreter_destroy(worker->scripts.view->interpreter);
+    mem_free(worker->scripts.view);
+    worker->scripts.view = NULL;
 }
 
 static void write_log(void *context, enum script_log_level level, struct bytes text)

@@ -6,12 +6,12 @@ static bool is_here(const struct engine *engine, const struct client *client)
 {
     struct aof *aof = engine->aof;
 
-    return aof != NULL && aof_durable(aof) >= client->lsn_written;
+    return aof != NULL && aof_durable(aof) >= client->lsn.written;
 }
 
 static int64_t count_there(struct engine *engine, const struct client *client, enum call_wait_end end)
 {
-    return engine->upper.acknowledged != NULL ? engine->upper.acknowledged(engine, client->lsn_written, end == CALL_WAIT_SYNCED) : 0;
+    return engine->upper.acknowledged != NULL ? engine->upper.acknowledged(engine, client->lsn.written, end == CALL_WAIT_SYNCED) : 0;
 }
 
 bool synced_is_reached(struct engine *engine, const struct client *client, const struct synced_aim *aim)

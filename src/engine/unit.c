@@ -28,7 +28,7 @@ static void wake_claimant(struct claim *claim)
 
 static struct unit *create_unit(struct call *call, struct worker *worker)
 {
-    struct unit *unit = worker->unit_spare;
+    struct unit *unit = worker->units.spare;
 
     if (unit == NULL) {
         unit = mem_zalloc(sizeof(*unit));
@@ -36,7 +36,7 @@ static struct unit *create_unit(struct call *call, struct worker *worker)
         history_group_init(&unit->group);
         reply_init(&unit->reply, 2);
     }
-    worker->unit_spare = NULL;
+    worker->units.spare = NULL;
     memset((char *)unit + offsetof(struct unit, worker), 0, sizeof(*unit) - offsetof(struct unit, worker));
     unit->worker = worker;
     unit->client = call->client;
@@ -68,21 +68,21 @@ static void destroy_unit(struct unit *unit)
     partition_bits_clear(&unit->claim.wanted, worker->engine->partitions->count);
     if (unit->has_script)
         script_queue_next(worker);
-    if (worker->unit_spare != NULL || unit->group.text.capacity + unit->reply.out.capacity > BUFFERS_KEPT) {
+    if (worker->units.spare != NULL || unit->group.text.capacity + unit->reply.out.capacity > BUFFERS_KEPT) {
         free_unit(unit);
         return;
     }
     arena_reset(&unit->arena);
     history_group_clear(&unit->group);
     reply_truncate(&unit->reply, 0);
-    worker->unit_spare = unit;
+    worker->units.spare = unit;
 }
 
 void unit_free_spare(struct worker *worker)
 {
-    if (worker->unit_spare != NULL)
-        free_unit(worker->unit_spare);
-    worker->unit_spare = NULL;
+    if (worker->units.spare != NULL)
+        free_unit(worker->units.spare);
+    worker->units.spare = NULL;
 }
 
 /* The partition has no promise to keep any more that others are about to keep, and is locked. */
@@ -168,7 +168,7 @@ void unit_note_busy(struct unit *unit, int64_t ran_ns)
 static void send_messages(struct unit *unit)
 {
     struct engine *engine = unit->worker->engine;
-    uint64_t lsn = unit->client->lsn_needed;
+    uint64_t lsn = unit->client->lsn.needed;
 
     if (event_list_is_empty(&unit->events) && unit->messages.first == NULL)
         return;
@@ -189,9 +189,9 @@ static void commit(struct unit *unit)
     if (history_is_on(history) && unit->group.count > 0)
         lsn = history_append_group(history, &unit->group);
     if (lsn > 0)
-        client->lsn_needed = client->lsn_written = lsn;
-    if (client->lsn_needed > worker->turn.lsn_seen)
-        worker->turn.lsn_seen = client->lsn_needed;
+        client->lsn.needed = client->lsn.written = lsn;
+    if (client->lsn.needed > worker->turn.lsn_seen)
+        worker->turn.lsn_seen = client->lsn.needed;
     send_messages(unit);
     blocking_promise_noted(worker, unit);
     give_partitions(unit, lsn);
@@ -254,10 +254,10 @@ static void link_unit(struct unit *unit)
     struct worker *worker = unit->worker;
 
     unit->prev = NULL;
-    unit->next = worker->units;
+    unit->next = worker->units.suspended;
     if (unit->next != NULL)
         unit->next->prev = unit;
-    worker->units = unit;
+    worker->units.suspended = unit;
 }
 
 /* False: there is no memory for its stack. */
@@ -265,13 +265,13 @@ static bool begin_unit(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
-    unit->fiber = fiber_create(&worker->fibers, main_of_unit, unit);
+    unit->fiber = fiber_create(&worker->units.fibers, main_of_unit, unit);
     if (unit->fiber == NULL)
         return false;
     unit->now_us = clock_wall_us();
     unit->now_ms = unit->now_us / 1000;
     link_unit(unit);
-    worker->script_count += unit->has_script;
+    worker->scripts.running += unit->has_script;
     if (unit->restarts == 0)
         unit->random = worker->turn.random;
     return true;
@@ -279,7 +279,7 @@ static bool begin_unit(struct unit *unit)
 
 static void unlink_unit(struct unit *unit)
 {
-    *(unit->prev != NULL ? &unit->prev->next : &unit->worker->units) = unit->next;
+    *(unit->prev != NULL ? &unit->prev->next : &unit->worker->units.suspended) = unit->next;
     if (unit->next != NULL)
         unit->next->prev = unit->prev;
 }
@@ -292,13 +292,13 @@ static bool enter(struct unit *unit)
 
     unit->wait = UNIT_RUNS;
     unit->entered_ns = unit->clock_ns = clock_mono_ns();
-    has_ended = !fiber_enter(&worker->fibers, unit->fiber);
-    worker->clock_ns = clock_mono_ns();
-    unit->ran_ns += worker->clock_ns - unit->entered_ns;
+    has_ended = !fiber_enter(&worker->units.fibers, unit->fiber);
+    worker->clock.call_ns = clock_mono_ns();
+    unit->ran_ns += worker->clock.call_ns - unit->entered_ns;
     if (has_ended) {
         unlink_unit(unit);
         unit->fiber = NULL;
-        worker->script_count -= unit->has_script;
+        worker->scripts.running -= unit->has_script;
     }
     return has_ended;
 }
@@ -429,7 +429,7 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
         return RUN_PARKED;
     if (unit->stop != UNIT_RESTARTS)
         return finish_unit(unit, call);
-    if (unit->client->dead) {           /* its request is no longer there to be run again */
+    if (unit->client->loads.dead) {           /* its request is no longer there to be run again */
         start_over(unit, call);
         destroy_unit(unit);
         return RUN_DONE;

@@ -19,7 +19,7 @@ static void suspend(struct unit *unit, enum unit_wait wait)
     if (unit->script != NULL)
         running_script_publish(unit);           /* from now on others may ask what runs */
     unit->wait = wait;
-    fiber_suspend(&unit->worker->fibers);
+    fiber_suspend(&unit->worker->units.fibers);
 }
 
 struct call unit_new_call(struct unit *unit, struct client *client, struct reply *reply, const struct bytes *args, int arg_count)
@@ -231,7 +231,7 @@ bool unit_call_uncounted(struct unit *unit, struct call *call)
     if (!run_call(unit, call))
         return false;
     forget_job(unit);
-    if (unit->releases_pins && unit->client->waits != NULL)
+    if (unit->releases_pins && unit->client->loads.waits != NULL)
         tier_release(worker->engine->tier, unit->client);
     unit->change_count += call->change_count;
     return true;

@@ -26,12 +26,12 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     *worker = (struct worker){ .engine = engine, .index = index };
     mailbox_init(&worker->mailbox);
     arena_init(&worker->arena);
-    ticks_init(&worker->ticks);
+    ticks_init(&worker->clock.ticks);
     random_system(&seed, sizeof(seed));
     random_init(&worker->turn.random, seed);
     worker->turn.hooks = &engine->hooks;
     worker->turn.command_stats = command_stats_create(engine->commands != NULL ? command_row_count(engine->commands) : 0);
-    fiber_pool_init(&worker->fibers, &engine->memory.stacks);
+    fiber_pool_init(&worker->units.fibers, &engine->memory.stacks);
 }
 
 int worker_open_reader(struct worker *worker, bool without_ring)
@@ -60,7 +60,7 @@ void worker_release(struct worker *worker)
     event_list_release(&worker->events);
     mem_free(worker->deadlines);
     unit_free_spare(worker);
-    fiber_pool_release(&worker->fibers);
+    fiber_pool_release(&worker->units.fibers);
     arena_release(&worker->arena);
     mailbox_release(&worker->mailbox);
 }
@@ -70,11 +70,11 @@ void worker_begin_turn(struct worker *worker)
     struct engine *engine = worker->engine;
     struct turn *turn = &worker->turn;
     const struct config *config = engine->config;
-    int64_t mono_ns = ticks_sync(&worker->ticks), wall_us = clock_wall_us();
+    int64_t mono_ns = ticks_sync(&worker->clock.ticks), wall_us = clock_wall_us();
 
     turn->now_ms = wall_us / 1000;
     turn->now_us = mono_ns / 1000;
-    worker->wall_offset_ns = wall_us * 1000 - mono_ns;
+    worker->clock.wall_offset_ns = wall_us * 1000 - mono_ns;
     turn->minutes = heat_minutes(turn->now_ms);
     turn->heat.log_factor = (uint32_t)config_number(config, CONFIG_LFU_LOG_FACTOR);
     turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);
@@ -117,7 +117,7 @@ uint64_t worker_end_turn(struct worker *worker)
         history_drain(&engine->history);
     }
     worker->turn.lsn_seen = 0;
-    worker->clock_ns = 0;
+    worker->clock.call_ns = 0;
     return worker_covered(worker);
 }
 
@@ -145,7 +145,7 @@ static bool let_client_go(struct worker *worker, struct client *client)
     if (client->paused)
         atomic_fetch_sub(&engine->clients.paused, 1);
     client->paused = false;
-    if (client->waits != NULL) {
+    if (client->loads.waits != NULL) {
         reader_submit(worker->reader);      /* a load that is not posted would never end */
         tier_release(engine->tier, client);
     }
@@ -157,26 +157,26 @@ static bool let_client_go(struct worker *worker, struct client *client)
 static void discard_if_gone(struct worker *worker, struct client *client)
 {
     if (let_client_go(worker, client))
-        worker->discard(client);
+        worker->host.discard(client);
 }
 
 /* Runs the client's parked request again. The client may have been closed while its unit was suspended: the unit goes on, and then the client's
  * memory is discarded. */
 static void resume_client(struct worker *worker, struct client *client)
 {
-    if (LIKELY(!client->dead))
-        worker->resume(client);
+    if (LIKELY(!client->loads.dead))
+        worker->host.resume(client);
     else if (engine_run(worker, client, NULL, 0) == RUN_DONE)
         discard_if_gone(worker, client);
 }
 
 void worker_abandon_units(struct worker *worker)
 {
-    while (worker->units != NULL) {
-        struct client *client = worker->units->client;
+    while (worker->units.suspended != NULL) {
+        struct client *client = worker->units.suspended->client;
 
-        unit_abandon(worker->units);
-        if (client->dead)
+        unit_abandon(worker->units.suspended);
+        if (client->loads.dead)
             discard_if_gone(worker, client);
     }
 }
@@ -190,8 +190,8 @@ void worker_read_mail(struct worker *worker)
     mailbox_empty(&worker->mailbox, &delivery);
     worker->slices = 0;
     while (worker->slices < SLICES_A_TURN && (client = mailbox_next_ready(&worker->mailbox, &delivery)) != NULL) {
-        if (client->dead && client->unit == NULL)
-            worker->discard(client);
+        if (client->loads.dead && client->unit == NULL)
+            worker->host.discard(client);
         else if (is_ready(client))
             resume_client(worker, client);
     }
@@ -213,13 +213,13 @@ void worker_measure_clients(struct worker *worker)
     uint64_t input_max = 0, output_max = 0;
 
     for (const struct client *client = worker->clients; client != NULL; client = client->next) {
-        uint64_t input = client->query_room + client->arguments_size, output = client->reply.out.capacity;
+        uint64_t input = client->buffers.query_room + client->buffers.arguments_size, output = client->reply.out.capacity;
 
         input_max = input > input_max ? input : input_max;
         output_max = output > output_max ? output : output_max;
     }
-    worker->input_buffer_max = input_max;
-    worker->output_buffer_max = output_max;
+    worker->buffers.input_max = input_max;
+    worker->buffers.output_max = output_max;
 }
 
 /* A partition that the client waits for has no owner any more. */
@@ -255,7 +255,7 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     worker->client_count--;
     client_memory_forget(client);
     monitor_end(client);
-    client->dead = true;
+    client->loads.dead = true;
     tracking_forget(client);
     delivery_forget(client);
     if (client->worker->engine->client_ids != NULL)

@@ -22,6 +22,55 @@ struct subscribers;
 
 enum { WORKER_KEYS = 32 };
 
+/* Each part belongs to the file that it names; all of them to this worker, but for what is atomic. */
+
+/* Clients whose calls wait (engine/parking.h). The numbers are those of parking_waits. */
+struct worker_parking {
+    struct parking_queue queues[PARKING_REASONS];
+    _Atomic uint64_t waiting;
+    _Atomic int64_t waited_ms;
+};
+
+/* The time of calls (engine/execute.c). */
+struct worker_clock {
+    struct ticks ticks;             /* the monotonic clock, synced when a turn begins */
+    int64_t wall_offset_ns;         /* wall clock less monotonic clock, as of this turn's begin */
+    int64_t call_ns;                /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
+};
+
+/* The interpreter (engine/scripts.h), and the units with scripts (engine/script_queue.h). */
+struct worker_scripts {
+    struct registry_view *view;     /* NULL until an interpreter is needed */
+    _Atomic uint64_t memory;        /* bytes of that interpreter */
+    int running;                    /* units with scripts that have begun */
+    struct unit *first, *last;      /* those that wait until there are fewer, in order */
+};
+
+/* Units (engine/unit.c). */
+struct worker_units {
+    struct fiber_pool fibers;
+    struct unit *suspended;         /* on a fiber: a list */
+    struct unit *spare;             /* memory for the next unit; or NULL */
+};
+
+/* Bytes, measured about once a second: the largest buffer of each kind (worker_measure_clients). */
+struct worker_buffers {
+    _Atomic uint64_t input_max, output_max;
+};
+
+/* Functions of the program that runs the worker, as net does. Immutable. */
+struct worker_host {
+    void *loop;                             /* of the first three */
+    void (*pace_soon)(void *loop);          /* calls parking_resume for PARKED_FOR_MEMORY in about a millisecond, until none is left; NULL: the mail does it */
+    void (*expire_soon)(void *loop, int64_t pause_ms);      /* calls expiry_continue then; NULL: the next tick goes on */
+    void (*set_alarm)(void *loop, int64_t at_us);   /* calls blocking_alarm then (monotonic clock); replaces an earlier one */
+    /* Called on this worker. */
+    void (*resume)(struct client *client);          /* run its parked request again */
+    void (*discard)(struct client *client);         /* a dead client's memory may go */
+    void (*close)(struct client *client);           /* CLIENT KILL, limits */
+    void (*output_came)(struct client *client);     /* something was appended to its output that none of its own requests wrote */
+};
+
 struct worker {
     struct engine *engine;          /* immutable */
     int index;                      /* immutable */
@@ -33,13 +82,9 @@ struct worker {
     struct client *clients;         /* this worker: all, newest first */
     int client_count;
     struct client *replicas;        /* this worker: those that are replicas (replication/primary.h) */
-    struct parking_queue parked[PARKING_REASONS];   /* this worker (engine/parking.h) */
-    _Atomic uint64_t memory_waiting;                /* parking_waits; written by this worker */
-    _Atomic int64_t memory_waited_ms;
+    struct worker_parking parking;
     uint32_t writes_since_check;
-    struct ticks ticks;             /* this worker: the monotonic clock, synced when a turn begins */
-    int64_t wall_offset_ns;         /* wall clock less monotonic clock, as of this turn's begin */
-    int64_t clock_ns;               /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
+    struct worker_clock clock;
     struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve waiters (engine/blocking.h) */
     int slices;                     /* this worker: of scripts, that have run to their end since it began to read its mail */
     uint32_t held_at;               /* this worker: the partition that a waiter's command has found owned */
@@ -48,32 +93,16 @@ struct worker {
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
     struct waiter *synced_first;    /* this worker: those of its clients that wait for the log to be synced (WAITAOF) */
-    struct registry_view *scripts;  /* this worker: engine/scripts.h; NULL until it needs an interpreter */
-    _Atomic uint64_t script_memory; /* bytes of that interpreter */
-    struct fiber_pool fibers;       /* this worker: of its units */
-    struct unit *units;             /* this worker: those that are suspended on a fiber */
-    int script_count;               /* this worker: units with scripts that have begun */
-    struct unit *script_first, *script_last;        /* this worker: those that wait until there are fewer (engine/script_queue.h), in order */
-    struct unit *unit_spare;        /* this worker: memory for the next unit; or NULL */
+    struct worker_scripts scripts;
+    struct worker_units units;
     uint32_t expire_next;           /* partition where the active expiry goes on */
-    /* Bytes, measured about once a second: the largest buffer of each kind. Atomic. */
-    _Atomic uint64_t input_buffer_max, output_buffer_max;
-
+    struct worker_buffers buffers;
     struct client_sizes sizes;      /* what its clients take: engine/client_memory.h */
 
     _Atomic int monitor_count;      /* of its clients: engine/monitor.h. Changed by this worker */
 
     struct mailbox mailbox;
-    /* Immutable, called with `loop`. */
-    void *loop;
-    void (*pace_soon)(void *loop);          /* calls parking_resume for PARKED_FOR_MEMORY in about a millisecond, until none is left; NULL: the mail does it */
-    void (*expire_soon)(void *loop, int64_t pause_ms);      /* calls expiry_continue then; NULL: the next tick goes on */
-    void (*set_alarm)(void *loop, int64_t at_us);   /* calls blocking_alarm then (monotonic clock); replaces an earlier one */
-    /* Given by net, called on this worker. */
-    void (*resume)(struct client *client);          /* run its parked request again */
-    void (*discard)(struct client *client);         /* a dead client's memory may go */
-    void (*close)(struct client *client);           /* CLIENT KILL, limits */
-    void (*output_came)(struct client *client);     /* something was appended to its output that none of its own requests wrote */
+    struct worker_host host;
 };
 
 void worker_init(struct worker *worker, struct engine *engine, int index);
@@ -104,7 +133,7 @@ static inline bool worker_has_all(const struct client *client)
 {
     const struct job *job = client->job;
 
-    return client->pending == 0 && client->parking == PARKED_NOT && (job == NULL || job->done);
+    return client->loads.pending == 0 && client->parking.queue == PARKED_NOT && (job == NULL || job->done);
 }
 
 /* The server ends: units that are suspended end now. On the worker. */

@@ -37,9 +37,9 @@ static void release_memory(struct connection *connection)
     reply_release(&connection->writing);
     reply_release(&client->reply);
     access_set_user(client, NULL);
-    mem_free(client->name);
-    mem_free(client->lib_name);
-    mem_free(client->lib_version);
+    mem_free(client->names.name);
+    mem_free(client->names.lib_name);
+    mem_free(client->names.lib_version);
     mem_free(client->address);
     mem_free(client->local_address);
     mem_free(connection);
@@ -123,8 +123,8 @@ void connection_count_memory(struct connection *connection)
 
     if (connection->closing)
         return;
-    client->output_memory = connection->write_busy ? writing_memory(&connection->writing) : 0;
-    client->output_parts = connection->write_busy ? 1 + connection->writing.share_count : 0;
+    client->buffers.output_memory = connection->write_busy ? writing_memory(&connection->writing) : 0;
+    client->buffers.output_parts = connection->write_busy ? 1 + connection->writing.share_count : 0;
     buffers = connection->query.capacity + replies_memory(connection) + writing_memory(&connection->writing);
     if (connection->tls != NULL)
         buffers += connection_tls_memory(connection);

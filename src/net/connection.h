@@ -29,7 +29,7 @@ struct connection {
     uint64_t writing_size, written, write_part;
     size_t queue_size;              /* not written yet, when it was looked at last */
     int64_t progress_ms;            /* when it had become less since then */
-    uint64_t large_input;           /* client.net_input when the large argument began that it sends, or when it had last sent enough of it ... */
+    uint64_t large_input;           /* client.totals.input when the large argument began that it sends, or when it had last sent enough of it ... */
     int64_t large_ms;               /* ... and when that was */
     uv_write_t write;
     bool write_busy;

@@ -162,8 +162,8 @@ static bool is_leaving(const struct connection *connection)
 static void end_large(struct connection *connection)
 {
     request_drop_large(&connection->parser);
-    connection->client.large_count = 0;
-    connection->client.arguments_size = 0;
+    connection->client.large.count = 0;
+    connection->client.buffers.arguments_size = 0;
     memory_end_large(connection->loop->engine, &connection->client);
 }
 
@@ -184,9 +184,9 @@ static enum run_end run_requests(struct connection *connection, const char *data
     while (more && at < size) {
         int count = parse_ahead(connection, data, size, hint, &at, &more);
 
-        loop->worker.clock_ns = 0;
-        client->large = connection->parser.large;
-        client->large_count = count > 0 ? connection->parser.large_count : 0;
+        loop->worker.clock.call_ns = 0;
+        client->large.list = connection->parser.large;
+        client->large.count = count > 0 ? connection->parser.large_count : 0;
         for (int i = 0; i < count; i++) {
             struct ahead *ahead = &loop->ahead[i];
             bool is_long = ahead->arg_count > LOOP_BATCH_ARGS || connection->parser.inline_text.size > 0;
@@ -205,14 +205,14 @@ static enum run_end run_requests(struct connection *connection, const char *data
             else if (engine_run_hinted(&loop->worker, client, args, ahead->arg_count, ahead->hint) == RUN_PARKED)
                 end = RUN_WAITS;
             if (end != RUN_NEEDS_MORE) {
-                if (client->large_count > 0)
+                if (client->large.count > 0)
                     request_again(&connection->parser, data + ahead->begins, at - ahead->begins);
                 else
                     request_restart(&connection->parser);       /* it may have begun a request after those that wait */
                 *done = ahead->begins;
                 return end;
             }
-            if (client->large_count > 0)
+            if (client->large.count > 0)
                 end_large(connection);
             count_state(connection);
             if (is_leaving(connection))
@@ -249,8 +249,8 @@ static void note_large(struct connection *connection)
     struct client *client = &connection->client;
     size_t room, received = request_large_received(&connection->parser, &room);
 
-    client->query_size = received;
-    client->arguments_size = connection->parser.large_size - received - room;
+    client->buffers.query_size = received;
+    client->buffers.arguments_size = connection->parser.large_size - received - room;
 }
 
 /* A large argument counts against the memory there is before it is read: it gets memory of its own, of just its size. False: it has to
@@ -262,7 +262,7 @@ static bool receive_large(struct connection *connection)
 
     if (!memory_admit_large(connection->loop->engine, &connection->client, request_large_wanted(parser)))
         return false;
-    connection->large_input = connection->client.net_input;
+    connection->large_input = connection->client.totals.input;
     connection->large_ms = connection->loop->worker.turn.now_us / 1000;
     query->size = connection->query_at +
         request_large_begin(parser, query->data + connection->query_at, query->size - connection->query_at);
@@ -289,8 +289,8 @@ void connection_check_large(struct connection *connection)
     size_t room;
 
     (void)request_large_received(&connection->parser, &room);
-    if (room == 0 || client->net_input - connection->large_input >= LARGE_INPUT_MIN) {
-        connection->large_input = client->net_input;
+    if (room == 0 || client->totals.input - connection->large_input >= LARGE_INPUT_MIN) {
+        connection->large_input = client->totals.input;
         connection->large_ms = now_ms;
         return;
     }
@@ -309,8 +309,8 @@ static void settle_run(struct connection *connection, enum run_end end)
         query->size = connection->query_at = 0;
         buffer_shrink(query, QUERY_KEEP);
     }
-    client->query_size = query->size - connection->query_at;
-    client->query_room = query->capacity;
+    client->buffers.query_size = query->size - connection->query_at;
+    client->buffers.query_room = query->capacity;
     if (client->flags & CLIENT_CLOSE_NOW)
         connection_close(connection);
     if (connection->closing)
@@ -330,7 +330,7 @@ static void settle_run(struct connection *connection, enum run_end end)
         loop_wait_for_room(connection);
         return;
     }
-    connection_set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < read_size(connection)) &&
+    connection_set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->buffers.query_size < read_size(connection)) &&
         (end != RUN_OUTPUT_FULL || client->authenticated));
 }
 
@@ -437,7 +437,7 @@ static bool is_over_query_limit(struct connection *connection)
     struct loop *loop = connection->loop;
     struct client *client = &connection->client;
 
-    if (!client->authenticated && client->query_size >= UNAUTHENTICATED_MAX) {
+    if (!client->authenticated && client->buffers.query_size >= UNAUTHENTICATED_MAX) {
         reply_error_text(&client->reply, BYTES("ERR Protocol error: unauthenticated request too big"));
         client->flags |= CLIENT_CLOSE_AFTER_REPLY;
         connection_mark_dirty(connection);
@@ -454,7 +454,7 @@ static bool is_over_query_limit(struct connection *connection)
 
 void connection_end_long_turn(struct loop *loop)
 {
-    uint64_t clock_ns = loop->worker.clock_ns;
+    uint64_t clock_ns = loop->worker.clock.call_ns;
     int64_t now_us = clock_ns != 0 ? (int64_t)(clock_ns / 1000) : clock_mono_us();
 
     if (loop->in_turn && (now_us - (int64_t)loop->worker.turn.now_us > TURN_US_MAX || loop->turn_output > TURN_OUTPUT_MAX))
@@ -493,7 +493,7 @@ void connection_input_ended(struct connection *connection, ssize_t error)
         end_after_replies(connection);
     else
         connection_close(connection);
-    connection->loop->worker.clock_ns = 0;
+    connection->loop->worker.clock.call_ns = 0;
     connection_end_long_turn(connection->loop);     /* thousands that leave at once are a long turn as well */
 }
 
@@ -588,7 +588,7 @@ void connection_received(struct connection *connection, size_t got, const uv_buf
     loop_enter_turn(loop);
     client->active_us = loop->worker.turn.now_us;
     connection->reads_much = got >= QUERY_KEEP;
-    client->net_input += got;
+    client->totals.input += got;
     turn_count(&loop->worker.turn, STAT_NET_INPUT, got);
     turn_count(&loop->worker.turn, STAT_READS_PROCESSED, 1);
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
@@ -621,6 +621,6 @@ void connection_trim_input(struct connection *connection)
     if (connection->query.size != 0)
         return;
     buffer_release(&connection->query);
-    connection->client.query_room = 0;
+    connection->client.buffers.query_room = 0;
     request_trim(&connection->parser);
 }

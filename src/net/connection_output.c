@@ -14,7 +14,7 @@ enum {
 
 void connection_count_output(struct connection *connection, size_t size)
 {
-    connection->client.net_output += size;
+    connection->client.totals.output += size;
     /* A client that has waited long for a key is not idle as soon as it has its reply. */
     connection->client.active_us = connection->loop->worker.turn.now_us;
     turn_count(&connection->loop->worker.turn, connection->client.flags & CLIENT_REPLICA ? STAT_REPLICA_OUTPUT : STAT_NET_OUTPUT, size);
@@ -194,13 +194,13 @@ static void send_replies(struct connection *connection)
 static uint64_t lsn_to_wait_for(const struct client *client, bool log_failing)
 {
     if (!log_failing)
-        return client->lsn_needed;
-    return client->lsn_written > client->lsn_delivered ? client->lsn_written : client->lsn_delivered;
+        return client->lsn.needed;
+    return client->lsn.written > client->lsn.delivered ? client->lsn.written : client->lsn.delivered;
 }
 
 bool connection_waits_for_log(const struct connection *connection)
 {
-    return connection->client.lsn_needed > worker_covered(&connection->loop->worker);
+    return connection->client.lsn.needed > worker_covered(&connection->loop->worker);
 }
 
 /* Requests that waited because of its output. */
@@ -247,8 +247,8 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
         connection_free_if_done(connection);
         return true;
     }
-    if (client->reply.out.size > client->reply_peak)
-        client->reply_peak = client->reply.out.size;
+    if (client->reply.out.size > client->buffers.reply_peak)
+        client->buffers.reply_peak = client->reply.out.size;
     if (client->reply.out.size > 0 && lsn_to_wait_for(client, log_failing) > covered) {
         connection_count_memory(connection);
         return connection->closing;
@@ -288,7 +288,7 @@ void connection_check_stalled(struct connection *connection)
         connection->progress_ms = now_ms;
         return;
     }
-    if (now_ms - connection->progress_ms < CONNECTION_STALLED_MS || engine->memory.reply_waiters <= (connection->client.parking == PARKED_FOR_REPLIES) ||
+    if (now_ms - connection->progress_ms < CONNECTION_STALLED_MS || engine->memory.reply_waiters <= (connection->client.parking.queue == PARKED_FOR_REPLIES) ||
         connection->client.flags & CLIENT_NO_EVICT)
         return;
     loop_evict(connection, "does not read its replies, and others wait for the memory that they hold");
@@ -296,7 +296,7 @@ void connection_check_stalled(struct connection *connection)
 
 void connection_trim_output(struct connection *connection)
 {
-    connection->client.reply_peak = 0;
+    connection->client.buffers.reply_peak = 0;
     if (connection->client.reply.out.size == 0)
         buffer_release(&connection->client.reply.out);
     if (!connection->write_busy)

@@ -272,7 +272,7 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
     }
     if (tls->shaking) {
         receive_for_handshake(connection, bytes_of(buffer->base, (size_t)got));
-        connection->loop->worker.clock_ns = 0;
+        connection->loop->worker.clock.call_ns = 0;
         connection_end_long_turn(connection->loop);
         return;
     }

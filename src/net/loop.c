@@ -78,7 +78,7 @@ void loop_end_turn(struct loop *loop)
     }
     if (was_in_turn) {
         turn_count(turn, STAT_TURNS, 1);
-        turn_count(turn, STAT_TURN_US, (uint64_t)(ticks_now_ns(&loop->worker.ticks) / 1000 - turn->now_us));
+        turn_count(turn, STAT_TURN_US, (uint64_t)(ticks_now_ns(&loop->worker.clock.ticks) / 1000 - turn->now_us));
     }
 }
 
@@ -444,14 +444,14 @@ struct loop *loop_create(struct engine *engine, int index)
     uv_timer_start(&loop->cron, on_cron, 1, 0);
     loop->worker.mailbox.ring = ring;
     loop->worker.mailbox.ring_context = loop;
-    loop->worker.loop = loop;
-    loop->worker.pace_soon = pace_soon;
-    loop->worker.expire_soon = expire_soon;
-    loop->worker.set_alarm = set_alarm;
-    loop->worker.resume = resume;
-    loop->worker.discard = connection_discard;
-    loop->worker.close = close_client;
-    loop->worker.output_came = output_came;
+    loop->worker.host.loop = loop;
+    loop->worker.host.pace_soon = pace_soon;
+    loop->worker.host.expire_soon = expire_soon;
+    loop->worker.host.set_alarm = set_alarm;
+    loop->worker.host.resume = resume;
+    loop->worker.host.discard = connection_discard;
+    loop->worker.host.close = close_client;
+    loop->worker.host.output_came = output_came;
     poll_reads(loop);
     return loop;
 }

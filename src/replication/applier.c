@@ -263,7 +263,7 @@ struct applier *applier_start(const struct applier_options *options)
     worker_init(&applier->worker, engine, -1);
     command_stats_destroy(applier->worker.turn.command_stats);
     applier->worker.turn.command_stats = engine->streamed.commands;
-    applier->worker.resume = applier->worker.discard = applier->worker.close = applier->worker.output_came = ignore_client;
+    applier->worker.host.resume = applier->worker.host.discard = applier->worker.host.close = applier->worker.host.output_came = ignore_client;
     applier->client = (struct client){ .caller = CALLER_APPLIER, .authenticated = true, .worker = &applier->worker,
         .address = mem_string(bytes_of_string(options->address)), .db = options->db, .created_us = clock_mono_us(),
         .id = atomic_fetch_add(&engine->clients.last_id, 1) + 1 };

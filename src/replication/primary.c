@@ -229,7 +229,7 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
     }
     ring_waiting(client->worker->engine);
     waiting_bump(&client->worker->engine->waiting);
-    client->worker->output_came(client);
+    client->worker->host.output_came(client);
 }
 
 static void open_backlog(struct engine *engine)
@@ -398,7 +398,7 @@ static bool begin_continued(struct replica *replica, struct bytes id, int64_t of
     }
     mutex_unlock(&replica->primary->lock);
     if (good)
-        replica->client->worker->output_came(replica->client);
+        replica->client->worker->host.output_came(replica->client);
     return good;
 }
 
@@ -409,7 +409,7 @@ static void begin_full(struct replica *replica)
     mutex_lock(&replica->primary->lock);
     begin_stream(replica, REPLICA_WAITS);
     mutex_unlock(&replica->primary->lock);
-    replica->client->worker->output_came(replica->client);
+    replica->client->worker->host.output_came(replica->client);
 }
 
 void primary_psync(struct client *client, struct bytes id, int64_t offset)

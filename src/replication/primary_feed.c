@@ -195,9 +195,9 @@ static void note_input(struct replica *replica)
 {
     const struct client *client = replica->client;
 
-    if (client->net_input == replica->heard)
+    if (client->totals.input == replica->heard)
         return;
-    replica->heard = client->net_input;
+    replica->heard = client->totals.input;
     replica->heard_ms = primary_now_ms();
 }
 

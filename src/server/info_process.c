@@ -116,7 +116,7 @@ void info_clients(struct buffer *out, void *context)
     uint64_t input_max = 0, output_max = 0;
 
     for (int i = 0; i < engine->worker_count; i++) {
-        uint64_t input = engine->workers[i]->input_buffer_max, output = engine->workers[i]->output_buffer_max;
+        uint64_t input = engine->workers[i]->buffers.input_max, output = engine->workers[i]->buffers.output_max;
 
         input_max = input > input_max ? input : input_max;
         output_max = output > output_max ? output : output_max;

@@ -59,7 +59,7 @@ static void wake_waits(struct tier *tier, struct load *load, struct rings *rings
         if (!wait->waiting)
             continue;
         wait->waiting = false;
-        if (atomic_fetch_sub(&wait->client->pending, 1) == 1)
+        if (atomic_fetch_sub(&wait->client->loads.pending, 1) == 1)
             ring_later(tier, rings, tier->hooks.wake(tier->hooks.context, wait->client));
     }
 }
@@ -148,14 +148,14 @@ static void wait_for(struct load *load, struct client *client)
 
     if (wait == NULL) {
         wait = mem_alloc(sizeof(*wait));
-        *wait = (struct tier_wait){ client->waits, load->waits, load, client, false };
-        client->waits = wait;
+        *wait = (struct tier_wait){ client->loads.waits, load->waits, load, client, false };
+        client->loads.waits = wait;
         load->waits = wait;
         load->pins++;
     }
     if (!wait->waiting) {
         wait->waiting = true;
-        atomic_fetch_add(&client->pending, 1);
+        atomic_fetch_add(&client->loads.pending, 1);
     }
 }
 
@@ -199,18 +199,18 @@ uint64_t tier_loads_waiting(struct tier *tier)
 
 void tier_release(struct tier *tier, struct client *client)
 {
-    while (client->waits != NULL) {
-        struct tier_wait *wait = client->waits, **link;
+    while (client->loads.waits != NULL) {
+        struct tier_wait *wait = client->loads.waits, **link;
         struct load *load = wait->load;
         struct partition *partition = load->partition;
 
-        client->waits = wait->of_client;
+        client->loads.waits = wait->of_client;
         partition_lock(partition);
         for (link = &load->waits; *link != wait; link = &(*link)->of_load)
             ;
         *link = wait->of_load;
         if (wait->waiting)
-            atomic_fetch_sub(&client->pending, 1);
+            atomic_fetch_sub(&client->loads.pending, 1);
         load->pins--;
         free_if_unused(load);
         partition_unlock(partition);

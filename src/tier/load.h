@@ -45,7 +45,7 @@ struct tier_wait {
     struct tier_wait *of_load;      /* next in the load's list. Partition's lock */
     struct load *load;
     struct client *client;
-    bool waiting;                   /* counted in client->pending. Partition's lock */
+    bool waiting;                   /* counted in client->loads.pending. Partition's lock */
 };
 
 /* The key's load; NULL: none. The partition is locked. */

@@ -37,8 +37,8 @@ static void open_workers(struct engine_box *box, int count)
         struct worker *worker = box->worker_list[i] = &box->workers[i];
 
         worker_init(worker, &box->engine, i);
-        worker->resume = worker->discard = worker->close = worker->output_came = ignore_client;
-        worker->set_alarm = ignore_alarm;
+        worker->host.resume = worker->host.discard = worker->host.close = worker->host.output_came = ignore_client;
+        worker->host.set_alarm = ignore_alarm;
         worker_begin_turn(worker);
     }
 }
@@ -92,7 +92,7 @@ void engine_box_add(struct engine_box *box, int worker, struct client *client, u
 
 void engine_box_remove(struct client *client)
 {
-    if (!client->dead)
+    if (!client->loads.dead)
         worker_remove_client(client->worker, client);
     reply_release(&client->reply);
 }

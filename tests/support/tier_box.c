@@ -186,8 +186,8 @@ static void start_workers(struct tier_box *box, int count)
         worker->box = box;
         worker->worker.mailbox.ring = ring;
         worker->worker.mailbox.ring_context = worker;
-        worker->worker.resume = resume;
-        worker->worker.discard = discard;
+        worker->worker.host.resume = resume;
+        worker->worker.host.discard = discard;
         random_init(&worker->worker.turn.random, box->seed + (uint64_t)i);
         engine->workers[i] = &worker->worker;
     }

@@ -83,9 +83,9 @@ static struct box *box_create(void)
     box->base.engine.hooks.load_in_place = load_nothing;
     box->base.engine.hooks.unlatch = unlatch;
     for (int i = 0; i < 2; i++) {
-        box->base.workers[i].resume = resume;
-        box->base.workers[i].set_alarm = set_alarm;
-        box->base.workers[i].loop = box;
+        box->base.workers[i].host.resume = resume;
+        box->base.workers[i].host.set_alarm = set_alarm;
+        box->base.workers[i].host.loop = box;
     }
     for (int i = 0; i < CLIENTS; i++)
         engine_box_add(&box->base, i % 2, &box->clients[i], (uint64_t)i + 1, 0);

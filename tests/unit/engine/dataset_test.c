@@ -63,9 +63,9 @@ static void expect_needs(struct rig *rig, const char *line, uint64_t lsn)
     struct client *client = &rig->client->client;
     struct turn *turn = &rig->box.workers[0].worker.turn;
 
-    client->lsn_needed = turn->lsn_seen = 0;
+    client->lsn.needed = turn->lsn_seen = 0;
     assert_int_not_equal(tier_box_say(rig->client, line)[0], '-');
-    assert_int_equal(client->lsn_needed, lsn);
+    assert_int_equal(client->lsn.needed, lsn);
     assert_int_equal(turn->lsn_seen, lsn);
 }
 
@@ -113,12 +113,12 @@ static void a_count_that_reads_records_waits_for_the_log(void **state)
     tier_box_hold_writer(&rig->box);
     say_all(rig, "SET k%d blind", 0, KEYS);
     set_lsns(rig, LSN);
-    client->lsn_needed = 0;
+    client->lsn.needed = 0;
     assert_false(tier_box_begin(rig->client, "DBSIZE"));       /* a job: there are unknown records */
-    assert_int_equal(client->lsn_needed, 0);
+    assert_int_equal(client->lsn.needed, 0);
     tier_box_release_writer(&rig->box);
     assert_string_equal(tier_box_await(rig->client), ":100\n");
-    assert_int_equal(client->lsn_needed, LSN + rig->box.partitions->count - 1);
+    assert_int_equal(client->lsn.needed, LSN + rig->box.partitions->count - 1);
 }
 
 static void a_page_waits_for_the_partitions_it_shows_only(void **state)
@@ -140,9 +140,9 @@ static void a_random_key_is_shown_when_the_log_has_it(void **state)
     say_all(rig, "SET k%d hot", 0, KEYS);
     for (int round = 0; round < 2; round++) {
         set_lsns(rig, LSN);
-        client->lsn_needed = 0;
+        client->lsn.needed = 0;
         assert_int_equal(tier_box_say(rig->client, "RANDOMKEY")[0], '$');
-        assert_in_range(client->lsn_needed, LSN, LSN + rig->box.partitions->count - 1);
+        assert_in_range(client->lsn.needed, LSN, LSN + rig->box.partitions->count - 1);
         say_all(rig, "TIER DEMOTE k%d", 0, KEYS);
     }
 }

@@ -35,8 +35,8 @@ static int open_rig(void **state)
     tier_box_create(&rig->box, &options);
     rig->client = tier_box_open_client(&rig->box, 0);
     rig->worker = &rig->box.workers[0].worker;
-    rig->worker->loop = rig;
-    rig->worker->expire_soon = expire_soon;
+    rig->worker->host.loop = rig;
+    rig->worker->host.expire_soon = expire_soon;
     *state = rig;
     return 0;
 }

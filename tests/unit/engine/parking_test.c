@@ -24,7 +24,7 @@ struct rig {
 
 static void resume(struct client *client)
 {
-    struct rig *rig = client->worker->loop;
+    struct rig *rig = client->worker->host.loop;
     size_t index = (size_t)(client - rig->clients);
 
     assert_true(rig->count < RESUMED_MAX);
@@ -42,8 +42,8 @@ static int open_rig(void **state)
     memset(&rig, 0, sizeof(rig));
     engine_box_open(&rig.box, (const struct command *const[]){ NULL }, 1);
     rig.worker = &rig.box.workers[0];
-    rig.worker->loop = &rig;
-    rig.worker->resume = resume;
+    rig.worker->host.loop = &rig;
+    rig.worker->host.resume = resume;
     for (int i = 0; i < CLIENTS; i++)
         engine_box_add(&rig.box, 0, &rig.clients[i], (uint64_t)i + 1, 0);
     *state = &rig;
@@ -97,8 +97,8 @@ static void clients_that_wait_again_keep_the_worker_for_one_round_only(void **st
     rig->waits_again[1] = rig->waits_again[3] = true;
     assert_true(parking_resume(rig->worker, PARKED_FOR_PAUSE));
     assert_string_equal(rig->order, "abcd");
-    assert_ptr_equal(rig->worker->parked[PARKED_FOR_PAUSE].first, &rig->clients[1]);
-    assert_ptr_equal(rig->worker->parked[PARKED_FOR_PAUSE].last, &rig->clients[3]);
+    assert_ptr_equal(rig->worker->parking.queues[PARKED_FOR_PAUSE].first, &rig->clients[1]);
+    assert_ptr_equal(rig->worker->parking.queues[PARKED_FOR_PAUSE].last, &rig->clients[3]);
 }
 
 /* The last client of the queue is killed by the first one, and the others wait again: with a loop to the last one it never ended. */

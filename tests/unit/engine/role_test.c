@@ -40,7 +40,7 @@ static int box_open(void **state)
     struct box *box = mem_zalloc(sizeof(*box));
 
     engine_box_open(&box->base, families, 1);
-    box->base.workers[0].resume = resume;
+    box->base.workers[0].host.resume = resume;
     engine_box_add(&box->base, 0, &box->client, 1, 0);
     engine_box_add(&box->base, 0, &box->waiter, 2, 0);
     engine_box_add(&box->base, 0, &box->applier, 3, 0);
@@ -237,7 +237,7 @@ static void pass_time(struct box *box, int64_t until_ms)
     while (clock_wall_ms() <= until_ms)
         ;
     worker_begin_turn(&box->base.workers[0]);
-    box->base.workers[0].clock_ns = 0;
+    box->base.workers[0].clock.call_ns = 0;
 }
 
 static void expect_there(struct box *box, bool is_there)

@@ -25,15 +25,15 @@ static void a_unit_that_starts_again_does_not_queue(void **state)
 
     mailbox_init(&worker->mailbox);
     assert_true(script_queue_pass(first));
-    worker->script_count = SCRIPTS_MAX;
+    worker->scripts.running = SCRIPTS_MAX;
     assert_false(script_queue_pass(second));
-    worker->script_count = 0;
+    worker->scripts.running = 0;
     first->restarts = 1;
     assert_true(script_queue_pass(first));
     script_queue_next(worker);          /* the first has ended, or waits for its claim */
     assert_true(mailbox_refers_to(&worker->mailbox, &clients[1]));
     assert_true(script_queue_pass(second));
-    assert_null(worker->script_first);
+    assert_null(worker->scripts.first);
     mailbox_release(&worker->mailbox);
     mem_free(first);
     mem_free(second);

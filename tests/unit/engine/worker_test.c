@@ -136,7 +136,7 @@ struct busy_box {
 
 static void take_a_slice(struct client *client)
 {
-    struct busy_box *box = client->worker->loop;
+    struct busy_box *box = client->worker->host.loop;
 
     box->resumed[box->resumed_count++] = (int)(client - box->clients);
     client->worker->slices++;
@@ -156,8 +156,8 @@ static void busy_scripts_have_a_few_slices_a_turn_each_in_its_order(void **state
     int message_count = 0, rung_before;
 
     engine_box_open(&box->base, families, 1);
-    worker->loop = box;
-    worker->resume = take_a_slice;
+    worker->host.loop = box;
+    worker->host.resume = take_a_slice;
     worker->mailbox.ring = count_ring;
     worker->mailbox.ring_context = box;
     for (int i = 0; i < SCRIPTS; i++) {

@@ -577,13 +577,13 @@ static void rule_7_no_client_waits_for_memory_with_pins(void **state)
     await_loads(rig);
     set_memory_max(rig, "1");
     tier_box_turn(worker, BOX_WAIT);
-    assert_true(rig->a->busy && rig->a->client.parking == PARKED_FOR_MEMORY && rig->a->client.waits == NULL);
+    assert_true(rig->a->busy && rig->a->client.parking.queue == PARKED_FOR_MEMORY && rig->a->client.loads.waits == NULL);
     assert_false(tier_box_entry(&rig->box, 0, "k")->flags & ENTRY_PINNED);
     make_cold(rig, 0, "k");                     /* so what it had can make room */
     set_memory_max(rig, "0");
     cron_tick(&worker->worker);
     assert_string_equal(tier_box_await(rig->a), ":2\n");
-    assert_true(worker->worker.parked[PARKED_FOR_MEMORY].first == NULL);
+    assert_true(worker->worker.parking.queues[PARKED_FOR_MEMORY].first == NULL);
 }
 
 /* The writer measures it once a round. */
@@ -627,8 +627,8 @@ static void rule_7_an_old_wake_up_changes_nothing(void **state)
     for (int i = 0; i < 3; i++) {
         client_wake(&rig->a->client);
         tier_box_turn(worker, BOX_WAIT);
-        assert_true(rig->a->busy && worker->worker.parked[PARKED_FOR_MEMORY].first == &rig->a->client &&
-            worker->worker.parked[PARKED_FOR_MEMORY].last == &rig->b->client);
+        assert_true(rig->a->busy && worker->worker.parking.queues[PARKED_FOR_MEMORY].first == &rig->a->client &&
+            worker->worker.parking.queues[PARKED_FOR_MEMORY].last == &rig->b->client);
     }
     set_memory_max(rig, "0");
     cron_tick(&worker->worker);
@@ -779,7 +779,7 @@ static void rule_9_what_expires_while_it_is_encoded_goes_afterwards(void **state
     assert_string_equal(tier_box_say(rig->a, line), ":1\n");
     tier_box_hold_writer(&rig->box);
     latch(rig, "h");
-    worker->wall_offset_ns += (HOUR_MS + 1000) * 1000000ll;     /* an hour passes */
+    worker->clock.wall_offset_ns += (HOUR_MS + 1000) * 1000000ll;     /* an hour passes */
     worker->turn.now_ms = due_ms + 1000;
     tier_box_begin(rig->a, "HGET h f");
     assert_string_equal(tier_box_reply(rig->a), "$-1\n");

@@ -286,7 +286,7 @@ static void shown_without_its_time(struct rig *rig, const char *request, const c
         sched_yield();
     assert_true(tier_box_begin(rig->other, "PERSIST key:0"));
     assert_string_equal(tier_box_reply(rig->other), ":1\n");
-    worker->wall_offset_ns += 2 * 3600 * 1000000000ll;         /* until the next turn */
+    worker->clock.wall_offset_ns += 2 * 3600 * 1000000000ll;         /* until the next turn */
     while (rig->client->busy)
         worker_read_mail(worker);
     assert_string_equal(tier_box_reply(rig->client), reply);

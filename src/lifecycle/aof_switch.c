@@ -339,6 +339,16 @@ bool aof_switch_start(struct aof_switch *aof_switch, bool on)
     return good;
 }
 
+bool aof_switch_wants(struct aof_switch *aof_switch, bool on)
+{
+    bool wants;
+
+    mutex_lock(&aof_switch->lock);
+    wants = aof_switch->wanted == on;
+    mutex_unlock(&aof_switch->lock);
+    return wants;
+}
+
 void aof_switch_retry(struct aof_switch *aof_switch)
 {
     if (!aof_switch->lacks_thread)

@@ -24,6 +24,7 @@ void aof_switch_destroy(struct aof_switch *aof_switch);     /* after all other t
 bool aof_switch_start(struct aof_switch *aof_switch, bool on);
 /* Starts a switch for which no thread could be created in aof_switch_go_on. Main worker's cron. */
 void aof_switch_retry(struct aof_switch *aof_switch);
+bool aof_switch_wants(struct aof_switch *aof_switch, bool on);  /* false: another thread has asked for the other state since */
 bool aof_switch_is_running(const struct aof_switch *aof_switch);
 bool aof_switch_has_failed(const struct aof_switch *aof_switch);        /* the last attempt to switch it on did, and it is still wanted */
 

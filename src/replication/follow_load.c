@@ -48,15 +48,18 @@ static void note_loaded(struct engine *engine)
 
 static bool is_log_on(struct follow *follow)
 {
-    return follow->engine->aof != NULL || aof_switch_has_failed(follow->engine->lifecycle.aof_switch);
+    struct aof_switch *aof_switch = follow->engine->lifecycle.aof_switch;
+
+    return follow->engine->aof != NULL || aof_switch_has_failed(aof_switch) || !aof_switch_wants(aof_switch, true);
 }
 
 static bool is_log_off(struct follow *follow)
 {
-    return follow->engine->aof == NULL;
+    return follow->engine->aof == NULL || !aof_switch_wants(follow->engine->lifecycle.aof_switch, false);
 }
 
-/* Until the log is on or off. A switch to the other state that has not come to its end is not wanted any more. False: the system gives no thread. */
+/* Until the log is on or off, or CONFIG SET wants it otherwise meanwhile. A switch to the other state that has not come to its end is not wanted any
+ * more. False: the system gives no thread. */
 static bool switch_log(struct follow *follow, bool on)
 {
     bool good = aof_switch_start(follow->engine->lifecycle.aof_switch, on);
@@ -64,6 +67,18 @@ static bool switch_log(struct follow *follow, bool on)
     if (good)
         follow_await(follow, on ? is_log_on : is_log_off);
     return good;
+}
+
+static void switch_log_off(struct follow *follow)
+{
+    struct engine *engine = follow->engine;
+
+    while (engine->aof != NULL && !follow->stopping) {
+        uint32_t version = waiting_version(&engine->waiting);
+
+        if (!switch_log(follow, false))
+            waiting_wait(&engine->waiting, version, THREAD_LOOK_MS);
+    }
 }
 
 static bool wants_log(const struct engine *engine)
@@ -121,11 +136,8 @@ static void own_all_without_log(struct follow *follow, struct claim *claim)
 
     own_all(engine, claim);
     while (engine->aof != NULL && !follow->stopping) {
-        uint32_t version = waiting_version(&engine->waiting);
-
         partitions_give_all(engine->partitions, claim);
-        if (!switch_log(follow, false))
-            waiting_wait(&engine->waiting, version, THREAD_LOOK_MS);
+        switch_log_off(follow);
         own_all(engine, claim);
     }
 }
@@ -174,7 +186,7 @@ static bool load_rdb(struct follow *follow, int fd)
 
     role_set_syncing(engine, true);
     drop_replicas(follow);
-    switch_log(follow, false);
+    switch_log_off(follow);
     own_all_without_log(follow, &claim);
     if (!begin_to_replace(follow)) {
         partitions_give_all(engine->partitions, &claim);
@@ -228,7 +240,7 @@ static bool load_image(struct follow *follow, const char *image)
     if (good) {
         role_set_syncing(engine, true);
         drop_replicas(follow);
-        switch_log(follow, false);
+        switch_log_off(follow);
         good = image_load_begin(&load) == STATUS_OK && take_image(follow, &load);
     }
     image_load_end(&load, good);

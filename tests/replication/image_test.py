@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from support.bound import MB, value_of
-from support.disk import FAIL, KILL_AFTER, KILL_BEFORE, KILL_MIDDLE
+from support.disk import DELAY, FAIL, KILL_AFTER, KILL_BEFORE, KILL_MIDDLE
 from support.replication import servers
 from support.replication.case import ReplicationCase, main, only
 from support.replication.faults import with_disk
@@ -225,6 +225,27 @@ class LogTest(ImageCase):
             replica.restart()
         servers.make_replica(replica, primary)
         self.same(primary, replica, least=2 * 8 * 10)
+
+
+    @unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
+    @only(KELVINS)
+    def scenario_of_a_log_that_clients_switch_meanwhile(self):
+        """The load waits for the end of a rewrite before it switches the log off, and clients switch it off and on again."""
+        for by in ("yes", "no"):
+            with self.subTest(image=by):
+                primary = self.start("primary", {"repl-image-sync": by})
+                replica, disk = with_disk(self, "replica", {"appendonly": "yes"})
+                fill_all_types(primary, databases=2)
+                servers.must(replica, "SET own 1")
+                disk.rule(0, "sync", "*.base.image*", DELAY, last=1, delay_us=2000000)
+                servers.must(replica, "BGREWRITEAOF")
+                until(lambda: disk.matched(0) > 0, 20, "it rewrites")
+                servers.make_replica(replica, primary, wait=False)
+                until(lambda: servers.values_of(replica, "GET own")[0] != b"1", 20, "it has received all, and loads")
+                servers.must(replica, "CONFIG SET appendonly no", "CONFIG SET appendonly yes")
+                self.assertEqual(self.by(primary, replica), ["image" if by == "yes" else "rdb"])
+                self.same(primary, replica)
+                until(lambda: replica.info("persistence")["aof_enabled"] == "1", 20, "the log is on again")
 
 
 class ClientsTest(ImageCase):

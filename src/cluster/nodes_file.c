@@ -221,6 +221,8 @@ static bool read_slot(struct reader *reader, struct bytes word)
         begin = end;
     if (!slot_of(begin, &first) || !slot_of(end, &last) || first > last)
         return refuse(reader, "'%.*s' is not a slot or a range of slots", size_shown(word), word.data);
+    if (!(file->nodes[file->node_count - 1].flags & NODE_MASTER))
+        return refuse(reader, "a node that is no master has slots");
     for (unsigned slot = first; slot <= last; slot++) {
         if (file->owners[slot] != 0)
             return refuse(reader, "slot %u is on line %u, too", slot, (unsigned)reader->lines[file->owners[slot] - 1]);
@@ -274,8 +276,12 @@ static bool read_roles(struct reader *reader, struct bytes flags, struct bytes m
         return refuse(reader, "the flags are not known");
     if (node->flags & NODE_MASTER && node->flags & NODE_REPLICA)
         return refuse(reader, "a node is both master and slave");
+    if (node->flags & NODE_HANDSHAKE)
+        return refuse(reader, "a node is in a handshake, so that its ID is not known");
     if (!bytes_equal(master, BYTES("-")) && !node_id_read(master, &node->master))
         return refuse(reader, "the master is not a node ID");
+    if (!node_id_is_none(&node->master) && !(node->flags & NODE_REPLICA))
+        return refuse(reader, "a node that is no slave has a master");
     if (node->flags & NODE_MYSELF) {
         if (file->nodes[file->myself].flags & NODE_MYSELF && file->myself != file->node_count - 1)
             return refuse(reader, "this node ('myself') is on line %u, too", (unsigned)reader->lines[file->myself]);

@@ -9,7 +9,8 @@
  *
  * A file can be edited by a person, or damaged: what can't be what it should be is refused with the number of the line, and nothing is guessed.
  * Stricter than redis-server's reader: a file whose last line has no end, or that has not both epochs, is refused, because the votes that this node
- * has given would be forgotten; so is a slot of two nodes, a node with two lines, and a node that is a master or the other end of a slot and has none.
+ * has given would be forgotten; so is a slot of two nodes, a node with two lines, and a node that is a master or the other end of a slot and has none. A node has either slots
+ * or a master.
  */
 #ifndef KELVIN_CLUSTER_NODES_FILE_H
 #define KELVIN_CLUSTER_NODES_FILE_H

@@ -13,7 +13,7 @@ from support.replication.load import LIBRARY, RandomWriter, fill_all_types      
 from support.replication.readings import check_same, first_difference, pairs                            # noqa: E402
 from support.replication.servers import cut_links, make_replica, replication, start, wait_in_sync       # noqa: E402
 from support.resp import Error, ProtocolError                                                           # noqa: E402
-from support.server import StartFailed                                                                  # noqa: E402
+from support.server import StartFailed, until                                                           # noqa: E402
 
 DATABASES = 4
 ROUND_S = 15            # then all data is compared
@@ -57,7 +57,8 @@ class Writer(RandomWriter):
             [b"HPEXPIRE", key, ms, b"FIELDS", b"1", field], [b"HSETEX", key, b"PX", ms, b"FIELDS", b"1", field, b"v"],
             [b"HGETEX", key, b"PX", ms, b"FIELDS", b"1", field], [b"HPERSIST", key, b"FIELDS", b"1", field], [b"HGETDEL", key, b"FIELDS", b"1", field],
             [b"MSETEX", b"2", b"s1", b"a", b"s2", b"b", b"PX", ms], [b"SET", b"s3", b"new", b"IFEQ", b"old"], [b"DELEX", b"s1", b"IFEQ", b"a"],
-            [b"XADD", stream, b"ACKED", b"MAXLEN", b"50", b"*", b"f", b"v"], [b"XTRIM", stream, b"MAXLEN", b"20", b"DELREF"]))
+            [b"XADD", stream, b"ACKED", b"MAXLEN", b"50", b"*", b"f", b"v"], [b"XTRIM", stream, b"MAXLEN", b"20", b"DELREF"],
+            [b"SET", b"large%d" % self.random.randrange(300), (b"%d" % self.random.randrange(10000)) * 5000]))
 
 
 class Waiter(Writer):
@@ -110,8 +111,8 @@ class ReplicasTest(unittest.TestCase):
         return sum(writer.acknowledged for writer in writers)
 
     def begin(self):
-        server = start("kelvin", {"io-threads": 2, "appendonly": "yes", "databases": DATABASES, "maxmemory": "60mb",
-                                  "repl-backlog-size": self.random.choice(("64kb", "1mb"))})
+        server = start("kelvin", {"io-threads": self.random.choice((1, 2, 3)), "appendonly": "yes", "databases": DATABASES, "maxmemory": "60mb",
+                                  "repl-backlog-size": self.random.choice(("64kb", "1mb")), "repl-image-sync": self.random.choice(("yes", "yes", "no"))})
         server.options["port"] = server.port        # after a restart, replicas find it again
         self.addCleanup(server.discard)
         return server
@@ -129,12 +130,14 @@ class ReplicasTest(unittest.TestCase):
     def event(self):
         server, replica = self.random.choice(self.servers), self.random.choice(self.replicas)
         happening = self.random.choices(
-            (self.cut, self.kill, self.terminate, self.promote, self.rewrite, self.switch_log, self.demote, self.hold, self.reattach),
-            (20, 14, 10, 8, 8, 5, 20, 8, 7))[0]
+            (self.cut, self.kill, self.terminate, self.promote, self.rewrite, self.switch_log, self.demote, self.hold, self.reattach, self.fail_over,
+             self.squeeze, self.save),
+            (20, 14, 10, 8, 8, 5, 20, 8, 7, 8, 8, 4))[0]
+        chosen = replica if happening in (self.promote, self.reattach, self.fail_over) else server
         self.event_count += 1
-        self.events.append("%s %d" % (happening.__name__, self.servers.index(replica if happening in (self.promote, self.reattach) else server)))
+        self.events.append("%s %d" % (happening.__name__, self.servers.index(chosen)))
         try:
-            happening(replica if happening in (self.promote, self.reattach) else server)
+            happening(chosen)
         except (OSError, AssertionError, StartFailed) as error:
             self.fail(self.told("%s: %s" % (type(error).__name__, error)))
 
@@ -183,6 +186,27 @@ class ReplicasTest(unittest.TestCase):
         self.follow(self.replicas[0], self.primary)
         self.follow(self.replicas[1], self.replicas[0] if chained else self.primary)
 
+    def fail_over(self, replica):
+        """In an orderly way, or not at all: then the primary stays one."""
+        if replica.options["replicaof"][1] != self.primary.port:
+            return
+        with self.primary.client(timeout=60) as client:
+            if isinstance(client.call("FAILOVER", "TO", "127.0.0.1", replica.port, "TIMEOUT", self.random.choice((1, 300, 3000))), Error):
+                return
+        until(lambda: replication(self.primary)["master_failover_state"] == "no-failover", 60, "the failover ends")
+        if replication(self.primary)["role"] == "master":
+            return
+        self.primary.options["replicaof"], replica.options["replicaof"] = ["127.0.0.1", replica.port], None
+        self.primary, self.replicas = replica, [server for server in self.servers if server is not replica]
+
+    def squeeze(self, server):
+        with server.client(timeout=60) as client:
+            client.call("CONFIG", "SET", "maxmemory", self.random.choice(("24mb", "60mb")))
+
+    def save(self, server):
+        with server.client(timeout=60) as client:
+            client.call(self.random.choice(("BGSAVE", "SAVE")))
+
     def reattach(self, replica):
         """To the other replica, or to the primary, but never so that two follow each other."""
         other = [server for server in self.replicas if server is not replica][0]
@@ -206,7 +230,7 @@ class ReplicasTest(unittest.TestCase):
             count = check_same(self.primary, *self.replicas)
             self.same_streams()
             return count
-        except AssertionError as error:
+        except (OSError, AssertionError) as error:
             return self.fail(self.told(str(error)))
 
     def in_sync(self):

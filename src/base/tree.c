@@ -234,3 +234,22 @@ bool tree_is_one_mount(const char *one, const char *other)
         return false;
     return (first.stx_mask & second.stx_mask & STATX_MNT_ID) == 0 || first.stx_mnt_id == second.stx_mnt_id;
 }
+
+bool tree_has_links(const char *dir)
+{
+    char path[TREE_PATH_SIZE], other[TREE_PATH_SIZE], name[32];
+    bool has_links;
+    int fd;
+
+    snprintf(name, sizeof(name), "temp-%d.links", (int)getpid());
+    if (!join(path, dir, name) || snprintf(other, sizeof(other), "%s.2", path) >= TREE_PATH_SIZE)
+        return true;
+    fd = file_open(disk_system(), AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC);
+    if (fd < 0)
+        return true;
+    close(fd);
+    has_links = link(path, other) == 0 || (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS && errno != EMLINK);
+    unlink(other);
+    unlink(path);
+    return has_links;
+}

@@ -39,5 +39,7 @@ enum status tree_sync(const char *dir, struct message *message);      /* the nam
 /* Whether two directories are on one mount of one file system, so that a file of one can have a hard link in the other. Makes nothing. True as
  * well if one of them can't be found: the first use of it says what is wrong. */
 bool tree_is_one_mount(const char *one, const char *other);
+/* Whether a file in a directory can have a hard link there. Makes two names and removes them. True as well if no file can be made there. */
+bool tree_has_links(const char *dir);
 
 #endif

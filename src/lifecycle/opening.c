@@ -11,6 +11,7 @@
 #include "engine/scripts.h"
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/import.h"
+#include "lifecycle/kept_log.h"
 #include "persist/backup.h"
 #include "persist/checkpoint.h"
 #include "script/library_dump.h"
@@ -53,9 +54,12 @@ bool opening_log_fits(struct config *config, struct message *message)
 {
     char *store = config_string(config, CONFIG_TIER_DIR), *log = config_string(config, CONFIG_APPENDDIRNAME);
     char *store_place = existing_directory(store), *log_place = existing_directory(log);
-    bool fits = tree_is_one_mount(store_place, log_place);
+    bool is_one = tree_is_one_mount(store_place, log_place), fits = is_one && tree_has_links(store_place);
 
-    if (!fits)
+    if (is_one && !fits)
+        message_set(message, "the file system of tier-dir '%.60s' has no hard links: checkpoints would copy the whole store. Set dir and tier-dir to "
+            "directories on one that has", store);
+    else if (!fits)
         message_set(message, "tier-dir '%.60s' is not on the file system of '%.30s': checkpoints would copy the whole store. Set tier-dir to a "
             "directory on that file system", store, log);
     mem_free(store);
@@ -212,6 +216,16 @@ static void find_dump(struct opening *opening)
     mem_free(name);
 }
 
+/* Settles what a checkpoint has left that was under way when the server died. */
+static void settle_kept_log(struct engine *engine, const char *dir)
+{
+    char kept[TREE_PATH_SIZE];
+
+    if (kept_log_settle(engine->aof, dir, kept))
+        log_write(engine->log, LOG_LEVEL_WARNING, "The log before the last checkpoint is kept in '%s': it has values of cold keys that can't be read. "
+            "A server that is started with --appenddirname '%s' has them", kept, kept);
+}
+
 bool opening_log(struct opening *opening)
 {
     struct engine *engine = opening->engine;
@@ -244,6 +258,7 @@ bool opening_log(struct opening *opening)
             log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
     }
     if (good && engine->aof != NULL) {
+        settle_kept_log(engine, dir);
         engine_attach_aof(engine, aof);
         aof_on_import(engine->aof, import_base, engine);
         if (aof_adopted(engine->aof) != NULL)

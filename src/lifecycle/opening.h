@@ -29,7 +29,7 @@ struct opening_tier {
     struct tier_hooks hooks;
 };
 
-/* Whether the store is on the file system of the log's directory: images are hard links to the store's files. The first one for appendonly yes as
+/* Whether the store is on the file system of the log's directory, and that has hard links: images are links to the store's files. The first one for appendonly yes as
  * configured; nothing was changed yet. The second one for a log that is going to begin; false: `message` says why not. Any thread. */
 bool opening_check_places(struct engine *engine);
 bool opening_log_fits(struct config *config, struct message *message);

@@ -1,19 +1,14 @@
 #include "lifecycle/rewrite.h"
 
-#include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-#include "base/disk.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/tree.h"
 #include "engine/engine.h"
+#include "lifecycle/kept_log.h"
 #include "lifecycle/task.h"
 #include "persist/checkpoint.h"
 #include "tier/image.h"
@@ -40,46 +35,32 @@ struct rewrite *rewrite_create(struct engine *engine)
     return rewrite;
 }
 
-/* A server that is started on the kept log may write manifest and id, and so may this one an increment that is still empty: it may be the one that
- * comes after the cut. */
-static bool may_link(const char *path)
+/* A kept log of a checkpoint that has failed. The manifest that says so is written first, as that of a commit that failed may be on the disk. */
+static enum status settle_kept_log(struct rewrite *rewrite, const char *dir, struct message *message)
 {
-    const char *end = strrchr(path, '.');
-    struct stat info;
-
-    return (end == NULL || (strcmp(end, ".manifest") != 0 && strcmp(end, ".id") != 0)) && stat(path, &info) == 0 && info.st_size > 0;
-}
-
-/* A kept log whose checkpoint has failed, or was killed, is of no use: the log has all of it. The manifest that says so is written first, as that
- * of a commit that failed may be on the disk. */
-static enum status remove_unused(struct rewrite *rewrite, const char *kept, struct message *message)
-{
+    char kept[TREE_PATH_SIZE];
     enum status status;
 
-    if (access(kept, F_OK) != 0)
+    if (!kept_log_is_pending(dir))
         return STATUS_OK;
     status = aof_prepare(rewrite->aof, message);
-    if (status == STATUS_OK && aof_has_increments_of(rewrite->aof, kept))
-        tree_remove(kept);
+    if (status == STATUS_OK)
+        (void)kept_log_settle(rewrite->aof, dir, kept);
     return status;
 }
 
 /* Records that can't be read are newer than the last checkpoint. Only the log has their values, so checkpoints are refused, but the log must not
- * grow without a bound because of that. When it is too long it is kept, as links, in a directory on which a server can be started, and the
- * checkpoint goes on. What is appended until the cut is in the last of the linked files, too. There is at most one such directory. */
-static bool keep_log(struct rewrite *rewrite, const char *dir, const char *kept, struct message *message)
+ * grow without a bound because of that. When it is too long it is kept, and the checkpoint goes on. What is appended until the cut is in the last of
+ * the linked files, too. */
+static bool keep_log(struct rewrite *rewrite, const char *dir, struct message *message)
 {
     uint64_t log_size = (uint64_t)config_number(rewrite->engine->config, CONFIG_CHECKPOINT_LOG_SIZE);
     struct message problem = { "" };
-    struct tree_totals totals = { 0 };
 
     if (log_size == 0 || aof_stats(rewrite->aof).tail_size / TOO_LONG < log_size)
         return false;
-    if (tree_clone(dir, kept, may_link, NULL, &totals, &problem) == STATUS_OK) {
-        if (directory_sync_parent(disk_system(), kept) == STATUS_OK)
-            return true;
-        message_set(&problem, "can't sync the directory of '%.100s': %.40s", kept, strerror(errno));
-    }
+    if (kept_log_begin(dir, &problem) == STATUS_OK)
+        return true;
     message_set(message, "cold keys can't be read, and the log, which has them, can't be kept: %.150s", problem.text);
     return false;
 }
@@ -93,22 +74,19 @@ static enum status take_checkpoint(struct rewrite *rewrite, const char *dir, con
     };
     char kept[TREE_PATH_SIZE];
     uint64_t damaged;
-    bool may, is_kept;
-    enum status status;
+    enum status status = settle_kept_log(rewrite, dir, message);
 
-    snprintf(kept, sizeof(kept), "%.4000s.kept", dir);
-    status = remove_unused(rewrite, kept, message);
     if (status != STATUS_OK)
         return status;
-    may = tier_may_checkpoint(engine->tier, &damaged, message);
-    is_kept = !may && keep_log(rewrite, dir, kept, message);
-    if (!may && !is_kept)
+    if (!tier_may_checkpoint(engine->tier, &damaged, message) && !keep_log(rewrite, dir, message))
         return STATUS_CORRUPT;
     status = checkpoint_run(rewrite->aof, &data, dir, name, message);
-    if (status == STATUS_OK && is_kept)
+    if (status != STATUS_OK)
+        return status;
+    if (kept_log_settle(rewrite->aof, dir, kept))
         log_write(engine->log, LOG_LEVEL_WARNING, "%llu cold keys can't be read. The log, which has values of them, became too long and is kept in '%s': a "
             "server that is started with --appenddirname '%s' has them. Remove it when they are written again", (unsigned long long)damaged, kept, kept);
-    else if (status == STATUS_OK && damaged > 0)
+    else if (damaged > 0)
         log_write(engine->log, LOG_LEVEL_WARNING, "%llu cold keys can't be read, as in the checkpoint before. Only a backup or a replica may "
             "still have them", (unsigned long long)damaged);
     return status;

@@ -388,7 +388,7 @@ bool aof_has_increments_of(struct aof *aof, const char *dir)
         mutex_unlock(&aof->files_lock);
         aof_manifest_release(&manifest);
     } else {
-        has = status == STATUS_NOT_FOUND;
+        has = status == STATUS_NOT_FOUND || status == STATUS_CORRUPT;
     }
     close(dir_fd);
     return has;

@@ -113,7 +113,7 @@ const char *aof_base(struct aof *aof);
 /* The same at any time; mem_free. */
 char *aof_base_copy(struct aof *aof);
 /* Whether all increments in another directory, which was linked from the log's, are still the log's (any thread). True as well if there is no
- * manifest yet. */
+ * manifest yet, or only a part of one: the links were not complete. */
 bool aof_has_increments_of(struct aof *aof, const char *dir);
 
 /* Messages to the operator: one when writes begin to fail (with the reason), one when they succeed again, and one when the log is lost.

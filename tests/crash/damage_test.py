@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                           # noqa: E402
-from support.disk import FAIL, KILL_BEFORE, Disk                                                     # noqa: E402
+from support.disk import FAIL, KILL_BEFORE, KILL_MIDDLE, Disk                                                     # noqa: E402
 from support.resp import Error, encode                                                                 # noqa: E402
 from support.server import Server, StartFailed, is_sanitized, until                                           # noqa: E402
 
@@ -129,10 +129,16 @@ class DamageTest(DamageCase):
             for i in range(60):
                 client.must("SET", "later", value_of(i) * 10)
             client.must("CONFIG", "SET", "checkpoint-log-size", 10000)      # not before: no checkpoint begins by itself
-        self.assertEqual(self.checkpoint(), "err")              # there is a kept log already
-        self.assertIn(len(self.lines("can't be kept: 'appendonlydir.kept' is there already")), (1, 2))
+        self.assertEqual(self.checkpoint(), "ok")               # beside the one that is there already
+        self.assertLess(int(self.server.info("persistence")["aof_current_size"]) -
+                        int(self.server.info("persistence")["aof_base_size"]), 10000)
+        self.assertEqual(len(self.lines("is kept in 'appendonlydir.kept.2'")), 1)
         self.server.restart()
-        self.assertEqual(self.reads(7), value_of(7))
+        self.assertIsInstance(self.reads(7), Error)
+        for number, i in (("", 5), (".2", 7)):
+            with Server({**OPTIONS, "dir": self.server.folder, "tier-dir": "store.kept", "appenddirname": "appendonlydir.kept" + number}) as old:
+                with old.client() as client:
+                    self.assertEqual(client.must("GET", "k%d" % i), value_of(i))
 
     def test_garbage_collection_names_the_key(self):
         self.damage(value_of(5))
@@ -187,6 +193,9 @@ class KeptLogTest(DamageCase):
                 client.must("SET", "of the other server", "v")
                 return client.must("GET", "k5")
 
+    def kept_logs(self):
+        return sorted(name for name in os.listdir(self.server.folder) if name.startswith("appendonlydir.kept"))
+
     def log_files(self, folder):
         return {os.stat(path).st_ino for path in glob.glob(os.path.join(self.server.folder, folder, "*.incr.aof"))}
 
@@ -229,18 +238,51 @@ class KeptLogTest(DamageCase):
             client.send(encode(("BGREWRITEAOF",)))
             self.server.wait_end()
         self.disk.heal()
-        self.assertTrue(os.path.exists(self.kept))
+        self.assertTrue(os.path.exists(self.kept + ".incomplete"))
         self.server.start()
+        self.assertEqual(self.kept_logs(), [])          # the log has all of it, and goes on in a file of it
         self.assertEqual(self.reads(5), value_of(5))
         self.lengthen()
         self.assertEqual(self.checkpoint(), "ok")
+        self.assertEqual(self.kept_value(), value_of(5))
+
+    def test_a_kept_log_with_a_torn_manifest_is_replaced(self):
+        self.lengthen()
+        self.server.expect_crash = True
+        self.disk.rule(0, "write", "appendonlydir.kept*/*.manifest", KILL_MIDDLE)
+        with self.server.client() as client:
+            client.send(encode(("BGREWRITEAOF",)))
+            self.server.wait_end()
+        self.assertGreater(self.disk.acted, 0)
+        self.disk.heal()
+        self.assertEqual(self.kept_logs(), ["appendonlydir.kept.incomplete"])
+        self.server.start()
+        self.assertEqual(self.kept_logs(), [])
+        self.lengthen()
+        self.assertEqual(self.checkpoint(), "ok")
+        self.assertEqual(self.kept_logs(), ["appendonlydir.kept"])
+        self.assertEqual(self.kept_value(), value_of(5))
+
+    def test_a_kill_after_the_commit_keeps_the_log(self):
+        self.lengthen()
+        self.server.expect_crash = True
+        self.disk.rule(0, "rename", "appendonlydir.kept", KILL_BEFORE)
+        with self.server.client() as client:
+            client.send(encode(("BGREWRITEAOF",)))
+            self.server.wait_end()
+        self.disk.heal()
+        self.assertEqual(self.kept_logs(), ["appendonlydir.kept.incomplete"])
+        self.server.start()
+        self.assertEqual(self.kept_logs(), ["appendonlydir.kept"])
+        self.assertEqual(len(self.lines("The log before the last checkpoint is kept in 'appendonlydir.kept'")), 1)
+        self.assertIsInstance(self.reads(5), Error)
         self.assertEqual(self.kept_value(), value_of(5))
 
     def test_the_kept_log_is_durable_before_the_checkpoint(self):
         self.lengthen()
         self.disk.rule(0, "sync", "", FAIL, error=errno.EIO)
         self.assertEqual(self.checkpoint(), "err")
-        self.assertEqual(len(self.lines("can't sync the directory of 'appendonlydir.kept'")), 1)
+        self.assertEqual(len(self.lines("can't sync the directory of 'appendonlydir.kept.incomplete'")), 1)
         self.disk.heal()
         self.assertEqual(self.checkpoint(), "ok")
         self.assertEqual(self.kept_value(), value_of(5))

@@ -1,5 +1,6 @@
 """tier-dir and the log on different file systems are refused, as each checkpoint would copy the whole store on the writer's thread. Images
 that only the server itself reads are made in tier-dir, where they can be hard links wherever that is."""
+import errno
 import os
 import shutil
 import sys
@@ -10,7 +11,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from crash.disk_test import SmallDisk                                                              # noqa: E402
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.resp import OK, Error                                                                  # noqa: E402
-from support.server import Server, StartFailed, until                                               # noqa: E402
+from support.disk import FAIL, Disk                                                              # noqa: E402
+from support.server import Server, StartFailed, is_sanitized, until                                               # noqa: E402
 
 REASON = "is not on the file system of 'appendonlydir': checkpoints would copy the whole store. " \
          "Set tier-dir to a directory on that file system"
@@ -100,6 +102,30 @@ class PlacesTest(unittest.TestCase):
             for name in segments:
                 self.assertGreater(os.stat(os.path.join(store, name)).st_nlink, 1)
             client.must("CONFIG", "SET", "rdb-key-save-delay", 0)
+
+
+@kelvin_only
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
+class NoLinksTest(unittest.TestCase):
+    def test_a_file_system_without_hard_links_is_refused_for_a_log(self):
+        folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        self.addCleanup(shutil.rmtree, folder, True)
+        disk = Disk(folder)
+        self.addCleanup(disk.remove)
+        disk.rule(0, "link", "*", FAIL, error=errno.EPERM)
+        with self.assertRaises(StartFailed) as failed:
+            Server({"appendonly": "yes"}, folder=folder, environment=disk.environment)
+        self.assertIn("the file system of tier-dir 'store' has no hard links", str(failed.exception))
+        self.assertIn("Nothing was changed.", str(failed.exception))
+        self.assertEqual([name for name in os.listdir(folder) if name != "server.log"], [])
+        server = Server({"appendonly": "no"}, folder=folder, environment=disk.environment)
+        self.addCleanup(server.discard)
+        with server.client() as client:
+            reply = client.call("CONFIG", "SET", "appendonly", "yes")
+            self.assertIsInstance(reply, Error)
+            self.assertIn(b"has no hard links", reply)
+            disk.heal()
+            self.assertEqual(client.must("CONFIG", "SET", "appendonly", "yes"), OK)
 
 
 if __name__ == "__main__":

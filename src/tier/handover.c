@@ -10,7 +10,10 @@
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
-enum { RESERVE_SHARE = 16 };        /* of maxmemory, for the queue */
+enum {
+    RESERVE_SHARE = 16,                 /* of maxmemory, for the queue */
+    LOOK_UP_MAX = 1024,                 /* values whose records are looked up together */
+};
 
 #define RESERVE_MIN (8ull << 20)
 #define RESERVE_MAX (64ull << 20)
@@ -142,16 +145,38 @@ static void give_back(struct handover *handover, struct handed *first)
     mutex_unlock(&handover->lock);
 }
 
-/* A value whose record was not known: now it is, and there will be one. False: the store can't be read just now. */
-static bool settle_unknown(struct tier *tier, struct handed *handed)
+/* Values of the queue of which it is not known whether they have records, looked up together: one after the other they keep the writer while
+ * clients wait for room in the queue. */
+struct unknowns {
+    struct key_list list;
+    size_t next;                        /* the value that is put next */
+};
+
+/* The value's, which is the next one of them. */
+static const struct listed_key *next_unknown(struct tier *tier, struct unknowns *unknowns, const struct handed *handed)
 {
-    struct listed_key listed = { .partition = handed->partition, .incarnation = handed->incarnation, .hash = handed->hash };
+    struct key_list *list = &unknowns->list;
+
+    if (unknowns->next == list->count) {
+        key_list_clear(list);
+        unknowns->next = 0;
+        for (; handed != NULL && list->count < LOOK_UP_MAX; handed = handed->next) {
+            if (handed->unknown)
+                key_list_add_in(list, handed->partition, handed->incarnation, handed->hash, handed->key);
+        }
+        look_up(tier, look_up_reader(tier), list);
+    }
+    return &list->keys[unknowns->next++];
+}
+
+/* A value whose record was not known: now it is, and there will be one. False: the store can't be read just now. */
+static bool settle_unknown(struct tier *tier, struct handed *handed, struct unknowns *unknowns)
+{
     struct keyspace *keyspace;
     uint32_t handle;
     bool has_record;
 
-    look_up_key(tier, &listed, handed->key);
-    if (!look_up_tells(&listed, &has_record))
+    if (!look_up_tells(next_unknown(tier, unknowns, handed), &has_record))
         return false;
     partition_lock(handed->partition);
     keyspace = tier_keyspace_of(handed->partition, handed->incarnation);
@@ -171,14 +196,15 @@ static bool settle_unknown(struct tier *tier, struct handed *handed)
     return true;
 }
 
-static enum status put_handed(struct tier *tier, struct batch *batch, struct handed *handed, char problem[OVERSIZED_TEXT_SIZE])
+static enum status put_handed(struct tier *tier, struct batch *batch, struct handed *handed, struct unknowns *unknowns,
+    char problem[OVERSIZED_TEXT_SIZE])
 {
     bool is_sealing = tier->epoch.phase == CHECKPOINT_SEALING;
 
     /* After a failure an unknown record may stay unknown; perhaps it can't be read. */
     if (handed->unknown && !is_sealing)
         return STATUS_OK;
-    if (handed->unknown && !settle_unknown(tier, handed))
+    if (handed->unknown && !settle_unknown(tier, handed, unknowns))
         return STATUS_IO;
     if (batch_put_handed(tier, batch, handed) == STATUS_TOO_LARGE && is_sealing) {
         oversized_text(tier, handed->key, problem);
@@ -190,6 +216,7 @@ static enum status put_handed(struct tier *tier, struct batch *batch, struct han
 size_t handover_write(struct tier *tier, struct batch *batch, enum status *status, char problem[OVERSIZED_TEXT_SIZE])
 {
     struct handed *handed = take_all(&tier->handover);
+    struct unknowns unknowns = { .next = 0 };
     size_t count = 0;
 
     if (handed == NULL)
@@ -197,7 +224,7 @@ size_t handover_write(struct tier *tier, struct batch *batch, enum status *statu
     while (handed != NULL && *status == STATUS_OK) {
         struct handed *next = handed->next;
 
-        *status = put_handed(tier, batch, handed, problem);
+        *status = put_handed(tier, batch, handed, &unknowns, problem);
         if (*status == STATUS_IO)
             break;                  /* it was not put */
         handed_free(&tier->handover, handed);
@@ -211,6 +238,7 @@ size_t handover_write(struct tier *tier, struct batch *batch, enum status *statu
 
         *status = *status == STATUS_OK ? last : *status;
     }
+    key_list_release(&unknowns.list);
     give_back(&tier->handover, handed);
     tier->hooks.memory_freed(tier->hooks.context);
     return count;

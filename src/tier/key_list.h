@@ -39,6 +39,8 @@ struct key_list {
 void key_list_release(struct key_list *list);
 /* The new key; until the list is changed. */
 struct listed_key *key_list_add(struct key_list *list, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
+/* The same for a keyspace that may be gone. */
+struct listed_key *key_list_add_in(struct key_list *list, struct partition *partition, uint32_t incarnation, uint64_t hash, struct bytes key);
 /* Empty again, with its memory kept for the next keys. */
 void key_list_clear(struct key_list *list);
 

@@ -67,6 +67,7 @@ static bool read_plan(struct call *call, struct hot_keys_plan *plan)
     plan->count = (uint32_t)count;
     plan->duration_ms = seconds * 1000;
     plan->sample = (uint64_t)sample;
+    plan->started_ms = call->turn->now_ms;
     return true;
 }
 
@@ -77,7 +78,7 @@ void hotkeys_start_command(struct call *call)
 
     if (!read_plan(call, &plan))
         return;
-    if (hot_keys_start(call->engine->stats.hot_keys, &plan, call->turn->now_ms))
+    if (hot_keys_start(call->engine->stats.hot_keys, &plan, call->turn->now_us / 1000))
         reply_ok(call->reply);
     else
         reply_errorf(call, "ERR hotkeys tracking session is already in progress");
@@ -85,7 +86,7 @@ void hotkeys_start_command(struct call *call)
 
 void hotkeys_stop_command(struct call *call)
 {
-    if (hot_keys_stop(call->engine->stats.hot_keys, call->turn->now_ms))
+    if (hot_keys_stop(call->engine->stats.hot_keys, call->turn->now_us / 1000))
         reply_ok(call->reply);
     else
         reply_null(call->reply);
@@ -93,7 +94,7 @@ void hotkeys_stop_command(struct call *call)
 
 void hotkeys_reset_command(struct call *call)
 {
-    if (hot_keys_reset(call->engine->stats.hot_keys, call->turn->now_ms))
+    if (hot_keys_reset(call->engine->stats.hot_keys, call->turn->now_us / 1000))
         reply_ok(call->reply);
     else
         reply_errorf(call, "ERR hotkeys tracking session in progress, stop tracking first");
@@ -128,7 +129,7 @@ static void reply_report(struct call *call, const struct hot_keys_report *report
     reply_array(call->reply, 0);
     reply_number(call, "all-commands-all-slots-us", report->total[HOT_TIME] / 1000);
     reply_number(call, "net-bytes-all-commands-all-slots", report->total[HOT_BYTES]);
-    reply_number(call, "collection-start-time-unix-ms", (uint64_t)report->started_ms);
+    reply_number(call, "collection-start-time-unix-ms", (uint64_t)report->plan.started_ms);
     reply_number(call, "collection-duration-ms", (uint64_t)report->duration_ms);
     if (has_time) {
         reply_number(call, "total-cpu-time-user-ms", report->user_ms);
@@ -146,7 +147,7 @@ void hotkeys_get_command(struct call *call)
 {
     struct hot_keys_report report;
 
-    if (!hot_keys_report(call->engine->stats.hot_keys, call->turn->now_ms, &report)) {
+    if (!hot_keys_report(call->engine->stats.hot_keys, call->turn->now_us / 1000, &report)) {
         reply_null(call->reply);
         return;
     }

@@ -180,6 +180,6 @@ void execute_note_keys(struct call *call, int64_t ns)
     names = arena_alloc(call->arena, (size_t)call->own_key_count * sizeof(*names));
     for (int i = 0; i < call->own_key_count; i++)
         names[i] = call->args[call->keys[i].arg];
-    hot_keys_note(call->engine->stats.hot_keys, call->turn->now_ms, names, (size_t)call->own_key_count, (uint64_t)ns,
+    hot_keys_note(call->engine->stats.hot_keys, call->turn->now_us / 1000, names, (size_t)call->own_key_count, (uint64_t)ns,
         request_size(call) + own_reply_size(call));
 }

@@ -300,7 +300,6 @@ static void fill_report(const struct hot_keys *keys, int64_t now_ms, struct hot_
     *report = (struct hot_keys_report){
         .active = keys->flag.active,
         .plan = keys->plan,
-        .started_ms = keys->started_ms,
         .duration_ms = (keys->flag.active ? now_ms : keys->ended_ms) - keys->started_ms,
         .user_ms = keys->user_ms,
         .system_ms = keys->system_ms,

@@ -28,6 +28,7 @@ struct hot_keys_plan {
     bool metrics[HOT_METRICS];
     uint32_t count;                 /* keys to report: 1 to HOT_KEYS_COUNT_MAX */
     int64_t duration_ms;            /* 0: until it is stopped */
+    int64_t started_ms;             /* wall clock; only shown */
     uint64_t sample;                /* one of this many calls is noted, and counts as this many */
 };
 
@@ -39,7 +40,7 @@ struct hot_key {
 struct hot_keys_report {
     bool active;
     struct hot_keys_plan plan;
-    int64_t started_ms, duration_ms;                /* wall clock; how long it has run */
+    int64_t duration_ms;                            /* how long it has run */
     uint64_t user_ms, system_ms;                    /* CPU time of the process in that time */
     uint64_t total[HOT_METRICS];                    /* of all calls */
     struct hot_key *keys[HOT_METRICS];              /* largest first */
@@ -49,7 +50,7 @@ struct hot_keys_report {
 struct hot_keys *hot_keys_create(const struct hash_seed *seed);
 void hot_keys_destroy(struct hot_keys *keys);       /* NULL is fine */
 
-/* Begins a session, in place of one that has ended. False: one is active. */
+/* `now_ms` is of the monotonic clock. Begins a session, in place of one that has ended. False: one is active. */
 bool hot_keys_start(struct hot_keys *keys, const struct hot_keys_plan *plan, int64_t now_ms);
 /* Ends it; what it has found stays. False: there is no session, not even one that has ended. */
 bool hot_keys_stop(struct hot_keys *keys, int64_t now_ms);

@@ -70,6 +70,19 @@ class ClockTest(unittest.TestCase):
             self.assertEqual(busy.must("CLIENT", "KILL", "MAXAGE", 1000), 0)
             self.assertEqual(idle.must("PING"), Status(b"PONG"))
 
+    def test_a_session_of_hotkeys_ends_when_it_is_set_back(self):
+        server = self.start()
+        with server.client() as client:
+            def report():
+                fields = client.must("HOTKEYS", "GET")[0]
+                return dict(zip(fields[::2], fields[1::2]))
+
+            client.must("HOTKEYS", "START", "METRICS", 1, "CPU", "DURATION", 1)
+            self.clock.jump(-HOUR_MS)
+            self.assertIn(report()[b"collection-duration-ms"], range(1001))
+            until(lambda: report()[b"tracking-active"] == 0, WAIT_S, "its end")
+            self.assertLess(abs(report()[b"collection-start-time-unix-ms"] - time.time() * 1000), 60000)
+
     def test_the_time_that_a_load_takes_when_it_is_set_back(self):
         server = self.start(appendonly="yes")
         with server.client() as client:

@@ -55,12 +55,16 @@ struct link {
 
 enum link_wait { LINK_WAIT_READY, LINK_WAIT_TICK, LINK_WAIT_BROKEN };
 
+/* link_wait.c */
+
 /* The try failed at its present step. Returns false. Only the first failure of a try counts. */
 bool link_fail(struct link *link, enum link_failure failure, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same for the connection, as `result` says. */
 bool link_fail_wire(struct link *link, enum wire_result result);
 /* Stop or reconnect was asked for. */
 bool link_is_interrupted(const struct link *link);
+/* Waits for `left_us` at most, until poll reports one of `events` of `fd` (-1: none) or the bell rings. True: `fd` is ready. */
+bool link_poll(const struct link *link, int fd, short events, int64_t left_us);
 /* Waits until poll reports one of `events` of `fd`. Tick: it is `tick_us`, or an ACK was asked for. Broken: interrupted, or `since_us` is longer
  * ago than the timeout. */
 enum link_wait link_wait(struct link *link, int fd, short events, int64_t since_us, int64_t tick_us);

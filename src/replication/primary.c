@@ -15,9 +15,6 @@
 #include "persist/archive.h"
 #include "replication/primary_private.h"
 
-/* Memory for what a connected replica lacks, before it goes to the disk: bytes, and at most this share of maxmemory. */
-enum { READER_MEMORY = 16 << 20, READER_MEMORY_SHARE = 64 };
-
 struct primary *primary_create(struct engine *engine)
 {
     struct primary *primary = mem_zalloc(sizeof(*primary));
@@ -136,16 +133,6 @@ void primary_forget(struct client *client)
     mem_free(replica);
 }
 
-void primary_ring(struct primary *primary)
-{
-    struct engine *engine = primary->engine;
-
-    for (int i = 0; i < engine->worker_count; i++) {
-        if (primary->by_worker[i % 64] > 0)
-            mailbox_ring(&engine->workers[i]->mailbox);
-    }
-}
-
 void primary_end_turn(struct worker *worker)
 {
     struct primary *primary = worker->engine->replication.primary;
@@ -232,27 +219,6 @@ void replica_acknowledge(struct client *client, int64_t offset, int64_t synced)
     client->worker->host.output_came(client);
 }
 
-static void open_backlog(struct engine *engine)
-{
-    uint64_t share = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY) / READER_MEMORY_SHARE;
-    struct backlog_options options = {
-        .memory_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE),
-        .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
-        .reader_memory = share > 0 && share < READER_MEMORY ? share : READER_MEMORY,
-        .dir = ".",
-        .closer = engine->closer,
-    };
-
-    engine->replication.primary->seen_ms = primary_now_ms();
-    history_open_backlog(&engine->history, &options);
-}
-
-void primary_need_backlog(struct engine *engine)
-{
-    if (history_backlog(&engine->history) == NULL)
-        open_backlog(engine);
-}
-
 /* No replica, and no synchronization, has a reader in the backlog, and none gets one as long as the lock is held. */
 static bool may_close_backlog(const struct primary *primary) REQUIRES(primary->lock);
 static bool may_close_backlog(const struct primary *primary)
@@ -270,7 +236,7 @@ bool primary_become(struct engine *engine, const char *id, int64_t offset, int d
     if (good && history_backlog(&engine->history) != NULL)
         history_close_backlog(&engine->history);
     if (good) {
-        open_backlog(engine);
+        primary_open_backlog(engine);
         history_become(&engine->history, id, offset, db);
     }
     mutex_unlock(&primary->lock);

@@ -15,12 +15,6 @@ enum {
     IDLE_MS = 1000,                 /* so often a newline tells one that waits that this server is alive */
 };
 
-enum replica_fill feed_fail(struct replica *replica, const char *what)
-{
-    log_write(replica->primary->engine->log, LOG_LEVEL_WARNING, "Closing the connection to replica %s: %s", replica->client->address, what);
-    return REPLICA_FILL_CLOSE;
-}
-
 /* A replica that waits takes empty lines for a sign of life. */
 static enum replica_fill keep_alive(struct replica *replica)
 {
@@ -44,7 +38,7 @@ static enum replica_fill announce(struct replica *replica)
         return replica->is_plain ? REPLICA_FILL_NOTHING : keep_alive(replica);      /* the log has not written it yet */
     replica->reader = backlog_attach(history_backlog(history), sync->point.lsn);
     if (replica->reader == NULL)
-        return feed_fail(replica, "the changes since its full synchronization began are not kept any more (repl-backlog-disk-size)");
+        return primary_drop(replica, "the changes since its full synchronization began are not kept any more (repl-backlog-disk-size)");
     backlog_acknowledge(replica->reader, sync->point.lsn);
     replica->fed_ms = primary_now_ms();
     replica->state = REPLICA_RECEIVES;
@@ -89,29 +83,6 @@ static enum replica_fill write_header(struct replica *replica, const struct full
     return REPLICA_FILL_SOME;
 }
 
-enum replica_fill feed_end_sync(struct replica *replica)
-{
-    struct primary *primary = replica->primary;
-    struct client *client = replica->client;
-
-    if (replica->has_mark)
-        buffer_append(&client->reply.out, replica->mark, MARK_SIZE);
-    mutex_lock(&replica->primary->lock);
-    sync_leave(replica);
-    mutex_unlock(&replica->primary->lock);
-    replica->acked_ms = replica->heard_ms = primary_now_ms();
-    if (replica->rdb_only) {
-        log_write(primary->engine->log, LOG_LEVEL_NOTICE, "%s has got the RDB that it asked for", client->address);
-        client->flags |= CLIENT_CLOSE_AFTER_REPLY;
-        replica->state = REPLICA_LOADS;         /* nothing follows */
-        return REPLICA_FILL_SOME;
-    }
-    replica->state = replica->has_mark ? REPLICA_LOADS : REPLICA_ONLINE;
-    if (!replica->has_mark)
-        log_write(primary->engine->log, LOG_LEVEL_NOTICE, "Synchronization with replica %s succeeded", client->address);
-    return REPLICA_FILL_SOME;
-}
-
 static enum replica_fill send_rdb(struct replica *replica)
 {
     struct full_sync_file *file = replica->sync->file;
@@ -120,7 +91,7 @@ static enum replica_fill send_rdb(struct replica *replica)
     ssize_t got;
 
     if (view.state == FULL_SYNC_FAILED)
-        return feed_fail(replica, full_sync_file_problem(file));
+        return primary_drop(replica, full_sync_file_problem(file));
     if (replica->has_header)
         replica->fed_ms = primary_now_ms();
     if (replica->sync->is_image)
@@ -131,11 +102,11 @@ static enum replica_fill send_rdb(struct replica *replica)
         return REPLICA_FILL_NOTHING;
     got = full_sync_file_read(file, buffer_reserve(out, PIECE_SIZE), PIECE_SIZE, replica->sent);
     if (got < 0)
-        return feed_fail(replica, strerror(errno));
+        return primary_drop(replica, strerror(errno));
     out->size += (size_t)got;
     replica->sent += (uint64_t)got;
     if (view.state == FULL_SYNC_DONE && replica->sent >= view.size)
-        return feed_end_sync(replica);
+        return sync_end(replica);
     return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;
 }
 
@@ -148,7 +119,7 @@ static enum replica_fill send_past(struct replica *replica, uint64_t covered)
     if (backlog_position(replica->reader) > covered)
         return REPLICA_FILL_NOTHING;
     if (!aof_past_read(replica->past, disk_system(), buffer_reserve(out, PIECE_SIZE), PIECE_SIZE, &got))
-        return feed_fail(replica, "the log's files can't be read");
+        return primary_drop(replica, "the log's files can't be read");
     out->size += got;
     if (got == 0) {
         aof_past_close(replica->past);
@@ -185,7 +156,7 @@ static enum replica_fill send_stream(struct replica *replica, uint64_t covered)
     case BACKLOG_OK:
         break;
     case BACKLOG_LOST:
-        return feed_fail(replica, backlog_loss_text(backlog_reason(replica->reader).loss));
+        return primary_drop(replica, backlog_loss_text(backlog_reason(replica->reader).loss));
     }
     out->size += got;
     return got > 0 ? REPLICA_FILL_SOME : REPLICA_FILL_NOTHING;

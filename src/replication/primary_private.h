@@ -1,6 +1,7 @@
 /* Shared by the primary's files. Only src/replication/primary*.c include this.
  *
  *   primary.c        the list of replicas, their commands, time limits
+ *   primary_stream.c the backlog, and the workers that have replicas
  *   primary_feed.c   what a replica is sent next
  *   primary_image.c  the same of an image in the place of an RDB
  *   primary_sync.c   full synchronizations: when one begins, and who shares it
@@ -81,18 +82,15 @@ struct primary {
 /* The clock of all times here: jumps of the wall clock neither end links nor delay what is due. */
 static inline int64_t primary_now_ms(void) { return clock_mono_us() / 1000; }
 
-/* primary.c: replicas may have something to send. Any thread. */
+/* primary_stream.c */
+/* Replicas may have something to send. Any thread. */
 void primary_ring(struct primary *primary);
-
-/* primary_feed.c */
 /* The replica's connection is to be closed; the log says why. */
-enum replica_fill feed_fail(struct replica *replica, const char *what);
-/* All of the synchronization is on its way. */
-enum replica_fill feed_end_sync(struct replica *replica);
+enum replica_fill primary_drop(struct replica *replica, const char *what);
+/* Opens the backlog, which is not open. All partitions are locked, or nothing runs yet. */
+void primary_open_backlog(struct engine *engine);
 
 /* primary_image.c */
-/* Returns whether the replica gets an image, not an RDB, as both are set now. */
-bool image_is_for(const struct replica *replica);
 /* Sends the image of a synchronization by image that is complete. */
 enum replica_fill image_send(struct replica *replica, struct archive *archive);
 
@@ -100,6 +98,8 @@ enum replica_fill image_send(struct replica *replica, struct archive *archive);
 /* The replica waits for one; primary's lock is held. */
 void sync_join(struct replica *replica) REQUIRES(replica->primary->lock);
 void sync_leave(struct replica *replica) REQUIRES(replica->primary->lock);
+/* All of the synchronization is on its way. */
+enum replica_fill sync_end(struct replica *replica);
 /* Begins one if it is due. The first worker. */
 void sync_cron(struct primary *primary, int64_t now_ms);
 

@@ -7,6 +7,15 @@
 
 enum { RETRY_MS = 5000 };
 
+/* Returns whether the replica gets an image, not an RDB, as both are set now. */
+static bool gets_image(const struct replica *replica)
+{
+    const struct config *config = replica->primary->engine->config;
+
+    return replica->can_image && !replica->rdb_only && !replica->without_keys && !replica->without_functions && !replica->is_plain &&
+           config_number(config, CONFIG_REPL_IMAGE_SYNC) != 0;
+}
+
 static void free_sync(struct replica_sync *sync)
 {
     struct primary *primary = sync->primary;
@@ -29,7 +38,7 @@ static void sync_release(struct replica_sync *sync)
 /* Returns whether the synchronization makes what the replica asks for. */
 static bool fits(const struct replica *replica, const struct replica_sync *sync)
 {
-    bool is_image = image_is_for(replica);
+    bool is_image = gets_image(replica);
 
     if (is_image || sync->is_image)
         return is_image == sync->is_image;
@@ -175,7 +184,7 @@ static struct replica_sync *gather(struct primary *primary)
     if (first != NULL) {
         sync = mem_zalloc(sizeof(*sync));
         *sync = (struct replica_sync){ .primary = primary, .refs = 1, .state = SYNC_BEGINS, .with_keys = !first->without_keys,
-            .with_functions = !first->without_functions, .rdb12 = first->can_rdb12, .is_image = image_is_for(first),
+            .with_functions = !first->without_functions, .rdb12 = first->can_rdb12, .is_image = gets_image(first),
             .may_grow = config_number(primary->engine->config, CONFIG_REPL_DISKLESS_SYNC) != 0 };
         atomic_fetch_add(&primary->sync_count, 1);
         primary->running = sync;
@@ -249,4 +258,27 @@ void sync_cron(struct primary *primary, int64_t now_ms)
     mutex_unlock(&primary->lock);
     if (due)
         start_syncs(primary);
+}
+
+enum replica_fill sync_end(struct replica *replica)
+{
+    struct primary *primary = replica->primary;
+    struct client *client = replica->client;
+
+    if (replica->has_mark)
+        buffer_append(&client->reply.out, replica->mark, MARK_SIZE);
+    mutex_lock(&replica->primary->lock);
+    sync_leave(replica);
+    mutex_unlock(&replica->primary->lock);
+    replica->acked_ms = replica->heard_ms = primary_now_ms();
+    if (replica->rdb_only) {
+        log_write(primary->engine->log, LOG_LEVEL_NOTICE, "%s has got the RDB that it asked for", client->address);
+        client->flags |= CLIENT_CLOSE_AFTER_REPLY;
+        replica->state = REPLICA_LOADS;         /* nothing follows */
+        return REPLICA_FILL_SOME;
+    }
+    replica->state = replica->has_mark ? REPLICA_LOADS : REPLICA_ONLINE;
+    if (!replica->has_mark)
+        log_write(primary->engine->log, LOG_LEVEL_NOTICE, "Synchronization with replica %s succeeded", client->address);
+    return REPLICA_FILL_SOME;
 }

@@ -42,18 +42,13 @@ static void run_errand(struct job *job, struct engine *engine)
     errand->went_well = errand->run(engine, &errand->message);
 }
 
-static void release_errand(struct job *job)
-{
-    mem_free(job);
-}
-
 void admin_errand(struct call *call, bool (*run)(struct engine *engine, struct message *message))
 {
     struct errand *errand = call_job(call);
 
     if (errand == NULL) {
         errand = mem_zalloc(sizeof(*errand));
-        errand->job = (struct job){ .run = run_errand, .release = release_errand };
+        errand->job = (struct job){ .run = run_errand };
         errand->run = run;
         call_start_job(call, &errand->job);
     } else if (errand->went_well) {
@@ -84,11 +79,6 @@ void monitor_command(struct call *call)
     }
     monitor_begin(call->client);
     reply_ok(call->reply);
-}
-
-static void release_wait(struct job *job)
-{
-    mem_free(job);
 }
 
 /* SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. No reply if it succeeds: the connection ends. */
@@ -125,7 +115,6 @@ void shutdown_command(struct call *call)
         reply_errorf(call, "ERR No shutdown in progress.");
     } else {
         wait = mem_zalloc(sizeof(*wait));
-        wait->release = release_wait;
         call_wait_job(call, wait);
         shutdown_ask(shutdown, flags, wait);
     }

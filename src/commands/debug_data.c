@@ -7,11 +7,6 @@
 #include "lifecycle/populate.h"
 #include "lifecycle/reload.h"
 
-static void release_reload(struct job *job)
-{
-    mem_free(job);
-}
-
 /* Clients that wait for keys look whether they are there now. */
 static void serve_waiters(struct call *call)
 {
@@ -50,7 +45,7 @@ static void start_reload(struct call *call, const struct reload_options *options
     if (is_in_unit(call))
         return;
     reload = mem_zalloc(sizeof(*reload));
-    *reload = (struct reload){ .job = { .release = release_reload }, .engine = call->engine, .options = *options };
+    *reload = (struct reload){ .engine = call->engine, .options = *options };
     call_wait_job(call, &reload->job);
     started = reload_start(reload);
     if (started == TASK_STARTED)

@@ -179,18 +179,13 @@ static void run_digest(struct job *base, struct engine *engine)
     job->status = probe_digest_all(engine, job->digest);
 }
 
-static void release_digest(struct job *base)
-{
-    mem_free(base);
-}
-
 void debug_digest(struct call *call)
 {
     struct digest_job *done = call_job(call);
 
     if (done == NULL) {
         done = mem_zalloc(sizeof(*done));
-        done->job = (struct job){ .run = run_digest, .release = release_digest };
+        done->job = (struct job){ .run = run_digest };
         call_start_job(call, &done->job);
     } else if (done->status != STATUS_OK) {
         reply_error(call, ERR_TIER_READ);

@@ -42,17 +42,12 @@ static void run_take_over(struct job *base, struct engine *engine)
     job->result = follow_take_over(engine->replication.follow, bytes_of(job->id, job->id_size));
 }
 
-static void release_job(struct job *base)
-{
-    mem_free(base);
-}
-
 static void start_take_over(struct call *call)
 {
     struct take_over_job *job = mem_zalloc(sizeof(*job));
     struct bytes id = call->args[1];
 
-    job->job = (struct job){ .run = run_take_over, .release = release_job };
+    job->job = (struct job){ .run = run_take_over };
     job->id_size = id.size == HISTORY_ID_SIZE ? id.size : 0;
     memcpy(job->id, id.data, job->id_size);
     call_start_job(call, &job->job);
@@ -265,7 +260,7 @@ void replicaof_command(struct call *call)
         return;
     }
     job = mem_zalloc(sizeof(*job));
-    job->job = (struct job){ .run = run_follow, .release = release_job };
+    job->job = (struct job){ .run = run_follow };
     job->port = (int)port;
     if (!is_none)
         snprintf(job->host, sizeof(job->host), "%.*s", (int)call->args[1].size, call->args[1].data);
@@ -333,7 +328,7 @@ static void abort_failover(struct call *call)
         reply_ok(call->reply);
     } else {
         job = mem_zalloc(sizeof(*job));
-        *job = (struct job){ .run = run_abort, .release = release_job };
+        *job = (struct job){ .run = run_abort };
         call_start_job(call, job);
     }
 }

@@ -15,11 +15,6 @@ static void reply_no_thread(struct call *call)
     reply_errorf(call, "ERR Can't save: could not create a thread. Please check the server logs for more information.");
 }
 
-static void release_wait(struct job *job)
-{
-    mem_free(job);
-}
-
 /* SAVE: its client waits for the dump; other clients do not. */
 void save_command(struct call *call)
 {
@@ -35,7 +30,6 @@ void save_command(struct call *call)
         reply_saving(call);
     } else {
         wait = mem_zalloc(sizeof(*wait));
-        wait->job.release = release_wait;
         call_wait_job(call, &wait->job);
         if (!save_start(engine->lifecycle.save, wait)) {
             call_end_wait(call);

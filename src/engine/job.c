@@ -24,6 +24,14 @@ struct job_pool {
     bool stopping;
 };
 
+static void release_job(struct job *job)
+{
+    if (job->release != NULL)
+        job->release(job);
+    else
+        mem_free(job);
+}
+
 void job_finish(struct job_pool *pool, struct job *job)
 {
     struct client *client;
@@ -35,7 +43,7 @@ void job_finish(struct job_pool *pool, struct job *job)
         client_wake(client);    /* under the lock, so that the client can't be freed meanwhile */
     mutex_unlock(&pool->lock);
     if (client == NULL)
-        job->release(job);
+        release_job(job);
 }
 
 /* NULL: the pool is stopping. */
@@ -126,7 +134,7 @@ static void release_lane(struct lane *lane)
         lane->first = job->next;
         if (job->client != NULL)
             job->client->job = NULL;
-        job->release(job);
+        release_job(job);
     }
     condition_release(&lane->filled);
     mem_free(lane->threads);
@@ -200,7 +208,7 @@ void call_end_wait(struct call *call)
 
     call->requester->job = NULL;
     call->parked = false;
-    job->release(job);
+    release_job(job);
 }
 
 static void add_thread_if_needed(struct job_pool *pool, struct lane *lane) REQUIRES(pool->lock);
@@ -247,5 +255,5 @@ void job_forget(struct job_pool *pool, struct client *client)
     mutex_unlock(&pool->lock);
     client->job = NULL;
     if (done)
-        job->release(job);
+        release_job(job);
 }

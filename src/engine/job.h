@@ -4,7 +4,7 @@
  *   struct my_job *done = call_job(call);            the call runs again from the top when the job is done
  *   if (done == NULL) {
  *       struct my_job *job = mem_zalloc(sizeof(*job));
- *       job->job = (struct job){ .run = my_run, .release = my_release };
+ *       job->job = (struct job){ .run = my_run };
  *       ... copies of what it needs: arguments and keys do not outlive this call ...
  *       call_start_job(call, &job->job);
  *       return;                                      without a reply
@@ -23,7 +23,7 @@
 
 struct job {
     void (*run)(struct job *job, struct engine *engine);
-    void (*release)(struct job *job);       /* frees it; on any thread */
+    void (*release)(struct job *job);       /* frees it; on any thread. NULL: mem_free does */
     struct job *next;                       /* private from here on */
     struct client *client;                  /* NULL: gone */
     _Atomic bool done;

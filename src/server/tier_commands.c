@@ -232,11 +232,6 @@ static void tier_uses_command(struct call *call)
     reply_later_array(call->reply, later, count);
 }
 
-static void release_backup(struct job *job)
-{
-    mem_free(job);
-}
-
 static void reply_backup(struct call *call, const struct backup_result *result)
 {
     reply_map(call->reply, 5);
@@ -281,7 +276,6 @@ static void tier_backup_command(struct call *call)
         return;
     }
     job = mem_zalloc(sizeof(*job));
-    job->job.release = release_backup;
     call_wait_job(call, &job->job);
     dir = mem_string(call->args[2]);
     started = backups_start(call->engine->lifecycle.backups, dir, backup_place(call), &job->job, &job->done);

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 
-enum { LIMIT_MS = 30000, TRY_US = 5000, OPTIONS_MAX = 24, LINE_MAX_SIZE = 200 };
+enum { LIMIT_MS = 60000, REPEAT_MS = 7000, TRY_US = 5000, OPTIONS_MAX = 24, LINE_MAX_SIZE = 200 };
 
 struct redis_process *redis_cluster_add(struct redis_cluster *cluster, const char *const *options)
 {
@@ -53,15 +53,38 @@ void redis_cluster_do(struct redis_process *node, const char *format, ...)
     }
 }
 
+void redis_cluster_repeat(struct redis_process *node, const char *repeated, struct redis_process *other, const char *line, const char *text)
+{
+    int64_t begin_ms = clock_mono_us() / 1000, next_ms = begin_ms, now_ms;
+
+    do {
+        now_ms = clock_mono_us() / 1000;
+        if (node != NULL && now_ms >= next_ms) {
+            redis_process_run(node, repeated);
+            next_ms = now_ms + REPEAT_MS;
+        }
+        if (strstr(redis_process_run(other, line), text) != NULL)
+            return;
+        usleep(TRY_US);
+    } while (now_ms < begin_ms + LIMIT_MS);
+    fprintf(stderr, "%s: no '%s' in\n%s\n", line, text, other->reply);
+    CHECK(!"it happens in time");
+}
+
 void redis_cluster_wait_for(struct redis_process *node, const char *line, const char *text)
 {
-    int64_t end_ms = clock_mono_us() / 1000 + LIMIT_MS;
+    redis_cluster_repeat(NULL, NULL, node, line, text);
+}
 
-    while (strstr(redis_process_run(node, line), text) == NULL) {
-        if (clock_mono_us() / 1000 > end_ms)
-            fprintf(stderr, "%s: no '%s' in\n%s\n", line, text, node->reply);
-        CHECK(clock_mono_us() / 1000 <= end_ms);
-        usleep(TRY_US);
+void redis_cluster_meet(struct redis_cluster *cluster, const uint16_t *bus_ports)
+{
+    char meet[LINE_MAX_SIZE], known[40];
+
+    for (int i = 1; i < cluster->count; i++) {
+        snprintf(meet, sizeof(meet), "CLUSTER MEET 127.0.0.1 %u %u", cluster->nodes[i].port, bus_ports[i]);
+        snprintf(known, sizeof(known), "cluster_known_nodes:%d\r", i + 1);
+        for (int k = 0; k <= i; k++)
+            redis_cluster_repeat(&cluster->nodes[0], meet, &cluster->nodes[k], "CLUSTER INFO", known);
     }
 }
 

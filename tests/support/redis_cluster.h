@@ -1,4 +1,4 @@
-/* Redis cluster: some redis-servers with cluster mode, for tests. What can't be done, or does not happen in 30 seconds, fails a CHECK.
+/* Redis cluster: some redis-servers with cluster mode, for tests. What can't be done, or does not happen in 60 seconds, fails a CHECK.
  */
 #ifndef KELVIN_TESTS_REDIS_CLUSTER_H
 #define KELVIN_TESTS_REDIS_CLUSTER_H
@@ -23,6 +23,11 @@ void redis_cluster_stop(struct redis_cluster *cluster);
 void redis_cluster_do(struct redis_process *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Repeats a line until its reply contains `text`. */
 void redis_cluster_wait_for(struct redis_process *node, const char *line, const char *text);
+/* The same, and sends another line to `node` before, and again every few seconds, whatever it returns: on a busy machine a MEET or a manual failover may
+ * come to nothing. */
+void redis_cluster_repeat(struct redis_process *node, const char *repeated, struct redis_process *other, const char *line, const char *text);
+/* The first node meets all others, by these ports of the bus, until each knows all. */
+void redis_cluster_meet(struct redis_cluster *cluster, const uint16_t *bus_ports);
 /* Copies the node's ID. */
 void redis_cluster_id(struct redis_process *node, char id[41]);
 /* The version is that one or a later one; 7.2 is 702. */

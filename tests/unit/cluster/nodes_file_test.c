@@ -301,10 +301,7 @@ static void files_of_redis_server_are_read_and_written_back(void **state)
     redis_cluster_do(first, "CLUSTER ADDSLOTSRANGE 0 99 200 200 300 5460 16383 16383");
     redis_cluster_do(second, "CLUSTER ADDSLOTSRANGE 100 199 6000 7000");
     redis_cluster_do(second, "CLUSTER SET-CONFIG-EPOCH 5");
-    for (int i = 1; i < 3; i++)
-        redis_cluster_do(first, "CLUSTER MEET 127.0.0.1 %u %u", cluster->nodes[i].port, cluster->bus_ports[i]);
-    for (int i = 0; i < 3; i++)
-        redis_cluster_wait_for(&cluster->nodes[i], "CLUSTER INFO", "cluster_known_nodes:3");
+    redis_cluster_meet(cluster, cluster->bus_ports);
     for (int i = 0; i < 3; i++)
         redis_cluster_wait_for(&cluster->nodes[i], "CLUSTER INFO", "cluster_size:2");
     redis_cluster_do(replica, "CLUSTER REPLICATE %s", first_id);

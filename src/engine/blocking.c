@@ -25,16 +25,6 @@ struct blocking *blocking_create(struct engine *engine)
     return blocking;
 }
 
-static void free_noted(struct noted_key *noted)
-{
-    while (noted != NULL) {
-        struct noted_key *next = noted->next;
-
-        mem_free(noted);
-        noted = next;
-    }
-}
-
 /* Destroys the state of blocking. Only replies whose clients are gone are left. */
 void blocking_destroy(struct blocking *blocking)
 {
@@ -44,7 +34,7 @@ void blocking_destroy(struct blocking *blocking)
         CHECK(blocking->waiters->is_done);
         waiter_free(blocking->waiters);
     }
-    free_noted(blocking->later_first);
+    blocking_drop_notes(&blocking->later);
     mem_free(blocking->tables);
     mutex_release(&blocking->serving);
     mutex_release(&blocking->registry);

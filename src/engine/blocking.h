@@ -46,9 +46,16 @@
 struct blocking;
 struct claim;
 struct engine;
+struct noted_key;
 struct unit;
 struct waiter;
 struct worker;
+
+/* Keys that have changed and may serve waiters, in the order in which they changed. All zero is an empty one. There are three kinds: a worker's, of
+ * the call that runs; a unit's, until its end; and blocking's own, of keys that are served later. */
+struct noted_list {
+    struct noted_key *first, *last;
+};
 
 struct blocking *blocking_create(struct engine *engine);
 void blocking_destroy(struct blocking *blocking);           /* after the workers ended; NULL is fine */
@@ -67,8 +74,6 @@ void blocking_note_applied(struct engine *engine, const struct keyspace *keyspac
 void blocking_note_database(struct call *call, int db);
 /* After a call of a unit: what the call has noted is served when the unit has ended. */
 void blocking_keep_notes(struct worker *worker, struct unit *unit);
-/* The unit ends without having been logged. */
-void blocking_drop_kept_notes(struct unit *unit);
 /* The unit is about to give up its partitions: the keys that it has noted are promised, and the worker serves them next. */
 void blocking_promise_noted(struct worker *worker, struct unit *unit);
 /* After a call, without locks: serves the waiters of the keys that the worker's calls have noted. */
@@ -83,8 +88,8 @@ struct claim *blocking_holder(const struct engine *engine, uint32_t partition);
 void blocking_note_owner(struct worker *worker, const struct partition *partition);
 /* Waits until another worker has served, or for a short time; without locks. */
 void blocking_let_serve(struct engine *engine);
-/* Drops notes that are not to be served. */
-void blocking_drop_notes(struct worker *worker);
+/* Drops notes that are not to be served, and are not promised. */
+void blocking_drop_notes(struct noted_list *list);
 
 /* For a client, on its worker. The reply has been delivered: */
 bool blocking_is_over(const struct waiter *waiter);

@@ -16,20 +16,57 @@ static struct noted_key *noted_create(int db, uint64_t hash, struct bytes key)
     return noted;
 }
 
-struct noted_key *noted_add(struct worker *worker, int db, uint64_t hash, struct bytes key)
-{
-    struct noted_key *last = worker->noted_last, *noted;
+/* --- lists --- */
 
-    if (last != NULL && last->hash == hash && last->db == db && bytes_equal(bytes_of(last->key, last->size), key))
-        return last;
-    noted = noted_create(db, hash, key);
-    if (last != NULL)
-        last->next = noted;
-    else
-        worker->noted_first = noted;
-    worker->noted_last = noted;
+static bool is_of_key(const struct noted_key *noted, int db, uint64_t hash, struct bytes key)
+{
+    return noted != NULL && noted->hash == hash && noted->db == db && bytes_equal(bytes_of(noted->key, noted->size), key);
+}
+
+void noted_move(struct noted_list *to, struct noted_list *from)
+{
+    if (from->first == NULL)
+        return;
+    *(to->last != NULL ? &to->last->next : &to->first) = from->first;
+    to->last = from->last;
+    *from = (struct noted_list){ 0 };
+}
+
+static void append_note(struct noted_list *list, struct noted_key *noted)
+{
+    struct noted_list one = { noted, noted };
+
+    noted->next = NULL;
+    noted_move(list, &one);
+}
+
+struct noted_key *noted_add(struct noted_list *list, int db, uint64_t hash, struct bytes key)
+{
+    if (!is_of_key(list->last, db, hash, key))
+        append_note(list, noted_create(db, hash, key));
+    return list->last;
+}
+
+struct noted_key *noted_take(struct noted_list *list)
+{
+    struct noted_key *noted = list->first;
+
+    if (noted != NULL)
+        list->first = noted->next;
+    if (list->first == NULL)
+        list->last = NULL;
     return noted;
 }
+
+void blocking_drop_notes(struct noted_list *list)
+{
+    struct noted_key *noted;
+
+    while ((noted = noted_take(list)) != NULL)
+        mem_free(noted);
+}
+
+/* --- promises --- */
 
 /* The key's partition is locked. */
 static void set_promise(struct blocking *blocking, struct noted_key *noted, enum promise promise)
@@ -100,54 +137,36 @@ void promise_hold(struct blocking *blocking, struct noted_key *noted, uint32_t a
 /* A unit owns the key's partition until its end, and the waiters are served after that: the promise is made then. */
 static void note(struct blocking *blocking, const struct call *call, int db, uint64_t hash, struct bytes key)
 {
-    struct noted_key *noted = noted_add(call->requester->worker, db, hash, key);
+    struct noted_key *noted = noted_add(&call->requester->worker->noted, db, hash, key);
 
     if (call->unit == NULL)
         make_promise(blocking, noted);
 }
 
-static bool is_same_key(const struct noted_key *a, const struct noted_key *b)
-{
-    return a->hash == b->hash && a->db == b->db && bytes_equal(bytes_of(a->key, a->size), bytes_of(b->key, b->size));
-}
-
 void blocking_keep_notes(struct worker *worker, struct unit *unit)
 {
-    struct noted_key *first = worker->noted_first, *last = worker->noted_last;
+    const struct noted_key *first = worker->noted.first;
 
     if (first == NULL)
         return;
-    worker->noted_first = worker->noted_last = NULL;
-    if (unit->noted_last != NULL && first == last && is_same_key(unit->noted_last, first)) {
-        mem_free(first);            /* a script that pushes to one list many times */
-        return;
-    }
-    if (unit->noted_last != NULL)
-        unit->noted_last->next = first;
+    if (first == worker->noted.last && is_of_key(unit->noted.last, first->db, first->hash, bytes_of(first->key, first->size)))
+        blocking_drop_notes(&worker->noted);        /* a script that pushes to one list many times */
     else
-        unit->noted_first = first;
-    unit->noted_last = last;
+        noted_move(&unit->noted, &worker->noted);
 }
 
 void blocking_promise_noted(struct worker *worker, struct unit *unit)
 {
     struct blocking *blocking = worker->engine->blocking;
 
-    if (unit->noted_first == NULL)
-        return;
-    for (struct noted_key *noted = unit->noted_first; noted != NULL; noted = noted->next) {
+    for (struct noted_key *noted = unit->noted.first; noted != NULL; noted = noted->next) {
         struct partition *partition = partition_of(blocking, noted->hash);
 
         partition_lock(partition);
         make_promise(blocking, noted);
         partition_unlock(partition);
     }
-    if (worker->noted_last != NULL)
-        worker->noted_last->next = unit->noted_first;
-    else
-        worker->noted_first = unit->noted_first;
-    worker->noted_last = unit->noted_last;
-    unit->noted_first = unit->noted_last = NULL;
+    noted_move(&worker->noted, &unit->noted);
 }
 
 bool blocking_is_promised(const struct engine *engine, uint32_t partition)
@@ -190,13 +209,8 @@ void blocking_note(struct engine *engine, const struct call *call, const struct 
 
 void noted_put_off(struct blocking *blocking, struct noted_key *noted)
 {
-    noted->next = NULL;
     mutex_lock(&blocking->registry);
-    if (blocking->later_last != NULL)
-        blocking->later_last->next = noted;
-    else
-        blocking->later_first = noted;
-    blocking->later_last = noted;
+    append_note(&blocking->later, noted);
     mutex_unlock(&blocking->registry);
     blocking->any_later = true;
 }
@@ -243,26 +257,4 @@ void blocking_note_database(struct call *call, int db)
             }
         }
     }
-}
-
-static void free_notes(struct noted_key *noted)
-{
-    while (noted != NULL) {
-        struct noted_key *next = noted->next;
-
-        mem_free(noted);
-        noted = next;
-    }
-}
-
-void blocking_drop_notes(struct worker *worker)
-{
-    free_notes(worker->noted_first);
-    worker->noted_first = worker->noted_last = NULL;
-}
-
-void blocking_drop_kept_notes(struct unit *unit)
-{
-    free_notes(unit->noted_first);
-    unit->noted_first = unit->noted_last = NULL;
 }

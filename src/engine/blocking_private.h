@@ -67,7 +67,7 @@ enum promise {
     PROMISE_HELD,                   /* they are parked: a partition that is needed for serving it is owned by a unit, which may take long */
 };
 
-/* A key that has changed and may serve a waiter: in a list of its worker, or in the list of those that are served later. */
+/* A key that has changed and may serve a waiter: in a noted_list. */
 struct noted_key {
     struct noted_key *next;
     uint64_t hash;
@@ -93,7 +93,7 @@ struct blocking {
     struct waited_table *tables;    /* by partition, under its lock */
     /* `registry`: served by blocking_retry, in this order. Keys that could not be served yet, that no command removed, or that the primary's
      * stream has changed. */
-    struct noted_key *later_first, *later_last;
+    struct noted_list later;
     struct mail soon;               /* asks the first worker to serve these */
     _Atomic bool is_asked;          /* it is on its way */
     _Atomic bool any_later;
@@ -136,8 +136,12 @@ struct waiter *synced_find_over(const struct worker *worker);
 
 /* blocking_notes.c */
 
-/* Appends a note to the worker's list, unless the last one is of the same key; returns it. On the worker. */
-struct noted_key *noted_add(struct worker *worker, int db, uint64_t hash, struct bytes key);
+/* Appends a note to a list, unless the last one is of the same key; returns it. */
+struct noted_key *noted_add(struct noted_list *list, int db, uint64_t hash, struct bytes key);
+/* Appends all of `from`, which is empty then. */
+void noted_move(struct noted_list *to, struct noted_list *from);
+/* Takes the first one out; NULL: there is none. */
+struct noted_key *noted_take(struct noted_list *list);
 /* The note was served, or other calls may run on the key first: those that wait for it go on. Without locks, as the next. */
 void promise_end(struct blocking *blocking, struct noted_key *noted);
 /* Holds a promise that can't be served before the owner of the partition `at` leaves. Nothing happens if it is not promised. */

@@ -131,12 +131,9 @@ static bool serve_key(struct blocking *blocking, struct worker *worker, struct n
 
 static void serve_noted(struct blocking *blocking, struct worker *worker)
 {
-    while (worker->noted_first != NULL) {
-        struct noted_key *noted = worker->noted_first;
+    struct noted_key *noted;
 
-        worker->noted_first = noted->next;
-        if (worker->noted_first == NULL)
-            worker->noted_last = NULL;
+    while ((noted = noted_take(&worker->noted)) != NULL) {
         if (serve_key(blocking, worker, noted))
             mem_free(noted);
         else
@@ -158,11 +155,7 @@ static void take_later(struct blocking *blocking, struct worker *worker)
 {
     blocking->any_later = false;
     mutex_lock(&blocking->registry);
-    if (blocking->later_first != NULL) {
-        *(worker->noted_last != NULL ? &worker->noted_last->next : &worker->noted_first) = blocking->later_first;
-        worker->noted_last = blocking->later_last;
-    }
-    blocking->later_first = blocking->later_last = NULL;
+    noted_move(&worker->noted, &blocking->later);
     mutex_unlock(&blocking->registry);
 }
 
@@ -171,7 +164,7 @@ static void end_held_promises(struct blocking *blocking)
 {
     mutex_lock(&blocking->serving);         /* notes with promises leave the list under it */
     mutex_lock(&blocking->registry);
-    for (struct noted_key *noted = blocking->later_first; noted != NULL; noted = noted->next) {
+    for (struct noted_key *noted = blocking->later.first; noted != NULL; noted = noted->next) {
         if (noted->promise != PROMISE_HELD)
             continue;
         mutex_unlock(&blocking->registry);
@@ -194,7 +187,7 @@ static void note_retries(struct blocking *blocking, struct worker *worker)
         for (int i = 0; i < waiter->place_count; i++) {
             const struct waited *waited = waiter->places[i].waited;
 
-            noted_add(worker, waited->db, waited->hash, waited->key);
+            noted_add(&worker->noted, waited->db, waited->hash, waited->key);
         }
     }
     mutex_unlock(&blocking->registry);

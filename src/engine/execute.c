@@ -251,7 +251,7 @@ void execute_notify_monitors(struct call *call, struct worker *worker)
 /* Serves those that wait for what the call changed, before anything else that its client has asked for. */
 static void serve_waiters(struct worker *worker, const struct client *client)
 {
-    if (__builtin_expect(worker->noted_first != NULL, 0) && !(client->caller & TRAIT_SERVES))
+    if (__builtin_expect(worker->noted.first != NULL, 0) && !(client->caller & TRAIT_SERVES))
         blocking_serve(worker);
 }
 

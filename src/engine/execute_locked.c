@@ -90,7 +90,7 @@ static inline void unlock_keys(struct call *call, const struct partition_set *se
 static bool is_promised(const struct call *call, const struct worker *worker, const struct partition_set *set)
 {
     /* A worker that serves, or is going to serve what it has noted itself, must not wait for that. */
-    if (call->client->caller & TRAIT_SERVES || worker->noted_first != NULL)
+    if (call->client->caller & TRAIT_SERVES || worker->noted.first != NULL)
         return false;
     if (set->count == 1)
         return blocking_is_promised(call->engine, set->single);

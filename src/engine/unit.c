@@ -92,7 +92,7 @@ static void lock_when_served(struct worker *worker, struct partition *partition)
     partition_lock(partition);
     while (blocking_is_promised(worker->engine, partition->index)) {
         partition_unlock(partition);
-        CHECK(worker->noted_first == NULL);     /* it would wait for itself */
+        CHECK(worker->noted.first == NULL);     /* it would wait for itself */
         blocking_let_serve(worker->engine);
         partition_lock(partition);
     }
@@ -475,7 +475,7 @@ void unit_abandon(struct unit *unit)
         ;
     publish_drop(&unit->messages);
     event_list_clear(&unit->events);
-    blocking_drop_kept_notes(unit);
+    blocking_drop_notes(&unit->noted);
     give_partitions(unit, 0);
     destroy_unit(unit);
 }

@@ -29,6 +29,7 @@
 
 #include "base/fiber.h"
 #include "call/call.h"
+#include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/event_list.h"
 #include "engine/publish.h"
@@ -36,7 +37,6 @@
 #include "keyspace/owners.h"
 #include "stream/history.h"
 
-struct noted_key;
 struct running_script;
 struct worker;
 
@@ -91,7 +91,7 @@ struct unit {
     uint64_t script_random;             /* the same for the script's own generator; 0: not begun */
     uint64_t change_count;
     struct publish_batch messages;      /* of PUBLISH, with the notifications of what came before them */
-    struct noted_key *noted_first, *noted_last;     /* keys that may serve waiting clients afterwards */
+    struct noted_list noted;        /* what its calls have changed: served when it has ended */
     struct script_start start;          /* what the request is to run; or not found yet */
     struct running_script *script;      /* the script that runs; NULL: none */
     _Atomic int script_fate;            /* enum script_fate; any thread */

@@ -54,7 +54,7 @@ void worker_release(struct worker *worker)
 {
     worker_close_reader(worker);
     command_stats_destroy(worker->turn.command_stats);
-    blocking_drop_notes(worker);
+    blocking_drop_notes(&worker->noted);
     scripts_release(worker);
     delivery_stop(worker);
     event_list_release(&worker->events);

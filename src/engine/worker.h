@@ -8,6 +8,7 @@
 #include "base/fiber.h"
 #include "base/ticks.h"
 #include "call/call.h"
+#include "engine/blocking.h"
 #include "engine/client_memory.h"
 #include "engine/event_list.h"
 #include "engine/job.h"
@@ -85,7 +86,7 @@ struct worker {
     struct worker_parking parking;
     uint32_t writes_since_check;
     struct worker_clock clock;
-    struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve waiters (engine/blocking.h) */
+    struct noted_list noted;        /* this worker: what its calls have changed (engine/blocking.h) */
     int slices;                     /* this worker: of scripts, that have run to their end since it began to read its mail */
     uint32_t held_at;               /* this worker: the partition that a waiter's command has found owned */
     struct mail *delivery_first, *delivery_last;            /* this worker: replies for its own clients that waited for keys */

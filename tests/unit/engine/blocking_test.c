@@ -532,7 +532,7 @@ static void a_unit_that_starts_again_does_not_wait_for_what_its_own_worker_has_p
     assert_int_equal(unit_run(&call, worker, &start), RUN_PARKED);
     client->parked = true;
     engine->clients.parked++;
-    assert_non_null(worker->noted_first);
+    assert_non_null(worker->noted.first);
     blocking_serve(worker);
     box->args[0][0] = args[0];
     box->args[0][1] = args[1];

@@ -144,11 +144,15 @@ class ArgumentsTest(unittest.TestCase):
                 self.test.seed, self.count, error, "\n    ".join(quote(args) for args in commands), state_of(server)))
 
     def apart(self, args):
-        """On a connection of its own, which is closed after a moment. It may have ended others, so they begin again."""
-        self.count += 1
+        """On a connection of its own, which is closed after a moment, with more commands after it. It may have ended others, so they begin again."""
+        random = self.test.random
+        more = [each for each in (self.odd.next() for _ in range(random.choice((0, 0, 1, 4)))) if self.name_of(each) != (b"shutdown",)]
+        if random.random() < 0.3:
+            more = [[b"MULTI"]] + more + [[b"PING"], [b"CLIENT", b"LIST"], [b"EXEC"]]
+        self.count += 1 + len(more)
         with self.server.client(timeout=APART_S) as client:
             try:
-                client.send(encode(args) + encode([b"PING"]))
+                client.send(b"".join(map(encode, [args] + more + [[b"PING"]])))
                 for _ in range(3):
                     client.receive()
             except OSError:
@@ -157,9 +161,9 @@ class ArgumentsTest(unittest.TestCase):
             self.connect()
         except OSError as error:
             self.fail("KELVIN_SEED=%d, command %d: %r after\n    %s\n%s" % (
-                self.test.seed, self.count, error, quote(args), state_of(self.server)))
+                self.test.seed, self.count, error, " ; ".join(map(quote, [args] + more)), state_of(self.server)))
         self.exchange(self.client, self.server, [])
-        if self.oracle and args[0].lower() not in (b"client",):
+        if self.oracle and (more or args[0].lower() not in (b"client",)):
             self.reset()
 
     # With an oracle

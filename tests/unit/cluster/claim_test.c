@@ -129,12 +129,12 @@ static void who_lost_its_last_slot_follows_the_one_that_has_it(void **state)
 
 static void a_replica_of_a_replica_follows_the_primary(void **state)
 {
-    struct members *members = cluster_view_create("c slave-of-a\na slave-of-b\nb master 6 10-19\nd master 7");
+    struct members *members = cluster_view_create("c slave-of-a\na slave-of-b\nb master 6 10-19\n" "d master 7");
     struct claim_outcome outcome = hear(members, 'd', 7, "", CLAIM_FOLLOW_ANY);
 
     assert_true(outcome.new_master == cluster_view_node(members, 'b'));
     members_destroy(members);
-    members = cluster_view_create("c slave-of-a\na slave-of-c\nd master 7");     /* a circle is left to the administrator */
+    members = cluster_view_create("c slave-of-a\na slave-of-c\n" "d master 7");     /* a circle is left to the administrator */
     outcome = hear(members, 'd', 7, "1", CLAIM_FOLLOW_ANY);
     assert_null(outcome.new_master);
     members_destroy(members);
@@ -211,7 +211,7 @@ static void who_claims_with_an_old_epoch_is_shown_the_owner(void **state)
 
 static void of_two_primaries_with_one_epoch_the_smaller_id_takes_a_new_one(void **state)
 {
-    struct members *members = cluster_view_create("b master 6 10-19\na master 6 0-9\nc master 6 20\nd slave-of-c");
+    struct members *members = cluster_view_create("b master 6 10-19\na master 6 0-9\nc master 6 20\n" "d slave-of-c");
 
     assert_false(claim_resolve_collision(members, cluster_view_node(members, 'a'), 6));
     assert_false(claim_resolve_collision(members, cluster_view_node(members, 'c'), 5));

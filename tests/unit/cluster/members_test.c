@@ -67,7 +67,7 @@ static void a_new_node_is_alone_with_ids_of_its_own(void **state)
 
 static void files_without_shard_ids_get_those_of_the_masters(void **state)
 {
-    struct members *members = cluster_view_create("b slave-of-c\na slave-of-c\nc master 3 0-9\nd master 1 10");
+    struct members *members = cluster_view_create("b slave-of-c\na slave-of-c\nc master 3 0-9\n" "d master 1 10");
 
     assert_true(node_id_equal(&cluster_view_node(members, 'a')->shard_id, &cluster_view_node(members, 'c')->shard_id));
     assert_true(node_id_equal(&cluster_view_node(members, 'b')->shard_id, &cluster_view_node(members, 'c')->shard_id));
@@ -151,7 +151,7 @@ static void roles_change_with_slots_masters_and_shards(void **state)
 
 static void a_shard_has_one_id_also_through_replicas_of_replicas_and_in_circles(void **state)
 {
-    struct members *members = cluster_view_create("a slave-of-b\nb slave-of-c\nc slave-of-d\nd master 2 20-29\ne slave-of-f\nf slave-of-e");
+    struct members *members = cluster_view_create("a slave-of-b\nb slave-of-c\nc slave-of-d\n" "d master 2 20-29\ne slave-of-f\nf slave-of-e");
     struct node_id id = cluster_view_id('9');
 
     assert_true(node_id_equal(&cluster_view_node(members, 'a')->shard_id, &cluster_view_node(members, 'd')->shard_id));

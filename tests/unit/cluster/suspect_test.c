@@ -6,7 +6,7 @@
 
 enum { T = 1000 };
 
-static const char five[] = "a master 1 0\nb master 2 1\nc master 3 2\nd master 4 3\ne master 5 4\nf master 6\ng slave-of-e";
+static const char five[] = "a master 1 0\nb master 2 1\nc master 3 2\n" "d master 4 3\ne master 5 4\nf master 6\ng slave-of-e";
 
 static void a_majority_of_those_with_a_vote_decides_that_a_node_has_failed(void **state)
 {

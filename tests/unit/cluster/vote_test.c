@@ -39,7 +39,7 @@ static void check(struct box *box, enum vote_verdict verdict)
         assert_int_equal(box->members->last_vote_epoch, last);
 }
 
-static const char usual[] = "a master 1 0\nb master 2 1-9\nc slave-of-b\nd slave-of-b\ne master 3 10";
+static const char usual[] = "a master 1 0\nb master 2 1-9\nc slave-of-b\n" "d slave-of-b\ne master 3 10";
 
 static void a_replica_of_a_failed_primary_gets_one_vote_in_each_epoch(void **state)
 {
@@ -110,7 +110,7 @@ static void a_candidate_with_an_old_claim_is_refused_and_shown_the_newer_one(voi
 
 static void the_rank_counts_replicas_that_have_more(void **state)
 {
-    struct members *members = cluster_view_create("c slave-of-b\nb master 2 1-9\nd slave-of-b\ne slave-of-b\nf slave-of-b\ng slave-of-a\na master 3 10");
+    struct members *members = cluster_view_create("c slave-of-b\nb master 2 1-9\n" "d slave-of-b\ne slave-of-b\nf slave-of-b\ng slave-of-a\na master 3 10");
 
     cluster_view_node(members, 'd')->offset = 101;
     cluster_view_node(members, 'e')->offset = 100;

@@ -6,16 +6,20 @@
 #include <sys/syslog.h>
 #include <unistd.h>
 
+#include <uv.h>
+
 #include "acl/acl.h"
 #include "acl/acl_log.h"
 #include "base/clock.h"
 #include "base/closer.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "base/thread.h"
 #include "commands/client_line.h"
 #include "commands/users.h"
 #include "engine/blocking.h"
 #include "engine/client_ids.h"
+#include "engine/engine.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
 #include "engine/own_expiry.h"
@@ -25,23 +29,25 @@
 #include "engine/watch.h"
 #include "lifecycle/import.h"
 #include "lifecycle/lifecycle.h"
+#include "lifecycle/opening.h"
 #include "lifecycle/provenance.h"
 #include "lifecycle/replay.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/shutdown.h"
 #include "net/listener.h"
+#include "net/loop.h"
 #include "net/tls.h"
 #include "script/registry.h"
 #include "pubsub/hub.h"
 #include "replication/failover.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
+#include "server/descriptors.h"
 #include "server/families.h"
 #include "server/greeting.h"
 #include "server/hooks.h"
 #include "server/info_rows.h"
 #include "server/process.h"
-#include "server/server_private.h"
 #include "server/tuning.h"
 #include "stats/error_stats.h"
 #include "stats/latency.h"
@@ -50,6 +56,36 @@
 #include "stats/waits.h"
 
 enum { JOB_THREADS = 2 };
+
+/* The load of the data at the start, on a thread of its own. */
+struct server_load {
+    uv_async_t loaded;
+    struct thread loader;
+    struct opening opening;
+    struct import_result imported;  /* of the dump, if that was loaded */
+    struct message message;
+    enum status status;
+    int64_t began_us;
+};
+
+/* How the server is asked to end, by signals or from any thread. */
+struct server_end {
+    uv_signal_t on_term, on_int;
+    uv_async_t ended;
+    _Atomic int exit_status;
+    _Atomic bool stopping;
+};
+
+struct server {
+    struct engine engine;
+    struct loop **loops;
+    int loop_count;
+    struct tls *tls;
+    struct listener *listener;
+    struct descriptors descriptors;
+    struct server_load load;
+    struct server_end end;
+};
 
 /* Without the end of the line. */
 static void describe_client(struct buffer *out, const struct call *call)
@@ -132,10 +168,10 @@ static void make_engine(struct server *server, struct hash_seed seed)
 
 static void ask_to_end(struct server *server, int exit_status)
 {
-    if (atomic_exchange(&server->stopping, true))
+    if (atomic_exchange(&server->end.stopping, true))
         return;
-    server->exit_status = exit_status;
-    uv_async_send(&server->ended);
+    server->end.exit_status = exit_status;
+    uv_async_send(&server->end.ended);
 }
 
 static void hook_end(void *context, int status)
@@ -155,16 +191,16 @@ static void replay_main(void *context)
     struct server *server = context;
 
     if (server->engine.aof != NULL)
-        server->load_status = replay_log(&server->engine, &server->load_message);
+        server->load.status = replay_log(&server->engine, &server->load.message);
     else
-        server->load_status = import_dump(&server->engine, server->opening.dump, &server->imported, &server->load_message);
-    uv_async_send(&server->loaded);
+        server->load.status = import_dump(&server->engine, server->load.opening.dump, &server->load.imported, &server->load.message);
+    uv_async_send(&server->load.loaded);
 }
 
 /* Where in a stream what was loaded is. False: it does not say. */
 static bool recovered_point(const struct server *server, struct history_point *point)
 {
-    const struct import_position *position = &server->imported.position;
+    const struct import_position *position = &server->load.imported.position;
 
     if (server->engine.aof != NULL)
         return aof_recovered(server->engine.aof, point);
@@ -207,9 +243,9 @@ static void say_ready(struct server *server)
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)
         tier_set_expiry(engine->tier, !role_is_replica(engine));        /* on a replica nothing is removed, and nothing gets into the stream */
-    if (engine->tier != NULL && server->opening.image != NULL) {
+    if (engine->tier != NULL && server->load.opening.image != NULL) {
         tier_release_merges(engine->tier);
-        tier_warm_up(engine->tier, server->opening.image);
+        tier_warm_up(engine->tier, server->load.opening.image);
     }
     if (config_number(engine->config, CONFIG_PORT) != 0)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections tcp");
@@ -227,14 +263,14 @@ static void on_loaded(uv_async_t *handle)
     struct engine *engine = &server->engine;
     struct message message = { "" };
 
-    thread_join(&server->loader);
-    if (!message_is_empty(&server->load_message))
-        log_write(engine->log, LOG_LEVEL_WARNING, "%s", server->load_message.text);
-    if (server->stopping)
+    thread_join(&server->load.loader);
+    if (!message_is_empty(&server->load.message))
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s", server->load.message.text);
+    if (server->end.stopping)
         return;
-    if (server->load_status != STATUS_OK) {
+    if (server->load.status != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "%s can't be loaded (%s). %s", engine->aof != NULL ? "The AOF" : "The dump",
-            status_name(server->load_status), engine->aof != NULL ? "Repair it, or start with aof-load-truncated yes if only its end is torn." :
+            status_name(server->load.status), engine->aof != NULL ? "Repair it, or start with aof-load-truncated yes if only its end is torn." :
             "Repair it, or move it to another place.");
         ask_to_end(server, 1);
         return;
@@ -250,7 +286,7 @@ static void on_loaded(uv_async_t *handle)
         return;
     }
     log_write(engine->log, LOG_LEVEL_NOTICE, "DB loaded from %s: %.3f seconds", engine->aof != NULL ? "append only file" : "disk",
-        (double)(clock_mono_us() - server->load_began_us) / 1e6);
+        (double)(clock_mono_us() - server->load.began_us) / 1e6);
     say_ready(server);
     /* Until that has ended the log's base is what was imported: as durable, but slow to load. */
     if (engine->aof != NULL && engine->tier != NULL && engine->imported_keys > 0)
@@ -269,12 +305,12 @@ static void on_ended(uv_async_t *handle)
 
     server->engine.state = ENGINE_STOPPING;
     process_tell_supervisor(server->engine.config, "STOPPING=1\n");
-    thread_join(&server->loader);
+    thread_join(&server->load.loader);
     listener_close(server->listener);
-    close_handle((uv_handle_t *)&server->on_term);
-    close_handle((uv_handle_t *)&server->on_int);
-    close_handle((uv_handle_t *)&server->loaded);
-    close_handle((uv_handle_t *)&server->ended);
+    close_handle((uv_handle_t *)&server->end.on_term);
+    close_handle((uv_handle_t *)&server->end.on_int);
+    close_handle((uv_handle_t *)&server->load.loaded);
+    close_handle((uv_handle_t *)&server->end.ended);
     for (int i = 0; i < server->loop_count; i++)
         loop_stop(server->loops[i]);
 }
@@ -285,13 +321,13 @@ static void watch_signals(struct server *server)
 
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
-    uv_signal_init(uv, &server->on_term);
-    uv_signal_init(uv, &server->on_int);
-    uv_async_init(uv, &server->loaded, on_loaded);
-    uv_async_init(uv, &server->ended, on_ended);
-    server->on_term.data = server->on_int.data = server->loaded.data = server->ended.data = server;
-    uv_signal_start(&server->on_term, on_signal, SIGTERM);
-    uv_signal_start(&server->on_int, on_signal, SIGINT);
+    uv_signal_init(uv, &server->end.on_term);
+    uv_signal_init(uv, &server->end.on_int);
+    uv_async_init(uv, &server->load.loaded, on_loaded);
+    uv_async_init(uv, &server->end.ended, on_ended);
+    server->end.on_term.data = server->end.on_int.data = server->load.loaded.data = server->end.ended.data = server;
+    uv_signal_start(&server->end.on_term, on_signal, SIGTERM);
+    uv_signal_start(&server->end.on_int, on_signal, SIGINT);
 }
 
 /* Resident bytes that are not the allocator's: the program, its libraries, stacks. */
@@ -333,8 +369,8 @@ static bool start_loops(struct server *server)
 static bool start_loading(struct server *server)
 {
     server->engine.state = ENGINE_LOADING;
-    server->load_began_us = clock_mono_us();
-    return has_thread(server, "the replay", thread_start(&server->loader, "kelvin-replay", server->engine.meter, replay_main, server));
+    server->load.began_us = clock_mono_us();
+    return has_thread(server, "the replay", thread_start(&server->load.loader, "kelvin-replay", server->engine.meter, replay_main, server));
 }
 
 static void sweep(struct server *server)
@@ -353,7 +389,7 @@ static void serve(struct server *server)
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Server initialized");
     server->engine.memory.base = program_size(&server->engine);
     tuning_look_at_memory(&server->engine);
-    if (good && (server->engine.aof != NULL || server->opening.dump != NULL))
+    if (good && (server->engine.aof != NULL || server->load.opening.dump != NULL))
         good = start_loading(server);
     else if (good)
         say_ready(server);
@@ -435,7 +471,7 @@ static bool open_tier(struct server *server, struct hash_seed *seed)
         .hooks = hooks_of_tier(&server->engine),
     };
 
-    return opening_tier(&server->opening, &needs, seed);
+    return opening_tier(&server->load.opening, &needs, seed);
 }
 
 bool server_check(struct config *config, struct message *message)
@@ -456,7 +492,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     struct message message = { "" };
     int exit_status = 1;
 
-    server->opening.engine = engine;
+    server->load.opening.engine = engine;
     engine->config = config;
     engine->process.executable = mem_string(bytes_of_string(executable));
     if (!process_enter(config, &message)) {
@@ -474,7 +510,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     greeting_log(engine);
     if (!descriptors_arrange(&server->descriptors, config, engine->log))
         goto out;
-    if (!opening_check_places(engine) || (restore != NULL && !opening_restore_backup(engine, restore)) || !opening_log(&server->opening) || !provenance_check(engine) ||
+    if (!opening_check_places(engine) || (restore != NULL && !opening_restore_backup(engine, restore)) || !opening_log(&server->load.opening) || !provenance_check(engine) ||
         !open_tier(server, &seed)) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The data can't be opened. PID: %d", (int)getpid());
         aof_close(engine->aof);
@@ -484,21 +520,21 @@ int server_run(struct config *config, const char *executable, const char *restor
     tuning_apply(engine);
     descriptors_watch(&server->descriptors);
     info_start(engine);
-    if (start_threads(server) && users_load(engine) && opening_restore_image(&server->opening)) {
+    if (start_threads(server) && users_load(engine) && opening_restore_image(&server->load.opening)) {
         watch_signals(server);
         open_sockets(server);
     }
     if (server->listener != NULL) {
         pidfile = process_write_pidfile(config);
         serve(server);
-        exit_status = server->exit_status;
+        exit_status = server->end.exit_status;
         if (pidfile != NULL)
             unlink(pidfile);
         mem_free(pidfile);
         listener_destroy(server->listener);
     } else {
-        process_run_out(server->loops, server->loop_count, (uv_handle_t *[]){ (uv_handle_t *)&server->on_term, (uv_handle_t *)&server->on_int,
-            (uv_handle_t *)&server->loaded, (uv_handle_t *)&server->ended, NULL });
+        process_run_out(server->loops, server->loop_count, (uv_handle_t *[]){ (uv_handle_t *)&server->end.on_term, (uv_handle_t *)&server->end.on_int,
+            (uv_handle_t *)&server->load.loaded, (uv_handle_t *)&server->end.ended, NULL });
     }
     take_down(server);
     log_write(engine->log, LOG_LEVEL_WARNING, "Kelvin is now ready to exit, bye bye...");
@@ -509,7 +545,7 @@ out:
     if (engine->meter != NULL)
         meter_release(engine->meter);
     log_destroy(engine->log);
-    opening_release(&server->opening);
+    opening_release(&server->load.opening);
     mem_free(engine->process.executable);
     config_destroy(config);
     mem_free(server);

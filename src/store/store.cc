@@ -14,7 +14,6 @@
 
 extern "C" {
 #include "base/check.h"
-#include "base/mem.h"
 #include "base/random.h"
 }
 
@@ -22,7 +21,7 @@ using leveldb::Slice;
 using leveldb::Status;
 
 enum {
-    STORE_VERSION = 2,              /* 1: all records in LevelDB */
+    STORE_VERSION = 2,
     BLOOM_BITS = 10,
     SEGMENTS_SHARE = 2,             /* of tables_open_max, for descriptors of segments */
     LEVELDB_OTHER_FILES = 10,       /* of max_open_files: those that LevelDB does not use for tables */
@@ -346,17 +345,6 @@ static enum status meta_create(struct store *store, const struct hash_seed *know
     return status.ok() ? STATUS_OK : report_error(store, status, "can't be created", message);
 }
 
-/* The store of an older version gets what only this version reads. */
-static enum status meta_raise(struct store *store, struct message *message)
-{
-    std::string version;
-    Status status;
-
-    key_append_u32(&version, STORE_VERSION);
-    status = store->db->Put(leveldb::WriteOptions(), key_meta("version"), version);
-    return status.ok() ? STATUS_OK : report_error(store, status, "can't be written", message);
-}
-
 static bool has_meta(struct store *store)
 {
     struct message message;
@@ -379,13 +367,11 @@ static enum status meta_load(struct store *store, struct store_salvage *salvage,
         if (status == STATUS_OK)
             status = meta_get(store, "version", 4, &value, message);
     }
-    if (status == STATUS_OK && key_u32(value.data()) > STORE_VERSION) {
+    if (status == STATUS_OK && key_u32(value.data()) != STORE_VERSION) {
         store_set_message(message, "store '" + store->dir + "' has version " + std::to_string(key_u32(value.data())) +
-            "; this Kelvin supports " + std::to_string(STORE_VERSION) + " and older");
+            "; this Kelvin supports " + std::to_string(STORE_VERSION));
         return STATUS_VERSION;
     }
-    if (status == STATUS_OK && key_u32(value.data()) < STORE_VERSION && store->is_temporary)
-        status = meta_raise(store, message);
     if (status == STATUS_OK)
         status = meta_get(store, "seed", sizeof(store->seed), &value, message);
     if (status == STATUS_OK)
@@ -934,11 +920,4 @@ int store_level0_count(struct store *store)
     if (store->db == nullptr || !store->db->GetProperty("leveldb.num-files-at-level0", &count))
         return 0;
     return std::atoi(count.c_str());
-}
-
-char *store_stats(struct store *store)
-{
-    std::string stats = property(store, "leveldb.stats");
-
-    return mem_string(bytes_of(stats.data(), stats.size()));
 }

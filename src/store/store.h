@@ -5,7 +5,7 @@
  *   meta key  = 0x00000000 u32 | name      (version u32, seed 16 bytes, number u64)
  *
  * The records themselves are in segments (store/segments.h): LevelDB has an empty value then, and the place of a record is kept by the caller.
- * Stores of version 1 have the records in LevelDB; such records stay there until they are written again.
+ * Compressed records are in LevelDB themselves; so are those that were compressed once, until they are written again.
  *
  * Incarnations of databases are 1 .. 0xfffffffe.
  *
@@ -241,8 +241,6 @@ uint64_t store_memtable_memory(struct store *store);
 bool store_is_flushing(struct store *store);
 /* The number of tables at level 0, which LevelDB has yet to merge: from 8 on it slows down writes, at 12 it stops them. Any thread. */
 int store_level0_count(struct store *store);
-/* LevelDB's own statistics as text; the caller frees it with mem_free. Any thread. */
-char *store_stats(struct store *store);
 
 #ifdef __cplusplus
 }

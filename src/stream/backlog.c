@@ -448,19 +448,6 @@ void backlog_limit_disk(struct backlog *backlog, uint64_t disk_size)
     backlog_unlock(backlog);
 }
 
-bool backlog_shed(struct backlog *backlog)
-{
-    struct spool *spool = &backlog->spool;
-    int files;
-
-    mutex_lock(&backlog->lock);
-    files = spool->file_count;
-    while (files > 0 && spool->file_count == files)
-        backlog_give_up(backlog, (struct backlog_loss_reason){ BACKLOG_LOST_SHED, 0 });
-    backlog_unlock(backlog);
-    return files > 0;
-}
-
 static uint64_t memory_used(const struct backlog *backlog) REQUIRES(backlog->lock);
 static uint64_t memory_used(const struct backlog *backlog)
 {

@@ -94,7 +94,6 @@ enum backlog_loss {
     BACKLOG_NOT_LOST,
     BACKLOG_LOST_NO_DISK,           /* it was not in memory any more, and disk_size is 0 */
     BACKLOG_LOST_BOUND,             /* disk_size is used up */
-    BACKLOG_LOST_SHED,              /* backlog_shed */
     BACKLOG_LOST_WRITE,             /* a write to the spool failed */
     BACKLOG_LOST_READ,              /* a read from the spool failed, or the checksum was wrong */
 };
@@ -124,10 +123,6 @@ void backlog_expire(struct backlog *backlog, int64_t now_ms);
  * blocks each. A smaller disk_size gives positions up at once. */
 void backlog_resize(struct backlog *backlog, uint64_t memory_size);
 void backlog_limit_disk(struct backlog *backlog, uint64_t disk_size);
-
-/* The disk is full, and something needs space more than readers do, as the log does: gives up the needed positions that are furthest back,
- * until a file of the spool is closed. False: there is none. */
-bool backlog_shed(struct backlog *backlog);
 
 struct backlog_stats {
     uint64_t begin, end;            /* positions, as of backlog_begin and backlog_end */

@@ -252,7 +252,6 @@ const char *backlog_loss_text(enum backlog_loss loss)
     case BACKLOG_NOT_LOST: break;
     case BACKLOG_LOST_NO_DISK: return "its bytes have left memory, and nothing is kept on disk";
     case BACKLOG_LOST_BOUND: return "its bytes did not fit into the bound on disk space";
-    case BACKLOG_LOST_SHED: return "its bytes were given up because the disk was full";
     case BACKLOG_LOST_WRITE: return "its bytes could not be written to the disk";
     case BACKLOG_LOST_READ: return "its bytes could not be read back from the disk";
     }

@@ -541,24 +541,6 @@ static void what_readers_need_stays_in_memory_a_little_longer(void **state)
     backlog_destroy(backlog);
 }
 
-static void space_can_be_taken_from_the_reader_that_is_furthest_back(void **state)
-{
-    struct box *box = *state;
-    struct backlog_reader *slow = backlog_attach(box->backlog, FIRST), *fast;
-
-    assert_false(backlog_shed(box->backlog));
-    append(box, 40 * BLOCK);
-    fast = backlog_attach(box->backlog, FIRST + 30 * BLOCK);
-    assert_true(backlog_shed(box->backlog));
-    assert_lost(slow, BACKLOG_LOST_SHED, 0);
-    assert_int_equal(stats_of(box).disk_used, 4 * BLOCK);
-    read_to_end(box, fast);
-    assert_false(backlog_shed(box->backlog));
-    assert_int_equal(stats_of(box).lost_readers, 1);
-    backlog_detach(slow);
-    backlog_detach(fast);
-}
-
 static void set_faults(struct box *box, struct disk_faults faults)
 {
     faulty_disk_set(box->disk, &faults);
@@ -856,7 +838,6 @@ int main(void)
         BACKLOG_TEST(room_is_what_can_be_appended_without_a_loss),
         BACKLOG_TEST(what_readers_need_stays_in_memory_a_little_longer),
         BACKLOG_TEST(what_is_held_in_memory_can_be_attached_to),
-        BACKLOG_TEST(space_can_be_taken_from_the_reader_that_is_furthest_back),
         BACKLOG_TEST(a_write_that_fails_costs_readers_of_the_disk),
         BACKLOG_TEST(a_file_that_cannot_be_opened_is_a_write_that_fails),
         BACKLOG_TEST(one_failed_write_costs_one_reader),

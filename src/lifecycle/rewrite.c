@@ -15,6 +15,7 @@
 
 enum {
     AFTER_FAILURE_MS = 60000,
+    ROOM_STEP = 1 << 20,            /* bytes: smaller changes come and go without a reason */
     LAST_TAIL_MIN = 1 << 20,        /* of a log that is worth a checkpoint at the end, or on a full disk */
     TOO_LONG = 4,                   /* times checkpoint-log-size: see keep_log */
 };
@@ -23,6 +24,7 @@ struct rewrite {
     struct engine *engine;
     struct aof *aof;                /* the one that runs: what is rewritten. It is not switched off meanwhile */
     _Atomic bool scheduled;
+    _Atomic int64_t failed_spare;   /* tier_image_spare() after the last one failed on a full disk; INT64_MAX: it did not */
     _Atomic uint64_t changes;       /* engine_changes() before the last one began */
     _Atomic bool has_changes;       /* there is such a number, and that one has succeeded */
 };
@@ -32,6 +34,7 @@ struct rewrite *rewrite_create(struct engine *engine)
     struct rewrite *rewrite = mem_zalloc(sizeof(*rewrite));
 
     rewrite->engine = engine;
+    rewrite->failed_spare = INT64_MAX;
     return rewrite;
 }
 
@@ -108,6 +111,8 @@ static void rewrite_main(void *context)
     mem_free(dir);
     mem_free(name);
     rewrite->has_changes = status == STATUS_OK;
+    if (status != STATUS_OK && (status == STATUS_NO_SPACE || engine_disk_refuses_growth(engine)))
+        rewrite->failed_spare = tier_image_spare(engine->tier);
     if (status == STATUS_OK)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Background AOF rewrite finished successfully");
     else
@@ -127,6 +132,7 @@ enum task_start rewrite_start(struct rewrite *rewrite)
         return TASK_BUSY;
     }
     rewrite->scheduled = false;
+    rewrite->failed_spare = INT64_MAX;
     return task_run(engine->tasks, TASK_REWRITE, rewrite_main, rewrite);
 }
 
@@ -195,16 +201,24 @@ static const char *reason_to_start(struct rewrite *rewrite, struct aof *aof, int
     return NULL;
 }
 
-static bool has_failed_lately(const struct task_stats *stats)
+/* Whether the disk, which was full when the last one failed, has clearly more room for an image now; any room, if it had none. */
+static bool has_more_room(const struct rewrite *rewrite)
 {
-    return stats->failures > 0 && clock_mono_us() / 1000 - stats->failed_ms < AFTER_FAILURE_MS;
+    int64_t before = rewrite->failed_spare;
+
+    return before != INT64_MAX && tier_image_spare(rewrite->engine->tier) >= (before < 0 ? 0 : before + ROOM_STEP);
+}
+
+static bool has_failed_lately(const struct rewrite *rewrite, const struct task_stats *stats)
+{
+    return stats->failures > 0 && clock_mono_us() / 1000 - stats->failed_ms < AFTER_FAILURE_MS && !has_more_room(rewrite);
 }
 
 bool rewrite_failed_lately(const struct rewrite *rewrite)
 {
     struct task_stats stats = task_stats(rewrite->engine->tasks, TASK_REWRITE);
 
-    return has_failed_lately(&stats);
+    return has_failed_lately(rewrite, &stats);
 }
 
 void rewrite_consider(struct rewrite *rewrite)
@@ -221,7 +235,7 @@ void rewrite_consider(struct rewrite *rewrite)
         return;
     }
     stats = task_stats(engine->tasks, TASK_REWRITE);
-    if (has_failed_lately(&stats) || aof_error(aof) != STATUS_OK || !tier_image_has_room(engine->tier))
+    if (has_failed_lately(rewrite, &stats) || aof_error(aof) != STATUS_OK || !tier_image_has_room(engine->tier))
         return;
     why = reason_to_start(rewrite, aof, stats.began_ms);
     if (why == NULL)

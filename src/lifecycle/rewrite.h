@@ -24,7 +24,7 @@ void rewrite_last(struct rewrite *rewrite);
 void rewrite_cancel(struct rewrite *rewrite);
 void rewrite_allow(struct rewrite *rewrite);
 bool rewrite_is_running(const struct rewrite *rewrite);
-/* The last one failed less than a minute ago: none is started without a command. */
+/* The last one failed less than a minute ago, and if that was on a full disk, there is not more room now: none is started without a command. */
 bool rewrite_failed_lately(const struct rewrite *rewrite);
 /* Starts one if it is scheduled, or the log has grown, or time gone by, as auto-aof-rewrite-*, checkpoint-log-size and
  * checkpoint-seconds say. Those do not wait for the end of a save, which may take long: only its image is taken first. Main

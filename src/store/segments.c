@@ -526,7 +526,7 @@ struct collectable {
     uint64_t count, small_count, weight, live;
 };
 
-static struct collectable find_collectable(const struct segments *segments, int64_t now_ms)
+static struct collectable find_collectable(const struct segments *segments, uint64_t first_sequence, int64_t now_ms)
 {
     struct collectable all = { 0 };
 
@@ -535,6 +535,8 @@ static struct collectable find_collectable(const struct segments *segments, int6
             continue;
         if (segment->is_suspect && all.suspect == NULL)
             all.suspect = segment;
+        if (segment->sequence < first_sequence)
+            continue;
         all.count++;
         all.small_count += is_small(segments, segment);
         all.weight += segment->weight;
@@ -548,10 +550,10 @@ static uint64_t share_of(const struct segment *segment)
     return segment->weight > 0 ? segment->live * 100 / segment->weight : 0;
 }
 
-struct segment *segments_victim(struct segments *segments, unsigned target_percent)
+struct segment *segments_victim(struct segments *segments, unsigned target_percent, uint64_t first_sequence)
 {
     int64_t now_ms = clock_mono_us() / 1000;
-    struct collectable all = find_collectable(segments, now_ms);
+    struct collectable all = find_collectable(segments, first_sequence, now_ms);
     bool is_due = all.live < all.weight / 100 * target_percent;
     struct segment *best = NULL;
     uint64_t lowest = UINT64_MAX;
@@ -563,7 +565,7 @@ struct segment *segments_victim(struct segments *segments, unsigned target_perce
     for (struct segment *segment = segments->first; segment != NULL; segment = segment->next) {
         uint64_t cost = is_due ? share_of(segment) : segment->live;
 
-        if (cost < lowest && can_be_collected(segment, now_ms) && (is_due || is_small(segments, segment))) {
+        if (cost < lowest && segment->sequence >= first_sequence && can_be_collected(segment, now_ms) && (is_due || is_small(segments, segment))) {
             lowest = cost;
             best = segment;
         }

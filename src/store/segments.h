@@ -179,12 +179,13 @@ void segments_measure(const struct segments *segments, struct segments_stats *st
 /* --- garbage collection --- */
 
 /* A suspect segment; or the one with the smallest share of live bytes, if those that can be collected have less than `target_percent` together;
- * or a small one, if there are many of these; NULL: nothing has to be collected.
+ * or a small one, if there are many of these; NULL: nothing has to be collected. Segments with a lower sequence than `first_sequence` are passed
+ * over, unless they are suspect.
  *
  * What collection writes is bounded by what made the garbage: the smallest share is below the target then, so it writes at most
  * target / (100 - target) bytes for each byte that it frees. And merging small ones makes them fewer. A segment with one huge record is never
  * small: writing that record again would make another one like it. */
-struct segment *segments_victim(struct segments *segments, unsigned target_percent);
+struct segment *segments_victim(struct segments *segments, unsigned target_percent, uint64_t first_sequence);
 bool segment_is_dead(const struct segment *segment);       /* no live records */
 uint64_t segment_live_bytes(const struct segment *segment); /* about what it takes to write its live records again */
 /* A sync of it failed, so it is the next victim: what it has may be lost, and segments_sync fails until its live records were written again. */

@@ -402,7 +402,16 @@ bool collect_awaits_checkpoint(struct tier *tier)
     return tier->writing->disk_is_full && linked_bytes(tier) > tier->collect->linked_at_base && ask_for_checkpoint(tier);
 }
 
-/* The store is full. Moving takes room first, and gives room back only when no image has the old segment. */
+/* Moving takes room first, and gives it back only when no image has the old segment: until then there has to be room for the next checkpoint. */
+static bool has_room_to_move(struct tier *tier, const struct segment *victim)
+{
+    bool is_kept = tier->writing->disk_is_full && segment_sequence(victim) < damage_base(&tier->damage);
+    int64_t room = is_kept ? tier_image_spare(tier) : (int64_t)reserve_free_bytes(tier->dir);
+
+    return room / 2 > (int64_t)segment_live_bytes(victim);
+}
+
+/* The store is full. */
 static bool may_move(struct tier *tier, const struct segment *victim)
 {
     uint64_t held = linked_bytes(tier) - tier->collect->linked_at_base, limit = (uint64_t)tier->settings.store_size_max;
@@ -414,7 +423,21 @@ static bool may_move(struct tier *tier, const struct segment *victim)
             return false;
         tier->collect->linked_at_base = linked_bytes(tier);     /* images of dumps had them, which are removed when these end */
     }
-    return victim != NULL && reserve_free_bytes(tier->dir) / 2 > segment_live_bytes(victim);
+    return victim != NULL && has_room_to_move(tier, victim);
+}
+
+/* On a full disk those segments come first that the last checkpoint has not: only these make room at once. */
+static struct segment *find_victim(struct tier *tier)
+{
+    struct segments *segments = store_segments(tier->store);
+    unsigned target = tier->state == TIER_FULL ? TARGET_WHEN_FULL : (unsigned)tier->settings.space_target;
+    struct segment *victim = NULL;
+
+    if (tier->writing->disk_is_full)
+        victim = segments_victim(segments, target, damage_base(&tier->damage));
+    if (victim == NULL || !has_room_to_move(tier, victim))
+        victim = segments_victim(segments, target, 0);
+    return victim;
 }
 
 /* False: nothing has to be collected, or may be. */
@@ -422,10 +445,9 @@ static bool take_victim(struct tier *tier)
 {
     struct collect *collect = tier->collect;
     struct segments *segments = store_segments(tier->store);
-    bool is_full = tier->state == TIER_FULL;
-    struct segment *victim = segments_victim(segments, is_full ? TARGET_WHEN_FULL : (unsigned)tier->settings.space_target);
+    struct segment *victim = find_victim(tier);
 
-    if (is_full && !may_move(tier, victim))
+    if (tier->state == TIER_FULL && !may_move(tier, victim))
         victim = NULL;
     collect->victim = victim;
     if (victim != NULL)

@@ -9,6 +9,9 @@
  * What is moved while the base image has the old segment is on the disk twice until the next checkpoint. When the store is full, that is bounded: once
  * a tenth of tier-max-size is held like this, nothing more is moved, and a checkpoint is asked for.
  *
+ * On a full disk the segments come first that the base image has not: only these give room at once. Others are moved as long as the next image
+ * has room beside that.
+ *
  * A segment that could not be synced comes first: images fail until its live records were written again.
  *
  * Owner: the writer. The batch is empty when a step is made.

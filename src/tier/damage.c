@@ -32,6 +32,16 @@ void damage_set_base(struct damage *damage, uint64_t sequence)
     mutex_unlock(&damage->lock);
 }
 
+uint64_t damage_base(struct damage *damage)
+{
+    uint64_t sequence;
+
+    mutex_lock(&damage->lock);
+    sequence = damage->base_sequence;
+    mutex_unlock(&damage->lock);
+    return sequence;
+}
+
 /* --- the sentence --- */
 
 void damage_key(struct buffer *text, struct bytes key)

@@ -49,6 +49,7 @@ void damage_release(struct damage *damage);
 void damage_forget(struct damage *damage);
 /* See damage.base_sequence. */
 void damage_set_base(struct damage *damage, uint64_t sequence);
+uint64_t damage_base(struct damage *damage);
 
 /* A read that failed. */
 struct failed_read {

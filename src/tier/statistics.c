@@ -101,16 +101,6 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
     mutex_unlock(&tier->statistics.error_lock);
 }
 
-bool tier_image_has_room(struct tier *tier)
-{
-    struct tier_stats stats;
-
-    if (!tier->writing->disk_is_full)
-        return true;
-    tier_stats(tier, &stats);
-    return stats.dirty_keys * tier_record_size(tier) < reserve_free_bytes(tier->dir) / 2;
-}
-
 void tier_reset_stats(struct tier *tier)
 {
     tier->statistics.demotions = tier->statistics.clean_demotions = tier->statistics.promotions = tier->statistics.batches = tier->statistics.false_maybes = 0;

@@ -226,6 +226,8 @@ void tier_histogram(struct tier *tier, int db, enum tier_order order, uint64_t h
 void tier_reset_stats(struct tier *tier);
 /* False: the disk is full, and the dirty keys that an image needs would take the room that removing needs. No partition is locked. */
 bool tier_image_has_room(struct tier *tier);
+/* Returns how many bytes more of the disk an image may take than one that is made now would; below 0: it does not fit. No partition is locked. */
+int64_t tier_image_spare(struct tier *tier);
 
 /* True if nothing can be demoted: the store is full or in error (or off): maxmemory-policy decides then. */
 bool tier_is_blocked(struct tier *tier);

@@ -8,8 +8,8 @@
  * then the store can be written again.
  *
  * The log is on the same disk (lifecycle/opening.h), and shares the reserve: it is given up when either can't be written. From then until it is
- * there again nothing that grows is admitted (tier_hooks.disk_is_full), nor demoted, and images are made only if what is dirty fits, so that what
- * was set aside is left to what frees room: deletes in the log, graves, a checkpoint of what is left.
+ * there again nothing that grows is admitted (tier_hooks.disk_is_full), nor demoted, and images are made only if what is dirty fits
+ * (tier_image_has_room), so that what was set aside is left to what frees room: deletes in the log, graves, a checkpoint of what is left.
  *
  * Owner: the writer; every function is called by it, unless it says otherwise.
  */

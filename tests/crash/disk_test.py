@@ -224,6 +224,36 @@ class FullDiskTest(unittest.TestCase):
         server.stop()
 
     @kelvin_only
+    def test_a_checkpoint_that_had_no_room_is_made_when_there_is_some(self):
+        """The log fills the disk, and only a checkpoint shortens it. One that fails as what is dirty does not fit does not delay the next one."""
+        disk = SmallDisk(32)
+        self.addCleanup(disk.close)
+        if not disk.available:
+            self.skipTest("the kernel does not permit a private mount")
+        server = Server({"appendonly": "yes", "save": "", "dir": disk.path, "auto-aof-rewrite-percentage": 0, "checkpoint-log-size": 0,
+                         "checkpoint-seconds": 0}, prefix=disk.prefix)
+        self.addCleanup(server.discard)
+        keys = ["k%d" % i for i in range(30000)]
+        with server.client(timeout=60) as client:
+            until(lambda: has_reserve(server), what="the reserve")
+            replies = []
+            while not any(isinstance(reply, Error) for reply in replies):
+                for at in range(0, len(keys), 500):
+                    replies += client.pipeline([("SET", key, b"v" * 100) for key in keys[at:at + 500]])
+            until(lambda: client.call("DEL", "absent") == 0, what="the log")
+            client.must("BGREWRITEAOF")
+            until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the checkpoint")
+            self.assertEqual(server.info("persistence")["aof_last_bgrewrite_status"], "err")
+            for at in range(0, len(keys), 500):
+                client.must("UNLINK", *keys[at:at + 500])
+            until(lambda: client.call("SET", "later", "v") == OK, 40, "room on the disk")       # not after a minute
+            until(lambda: server.info("persistence")["aof_last_bgrewrite_status"] == "ok", 40, "the checkpoint")
+        server.restart(kill=True)
+        with server.client() as client:
+            self.assertEqual(client.must("DBSIZE"), 1)
+        server.stop()
+
+    @kelvin_only
     def test_a_log_that_fills_the_disk_is_replaced(self):
         """The data is small, the log is not, and no other reason for a checkpoint is configured."""
         disk = SmallDisk(32)

@@ -295,7 +295,7 @@ static void test_failed_sync(void **state)
     assert_int_equal(segments_sync(fixture->segments), STATUS_IO);
     faulty_disk_set(fixture->disk, NULL);
     assert_int_equal(segments_sync(fixture->segments), STATUS_IO);
-    assert_ptr_equal(segments_victim(fixture->segments, 60), segments_next(fixture->segments, NULL));
+    assert_ptr_equal(segments_victim(fixture->segments, 60, 0), segments_next(fixture->segments, NULL));
     segments_dead(fixture->segments, place);
     assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
     assert_int_equal(segments_sync(fixture->segments), STATUS_OK);
@@ -316,10 +316,10 @@ static void test_failed_sync_of_what_cant_be_read(void **state)
     assert_int_equal(segments_sync(fixture->segments), STATUS_IO);
     faulty_disk_set(fixture->disk, NULL);
     assert_true(segment_is_suspect(segment));
-    assert_ptr_equal(segments_victim(fixture->segments, 60), segment);      /* once more */
+    assert_ptr_equal(segments_victim(fixture->segments, 60, 0), segment);      /* once more */
     assert_int_equal(segments_sync(fixture->segments), STATUS_IO);
     segment_spare(segment);
-    assert_null(segments_victim(fixture->segments, 60));
+    assert_null(segments_victim(fixture->segments, 60, 0));
     assert_int_equal(segments_sync(fixture->segments), STATUS_OK);
 }
 
@@ -466,7 +466,7 @@ static void test_victim(void **state)
     for (int i = 0; i < COUNT; i++)
         places[i] = put(fixture, (uint64_t)i, 300);
     assert_int_equal(segments_write(fixture->segments), STATUS_OK);
-    assert_null(segments_victim(fixture->segments, 60));
+    assert_null(segments_victim(fixture->segments, 60, 0));
     second = segments_next(fixture->segments, segments_next(fixture->segments, NULL));
     for (int i = 0; i < COUNT; i++) {
         struct segment *segment = segments_pin(fixture->segments, places[i]);
@@ -475,7 +475,7 @@ static void test_victim(void **state)
             segments_dead(fixture->segments, places[i]);
         segments_unpin(segment);
     }
-    assert_ptr_equal(segments_victim(fixture->segments, 60), second);
+    assert_ptr_equal(segments_victim(fixture->segments, 60, 0), second);
 }
 
 /* Where blocks are allocated as pages are written back, the disk is full only then, and the kernel says so once. */
@@ -594,7 +594,7 @@ static void test_lost_slots(void **state)
     }
     assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
     assert_int_equal(read_at(fixture, places[0], 0, SEGMENT_BUFFERED, &value), STATUS_CORRUPT);
-    assert_null(segments_victim(fixture->segments, 60));
+    assert_null(segments_victim(fixture->segments, 60, 0));
     assert_int_equal(segments_sync(fixture->segments), STATUS_OK);
     assert_true(has_file(fixture, 1));
     /* All its keys were deleted or overwritten. */
@@ -663,7 +663,7 @@ static void test_collection_is_bounded(void **state)
     assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
     segments_measure(fixture->segments, &stats);
     before = stats.written_bytes;
-    for (int i = 0; (victim = segments_victim(fixture->segments, TARGET)) != NULL; i++) {
+    for (int i = 0; (victim = segments_victim(fixture->segments, TARGET, 0)) != NULL; i++) {
         assert_true(i < COUNT);
         move_all(fixture, victim, places, live, COUNT, sizes);
     }
@@ -698,12 +698,12 @@ static void test_huge_records_stay(void **state)
     }
     buffer_release(&value);
     for (int reopened = 0; reopened < 2; reopened++) {
-        assert_null(segments_victim(fixture->segments, 1));
+        assert_null(segments_victim(fixture->segments, 1, 0));
         if (reopened > 0)
             break;
         for (int i = 0; i < COUNT * 9 / 10; i++)
             segments_dead(fixture->segments, places[i]);
-        victim = segments_victim(fixture->segments, 99);
+        victim = segments_victim(fixture->segments, 99, 0);
         assert_true(victim != NULL && !victim->is_huge);
         segments_close(fixture->segments);
         assert_int_equal(segments_open(&options, &fixture->segments, &message), STATUS_OK);
@@ -713,6 +713,30 @@ static void test_huge_records_stay(void **state)
                 assert_true(segment->is_huge);
         }
     }
+}
+
+/* Segments that an image has are passed over on a full disk. */
+static void test_victim_from_a_sequence_on(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t places[4];
+    struct segment *first, *second;
+
+    for (uint64_t i = 0; i < 4; i++) {
+        places[i] = put(fixture, i, 100);
+        if (i % 2 == 1)
+            segments_seal(fixture->segments);
+    }
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    first = segments_next(fixture->segments, NULL);
+    second = segments_next(fixture->segments, first);
+    segments_dead(fixture->segments, places[0]);
+    assert_ptr_equal(segments_victim(fixture->segments, 90, 0), first);
+    assert_null(segments_victim(fixture->segments, 90, segment_sequence(second)));
+    segments_dead(fixture->segments, places[2]);
+    segments_dead(fixture->segments, places[1]);
+    assert_ptr_equal(segments_victim(fixture->segments, 90, 0), first);
+    assert_ptr_equal(segments_victim(fixture->segments, 90, segment_sequence(second)), second);
 }
 
 /* A read that failed may succeed later. */
@@ -727,12 +751,12 @@ static void test_put_off(void **state)
     segments_seal(fixture->segments);
     assert_int_equal(segments_write(fixture->segments), STATUS_OK);
     segments_dead(fixture->segments, places[0]);
-    segment = segments_victim(fixture->segments, 90);
+    segment = segments_victim(fixture->segments, 90, 0);
     assert_non_null(segment);
     segment_put_off(segment);
-    assert_null(segments_victim(fixture->segments, 90));
+    assert_null(segments_victim(fixture->segments, 90, 0));
     segment->put_off_until_ms -= PUT_OFF_MS;        /* a second later */
-    assert_ptr_equal(segments_victim(fixture->segments, 90), segment);
+    assert_ptr_equal(segments_victim(fixture->segments, 90, 0), segment);
     for (int i = 0; i < 100; i++)
         segment_put_off(segment);
     assert_int_equal(segment->put_off_ms, PUT_OFF_MAX_MS);
@@ -784,6 +808,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_failed_sync, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_failed_sync_of_what_cant_be_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failed_sync_of_what_cant_be_read, set_up_direct, tear_down),
+        cmocka_unit_test_setup_teardown(test_victim_from_a_sequence_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_walk, set_up, tear_down),

@@ -360,6 +360,49 @@ static void an_overwritten_key_with_a_damaged_record_can_be_deleted(void **state
     assert_string_equal(say(rig, "GET damaged"), "$-1\n");
 }
 
+/* Adds a tag of the key for this place, or removes it. */
+static void change_tag(struct rig *rig, const char *key, uint64_t place, bool is_there)
+{
+    uint64_t hash;
+    struct bytes name = bytes_of_string(key);
+    struct keyspace *keyspace = tier_box_keyspace(&rig->box, 0, name, &hash);
+
+    partition_lock(keyspace->partition);
+    if (is_there)
+        recordmap_remove(keyspace->tier->map, hash, name, place);
+    else
+        recordmap_add(keyspace->tier->map, hash, name, place);
+    partition_unlock(keyspace->partition);
+}
+
+/* As if the tags of two keys were the same. The damaged record is not that of the other key: not for a load, DBSIZE, or a grave. */
+static void a_damaged_record_is_not_that_of_another_key_with_its_tag(void **state)
+{
+    struct rig *rig = *state;
+    struct keyspace *keyspace;
+    uint64_t hash, place = 0;
+
+    assert_string_equal(say(rig, "MSET damaged text-to-be-damaged other 1"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE damaged"), ":1\n");
+    assert_string_equal(say(rig, "DEL other"), ":1\n");
+    tier_box_settle(&rig->box);
+    keyspace = tier_box_keyspace(&rig->box, 0, BYTES("damaged"), &hash);
+    partition_lock(keyspace->partition);
+    assert_true(recordmap_find(keyspace->tier->map, hash, BYTES("damaged"), &place) && place != 0);
+    partition_unlock(keyspace->partition);
+    change_tag(rig, "other", place, false);
+    damage(rig, "text-to-be-damaged");
+    assert_string_equal(say(rig, "GET other"), "$-1\n");
+    assert_string_equal(say(rig, "SET other blind"), "+OK\n");
+    assert_string_equal(say(rig, "DBSIZE"), ":3\n");         /* with the tag that was added */
+    assert_string_equal(say(rig, "DEL other"), ":1\n");
+    tier_box_settle(&rig->box);
+    assert_string_equal(say(rig, "DBSIZE"), ":2\n");
+    assert_string_equal(say(rig, "GET damaged"), UNREADABLE);
+    change_tag(rig, "other", place, true);
+    assert_string_equal(say(rig, "FLUSHALL"), "+OK\n");
+}
+
 static uint64_t always_used(void *context)
 {
     (void)context;
@@ -456,6 +499,7 @@ int main(void)
         WITH_RIG(a_damaged_record_does_not_keep_a_segment_suspect),
         WITH_RIG(a_damaged_record_is_gone_when_its_key_is_overwritten),
         WITH_RIG(an_overwritten_key_with_a_damaged_record_can_be_deleted),
+        WITH_RIG(a_damaged_record_is_not_that_of_another_key_with_its_tag),
         WITH_RIG(a_cold_key_that_is_overwritten_keeps_its_uses),
         WITH_RIG(a_key_whose_record_cant_be_looked_up_is_no_progress_of_demotion),
         WITH_RIG(a_key_that_is_read_again_and_again_is_no_progress_of_demotion),

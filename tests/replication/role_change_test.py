@@ -93,7 +93,7 @@ class ColdKeyTest(ReplicationCase):
     def slow(self, role, options=None):
         server, disk = with_disk(self, role, {"maxmemory": "100mb", "tier-block-cache": 0, **(options or {})})
         cold_keys(self, server)
-        disk.rule(0, "read", "store/*", DELAY, delay_us=READ_US)
+        disk.rule(0, "read", "store/*.seg", DELAY, delay_us=READ_US)
         return server, disk
 
     @only("redis-kelvin")
@@ -140,7 +140,7 @@ class ColdKeyTest(ReplicationCase):
         servers.make_replica(replica, server)
         servers.wait_online(server, replica)
         servers.must(server, "TIER DEMOTE " + " ".join("cold%d" % number for number in range(COUNT)))
-        disk.rule(0, "read", "store/*", DELAY, delay_us=READ_US)
+        disk.rule(0, "read", "store/*.seg", DELAY, delay_us=READ_US)
         writers, readers = cold_waiters(self, server)
         servers.must(server, "FAILOVER TO 127.0.0.1 %d" % replica.port)
         until(lambda: servers.replication(replica)["role"] == "master" and servers.replication(server)["role"] == "slave", 20, "exchanged")
@@ -159,7 +159,7 @@ class ColdKeyTest(ReplicationCase):
         replica = self.start("replica")
         servers.make_replica(replica, server)
         servers.must(server, "TIER DEMOTE " + " ".join("cold%d" % number for number in range(COUNT)))
-        disk.rule(0, "read", "store/*", DELAY, delay_us=READ_US)
+        disk.rule(0, "read", "store/*.seg", DELAY, delay_us=READ_US)
         with servers.stopped(replica), self.client(server) as client:
             writers, readers = cold_waiters(self, server)
             client.must("SET", "k", "v")

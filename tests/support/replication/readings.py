@@ -101,18 +101,6 @@ def lasting(server):
     return {at: value for at, value in contents(server, with_field_times=True).items() if at[0] == "functions" or value[2] == -1 and not value[3]}
 
 
-def without_delivery_times(found):
-    """The same without the times at which entries were delivered: those are of a server's own clock if the stream of commands has XREADGROUP, or an
-    XCLAIM without TIME. An entry of a group has its consumer before the time."""
-    for at, value in found.items():
-        if at[0] != "functions" and value[0] == b"stream":
-            for group in value[1][b"groups"]:
-                group[b"pending"] = [entry[:2] + entry[3:] for entry in group[b"pending"]]
-                for consumer in group[b"consumers"]:
-                    consumer[b"pending"] = [entry[:1] + entry[2:] for entry in consumer[b"pending"]]
-    return found
-
-
 def both_know_field_times(*servers):
     for server in servers:
         with server.client() as client:

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/crc64.h"
@@ -20,7 +21,7 @@
 #include "script/library_dump.h"
 #include "tier/image.h"
 
-enum { PATH_SIZE = 4096, COMMIT_US_MAX = 40000000, LOOK_MS = 1000 };
+enum { PATH_SIZE = 4096, BASE_SIZE = 512, COMMIT_US_MAX = 40000000, LOOK_MS = 1000 };
 
 void checkpoint_clean(const char *dir, const char *base)
 {
@@ -283,18 +284,28 @@ enum status checkpoint_run(struct aof *aof, const struct checkpoint_data *data, 
     return checkpoint_begin_log(aof, data, dir, name, NULL, NULL, message);
 }
 
+/* Finds a name that no image has: after the clock was set back, the time may be that of the current base. */
+static void name_image(const char *dir, const char *name, char base[BASE_SIZE], char image[PATH_SIZE])
+{
+    long long us = clock_wall_us();
+
+    do {
+        snprintf(base, BASE_SIZE, "%s.%lld%s", name, us++, AOF_NAME_IMAGE_END);
+        snprintf(image, PATH_SIZE, "%s/%s", dir, base);
+    } while (access(image, F_OK) == 0);
+}
+
 enum status checkpoint_begin_log(struct aof *aof, const struct checkpoint_data *data, const char *dir, const char *name,
     checkpoint_begins *begins, void *context, struct message *message)
 {
     struct cut cut = { .aof = aof, .begins = begins, .context = context };
-    char base[512], image[PATH_SIZE];
+    char base[BASE_SIZE], image[PATH_SIZE];
     uint64_t lsn = 0;
     enum status status = aof_prepare(aof, message);
 
     if (status != STATUS_OK)
         return status;
-    snprintf(base, sizeof(base), "%s.%lld%s", name, (long long)clock_wall_us(), AOF_NAME_IMAGE_END);
-    snprintf(image, sizeof(image), "%s/%s", dir, base);
+    name_image(dir, name, base, image);
     status = take_image(data, &cut, image, &lsn, message);
     if (status == STATUS_OK)
         status = directory_sync(disk_system(), dir);

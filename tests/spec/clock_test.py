@@ -39,6 +39,21 @@ class ClockTest(unittest.TestCase):
             until(lambda: client.must("LASTSAVE") < time.time() - 1800, WAIT_S, "a save by a save point")
         self.assertIn(self.number(server, "server", "uptime_in_seconds"), range(WAIT_S * 2))
 
+    def test_a_checkpoint_at_the_time_of_the_one_before(self):
+        """The time is in the name of an image."""
+        server = self.start(appendonly="yes", maxmemory="60mb")
+        self.clock.stop_at(int(time.time() * 1000))
+        with server.client() as client:
+            for number in (1, 2):
+                client.must("SET", "k%d" % number, "v")
+                client.must("TIER", "DEMOTE", "k%d" % number)
+                client.must("BGREWRITEAOF")
+                until(lambda: self.number(server, "persistence", "aof_rewrites") == number, WAIT_S, "the checkpoint")
+        server.restart(kill=True)
+        with server.client() as client:
+            self.assertEqual(client.must("MGET", "k1", "k2"), [b"v"] * 2)
+        server.stop()
+
     def test_a_pause_ends_when_it_is_set_back(self):
         server = self.start()
         with server.client() as client, server.client() as other:

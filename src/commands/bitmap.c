@@ -111,11 +111,16 @@ void bitcount_command(struct call *call)
         reply_error(call, ERR_SYNTAX);
         return;
     }
-    if (call->arg_count > 3 &&
-        (!arg_integer(call, 2, &span.start) || !arg_integer(call, 3, &span.end) || !unit_arg(call, 4, &span.in_bits)))
+    if (call->arg_count > 3 && (!arg_integer(call, 2, &span.start) || !arg_integer(call, 3, &span.end)))
+        return;
+    if (span.start < 0 && span.end < 0 && span.start > span.end) {      /* Redis then ignores the unit */
+        reply_integer(call->reply, 0);
+        return;
+    }
+    if (!unit_arg(call, 4, &span.in_bits))
         return;
     string = string_of(&key, digits);
-    if ((span.start < 0 && span.end < 0 && span.start > span.end) || !span_resolve(&span, string.size))
+    if (!span_resolve(&span, string.size))
         reply_integer(call->reply, 0);
     else
         reply_integer(call->reply, (int64_t)bits_count(string.data, span.first, span.last));

@@ -71,6 +71,9 @@ class BitmapTest(PairCase):
             BITCOUNT k 0 0 BIT
             BITCOUNT k 1 7 BIT
             BITCOUNT k 0 5 foo
+            BITCOUNT k -1 -3 foo
+            BITCOUNT k -3 -1 foo
+            BITCOUNT k 3 1 foo
             BITCOUNT k 0
             BITCOUNT k a b
             BITCOUNT k 0 b

@@ -75,9 +75,11 @@ void memory_watch_excess(struct engine *engine)
     uint64_t used = memory_used(engine) + room + meter_freed_pages(), resident = meter_resident();
     uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY);
     uint64_t allowed = used + engine->memory.base + limit / EXCESS_SHARE, excess = resident > allowed ? resident - allowed : 0;
+    uint64_t lasting = excess < engine->memory.excess_seen ? excess : engine->memory.excess_seen;
     uint64_t most = limit / EXCESS_MAX_SHARE;       /* else a tiny budget would be eaten up by it */
 
-    engine->memory.excess = excess < most ? excess : most;
+    engine->memory.excess_seen = excess;
+    engine->memory.excess = lasting < most ? lasting : most;
 }
 
 void memory_note_use(struct engine *engine, int64_t now_us)

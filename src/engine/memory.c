@@ -69,17 +69,15 @@ bool memory_replies_are_full(const struct engine *engine)
     return limit > 0 && engine->memory.reply_held > (uint64_t)limit / REPLY_SHARE;
 }
 
+/* Resident is read before and after what is used: a large value that comes or goes between the readings is no excess. */
 void memory_watch_excess(struct engine *engine)
 {
-    uint64_t room = engine->tier != NULL ? tier_memtable_room(engine->tier) : 0;
-    uint64_t used = memory_used(engine) + room + meter_freed_pages(), resident = meter_resident();
-    uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY);
-    uint64_t allowed = used + engine->memory.base + limit / EXCESS_SHARE, excess = resident > allowed ? resident - allowed : 0;
-    uint64_t lasting = excess < engine->memory.excess_seen ? excess : engine->memory.excess_seen;
-    uint64_t most = limit / EXCESS_MAX_SHARE;       /* else a tiny budget would be eaten up by it */
+    uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY), most = limit / EXCESS_MAX_SHARE;
+    uint64_t room = engine->tier != NULL ? tier_memtable_room(engine->tier) : 0, before = meter_resident();
+    uint64_t allowed = memory_used(engine) + room + meter_freed_pages() + engine->memory.base + limit / EXCESS_SHARE, after = meter_resident();
+    uint64_t resident = before < after ? before : after, excess = resident > allowed ? resident - allowed : 0;
 
-    engine->memory.excess_seen = excess;
-    engine->memory.excess = lasting < most ? lasting : most;
+    engine->memory.excess = excess < most ? excess : most;      /* else a tiny budget would be eaten up by it */
 }
 
 void memory_note_use(struct engine *engine, int64_t now_us)

@@ -16,7 +16,6 @@ struct memory {
     uint64_t base;                  /* bytes resident beyond what was used as the server became ready: program, stacks */
     _Atomic uint64_t peak;          /* the most that was used, as far as it was looked at */
     _Atomic uint64_t excess;        /* see memory_watch_excess */
-    uint64_t excess_seen;           /* by its last measurement: a large value that came between two of its readings is none. The first worker's cron */
     /* Microseconds over maxmemory, as the first worker's cron sees it: in all, and when it began (0: it is not). */
     _Atomic int64_t over_us, over_since_us;
     bool long_waits_logged;         /* the first worker's cron: clients have waited for memory for long, and the log says so */

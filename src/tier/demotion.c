@@ -33,6 +33,7 @@ enum {
     VALUE_SAMPLES = 5,              /* elements looked at for the memory of a value */
     MEMTABLES_PERCENT = 125,        /* of a memtable: it, and what the next one gets until it is written out */
     TAKEN_DECAY_US = 10000000,      /* time constant of the running sum of what the memtables have taken */
+    BATCH_SHARE = 32,               /* of maxmemory: what a batch frees */
     FREED_SHARE = 20,               /* of maxmemory: freed pages that the allocator may keep while there is demotion */
     MARK_LEFT_PERCENT = 50,         /* of maxmemory: below that, memory comes to its mark as if for the first time */
 };
@@ -460,7 +461,7 @@ bool demotion_run(struct tier *tier)
     share = stuck_is_likely(&tier->stuck) ? DEMOTE_SHARE_ONE : demote_share(tier, need);
     age_if_due(demotion, share);
     while (!tier->stopping && memory_is_over(tier, tier->settings.low_percent, &need)) {
-        uint64_t freed = demote_batch(tier, share, need, &is_round);
+        uint64_t most = (uint64_t)tier->settings.memory_max / BATCH_SHARE, freed = demote_batch(tier, share, need < most ? need : most, &is_round);
 
         if (freed > 0)
             tier->hooks.memory_freed(tier->hooks.context);

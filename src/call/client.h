@@ -95,7 +95,6 @@ struct client_loads {
     _Atomic int pending;                    /* loads that have not finished */
     struct client *ready_next;              /* in its worker's list of clients to wake. Under that list's lock */
     bool ready_queued;                      /* under that list's lock */
-    bool dead;                              /* closed, but still in that list. Owner: its worker */
 };
 
 /* The queue of its worker in which it is parked (engine/parking.h). */
@@ -143,6 +142,7 @@ struct client {
     /* Waiting. A parked client's request is run again from the top when it is woken. */
     bool parked;
     bool paused;                            /* CLIENT PAUSE delays its request; counted in engine->clients.paused */
+    bool dead;                              /* closed; its unit, or its worker's mail, still refers to it. Owner: its worker */
     struct client_loads loads;
     struct client *prev, *next;             /* in its worker's list of all clients */
     struct client_parking parking;

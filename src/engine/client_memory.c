@@ -115,7 +115,7 @@ static void join_list(struct client *client, int class)
 static void choose_list(struct client *client)
 {
     bool has_limit = client_memory_limit(client->worker->engine) > 0;
-    int class = client->flags & CLIENT_NO_EVICT || client->loads.dead ? 0 : class_of(has_limit ? client->size.all : client->size.held);
+    int class = client->flags & CLIENT_NO_EVICT || client->dead ? 0 : class_of(has_limit ? client->size.all : client->size.held);
 
     if (LIKELY(class == client->size.class))
         return;
@@ -276,7 +276,7 @@ void client_memory_set(struct client *client, uint64_t bytes, uint64_t buffers)
     struct client_size *size = &client->size;
     bool has_grown = all > size->all;
 
-    if (LIKELY((all == size->all && held == size->held) || client->loads.dead))
+    if (LIKELY((all == size->all && held == size->held) || client->dead))
         return;
     add(&sizes->all, all - size->all);
     add(&sizes->held, held - size->held);

@@ -31,7 +31,7 @@ bool parking_resume(struct worker *worker, enum parking reason)
         uint64_t commands = client->totals.commands;
 
         parking_remove(worker, client);
-        if (UNLIKELY(client->loads.dead))
+        if (UNLIKELY(client->dead))
             client_wake(client);        /* its unit goes on without it */
         else
             worker->host.resume(client);

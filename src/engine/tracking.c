@@ -123,7 +123,7 @@ void tracking_turn_on(struct client *client, uint32_t options, uint64_t redirect
     struct tracker *tracker;
     uint32_t before = tracking_mode(client);
 
-    if (client->loads.dead)
+    if (client->dead)
         return;                         /* it was closed, and its transaction goes on */
     tracker = tracker_of(client);
     delivery_open(client);

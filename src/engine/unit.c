@@ -429,7 +429,7 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
         return RUN_PARKED;
     if (unit->stop != UNIT_RESTARTS)
         return finish_unit(unit, call);
-    if (unit->client->loads.dead) {           /* its request is no longer there to be run again */
+    if (unit->client->dead) {           /* its request is no longer there to be run again */
         start_over(unit, call);
         destroy_unit(unit);
         return RUN_DONE;

@@ -164,7 +164,7 @@ static void discard_if_gone(struct worker *worker, struct client *client)
  * memory is discarded. */
 static void resume_client(struct worker *worker, struct client *client)
 {
-    if (LIKELY(!client->loads.dead))
+    if (LIKELY(!client->dead))
         worker->host.resume(client);
     else if (engine_run(worker, client, NULL, 0) == RUN_DONE)
         discard_if_gone(worker, client);
@@ -176,7 +176,7 @@ void worker_abandon_units(struct worker *worker)
         struct client *client = worker->units.suspended->client;
 
         unit_abandon(worker->units.suspended);
-        if (client->loads.dead)
+        if (client->dead)
             discard_if_gone(worker, client);
     }
 }
@@ -190,7 +190,7 @@ void worker_read_mail(struct worker *worker)
     mailbox_empty(&worker->mailbox, &delivery);
     worker->slices = 0;
     while (worker->slices < SLICES_A_TURN && (client = mailbox_next_ready(&worker->mailbox, &delivery)) != NULL) {
-        if (client->loads.dead && client->unit == NULL)
+        if (client->dead && client->unit == NULL)
             worker->host.discard(client);
         else if (is_ready(client))
             resume_client(worker, client);
@@ -255,7 +255,7 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     worker->client_count--;
     client_memory_forget(client);
     monitor_end(client);
-    client->loads.dead = true;
+    client->dead = true;
     tracking_forget(client);
     delivery_forget(client);
     if (client->worker->engine->client_ids != NULL)

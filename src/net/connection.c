@@ -31,6 +31,7 @@ static void release_memory(struct connection *connection)
 {
     struct client *client = &connection->client;
 
+    primary_forget(client);         /* again: a transaction that went on after the end may have announced a replica */
     connection_tls_release(connection);
     request_release(&connection->parser);
     buffer_release(&connection->query);

@@ -167,6 +167,15 @@ static void end_large(struct connection *connection)
     memory_end_large(connection->loop->engine, &connection->client);
 }
 
+/* Nothing of what is there runs any more: not a request either that the parser has begun. */
+static enum run_end drop_requests(struct connection *connection)
+{
+    if (connection->parser.large_count > 0)
+        end_large(connection);
+    request_restart(&connection->parser);
+    return RUN_CLOSING;
+}
+
 /* Runs requests from `data`; *done is how many bytes are done with. The hint is of the first one, or NULL. */
 static enum run_end run_requests(struct connection *connection, const char *data, size_t size, const struct request_hint *hint, size_t *done)
 {
@@ -180,7 +189,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
 
     *done = size;
     if (is_leaving(connection))
-        return RUN_CLOSING;
+        return drop_requests(connection);
     while (more && at < size) {
         int count = parse_ahead(connection, data, size, hint, &at, &more);
 
@@ -216,7 +225,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
                 end_large(connection);
             count_state(connection);
             if (is_leaving(connection))
-                return RUN_CLOSING;
+                return drop_requests(connection);
         }
     }
     *done = at;
@@ -254,12 +263,14 @@ static void note_large(struct connection *connection)
 }
 
 /* A large argument counts against the memory there is before it is read: it gets memory of its own, of just its size. False: it has to
- * wait for that. */
+ * wait for that. True as well if none is announced (any more). */
 static bool receive_large(struct connection *connection)
 {
     struct buffer *query = &connection->query;
     struct request_parser *parser = &connection->parser;
 
+    if (request_large_wanted(parser) == 0)
+        return true;
     if (!memory_admit_large(connection->loop->engine, &connection->client, request_large_wanted(parser)))
         return false;
     connection->large_input = connection->client.totals.input;
@@ -325,7 +336,7 @@ static void settle_run(struct connection *connection, enum run_end end)
         connection_mark_dirty(connection);
         return;
     }
-    if (end == RUN_NEEDS_MORE && request_large_wanted(&connection->parser) > 0 && !receive_large(connection)) {
+    if (end == RUN_NEEDS_MORE && !receive_large(connection)) {
         connection_set_reading(connection, false);
         loop_wait_for_room(connection);
         return;

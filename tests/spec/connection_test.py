@@ -432,6 +432,37 @@ class NeighboursTest(ServerCase):
             self.assertTrue(slow.receive() == value, "reply %d" % index)
         self.assertEqual(slow.receive(), PONG)
 
+    def test_the_begin_of_a_large_request_after_quit(self):
+        """It arrives with QUIT, and the connection stays as long as its replies wait for the reader."""
+        self.c.must("SET", "v", b"y" * 60000)
+        begin = encode(["SET", "big", b"x" * 3000000])[:1000000]
+        for _ in range(3):
+            reader = socket.socket()
+            self.addCleanup(reader.close)
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(("127.0.0.1", self.server.port))
+            reader.settimeout(1)
+            for _ in range(60):
+                reader.sendall(encode(["GET", "v"]))
+                time.sleep(0.002)
+            try:
+                reader.sendall(encode(["QUIT"]) + begin)
+            except OSError:
+                pass                                # it may be closed, or read no more
+            self.assertEqual(self.c.must("PING"), PONG)
+        self.assertEqual(self.c.must("EXISTS", "big"), 0)
+
+    def test_a_transaction_that_goes_on_after_the_end_of_its_client(self):
+        """It becomes a replica's in name. What that takes is freed: a build that looks for leaks fails otherwise."""
+        with Server({}) as server, server.client() as other:
+            for _ in range(2):
+                client = server.client()
+                client.send(b"".join(map(encode, (["MULTI"], ["EVAL", "for i = 1, 10000000 do end redis.call('INCR', 'runs')", 0],
+                                                  ["REPLCONF", "listening-port", 7001], ["EXEC"]))))
+                until(lambda: b"cmd=exec" in other.must("CLIENT", "LIST"), 20, "the transaction to run")
+                client.close()
+            until(lambda: other.must("GET", "runs") == b"2", 60, "the end of both")
+
     def test_an_output_buffer_over_its_limit_closes_the_client(self):
         old = self.c.must("CONFIG", "GET", "client-output-buffer-limit")[1]
         self.c.must("CONFIG", "SET", "client-output-buffer-limit", "normal 2000000 0 0")

@@ -92,7 +92,7 @@ void engine_box_add(struct engine_box *box, int worker, struct client *client, u
 
 void engine_box_remove(struct client *client)
 {
-    if (!client->loads.dead)
+    if (!client->dead)
         worker_remove_client(client->worker, client);
     reply_release(&client->reply);
 }

@@ -22,7 +22,7 @@ static void close_client(struct client *client)
 
     box->closed_count++;
     client_memory_forget(client);
-    client->loads.dead = true;
+    client->dead = true;
 }
 
 static void set(struct box *box, const char *name, const char *value)
@@ -60,7 +60,7 @@ static int close_box(void **state)
     struct box *box = *state;
 
     for (int i = 0; i < box->client_count; i++) {
-        if (!box->clients[i].loads.dead)
+        if (!box->clients[i].dead)
             client_memory_forget(&box->clients[i]);
     }
     for (int i = 0; i < WORKERS; i++) {
@@ -132,7 +132,7 @@ static void the_largest_is_closed_by_its_own_worker(void **state)
     assert_int_equal(box->closed_count, 0);         /* another thread's */
     run_mail(box);
     assert_int_equal(box->closed_count, 1);
-    assert_true(large->loads.dead);
+    assert_true(large->dead);
 }
 
 static void no_more_are_closed_than_needed(void **state)
@@ -153,9 +153,9 @@ static void a_client_beyond_the_limit_is_closed_at_once(void **state)
     struct box *box = *state;
     struct client *first = add(box, 0, 9 * MIB), *second = add(box, 1, 11 * MIB);
 
-    assert_true(second->loads.dead);
+    assert_true(second->dead);
     run_mail(box);
-    assert_false(first->loads.dead);
+    assert_false(first->dead);
     assert_int_equal(box->closed_count, 1);
 }
 
@@ -168,14 +168,14 @@ static void no_evict_is_respected_and_counts(void **state)
     client_memory_note_exempt(kept);
     client_memory_set(kept, 20 * MIB, 20 * MIB);
     run_mail(box);
-    assert_false(kept->loads.dead);
+    assert_false(kept->dead);
     other = add(box, 1, MIB);
     run_mail(box);
-    assert_true(other->loads.dead);
+    assert_true(other->dead);
     kept->flags &= ~(uint32_t)CLIENT_NO_EVICT;
     client_memory_note_exempt(kept);
     run_mail(box);
-    assert_true(kept->loads.dead);
+    assert_true(kept->dead);
 }
 
 static void many_small_clients_may_be_too_much(void **state)
@@ -196,8 +196,8 @@ static void the_smallest_limit_leaves_room_for_a_client(void **state)
     struct box *box = *state;
 
     set(box, "maxmemory-clients", "1");
-    assert_false(add(box, 0, 100000)->loads.dead);
-    assert_true(add(box, 0, 200000)->loads.dead);
+    assert_false(add(box, 0, 100000)->dead);
+    assert_true(add(box, 0, 200000)->dead);
 }
 
 static void without_a_limit_half_of_maxmemory_is_the_bound_for_buffers_and_state(void **state)
@@ -209,21 +209,21 @@ static void without_a_limit_half_of_maxmemory_is_the_bound_for_buffers_and_state
     assert_true(client_memory_max(&box->engine) == UINT64_MAX);
     set(box, "maxmemory", "20mb");
     reply = add(box, 0, 12 * MIB);              /* a reply alone is no reason */
-    assert_false(reply->loads.dead);
+    assert_false(reply->dead);
     query = add(box, 1, 1000);
     query->buffers.query_room = 13 * MIB;
     client_memory_set(query, 13 * MIB, 13 * MIB);
     run_mail(box);
-    assert_true(query->loads.dead || reply->loads.dead);
+    assert_true(query->dead || reply->dead);
     assert_true(client_memory_used(&box->engine) <= 13 * MIB);
     client_memory_set(add(box, 2, 1000), 100 * MIB, 1000);      /* neither buffers nor state */
     run_mail(box);
-    assert_false(box->clients[2].loads.dead);
+    assert_false(box->clients[2].dead);
     state_client = add(box, 2, 1000);
     state_client->names.size = 13 * MIB;
     client_memory_set(state_client, 1000, 1000);
     run_mail(box);
-    assert_true(state_client->loads.dead);
+    assert_true(state_client->dead);
 }
 
 static void lists_are_right_whatever_happens(void **state)

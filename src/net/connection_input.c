@@ -167,7 +167,7 @@ static void end_large(struct connection *connection)
     memory_end_large(connection->loop->engine, &connection->client);
 }
 
-/* Nothing of what is there runs any more: not a request either that the parser has begun. */
+/* The client leaves: what is there does not run any more, and a request that the parser has begun is dropped. */
 static enum run_end drop_requests(struct connection *connection)
 {
     if (connection->parser.large_count > 0)

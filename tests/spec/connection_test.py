@@ -455,13 +455,13 @@ class NeighboursTest(ServerCase):
     def test_a_transaction_that_goes_on_after_the_end_of_its_client(self):
         """It becomes a replica's in name. What that takes is freed: a build that looks for leaks fails otherwise."""
         with Server({}) as server, server.client() as other:
-            for _ in range(2):
+            for count in (b"1", b"2"):
                 client = server.client()
                 client.send(b"".join(map(encode, (["MULTI"], ["EVAL", "for i = 1, 10000000 do end redis.call('INCR', 'runs')", 0],
                                                   ["REPLCONF", "listening-port", 7001], ["EXEC"]))))
                 until(lambda: b"cmd=exec" in other.must("CLIENT", "LIST"), 20, "the transaction to run")
                 client.close()
-            until(lambda: other.must("GET", "runs") == b"2", 60, "the end of both")
+                until(lambda count=count: other.must("GET", "runs") == count, 60, "the end of the transaction")
 
     def test_an_output_buffer_over_its_limit_closes_the_client(self):
         old = self.c.must("CONFIG", "GET", "client-output-buffer-limit")[1]

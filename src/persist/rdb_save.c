@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <string.h>
@@ -154,11 +155,11 @@ static enum status open_image(struct saving *saving)
     return status == STATUS_OK ? open_tags(saving) : status;
 }
 
-/* A name beside the file's. */
+/* A name beside the file's, and no other save's: one for DEBUG LOADAOF may run beside that of the dump. */
 static enum status open_temp(struct saving *saving)
 {
     char *copy = mem_string(bytes_of_string(saving->options->path));
-    int size = snprintf(saving->temp, sizeof(saving->temp), "%s/temp-%d.rdb", dirname(copy), (int)getpid());
+    int size = snprintf(saving->temp, sizeof(saving->temp), "%s/temp-%" PRId64 ".rdb", dirname(copy), clock_mono_ns());
 
     mem_free(copy);
     if (size >= PATH_SIZE) {

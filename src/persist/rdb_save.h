@@ -1,7 +1,7 @@
 /* RDB save: an image (persist/checkpoint.h) as an RDB file.
  *
  * Everything in the image is written, also keys that have expired since, as Redis does: the server that loads the file drops them. The file
- * is written as temp-<pid>.rdb in the directory of `path`, synced and renamed to `path`, and the directory is synced: at any instant `path`
+ * is written as temp-<number>.rdb in the directory of `path`, synced and renamed to `path`, and the directory is synced: at any instant `path`
  * is the old file or the complete new one.
  *
  * Without a path it is written to a descriptor of the caller's, for readers that read it while it grows: what is written does not change

@@ -1,5 +1,7 @@
 """DEBUG RELOAD, LOADAOF, POPULATE, SLEEP, PAUSE-CRON and what ends the process: what test suites of others call."""
+import glob
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -192,6 +194,29 @@ class ReloadTest(unittest.TestCase):
         server.start()
         with server.client() as client:
             self.assertEqual(client.must("LRANGE", "k", 0, -1), [b"a"])
+
+    @kelvin_only
+    def test_a_log_that_is_loaded_beside_a_dump(self):
+        """Loading makes a dump of the log's image, too: another file than that of BGSAVE."""
+        server = self.start(appendonly="yes", save="")
+        with server.client() as client:
+            for number in range(100):
+                client.must("SET", "k%d" % number, "v" * 100)
+            client.must("BGREWRITEAOF")
+            until(lambda: (info := server.info("persistence"))["aof_rewrites"] == "1" and info["aof_rewrite_in_progress"] == "0", what="the rewrite")
+            client.must("CONFIG", "SET", "rdb-key-save-delay", 10000)
+            self.assertEqual(client.must("BGSAVE"), Status(b"Background saving started"))
+            until(lambda: glob.glob(os.path.join(server.folder, "temp-*.rdb")), what="its file")
+            self.assertEqual(client.must("DEBUG", "LOADAOF"), OK)
+            client.must("CONFIG", "SET", "rdb-key-save-delay", 0)
+            until(lambda: server.info("persistence")["rdb_bgsave_in_progress"] == "0", what="the dump")
+            self.assertEqual(server.info("persistence")["rdb_last_bgsave_status"], "ok")
+            self.assertEqual(client.must("DBSIZE"), 100)
+        shutil.rmtree(os.path.join(server.folder, "appendonlydir"))
+        server.options["appendonly"] = "no"
+        server.restart(kill=True)
+        self.assertEqual(server.info("keyspace")["db0"].split(",")[0], "keys=100")
+        server.stop()
 
     def test_no_acknowledged_write_is_lost(self):
         """Counters, transactions and scripts meanwhile, in less memory than the data takes."""

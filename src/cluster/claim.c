@@ -1,12 +1,5 @@
 #include "cluster/claim.h"
 
-enum { WORD_BITS = 64, WORD_COUNT = SLOT_COUNT / WORD_BITS };
-
-static uint64_t word_at(const struct slots *slots, unsigned index)
-{
-    return bytes_word((const char *)slots->bits + index * sizeof(uint64_t));
-}
-
 /* Says itself, or is said by a third node. */
 enum claim_source { CLAIM_HEADER, CLAIM_HEARSAY };
 
@@ -57,7 +50,8 @@ static void take_slot(struct claim *claim, unsigned slot)
     claim->outcome->has_changed = true;
 }
 
-/* A slot of the claimer that it does not claim. A header from before the epoch by which it got the slot says nothing. */
+/* A slot of the claimer that it does not claim. A header from before the epoch by which it got the slot does not give a
+ * conceded one back. */
 static void leave_slot(struct claim *claim, unsigned slot)
 {
     struct members *members = claim->members;
@@ -88,11 +82,11 @@ static void run_claim(struct claim *claim, const struct slots *claimed, enum cla
 
     if (claim->claimer == members->myself || !(claim->claimer->flags & NODE_MASTER))
         return;
-    for (unsigned i = 0; i < WORD_COUNT; i++) {
-        uint64_t word = word_at(claimed, i), doubted = word_at(&members->unclaimed, i) | word_at(&members->conceded, i);
+    for (unsigned i = 0; i < SLOTS_WORDS; i++) {
+        uint64_t word = slots_word(claimed, i), doubted = slots_word(&members->unclaimed, i) | slots_word(&members->conceded, i);
 
-        for (uint64_t left = (word ^ word_at(&claim->claimer->slots, i)) | (word & doubted); left != 0; left &= left - 1) {
-            unsigned bit = (unsigned)__builtin_ctzll(left), slot = i * WORD_BITS + bit;
+        for (uint64_t left = (word ^ slots_word(&claim->claimer->slots, i)) | (word & doubted); left != 0; left &= left - 1) {
+            unsigned bit = (unsigned)__builtin_ctzll(left), slot = i * SLOTS_WORD_BITS + bit;
 
             if (word >> bit & 1)
                 take_slot(claim, slot);
@@ -136,9 +130,9 @@ bool claim_update(struct members *members, struct node *about, uint64_t epoch, c
 
 const struct node *claim_newer_owner(const struct members *members, const struct node *claimer, uint64_t epoch, const struct slots *claimed)
 {
-    for (unsigned i = 0; i < WORD_COUNT; i++) {
-        for (uint64_t left = word_at(claimed, i) & ~word_at(&claimer->slots, i); left != 0; left &= left - 1) {
-            unsigned slot = i * WORD_BITS + (unsigned)__builtin_ctzll(left);
+    for (unsigned i = 0; i < SLOTS_WORDS; i++) {
+        for (uint64_t left = slots_word(claimed, i) & ~slots_word(&claimer->slots, i); left != 0; left &= left - 1) {
+            unsigned slot = i * SLOTS_WORD_BITS + (unsigned)__builtin_ctzll(left);
 
             if (is_defended(members, slot) && members->owners[slot]->config_epoch > epoch)
                 return members->owners[slot];
@@ -171,7 +165,9 @@ static bool has_largest_epoch(const struct members *members)
     const struct node *myself = members->myself;
 
     for (unsigned i = 0; i < members->count; i++) {
-        if (members->all[i] != myself && members->all[i]->config_epoch >= myself->config_epoch)
+        const struct node *node = members->all[i];
+
+        if (node != myself && node->flags & NODE_MASTER && node->config_epoch >= myself->config_epoch)
             return false;
     }
     return myself->config_epoch == members->current_epoch && myself->config_epoch > 0;

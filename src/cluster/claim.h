@@ -7,7 +7,10 @@
  *   3. A node whose last slot, or whose master's last slot, went to a primary follows that one. Otherwise the keys of the slots that it lost are removed.
  *   4. A slot that this node gives up because a third node said so (UPDATE) is only conceded: its keys are not removed before its new owner itself
  *      claims it, and if the new owner does not, the slot is taken back. Otherwise two nodes that are sent each other's older claims would both
- *      give the slot up, and none would claim it ever again.
+ *      give the slot up, and none would claim it ever again. A conceded slot whose new owner is forgotten, or becomes a replica, is taken back, too.
+ *      The price: if the new owner has passed it on, and its header comes before that of the next one, this node serves the slot until then, and
+ *      what it accepts meanwhile is lost, as at every failover. Which slots were conceded is not saved: after a start they are their new owners'. The
+ *      last slot is not conceded: the node follows at once (rule 3).
  *   5. Of two primaries with the same epoch the one with the smaller ID takes a new one.
  *
  * Every function here only changes the table: the caller saves it before it sends anything that depends on it.

@@ -63,8 +63,11 @@ static void take_out(struct members *members, const struct node *node)
 
 struct node *members_add(struct members *members, const struct node_id *id, uint16_t flags, struct random *random)
 {
-    struct node *node = mem_zalloc(sizeof(*node));
+    struct node *node;
 
+    if (members->count == NODES_FILE_COUNT_MAX)
+        return NULL;
+    node = mem_zalloc(sizeof(*node));
     node->id = *id;
     node->flags = flags;
     make_id(random, &node->shard_id);
@@ -147,8 +150,10 @@ void members_set_master(struct members *members, struct node *node, struct node 
     CHECK(node != master);
     lose_slots(members, node);
     leave_master(node);
-    if (node == members->myself)
+    if (node == members->myself) {
         members->conceded = (struct slots){ { 0 } };
+        members->move_count = 0;            /* a replica moves no slot, and what is imported would defend it against claims */
+    }
     node->flags = (uint16_t)((node->flags & ~(NODE_MASTER | NODE_MIGRATE_TO)) | NODE_REPLICA);
     node->master = master;
     if (master != NULL) {
@@ -159,6 +164,8 @@ void members_set_master(struct members *members, struct node *node, struct node 
 
 void members_set_primary(struct members *members, struct node *node)
 {
+    if (node->master != NULL && node != members->myself)
+        node->flags |= NODE_MIGRATE_TO;     /* replicas may come to it, as to one that had them */
     leave_master(node);
     node->flags = (uint16_t)((node->flags & ~NODE_REPLICA) | NODE_MASTER);
 }
@@ -167,6 +174,8 @@ void members_bind(struct members *members, unsigned slot, struct node *owner)
 {
     struct node *before = members->owners[slot];
 
+    if (owner == NULL && slots_has(&members->conceded, slot))
+        owner = members->myself;
     CHECK(owner == NULL || owner->flags & NODE_MASTER);
     slots_remove(&members->unclaimed, slot);
     if (owner == members->myself)
@@ -312,6 +321,12 @@ void members_destroy(struct members *members)
     mem_free(members);
 }
 
+/* A node in a handshake is not: neither as a master, nor as the other end of a move. */
+static bool is_written(const struct node *node)
+{
+    return node != NULL && !(node->flags & NODE_HANDSHAKE);
+}
+
 static struct nodes_file_node file_node_of(const struct node *node)
 {
     struct nodes_file_node to = {
@@ -321,7 +336,7 @@ static struct nodes_file_node file_node_of(const struct node *node)
         .pong_ms = (uint64_t)node->pong_ms, .config_epoch = node_epoch(node),
     };
 
-    if (node->master != NULL)
+    if (is_written(node->master))
         to.master = node->master->id;
     return to;
 }
@@ -338,7 +353,7 @@ void members_write(const struct members *members, struct buffer *out)
         const struct node *node = members->all[i];
         struct slot_range range;
 
-        if (node->flags & NODE_HANDSHAKE)
+        if (!is_written(node))
             continue;
         if (node == members->myself)
             file->myself = file->node_count;
@@ -348,10 +363,11 @@ void members_write(const struct members *members, struct buffer *out)
                 file->owners[slot] = (uint16_t)file->node_count;
         }
     }
-    for (; file->move_count < members->move_count; file->move_count++) {
-        const struct node_move *move = &members->moves[file->move_count];
+    for (unsigned i = 0; i < members->move_count; i++) {
+        const struct node_move *move = &members->moves[i];
 
-        file->moves[file->move_count] = (struct nodes_file_move){ move->other->id, move->slot, move->is_import };
+        if (is_written(move->other))
+            file->moves[file->move_count++] = (struct nodes_file_move){ move->other->id, move->slot, move->is_import };
     }
     nodes_file_write(file, out);
     nodes_file_release(file);

@@ -73,11 +73,11 @@ struct members *members_create(struct random *random);
 struct members *members_create_from(const struct nodes_file *file, int64_t now_ms, struct random *random);
 void members_destroy(struct members *members);        /* NULL is fine */
 
-/* Appends the text of nodes.conf. Nodes in a handshake are left out: their IDs are not theirs. */
+/* Appends the text of nodes.conf. Nodes in a handshake are left out, and moves to and from them: their IDs are not theirs. */
 void members_write(const struct members *members, struct buffer *out);
 
 struct node *members_find(const struct members *members, const struct node_id *id);           /* NULL: it is not known */
-/* The ID must not be known. The shard ID is random until the node says its own. */
+/* The ID must not be known. The shard ID is random until the node says its own. NULL: there are NODES_FILE_COUNT_MAX of them. */
 struct node *members_add(struct members *members, const struct node_id *id, uint16_t flags, struct random *random);
 /* Forgets it: its slots have no owner then, its replicas no master. Not this node. */
 void members_remove(struct members *members, struct node *node);
@@ -89,7 +89,7 @@ void members_set_master(struct members *members, struct node *node, struct node 
 /* Also of its replicas, and theirs. */
 void members_set_shard(struct members *members, struct node *node, const struct node_id *id);
 void members_set_primary(struct members *members, struct node *node);
-/* `owner` is NULL for none, or a primary. */
+/* `owner` is NULL for none, or a primary. A conceded slot without an owner is this node's again. */
 void members_bind(struct members *members, unsigned slot, struct node *owner);
 
 /* NULL: the slot does not move. */

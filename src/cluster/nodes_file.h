@@ -1,5 +1,6 @@
 /* Nodes file: the text of nodes.conf, in which a node keeps what it knows about its cluster and what it has promised. Files of redis-server 3.0 to
- * 7.2 are read; what is written is what 7.2 writes, byte for byte, so that each can start in the other's directory.
+ * 7.2 are read; what is written is what 7.2 writes, byte for byte, so that each can start in the other's directory, but for
+ * files that are refused below.
  *
  *   line = id address flags master ping-sent pong-received config-epoch connected|disconnected slot...
  *   address = ip:port[@bus-port][,[host name][,tls-port=n][,tcp-port=n][,nodename=name][,shard-id=id]]

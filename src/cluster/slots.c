@@ -4,17 +4,6 @@
 
 #include "base/check.h"
 
-enum { WORD_BITS = 64 };
-
-/* Little-endian: bit s of the set is bit s % 64 of the word. */
-static uint64_t word_of(const struct slots *slots, unsigned index)
-{
-    uint64_t word;
-
-    memcpy(&word, slots->bits + index * sizeof(word), sizeof(word));
-    return word;
-}
-
 void slots_add_range(struct slots *slots, struct slot_range range)
 {
     CHECK(range.first <= range.last && range.last < SLOT_COUNT);
@@ -26,8 +15,8 @@ unsigned slots_count(const struct slots *slots)
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < SLOT_COUNT / WORD_BITS; i++)
-        count += (unsigned)__builtin_popcountll(word_of(slots, i));
+    for (unsigned i = 0; i < SLOTS_WORDS; i++)
+        count += (unsigned)__builtin_popcountll(slots_word(slots, i));
     return count;
 }
 
@@ -39,13 +28,13 @@ bool slots_equal(const struct slots *a, const struct slots *b)
 /* The first slot not below `from` whose bit is not that of `inverted`: all ones look for a slot that is not in the set. SLOT_COUNT: none. */
 static unsigned find(const struct slots *slots, unsigned from, uint64_t inverted)
 {
-    uint64_t mask = UINT64_MAX << from % WORD_BITS;
+    uint64_t mask = UINT64_MAX << from % SLOTS_WORD_BITS;
 
-    for (unsigned i = from / WORD_BITS; i < SLOT_COUNT / WORD_BITS; i++) {
-        uint64_t word = (word_of(slots, i) ^ inverted) & mask;
+    for (unsigned i = from / SLOTS_WORD_BITS; i < SLOTS_WORDS; i++) {
+        uint64_t word = (slots_word(slots, i) ^ inverted) & mask;
 
         if (word != 0)
-            return i * WORD_BITS + (unsigned)__builtin_ctzll(word);
+            return i * SLOTS_WORD_BITS + (unsigned)__builtin_ctzll(word);
         mask = UINT64_MAX;
     }
     return SLOT_COUNT;

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "keyspace/slot.h"
 
 enum { SLOTS_SIZE = SLOT_COUNT / 8 };
@@ -36,6 +37,13 @@ static inline void slots_add(struct slots *slots, unsigned slot)
 static inline void slots_remove(struct slots *slots, unsigned slot)
 {
     slots->bits[slot / 8] &= (uint8_t)~(1 << slot % 8);
+}
+
+/* The set as words, little-endian: bit s is bit s % 64 of word s / 64. */
+enum { SLOTS_WORD_BITS = 64, SLOTS_WORDS = SLOT_COUNT / SLOTS_WORD_BITS };
+static inline uint64_t slots_word(const struct slots *slots, unsigned index)
+{
+    return bytes_word((const char *)slots->bits + index * sizeof(uint64_t));
 }
 
 /* `range.first` is not above `range.last`, which is below SLOT_COUNT. */

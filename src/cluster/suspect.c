@@ -48,6 +48,8 @@ unsigned suspect_report_count(struct node *node, int64_t now_ms, int64_t timeout
 
 void suspect_set_failed(struct node *node, int64_t now_ms)
 {
+    if (node->flags & (NODE_FAIL | NODE_MYSELF))
+        return;
     node->flags = (uint16_t)((node->flags & ~NODE_PFAIL) | NODE_FAIL);
     node->fail_ms = now_ms;
 }

@@ -21,7 +21,7 @@ unsigned suspect_report_count(struct node *node, int64_t now_ms, int64_t timeout
 /* If this node suspects it, and a majority of the voters does (this node is one of them if it has a vote), it has failed. True: it has just become so, and
  * the others have to be sent FAIL. Reports of nodes that have no vote by now don't count. */
 bool suspect_judge(struct members *members, struct node *node, int64_t now_ms, int64_t timeout_ms);
-void suspect_set_failed(struct node *node, int64_t now_ms);             /* because a FAIL came */
+void suspect_set_failed(struct node *node, int64_t now_ms);             /* because a FAIL came; not again, and not this node */
 
 /* A node that has failed replies again. True: it has not failed any more: at once if no slots are waiting for it, else after twice the timeout, by
  * which a replica would have been elected. */

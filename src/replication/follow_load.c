@@ -73,12 +73,12 @@ static void switch_log_off(struct follow *follow)
 {
     struct engine *engine = follow->engine;
 
-    while (engine->aof != NULL && !follow->stopping) {
+    do {                                /* without a log as well: a switch on may be under way, or wait to be tried again */
         uint32_t version = waiting_version(&engine->waiting);
 
-        if (!switch_log(follow, false))
+        if (!switch_log(follow, false) && engine->aof != NULL)
             waiting_wait(&engine->waiting, version, THREAD_LOOK_MS);
-    }
+    } while (engine->aof != NULL && !follow->stopping);
 }
 
 static bool wants_log(const struct engine *engine)

@@ -79,7 +79,8 @@ void follow_break(struct follow *follow, int64_t pause_ms);
 /* Until the applier has applied all that was received, or repl-promotion-timeout is over. Nothing is received meanwhile. */
 void follow_await_applier(struct follow *follow);
 
-/* Waits until it is so, or the server ends. What makes it so bumps engine->waiting. */
+/* Waits until it is so, or the server ends. What makes it so bumps engine->waiting. The condition is looked at after each
+ * bump, and may act. */
 void follow_await(struct follow *follow, bool (*is_so)(struct follow *follow));
 /* Set what threads wait for. */
 void follow_set_data(struct follow *follow, enum follow_data data) REQUIRES(follow->lock);

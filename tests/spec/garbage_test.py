@@ -72,6 +72,7 @@ class GarbageTest(ServerCase):
                 at += 500
                 self.assertLess(at, 100 * count)
             begun = max(size())         # beyond the limit, by what is demoted within a second
+            self.assertLess(begun, limit * 2)
 
             def is_over():
                 nonlocal largest

@@ -43,8 +43,13 @@ static void accept_link(struct bus_proxy *proxy, int index)
     struct sockaddr_in at = loopback(proxy->targets[index]);
     struct bus_proxy_link *link = &proxy->links[proxy->link_count];
 
-    if (proxy->link_count == BUS_PROXY_LINKS_MAX)
-        return;                                                 /* enough was recorded */
+    if (proxy->link_count == BUS_PROXY_LINKS_MAX) {             /* enough was recorded */
+        int fd = accept4(proxy->listeners[index], NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
     proxy->link_count++;
     link->fds[0] = accept4(proxy->listeners[index], NULL, NULL, SOCK_CLOEXEC);
     link->fds[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

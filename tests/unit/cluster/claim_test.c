@@ -191,6 +191,14 @@ static void a_slot_that_is_given_up_by_hearsay_is_taken_back_if_none_claims_it(v
     outcome = hear(members, 'b', 7, "10-19", CLAIM_FOLLOW_ANY);
     assert_int_equal(cluster_view_owner(members, 3), 'b');
     members_destroy(members);
+
+    members = cluster_view_create("a master 5 0-9\nb master 4 10-19");          /* the new owner is forgotten */
+    claim_update(members, cluster_view_node(members, 'b'), 7, &claimed, CLAIM_FOLLOW_ANY, &outcome);
+    members_remove(members, cluster_view_node(members, 'b'));
+    members_verify(members);
+    assert_int_equal(cluster_view_owner(members, 3), 'a');
+    assert_int_equal(cluster_view_owner(members, 10), '-');
+    members_destroy(members);
 }
 
 static void who_claims_with_an_old_epoch_is_shown_the_owner(void **state)
@@ -234,6 +242,10 @@ static void an_epoch_is_raised_unless_it_is_the_only_largest(void **state)
     assert_true(claim_raise_epoch(members));
     assert_int_equal(members->myself->config_epoch, 9);
     members->current_epoch = UINT64_MAX;
+    assert_false(claim_raise_epoch(members));
+    members_destroy(members);
+    members = cluster_view_create("a master 6 10-19\nb slave-of-a");
+    members_set_epoch(members, cluster_view_node(members, 'b'), 6);             /* its header has its master's */
     assert_false(claim_raise_epoch(members));
     members_destroy(members);
     members = cluster_view_create("a master 0");

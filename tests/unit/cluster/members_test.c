@@ -2,6 +2,8 @@
 
 #include "support/unit.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "support/cluster_view.h"
 #include "support/seed.h"
@@ -181,6 +183,62 @@ static void moves_are_kept_in_the_order_of_slots(void **state)
     members_destroy(members);
 }
 
+static void a_replica_moves_no_slots(void **state)
+{
+    struct members *members = cluster_view_create("a master 3 0-9\nb master 4 10-19");
+
+    members_begin_move(members, &(struct node_move){ cluster_view_node(members, 'b'), 12, true });
+    members_set_master(members, members->myself, cluster_view_node(members, 'b'));
+    assert_int_equal(members->move_count, 0);
+    members_verify(members);
+    members_set_primary(members, cluster_view_node(members, 'b'));
+    assert_false(cluster_view_node(members, 'b')->flags & NODE_MIGRATE_TO);     /* it was one */
+    members_destroy(members);
+}
+
+static void a_move_from_a_node_in_a_handshake_is_in_no_file(void **state)
+{
+    struct members *members = cluster_view_create("a master 3 0-9\nb master 4 10-19");
+    struct nodes_file *file = mem_alloc(sizeof(*file));
+    struct node_id unknown = cluster_view_id('c');
+    struct buffer out = { 0 };
+    struct random random;
+    struct node *node;
+
+    random_init(&random, 1);
+    node = members_add(members, &unknown, NODE_HANDSHAKE | NODE_MASTER, &random);
+    members_begin_move(members, &(struct node_move){ node, 5, false });
+    members_begin_move(members, &(struct node_move){ cluster_view_node(members, 'b'), 6, false });
+    members_set_master(members, cluster_view_node(members, 'b'), node);
+    members_write(members, &out);
+    assert_int_equal(nodes_file_read(buffer_bytes(&out), NODES_FILE_PORT_PLAIN, file, NULL), STATUS_OK);
+    assert_int_equal(file->move_count, 1);
+    assert_int_equal(file->moves[0].slot, 6);
+    nodes_file_release(file);
+    mem_free(file);
+    members_destroy(members);
+    buffer_release(&out);
+}
+
+static void there_are_not_more_nodes_than_a_file_may_have(void **state)
+{
+    struct members *members;
+    struct random random;
+    struct node_id id;
+
+    random_init(&random, 1);
+    members = members_create(&random);
+    id = members->myself->id;
+    for (unsigned number = 1; number <= NODES_FILE_COUNT_MAX; number++) {
+        char text[NODE_ID_SIZE + 1];
+
+        snprintf(text, sizeof(text), "%040u", number);
+        memcpy(id.text, text, NODE_ID_SIZE);
+        assert_int_equal(members_add(members, &id, NODE_MASTER, &random) != NULL, number < NODES_FILE_COUNT_MAX);
+    }
+    members_destroy(members);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +250,9 @@ int main(void)
         cmocka_unit_test(roles_change_with_slots_masters_and_shards),
         cmocka_unit_test(a_shard_has_one_id_also_through_replicas_of_replicas_and_in_circles),
         cmocka_unit_test(moves_are_kept_in_the_order_of_slots),
+        cmocka_unit_test(a_replica_moves_no_slots),
+        cmocka_unit_test(a_move_from_a_node_in_a_handshake_is_in_no_file),
+        cmocka_unit_test(there_are_not_more_nodes_than_a_file_may_have),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,6 +87,9 @@ static void a_node_that_replies_again_has_not_failed_unless_a_replica_may_be_ele
     suspect_set_failed(g, 100);
     assert_true(suspect_clear(f, 100, T));                                      /* no slots */
     assert_true(suspect_clear(g, 100, T));                                      /* a replica */
+    suspect_set_failed(e, 1000);                                                /* another FAIL begins no other time */
+    suspect_set_failed(members->myself, 1000);
+    assert_false(members->myself->flags & NODE_FAIL);
     assert_false(suspect_clear(e, 2100, T));
     assert_true(suspect_clear(e, 2101, T));
     assert_int_equal(e->flags, NODE_MASTER);

@@ -1,6 +1,7 @@
 #include "lifecycle/kept_log.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,10 +48,15 @@ bool kept_log_is_pending(const char *dir)
 enum status kept_log_begin(const char *dir, struct message *message)
 {
     struct tree_totals totals = { 0 };
-    char path[TREE_PATH_SIZE];
+    char path[TREE_PATH_SIZE], beside[TREE_PATH_SIZE];
     enum status status;
 
     pending_path(dir, path);
+    memcpy(beside, path, sizeof(beside));
+    if (!tree_is_one_mount(dir, dirname(beside))) {
+        message_set(message, "'%.100s' is on another mount than what is beside it, where the kept log would be copied, not linked", dir);
+        return STATUS_INVALID;
+    }
     status = tree_clone(dir, path, may_link, NULL, &totals, message);
     if (status != STATUS_OK)
         return status;

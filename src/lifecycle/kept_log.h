@@ -5,7 +5,7 @@
  *   appendonlydir.kept, .kept.2, .kept.3   complete; never changed or removed by a server
  *
  * A checkpoint that failed, or a kill, leaves the first one. It is settled by the next start or checkpoint: the manifest says whether the commit
- * was made. The file system has hard links (opening_log_fits).
+ * was made. The file system has hard links (opening_log_fits); a log's directory that is a mount, or a symbolic link to one, has no kept log.
  */
 #ifndef KELVIN_LIFECYCLE_KEPT_LOG_H
 #define KELVIN_LIFECYCLE_KEPT_LOG_H

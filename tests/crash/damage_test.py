@@ -5,6 +5,7 @@ import fcntl
 import glob
 import os
 import re
+import shutil
 import sys
 import tempfile
 import unittest
@@ -211,6 +212,21 @@ class KeptLogTest(DamageCase):
         self.server.restart(kill=True)
         self.assertIsInstance(self.reads(5), Error)
         self.assertEqual(self.kept_value(), value_of(5))
+
+    def test_a_log_that_is_linked_to_another_file_system_is_not_kept_as_a_copy(self):
+        if not os.access("/dev/shm", os.W_OK) or os.stat("/dev/shm").st_dev == os.stat(self.server.folder).st_dev:
+            self.skipTest("no other file system")
+        elsewhere = tempfile.mkdtemp(prefix="kelvin-test-", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, elsewhere, ignore_errors=True)
+        self.server.terminate()
+        for name in ("appendonlydir", "store"):
+            shutil.move(os.path.join(self.server.folder, name), elsewhere)
+            os.symlink(os.path.join(elsewhere, name), os.path.join(self.server.folder, name))
+        self.server.start()
+        self.lengthen()
+        self.assertEqual(self.checkpoint(), "err")
+        self.assertEqual(self.kept_logs(), [])
+        self.assertIn(b"on another mount", self.server.log())
 
     def test_no_increment_of_the_kept_log_is_written_by_the_server(self):
         with self.server.client() as client:

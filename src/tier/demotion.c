@@ -461,7 +461,7 @@ bool demotion_run(struct tier *tier)
     share = stuck_is_likely(&tier->stuck) ? DEMOTE_SHARE_ONE : demote_share(tier, need);
     age_if_due(demotion, share);
     while (!tier->stopping && memory_is_over(tier, tier->settings.low_percent, &need)) {
-        uint64_t most = (uint64_t)tier->settings.memory_max / BATCH_SHARE, freed = demote_batch(tier, share, need < most ? need : most, &is_round);
+        uint64_t most = (uint64_t)tier->settings.memory_max / BATCH_SHARE + 1, freed = demote_batch(tier, share, need < most ? need : most, &is_round);
 
         if (freed > 0)
             tier->hooks.memory_freed(tier->hooks.context);

@@ -339,16 +339,17 @@ static uint64_t resolve_unknown(struct tier *tier, struct demote_targets *target
     return tier->demotion->resolved_bytes;
 }
 
-/* One batch's worth of cold keys. Returns the bytes that were freed; *is_round: a window of each keyspace was looked at. */
+/* One batch's worth of cold keys. Returns the bytes that were freed; *is_round: with it, a window of each keyspace has been looked at since the last
+ * round, also if it took several batches. */
 static uint64_t demote_batch(struct tier *tier, uint32_t share, uint64_t wanted, bool *is_round)
 {
     struct demotion *demotion = tier->demotion;
     struct demote_targets *targets = &demotion->targets;
     enum demote_which which = tier->state == TIER_OK ? DEMOTE_ALL : DEMOTE_CLEAN_ONLY;
     uint64_t freed = 0;
-    uint32_t visited;
 
-    for (visited = 0; visited < tier->partitions->count; visited++) {
+    *is_round = false;
+    while (!*is_round) {
         struct partition *partition = &tier->partitions->partitions[demotion->next_partition];
 
         demotion->next_partition = (demotion->next_partition + 1) % tier->partitions->count;
@@ -362,7 +363,8 @@ static uint64_t demote_batch(struct tier *tier, uint32_t share, uint64_t wanted,
             freed += demotion_window(tier, keyspace, share, which, targets, &demotion->random);
         }
         partition_unlock(partition);
-        if (demotion->next_partition == 0)
+        *is_round = demotion->next_partition == 0;
+        if (*is_round)
             census_turn(&demotion->census);
         demoted_free(tier);
         if (freed >= wanted || targets->batch->count >= BATCH_ITEMS_MAX ||
@@ -375,7 +377,6 @@ static uint64_t demote_batch(struct tier *tier, uint32_t share, uint64_t wanted,
     writing_commit(tier);
     demotion_note_room(tier);
     statistics_add(&demotion->freed_bytes, freed);
-    *is_round = visited == tier->partitions->count;
     return freed;
 }
 

@@ -90,7 +90,7 @@ void blocking_register(struct call *call, struct worker *worker)
         struct bytes key = call->args[wait->key_first + i];
 
         waiter->size += sizeof(struct place) + sizeof(struct waited) + key.size;
-        queue_join(blocking, waiter, &waiter->places[waiter->place_count], hash_bytes(&call->partitions->seed, key), key);
+        queue_join(blocking, waiter, &waiter->places[waiter->place_count], key_hash(&call->partitions->seed, key), key);
     }
     blocking->waiting_count++;
     registry_add(blocking, waiter);         /* now others may find it there; in its queues they do when the locks are given back */

@@ -110,9 +110,11 @@ static void sample_keyspace(const struct keyspace *keyspace, struct sampling *sa
     bool more = table_seek(&keyspace->table, partition_first_hash(keyspace->partition), &cursor);
 
     sampling->keyspace = keyspace;
-    for (int i = 0; i < SAMPLE_BUCKETS && more; i++) {
+    for (int i = 0; i < SAMPLE_BUCKETS && more; more = table_next(&keyspace->table, &cursor)) {
+        if (table_bucket_is_unused(cursor.bucket))
+            continue;
         table_home_entries(&keyspace->table, &cursor, sample_entry, sampling);
-        more = table_next(&keyspace->table, &cursor);
+        i++;
     }
 }
 

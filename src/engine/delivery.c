@@ -77,7 +77,7 @@ static struct subscribers *subscribers_of(struct worker *worker)
     struct engine *engine = worker->engine;
 
     if (worker->subscribers == NULL)
-        worker->subscribers = subscribers_create(engine->hub, worker->index, &engine->partitions->seed, deliver_message);
+        worker->subscribers = subscribers_create(engine->hub, worker->index, &engine->partitions->seed.sip, deliver_message);
     return worker->subscribers;
 }
 

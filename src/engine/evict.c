@@ -73,7 +73,7 @@ static bool evict_one(struct engine *engine, struct worker *worker, enum config_
     int first_db = (int)random_below(&worker->turn.random, (uint64_t)all->db_count);
     bool evicted = false;
 
-    for (uint32_t i = 0; i < all->count && !evicted; i++) {
+    for (uint32_t i = 0; i <= all->count && !evicted; i++) {     /* the first one twice: from the place on, and from its beginning */
         struct partition *partition = &all->partitions[(partition_index(all, place) + i) & (all->count - 1)];
 
         partition_lock(partition);
@@ -87,9 +87,11 @@ static bool evict_one(struct engine *engine, struct worker *worker, enum config_
             if (keyspace == NULL || partition->owner != NULL || keyspace->table.count == 0 || (is_volatile(policy) && keyspace->expiring_count == 0))
                 continue;
             more = table_seek(&keyspace->table, from, &cursor);
-            for (int round = 0; round < 64 && victim.seen < SAMPLES && more; round++) {
+            for (int round = 0; round < 64 && victim.seen < SAMPLES && more; more = table_next(&keyspace->table, &cursor)) {
+                if (table_bucket_is_unused(cursor.bucket))
+                    continue;
                 table_home_entries(&keyspace->table, &cursor, consider_victim, &victim);
-                more = table_next(&keyspace->table, &cursor);
+                round++;
             }
             if (victim.seen == 0)
                 continue;

@@ -90,7 +90,7 @@ static inline __attribute__((always_inline)) void find_keys(struct call *call, s
         return;
     }
     for (int i = 0; i < count; i++)
-        call->keys[i].hash = hash_bytes(&call->partitions->seed, call->args[call->keys[i].arg]);
+        call->keys[i].hash = key_hash(&call->partitions->seed, call->args[call->keys[i].arg]);
 }
 
 /* Memory first, pins later (tier rule 7). True if the call may go on. */

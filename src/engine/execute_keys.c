@@ -116,7 +116,7 @@ void execute_take_asked(struct call *call)
     memcpy(keys, call->keys, (size_t)own * sizeof(*keys));
     for (int i = 0; i < call->asked_count; i++)
         keys[own + i] = (struct call_key){ .arg = first + i, .flags = KEY_RO | KEY_ACCESS,
-            .hash = hash_bytes(&call->partitions->seed, args[first + i]) };
+            .hash = key_hash(&call->partitions->seed, args[first + i]) };
     call->args = args;
     call->keys = keys;
     call->key_count = own + call->asked_count;

@@ -46,7 +46,7 @@ static void hash_all(const struct engine *engine, struct request_hint *hints, in
             hints[i].at = NULL;
             continue;
         }
-        hints[i].hash = hash_bytes(&engine->partitions->seed, hints[i].key);
+        hints[i].hash = key_hash(&engine->partitions->seed, hints[i].key);
         hints[i].at = (const char *)partition_of(engine, &hints[i]);
         __builtin_prefetch(hints[i].at, 1);
     }

@@ -8,7 +8,7 @@ enum { KEYS_A_PAGE = 500 };
 
 enum status probe_open(struct engine *engine, int db, struct bytes key, struct probe *probe)
 {
-    uint64_t hash = hash_bytes(&engine->partitions->seed, key);
+    uint64_t hash = key_hash(&engine->partitions->seed, key);
     struct partition *partition = &engine->partitions->partitions[partition_index(engine->partitions, hash)];
     enum status status = STATUS_OK;
     uint32_t handle = 0;

@@ -82,7 +82,7 @@ static bool visit_command(const struct partitions *all, const struct command *co
     for (int i = 0; i < count && goes_on; i++) {
         struct planned planned = { .db = db, .name = args[keys[i].arg], .flags = keys[i].flags, .is_hint = command->flags & COMMAND_UNIT };
 
-        planned.hash = hash_bytes(&all->seed, planned.name);
+        planned.hash = key_hash(&all->seed, planned.name);
         goes_on = visit(context, &planned);
     }
     if (keys != on_stack)

@@ -79,7 +79,7 @@ void worker_begin_turn(struct worker *worker)
     turn->heat.log_factor = (uint32_t)config_number(config, CONFIG_LFU_LOG_FACTOR);
     turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);
     limits_read(config, &turn->limits);
-    turn->limits.seed = engine->partitions->seed;
+    turn->limits.seed = engine->partitions->seed.sip;
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
     turn->hll_sparse_size_max = (size_t)config_number(config, CONFIG_HLL_SPARSE_MAX_BYTES);
     turn->lsn_seen = 0;

@@ -264,7 +264,7 @@ bool keyspace_compact(struct keyspace *keyspace, uint32_t block_count, uint32_t 
         }
         from = heap->barred << HEAP_UNIT_BITS | keyspace->evacuate_unit;
         size = entry_block_size(entry);
-        hash = hash_bytes(&keyspace->partition->all->seed, entry_key(entry));
+        hash = key_hash(&keyspace->partition->all->seed, entry_key(entry));
         to = heap_alloc(heap, size);
         if (to == 0) {
             heap_unbar(heap);
@@ -305,7 +305,7 @@ bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bu
                     continue;
                 if (expire_ms <= now_ms && !entry_is_held(keyspace, entry)) {
                     expired[count] = bucket->handles[slot];
-                    hashes[count++] = hash_bytes(&keyspace->partition->all->seed, entry_key(entry));
+                    hashes[count++] = key_hash(&keyspace->partition->all->seed, entry_key(entry));
                 } else if (earliest == 0 || table_due_before(table_due_of(expire_ms, now_ms), earliest)) {
                     earliest = table_due_of(expire_ms, now_ms);
                 }

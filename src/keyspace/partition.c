@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 
-struct partitions *partitions_create(uint32_t count, int db_count, struct hash_seed seed)
+struct partitions *partitions_create(uint32_t count, int db_count, struct key_seed seed)
 {
     struct partitions *all = mem_zalloc(sizeof(*all));
 
@@ -49,7 +49,7 @@ void partitions_set_seed(struct partitions *all, struct hash_seed seed)
         for (int db = 0; db < all->db_count; db++)
             CHECK(all->partitions[i].keyspaces[db] == NULL || all->partitions[i].keyspaces[db]->table.count == 0);
     }
-    all->seed = seed;
+    all->seed.sip = seed;
 }
 
 void partition_lock_wait(struct partition *partition)

@@ -10,10 +10,10 @@
 
 #include "base/compiler.h"
 #include "base/mutex.h"
-#include "base/siphash.h"
 #include "keyspace/keyspace.h"
 #include "keyspace/owners.h"
 #include "keyspace/partition_lock.h"
+#include "keyspace/slot.h"
 
 /* Callbacks for keys that are added, changed and removed, called under the partition's lock. Set once, before the first
  * key. */
@@ -41,7 +41,7 @@ struct partitions {
     uint32_t count;                 /* power of two */
     uint8_t bits;
     int db_count;
-    struct hash_seed seed;
+    struct key_seed seed;
     struct segment_pool *pool;
     struct keyspace_watch watch;
     /* Facts that calls have to look for once they have locked partitions: owners of partitions, and changes that are still to serve clients
@@ -57,9 +57,9 @@ struct partitions {
     uint32_t incarnation_reused;    /* once that is INCARNATION_MAX: where the search for a free one continues. All locked */
 };
 
-struct partitions *partitions_create(uint32_t count, int db_count, struct hash_seed seed);
+struct partitions *partitions_create(uint32_t count, int db_count, struct key_seed seed);
 void partitions_destroy(struct partitions *all);
-/* All databases are empty and all partitions locked, no call is between computing a hash and using it, and nothing else keeps hashes: see
+/* Changes the seed, not whether hashes are by slot. All databases are empty and all partitions locked, no call is between computing a hash and using it, and nothing else keeps hashes: see
  * barrier_run. */
 void partitions_set_seed(struct partitions *all, struct hash_seed seed);
 

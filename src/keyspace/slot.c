@@ -19,3 +19,8 @@ uint16_t slot_of_key(struct bytes key)
 {
     return crc16(hashed_part(key)) % SLOT_COUNT;
 }
+
+uint64_t slot_hash(const struct hash_seed *sip, struct bytes key)
+{
+    return slot_first_hash(slot_of_key(key)) | (hash_bytes(sip, key) & ((1ull << SLOT_SHIFT) - 1));
+}

@@ -55,7 +55,7 @@ static uint8_t tag_of(uint64_t hash)
 
 static uint64_t hash_of(const struct table *table, uint32_t handle)
 {
-    return hash_bytes(table->seed, entry_key(heap_at(table->heap, handle)));
+    return key_hash(table->seed, entry_key(heap_at(table->heap, handle)));
 }
 
 static inline uint32_t bucket_matches(const struct table_bucket *bucket, uint8_t tag)
@@ -79,11 +79,14 @@ static void leaf_destroy(struct table *table, struct leaf *leaf)
     mem_free(leaf);
 }
 
-void table_init(struct table *table, const struct heap *heap, const struct hash_seed *seed, uint8_t skip, uint8_t stagger)
+void table_init(struct table *table, const struct heap *heap, const struct key_seed *seed, uint8_t skip, uint8_t stagger)
 {
-    *table = (struct table){ .heap = heap, .seed = seed, .skip = skip, .stagger = stagger };
-    table->directory = mem_alloc(sizeof(uint64_t));
-    table->directory[0] = word_of(leaf_create(table, LEAF_LINES_MIN), 0);
+    uint8_t depth = seed->by_slot && skip < SLOT_BITS ? SLOT_BITS - skip : 0;
+
+    *table = (struct table){ .depth = depth, .least_depth = depth, .heap = heap, .seed = seed, .skip = skip, .stagger = stagger };
+    table->directory = mem_alloc(sizeof(uint64_t) << depth);
+    for (size_t i = 0; i < (size_t)1 << depth; i++)
+        table->directory[i] = word_of(leaf_create(table, LEAF_LINES_MIN), depth);
 }
 
 void table_release(struct table *table)
@@ -352,7 +355,7 @@ static void try_merge(struct table *table, uint64_t hash, uint64_t word)
     uint64_t bit, buddy_word;
     struct leaf *merged, *leaf = word_leaf(word), *buddy;
 
-    if (depth == 0)
+    if (depth == table->least_depth)
         return;
     bit = 1ull << (64 - table->skip - depth);
     buddy_word = table->directory[directory_index(table, hash ^ bit)];
@@ -537,7 +540,7 @@ void table_verify(const struct table *table)
         struct table_bucket *buckets = leaf_buckets(leaf);
         uint32_t in_leaf = 0;
 
-        CHECK(word_buckets(word) == leaf->lines - 1);
+        CHECK(word_buckets(word) == leaf->lines - 1 && word_depth(word) >= table->least_depth);
         for (size_t j = 0; j < span; j++)
             CHECK(table->directory[i + j] == word);
         for (uint32_t b = 0; b < leaf->lines - 1; b++) {

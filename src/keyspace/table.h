@@ -7,7 +7,8 @@
  *
  * The table is a directory of leaves by the hash's top bits (below the partition's). Each leaf is an array of any
  * number of buckets, indexed by multiplication, so that table order is hash order except for keys displaced to a
- * following bucket. A leaf grows and shrinks independently in steps of 1/4 to 1/7 (the allocator's size classes), and
+ * following bucket. That needs hashes that are uniform within a leaf: with hashes by slot no leaf spans two slots, and each slot has a leaf of
+ * its own from the beginning (with 64 partitions 2 MiB in all). A leaf grows and shrinks independently in steps of 1/4 to 1/7 (the allocator's size classes), and
  * splits at TABLE_LEAF_LINES_MAX: the longest step is the rebuilding of one leaf, about 2500 keys. Extendible hashing
  * (Fagin, Nievergelt, Pippenger, Strong 1979) for the directory; overflow counts as in F14 (Bronson, Shi 2019).
  *
@@ -21,9 +22,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-#include "base/siphash.h"
 #include "keyspace/heap.h"
+#include "keyspace/slot.h"
 
 enum {
     TABLE_BUCKET_SLOTS = 12,
@@ -40,15 +42,16 @@ struct table_bucket {
 struct table {
     uint64_t *directory;        /* leaf address | bucket count << 48 | leaf depth in the low 6 bits */
     uint8_t depth;              /* the directory has 2^depth words */
+    uint8_t least_depth;        /* of the directory and of leaves */
     uint8_t skip;               /* the number of top bits of the hash that all keys share: the partition's */
     uint8_t stagger;            /* varies the load at which leaves grow, by partition */
     uint64_t count;
     size_t leaf_bytes;
     const struct heap *heap;
-    const struct hash_seed *seed;
+    const struct key_seed *seed;
 };
 
-void table_init(struct table *table, const struct heap *heap, const struct hash_seed *seed, uint8_t skip, uint8_t stagger);
+void table_init(struct table *table, const struct heap *heap, const struct key_seed *seed, uint8_t skip, uint8_t stagger);
 void table_release(struct table *table);
 
 /* Returns 0 if the key is not there. */
@@ -85,6 +88,15 @@ struct table_cursor {
 bool table_seek(const struct table *table, uint64_t hash, struct table_cursor *cursor);
 /* Moves to the next bucket; false at the end. */
 bool table_next(const struct table *table, struct table_cursor *cursor);
+
+/* No entry's home is this bucket: nothing is in it, and nothing was displaced. With hashes by slot most may be so. */
+static inline bool table_bucket_is_unused(const struct table_bucket *bucket)
+{
+    uint64_t words[2];
+
+    memcpy(words, bucket, sizeof(words));
+    return ((words[1] & 0xffffffffff) | words[0]) == 0;
+}
 
 /* Calls `found` for each entry whose home is the cursor's bucket, displaced ones included. */
 typedef void table_found(void *context, uint64_t hash, uint32_t handle);

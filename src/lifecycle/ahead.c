@@ -113,7 +113,7 @@ void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
     count = command_keys(command, args, arg_count, keys, KEYS_MAX);
     for (int i = 0; i < count && i < KEYS_MAX; i++) {
         struct bytes key = args[keys[i].arg];
-        uint64_t hash = hash_bytes(&ahead->engine->partitions->seed, key);
+        uint64_t hash = key_hash(&ahead->engine->partitions->seed, key);
 
         if (keys[i].flags & KEY_NOT_KEY)
             continue;

@@ -160,7 +160,7 @@ static void follow_seed(struct image_load *load)
     struct engine *engine = load->engine;
 
     load->seed = tier_seed(engine->tier);
-    if (memcmp(&load->seed, &engine->partitions->seed, sizeof(load->seed)) == 0)
+    if (memcmp(&load->seed, &engine->partitions->seed.sip, sizeof(load->seed)) == 0)
         return;
     blocking_unblock_all(engine);
     (void)barrier_run(engine, set_seed, is_stopping, load);

@@ -170,7 +170,7 @@ static enum status put_in(struct import *import, const struct rdb_part *part, co
 {
     struct partitions *all = import->engine->partitions;
     struct keyspace_watch *watch = &all->watch;
-    uint64_t hash = hash_bytes(&all->seed, part->name);
+    uint64_t hash = key_hash(&all->seed, part->name);
     struct partition *partition = &all->partitions[partition_index(all, hash)];
     enum record_state record = RECORD_NONE;
     struct keyspace *keyspace;

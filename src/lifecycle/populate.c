@@ -67,7 +67,7 @@ static enum status add_key(const struct populate *populate, struct engine *engin
 {
     static const struct reader reader = { .as = NULL, .may_block = true };
     struct partitions *all = engine->partitions;
-    uint64_t hash = hash_bytes(&all->seed, name);
+    uint64_t hash = key_hash(&all->seed, name);
     struct partition *partition = &all->partitions[partition_index(all, hash)];
     struct keyspace *keyspace;
     enum status status;

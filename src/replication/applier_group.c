@@ -30,7 +30,7 @@ static void want_keys(struct applier *applier, const struct command *command, co
     if (count > KEYS_ON_STACK)
         applier->group.needs_all = true;
     for (int i = 0; i < count && !applier->group.needs_all; i++)
-        partition_bits_add(&applier->group.wanted, partition_index(all, hash_bytes(&all->seed, args[on_stack[i].arg])));
+        partition_bits_add(&applier->group.wanted, partition_index(all, key_hash(&all->seed, args[on_stack[i].arg])));
 }
 
 void applier_group_add(struct applier *applier, const struct bytes *args, int arg_count)

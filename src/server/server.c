@@ -120,7 +120,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     struct config *config = engine->config;
     struct message message = { "" };
 
-    engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), seed);
+    engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), (struct key_seed){ .sip = seed });
     engine->commands = command_table_create(families_of_commands());
     CHECK(families_rename(engine->commands, config, &message));      /* server_check has passed */
     engine->users.acl = acl_create(engine->commands);
@@ -135,7 +135,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->running_scripts = running_scripts_create();
     engine->reply_running_script = running_scripts_reply;
     engine->stats.slowlog = slowlog_create();
-    engine->stats.hot_keys = hot_keys_create(&engine->partitions->seed);
+    engine->stats.hot_keys = hot_keys_create(&engine->partitions->seed.sip);
     engine->stats.latency = latency_create();
     engine->stats.errors = error_stats_create();
     engine->stats.waits = waits_create();
@@ -156,7 +156,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     server->loops = mem_zalloc((size_t)server->loop_count * sizeof(*server->loops));
     engine->workers = mem_zalloc((size_t)server->loop_count * sizeof(*engine->workers));
     engine->worker_count = server->loop_count;
-    engine->hub = hub_create(engine->worker_count, &engine->partitions->seed, ring_worker, engine);
+    engine->hub = hub_create(engine->worker_count, &engine->partitions->seed.sip, ring_worker, engine);
     engine->client_ids = client_ids_create();
     engine->tracking = tracking_create(engine);
     for (int i = 0; i < server->loop_count; i++) {

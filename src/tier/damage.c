@@ -227,7 +227,7 @@ bool damage_note_bytes(struct tier *tier, struct segment *segment, uint64_t offs
     if (!segment_record_guess(data, &head))
         return false;
     if (!has_record_at(tier, &head, head.hash, segment, offset, &read) &&
-        !has_record_at(tier, &head, hash_bytes(&tier->partitions->seed, head.key), segment, offset, &read))
+        !has_record_at(tier, &head, key_hash(&tier->partitions->seed, head.key), segment, offset, &read))
         return false;
     damage_note(tier, &read, STATUS_CORRUPT);
     return true;

@@ -122,7 +122,7 @@ static bool is_too_large(struct tier *tier, struct keyspace *keyspace, const str
 {
     if (entry->key_size != ENTRY_KEY_EXTENDED && (tier->oversized.count == 0 || !entry_is_big(entry)))
         return false;
-    return oversized_is(tier, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry, OVERSIZED_PROBABLY);
+    return oversized_is(tier, keyspace, key_hash(&keyspace->partition->all->seed, entry_key(entry)), entry, OVERSIZED_PROBABLY);
 }
 
 /* 0 goes first. RANK_NOT_NOW: the entry can't be taken. */
@@ -156,7 +156,7 @@ static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_
 {
     struct entry *entry = keyspace_entry(keyspace, handle);
     struct bytes key = entry_key(entry);
-    uint64_t hash = hash_bytes(&keyspace->partition->all->seed, key);
+    uint64_t hash = key_hash(&keyspace->partition->all->seed, key);
     uint64_t freed = bytes_of_entry(entry);
 
     tier->demotion->taken++;

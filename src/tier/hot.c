@@ -82,7 +82,7 @@ static void list_bucket(struct writer *writer, struct keyspace *keyspace, const 
         rank = heat_now(&heat, entry->heat, entry->heat_minutes, minutes);
         if (!(entry->flags & ENTRY_PROBATION))
             rank += 256;
-        list_add(&writer->list, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), rank);
+        list_add(&writer->list, key_hash(&keyspace->partition->all->seed, entry_key(entry)), rank);
     }
 }
 

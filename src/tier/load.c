@@ -17,7 +17,7 @@ enum { RINGS_MAX = 16 };
 
 struct value_limits tier_limits(const struct tier *tier)
 {
-    struct value_limits limits = { .seed = tier->partitions->seed };
+    struct value_limits limits = { .seed = tier->partitions->seed.sip };
 
     tier->hooks.limits(tier->hooks.context, &limits);
     return limits;

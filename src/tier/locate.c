@@ -5,6 +5,7 @@
 
 #include "base/crc32c.h"
 #include "base/mem.h"
+#include "keyspace/slot.h"
 #include "store/segments.h"
 
 enum {
@@ -32,7 +33,7 @@ struct search {
     struct message *message;
     locate_found *found;
     void *context;
-    struct hash_seed seed;
+    struct key_seed seed;
     struct known *known;            /* of this pass, by range, ascending hashes */
     size_t count, capacity, keys_max;
     uint32_t *incarnations;         /* ascending */
@@ -149,7 +150,7 @@ static void note_record(struct search *search, uint64_t place, const struct segm
     const struct range *range = range_of(search, record->incarnation);
     uint64_t check;
 
-    if (range == NULL || hash_bytes(&search->seed, record->key) != record->hash)
+    if (range == NULL || key_hash(&search->seed, record->key) != record->hash)
         return;
     check = check_of(record->key);
     for (size_t i = lower_bound(search, range, record->hash); i < range->end && search->known[i].hash == record->hash; i++) {
@@ -290,7 +291,7 @@ enum status locate_all(struct store *store, const struct locate_options *options
 {
     struct search search = {
         .store = store, .segments = store_segments(store), .options = options, .message = message, .found = found, .context = context,
-        .seed = store_seed(store), .keys_max = options->keys_max != 0 ? options->keys_max : LOCATE_KEYS,
+        .seed = { .sip = store_seed(store) }, .keys_max = options->keys_max != 0 ? options->keys_max : LOCATE_KEYS,
     };
     enum status status = STATUS_OK;
 

@@ -53,7 +53,7 @@ void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_
 
     for (size_t i = 0; i < count; i++) {
         demotions[i].db = db;
-        demotions[i].hash = hash_bytes(&tier->partitions->seed, keys[i]);
+        demotions[i].hash = key_hash(&tier->partitions->seed, keys[i]);
         demotions[i].key = keys[i];
     }
     mutex_lock(&requests->lock);

@@ -347,7 +347,7 @@ void tier_scan(struct tier *tier, struct partitions *partitions, const struct re
 
 enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
 {
-    uint64_t hash = hash_bytes(&tier->partitions->seed, key);
+    uint64_t hash = key_hash(&tier->partitions->seed, key);
     struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, hash)];
     struct keyspace *keyspace;
     struct listed_key listed = { .partition = partition, .hash = hash, .status = STATUS_NOT_FOUND };

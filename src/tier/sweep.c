@@ -119,7 +119,7 @@ static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *
             --*budget;
             if (entry_record(entry) != RECORD_UNKNOWN)
                 continue;
-            key_list_add(unknown, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
+            key_list_add(unknown, keyspace, key_hash(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
             taken++;
         }
         if (*budget < TABLE_BUCKET_SLOTS)

@@ -51,7 +51,7 @@ static void random_value(struct fuzz *fuzz, struct value *value)
 static struct entry *entry_make(struct fuzz *fuzz, struct value *value, int64_t expire_ms)
 {
     struct keyspace *keyspace = partition_keyspace(&fuzz->all->partitions[0], 0);
-    uint64_t hash = hash_bytes(&fuzz->all->seed, BYTES("key"));
+    uint64_t hash = key_hash(&fuzz->all->seed, BYTES("key"));
     uint32_t handle = keyspace_find(keyspace, hash, BYTES("key"));
     struct value old;
 
@@ -125,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buffer bytes = { 0 };
     struct bytes exact;
 
-    fuzz.all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+    fuzz.all = partitions_create(1, 1, (struct key_seed){ .sip = { 1, 2 } });
     partition_lock(&fuzz.all->partitions[0]);
     fuzz_begin(&fuzz.input, data, size);
     if (fuzz_below(&fuzz.input, 2) == 0) {

@@ -26,7 +26,7 @@ void command_box_create(struct command_box *box, const struct command *commands,
 {
     *box = (struct command_box){
         .commands = commands,
-        .partitions = partitions_create(4, 2, (struct hash_seed){ seed, 1 }),
+        .partitions = partitions_create(4, 2, (struct key_seed){ .sip = { seed, 1 } }),
         .turn = {
             .now_ms = 1700000000000,
             .minutes = heat_minutes(1700000000000),
@@ -72,7 +72,7 @@ static void find_keys(struct call *call)
         CHECK(spec->keyword == NULL && !spec->numbered && spec->index > 0 && spec->step > 0);
         for (int arg = spec->index; arg <= last; arg += spec->step) {
             struct call_key *key = &call->keys[call->key_count++];
-            uint64_t hash = hash_bytes(&call->partitions->seed, call->args[arg]);
+            uint64_t hash = key_hash(&call->partitions->seed, call->args[arg]);
             struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, hash)];
             struct keyspace *keyspace = partition_keyspace(partition, call->db);
 

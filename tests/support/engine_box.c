@@ -51,7 +51,7 @@ void engine_box_open(struct engine_box *box, const struct command *const *famili
     memset(box, 0, sizeof(*box));
     engine->config = config_create();
     engine->meter = meter_create();
-    engine->partitions = partitions_create(16, 4, (struct hash_seed){ 1, 2 });
+    engine->partitions = partitions_create(16, 4, (struct key_seed){ .sip = { 1, 2 } });
     engine->commands = command_table_create(families);
     engine->stats.slowlog = slowlog_create();
     engine->stats.latency = latency_create();

@@ -156,7 +156,7 @@ static void add_entries(struct image_box *image, const struct keyspace *keyspace
             struct value value = entry_value(entry);
 
             unit += entry_block_size(entry) / ENTRY_UNIT;
-            add(image, keyspace->incarnation, hash_bytes(&image->box->partitions->seed, entry_key(entry)), entry_key(entry),
+            add(image, keyspace->incarnation, key_hash(&image->box->partitions->seed, entry_key(entry)), entry_key(entry),
                 entry_expire_ms(entry), &value);
         }
     }

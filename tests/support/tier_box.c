@@ -205,7 +205,7 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     engine->meter = meter_create();
     engine->tier = box->tier;
     engine->partitions = box->partitions = partitions_create(options->partition_count > 0 ? (uint32_t)options->partition_count : 4,
-        options->db_count > 0 ? options->db_count : 2, tier_seed(box->tier));
+        options->db_count > 0 ? options->db_count : 2, (struct key_seed){ .sip = tier_seed(box->tier), .by_slot = options->by_slot });
     engine->commands = command_table_create(families_of_commands());
     engine->lazy_free = lazy_free_create();
     CHECK(lazy_free_start(engine->lazy_free, engine->meter, &engine->waiting) == 0);
@@ -520,7 +520,7 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
 
         tally.records++;
         BOX_DEMAND(box, recordmap_maybe(part->map, record.hash), "a record without a tag");
-        BOX_DEMAND(box, record.hash == hash_bytes(&box->partitions->seed, record.key), "a record under another hash");
+        BOX_DEMAND(box, record.hash == key_hash(&box->partitions->seed, record.key), "a record under another hash");
         if (handle != 0) {
             enum record_state state = entry_record(keyspace_entry(keyspace, handle));
 
@@ -620,7 +620,7 @@ void tier_box_verify(struct tier_box *box)
 
 struct keyspace *tier_box_keyspace(struct tier_box *box, int db, struct bytes key, uint64_t *hash)
 {
-    *hash = hash_bytes(&box->partitions->seed, key);
+    *hash = key_hash(&box->partitions->seed, key);
     return box->partitions->partitions[partition_index(box->partitions, *hash)].keyspaces[db];
 }
 

@@ -66,6 +66,7 @@ struct tier_box_options {
     uint64_t seed;
     int worker_count, partition_count, db_count;    /* 0: 1, 4, 2 */
     size_t write_buffer_size;                       /* 0: 64 KiB */
+    bool by_slot;                                   /* hashes, as in cluster mode */
     bool reads_by_ring;                             /* workers read cold keys themselves (tier/reader.h), by the box's disk; else the pool does */
 };
 

@@ -105,7 +105,7 @@ static void a_float_increment_is_logged_as_its_sum(void **state)
 static void a_change_keeps_the_expiry_and_an_expired_hash_is_new(void **state)
 {
     struct command_box *box = *state;
-    uint64_t hash = hash_bytes(&box->partitions->seed, BYTES("h"));
+    uint64_t hash = key_hash(&box->partitions->seed, BYTES("h"));
     struct keyspace *keyspace;
     uint32_t handle;
 

@@ -202,7 +202,7 @@ static void an_expired_target_does_not_exist(void **state)
 static void a_renamed_key_keeps_its_heat(void **state)
 {
     struct command_box *box = *state;
-    uint64_t hash = hash_bytes(&box->partitions->seed, BYTES("b"));
+    uint64_t hash = key_hash(&box->partitions->seed, BYTES("b"));
     struct partition *partition = &box->partitions->partitions[partition_index(box->partitions, hash)];
     struct keyspace *keyspace;
 

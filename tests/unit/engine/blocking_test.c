@@ -331,7 +331,7 @@ static uint32_t partition_of_key(const struct box *box, const char *key)
 {
     const struct partitions *all = box->base.engine.partitions;
 
-    return partition_index(all, hash_bytes(&all->seed, bytes_of_string(key)));
+    return partition_index(all, key_hash(&all->seed, bytes_of_string(key)));
 }
 
 /* The claim comes to own the partition of the key. */
@@ -512,7 +512,7 @@ static void a_unit_that_starts_again_does_not_wait_for_what_its_own_worker_has_p
     struct worker *worker = &box->base.workers[0];
     struct client *client = &box->clients[0];
     struct bytes args[] = { bytes_of(&reading, sizeof(reading)), BYTES("s") };
-    struct call_key key = { .arg = 1, .hash = hash_bytes(&engine->partitions->seed, args[1]) };
+    struct call_key key = { .arg = 1, .hash = key_hash(&engine->partitions->seed, args[1]) };
     struct call call = { .engine = engine, .partitions = engine->partitions, .turn = &worker->turn, .client = client, .requester = client,
         .command = &reads, .reply = &client->reply, .args = args, .arg_count = 2, .arena = &worker->arena, .keys = &key, .key_count = 1 };
     int64_t now_us;

@@ -61,7 +61,7 @@ static void a_keyspace_goes_with_all_its_values(void **state)
 {
     struct meter *meter = meter_create();
     struct lazy_free *lazy = create_and_start(meter);
-    struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+    struct partitions *all = partitions_create(1, 1, (struct key_seed){ .sip = { 1, 2 } });
     struct keyspace *old[1];
 
     partitions_lock_all(all);
@@ -70,7 +70,7 @@ static void a_keyspace_goes_with_all_its_values(void **state)
         struct bytes name = bytes_of(digits, text_of_int(i, digits));
         struct value value = make_hash(FIELDS);
 
-        keyspace_insert(partition_keyspace(&all->partitions[0], 0), hash_bytes(&all->seed, name), name, &value, -1, RECORD_NONE, 0);
+        keyspace_insert(partition_keyspace(&all->partitions[0], 0), key_hash(&all->seed, name), name, &value, -1, RECORD_NONE, 0);
     }
     partitions_flush(all, 0, old);
     partitions_unlock_all(all);

@@ -9,14 +9,14 @@ static void each_request_has_the_hash_of_its_key(void **state)
 {
     static const char *const keys[] = { "list", "list", "list", "hash", "a key of some length", "a key of some length", "a key of same length", "", "", "list" };
     enum { COUNT = sizeof(keys) / sizeof(keys[0]) };
-    struct engine engine = { .partitions = partitions_create(PARTITIONS, DATABASES, (struct hash_seed){ 1, 2 }) };
+    struct engine engine = { .partitions = partitions_create(PARTITIONS, DATABASES, (struct key_seed){ .sip = { 1, 2 } }) };
     struct request_hint hints[COUNT];
 
     for (int i = 0; i < COUNT; i++)
         hints[i] = (struct request_hint){ .key = bytes_of_string(keys[i]), .db = i == 2, .hash = 77, .at = "left from another batch" };
     prefetch_requests(&engine, hints, COUNT);
     for (int i = 0; i < COUNT; i++)
-        assert_int_equal(hints[i].hash, hash_bytes(&engine.partitions->seed, hints[i].key));
+        assert_int_equal(hints[i].hash, key_hash(&engine.partitions->seed, hints[i].key));
     partitions_destroy(engine.partitions);
 }
 

@@ -33,7 +33,7 @@ static struct box *box_create(void)
     struct engine *engine = &box->base.engine;
 
     engine_box_open(&box->base, families, 2);
-    engine->hub = hub_create(2, &engine->partitions->seed, ring, engine);
+    engine->hub = hub_create(2, &engine->partitions->seed.sip, ring, engine);
     engine->client_ids = client_ids_create();
     engine->tracking = tracking_create(engine);
     engine_box_add(&box->base, 0, &box->reader, 1, 0);

@@ -46,7 +46,7 @@ static int open_rig(void **state)
 
     rig->seed = seed_new();
     random_init(&rig->random, rig->seed);
-    rig->all = partitions_create(1, 2, (struct hash_seed){ rig->seed, 1 });
+    rig->all = partitions_create(1, 2, (struct key_seed){ .sip = { rig->seed, 1 } });
     partition_lock(&rig->all->partitions[0]);
     rig->keyspace = partition_keyspace(&rig->all->partitions[0], 0);
     for (int i = 0; i < KEYS; i++) {
@@ -59,7 +59,7 @@ static int open_rig(void **state)
             key->name_size = sizes[i];
         else if (i % 3 == 0)
             key->name_size = 10 + (size_t)random_below(&rig->random, i % 2 ? 30 : 3000);
-        key->hash = hash_bytes(&rig->all->seed, bytes_of(key->name, key->name_size));
+        key->hash = key_hash(&rig->all->seed, bytes_of(key->name, key->name_size));
     }
     *state = rig;
     return 0;
@@ -275,13 +275,13 @@ static void compaction_frees_the_memory_of_holes(void **state)
         char digits[TEXT_INT_SIZE];
         struct bytes name = bytes_of(digits, text_of_int(i, digits));
 
-        keyspace_insert(rig->keyspace, hash_bytes(&rig->all->seed, name), name, &value, -1, RECORD_NONE, now_ms);
+        keyspace_insert(rig->keyspace, key_hash(&rig->all->seed, name), name, &value, -1, RECORD_NONE, now_ms);
     }
     held = keyspace_held_size(rig->keyspace);
     for (int i = 0; i < 20000; i++) {
         char digits[TEXT_INT_SIZE];
         struct bytes name = bytes_of(digits, text_of_int(i, digits));
-        uint64_t hash = hash_bytes(&rig->all->seed, name);
+        uint64_t hash = key_hash(&rig->all->seed, name);
         struct value old;
 
         if (i % 10 == 0)
@@ -303,7 +303,7 @@ static void compaction_frees_the_memory_of_holes(void **state)
         char digits[TEXT_INT_SIZE];
         struct bytes name = bytes_of(digits, text_of_int(i, digits));
 
-        assert_int_not_equal(keyspace_find(rig->keyspace, hash_bytes(&rig->all->seed, name), name), 0);
+        assert_int_not_equal(keyspace_find(rig->keyspace, key_hash(&rig->all->seed, name), name), 0);
     }
 }
 
@@ -314,7 +314,7 @@ static bool has_number(struct rig *rig, int number)
     char digits[TEXT_INT_SIZE];
     struct bytes name = bytes_of(digits, text_of_int(number, digits));
 
-    return keyspace_find(rig->keyspace, hash_bytes(&rig->all->seed, name), name) != 0;
+    return keyspace_find(rig->keyspace, key_hash(&rig->all->seed, name), name) != 0;
 }
 
 static void put_number(struct rig *rig, int number, size_t value_size)
@@ -324,14 +324,14 @@ static void put_number(struct rig *rig, int number, size_t value_size)
     struct bytes name = bytes_of(digits, text_of_int(number, digits));
     struct value value = string_value(bytes_of(bytes, value_size));
 
-    keyspace_insert(rig->keyspace, hash_bytes(&rig->all->seed, name), name, &value, -1, RECORD_NONE, now_ms);
+    keyspace_insert(rig->keyspace, key_hash(&rig->all->seed, name), name, &value, -1, RECORD_NONE, now_ms);
 }
 
 static void remove_number(struct rig *rig, int number)
 {
     char digits[TEXT_INT_SIZE];
     struct bytes name = bytes_of(digits, text_of_int(number, digits));
-    uint64_t hash = hash_bytes(&rig->all->seed, name);
+    uint64_t hash = key_hash(&rig->all->seed, name);
     struct value old;
 
     keyspace_remove(rig->keyspace, hash, keyspace_find(rig->keyspace, hash, name), &old);
@@ -504,7 +504,7 @@ static void expired_fields_are_found_in_keys_without_expiry(void **state)
 
     for (int i = 0; i < TIMED; i++) {
         struct bytes key = bytes_of(name, (size_t)snprintf(name, sizeof(name), "timed:%d", i));
-        uint64_t hash = hash_bytes(&rig->all->seed, key);
+        uint64_t hash = key_hash(&rig->all->seed, key);
         struct value value = hash_create();
 
         hash_set(&value, &limits, BYTES("dies"), BYTES("1"));

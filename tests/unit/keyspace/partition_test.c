@@ -25,7 +25,7 @@ static void note_created(void *context, struct keyspace *keyspace)
 
 static void add(struct partitions *all, int db, struct bytes key, int64_t expire_ms)
 {
-    uint64_t hash = hash_bytes(&all->seed, key);
+    uint64_t hash = key_hash(&all->seed, key);
     struct partition *partition = &all->partitions[partition_index(all, hash)];
     struct value value = string_value(BYTES("v"));
 
@@ -37,7 +37,7 @@ static void add(struct partitions *all, int db, struct bytes key, int64_t expire
 static void every_hash_belongs_to_its_partition(void **state)
 {
     for (uint32_t count = 1; count <= 1024; count *= 4) {
-        struct partitions *all = partitions_create(count, 1, (struct hash_seed){ 1, 2 });
+        struct partitions *all = partitions_create(count, 1, (struct key_seed){ .sip = { 1, 2 } });
 
         for (uint32_t i = 0; i < count; i++) {
             uint64_t first = partition_first_hash(&all->partitions[i]);
@@ -53,7 +53,7 @@ static void every_hash_belongs_to_its_partition(void **state)
 
 static void a_keyspace_is_created_at_its_first_use(void **state)
 {
-    struct partitions *all = partitions_create(4, 3, (struct hash_seed){ 1, 2 });
+    struct partitions *all = partitions_create(4, 3, (struct key_seed){ .sip = { 1, 2 } });
     struct watched watched = { 0 };
 
     all->watch = (struct keyspace_watch){ .context = &watched, .keyspace_created = note_created };
@@ -70,7 +70,7 @@ static void a_keyspace_is_created_at_its_first_use(void **state)
 
 static void a_flush_passes_the_keys_on_and_never_reuses_their_number(void **state)
 {
-    struct partitions *all = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
+    struct partitions *all = partitions_create(4, 2, (struct key_seed){ .sip = { 1, 2 } });
     uint32_t before[2] = { all->incarnations[0], all->incarnations[1] };
     uint64_t handed_out = 0;
 
@@ -124,7 +124,7 @@ static void flush_one(struct partitions *all, int db)
 
 static void a_flush_of_an_empty_database_uses_no_number(void **state)
 {
-    struct partitions *all = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
+    struct partitions *all = partitions_create(4, 2, (struct key_seed){ .sip = { 1, 2 } });
 
     (void)state;
     for (int i = 0; i < 10; i++)
@@ -136,7 +136,7 @@ static void a_flush_of_an_empty_database_uses_no_number(void **state)
 
 static void free_numbers_are_reused_when_all_have_been_used(void **state)
 {
-    struct partitions *all = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
+    struct partitions *all = partitions_create(4, 2, (struct key_seed){ .sip = { 1, 2 } });
     const uint32_t wanted[] = { INCARNATION_MAX, 4, 5, 6 };     /* 1 belongs to database 0 until it is flushed; 2 and 3 are taken */
 
     (void)state;
@@ -154,10 +154,10 @@ static void free_numbers_are_reused_when_all_have_been_used(void **state)
 
 static void a_swap_moves_the_number(void **state)
 {
-    struct partitions *all = partitions_create(4, 3, (struct hash_seed){ 1, 2 });
+    struct partitions *all = partitions_create(4, 3, (struct key_seed){ .sip = { 1, 2 } });
     uint32_t zero = all->incarnations[0], two = all->incarnations[2];
     struct keyspace *keyspace;
-    uint64_t hash = hash_bytes(&all->seed, BYTES("a"));
+    uint64_t hash = key_hash(&all->seed, BYTES("a"));
 
     add(all, 0, BYTES("a"), -1);
     partitions_lock_all(all);
@@ -211,7 +211,7 @@ static void *hold_partition(void *context)
 
 static void the_assertion_fails_without_the_lock(void **state)
 {
-    struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+    struct partitions *all = partitions_create(1, 1, (struct key_seed){ .sip = { 1, 2 } });
 
     assert_true(assertion_fails(&all->partitions[0]));
     partition_lock(&all->partitions[0]);
@@ -225,7 +225,7 @@ static void the_assertion_fails_without_the_lock(void **state)
 static void the_assertion_fails_if_another_thread_holds_the_lock(void **state)
 {
 #ifdef KELVIN_DEBUG
-    struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+    struct partitions *all = partitions_create(1, 1, (struct key_seed){ .sip = { 1, 2 } });
     struct holder holder = { .partition = &all->partitions[0] };
     pthread_t other;
 

@@ -76,11 +76,43 @@ static void random_keys_have_the_slots_that_redis_server_gives_them(void **state
     mem_free(redis);
 }
 
+static void a_slot_is_one_range_of_hashes(void **state)
+{
+    struct key_seed seed = { .sip = { seed_new(), 1 }, .by_slot = true };
+    bool *seen = mem_zalloc(SLOT_COUNT);
+    char key[32];
+
+    (void)state;
+    for (uint32_t slot = 0; slot < SLOT_COUNT; slot++) {
+        uint64_t first = slot_first_hash((uint16_t)slot), last = slot_last_hash((uint16_t)slot);
+
+        assert_int_equal(slot_of_hash(first), slot);
+        assert_int_equal(slot_of_hash(last), slot);
+        assert_int_equal(last - first, (1ull << SLOT_SHIFT) - 1);
+        assert_false(seen[first >> SLOT_SHIFT]);
+        seen[first >> SLOT_SHIFT] = true;
+        for (uint32_t i = 1; i < 64; i++)       /* neighbours are in other partitions, of 64 */
+            assert_int_not_equal(slot_first_hash((uint16_t)((slot + i) % SLOT_COUNT)) >> 58, first >> 58);
+    }
+    for (int i = 0; i < 20000; i++) {
+        struct bytes name = bytes_of(key, (size_t)snprintf(key, sizeof(key), i % 2 ? "key:%d" : "{%d}:key", i));
+        uint64_t hash = key_hash(&seed, name), plain = hash_bytes(&seed.sip, name);
+
+        assert_int_equal(slot_of_hash(hash), slot_of_key(name));
+        assert_int_equal(hash << SLOT_BITS, plain << SLOT_BITS);
+        seed.by_slot = false;
+        assert_int_equal(key_hash(&seed, name), plain);
+        seed.by_slot = true;
+    }
+    mem_free(seen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_those_of_redis),
         cmocka_unit_test(a_tag_selects_the_slot_of_itself),
+        cmocka_unit_test(a_slot_is_one_range_of_hashes),
         cmocka_unit_test(random_keys_have_the_slots_that_redis_server_gives_them),
     };
 

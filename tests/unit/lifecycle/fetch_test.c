@@ -60,7 +60,7 @@ static void add(struct rig *rig, struct fetch *fetch, uint64_t number, int i)
     char key[KEY_SIZE];
 
     name_of(i, key);
-    fetch_add(fetch, number, bytes_of_string(key), hash_bytes(&rig->box.partitions->seed, bytes_of_string(key)), 0);
+    fetch_add(fetch, number, bytes_of_string(key), key_hash(&rig->box.partitions->seed, bytes_of_string(key)), 0);
 }
 
 /* The fetch's thread may be changing the tables. */
@@ -146,7 +146,7 @@ static void long_keys_and_too_many_are_left_to_their_commands(void **state)
     char key[FETCH_KEY_SIZE_MAX + 1];
 
     memset(key, 'k', sizeof(key));
-    fetch_add(fetch, 0, bytes_of(key, sizeof(key)), hash_bytes(&rig->box.partitions->seed, bytes_of(key, sizeof(key))), 0);
+    fetch_add(fetch, 0, bytes_of(key, sizeof(key)), key_hash(&rig->box.partitions->seed, bytes_of(key, sizeof(key))), 0);
     for (int i = 0; i < FETCH_KEYS_MAX; i++)
         add(rig, fetch, 0, 0);
     add(rig, fetch, 0, 1);

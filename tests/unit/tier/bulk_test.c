@@ -77,7 +77,7 @@ static void want(struct rig *rig, const char *key)
 {
     struct bytes bytes = bytes_of_string(key);
 
-    rig->wanted[rig->count++] = (struct tier_wanted){ hash_bytes(&rig->box.partitions->seed, bytes), (uint32_t)rig->keys.size,
+    rig->wanted[rig->count++] = (struct tier_wanted){ key_hash(&rig->box.partitions->seed, bytes), (uint32_t)rig->keys.size,
         (uint32_t)bytes.size, 0 };
     buffer_append_bytes(&rig->keys, bytes);
 }

@@ -52,7 +52,7 @@ static void choose_key(struct rig *rig)
 
     for (int i = 0;; i++) {
         snprintf(rig->key, sizeof(rig->key), "k%d", i);
-        if (partition_index(all, hash_bytes(&all->seed, bytes_of_string(rig->key))) == all->count - 1)
+        if (partition_index(all, key_hash(&all->seed, bytes_of_string(rig->key))) == all->count - 1)
             return;
     }
 }

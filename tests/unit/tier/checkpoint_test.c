@@ -113,7 +113,7 @@ static bool has(struct rig *rig, struct store *store, const char *key, const cha
     bool found;
 
     image_records_open(&records, rig->image, store);
-    status = image_records_get(&records, 1, hash_bytes(&rig->box.partitions->seed, name), name, &record);
+    status = image_records_get(&records, 1, key_hash(&rig->box.partitions->seed, name), name, &record);
     image_records_close(&records);
     found = status == STATUS_OK && memmem(record.data, record.size, value, strlen(value)) != NULL;
 

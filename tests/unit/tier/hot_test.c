@@ -80,7 +80,7 @@ static void save(struct rig *rig, struct hot_file *file)
 /* The rank the file has for a key; -1: none. */
 static int rank_of(struct rig *rig, const struct hot_file *file, int db, const char *key)
 {
-    uint64_t hash = hash_bytes(&rig->box.partitions->seed, bytes_of_string(key));
+    uint64_t hash = key_hash(&rig->box.partitions->seed, bytes_of_string(key));
     int rank = -1;
 
     for (size_t i = 0; i < file->section_count; i++) {

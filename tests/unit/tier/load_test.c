@@ -146,7 +146,7 @@ static void the_bell_is_rung_without_a_lock(void **state)
 static struct load *find_load(struct rig *rig, struct bytes key, bool *has_entry)
 {
     struct partitions *all = rig->box.partitions;
-    uint64_t hash = hash_bytes(&all->seed, key);
+    uint64_t hash = key_hash(&all->seed, key);
     struct partition *partition = &all->partitions[partition_index(all, hash)];
     struct keyspace *keyspace;
     struct load *load;

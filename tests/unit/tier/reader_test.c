@@ -376,7 +376,7 @@ static bool want(struct finding *finding, struct tier_reader *reader, int number
 {
     struct partitions *all = finding->box->partitions;
     struct bytes key = bytes_of_string(strcpy(finding->keys[number], name));
-    uint64_t hash = hash_bytes(&all->seed, key);
+    uint64_t hash = key_hash(&all->seed, key);
 
     if (!reading_begin_in(finding->box->tier, &all->partitions[partition_index(all, hash)], all->incarnations[0], hash, key, &finding->readings[number]))
         return false;

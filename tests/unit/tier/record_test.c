@@ -20,7 +20,7 @@ enum { EXPIRIES = sizeof(expiries) / sizeof(expiries[0]) };
 static struct entry *entry_of(struct partitions *all, struct value *value, int64_t expire_ms)
 {
     struct keyspace *keyspace = partition_keyspace(&all->partitions[0], 0);
-    uint64_t hash = hash_bytes(&all->seed, BYTES("key"));
+    uint64_t hash = key_hash(&all->seed, BYTES("key"));
     uint32_t handle = keyspace_find(keyspace, hash, BYTES("key"));
     struct value old;
 
@@ -158,7 +158,7 @@ static struct value make_set(size_t size, struct buffer *text)
 static void an_entry_comes_back_as_it_went(void **state)
 {
     static const size_t sizes[] = { 0, 1, 20, 21, 44, 45, 63, 64, 4095, 4096, 4097, 100000 };
-    struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+    struct partitions *all = partitions_create(1, 1, (struct key_seed){ .sip = { 1, 2 } });
 
     partitions_lock_all(all);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -195,7 +195,7 @@ static void other_formats_are_distinguished_from_damage(void **state)
 
 static void noise_is_never_trusted(void **state)
 {
-    struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+    struct partitions *all = partitions_create(1, 1, (struct key_seed){ .sip = { 1, 2 } });
     struct random random;
     uint64_t seed = seed_new();
 
@@ -224,7 +224,7 @@ static void noise_is_never_trusted(void **state)
 static void a_record_of_a_mortal_hash_knows_its_last_death(void **state)
 {
     struct buffer bytes = { 0 }, scratch = { 0 };
-    struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+    struct partitions *all = partitions_create(1, 1, (struct key_seed){ .sip = { 1, 2 } });
     struct value value = hash_create();
     struct record record;
     struct entry *entry;

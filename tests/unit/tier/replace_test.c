@@ -142,7 +142,7 @@ static enum status replace(struct tier_box *box, const char *image)
 
 static bool seeds_are_equal(const struct pair *pair)
 {
-    return memcmp(&pair->source.partitions->seed, &pair->box.partitions->seed, sizeof(struct hash_seed)) == 0;
+    return memcmp(&pair->source.partitions->seed.sip, &pair->box.partitions->seed.sip, sizeof(struct hash_seed)) == 0;
 }
 
 static void the_data_is_that_of_the_image(void **state)
@@ -233,7 +233,7 @@ static void the_seed_of_an_image_is_that_of_its_server(void **state)
     take_image(pair);
     assert_int_equal(checkpoint_databases(pair->image, &databases, &message), STATUS_OK);
     assert_int_equal(tier_seed_of(pair->image, databases.number, &seed, &message), STATUS_OK);
-    assert_memory_equal(&seed, &pair->source.partitions->seed, sizeof(seed));
+    assert_memory_equal(&seed, &pair->source.partitions->seed.sip, sizeof(seed));
     assert_int_equal(tier_seed_of(pair->image, databases.number + 1, &seed, &message), STATUS_CORRUPT);
     mem_free(databases.incarnations);
 }

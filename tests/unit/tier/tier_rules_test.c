@@ -89,7 +89,7 @@ static void set_cold(struct rig *rig, int db, const char *key, const char *value
 
 static struct keyspace *lock_key(struct rig *rig, const char *key, uint64_t *hash)
 {
-    *hash = hash_bytes(&rig->box.partitions->seed, bytes_of_string(key));
+    *hash = key_hash(&rig->box.partitions->seed, bytes_of_string(key));
     partition_lock(&rig->box.partitions->partitions[partition_index(rig->box.partitions, *hash)]);
     return tier_box_keyspace(&rig->box, 0, bytes_of_string(key), hash);
 }
@@ -129,7 +129,7 @@ static void change_tag(struct rig *rig, const char *key, void change(struct reco
 
 static bool has_record(struct rig *rig, int db, const char *key)
 {
-    uint64_t hash = hash_bytes(&rig->box.partitions->seed, bytes_of_string(key));
+    uint64_t hash = key_hash(&rig->box.partitions->seed, bytes_of_string(key));
     struct buffer record = { 0 };
     enum status status = store_get(rig->box.tier->store, rig->box.partitions->incarnations[db], hash, bytes_of_string(key), &record);
 

@@ -35,6 +35,9 @@ enum client_flag {
     CLIENT_NO_EVICT = 1 << 5,
     CLIENT_NO_TOUCH = 1 << 6,
     CLIENT_UNIX_SOCKET = 1 << 8,
+    CLIENT_TLS = 1 << 7,                /* it speaks TLS: addresses of other nodes are given with their TLS ports */
+    CLIENT_READONLY_SLOTS = 1 << 10,    /* READONLY: a replica runs its reads (engine/redirect.h) */
+    CLIENT_ASKING = 1 << 12,            /* ASKING: its next command may be for a slot that is on its way here */
     CLIENT_HELD_BACK = 1 << 11,         /* TRAIT_NOT_PARKED: it could not run now, and may try again */
     CLIENT_MONITOR = 1 << 13,           /* receives all commands (engine/monitor.h) */
     CLIENT_MULTI = 1 << 14,             /* its commands are queued (engine/transaction.h) */

@@ -9,6 +9,7 @@
 #include "commands/handlers.h"
 #include "commands/sort_order.h"
 #include "commands/sort_pattern.h"
+#include "engine/engine.h"
 #include "engine/access.h"
 #include "value/list.h"
 #include "value/set.h"
@@ -40,6 +41,10 @@ enum { WORDS_LOGGED_MAX = 1026, BYTES_LOGGED_MAX = 64 << 20 };      /* of one RP
 /* False: the error was replied. */
 static bool may_use(struct call *call, const char *option)
 {
+    if (call->engine->redirect != NULL) {
+        reply_errorf(call, "ERR %s option of SORT denied in Cluster mode.", option);
+        return false;
+    }
     if (access_reads_every_key(call))
         return true;
     reply_errorf(call, "ERR %s option of SORT denied due to insufficient ACL permissions.", option);

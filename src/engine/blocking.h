@@ -91,9 +91,11 @@ void blocking_let_serve(struct engine *engine);
 /* Drops notes that are not to be served, and are not promised. */
 void blocking_drop_notes(struct noted_list *list);
 
-/* For a client, on its worker. The reply has been delivered: */
+/* For a client, on its worker. It does not wait any more: */
 bool blocking_is_over(const struct waiter *waiter);
-/* ... and is appended to the client's output; it does not wait any more. */
+/* ... its call is to be run from the beginning, and the waiter is gone (true); or */
+bool blocking_begins_again(struct worker *worker, struct client *client);
+/* ... the reply is appended to the client's output, and the waiter is gone. */
 void blocking_take_reply(struct worker *worker, struct client *client);
 /* Bytes that its waiting takes. */
 size_t blocking_memory(const struct client *client);
@@ -111,10 +113,13 @@ void blocking_check_synced(struct worker *worker);
 
 /* CLIENT UNBLOCK: ends a client's waiting as if its time were up, or with an error. False if it does not wait. On any worker, without
  * locks. */
-enum blocking_end { BLOCKING_SERVED, BLOCKING_TIMED_OUT, BLOCKING_UNBLOCKED, BLOCKING_BECAME_REPLICA };
+enum blocking_end { BLOCKING_SERVED, BLOCKING_TIMED_OUT, BLOCKING_UNBLOCKED, BLOCKING_BECAME_REPLICA, BLOCKING_BEGINS_AGAIN };
 bool blocking_unblock(struct worker *worker, uint64_t client_id, enum blocking_end how);
 /* This server has become a replica: all waiting ends, with an error, and the clients are closed. Any thread, without locks. */
 void blocking_unblock_all(struct engine *engine);
+/* Slots have gone, or the cluster is down: calls that wait for keys that this server does not serve now (engine/redirect.h) are run from the beginning, as
+ * if they came now. The same. */
+void blocking_judge_again(struct engine *engine);
 
 /* For INFO; any thread. */
 struct blocking_stats {

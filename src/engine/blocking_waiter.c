@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/redirect.h"
 #include "engine/synced.h"
 #include "engine/tracking.h"
 #include "stats/error_stats.h"
@@ -205,7 +206,8 @@ static const char replica_error[] = "UNBLOCKED force unblock from blocking opera
 static const char *error_of(const struct waiter *waiter)
 {
     switch (waiter->how) {
-    case BLOCKING_SERVED: return NULL;
+    case BLOCKING_SERVED:
+    case BLOCKING_BEGINS_AGAIN: return NULL;
     case BLOCKING_TIMED_OUT: return synced_error(waiter->engine, &waiter->aim);
     case BLOCKING_UNBLOCKED: return unblocked_error;
     case BLOCKING_BECAME_REPLICA: return replica_error;
@@ -248,6 +250,16 @@ static void take_served(struct worker *worker, struct client *client, const stru
         tracking_disown(client, waiter->command, waiter->args, waiter->arg_count, waiter->lsn);
 }
 
+static void end_waiter(struct worker *worker, struct client *client)
+{
+    struct waiter *waiter = client->waiter;
+
+    client->waiter = NULL;
+    deadline_remove(worker, waiter);
+    synced_remove(worker, waiter);
+    waiter_free(waiter);
+}
+
 void blocking_take_reply(struct worker *worker, struct client *client)
 {
     struct waiter *waiter = client->waiter;
@@ -263,10 +275,15 @@ void blocking_take_reply(struct worker *worker, struct client *client)
     note_end(worker, waiter, error);
     if (waiter->how == BLOCKING_BECAME_REPLICA)
         client->flags |= CLIENT_CLOSE_AFTER_REPLY;
-    client->waiter = NULL;
-    deadline_remove(worker, waiter);
-    synced_remove(worker, waiter);
-    waiter_free(waiter);
+    end_waiter(worker, client);
+}
+
+bool blocking_begins_again(struct worker *worker, struct client *client)
+{
+    if (client->waiter->how != BLOCKING_BEGINS_AGAIN)
+        return false;
+    end_waiter(worker, client);
+    return true;
 }
 
 void blocking_forget(struct client *client)
@@ -328,7 +345,8 @@ static struct waiter **find_waiting(struct blocking *blocking, size_t *count)
     return all;
 }
 
-void blocking_unblock_all(struct engine *engine)
+/* Ends the waiting of clients that `is_meant` picks. */
+static void unblock_some(struct engine *engine, bool (*is_meant)(const struct waiter *waiter), enum blocking_end how)
 {
     struct blocking *blocking = engine->blocking;
     struct waiter **all;
@@ -339,9 +357,29 @@ void blocking_unblock_all(struct engine *engine)
     mutex_lock(&blocking->serving);
     all = find_waiting(blocking, &count);
     for (size_t i = 0; i < count; i++) {
-        waiter_finish(blocking, all[i], BLOCKING_BECAME_REPLICA);
+        if (!is_meant(all[i]))
+            continue;
+        waiter_finish(blocking, all[i], how);
         waiter_deliver(NULL, all[i]);
     }
     mutex_unlock(&blocking->serving);
     mem_free(all);
 }
+
+static bool is_any(const struct waiter *waiter)
+{
+    (void)waiter;
+    return true;
+}
+
+/* The slots of all of its keys are one. */
+static bool is_not_served(const struct waiter *waiter)
+{
+    const struct redirect *redirect = waiter->engine->redirect;
+
+    return waiter->place_count > 0 && (redirect->is_down || redirect_state(redirect, waiter->places[0].waited->hash) < SLOT_OWNED);
+}
+
+void blocking_unblock_all(struct engine *engine) { unblock_some(engine, is_any, BLOCKING_BECAME_REPLICA); }
+
+void blocking_judge_again(struct engine *engine) { unblock_some(engine, is_not_served, BLOCKING_BEGINS_AGAIN); }

@@ -133,6 +133,49 @@ void delivery_unsubscribe_all(struct client *client)
     }
 }
 
+/* Looks for a subscription that has to end. */
+struct shard_search {
+    bool (*test)(void *context, struct bytes name);
+    void *context;
+    struct bytes found;
+};
+
+static bool may_stay(void *context, enum topic_kind kind, struct bytes name)
+{
+    struct shard_search *search = context;
+
+    if (kind != TOPIC_SHARD || search->test(search->context, name))
+        return true;
+    search->found = name;
+    return false;
+}
+
+static void push_end(struct client *client, struct bytes name)
+{
+    struct reply *reply = client->flags & CLIENT_PUSHES_HELD ? &client->listener->held : &client->reply;
+
+    reply_push(reply, 3);
+    reply_bulk(reply, BYTES("sunsubscribe"));
+    reply_bulk(reply, name);
+    reply_integer(reply, (int64_t)delivery_count(client, TOPIC_SHARD));
+    client->worker->host.output_came(client);
+}
+
+void delivery_end_shards(struct client *client, bool (*test)(void *context, struct bytes name), void *context)
+{
+    struct shard_search search = { .test = test, .context = context };
+
+    while (!delivery_all(client, may_stay, &search)) {
+        char *name = mem_string(search.found);
+        size_t size = search.found.size;
+
+        delivery_unsubscribe(client, TOPIC_SHARD, search.found);
+        if (!(client->flags & CLIENT_CLOSE_AFTER_REPLY))
+            push_end(client, bytes_of(name, size));
+        mem_free(name);
+    }
+}
+
 bool delivery_first(const struct client *client, enum topic_kind kind, struct bytes *name)
 {
     return client->listener != NULL && subscriber_first(client->listener->subscriber, kind, name);

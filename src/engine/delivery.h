@@ -29,6 +29,8 @@ bool delivery_subscribe(struct client *client, enum topic_kind kind, struct byte
 bool delivery_unsubscribe(struct client *client, enum topic_kind kind, struct bytes name);
 /* All of them; without confirmations. */
 void delivery_unsubscribe_all(struct client *client);
+/* Ends the client's subscriptions to shard channels of which the test does not hold, and tells it so with pushes. */
+void delivery_end_shards(struct client *client, bool (*test)(void *context, struct bytes name), void *context);
 /* The name of one of the client's subscriptions of that kind, the oldest; false: there is none. Borrowed until it ends. */
 bool delivery_first(const struct client *client, enum topic_kind kind, struct bytes *name);
 size_t delivery_count(const struct client *client, enum topic_kind kind);

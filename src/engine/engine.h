@@ -32,6 +32,7 @@ struct watch_table;
 struct hub;
 struct lazy_free;
 struct own_expiry;
+struct redirect;
 struct registry;
 struct request_hint;
 struct rewrite;
@@ -63,6 +64,8 @@ struct engine_upper {
     /* Before the end: replicas that have not acknowledged the history up to `lsn`, of `*count`. `logs`: each of them is named in the log. Asks for
      * nothing, but sends what is to be sent. Any thread. */
     int (*lagging)(struct engine *engine, uint64_t lsn, bool logs, int *count);
+    /* NULL: no cluster. Sends a message to the other nodes, or (`is_shard`) those of the shard, soon. Any thread, also with partitions locked. */
+    void (*publish)(struct engine *engine, struct bytes channel, struct bytes text, bool is_shard);
 };
 
 /* Counts of the calls that a primary's stream has run on this replica (replication/applier.h), whose thread is none of the workers that are
@@ -155,6 +158,7 @@ struct engine {
     struct tier *tier;              /* NULL: tier-enabled no */
     struct aof *_Atomic aof;        /* NULL: appendonly no. Changes with all partitions locked (lifecycle/aof_switch.h), and what was read
                                      * stays valid: without a lock, read it once */
+    struct redirect *redirect;      /* engine/redirect.h; NULL: this server is in no cluster */
     struct tasks *tasks;            /* lifecycle/task.h */
     struct command_table *commands;
     struct worker **workers;

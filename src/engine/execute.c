@@ -12,6 +12,7 @@
 #include "engine/memory.h"
 #include "engine/monitor.h"
 #include "engine/prefetch.h"
+#include "engine/redirect.h"
 #include "engine/role.h"
 #include "engine/script_run.h"
 #include "engine/transaction.h"
@@ -38,15 +39,13 @@ static inline __attribute__((always_inline)) bool find_command(struct call *call
     return true;
 }
 
-/* Makes the checks that need no look at data. */
+/* Makes the checks that need no look at data; what the user may do was checked before. */
 static bool is_allowed(struct call *call)
 {
     struct engine *engine = call->engine;
     struct aof *aof = engine->aof;
     uint32_t flags = call->command->flags;
 
-    if (UNLIKELY(call->client->checks_acl) && !access_allows(call, ACCESS_TOP))
-        return false;
     if (call->client->caller & TRAIT_UNGATED)
         return true;
     if (UNLIKELY((role_bits(engine) | engine->save_failed | engine->disk_is_full) != 0) && !execute_role_allows(call, flags, flags))
@@ -204,17 +203,21 @@ static bool is_client_command(const struct command *command)
     return command != NULL && strncmp(command->name, "client", 6) == 0;
 }
 
-/* Ends the effect of CLIENT REPLY and CLIENT CACHING on this call. CLIENT CACHING is about the next command that is not CLIENT, or about
- * the next transaction. */
+/* Ends the effect of CLIENT REPLY, CLIENT CACHING and ASKING on this call. CLIENT CACHING is about the next command that is not CLIENT, or about
+ * the next transaction, and so is ASKING. */
 static void end_client_options(struct call *call)
 {
     struct client *client = call->client;
 
-    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_CACHING | CLIENT_PUSHES_HELD))))
+    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_CACHING | CLIENT_PUSHES_HELD | CLIENT_ASKING))))
         return;
     drop_unwanted_reply(call);
-    if (!(client->flags & CLIENT_MULTI) && !is_client_command(call->command))
+    if (client->flags & CLIENT_MULTI)
+        return;
+    if (!is_client_command(call->command))
         client->flags &= ~(uint32_t)CLIENT_CACHING;
+    if (call->command == NULL || strcmp(call->command->name, "asking") != 0)
+        client->flags &= ~(uint32_t)CLIENT_ASKING;
 }
 
 static inline void end_waiting(struct engine *engine, struct client *client)
@@ -231,8 +234,6 @@ static enum run_result end_blocking(struct call *call, struct worker *worker)
 {
     struct client *client = call->client;
 
-    if (!blocking_is_over(client->waiter))
-        return RUN_PARKED;
     client->parked = false;
     atomic_fetch_sub_explicit(&call->engine->clients.parked, 1, memory_order_relaxed);
     blocking_take_reply(worker, client);
@@ -300,16 +301,28 @@ static void note_refused(struct call *call)
     transaction_note_refused(call->client);
 }
 
+static enum run_result end_early(struct call *call)
+{
+    end_client_options(call);
+    note_paused(call->client, call->engine, false);
+    end_waiting(call->engine, call->client);
+    return RUN_DONE;
+}
+
 /* Refused before anything was looked at. */
 static enum run_result end_refused(struct call *call)
 {
     note_refused(call);
     if (call->command != NULL && call->command->flags & COMMAND_RUNS_QUEUE)
         execute_discard(call);
-    end_client_options(call);
-    note_paused(call->client, call->engine, false);
-    end_waiting(call->engine, call->client);
-    return RUN_DONE;
+    return end_early(call);
+}
+
+/* A transaction that is redirected has ended. */
+static enum run_result end_redirected(struct call *call)
+{
+    note_refused(call);
+    return end_early(call);
 }
 
 static enum run_result end_parked(struct call *call, struct worker *worker)
@@ -394,7 +407,9 @@ enum run_result engine_run_hinted(struct worker *worker, struct client *client, 
     enum attempt attempt;
     int64_t started_ns;
 
-    if (client->waiter != NULL)
+    if (client->waiter != NULL && !blocking_is_over(client->waiter))
+        return RUN_PARKED;
+    if (client->waiter != NULL && !blocking_begins_again(worker, client))
         return end_blocking(&call, worker);
     started_ns = begin_call(worker, client);
     if (UNLIKELY(client->unit != NULL)) {
@@ -405,8 +420,12 @@ enum run_result engine_run_hinted(struct worker *worker, struct client *client, 
         client->last_command = call.command;            /* one that is refused, too: ACL LOG has it */
         if (!is_known)
             return end_refused(&call);
-        if (call.command->keys != NULL && LIKELY(!is_queued(&call)))
+        if (call.command->keys != NULL && LIKELY(!is_queued(&call) || engine->redirect != NULL))
             find_keys(&call, worker, hint);
+        if (UNLIKELY(client->checks_acl) && !access_allows(&call, ACCESS_TOP))
+            return end_refused(&call);
+        if (UNLIKELY(engine->redirect != NULL) && !redirect_allows(&call))
+            return end_redirected(&call);
         if (!is_allowed(&call))
             return end_refused(&call);
         if (UNLIKELY(is_queued(&call)))

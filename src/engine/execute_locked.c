@@ -10,6 +10,7 @@
 #include "engine/expiry.h"
 #include "engine/memory.h"
 #include "engine/own_expiry.h"
+#include "engine/redirect.h"
 #include "engine/role.h"
 #include "engine/unit.h"
 #include "engine/tracking.h"
@@ -107,10 +108,12 @@ static bool is_overwritten(const struct call_key *key)
     return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;
 }
 
-/* Nor does a notification depend on it. */
+/* Nor does a notification depend on it, or where the call has to run. */
 static bool is_overwritten_blindly(const struct call *call, const struct call_key *key)
 {
-    return is_overwritten(key) && (!event_needs_old_value(call->engine) || call->client->caller & TRAIT_BLIND);
+    if (!is_overwritten(key) || (UNLIKELY(call->engine->redirect != NULL) && redirect_needs_existence(call->engine->redirect, key->hash)))
+        return false;
+    return !event_needs_old_value(call->engine) || call->client->caller & TRAIT_BLIND;
 }
 
 static bool load_for_replay(struct tier *tier, struct keyspace *keyspace, const struct call_key *key, struct bytes name)
@@ -475,6 +478,8 @@ static enum residency make_resident(struct call *call, struct worker *worker)
         residency = execute_weigh(call);
     if (call->key_count > 0 && residency == RESIDENT)
         residency = look_up(call, worker);
+    if (UNLIKELY(call->engine->redirect != NULL) && residency == RESIDENT && !redirect_allows_locked(call))
+        residency = REDIRECTED;
     return residency;
 }
 

@@ -21,6 +21,7 @@ enum residency {
     OWNED,          /* a partition belongs to a unit (engine/unit.h) */
     BUSY,           /* the same, and the unit has run for so long that the call is refused */
     FROZEN,         /* the last dump before the end is being taken: no write may come after it */
+    REDIRECTED,     /* its slot has gone since the call was checked, or keys of a slot that moves are not here; replied */
     NOT_WRITABLE,   /* this server has become a replica since the call was checked: it is refused */
 };
 

@@ -7,13 +7,18 @@
 #include "engine/unit.h"
 #include "pubsub/hub.h"
 
-/* Subscribers of replicas get it, too. A message that is published on a replica is local. */
-static void send_to_replicas(struct call *call, enum topic_kind kind, struct bytes channel, struct bytes text)
+/* Subscribers of replicas get it, too. A message that is published on a replica is local. In a cluster all nodes get it, over the bus, or those of the
+ * shard. */
+static void send_to_others(struct call *call, enum topic_kind kind, struct bytes channel, struct bytes text)
 {
     struct engine *engine = call->engine;
     uint64_t lsn;
     struct bytes words[3] = { kind == TOPIC_SHARD ? BYTES("SPUBLISH") : BYTES("PUBLISH"), channel, text };
 
+    if (engine->upper.publish != NULL) {
+        engine->upper.publish(engine, channel, text, kind == TOPIC_SHARD);
+        return;
+    }
     if (history_backlog(&engine->history) == NULL || call->client->caller & TRAIT_UNLOGGED)
         return;
     if (call->unit != NULL) {
@@ -47,7 +52,7 @@ bool publish_message(struct call *call, enum topic_kind kind, struct bytes chann
         parking_add_call(worker, call, PARKED_FOR_DELIVERY);
         return false;
     }
-    send_to_replicas(call, kind, channel, text);
+    send_to_others(call, kind, channel, text);
     if (!hub_has_receivers(engine->hub, kind))
         return true;
     if (call->unit != NULL) {

@@ -4,6 +4,7 @@
 #include "engine/access.h"
 #include "engine/execute_private.h"
 #include "engine/monitor.h"
+#include "engine/redirect.h"
 #include "engine/role.h"
 #include "engine/running_scripts.h"
 #include "engine/scripts.h"
@@ -21,6 +22,7 @@ struct script_context {
     struct client client;           /* as which its commands run: SELECT in a script does not change the database of its client */
     struct script_start *start;
     bool has_written;               /* a command that writes was called */
+    int slot;                       /* of the keys that it has declared or used; -1: none yet */
     enum script_replication replication;
 };
 
@@ -113,47 +115,6 @@ bool script_find(struct call *call, struct script_start *start)
     return true;
 }
 
-/* SCRIPT_COMPATIBLE: it is not known, or says nothing. */
-static uint32_t said_by_script(const struct call *call)
-{
-    struct registry_view *view = scripts_of(call->requester->worker);
-    struct buffer error = { 0 };
-    uint32_t said = SCRIPT_COMPATIBLE;
-    size_t body;
-
-    if (names_function(call)) {
-        const struct library_function *function = library_set_function(view->libraries, call->args[1]);
-
-        return function != NULL ? function->flags : SCRIPT_COMPATIBLE;
-    }
-    if (strncmp(call->command->name, "evalsha", 7) == 0) {
-        char sha[SCRIPT_SHA_SIZE];
-        struct source *source = source_read_sha(call->args[1], sha) ? registry_view_source(view, sha) : NULL;
-
-        if (source != NULL)
-            said = source->flags;
-        source_release(source);
-        return said;
-    }
-    if (!shebang_of_script(call->args[1], &body, &said, &error))
-        said = SCRIPT_COMPATIBLE;
-    buffer_release(&error);
-    return said;
-}
-
-uint32_t script_call_flags(const struct call *call)
-{
-    uint32_t flags = call->command->flags, said = said_by_script(call);
-
-    if (said & SCRIPT_COMPATIBLE)
-        return flags;
-    if (said & SCRIPT_NO_WRITES)
-        flags &= ~(uint32_t)COMMAND_MAY_REPLICATE;
-    else
-        flags |= COMMAND_WRITE | (said & SCRIPT_ALLOW_OOM ? 0 : COMMAND_DENYOOM);
-    return said & SCRIPT_ALLOW_STALE ? flags : flags & ~(uint32_t)COMMAND_STALE;
-}
-
 bool script_was_missing(struct bytes reply)
 {
     return bytes_equal(reply, BYTES("-" NO_SCRIPT "\r\n")) || bytes_equal(reply, BYTES("-" NO_FUNCTION "\r\n")) ||
@@ -189,6 +150,8 @@ static const char *role_refusal(const struct engine *engine, const struct client
 
     if (client->caller & TRAIT_UNGATED)
         return NULL;
+    if (engine->redirect != NULL && !(start->flags & SCRIPT_COMPATIBLE) && start->flags & SCRIPT_NO_CLUSTER)
+        return "ERR Can not run script on cluster, 'no-cluster' flag is set.";
     if (!(start->flags & (SCRIPT_COMPATIBLE | SCRIPT_NO_WRITES)))
         error = execute_write_refusal(engine);
     if (error == NULL && role_bits(engine) & ROLE_STALE && !(start->flags & SCRIPT_ALLOW_STALE))
@@ -281,6 +244,15 @@ static void refuse_command(struct call *call, const char *error)
         execute_note_error(call);
 }
 
+static const char *refusal_by_slot(struct script_context *context, struct call *call)
+{
+    bool may_cross = context->start->flags & (SCRIPT_COMPATIBLE | SCRIPT_ALLOW_CROSS_SLOT);
+
+    if (call->command->keys != NULL)
+        execute_find_keys(call, context->unit->worker);
+    return redirect_refuses_in_script(call, may_cross ? NULL : &context->slot);
+}
+
 static void host_call(void *opaque, const struct bytes *args, int arg_count, struct reply *reply)
 {
     struct script_context *context = opaque;
@@ -296,6 +268,8 @@ static void host_call(void *opaque, const struct bytes *args, int arg_count, str
         return;
     if (error == NULL)
         error = refusal_of(context, &call);
+    if (error == NULL && UNLIKELY(call.engine->redirect != NULL))
+        error = refusal_by_slot(context, &call);
     if (error != NULL) {
         refuse_command(&call, error);
         return;
@@ -354,7 +328,7 @@ static struct client client_of_script(const struct call *call)
     return (struct client){
         .id = call->requester->id,
         .worker = call->requester->worker,
-        .flags = call->client->flags & CLIENT_NO_TOUCH,
+        .flags = call->client->flags & (CLIENT_NO_TOUCH | CLIENT_READONLY_SLOTS | CLIENT_ASKING | CLIENT_TLS),
         .caller = call->client->caller | CALLER_SCRIPT,
         .db = call->client->db,
         .authenticated = true,
@@ -387,6 +361,7 @@ static void run_script(struct call *call, struct script_start *start)
     CHECK(text_to_int(call->args[2], &key_count));
     run.keys = call->args + 3;
     run.key_count = (int)key_count;
+    context.slot = run.key_count > 0 ? slot_of_key(run.keys[0]) : -1;
     run.args = run.keys + key_count;
     run.arg_count = call->arg_count - 3 - (int)key_count;
     switch (interpreter_run(unit->worker->scripts.view->interpreter, &run, call->reply)) {

@@ -13,7 +13,7 @@
 
 /* Finds what the call's command is to run. False: an error was replied. */
 bool script_find(struct call *call, struct script_start *start);
-/* The call's flags, enum command_flag, and what the script or function says of itself with "#!lua" now: for EXEC, which looks at the flags of all that is
+/* script_flags.c: the call's flags, enum command_flag, and what the script or function says of itself with "#!lua" now: for EXEC, which looks at the flags of all that is
  * queued. */
 uint32_t script_call_flags(const struct call *call);
 /* Whether it may be run now, as far as its flags say. False: the call is parked, or an error was replied. */

@@ -9,6 +9,7 @@
 #include "engine/delivery.h"
 #include "engine/event.h"
 #include "engine/execute_private.h"
+#include "engine/redirect.h"
 #include "engine/role.h"
 #include "engine/running_scripts.h"
 #include "engine/script_queue.h"
@@ -344,15 +345,20 @@ static bool claim(struct unit *unit, struct worker *worker)
     return false;
 }
 
-/* Nothing was done. */
-static enum run_result refuse_without_memory(struct unit *unit, struct call *call)
+/* Nothing was done; the error has been replied. */
+static enum run_result refuse(struct unit *unit, struct call *call)
 {
     give_partitions(unit, 0);
+    destroy_unit(unit);
+    return RUN_DONE;
+}
+
+static enum run_result refuse_without_memory(struct unit *unit, struct call *call)
+{
     reply_errorf(call, UNIT_NO_STACK);
     if (call->command->flags & COMMAND_RUNS_QUEUE)
         execute_discard(call);
-    destroy_unit(unit);
-    return RUN_DONE;
+    return refuse(unit, call);
 }
 
 /* The last dump before the end is being taken: what comes after its cut would be lost. */
@@ -421,6 +427,8 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
             parking_add_call(worker, call, PARKED_FOR_PAUSE);
             return RUN_PARKED;
         }
+        if (UNLIKELY(call->engine->redirect != NULL) && !redirect_allows_unit(call))
+            return refuse(unit, call);
         if (!begin_unit(unit))
             return refuse_without_memory(unit, call);
         hold_pushes(unit, call);

@@ -67,8 +67,16 @@ static bool wants_more(struct unit *unit, const struct call *call)
     return wants;
 }
 
-/* Comes to own the partitions of the call's keys. False: it has to start again. */
-static bool own_keys(struct unit *unit, const struct call *call)
+/* In a cluster a script that declares keys has no token, so that scripts of different slots run side by side. One that then uses keys of other slots, which
+ * those without "#!lua" may, and has changed something, can neither wait nor start again. */
+static void refuse_other_slot(struct unit *unit, struct call *call)
+{
+    partition_bits_clear(&unit->claim.wanted, call->partitions->count);
+    reply_errorf(call, "ERR a script that has changed something needs a key of a slot that it has not declared, and which is in use: try again, or use keys of one slot");
+}
+
+/* Comes to own the partitions of the call's keys. False: it has to start again (unit->stop), or the call was refused. */
+static bool own_keys(struct unit *unit, struct call *call)
 {
     if (!wants_more(unit, call))
         return true;
@@ -83,7 +91,10 @@ static bool own_keys(struct unit *unit, const struct call *call)
         break;
     case CLAIM_MUST_RESTART:
         unit->owns_all = false;
-        unit->stop = UNIT_RESTARTS;
+        if (unit->change_count > 0 || unit->messages.first != NULL)
+            refuse_other_slot(unit, call);
+        else
+            unit->stop = UNIT_RESTARTS;
         return false;
     }
     CHECK(unit_take_partitions(unit));
@@ -129,7 +140,7 @@ static bool run_call(struct unit *unit, struct call *call)
         enum run_result result;
 
         if (!own_keys(unit, call))
-            return false;
+            return unit->stop == UNIT_GOES_ON;
         worker->turn.now_ms = unit->now_ms;
         result = execute_once(call, worker);
         blocking_keep_notes(worker, unit);      /* before others have their turn */

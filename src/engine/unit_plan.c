@@ -2,6 +2,7 @@
  * that are cold. */
 #include "base/mem.h"
 #include "call/command_keys.h"
+#include "engine/redirect.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
 #include "engine/watch.h"
@@ -51,18 +52,6 @@ bool unit_may_write(const struct unit *unit)
 
     return flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) && !unit->start.reads_only;
 }
-
-/* A key that is known in advance. */
-struct planned {
-    int db;
-    struct bytes name;
-    uint64_t hash;
-    uint32_t flags;
-    bool is_hint;                   /* a script has declared it: it may use it, or not */
-};
-
-/* Returns false to end the walk. */
-typedef bool visit_key(void *context, const struct planned *key);
 
 /* The keys of one command. */
 static bool visit_command(const struct partitions *all, const struct command *command, const struct bytes *args, int arg_count, int db,
@@ -118,7 +107,7 @@ static void visit_found(const struct call *call, visit_key *visit, void *context
     }
 }
 
-static void visit_keys(const struct call *call, visit_key *visit, void *context)
+void unit_visit_keys(const struct call *call, visit_key *visit, void *context)
 {
     const struct partitions *all = call->partitions;
     const struct transaction *transaction = transaction_of_call(call);
@@ -170,11 +159,11 @@ void unit_want(struct unit *unit, struct call *call)
         unit->owns_all = true;
         return;
     }
-    visit_keys(call, want_key, &wanting);
+    unit_visit_keys(call, want_key, &wanting);
     if (call->command->flags & COMMAND_RUNS_QUEUE)
         watch_add_partitions(call->client, &unit->claim.wanted);
-    else if (call->command->flags & COMMAND_UNIT)
-        unit->claim.wants_token = !unit->start.reads_only;
+    else if (call->command->flags & COMMAND_UNIT)       /* in a cluster the keys that it declares are all it may need */
+        unit->claim.wants_token = !unit->start.reads_only && (call->engine->redirect == NULL || call->key_count == 0);
 }
 
 struct loading {
@@ -224,13 +213,17 @@ static void load_key(struct loading *loading, struct keyspace *keyspace, const s
 static bool visit_load(void *context, const struct planned *key)
 {
     struct loading *loading = context;
-    struct partitions *all = loading->call->partitions;
+    struct call *call = loading->call;
+    struct partitions *all = call->partitions;
     struct partition *partition = &all->partitions[partition_index(all, key->hash)];
     struct keyspace *keyspace;
 
     if (loading->seen++ >= LOADS_A_ROUND && !needs_all_loaded(loading->call))
         return false;
-    if (key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
+    if (key->flags & KEY_NOT_KEY)
+        return true;
+    if ((key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW &&
+        (call->engine->redirect == NULL || !redirect_needs_existence(call->engine->redirect, key->hash)))
         return true;
     partition_lock(partition);
     keyspace = partition_keyspace_if(partition, key->db);
@@ -258,7 +251,7 @@ enum unit_loading unit_load(struct call *call, struct worker *worker)
     loading.limit = (uint64_t)config_number(call->engine->config, CONFIG_MAXMEMORY) / PINNED_SHARE;
     if (call->engine->tier == NULL || call->command->flags & COMMAND_EXCLUSIVE || call->client->caller & TRAIT_CLAIMS_NOTHING)
         return UNIT_IS_RESIDENT;        /* what a replay needs has been asked for ahead, or is loaded in place */
-    visit_keys(call, visit_load, &loading);
+    unit_visit_keys(call, visit_load, &loading);
     if (loading.result == UNIT_CANT_LOAD) {
         reply_error(call, ERR_TIER_READ);
     } else if (is_too_much(&loading)) {

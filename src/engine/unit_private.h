@@ -8,6 +8,18 @@
 
 /* unit_plan.c: what a request needs before it runs. */
 
+/* A key that is known in advance. */
+struct planned {
+    int db;
+    struct bytes name;
+    uint64_t hash;
+    uint32_t flags;
+    bool is_hint;                   /* a script has declared it: it may use it, or not */
+};
+/* Returns false to end the walk. */
+typedef bool visit_key(void *context, const struct planned *key);
+void unit_visit_keys(const struct call *call, visit_key *visit, void *context);
+
 /* Checks what EXEC has to know before anything else. True if it may run; else the reason was replied. */
 bool unit_may_exec(struct call *call);
 /* The flags of all commands that the request may run. */

@@ -226,6 +226,7 @@ void connection_open(struct loop *loop, struct accepted accepted)
     }
     set_options(connection, accepted.fd, accepted.is_unix);
     if (accepted.is_tls) {
+        client->flags |= CLIENT_TLS;
         connection_tls_open(connection, accepted.is_denied);
         return;
     }

@@ -1,0 +1,348 @@
+#include "engine/redirect.h"
+
+#include "base/mem.h"
+#include "engine/blocking.h"
+#include "engine/delivery.h"
+#include "engine/engine.h"
+#include "engine/script_run.h"
+#include "engine/transaction.h"
+#include "engine/unit_private.h"
+#include "script/host.h"
+
+struct redirect *redirect_create(redirect_address *address, void *context)
+{
+    struct redirect *redirect = mem_zalloc(sizeof(*redirect));
+
+    redirect->address = address;
+    redirect->context = context;
+    redirect->is_down = true;
+    return redirect;
+}
+
+void redirect_destroy(struct redirect *redirect) { mem_free(redirect); }
+
+static bool is_channel_served(void *context, struct bytes name)
+{
+    const struct engine *engine = context;
+
+    return redirect_state(engine->redirect, key_hash(&engine->partitions->seed, name)) >= SLOT_OF_PRIMARY;
+}
+
+/* On each worker. */
+static void end_shard_channels(struct mail *mail, struct worker *worker)
+{
+    mem_free(mail);
+    for (struct client *client = worker->clients, *next; client != NULL; client = next) {
+        next = client->next;
+        delivery_end_shards(client, is_channel_served, worker->engine);
+    }
+}
+
+static void post_to_all(struct engine *engine, void (*run)(struct mail *mail, struct worker *worker))
+{
+    for (int i = 0; i < engine->worker_count; i++) {
+        struct mail *mail = mem_alloc(sizeof(*mail));
+
+        *mail = (struct mail){ .run = run };
+        mailbox_post(&engine->workers[i]->mailbox, mail);
+    }
+}
+
+void redirect_set(struct engine *engine, const struct slot_states *states)
+{
+    struct redirect *redirect = engine->redirect;
+    struct partitions *all = engine->partitions;
+    bool has_lost = states->is_down && !redirect->is_down;
+
+    for (uint32_t i = 0; i < all->count; i++) {
+        unsigned first = i * SLOT_COUNT / all->count, end = (i + 1) * SLOT_COUNT / all->count;
+
+        partition_lock(&all->partitions[i]);
+        for (unsigned place = first; place < end || place == first; place++) {      /* a partition may be a part of a slot */
+            enum slot_state now = (enum slot_state)states->states[slot_reverse((uint16_t)place)];
+            enum slot_state was = redirect_state(redirect, (uint64_t)place << SLOT_SHIFT);
+
+            has_lost |= now < SLOT_OWNED && now != was && was >= SLOT_OF_PRIMARY;
+            redirect->states[place] = (uint8_t)now;
+        }
+        partition_unlock(&all->partitions[i]);
+    }
+    redirect->is_down = states->is_down;
+    if (!has_lost)
+        return;
+    blocking_judge_again(engine);
+    post_to_all(engine, end_shard_channels);
+}
+
+enum verdict { RUNS, UNBOUND, CROSSES, DOWN, DOWN_FOR_WRITES, UNSTABLE, ASK, MOVED };
+
+/* The keys of a call, or of all calls of a transaction. */
+struct look {
+    const struct redirect *redirect;
+    int count;
+    uint64_t hash;                      /* of the first one */
+    struct bytes name;                  /* the same */
+    bool crosses, is_channel, has_others;       /* has_others: than the first */
+    int here, missing;                  /* if it was looked for them */
+};
+
+static void look_at(struct look *look, uint64_t hash, struct bytes name, uint32_t flags)
+{
+    if (look->count++ == 0) {
+        look->hash = hash;
+        look->name = name;
+        look->is_channel = flags & KEY_NOT_KEY;
+        return;
+    }
+    look->crosses |= (look->hash ^ hash) >> SLOT_SHIFT != 0;
+    look->has_others |= !bytes_equal(look->name, name);
+}
+
+static bool is_migrate(const struct call *call) { return call->command->flags & COMMAND_OWNS_KEYS; }
+
+static enum verdict judge_moving(const struct call *call, const struct look *look, enum slot_state state, bool has_looked)
+{
+    if (is_migrate(call))
+        return RUNS;
+    if (state == SLOT_EXPORTING) {
+        if (!has_looked || look->missing == 0 || look->is_channel)
+            return RUNS;
+        return look->here > 0 ? UNSTABLE : ASK;
+    }
+    if (!(call->client->flags & CLIENT_ASKING) && !(call->command->flags & COMMAND_ASKING))
+        return MOVED;
+    return has_looked && look->has_others && look->missing > 0 ? UNSTABLE : RUNS;
+}
+
+static enum verdict judge_down(const struct call *call, const struct look *look, bool writes)
+{
+    const struct config *config = call->engine->config;
+
+    if (look->is_channel)
+        return config_number(config, CONFIG_CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN) ? RUNS : DOWN;
+    if (!config_number(config, CONFIG_CLUSTER_ALLOW_READS_WHEN_DOWN))
+        return DOWN;
+    return writes ? DOWN_FOR_WRITES : RUNS;
+}
+
+static enum verdict judge(const struct call *call, const struct look *look, bool writes, bool has_looked)
+{
+    enum slot_state state;
+    enum verdict verdict = RUNS;
+
+    if (look->count == 0)
+        return RUNS;
+    state = redirect_state(look->redirect, look->hash);
+    if (state == SLOT_UNASSIGNED)
+        return UNBOUND;
+    if (look->crosses)
+        return CROSSES;
+    if (UNLIKELY(look->redirect->is_down))
+        verdict = judge_down(call, look, writes);
+    if (verdict != RUNS || state == SLOT_OWNED)
+        return verdict;
+    if (state >= SLOT_EXPORTING)
+        return judge_moving(call, look, state, has_looked);
+    if (state == SLOT_OF_PRIMARY && (look->is_channel || (call->client->flags & CLIENT_READONLY_SLOTS && !writes)))
+        return RUNS;
+    return MOVED;
+}
+
+static void reply_address(struct call *call, const struct look *look, const char *word, bool is_move)
+{
+    unsigned slot = slot_of_hash(look->hash);
+    struct buffer address = { 0 };
+
+    look->redirect->address(look->redirect->context, slot, is_move, call->client->flags & CLIENT_TLS, &address);
+    reply_errorf(call, "%s %u %.*s", word, slot, (int)address.size, address.data);
+    buffer_release(&address);
+}
+
+static void reply_verdict(struct call *call, const struct look *look, enum verdict verdict)
+{
+    switch (verdict) {
+    case RUNS: break;
+    case UNBOUND: reply_errorf(call, "CLUSTERDOWN Hash slot not served"); break;
+    case CROSSES: reply_errorf(call, "CROSSSLOT Keys in request don't hash to the same slot"); break;
+    case DOWN: reply_errorf(call, "CLUSTERDOWN The cluster is down"); break;
+    case DOWN_FOR_WRITES: reply_errorf(call, "CLUSTERDOWN The cluster is down and only accepts read commands"); break;
+    case UNSTABLE: reply_errorf(call, "TRYAGAIN Multiple keys request during rehashing of slot"); break;
+    case ASK: reply_address(call, look, "ASK", true); break;
+    case MOVED: reply_address(call, look, "MOVED", false); break;
+    }
+}
+
+static void reply_redirected(struct call *call, const struct look *look, enum verdict verdict)
+{
+    if (call->command->flags & COMMAND_RUNS_QUEUE)
+        transaction_end(call->client);
+    reply_verdict(call, look, verdict);
+}
+
+static bool visit_look(void *context, const struct planned *key)
+{
+    look_at(context, key->hash, key->name, key->flags);
+    return true;
+}
+
+static bool runs_queue(const struct call *call) { return call->command->flags & COMMAND_RUNS_QUEUE; }
+
+/* Whether it may change something, as Redis judges: scripts by what they declare. */
+static bool is_write(const struct call *call)
+{
+    uint32_t flags = call->command->flags;
+
+    if (runs_queue(call))
+        flags = unit_flags(call);
+    else if (flags & COMMAND_UNIT)
+        flags = script_call_flags(call);
+    return flags & COMMAND_WRITE;
+}
+
+static void look_at_keys(const struct call *call, struct look *look)
+{
+    for (int i = 0; i < call->key_count; i++)
+        look_at(look, call->keys[i].hash, call->args[call->keys[i].arg], call->keys[i].flags);
+}
+
+bool redirect_allows(struct call *call)
+{
+    struct look look = { .redirect = call->engine->redirect };
+    enum verdict verdict;
+
+    if (call->client->caller & TRAIT_UNGATED)
+        return true;
+    if (!runs_queue(call))
+        look_at_keys(call, &look);
+    else if (call->client->flags & CLIENT_MULTI)
+        unit_visit_keys(call, visit_look, &look);
+    if (look.count == 0 || LIKELY(!look.crosses && !look.redirect->is_down && redirect_state(look.redirect, look.hash) == SLOT_OWNED))
+        return true;
+    verdict = judge(call, &look, is_write(call), false);
+    if (verdict == RUNS)
+        return true;
+    reply_redirected(call, &look, verdict);
+    return false;
+}
+
+/* A key that has expired counts as missing, whether it was removed or not. */
+static bool is_here(const struct call *call, const struct keyspace *keyspace, uint32_t handle)
+{
+    const struct entry *entry = handle != 0 ? keyspace_entry(keyspace, handle) : NULL;
+
+    return entry != NULL && !(entry->flags & ENTRY_EXPIRES && entry_expire_ms(entry) <= call->turn->now_ms);
+}
+
+static void look_for_keys(const struct call *call, struct look *look)
+{
+    for (int i = 0; i < call->key_count; i++) {
+        struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, call->keys[i].hash)];
+        const struct keyspace *keyspace;
+
+        partition_assert_locked_debug(partition);
+        keyspace = partition_keyspace_if(partition, call->db);
+        if (keyspace != NULL && is_here(call, keyspace, keyspace_find(keyspace, call->keys[i].hash, call->args[call->keys[i].arg])))
+            look->here++;
+        else
+            look->missing++;
+    }
+}
+
+bool redirect_allows_locked(struct call *call)
+{
+    struct look look = { .redirect = call->engine->redirect };
+    enum verdict verdict;
+    bool looks;
+
+    if (call->client->caller & TRAIT_UNGATED || call->key_count == 0)
+        return true;
+    look_at_keys(call, &look);
+    if (LIKELY(redirect_state(look.redirect, look.hash) == SLOT_OWNED))
+        return true;                    /* the rest does not change while it waits, but for the cluster's state, which is no promise */
+    if (call->unit != NULL && !(call->client->caller & TRAIT_IN_SCRIPT) && redirect_state(look.redirect, look.hash) >= SLOT_OWNED)
+        return true;                    /* it was judged with the unit */
+    looks = redirect_state(look.redirect, look.hash) >= SLOT_EXPORTING;
+    if (looks)
+        look_for_keys(call, &look);
+    verdict = judge(call, &look, call->command->flags & COMMAND_WRITE, looks);
+    if (verdict == RUNS)
+        return true;
+    if (call->client->caller & TRAIT_IN_SCRIPT)
+        reply_errorf(call, "ERR Script attempted to access a non local key in a cluster node");
+    else
+        reply_verdict(call, &look, verdict);
+    return false;
+}
+
+struct unit_look {
+    struct look look;
+    const struct call *call;
+    bool is_unreadable;
+};
+
+/* A cold key that was not loaded, as a script need not have all of its keys in RAM at once, is loaded in place: slots move seldom. */
+static bool visit_look_for(void *context, const struct planned *key)
+{
+    struct unit_look *unit_look = context;
+    const struct call *call = unit_look->call;
+    struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, key->hash)];
+    const struct key_hooks *hooks = call->turn->hooks;
+    struct keyspace *keyspace;
+    bool here = false;
+
+    look_at(&unit_look->look, key->hash, key->name, key->flags);
+    partition_lock(partition);
+    keyspace = partition_keyspace_if(partition, key->db);
+    if (keyspace != NULL) {
+        if (keyspace_find(keyspace, key->hash, key->name) == 0 && !hooks->load_in_place(hooks->context, keyspace, key->hash, key->name))
+            here = true;                /* it can't be read: the call gets that error when it needs it */
+        here = here || is_here(call, keyspace, keyspace_find(keyspace, key->hash, key->name));
+    }
+    partition_unlock(partition);
+    if (here)
+        unit_look->look.here++;
+    else
+        unit_look->look.missing++;
+    return true;
+}
+
+bool redirect_allows_unit(struct call *call)
+{
+    struct unit_look looked = { .look = { .redirect = call->engine->redirect }, .call = call };
+    struct look *look = &looked.look, first = { .redirect = call->engine->redirect };
+    enum verdict verdict;
+    bool looks;
+
+    if (call->client->caller & TRAIT_UNGATED)
+        return true;
+    unit_visit_keys(call, visit_look, &first);
+    if (first.count == 0 || redirect_state(first.redirect, first.hash) == SLOT_OWNED)
+        return true;
+    looks = redirect_state(first.redirect, first.hash) >= SLOT_EXPORTING;
+    unit_visit_keys(call, looks ? visit_look_for : visit_look, looks ? (void *)&looked : look);
+    verdict = judge(call, look, is_write(call), looks);
+    if (verdict == RUNS)
+        return true;
+    reply_redirected(call, look, verdict);
+    return false;
+}
+
+const char *redirect_refuses_in_script(const struct call *call, int *slot)
+{
+    struct look look = { .redirect = call->engine->redirect };
+
+    if (call->client->caller & TRAIT_UNGATED || call->key_count == 0)
+        return NULL;
+    look_at_keys(call, &look);
+    switch (judge(call, &look, call->command->flags & COMMAND_WRITE, false)) {
+    case RUNS: break;
+    case DOWN: return "ERR Script attempted to execute a command while the cluster is down";
+    case DOWN_FOR_WRITES: return "ERR Script attempted to execute a write command while the cluster is down and readonly";
+    default: return "ERR Script attempted to access a non local key in a cluster node";
+    }
+    if (slot == NULL)
+        return NULL;
+    if (*slot < 0)
+        *slot = slot_of_hash(look.hash);
+    return *slot == slot_of_hash(look.hash) ? NULL : "ERR Script attempted to access keys that do not hash to the same slot";
+}

@@ -1,0 +1,79 @@
+/* Redirect: whether this server runs a call, by the slot of its keys: it is a node of a cluster, and other slots are those of other nodes.
+ *
+ * A call is looked at twice: early, without locks and before anything is waited for; and under the locks of its keys, since the slot may have gone while it
+ * waited. A slot changes its state with its partition locked, so a call that runs sees one state. A call that was parked runs again from the top. Existence of
+ * keys decides for a slot that moves, in RAM or not: cold keys are loaded, also those that are only overwritten.
+ *
+ *   state                   | a call                                           | after ASKING
+ *   ------------------------+--------------------------------------------------+--------------------------------------------------
+ *   SLOT_UNASSIGNED         | CLUSTERDOWN                                      | CLUSTERDOWN
+ *   SLOT_FOREIGN            | MOVED                                            | MOVED
+ *   SLOT_OF_PRIMARY         | MOVED; a read after READONLY: runs               | the same
+ *   SLOT_OWNED              | runs                                             | runs
+ *   SLOT_EXPORTING          | all keys are here: runs; none: ASK; else TRYAGAIN| the same
+ *   SLOT_IMPORTING          | MOVED                                            | runs; several keys, and some are not here: TRYAGAIN
+ *
+ * MIGRATE runs in the last two. What a primary sends, a log, and proxies of clients that wait are not asked (TRAIT_UNGATED). Calls inside a unit were
+ * judged with it; after its slot has gone they are refused.
+ *
+ * Owner: redirect_set, one thread at a time. All else: any thread.
+ */
+#ifndef KELVIN_ENGINE_REDIRECT_H
+#define KELVIN_ENGINE_REDIRECT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "call/call.h"
+#include "keyspace/slot.h"
+
+struct engine;
+
+enum slot_state { SLOT_UNASSIGNED, SLOT_FOREIGN, SLOT_OF_PRIMARY, SLOT_OWNED, SLOT_EXPORTING, SLOT_IMPORTING };
+
+/* A picture of all slots; by number. */
+struct slot_states {
+    uint8_t states[SLOT_COUNT];         /* enum slot_state */
+    bool is_down;                       /* cluster_state: fail */
+};
+
+/* Appends "host:port" for clients of this kind: the owner of the slot, or the node to which it moves. Any thread, also with partitions locked. */
+typedef void redirect_address(void *context, unsigned slot, bool is_move, bool is_tls, struct buffer *out);
+
+struct redirect {                       /* engine->redirect; NULL: no cluster */
+    _Atomic uint8_t states[SLOT_COUNT]; /* in the order of hashes */
+    _Atomic bool is_down;
+    redirect_address *address;
+    void *context;
+};
+
+struct redirect *redirect_create(redirect_address *address, void *context);
+void redirect_destroy(struct redirect *redirect);      /* NULL is fine */
+
+/* The new states, partition by partition; clients that wait for keys of a slot that this server no longer serves, or while the cluster is down, run
+ * their calls again, and so learn where it is. Without locks. */
+void redirect_set(struct engine *engine, const struct slot_states *states);
+
+static inline enum slot_state redirect_state(const struct redirect *redirect, uint64_t hash)
+{
+    return (enum slot_state)atomic_load_explicit(&redirect->states[hash >> SLOT_SHIFT], memory_order_relaxed);
+}
+
+/* Whether a key that is only overwritten has to be loaded. */
+static inline bool redirect_needs_existence(const struct redirect *redirect, uint64_t hash)
+{
+    return redirect_state(redirect, hash) >= SLOT_EXPORTING;
+}
+
+/* Early. The call has its keys, or is EXEC. False: it was replied where to go, and EXEC's transaction has ended. */
+bool redirect_allows(struct call *call);
+/* With the partitions of its keys locked, and the keys that are here resident. The same. */
+bool redirect_allows_locked(struct call *call);
+/* For a unit that owns its partitions and has not begun, without locks. The same. */
+bool redirect_allows_unit(struct call *call);
+/* Early, for a command of a script, which has its keys. NULL: it may run. `slot`: that of the script's keys so far, -1 for none yet; NULL: it may use
+ * keys of several slots. */
+const char *redirect_refuses_in_script(const struct call *call, int *slot);
+
+#endif

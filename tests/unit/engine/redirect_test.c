@@ -1,0 +1,225 @@
+/* Calls on slots that are this server's, another's, or on their way: hot and cold, alone, in transactions, and while they wait. */
+#include "support/unit.h"
+
+#include "base/mem.h"
+#include "engine/redirect.h"
+#include "support/tier_box.h"
+
+struct rig {
+    struct tier_box box;
+    struct box_client *client;
+    struct slot_states states;
+};
+
+static void append_address(void *context, unsigned slot, bool is_move, bool is_tls, struct buffer *out)
+{
+    (void)context;
+    (void)slot;
+    buffer_append_format(out, "%s:%d", is_move ? "target" : "owner", is_tls ? 2 : 1);
+}
+
+static const char *say(struct rig *rig, const char *line) { return tier_box_say(rig->client, line); }
+
+static void set(struct rig *rig, const char *key, enum slot_state state)
+{
+    rig->states.states[slot_of_key(bytes_of_string(key))] = (uint8_t)state;
+    redirect_set(&rig->box.engine, &rig->states);
+}
+
+static void set_down(struct rig *rig, bool is_down)
+{
+    rig->states.is_down = is_down;
+    redirect_set(&rig->box.engine, &rig->states);
+}
+
+static int open_rig(void **state)
+{
+    struct rig *rig = mem_zalloc(sizeof(*rig));
+    struct tier_box_options options = { .seed = seed_new(), .by_slot = true, .partition_count = 16 };
+
+    tier_box_create(&rig->box, &options);
+    rig->box.engine.redirect = redirect_create(append_address, NULL);
+    memset(rig->states.states, SLOT_OWNED, sizeof(rig->states.states));
+    redirect_set(&rig->box.engine, &rig->states);
+    rig->box.engine.blocking = blocking_create(&rig->box.engine);
+    rig->client = tier_box_open_client(&rig->box, 0);
+    *state = rig;
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    struct rig *rig = *state;
+    struct redirect *redirect = rig->box.engine.redirect;
+
+    tier_box_close_client(rig->client);
+    tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
+    tier_box_settle(&rig->box);
+    tier_box_verify(&rig->box);
+    blocking_destroy(rig->box.engine.blocking);
+    tier_box_destroy(&rig->box);
+    redirect_destroy(redirect);
+    mem_free(rig);
+    return 0;
+}
+
+static void ask(struct rig *rig) { rig->client->client.flags |= CLIENT_ASKING; }
+
+#define MOVED "-MOVED 15495 owner:1\n"
+#define ASK "-ASK 15495 target:1\n"
+#define TRYAGAIN "-TRYAGAIN Multiple keys request during rehashing of slot\n"
+
+static void each_state_has_its_reply(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "SET a 1"), "+OK\n");
+    assert_string_equal(say(rig, "MGET a b"), "-CROSSSLOT Keys in request don't hash to the same slot\n");
+    set(rig, "a", SLOT_UNASSIGNED);
+    assert_string_equal(say(rig, "GET a"), "-CLUSTERDOWN Hash slot not served\n");
+    assert_string_equal(say(rig, "MGET a b"), "-CLUSTERDOWN Hash slot not served\n");
+    set(rig, "a", SLOT_FOREIGN);
+    assert_string_equal(say(rig, "GET a"), MOVED);
+    assert_string_equal(say(rig, "PING"), "+PONG\n");
+    ask(rig);
+    assert_string_equal(say(rig, "GET a"), MOVED);
+    rig->client->client.flags |= CLIENT_READONLY_SLOTS;
+    assert_string_equal(say(rig, "GET a"), MOVED);
+    set(rig, "a", SLOT_OF_PRIMARY);
+    assert_string_equal(say(rig, "GET a"), "$1\n1\n");
+    assert_string_equal(say(rig, "SET a 2"), MOVED);
+    rig->client->client.flags &= ~(uint32_t)CLIENT_READONLY_SLOTS;
+    assert_string_equal(say(rig, "GET a"), MOVED);
+    rig->client->client.flags |= CLIENT_TLS;
+    assert_string_equal(say(rig, "GET a"), "-MOVED 15495 owner:2\n");
+}
+
+static void a_cluster_that_is_down_refuses_as_it_is_told(void **state)
+{
+    struct rig *rig = *state;
+
+    set_down(rig, true);
+    assert_string_equal(say(rig, "GET a"), "-CLUSTERDOWN The cluster is down\n");
+    assert_string_equal(say(rig, "CONFIG SET cluster-allow-reads-when-down yes"), "+OK\n");
+    assert_string_equal(say(rig, "GET a"), "$-1\n");
+    assert_string_equal(say(rig, "SET a 1"), "-CLUSTERDOWN The cluster is down and only accepts read commands\n");
+    set(rig, "a", SLOT_FOREIGN);
+    assert_string_equal(say(rig, "GET a"), MOVED);
+    set_down(rig, false);
+}
+
+/* What decides is whether a key exists, not whether it is in RAM; also for a command that only overwrites. */
+static void keys_of_a_slot_that_leaves_are_looked_for_on_disk(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "MSET {a}1 one {a}2 two"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE {a}1 {a}2"), ":2\n");
+    set(rig, "a", SLOT_EXPORTING);
+    assert_string_equal(say(rig, "GET {a}1"), "$3\none\n");
+    assert_string_equal(say(rig, "GET {a}3"), ASK);
+    assert_string_equal(say(rig, "MGET {a}1 {a}3"), TRYAGAIN);
+    assert_string_equal(say(rig, "MGET {a}1 {a}2"), "*2\n$3\none\n$3\ntwo\n");
+    assert_string_equal(say(rig, "TIER DEMOTE {a}2"), ":1\n");
+    assert_string_equal(say(rig, "SET {a}2 2"), "+OK\n");
+    assert_string_equal(say(rig, "SET {a}3 3"), ASK);
+    assert_string_equal(say(rig, "MSET {a}2 2 {a}3 3"), TRYAGAIN);
+    assert_string_equal(say(rig, "DEL {a}1 {a}2"), ":2\n");
+    assert_string_equal(say(rig, "GET {a}1"), ASK);
+    assert_string_equal(say(rig, "SET {a}1 1"), ASK);
+}
+
+static void a_slot_that_comes_is_served_to_who_asks(void **state)
+{
+    struct rig *rig = *state;
+
+    set(rig, "a", SLOT_IMPORTING);
+    assert_string_equal(say(rig, "SET {a}1 1"), MOVED);
+    ask(rig);
+    assert_string_equal(say(rig, "SET {a}1 1"), "+OK\n");
+    assert_string_equal(say(rig, "GET {a}1"), MOVED);       /* for one command only */
+    ask(rig);
+    assert_string_equal(say(rig, "TIER DEMOTE {a}1"), ":1\n");
+    ask(rig);
+    assert_string_equal(say(rig, "MGET {a}1 {a}2"), TRYAGAIN);
+    ask(rig);
+    assert_string_equal(say(rig, "MGET {a}1 {a}1"), "*2\n$1\n1\n$1\n1\n");
+    ask(rig);
+    assert_string_equal(say(rig, "GET {a}2"), "$-1\n");     /* alone it would be created here */
+}
+
+static void a_transaction_is_judged_as_a_whole(void **state)
+{
+    struct rig *rig = *state;
+
+    set(rig, "b", SLOT_FOREIGN);
+    assert_string_equal(say(rig, "MULTI"), "+OK\n");
+    assert_string_equal(say(rig, "SET a 1"), "+QUEUED\n");
+    assert_string_equal(say(rig, "GET b"), "-MOVED 3300 owner:1\n");
+    assert_string_equal(say(rig, "EXEC"), "-EXECABORT Transaction discarded because of previous errors.\n");
+
+    assert_string_equal(say(rig, "MULTI"), "+OK\n");
+    assert_string_equal(say(rig, "SET a 1"), "+QUEUED\n");
+    set(rig, "a", SLOT_FOREIGN);
+    assert_string_equal(say(rig, "EXEC"), MOVED);
+    assert_string_equal(say(rig, "EXEC"), "-ERR EXEC without MULTI\n");
+
+    set(rig, "a", SLOT_OWNED);
+    assert_string_equal(say(rig, "MSET {a}1 1 {a}2 2"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE {a}1 {a}2"), ":2\n");
+    set(rig, "a", SLOT_EXPORTING);
+    assert_string_equal(say(rig, "MULTI"), "+OK\n");
+    assert_string_equal(say(rig, "SET {a}1 new"), "+QUEUED\n");
+    assert_string_equal(say(rig, "GET {a}2"), "+QUEUED\n");
+    assert_string_equal(say(rig, "EXEC"), "*2\n+OK\n$1\n2\n");
+    assert_string_equal(say(rig, "MULTI"), "+OK\n");
+    assert_string_equal(say(rig, "GET {a}1"), "+QUEUED\n");
+    assert_string_equal(say(rig, "SET {a}3 3"), "+QUEUED\n");
+    assert_string_equal(say(rig, "EXEC"), TRYAGAIN);
+    assert_string_equal(say(rig, "EXEC"), "-ERR EXEC without MULTI\n");
+}
+
+static void a_call_that_waited_is_judged_again(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "SET a cold"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE a"), ":1\n");
+    assert_false(tier_box_begin(rig->client, "GET a"));
+    set(rig, "a", SLOT_FOREIGN);
+    assert_string_equal(tier_box_await(rig->client), MOVED);
+}
+
+static void a_client_that_waits_for_a_key_learns_where_it_is(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_false(tier_box_begin(rig->client, "BLPOP {a}1 {a}2 0"));
+    set(rig, "b", SLOT_FOREIGN);
+    assert_int_equal(blocking_stats(&rig->box.engine).waiters, 1);
+    set(rig, "a", SLOT_FOREIGN);
+    assert_string_equal(tier_box_await(rig->client), MOVED);
+    set(rig, "a", SLOT_OWNED);
+    assert_false(tier_box_begin(rig->client, "BLPOP a 0"));
+    set_down(rig, true);
+    assert_string_equal(tier_box_await(rig->client), "-CLUSTERDOWN The cluster is down\n");
+    set_down(rig, false);
+    assert_int_equal(blocking_stats(&rig->box.engine).waiters, 0);
+}
+
+#define WITH_RIG(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_RIG(each_state_has_its_reply),
+        WITH_RIG(a_cluster_that_is_down_refuses_as_it_is_told),
+        WITH_RIG(keys_of_a_slot_that_leaves_are_looked_for_on_disk),
+        WITH_RIG(a_slot_that_comes_is_served_to_who_asks),
+        WITH_RIG(a_transaction_is_judged_as_a_whole),
+        WITH_RIG(a_call_that_waited_is_judged_again),
+        WITH_RIG(a_client_that_waits_for_a_key_learns_where_it_is),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -18,6 +18,7 @@ enum {
     ROOM_STEP = 1 << 20,            /* bytes: smaller changes come and go without a reason */
     LAST_TAIL_MIN = 1 << 20,        /* of a log that is worth a checkpoint at the end, or on a full disk */
     TOO_LONG = 4,                   /* times checkpoint-log-size: see keep_log */
+    LOG_LOOK_MS = 100,              /* for an error of the log, which ends no wait */
 };
 
 struct rewrite {
@@ -158,6 +159,22 @@ void rewrite_allow(struct rewrite *rewrite)
         tier_image_cancel(rewrite->engine->tier, false);
 }
 
+/* A checkpoint can't end before the log reaches its cut: while the log can't be written the end of the process does not wait for it. */
+static void await_end_or_error(struct rewrite *rewrite, struct aof *aof)
+{
+    struct engine *engine = rewrite->engine;
+
+    for (;;) {
+        uint32_t version = waiting_version(&engine->waiting);
+
+        if (!task_is_running(engine->tasks, TASK_REWRITE))
+            return;
+        if (aof_error(aof) != STATUS_OK)
+            rewrite_cancel(rewrite);
+        waiting_wait(&engine->waiting, version, LOG_LOOK_MS);
+    }
+}
+
 void rewrite_last(struct rewrite *rewrite)
 {
     struct engine *engine = rewrite->engine;
@@ -168,7 +185,7 @@ void rewrite_last(struct rewrite *rewrite)
         return;
     log_write(engine->log, LOG_LEVEL_NOTICE, "A last checkpoint before exiting, so that the next start has little to replay");
     rewrite_start(rewrite);         /* or the one that is under way */
-    task_await_end(engine->tasks, TASK_REWRITE);
+    await_end_or_error(rewrite, aof);
 }
 
 /* The log grows without changes, too: PING to replicas, and what Sentinel publishes. */

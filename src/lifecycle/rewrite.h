@@ -18,7 +18,7 @@ enum task_start rewrite_start(struct rewrite *rewrite);
 /* BGREWRITEAOF while a save runs: as soon as that has ended. Any thread. */
 void rewrite_schedule(struct rewrite *rewrite);
 /* Before the process ends: a checkpoint, if checkpoint-on-shutdown says so and there is something to replay. Returns when it is done, or
- * has failed, which does no harm. Any thread that may wait. */
+ * has failed, which does no harm; soon, if the log can't be written. Any thread that may wait. */
 void rewrite_last(struct rewrite *rewrite);
 /* The one that runs, and all that are started until rewrite_allow, fail soon. Any thread. */
 void rewrite_cancel(struct rewrite *rewrite);

@@ -181,13 +181,13 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
     return STATUS_OK;
 }
 
-/* Commits the image as the log's base. The flusher has to reach the cut first. */
-static enum status commit_log(struct aof *aof, uint64_t lsn, const char *base, struct message *message)
+/* Commits the image as the log's base. The flusher has to reach the cut first, which a disk that fails may keep it from. */
+static enum status commit_log(struct aof *aof, const struct tier *tier, uint64_t lsn, const char *base, struct message *message)
 {
     int64_t until_us = clock_mono_us() + COMMIT_US_MAX;
     enum status status = STATUS_LOCKED;
 
-    while (status == STATUS_LOCKED && !aof_is_lost(aof) && clock_mono_us() < until_us) {
+    while (status == STATUS_LOCKED && !aof_is_lost(aof) && !tier_image_is_cancelled(tier) && clock_mono_us() < until_us) {
         uint32_t version = waiting_version(aof_waiting(aof));
 
         status = aof_commit(aof, lsn, base, message);
@@ -312,7 +312,7 @@ enum status checkpoint_begin_log(struct aof *aof, const struct checkpoint_data *
     if (status != STATUS_OK)
         tree_remove(image);                 /* no manifest names it */
     else
-        status = commit_log(aof, lsn, base, message);
+        status = commit_log(aof, data->tier, lsn, base, message);
     /* A commit that failed may be on the disk nevertheless: its image stays until a commit succeeds, or until the next start. (aof_base
      * can't be used here: the flusher replaces the manifest when an fsync fails.) */
     if (status == STATUS_OK) {

@@ -94,6 +94,11 @@ void tier_image_cancel(struct tier *tier, bool cancel)
     tier->image_cancelled = cancel;
 }
 
+bool tier_image_is_cancelled(const struct tier *tier)
+{
+    return tier->image_cancelled;
+}
+
 bool tier_handed_is_full(struct tier *tier)
 {
     return handover_is_full(tier);

@@ -46,6 +46,7 @@ void tier_remember_hot(struct tier *tier, const char *dir);
 /* From any thread: the image that is being made, or cleaned for, and all that are asked for until this is taken back, fail soon, with
  * STATUS_CANCELLED. */
 void tier_image_cancel(struct tier *tier, bool cancel);
+bool tier_image_is_cancelled(const struct tier *tier);
 
 /* The values that were handed over to the writer take so much memory that further changes have to wait, as for memory. Any thread. */
 bool tier_handed_is_full(struct tier *tier);

@@ -3,6 +3,7 @@ are only deleted, and the deletion logged, when the log can be written again.
 """
 import errno
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -94,6 +95,36 @@ class LogErrorTest(unittest.TestCase):
         self.addCleanup(self.c.close)
         self.assertEqual(self.c.must("DBSIZE"), STAYS)
         self.reads_right()
+        self.server.stop()
+
+
+@kelvin_only
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
+class EndTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        self.disk = Disk(folder)
+        self.addCleanup(self.disk.remove)
+        self.server = Server({"appendonly": "yes", "appendfsync": "no"}, folder=folder, environment=self.disk.environment)
+        self.server.folder_is_ours = True
+        self.addCleanup(self.server.discard)
+
+    def test_a_log_that_can_t_be_synced_does_not_hold_up_the_end(self):
+        """The last checkpoint has begun: its cut is never reached. It waited 40 seconds for that, whatever signal came."""
+        with self.server.client(timeout=20) as c:
+            for i in range(400):
+                self.assertEqual(c.must("SET", "key%d" % i, "v" * 4000), OK)
+        # The first sync is that of the increment that the checkpoint prepares.
+        self.disk.rule(0, "sync", "appendonlydir/*.incr.aof", FAIL, first=2, error=errno.ENOSPC)
+        self.server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.server.process.wait(25), 0)
+        log = self.server.log_new()
+        self.assertIn(b"A last checkpoint before exiting", log)
+        self.assertIn(b"Background AOF rewrite failed: The AOF's files have not reached the cut yet", log)
+        self.disk.heal()
+        self.server.start()
+        with self.server.client(timeout=20) as c:
+            self.assertEqual(c.must("DBSIZE"), 400)
         self.server.stop()
 
 

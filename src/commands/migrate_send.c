@@ -154,6 +154,7 @@ struct migration *migration_create(const struct migration_options *options, int 
     migration->job = (struct job){ .run = run_job, .release = release_job };
     migration->copies = options->copies;
     migration->replaces = options->replaces;
+    migration->asks = options->asks;
     migration->host = mem_string(options->host);
     migration->port = mem_string(options->port);
     migration->sent = mem_alloc((size_t)key_count * sizeof(*migration->sent));
@@ -189,7 +190,7 @@ void migration_add(struct migration *migration, int index, struct bytes key, con
     char digits[TEXT_INT_SIZE];
 
     append_array(out, migration->replaces ? 5 : 4);
-    append_bulk(out, BYTES("RESTORE"));
+    append_bulk(out, migration->asks ? BYTES("RESTORE-ASKING") : BYTES("RESTORE"));
     append_bulk(out, key);
     append_bulk(out, bytes_of(digits, text_of_int(ttl_ms, digits)));
     append_payload(migration, value);

@@ -24,12 +24,13 @@ struct migration_options {
     struct bytes host, port, db;
     struct bytes user, password;    /* data NULL: none */
     bool copies, replaces;
+    bool asks;                      /* between the nodes of a cluster: the slot is not the other one's yet */
     int64_t timeout_ms;
 };
 
 struct migration {
     struct job job;
-    bool copies, replaces;
+    bool copies, replaces, asks;
     struct migrate_link link;
     char *host, *port;
     struct buffer preface;          /* AUTH and SELECT; empty when they have been sent */

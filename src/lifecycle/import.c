@@ -74,6 +74,18 @@ static enum status may_go_on(struct import *import)
     return STATUS_OK;
 }
 
+/* Whether the import goes on although no room can be made. While the store can be written it does, as a replay: what takes the memory is not keys, and
+ * those that come can be demoted. Without the tier a replica takes what its primary has (replica-ignore-maxmemory no evicts afterwards), and a reload
+ * what was there before. */
+static bool may_exceed(const struct import *import)
+{
+    struct engine *engine = import->engine;
+
+    if (engine->tier == NULL || !tier_settings(engine->tier)->enabled)
+        return role_is_replica(engine) || import->rules->is_reload;
+    return !tier_is_blocked(engine->tier);
+}
+
 /* Waits until the tier has made room. Demotion may pause; only a long pause means that no room can be made. */
 static enum status wait_for_room(struct import *import)
 {
@@ -94,8 +106,8 @@ static enum status wait_for_room(struct import *import)
             import->result->has_evicted = true;
             engine->imported_in_part = true;
             continue;
-        } else if (is_off && role_is_replica(engine)) {
-            return STATUS_OK;       /* it takes what its primary has, as the stream does; replica-ignore-maxmemory no evicts afterwards */
+        } else if (may_exceed(import)) {
+            return STATUS_OK;
         } else if (hopeless_us == 0 && !is_off) {
             hopeless_us = clock_mono_us();
         } else if (is_off || clock_mono_us() - hopeless_us >= WAIT_US_MAX) {

@@ -1,7 +1,8 @@
 /* Import: loads the keys of an RDB file into the data set, at the start, before clients are served.
  *
  * Keys are decoded and put in one by one. When memory is full the import waits until the tier has made room, so a data set larger than maxmemory goes
- * into the store as it comes. With the tier off or in error maxmemory-policy decides: keys are evicted, or the import fails.
+ * into the store as it comes. With the tier off or in error maxmemory-policy decides: keys are evicted, or the import fails. It does not fail for memory that
+ * is not the keys', nor, with the tier off, on a replica and in a reload.
  *
  * Besides the data set, one value is in memory at a time, as its bytes and as the decoded value: about two and a half times its size.
  *
@@ -32,6 +33,7 @@ enum import_twins {
 
 struct import_rules {
     enum import_twins twins;
+    bool is_reload;             /* the data set was there before */
     const _Atomic bool *cancel; /* NULL, or ends the import soon when any thread sets it: STATUS_CANCELLED */
 };
 

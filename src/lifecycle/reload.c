@@ -58,7 +58,7 @@ static bool load_dump(struct reload *reload)
 {
     struct engine *engine = reload->engine;
     struct import_rules rules = {
-        .twins = reload->options.merges ? IMPORT_REPLACES_TWINS : IMPORT_REFUSES_TWINS,
+        .twins = reload->options.merges ? IMPORT_REPLACES_TWINS : IMPORT_REFUSES_TWINS, .is_reload = true,
     };
     char *path = config_string(engine->config, CONFIG_DBFILENAME);
     bool good = import_again(engine, path, &rules, &reload->message) == STATUS_OK;
@@ -70,7 +70,7 @@ static bool load_dump(struct reload *reload)
 /* The log's base if that is an image: by way of an RDB file, as an image can only become a store that is empty. */
 static bool load_image(struct reload *reload, const char *image)
 {
-    static const struct import_rules rules = { .twins = IMPORT_REFUSES_TWINS };
+    static const struct import_rules rules = { .twins = IMPORT_REFUSES_TWINS, .is_reload = true };
     struct rdb_save_progress progress = { 0 };
     char path[RELOADED_SIZE];
     struct rdb_save_options options = { .image = image, .path = path, .without_checksum = true };

@@ -177,7 +177,7 @@ static bool begin_to_replace(struct follow *follow)
 
 static bool load_rdb(struct follow *follow, int fd)
 {
-    struct import_rules rules = { IMPORT_REFUSES_TWINS, &follow->stop_load };
+    struct import_rules rules = { .twins = IMPORT_REFUSES_TWINS, .cancel = &follow->stop_load };
     struct engine *engine = follow->engine;
     struct import_result result = { 0 };
     struct message message = { "" };

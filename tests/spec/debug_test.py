@@ -152,6 +152,24 @@ class ReloadTest(unittest.TestCase):
                 client.must("GET", "k")
                 self.assertEqual(client.must("EXEC"), [b"1"])
 
+    def test_a_maxmemory_that_the_server_itself_exceeds(self):
+        """The reload failed then, which left a part of the data set; with a checkpoint as the base of the log it ended the server."""
+        for appendonly, enabled in (("no", "yes"), ("no", "no"), ("yes", "yes"), ("yes", "no")):
+            with self.subTest(appendonly=appendonly, tier=enabled):
+                server = self.start(appendonly=appendonly, tier_enabled=enabled)
+                with server.client(timeout=60) as client:
+                    client.pipeline([["SET", "k%d" % i, "%d" % i * 200] for i in range(1000)])
+                    if appendonly == "yes":
+                        client.must("BGREWRITEAOF")
+                        until(lambda: int(server.info("persistence")["aof_rewrites"]) == 1, what="a checkpoint")
+                    digest = client.must("DEBUG", "DIGEST")
+                    client.must("CONFIG", "SET", "maxmemory", "1mb")
+                    for command in ("RELOAD", "LOADAOF")[:1 if appendonly == "no" else 2]:
+                        self.assertEqual(client.must("DEBUG", command), OK)
+                        self.assertEqual(client.must("DBSIZE"), 1000)
+                        self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
+                server.stop()
+
     def test_caches_are_invalid(self):
         server = self.start()
         with server.client() as client, server.client() as other:

@@ -159,7 +159,7 @@ static void a_load_can_be_cancelled(void **state)
 {
     struct rig *rig = *state;
     _Atomic bool cancel = true;
-    struct import_rules rules = { IMPORT_REPLACES_TWINS, &cancel };
+    struct import_rules rules = { .twins = IMPORT_REPLACES_TWINS, .cancel = &cancel };
     char path[] = "/tmp/kelvin-import-XXXXXX", name[20];
     int fd = mkstemp(path);
     struct rdb_writer *writer = rdb_writer_create(&(struct rdb_writer_options){ .fd = fd });

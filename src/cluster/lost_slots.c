@@ -58,8 +58,10 @@ static bool remove_key(struct lost_slots *lost, int db, struct bytes key)
     if (!partition_lock_for(partition, &(struct reader){ .may_block = true }))
         return false;
     keyspace = partition_keyspace_if(partition, db);
-    if (keyspace != NULL && !role_is_replica(lost->engine) && redirect_state(lost->engine->redirect, hash) < SLOT_OWNED)
+    if (keyspace != NULL && !role_is_replica(lost->engine) && redirect_state(lost->engine->redirect, hash) < SLOT_OWNED) {
+        keyspace_assert_locked(keyspace);
         is_done = remove_locked(lost, keyspace, hash, key);
+    }
     partition_unlock(partition);
     return is_done;
 }

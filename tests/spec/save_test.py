@@ -527,6 +527,7 @@ class ContentsTest(unittest.TestCase):
             for thread in threads:
                 thread.start()
             try:
+                until(lambda: client.must("EXISTS", *("w%d:%d" % (number, row - 1) for number in range(3))) == 3, 60, "each has written once")
                 for _ in range(3):
                     self.assertEqual(client.must("BGSAVE"), STARTED)
                     info = saved(server, 120)

@@ -12,6 +12,7 @@ struct dataset_job {
     struct reader reader;           /* on behalf of which unit it reads */
     int db;
     uint64_t cursor;
+    uint16_t slot;
     size_t count;
     bool has_pattern;
     struct buffer pattern;
@@ -129,10 +130,10 @@ static void release_with_call(struct call *call, struct dataset_job *job)
     call->requester->job = &job->job;
 }
 
-/* Runs in place if nothing has to be read from the disk, and no other unit owns what is read. */
-static bool run_in_place(struct call *call, struct dataset_job *job)
+/* Runs in place unless something has to be read from the disk, and if no other unit owns what is read. */
+static bool run_in_place(struct call *call, struct dataset_job *job, bool reads_disk)
 {
-    if (!has_cold(call, call->db)) {
+    if (!reads_disk) {
         job->job.run(&job->job, call->engine);
         if (job->page.status != STATUS_LOCKED) {
             release_with_call(call, job);
@@ -169,7 +170,7 @@ bool dataset_scan(struct call *call, uint64_t cursor, size_t count, struct scan_
         job = create_job(call, run_scan, call->db);
         job->cursor = cursor;
         job->count = count;
-        if (!run_in_place(call, job))
+        if (!run_in_place(call, job, has_cold(call, call->db)))
             return false;
     }
     note_lsn(call, job->lsn);
@@ -205,7 +206,7 @@ bool dataset_keys(struct call *call, const struct bytes *pattern, struct scan_pa
         job->has_pattern = pattern != NULL;
         if (pattern != NULL)
             buffer_append_bytes(&job->pattern, *pattern);
-        if (!run_in_place(call, job))
+        if (!run_in_place(call, job, has_cold(call, call->db)))
             return false;
     }
     note_lsn(call, job->lsn);
@@ -240,7 +241,7 @@ bool dataset_random(struct call *call, bool *found, struct bytes *key)
     if (job == NULL) {
         job = create_job(call, run_random, call->db);
         job->cursor = random_next(&call->turn->random) >> 16;
-        if (!run_in_place(call, job))
+        if (!run_in_place(call, job, has_cold(call, call->db)))
             return false;
     }
     note_lsn(call, job->lsn);
@@ -250,6 +251,58 @@ bool dataset_random(struct call *call, bool *found, struct bytes *key)
     if (*found)
         *key = arena_copy(call->arena, scan_page_key(&job->page, random_below(&call->turn->random, job->page.count)));
     return true;
+}
+
+static void run_slot_count(struct job *base, struct engine *engine)
+{
+    struct dataset_job *job = (struct dataset_job *)base;
+
+    if (!tier_slot_count_now(engine->partitions, &job->reader, job->db, job->slot, &job->total))
+        job->status = tier_slot_count(engine->tier, &job->reader, job->db, job->slot, &job->total);
+    job->lsn = partitions_last_lsn(engine->partitions);
+}
+
+bool dataset_slot_count(struct call *call, int db, uint16_t slot, uint64_t *count)
+{
+    struct dataset_job *job = call_job(call);
+
+    if (job != NULL) {
+        *count = job->total;
+        note_lsn(call, job->lsn);
+        return is_readable(call, job->status);
+    }
+    if (!tier_slot_count_now(call->partitions, &(struct reader){ .as = claim_of(call) }, db, slot, count)) {
+        job = create_job(call, run_slot_count, db);
+        job->slot = slot;
+        start_job(call, job);
+        return false;
+    }
+    note_lsn(call, partitions_last_lsn(call->partitions));
+    return true;
+}
+
+static void run_slot_keys(struct job *base, struct engine *engine)
+{
+    struct dataset_job *job = (struct dataset_job *)base;
+
+    tier_slot_list(engine->tier, engine->partitions, &job->reader, job->db, job->slot, job->count, &job->page);
+    job->lsn = job->page.lsn;
+}
+
+bool dataset_slot_keys(struct call *call, int db, uint16_t slot, size_t count, struct scan_page **page)
+{
+    struct dataset_job *job = call_job(call);
+
+    if (job == NULL) {
+        job = create_job(call, run_slot_keys, db);
+        job->slot = slot;
+        job->count = count;
+        if (!run_in_place(call, job, tier_slot_has_cold(call->partitions, db, slot)))
+            return false;
+    }
+    note_lsn(call, job->lsn);
+    *page = &job->page;
+    return is_readable(call, job->page.status);
 }
 
 void dataset_empty(struct engine *engine, int db)

@@ -23,6 +23,11 @@ bool dataset_keys(struct call *call, const struct bytes *pattern, struct scan_pa
 /* A random key, fairly; `*found` false if there is none. The name lives as long as the call. */
 bool dataset_random(struct call *call, bool *found, struct bytes *key);
 
+/* One slot of a database, where hashes are by slot (cluster mode): the exact number of its keys, and `count` of them, or all; also such as have
+ * expired and are still there, as MIGRATE and DEL have to find them. The commands are COMMAND_WHOLE, and no keys are locked. */
+bool dataset_slot_count(struct call *call, int db, uint16_t slot, uint64_t *count);
+bool dataset_slot_keys(struct call *call, int db, uint16_t slot, size_t count, struct scan_page **page);
+
 /* By commands with COMMAND_EXCLUSIVE only. They free in the background, and count as one change (the log gets the call's words). */
 void dataset_flush(struct call *call, int db);
 void dataset_flush_all(struct call *call);

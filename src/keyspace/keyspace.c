@@ -14,6 +14,8 @@ struct keyspace *keyspace_create(struct partition *partition, int db, uint32_t i
     keyspace->db = db;
     keyspace->incarnation = incarnation;
     heap_init(&keyspace->heap, partition->all->pool);
+    if (partition->all->seed.by_slot)
+        keyspace->slots = mem_zalloc(partition_slot_count(partition->all) * sizeof(*keyspace->slots));
     table_init(&keyspace->table, &keyspace->heap, &partition->all->seed, partition->all->bits, (uint8_t)(partition->index * 7));
     return keyspace;
 }
@@ -49,7 +51,44 @@ void keyspace_destroy(struct keyspace *keyspace)
     }
     table_release(&keyspace->table);
     heap_release(heap);
+    mem_free(keyspace->slots);
     mem_free(keyspace);
+}
+
+struct slot_counts *keyspace_slot(const struct keyspace *keyspace, uint64_t hash)
+{
+    return &keyspace->slots[hash >> SLOT_SHIFT & (partition_slot_count(keyspace->partition->all) - 1)];
+}
+
+void keyspace_count_records(struct keyspace *keyspace, uint64_t hash, int count)
+{
+    if (keyspace->slots != NULL)
+        keyspace_slot(keyspace, hash)->records += (uint32_t)count;
+}
+
+void keyspace_count_shadows(struct keyspace *keyspace, uint64_t hash, int count)
+{
+    if (keyspace->slots != NULL)
+        keyspace_slot(keyspace, hash)->shadowed += (uint32_t)count;
+}
+
+void keyspace_count_unknown(struct keyspace *keyspace, uint64_t hash, int count)
+{
+    if (keyspace->slots != NULL)
+        keyspace_slot(keyspace, hash)->unknown += (uint32_t)count;
+}
+
+/* `count` entries more, or less, with such a record. */
+static void count_entries(struct keyspace *keyspace, uint64_t hash, enum record_state record, int count)
+{
+    keyspace->record_counts[record] += (uint64_t)(int64_t)count;
+    if (LIKELY(keyspace->slots == NULL))
+        return;
+    keyspace_slot(keyspace, hash)->entries += (uint32_t)count;
+    if (record == RECORD_UNKNOWN)
+        keyspace_count_unknown(keyspace, hash, count);
+    else if (record != RECORD_NONE)
+        keyspace_count_shadows(keyspace, hash, count);
 }
 
 static size_t value_space(const struct value *value)
@@ -118,7 +157,7 @@ uint32_t keyspace_insert(struct keyspace *keyspace, uint64_t hash, struct bytes 
     put_key(entry, key);
     put_value(entry, value);
     table_insert(&keyspace->table, hash, handle);
-    keyspace->record_counts[record]++;
+    count_entries(keyspace, hash, record, 1);
     keyspace->probation_count++;
     if (expires) {
         keyspace->expiring_count++;
@@ -213,7 +252,7 @@ void keyspace_remove(struct keyspace *keyspace, uint64_t hash, uint32_t handle, 
     if (entry_is_inline(entry))
         value->bytes = bytes_of(NULL, 0);
     table_remove(&keyspace->table, hash, handle);
-    keyspace->record_counts[entry_record(entry)]--;
+    count_entries(keyspace, hash, entry_record(entry), -1);
     if (entry->flags & ENTRY_EXPIRES)
         keyspace->expiring_count--;
     if (entry->flags & ENTRY_PROBATION)
@@ -225,8 +264,17 @@ void keyspace_remove(struct keyspace *keyspace, uint64_t hash, uint32_t handle, 
 
 void keyspace_set_record(struct keyspace *keyspace, struct entry *entry, enum record_state state)
 {
-    keyspace->record_counts[entry_record(entry)]--;
-    keyspace->record_counts[state]++;
+    enum record_state before = entry_record(entry);
+
+    if (UNLIKELY(keyspace->slots != NULL) && (before < RECORD_STALE || state < RECORD_STALE)) {
+        uint64_t hash = key_hash(&keyspace->partition->all->seed, entry_key(entry));
+
+        count_entries(keyspace, hash, before, -1);
+        count_entries(keyspace, hash, state, 1);
+    } else {
+        keyspace->record_counts[before]--;
+        keyspace->record_counts[state]++;
+    }
     entry->flags = (uint8_t)((entry->flags & ~ENTRY_RECORD) | state << 1);
 }
 
@@ -341,6 +389,7 @@ void keyspace_verify(const struct keyspace *keyspace)
 {
     const struct heap *heap = &keyspace->heap;
     uint64_t records[4] = { 0 }, expiring = 0, probation = 0, total = 0;
+    struct slot_counts *slots = mem_zalloc(partition_slot_count(keyspace->partition->all) * sizeof(*slots));
 
     heap_verify(heap);
     table_verify(&keyspace->table);
@@ -353,6 +402,8 @@ void keyspace_verify(const struct keyspace *keyspace)
         while ((entry = heap_walk(heap, segment, &unit)) != NULL) {
             unit += entry_block_size(entry) / ENTRY_UNIT;
             records[entry_record(entry)]++;
+            if (keyspace->slots != NULL)
+                slots[keyspace_slot(keyspace, key_hash(&keyspace->partition->all->seed, entry_key(entry))) - keyspace->slots].entries++;
             expiring += !!(entry->flags & ENTRY_EXPIRES);
             probation += !!(entry->flags & ENTRY_PROBATION);
             total++;
@@ -360,5 +411,8 @@ void keyspace_verify(const struct keyspace *keyspace)
     }
     for (int i = 0; i < 4; i++)
         CHECK(records[i] == keyspace->record_counts[i]);
+    for (uint32_t i = 0; keyspace->slots != NULL && i < partition_slot_count(keyspace->partition->all); i++)
+        CHECK(slots[i].entries == keyspace->slots[i].entries);
+    mem_free(slots);
     CHECK(total == keyspace->table.count && expiring == keyspace->expiring_count && probation == keyspace->probation_count);
 }

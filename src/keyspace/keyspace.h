@@ -18,6 +18,15 @@
 
 struct tier_keyspace;
 
+/* Counts of one slot's keys, where hashes are by slot. There are entries + records - shadowed keys, but for those of which it is not known whether
+ * they have a record (tier/count.c). */
+struct slot_counts {
+    uint32_t entries;
+    uint32_t records;               /* in the store */
+    uint32_t shadowed;              /* records whose key has an entry, or is deleted */
+    uint32_t unknown;               /* entries, and deleted keys, of which it is not known whether there is a record */
+};
+
 struct keyspace {
     struct partition *partition;
     int db;                         /* the number of its database; SWAPDB changes it */
@@ -27,6 +36,7 @@ struct keyspace {
     uint64_t expiring_count;        /* entries with an expiry */
     uint64_t record_counts[4];      /* entries by enum record_state */
     uint64_t probation_count;
+    struct slot_counts *slots;      /* keyspace_slot; NULL: hashes are not by slot */
     bool may_have_times;            /* some hash may have fields that expire: active expiry looks for them */
     bool saw_due;                   /* in the current round, active expiry has seen a bucket in which something expires */
     uint64_t expire_cursor;         /* the hash at which active expiry continues */
@@ -40,6 +50,14 @@ struct keyspace {
 struct keyspace *keyspace_create(struct partition *partition, int db, uint32_t incarnation);
 /* Frees all entries and their objects, but not the tier's part. Takes long for a large keyspace: not on a worker then. */
 void keyspace_destroy(struct keyspace *keyspace);
+
+/* Hashes are by slot: the counts of the slot that the hash is in. */
+struct slot_counts *keyspace_slot(const struct keyspace *keyspace, uint64_t hash);
+/* By the tier, for the counts by slot: `count` is the number of records that were added to the store (below 0: removed), of those that deleted keys
+ * shadow, and of deleted keys of which it is not known whether they have a record. Nothing happens where hashes are not by slot. */
+void keyspace_count_records(struct keyspace *keyspace, uint64_t hash, int count);
+void keyspace_count_shadows(struct keyspace *keyspace, uint64_t hash, int count);
+void keyspace_count_unknown(struct keyspace *keyspace, uint64_t hash, int count);
 
 /* The caller holds the partition's lock: partition_assert_locked_debug. */
 static inline void keyspace_assert_locked(const struct keyspace *keyspace) ASSERTS_HELD(keyspace->partition->lock);

@@ -59,13 +59,19 @@ struct partitions {
 
 struct partitions *partitions_create(uint32_t count, int db_count, struct key_seed seed);
 void partitions_destroy(struct partitions *all);
-/* Changes the seed, not whether hashes are by slot. All databases are empty and all partitions locked, no call is between computing a hash and using it, and nothing else keeps hashes: see
- * barrier_run. */
+/* Changes the seed, not whether hashes are by slot. All databases are empty and all partitions locked, no call is between computing a hash and
+ * using it, and nothing else keeps hashes: see barrier_run. */
 void partitions_set_seed(struct partitions *all, struct hash_seed seed);
 
 static inline uint32_t partition_index(const struct partitions *all, uint64_t hash)
 {
     return all->bits == 0 ? 0 : (uint32_t)(hash >> (64 - all->bits));
+}
+
+/* The number of slots in each partition. */
+static inline uint32_t partition_slot_count(const struct partitions *all)
+{
+    return SLOT_COUNT >> all->bits;
 }
 
 /* The lowest hash that belongs to the partition. */

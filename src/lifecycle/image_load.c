@@ -38,6 +38,10 @@ enum status image_load_prepare(struct image_load *load)
     }
     if (status == STATUS_OK)
         status = tier_seed_of(load->image, load->databases.number, &load->seed, &load->message);
+    if (status == STATUS_OK && load->seed.by_slot != load->engine->partitions->seed.by_slot) {
+        message_set(&load->message, "one of the image and this server has hashes by slot (cluster-enabled), the other has not");
+        status = STATUS_INVALID;
+    }
     return status;
 }
 
@@ -143,7 +147,7 @@ static void set_seed(void *context)
 
     partitions_lock_all(engine->partitions);
     watch_touch_all(engine);
-    partitions_set_seed(engine->partitions, load->seed);
+    partitions_set_seed(engine->partitions, load->seed.sip);
     partitions_unlock_all(engine->partitions);
 }
 
@@ -160,7 +164,7 @@ static void follow_seed(struct image_load *load)
     struct engine *engine = load->engine;
 
     load->seed = tier_seed(engine->tier);
-    if (memcmp(&load->seed, &engine->partitions->seed.sip, sizeof(load->seed)) == 0)
+    if (memcmp(&load->seed.sip, &engine->partitions->seed.sip, sizeof(load->seed.sip)) == 0)
         return;
     blocking_unblock_all(engine);
     (void)barrier_run(engine, set_seed, is_stopping, load);

@@ -35,7 +35,7 @@ struct image_load {
     struct message message;             /* why it failed */
     struct image_databases databases;
     struct history_point point;         /* of the image in its primary's stream */
-    struct hash_seed seed;
+    struct key_seed seed;
     bool has_turn;
 };
 

@@ -79,7 +79,17 @@ bool opening_check_places(struct engine *engine)
     return false;
 }
 
-bool opening_tier(struct opening *opening, const struct opening_tier *needs, struct hash_seed *seed)
+/* Whether the hashes of the keys are of the kind that this server needs. */
+static bool layout_fits(struct engine *engine, struct key_seed seed)
+{
+    if (seed.by_slot == (config_number(engine->config, CONFIG_CLUSTER_ENABLED) != 0))
+        return true;
+    log_write(engine->log, LOG_LEVEL_WARNING, "The data was written with cluster-enabled %s, and can only be opened so. Nothing was changed.",
+        seed.by_slot ? "yes" : "no");
+    return false;
+}
+
+bool opening_tier(struct opening *opening, const struct opening_tier *needs, struct key_seed *seed)
 {
     struct engine *engine = opening->engine;
     struct config *config = engine->config;
@@ -94,6 +104,7 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
         .write_buffer_size = needs->write_buffer_size,
         .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
         .compression = config_number(config, CONFIG_TIER_COMPRESSION),
+        .by_slot = config_number(config, CONFIG_CLUSTER_ENABLED),
         .reserve_size = TIER_RESERVE,
         .segment_size = (uint64_t)config_number(config, CONFIG_TIER_SEGMENT_SIZE),
         .table_size_max = (size_t)config_number(config, CONFIG_TIER_TABLE_SIZE),
@@ -115,7 +126,7 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
     }
     *seed = tier_seed(engine->tier);
     mem_free(dir);
-    return true;
+    return layout_fits(engine, *seed);
 }
 
 static enum aof_fsync fsync_policy(const struct config *config)

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 
 #include "base/message.h"
-#include "base/siphash.h"
 #include "tier/tier.h"
 
 struct config;
@@ -38,7 +37,7 @@ bool opening_restore_backup(struct engine *engine, const char *from);
 /* Opens the log, if there is one, and finds image and dump. */
 bool opening_log(struct opening *opening);
 /* Opens the store, and sets `seed` to the seed that it was created with. */
-bool opening_tier(struct opening *opening, const struct opening_tier *needs, struct hash_seed *seed);
+bool opening_tier(struct opening *opening, const struct opening_tier *needs, struct key_seed *seed);
 /* The content of the image, if there is one, becomes the data, cold; the log's increments follow. After tier_start. */
 bool opening_restore_image(struct opening *opening);
 

@@ -71,7 +71,7 @@ static void print_point(const struct history_point *point, struct buffer *text)
 }
 
 /* `point`: NULL, or where the image is in the stream. */
-static enum status write_dataset(const char *image, struct buffer *text, uint64_t number, struct hash_seed seed, const struct history_point *point)
+static enum status write_dataset(const char *image, struct buffer *text, uint64_t number, struct key_seed seed, const struct history_point *point)
 {
     uint64_t crc;
     enum status status;

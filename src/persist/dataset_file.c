@@ -154,11 +154,11 @@ static bool begins_with(struct bytes line, const char *word, struct bytes *rest)
 /* 32 hexadecimal digits. */
 static bool take_seed(struct bytes line, struct dataset_file *dataset)
 {
-    uint8_t *bytes = (uint8_t *)&dataset->seed;
+    uint8_t *bytes = (uint8_t *)&dataset->seed.sip;
 
-    if (line.size != 2 * sizeof(dataset->seed))
+    if (line.size != 2 * sizeof(dataset->seed.sip))
         return false;
-    for (size_t i = 0; i < sizeof(dataset->seed); i++) {
+    for (size_t i = 0; i < sizeof(dataset->seed.sip); i++) {
         char digits[3] = { line.data[2 * i], line.data[2 * i + 1], '\0' }, *end;
 
         bytes[i] = (uint8_t)strtoul(digits, &end, 16);
@@ -183,6 +183,11 @@ static const char *read_files(struct bytes *text, struct dataset_file *dataset)
             dataset->has_point = aof_mark_parse_point(rest, &dataset->point);
         if (begins_with(line, "seed ", &rest) && !take_seed(rest, dataset))
             return "the seed's line is invalid";
+        if (begins_with(line, "layout ", &rest)) {
+            if (!bytes_equal(rest, BYTES("1")))
+                return "its hashes are of an unknown layout";
+            dataset->seed.by_slot = true;
+        }
         if (begins_with(line, "functions ", &rest) && !take_functions(rest, dataset))
             return "the functions' line is invalid";
     }
@@ -345,14 +350,14 @@ enum status dataset_file_describe(const char *image, struct buffer *text)
     return status == STATUS_OK ? describe_functions(image, text) : status;
 }
 
-void dataset_file_print_seed(const struct hash_seed *seed, struct buffer *text)
+void dataset_file_print_seed(const struct key_seed *seed, struct buffer *text)
 {
-    const uint8_t *bytes = (const uint8_t *)seed;
+    const uint8_t *bytes = (const uint8_t *)&seed->sip;
 
     buffer_append_format(text, "seed ");
-    for (size_t i = 0; i < sizeof(*seed); i++)
+    for (size_t i = 0; i < sizeof(seed->sip); i++)
         buffer_append_format(text, "%02x", bytes[i]);
-    buffer_append_format(text, "\n");
+    buffer_append_format(text, seed->by_slot ? "\nlayout 1\n" : "\n");
 }
 
 void dataset_file_begin(bool has_functions, struct buffer *text)

@@ -11,6 +11,7 @@
  *   stream <position>              where the image is in the replication stream, as in a STREAM line of the log (persist/aof_mark.h)
  *   functions <bytes> <CRC-64>     of the image's file `functions`, if there are libraries (docs/formats/functions.md)
  *   seed <32 hexadecimal digits>   the seed of the store's hashes, as the store has it
+ *   layout 1                       the hashes are by slot (keyspace/slot.h); no line: they are not
  *   end <CRC-64 of all before this line, 16 hexadecimal digits>
  *
  * An image has it twice: `dataset.copy` is written first and has the same bytes. Either is enough; older images have no copy.
@@ -24,8 +25,8 @@
 
 #include "base/buffer.h"
 #include "base/message.h"
-#include "base/siphash.h"
 #include "base/status.h"
+#include "keyspace/slot.h"
 #include "stream/history.h"
 
 enum { DATASET_FILE_SIZE_MAX = 64 << 20, DATASET_FILE_DATABASES_MAX = 1 << 21 };
@@ -45,7 +46,7 @@ struct dataset_file {
     struct dataset_small functions; /* .name is NULL: there are none */
     struct history_point point;     /* has_point */
     bool has_point, has_seed;
-    struct hash_seed seed;          /* has_seed */
+    struct key_seed seed;          /* has_seed */
     uint32_t *incarnations;         /* by database; 1 .. incarnation_last, none twice */
 };
 
@@ -63,8 +64,8 @@ enum status dataset_file_load_image(const char *image, struct dataset_file *data
 enum status dataset_file_write(const char *image, struct bytes text);
 void dataset_file_release(struct dataset_file *dataset);
 
-/* Appends the `seed` line. */
-void dataset_file_print_seed(const struct hash_seed *seed, struct buffer *text);
+/* Appends the `seed` line, and that of the layout. */
+void dataset_file_print_seed(const struct key_seed *seed, struct buffer *text);
 /* Appends the whole text, with the files in `image` as they are now, but without the point: what was repaired is not what replicas have. */
 enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text);
 /* Appends the first line, for an image with or without functions. */

@@ -9,13 +9,14 @@
 
 #define OFFER_WORD "kelvin-image:"
 
-enum { NUMBERS = 3 };
+enum { NUMBERS = 3, BY_SLOT = 1 };
 
 void image_offer_write(const struct engine *engine, char offer[IMAGE_OFFER_SIZE])
 {
     offer[0] = '\0';
     if (engine->tier != NULL && config_number(engine->config, CONFIG_REPL_IMAGE_SYNC) && config_number(engine->config, CONFIG_TIER_ENABLED))
-        snprintf(offer, IMAGE_OFFER_SIZE, OFFER_WORD "%d:%u:%d", ARCHIVE_VERSION, engine->partitions->count, engine->partitions->db_count);
+        snprintf(offer, IMAGE_OFFER_SIZE, OFFER_WORD "%d:%u:%d%s", ARCHIVE_VERSION, engine->partitions->count, engine->partitions->db_count,
+            engine->partitions->seed.by_slot ? ":1" : "");
 }
 
 /* Removes the number before the next colon. */
@@ -32,7 +33,7 @@ static bool take_number(struct bytes *text, int64_t *number)
 
 bool image_offer_fits(const struct engine *engine, struct bytes offer)
 {
-    int64_t numbers[NUMBERS];
+    int64_t numbers[NUMBERS], layout = 0;
     size_t size = strlen(OFFER_WORD);
 
     if (offer.size < size || memcmp(offer.data, OFFER_WORD, size) != 0)
@@ -42,5 +43,7 @@ bool image_offer_fits(const struct engine *engine, struct bytes offer)
         if (!take_number(&offer, &numbers[i]))
             return false;
     }
-    return offer.size == 0 && numbers[0] == ARCHIVE_VERSION && numbers[1] == engine->partitions->count && numbers[2] >= engine->partitions->db_count;
+    if (offer.size > 0 && (!take_number(&offer, &layout) || layout != BY_SLOT))
+        return false;
+    return offer.size == 0 && (layout == BY_SLOT) == engine->partitions->seed.by_slot && numbers[0] == ARCHIVE_VERSION && numbers[1] == engine->partitions->count && numbers[2] >= engine->partitions->db_count;
 }

@@ -1,7 +1,8 @@
 /* Image offer: what a replica says in REPLCONF if it accepts the files of an image (persist/archive.h) in the place of an RDB:
  *
- *     REPLCONF capa kelvin-image:<version>:<partitions>:<databases>
+ *     REPLCONF capa kelvin-image:<version>:<partitions>:<databases>[:<layout>]
  *
+ * The layout is 1 where hashes are by slot (keyspace/slot.h); else it is not said. A primary that does not know it refuses the offer.
  * Primaries that do not know the word ignore it, as they do with all capabilities.
  */
 #ifndef KELVIN_REPLICATION_IMAGE_OFFER_H

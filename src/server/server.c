@@ -114,13 +114,13 @@ static struct tls_context *hold_tls(void *context)
     return tls;
 }
 
-static void make_engine(struct server *server, struct hash_seed seed)
+static void make_engine(struct server *server, struct key_seed seed)
 {
     struct engine *engine = &server->engine;
     struct config *config = engine->config;
     struct message message = { "" };
 
-    engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), (struct key_seed){ .sip = seed });
+    engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), seed);
     engine->commands = command_table_create(families_of_commands());
     CHECK(families_rename(engine->commands, config, &message));      /* server_check has passed */
     engine->users.acl = acl_create(engine->commands);
@@ -463,7 +463,7 @@ static void open_sockets(struct server *server)
     listener_watch_config(server->listener);
 }
 
-static bool open_tier(struct server *server, struct hash_seed *seed)
+static bool open_tier(struct server *server, struct key_seed *seed)
 {
     struct opening_tier needs = {
         .write_buffer_size = tuning_write_buffer(server->engine.config),
@@ -487,7 +487,7 @@ int server_run(struct config *config, const char *executable, const char *restor
 {
     struct server *server = mem_zalloc(sizeof(*server));
     struct engine *engine = &server->engine;
-    struct hash_seed seed;
+    struct key_seed seed;
     char *pidfile;
     struct message message = { "" };
     int exit_status = 1;

@@ -22,6 +22,7 @@ using leveldb::Status;
 
 enum {
     STORE_VERSION = 2,
+    STORE_VERSION_BY_SLOT = 3,      /* the same, with other hashes: a Kelvin that does not know them refuses it */
     BLOOM_BITS = 10,
     SEGMENTS_SHARE = 2,             /* of tables_open_max, for descriptors of segments */
     LEVELDB_OTHER_FILES = 10,       /* of max_open_files: those that LevelDB does not use for tables */
@@ -323,7 +324,7 @@ static bool is_empty(struct store *store)
 }
 
 /* `known` is NULL, or the seed. */
-static enum status meta_create(struct store *store, const struct hash_seed *known, struct message *message)
+static enum status meta_create(struct store *store, const struct hash_seed *known, bool by_slot, struct message *message)
 {
     leveldb::WriteBatch batch;
     leveldb::WriteOptions options;
@@ -334,7 +335,7 @@ static enum status meta_create(struct store *store, const struct hash_seed *know
         memcpy(seed.data(), known, seed.size());
     else
         random_system(seed.data(), seed.size());
-    key_append_u32(&version, STORE_VERSION);
+    key_append_u32(&version, by_slot ? STORE_VERSION_BY_SLOT : STORE_VERSION);
     key_append_u64(&number, 0);
     batch.Put(key_meta("version"), version);
     batch.Put(key_meta("seed"), seed);
@@ -354,7 +355,7 @@ static bool has_meta(struct store *store)
            meta_get(store, "number", 8, &value, &message) == STATUS_OK;
 }
 
-static enum status meta_load(struct store *store, struct store_salvage *salvage, struct message *message)
+static enum status meta_load(struct store *store, struct store_salvage *salvage, bool by_slot, struct message *message)
 {
     std::string value;
     bool must_create = salvage != nullptr && salvage->has_seed && !has_meta(store);
@@ -363,13 +364,15 @@ static enum status meta_load(struct store *store, struct store_salvage *salvage,
     if (must_create)
         salvage->is_needed = true;
     if (status == STATUS_NOT_FOUND && (must_create || (salvage == nullptr && is_empty(store)))) {
-        status = meta_create(store, must_create ? &salvage->seed : nullptr, message);
+        status = meta_create(store, must_create ? &salvage->seed : nullptr, must_create ? salvage->by_slot : by_slot, message);
         if (status == STATUS_OK)
             status = meta_get(store, "version", 4, &value, message);
     }
-    if (status == STATUS_OK && key_u32(value.data()) != STORE_VERSION) {
+    if (status == STATUS_OK)
+        store->is_by_slot = key_u32(value.data()) == STORE_VERSION_BY_SLOT;
+    if (status == STATUS_OK && !store->is_by_slot && key_u32(value.data()) != STORE_VERSION) {
         store_set_message(message, "store '" + store->dir + "' has version " + std::to_string(key_u32(value.data())) +
-            "; this Kelvin supports " + std::to_string(STORE_VERSION));
+            "; this Kelvin supports " + std::to_string(STORE_VERSION_BY_SLOT));
         return STATUS_VERSION;
     }
     if (status == STATUS_OK)
@@ -456,7 +459,7 @@ enum status store_open(const struct store_options *options, struct store **store
     if (status == STATUS_CORRUPT && options->salvage != nullptr)
         status = db_salvage(opened.get(), options->salvage, message);
     if (status == STATUS_OK)
-        status = meta_load(opened.get(), options->salvage, message);
+        status = meta_load(opened.get(), options->salvage, options->by_slot, message);
     if (status == STATUS_OK)
         status = segments_load(opened.get(), options->segment_size, static_cast<uint64_t>(options->tables_open_max) / SEGMENTS_SHARE,
             options->without_merging, message);
@@ -493,6 +496,11 @@ bool store_is_locked(const char *dir)
 struct hash_seed store_seed(const struct store *store)
 {
     return store->seed;
+}
+
+bool store_is_by_slot(const struct store *store)
+{
+    return store->is_by_slot;
 }
 
 bool store_is_new(const struct store *store)

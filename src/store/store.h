@@ -64,6 +64,7 @@ struct store_options {
                                      * most half of RLIMIT_NOFILE, and all segments */
     uint64_t segment_size;          /* bytes of a segment. 0: 64 MiB */
     bool compression;               /* snappy */
+    bool by_slot;                   /* a store that is created has hashes by slot */
     bool is_temporary;              /* no later start will open it: fewer numbers and syncs, see store_number */
     bool holds_merges;              /* until store_release_merges LevelDB writes its memtables, but merges no tables until their number
                                      * would delay its writes */
@@ -73,7 +74,7 @@ struct store_options {
 };
 struct store_salvage {
     struct hash_seed seed;          /* if has_seed: for a store that has lost its own */
-    bool has_seed;
+    bool has_seed, by_slot;
     bool is_needed;                 /* set: whether files were left out, or read in part */
 };
 
@@ -97,6 +98,7 @@ bool store_is_locked(const char *dir);
 bool store_is_table(const char *path);
 
 struct hash_seed store_seed(const struct store *store);
+bool store_is_by_slot(const struct store *store);       /* the hashes in it are (keyspace/slot.h): store_options.by_slot when it was created */
 bool store_is_new(const struct store *store);           /* store_open created it */
 
 /* Appends the record of a key to `record`. STATUS_NOT_FOUND: there certainly is none. STATUS_IO, STATUS_CORRUPT: it could not be read.

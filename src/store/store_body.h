@@ -31,6 +31,7 @@ struct store {
     leveldb::Options options;               /* changed by store_reopen, while `db` is NULL */
     struct store_tuning tuning {};          /* the writer's: applied by the next store_reopen */
     struct hash_seed seed {};
+    bool is_by_slot = false;
 
     pthread_rwlock_t lock {};               /* held for reading while `db` is used, for writing by store_reopen */
     std::unique_ptr<struct store_overlay> overlay;      /* lock. What `db` writes to while the disk accepts no writes; else NULL */

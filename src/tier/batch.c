@@ -97,6 +97,7 @@ static void set_place(struct tier *tier, struct batch *batch, struct keyspace *k
 
     if (is_new) {
         recordmap_add(keyspace->tier->map, hash, key, place);
+        keyspace_count_records(keyspace, hash, 1);
     } else {
         CHECK(recordmap_find(keyspace->tier->map, hash, key, &before));
         recordmap_move(keyspace->tier->map, hash, key, before, place);

@@ -257,6 +257,125 @@ static void hold_writer_and_claim(struct tier *tier, struct claim *claim)
     hold_writer(&tier->counting);
 }
 
+/* --- the keys of a slot --- */
+
+static struct partition *partition_of_slot(const struct partitions *all, uint16_t slot)
+{
+    return &all->partitions[partition_index(all, slot_first_hash(slot))];
+}
+
+static uint64_t count_of_slot(const struct slot_counts *counts)
+{
+    return (uint64_t)counts->entries + counts->records - counts->shadowed;
+}
+
+bool tier_slot_count_now(struct partitions *partitions, const struct reader *reader, int db, uint16_t slot, uint64_t *count)
+{
+    struct partition *partition = partition_of_slot(partitions, slot);
+    bool exact = partition_lock_for(partition, reader);
+    struct keyspace *keyspace;
+
+    *count = 0;
+    if (!exact)
+        return false;
+    keyspace = partition_keyspace_if(partition, db);
+    if (keyspace != NULL) {
+        const struct slot_counts *counts = keyspace_slot(keyspace, slot_first_hash(slot));
+
+        *count = count_of_slot(counts);
+        exact = counts->unknown == 0;
+    }
+    partition_unlock(partition);
+    return exact;
+}
+
+struct slot_unknowns {
+    struct keyspace *keyspace;
+    struct key_list *list;
+};
+
+static void note_if_unknown(void *context, uint64_t hash, uint32_t handle)
+{
+    struct slot_unknowns *unknowns = context;
+    const struct entry *entry = keyspace_entry(unknowns->keyspace, handle);
+
+    if (entry_record(entry) == RECORD_UNKNOWN)
+        key_list_add(unknowns->list, unknowns->keyspace, hash, entry_key(entry));
+}
+
+/* Lists the unknowns of a slot. */
+static void note_unknown_of_slot(struct keyspace *keyspace, uint16_t slot, struct key_list *list)
+{
+    struct slot_unknowns unknowns = { keyspace, list };
+    uint64_t first = slot_first_hash(slot), last = slot_last_hash(slot);
+    struct keyed *graves = &keyspace->tier->graves;
+    struct table_cursor cursor;
+
+    if (keyspace_slot(keyspace, first)->unknown == 0)
+        return;
+    for (bool more = table_seek(&keyspace->table, first, &cursor); more; more = cursor.last_hash < last && table_next(&keyspace->table, &cursor))
+        table_home_entries(&keyspace->table, &cursor, note_if_unknown, &unknowns);
+    for (size_t i = 0; keyspace->tier->unknown_graves > 0 && i < graves->slot_count; i++) {
+        for (struct keyed_node *node = graves->slots[i]; node != NULL; node = node->next) {
+            if (((struct grave *)node)->unknown && node->hash >= first && node->hash <= last)
+                key_list_add(list, keyspace, node->hash, node->key);
+        }
+    }
+}
+
+/* Locks the partition at an instant at which no unit owns it, with the writer held: nothing may wait for a unit while it holds the writer, which
+ * the unit may need. After some attempts units are kept out by a claim, which then owns the partition (`owns`). */
+static void hold_writer_and_lock(struct tier *tier, struct partition *partition, const struct reader *reader, struct claim *claim, bool *owns)
+    ACQUIRE(tier->counting.lock) ACQUIRE(partition->lock) UNCHECKED_LOCKS;
+static void hold_writer_and_lock(struct tier *tier, struct partition *partition, const struct reader *reader, struct claim *claim, bool *owns)
+{
+    struct reader now = { .as = reader->as };
+
+    *owns = false;
+    for (int i = 0;; i++) {
+        hold_writer(&tier->counting);
+        if (partition_lock_for(partition, &now))
+            return;
+        mutex_unlock(&tier->counting.lock);
+        if (i < ATTEMPTS_MAX) {
+            if (partition_lock_for(partition, reader))
+                partition_unlock(partition);
+            continue;
+        }
+        partition_bits_add(&claim->wanted, partition->index);
+        partitions_own(tier->partitions, claim, &claim->wanted);
+        *owns = true;
+        now.as = claim;
+    }
+}
+
+enum status tier_slot_count(struct tier *tier, const struct reader *reader, int db, uint16_t slot, uint64_t *count)
+{
+    struct partition *partition = partition_of_slot(tier->partitions, slot);
+    struct key_list unknowns = { 0 };
+    struct keyspace *keyspace;
+    uint32_t incarnation = 0;
+    enum status status;
+    struct claim claim = { 0 };
+    bool owns;
+
+    *count = 0;
+    hold_writer_and_lock(tier, partition, reader, &claim, &owns);
+    keyspace = partition_keyspace_if(partition, db);
+    if (keyspace != NULL) {
+        incarnation = keyspace->incarnation;
+        *count = count_of_slot(keyspace_slot(keyspace, slot_first_hash(slot)));
+        note_unknown_of_slot(keyspace, slot, &unknowns);
+    }
+    partition_unlock(partition);
+    if (owns)
+        partitions_give(tier->partitions, &claim, 0);
+    status = count_correct(tier, &unknowns, incarnation, count);
+    mutex_unlock(&tier->counting.lock);
+    key_list_release(&unknowns);
+    return status;
+}
+
 enum status tier_count(struct tier *tier, int db, bool in_unit, uint64_t *count)
 {
     struct key_list unknowns = { 0 };

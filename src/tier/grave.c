@@ -29,8 +29,18 @@ static void remove_waiting(struct tier_keyspace *part, struct grave *grave)
     *(grave->after != NULL ? &grave->after->before : &part->waiting_last) = grave->before;
 }
 
-static struct grave *grave_create(struct tier *tier, struct tier_keyspace *part, uint64_t hash, struct bytes key)
+/* The counts by slot: `count` graves of this kind more, or less. */
+static void count_by_slot(struct keyspace *keyspace, const struct grave *grave, int count)
 {
+    if (grave->unknown)
+        keyspace_count_unknown(keyspace, grave->node.hash, count);
+    else
+        keyspace_count_shadows(keyspace, grave->node.hash, count);
+}
+
+static void grave_create(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, bool unknown)
+{
+    struct tier_keyspace *part = keyspace->tier;
     struct grave *grave = mem_zalloc(sizeof(*grave) + key.size);
     char *copy = (char *)(grave + 1);
 
@@ -39,14 +49,20 @@ static struct grave *grave_create(struct tier *tier, struct tier_keyspace *part,
     grave->node.hash = hash;
     grave->epoch = tier->epoch.number;
     grave->node.key = bytes_of(copy, key.size);
+    grave->unknown = unknown;
+    if (unknown)
+        part->unknown_graves++;
+    count_by_slot(keyspace, grave, 1);
     keyed_add(&part->graves, &grave->node);
     add_waiting(part, grave);
     statistics_count(&tier->statistics.graves);
-    return grave;
 }
 
-void grave_free(struct tier *tier, struct tier_keyspace *part, struct grave *grave)
+void grave_free(struct tier *tier, struct keyspace *keyspace, struct grave *grave)
 {
+    struct tier_keyspace *part = keyspace->tier;
+
+    count_by_slot(keyspace, grave, -1);
     if (grave->unknown)
         part->unknown_graves--;
     if (!grave->applying)
@@ -60,6 +76,7 @@ void grave_free(struct tier *tier, struct tier_keyspace *part, struct grave *gra
 static void remove_record(struct tier *tier, struct keyspace *keyspace, const struct grave *grave)
 {
     recordmap_remove(keyspace->tier->map, grave->node.hash, grave->node.key, grave->place);
+    keyspace_count_records(keyspace, grave->node.hash, -1);
     if (grave->place != 0)
         segments_dead(store_segments(tier->store), grave->place);
 }
@@ -67,7 +84,6 @@ static void remove_record(struct tier *tier, struct keyspace *keyspace, const st
 enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     struct tier *tier = context;
-    struct tier_keyspace *part = keyspace->tier;
     struct load *load = load_find(keyspace, hash, key);
     struct grave *grave = grave_find(keyspace, hash, key);
     bool absent = false;
@@ -86,7 +102,7 @@ enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, 
         /* The writer takes the record away in any case: it has begun to, or it was gone at a checkpoint's cut. */
         if (grave->applying || (tier->epoch.phase != CHECKPOINT_NONE && !epoch_bars_delete(tier, grave)))
             return RECORD_NONE;
-        grave_free(tier, part, grave);
+        grave_free(tier, keyspace, grave);
         return unknown ? RECORD_UNKNOWN : RECORD_STALE;
     }
     if (absent || !reading_is_possible(keyspace, hash, key))
@@ -105,7 +121,6 @@ unsigned grave_uses_of_new(void *context, struct keyspace *keyspace, uint64_t ha
 void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record)
 {
     struct tier *tier = context;
-    struct tier_keyspace *part = keyspace->tier;
     struct grave *grave;
 
     ASSERT_LOCKED(keyspace->partition);
@@ -119,10 +134,7 @@ void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, stru
         remove_record(tier, keyspace, grave);       /* one grave, one tag: the other record's stays for this one */
         return;
     }
-    grave = grave_create(tier, part, hash, key);
-    grave->unknown = record == RECORD_UNKNOWN;
-    if (grave->unknown)
-        part->unknown_graves++;
+    grave_create(tier, keyspace, hash, key, record == RECORD_UNKNOWN);
 }
 
 void grave_begin_applying(struct keyspace *keyspace, struct grave *grave)
@@ -135,11 +147,13 @@ void grave_begin_applying(struct keyspace *keyspace, struct grave *grave)
     grave->applying = true;
 }
 
-void grave_set_known(struct tier_keyspace *part, struct grave *grave)
+void grave_set_known(struct keyspace *keyspace, struct grave *grave)
 {
     CHECK(grave->unknown);
+    count_by_slot(keyspace, grave, -1);
     grave->unknown = false;
-    part->unknown_graves--;
+    count_by_slot(keyspace, grave, 1);
+    keyspace->tier->unknown_graves--;
 }
 
 void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *grave)
@@ -159,7 +173,7 @@ void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *g
         }
         keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_STALE);
     }
-    grave_free(tier, keyspace->tier, grave);
+    grave_free(tier, keyspace, grave);
 }
 
 void graves_give_back(struct tier *tier, struct keyspace *keyspace)
@@ -182,7 +196,7 @@ void graves_give_back(struct tier *tier, struct keyspace *keyspace)
         uint32_t handle = keyspace_find(keyspace, list[i]->node.hash, list[i]->node.key);
 
         keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), list[i]->unknown ? RECORD_UNKNOWN : RECORD_STALE);
-        grave_free(tier, keyspace->tier, list[i]);
+        grave_free(tier, keyspace, list[i]);
     }
     mem_free(list);
 }

@@ -33,13 +33,13 @@ enum record_state grave_record_of_new(void *tier, struct keyspace *keyspace, uin
 unsigned grave_uses_of_new(void *tier, struct keyspace *keyspace, uint64_t hash) REQUIRES(keyspace->partition->lock);
 void grave_removed(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record) REQUIRES(keyspace->partition->lock);
 
-void grave_free(struct tier *tier, struct tier_keyspace *part, struct grave *grave);
+void grave_free(struct tier *tier, struct keyspace *keyspace, struct grave *grave);
 /* Notes the place of the record; the grave's delete is about to be put into the batch. */
 void grave_begin_applying(struct keyspace *keyspace, struct grave *grave) REQUIRES(keyspace->partition->lock);
 /* Ends a grave whose delete was applied. */
 void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *grave) REQUIRES(keyspace->partition->lock);
 /* Notes that there is a record. */
-void grave_set_known(struct tier_keyspace *part, struct grave *grave);
+void grave_set_known(struct keyspace *keyspace, struct grave *grave);
 /* A checkpoint has failed: graves that were pending at its cut and have entries over them are removed; the entries know about their
  * records again. */
 void graves_give_back(struct tier *tier, struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);

@@ -93,6 +93,7 @@ static void hand_over(struct tier *tier, struct keyspace *keyspace, uint64_t has
     keyspace_assert_locked(keyspace);
     if (entry_record(entry) == RECORD_NONE) {
         recordmap_add(keyspace->tier->map, hash, key, 0);
+        keyspace_count_records(keyspace, hash, 1);
         keyspace_set_record(keyspace, entry, RECORD_STALE);
     }
     mutex_lock(&handover->lock);
@@ -184,13 +185,15 @@ static bool settle_unknown(struct tier *tier, struct handed *handed, struct unkn
         struct grave *grave = grave_find(keyspace, handed->hash, handed->key);
 
         keyspace_assert_locked(keyspace);
-        if (!has_record)
+        if (!has_record) {
             recordmap_add(keyspace->tier->map, handed->hash, handed->key, 0);
+            keyspace_count_records(keyspace, handed->hash, 1);
+        }
         handle = keyspace_find(keyspace, handed->hash, handed->key);
         if (handle != 0 && entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN)
             keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_STALE);
         if (grave != NULL && grave->unknown)
-            grave_set_known(keyspace->tier, grave);
+            grave_set_known(keyspace, grave);
     }
     partition_unlock(handed->partition);
     return true;

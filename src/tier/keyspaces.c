@@ -29,13 +29,14 @@ bool keyspaces_incarnation_is_taken(void *context, uint32_t incarnation)
     return is_taken;
 }
 
-static void free_graves(struct tier *tier, struct tier_keyspace *part)
+static void free_graves(struct tier *tier, struct keyspace *keyspace)
 {
+    struct tier_keyspace *part = keyspace->tier;
     struct keyed_node *node;
     size_t slot = 0, slot_count = part->graves.slot_count;
 
     while ((node = keyed_any(&part->graves, &slot)) != NULL) {
-        grave_free(tier, part, (struct grave *)node);
+        grave_free(tier, keyspace, (struct grave *)node);
         if (part->graves.slot_count != slot_count) {    /* otherwise it goes on from here: all slots before are empty, and there may be many */
             slot_count = part->graves.slot_count;
             slot = 0;
@@ -48,7 +49,7 @@ static void release_part(struct tier *tier, struct keyspace *keyspace)
     struct tier_keyspace *part = keyspace->tier;
 
     ASSERT_LOCKED(keyspace->partition);
-    free_graves(tier, part);
+    free_graves(tier, keyspace);
     loads_void_all(tier, keyspace);
     count_forget(part);
     keyed_release(&part->graves);

@@ -291,7 +291,7 @@ enum status locate_all(struct store *store, const struct locate_options *options
 {
     struct search search = {
         .store = store, .segments = store_segments(store), .options = options, .message = message, .found = found, .context = context,
-        .seed = { .sip = store_seed(store) }, .keys_max = options->keys_max != 0 ? options->keys_max : LOCATE_KEYS,
+        .seed = { store_seed(store), store_is_by_slot(store) }, .keys_max = options->keys_max != 0 ? options->keys_max : LOCATE_KEYS,
     };
     enum status status = STATUS_OK;
 

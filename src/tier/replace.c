@@ -24,7 +24,7 @@ bool tier_has_no_store(const struct tier *tier)
     return tier->store == NULL;
 }
 
-enum status tier_seed_of(const char *image, uint64_t number, struct hash_seed *seed, struct message *message)
+enum status tier_seed_of(const char *image, uint64_t number, struct key_seed *seed, struct message *message)
 {
     char path[PATH_SIZE];
     struct store_options options = { .dir = path, .without_merging = true };
@@ -35,7 +35,7 @@ enum status tier_seed_of(const char *image, uint64_t number, struct hash_seed *s
     status = store_open(&options, &store, message);
     if (status != STATUS_OK)
         return status;
-    *seed = store_seed(store);
+    *seed = (struct key_seed){ store_seed(store), store_is_by_slot(store) };
     if (store_is_new(store) || store_number(store) != number) {
         message_set(message, "the image's store is not complete");
         status = STATUS_CORRUPT;

@@ -16,15 +16,15 @@
 #include <stdint.h>
 
 #include "base/message.h"
-#include "base/siphash.h"
 #include "base/status.h"
+#include "keyspace/slot.h"
 
 struct tier;
 
 /* False: the store is in error, or a checkpoint that failed still has values to write. With all partitions locked. */
 bool tier_may_replace(struct tier *tier);
 /* The hash seed of an image's store, which is opened for that and closed again. */
-enum status tier_seed_of(const char *image, uint64_t number, struct hash_seed *seed, struct message *message);
+enum status tier_seed_of(const char *image, uint64_t number, struct key_seed *seed, struct message *message);
 /* `image` NULL: an empty store. `number`: what store_number has to be. The databases' incarnations are those of the image. */
 enum status tier_replace(struct tier *tier, const char *image, uint64_t number, struct message *message);
 /* Returns whether there is no store, because its replacement has failed. */

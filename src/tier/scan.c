@@ -69,11 +69,11 @@ static uint64_t partition_last_hash(const struct partition *partition)
     return partition_first_hash(partition) | (partition->all->bits == 0 ? ~0ull : ~0ull >> partition->all->bits);
 }
 
-/* The hot keys from `from` on, until there are `count` of them or the partition ends. Returns the last hash covered, the end of
+/* The hot keys from `from` to `last`, until there are `count` of them. Returns the last hash covered, the end of
  * a step of 2^16 hashes: all keys of one cursor value come at once. */
-static uint64_t scan_hot(struct keyspace *keyspace, uint64_t from, size_t count, struct scan_page *page, struct hot_scan *hot)
+static uint64_t scan_hot(struct keyspace *keyspace, uint64_t from, uint64_t last, size_t count, struct scan_page *page, struct hot_scan *hot)
 {
-    uint64_t last = partition_last_hash(keyspace->partition), step = (1ull << SCAN_HASH_SHIFT) - 1;
+    uint64_t step = (1ull << SCAN_HASH_SHIFT) - 1;
     struct table_cursor cursor;
     bool more = table_seek(&keyspace->table, from, &cursor);
 
@@ -90,7 +90,7 @@ static uint64_t scan_hot(struct keyspace *keyspace, uint64_t from, size_t count,
             }
             return until < last ? until : last;
         }
-        more = table_next(&keyspace->table, &cursor);
+        more = cursor.last_hash < last && table_next(&keyspace->table, &cursor);
     }
     return last;
 }
@@ -255,6 +255,30 @@ static bool keyspace_has_cold(const struct keyspace *keyspace)
             (keyspace->tier->graves.count - keyspace->tier->unknown_graves);
 }
 
+enum { EVERY_SLOT = -1 };
+
+/* The same for one slot. */
+static bool slot_has_cold(const struct keyspace *keyspace, int slot)
+{
+    const struct slot_counts *counts;
+
+    if (slot == EVERY_SLOT)
+        return keyspace_has_cold(keyspace);
+    counts = keyspace_slot(keyspace, slot_first_hash((uint16_t)slot));
+    return counts->records > counts->shadowed;
+}
+
+bool tier_slot_has_cold(struct partitions *partitions, int db, uint16_t slot)
+{
+    struct partition *partition = &partitions->partitions[partition_index(partitions, slot_first_hash(slot))];
+    bool has;
+
+    partition_lock(partition);
+    has = partition->keyspaces[db] != NULL && slot_has_cold(partition->keyspaces[db], slot);
+    partition_unlock(partition);
+    return has;
+}
+
 bool tier_has_cold(struct tier *tier, int db)
 {
     bool has = false;
@@ -287,14 +311,15 @@ static struct store_iterator *open_cold(struct tier *tier, struct partition *par
     return NULL;
 }
 
-/* Adds the keys of one partition from `from` on, up to about `count`. Returns the last hash covered. */
-static uint64_t scan_step(struct tier *tier, struct partition *partition, const struct reader *reader, int db, uint64_t from, size_t count,
-    struct scan_page *page)
+/* Adds the keys of one partition, or of one slot of it, from `from` on, up to about `count`. Returns the last hash covered. */
+static uint64_t scan_step(struct tier *tier, struct partition *partition, int slot, const struct reader *reader, int db, uint64_t from,
+    size_t count, struct scan_page *page)
 {
+    uint64_t last = slot == EVERY_SLOT ? partition_last_hash(partition) : slot_last_hash((uint16_t)slot);
     size_t base = page->count, text_size = page->text.size;
 
     for (;;) {
-        uint64_t until = partition_last_hash(partition), bury_count = 0;
+        uint64_t until = last, bury_count = 0;
         struct store_iterator *iterator = NULL;
         struct keyspace *keyspace;
         struct hot_scan hot = { 0 };
@@ -307,8 +332,8 @@ static uint64_t scan_step(struct tier *tier, struct partition *partition, const 
         }
         keyspace = partition_keyspace_if(partition, db);
         if (keyspace != NULL) {
-            until = scan_hot(keyspace, from, count, page, &hot);
-            cold = tier != NULL && keyspace_has_cold(keyspace);
+            until = scan_hot(keyspace, from, last, count, page, &hot);
+            cold = tier != NULL && slot_has_cold(keyspace, slot);
             incarnation = keyspace->incarnation;
             bury_count = cold ? keyspace->tier->bury_count : 0;
         }
@@ -336,13 +361,26 @@ void tier_scan(struct tier *tier, struct partitions *partitions, const struct re
         count = 1;
     for (;;) {
         struct partition *partition = &partitions->partitions[partition_index(partitions, from)];
-        uint64_t until = scan_step(tier, partition, reader, db, from, count, page);
+        uint64_t until = scan_step(tier, partition, EVERY_SLOT, reader, db, from, count, page);
 
         page->cursor = (until + 1) >> SCAN_HASH_SHIFT;
         from = until + 1;
         if (from == 0 || page->count >= count || page->status != STATUS_OK)
             break;
     }
+}
+
+void tier_slot_list(struct tier *tier, struct partitions *partitions, const struct reader *reader, int db, uint16_t slot, size_t count,
+    struct scan_page *page)
+{
+    struct partition *partition = &partitions->partitions[partition_index(partitions, slot_first_hash(slot))];
+    uint64_t last = slot_last_hash(slot), until = slot_first_hash(slot) - 1;
+
+    page->status = STATUS_OK;
+    while (until != last && page->count < count && page->status == STATUS_OK)
+        until = scan_step(tier, partition, slot, reader, db, until + 1, count, page);
+    if (page->count > count)
+        page->count = count;
 }
 
 enum tier_place tier_where(struct tier *tier, int db, struct bytes key)

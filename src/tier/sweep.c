@@ -53,10 +53,10 @@ static void resolve_graves(struct tier *tier, struct key_list *unknown, struct b
         if (grave != NULL && grave->unknown && !epoch_bars_delete(tier, grave)) {
             keyspace_assert_locked(keyspace);
             if (has_record) {
-                grave_set_known(keyspace->tier, grave);
+                grave_set_known(keyspace, grave);
                 batch_bury(batch, keyspace, grave);
             } else {
-                grave_free(tier, keyspace->tier, grave);
+                grave_free(tier, keyspace, grave);
             }
         }
         partition_unlock(listed->partition);

@@ -30,7 +30,12 @@ static uint64_t number_at(const void *at, size_t size)
 
 bool tags_is_head(const void *head)
 {
-    return memcmp(head, tags_magic, sizeof(tags_magic)) == 0;
+    return memcmp(head, tags_magic, sizeof(tags_magic)) == 0 || memcmp(head, tags_magic_by_slot, sizeof(tags_magic_by_slot)) == 0;
+}
+
+static bool is_by_slot(struct bytes file)
+{
+    return memcmp(file.data, tags_magic_by_slot, sizeof(tags_magic_by_slot)) == 0;
 }
 
 /* "KTAGS", with a version that this program does not know. */
@@ -122,23 +127,33 @@ static const char *check_records(const struct tags_section *section)
 {
     struct tags_reader reader;
     struct recordmap_record record;
+    uint64_t by_slot = 0;
 
     tags_reader_init(&reader, section);
     while (tags_read(&reader, &record))
         ;
     if (reader.index < section->count)
         return "tags are out of order, or a record is not one";
-    return reader.at == section->size ? NULL : "a section is longer than its records";
+    for (size_t at = 0; at < section->slots.size; at += 4)
+        by_slot += number_at(section->slots.data + at, 4);
+    if (section->slots.size > 0 && by_slot != section->count)
+        return "the counts by slot are not those of the records";
+    return reader.at == section->records.size ? NULL : "a section is longer than its records";
 }
 
 /* The section at `*at`, which moves after it; NULL, or what is wrong. The file's end begins at `end`. */
 static const char *next_section(struct bytes file, size_t end, size_t *at, struct tags_section *section)
 {
+    size_t slots = tags_slots_size(is_by_slot(file), (uint32_t)number_at(file.data + 8, 4));
+
     if (end - *at < TAGS_SECTION_SIZE)
         return "a section is cut short";
     if (!tags_section_read(file.data + *at, end - *at - TAGS_SECTION_SIZE, section))
         return "a section is longer than the file";
-    section->records = bytes_of(file.data + *at + TAGS_SECTION_SIZE, section->size);
+    if (section->size < slots)
+        return "a section is too short for its counts by slot";
+    section->slots = bytes_of(file.data + *at + TAGS_SECTION_SIZE, slots);
+    section->records = bytes_of(section->slots.data + slots, section->size - slots);
     *at += TAGS_SECTION_SIZE + section->size;
     return NULL;
 }
@@ -200,6 +215,8 @@ static const char *check_file(const struct tags_file *file, uint32_t *partition_
     if (number_at(bytes.data + bytes.size - 8, 8) != checksum(file))
         return "its checksum is wrong";
     *partition_count = (uint32_t)number_at(bytes.data + 8, 4);
+    if (*partition_count == 0 || *partition_count > SLOT_COUNT)
+        return "it has no such number of partitions";
     return check_sections(file, *partition_count);
 }
 
@@ -259,11 +276,15 @@ static bool load_section(void *context, const struct tags_section *section)
     struct partitions *partitions = context;
     struct partition *partition = &partitions->partitions[section->partition];
     int db = db_of(partitions, section->incarnation);
+    struct keyspace *keyspace;
 
     if (db < 0)
         return true;
     partition_lock(partition);
-    fill_map(partition_keyspace(partition, db)->tier->map, section);
+    keyspace = partition_keyspace(partition, db);
+    fill_map(keyspace->tier->map, section);
+    for (size_t i = 0; i < section->slots.size / 4; i++)
+        keyspace->slots[i].records = (uint32_t)number_at(section->slots.data + 4 * i, 4);
     partition_unlock(partition);
     return true;
 }
@@ -280,9 +301,10 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
     snprintf(path, sizeof(path), "%s/tags", dir);
     if (!mapped_open(path, &mapped, &message))
         return STATUS_NOT_FOUND;
-    /* For the file of a server with another number of partitions a scan finds the same. With many keys the file is as large as the maps: it
+    /* For the file of a server with another number of partitions, or without counts by slot, a scan finds the same. With many keys the file is as large as the maps: it
      * must not be in memory beside them. */
-    if (mapped.bytes.size >= TAGS_HEAD_SIZE && number_at(mapped.bytes.data + 8, 4) == partitions->count)
+    if (mapped.bytes.size >= TAGS_HEAD_SIZE && number_at(mapped.bytes.data + 8, 4) == partitions->count &&
+        is_by_slot(mapped.bytes) == partitions->seed.by_slot)
         status = tags_walk_file(&(struct tags_file){ mapped.bytes, mapped_forget }, &partition_count, load_section, partitions, NULL);
     mapped_close(&mapped);
     return status;

@@ -18,9 +18,10 @@ enum {
 struct tags_section {
     uint32_t incarnation, partition;
     uint64_t count;             /* records, twins included */
-    uint64_t size;              /* bytes of the records, which follow the section's head */
+    uint64_t size;              /* bytes of the counts by slot and the records, which follow the section's head */
     uint32_t place_size;        /* bytes of a place */
     struct bytes records;       /* where the whole file is in memory */
+    struct bytes slots;         /* likewise: a u32 for each slot of the partition, its records, in the order of hashes. Empty: hashes are not by slot */
 };
 
 /* For programs that do not read the whole file into memory. */
@@ -51,9 +52,11 @@ struct tags_reader {
 void tags_reader_init(struct tags_reader *reader, const struct tags_section *section);
 bool tags_read(struct tags_reader *reader, struct recordmap_record *record);    /* false: that was all, or it is damaged */
 
-/* A file in memory, for tools: begin, add sections in ascending order of partitions, end. The records are in the order of a walk. */
-void tags_begin(struct buffer *file, uint32_t partition_count);
-void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, uint64_t count);
+/* A file in memory, for tools: begin, add sections in ascending order of partitions, end. The records are in the order of a walk; `slots` is
+ * empty unless hashes are by slot. */
+void tags_begin(struct buffer *file, uint32_t partition_count, bool by_slot);
+void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, uint64_t count,
+    struct bytes slots);
 void tags_end(struct buffer *file);
 
 /* By the writer, which changes no map meanwhile. Synced. */

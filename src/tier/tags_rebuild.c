@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "tier/locate.h"
 #include "tier/tags.h"
+#include "tier/tags_private.h"
 #include "tier/tier_private.h"
 
 enum { KEY_SHOWN = 100, REPORT_US = 2000000 };
@@ -38,13 +39,16 @@ static bool add_to_map(void *context, const struct located_key *key)
     struct rebuild *rebuild = context;
     struct partitions *partitions = rebuild->partitions;
     struct partition *partition = &partitions->partitions[partition_index(partitions, key->hash)];
+    struct keyspace *keyspace;
 
     if (!is_good(key, rebuild->message))
         return false;
     for (int db = 0; rebuild->incarnations[rebuild->db] != key->incarnation; db++)
         rebuild->db = db;
     partition_lock(partition);
-    recordmap_add(partition_keyspace(partition, rebuild->db)->tier->map, key->hash, key->key, key->place);
+    keyspace = partition_keyspace(partition, rebuild->db);
+    recordmap_add(keyspace->tier->map, key->hash, key->key, key->place);
+    keyspace_count_records(keyspace, key->hash, 1);
     partition_unlock(partition);
     return true;
 }
@@ -83,20 +87,23 @@ enum status tags_rebuild(struct tier *tier, struct partitions *partitions, struc
 struct tags_group {
     uint32_t incarnation, partition;
     struct recordmap *map;
+    uint32_t *slots;                /* records by slot; NULL: hashes are not by slot */
 };
 
 struct tags_builder {
     uint32_t partition_count;
+    bool by_slot;
     struct tags_group *groups;
     size_t count, capacity;
     bool is_unordered;              /* they are not ascending */
 };
 
-struct tags_builder *tags_builder_create(uint32_t partition_count)
+struct tags_builder *tags_builder_create(uint32_t partition_count, bool by_slot)
 {
     struct tags_builder *builder = mem_zalloc(sizeof(*builder));
 
     builder->partition_count = partition_count;
+    builder->by_slot = by_slot;
     return builder;
 }
 
@@ -104,8 +111,10 @@ void tags_builder_destroy(struct tags_builder *builder)
 {
     if (builder == NULL)
         return;
-    for (size_t i = 0; i < builder->count; i++)
+    for (size_t i = 0; i < builder->count; i++) {
         recordmap_destroy(builder->groups[i].map);
+        mem_free(builder->groups[i].slots);
+    }
     mem_free(builder->groups);
     mem_free(builder);
 }
@@ -130,7 +139,8 @@ static struct tags_group *group_of(struct tags_builder *builder, uint32_t incarn
         builder->capacity = builder->capacity * 2 + 64;
         builder->groups = mem_realloc(builder->groups, builder->capacity * sizeof(builder->groups[0]));
     }
-    builder->groups[builder->count] = (struct tags_group){ incarnation, partition, recordmap_create(0) };
+    builder->groups[builder->count] = (struct tags_group){ incarnation, partition, recordmap_create(0),
+        builder->by_slot ? mem_zalloc(tags_slots_size(true, builder->partition_count)) : NULL };
     return &builder->groups[builder->count++];
 }
 
@@ -138,7 +148,11 @@ void tags_builder_add(struct tags_builder *builder, uint32_t incarnation, uint64
 {
     uint32_t count = builder->partition_count, partition = count == 1 ? 0 : (uint32_t)(hash >> (64 - __builtin_ctz(count)));
 
-    recordmap_add(group_of(builder, incarnation, partition)->map, hash, key, place);
+    struct tags_group *group = group_of(builder, incarnation, partition);
+
+    recordmap_add(group->map, hash, key, place);
+    if (group->slots != NULL)
+        group->slots[hash >> SLOT_SHIFT & (SLOT_COUNT / count - 1)]++;
 }
 
 static int compare_groups(const void *a, const void *b)
@@ -150,7 +164,7 @@ static int compare_groups(const void *a, const void *b)
     return first->incarnation < second->incarnation ? -1 : first->incarnation > second->incarnation;
 }
 
-static void print_group(const struct tags_group *group, struct buffer *file)
+static void print_group(const struct tags_builder *builder, const struct tags_group *group, struct buffer *file)
 {
     uint64_t count = recordmap_count(group->map), at = 0;
     struct recordmap_record *records = mem_alloc(count * sizeof(records[0]));
@@ -159,7 +173,8 @@ static void print_group(const struct tags_group *group, struct buffer *file)
     recordmap_walk_begin(&walk, group->map, 0);
     while (at < count && recordmap_walk_next(&walk, &records[at]))
         at++;
-    tags_add(file, group->incarnation, group->partition, records, at);
+    tags_add(file, group->incarnation, group->partition, records, at,
+        bytes_of((const char *)group->slots, tags_slots_size(builder->by_slot, builder->partition_count)));
     mem_free(records);
 }
 
@@ -167,9 +182,9 @@ void tags_builder_print(struct tags_builder *builder, struct buffer *file)
 {
     if (builder->count > 0)
         qsort(builder->groups, builder->count, sizeof(builder->groups[0]), compare_groups);
-    tags_begin(file, builder->partition_count);
+    tags_begin(file, builder->partition_count, builder->by_slot);
     for (size_t i = 0; i < builder->count; i++)
-        print_group(&builder->groups[i], file);
+        print_group(builder, &builder->groups[i], file);
     tags_end(file);
 }
 
@@ -191,7 +206,7 @@ static bool add_to_builder(void *context, const struct located_key *key)
 enum status tags_make(struct store *store, const uint32_t *incarnations, int count, uint32_t partition_count, struct buffer *file,
     struct message *message)
 {
-    struct making making = { tags_builder_create(partition_count), message };
+    struct making making = { tags_builder_create(partition_count, store_is_by_slot(store)), message };
     struct locate_options options = { .incarnations = incarnations, .count = count };
     enum status status = locate_all(store, &options, add_to_builder, &making, message);
 

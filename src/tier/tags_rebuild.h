@@ -20,7 +20,7 @@ enum status tags_make(struct store *store, const uint32_t *incarnations, int cou
 /* A tags file in memory that is put together key by key, best in the order of locate_all: ascending incarnations, then hashes. Any
  * other order costs a search for the group of each key. */
 struct tags_builder;
-struct tags_builder *tags_builder_create(uint32_t partition_count);
+struct tags_builder *tags_builder_create(uint32_t partition_count, bool by_slot);
 void tags_builder_destroy(struct tags_builder *builder);            /* NULL is fine */
 void tags_builder_add(struct tags_builder *builder, uint32_t incarnation, uint64_t hash, struct bytes key, uint64_t place);
 void tags_builder_print(struct tags_builder *builder, struct buffer *file);     /* appends it; nothing is added any more */

@@ -40,7 +40,7 @@ static void put_record(struct buffer *out, const struct recordmap_record *record
 }
 
 /* Returns where the section begins. */
-static size_t put_section(struct buffer *out, uint32_t incarnation, uint32_t partition, uint64_t count, uint32_t place_size)
+static size_t put_section(struct buffer *out, uint32_t incarnation, uint32_t partition, uint64_t count, uint32_t place_size, struct bytes slots)
 {
     size_t begin = out->size;
     uint64_t size = 0;
@@ -50,6 +50,7 @@ static size_t put_section(struct buffer *out, uint32_t incarnation, uint32_t par
     buffer_append(out, &count, 8);
     buffer_append(out, &size, 8);
     buffer_append(out, &place_size, 4);
+    buffer_append_bytes(out, slots);
     return begin;
 }
 
@@ -60,9 +61,9 @@ static void end_section(struct buffer *out, size_t begin)
     memcpy(out->data + begin + 16, &size, 8);
 }
 
-static void put_head(struct buffer *out, uint32_t partition_count)
+static void put_head(struct buffer *out, uint32_t partition_count, bool by_slot)
 {
-    buffer_append(out, tags_magic, sizeof(tags_magic));
+    buffer_append(out, by_slot ? tags_magic_by_slot : tags_magic, sizeof(tags_magic));
     buffer_append(out, &partition_count, 4);
 }
 
@@ -74,12 +75,13 @@ static void put_end(struct buffer *out, uint64_t crc)
     buffer_append(out, &crc, 8);
 }
 
-void tags_begin(struct buffer *file, uint32_t partition_count)
+void tags_begin(struct buffer *file, uint32_t partition_count, bool by_slot)
 {
-    put_head(file, partition_count);
+    put_head(file, partition_count, by_slot);
 }
 
-void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, uint64_t count)
+void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, uint64_t count,
+    struct bytes slots)
 {
     uint64_t last = UINT64_MAX, places = 0;
     uint32_t place_size;
@@ -88,7 +90,7 @@ void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, con
     for (uint64_t i = 0; i < count; i++)
         places |= records[i].place;
     place_size = (tagrun_bits_of(places) + 7) / 8;
-    begin = put_section(file, incarnation, partition, count, place_size);
+    begin = put_section(file, incarnation, partition, count, place_size, slots);
     for (uint64_t i = 0; i < count; i++)
         put_record(file, &records[i], place_size, &last);
     end_section(file, begin);
@@ -149,8 +151,13 @@ static void save_keyspace(struct saving *saving, struct keyspace *keyspace)
     const struct recordmap *map = keyspace->tier->map;
     uint32_t place_size = (recordmap_place_bits(map) + 7) / 8;
     uint64_t last = UINT64_MAX, from = 0;
-    size_t begin = put_section(&saving->text, keyspace->incarnation, keyspace->partition->index, recordmap_count(map), place_size);
+    struct buffer slots = { 0 };
+    size_t begin;
 
+    for (uint32_t i = 0; keyspace->slots != NULL && i < partition_slot_count(keyspace->partition->all); i++)
+        buffer_append(&slots, &keyspace->slots[i].records, sizeof(keyspace->slots[i].records));
+    begin = put_section(&saving->text, keyspace->incarnation, keyspace->partition->index, recordmap_count(map), place_size, buffer_bytes(&slots));
+    buffer_release(&slots);
     while (save_part(saving, keyspace, place_size, &from, &last))
         rest(saving);
     end_section(&saving->text, begin);
@@ -221,7 +228,7 @@ enum status tags_save(struct tier *tier, const char *dir)
         return status_of_errno(errno);
     pause_init(&saving.pause);
     pause_begin_step(&saving.pause);
-    put_head(&saving.text, tier->partitions->count);
+    put_head(&saving.text, tier->partitions->count, tier->partitions->seed.by_slot);
     status = flush(&saving);
     for (uint32_t i = 0; i < tier->partitions->count && status == STATUS_OK; i++) {
         save_partition(&saving, &tier->partitions->partitions[i]);

@@ -33,6 +33,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
         .write_buffer_size = options->write_buffer_size,
         .block_cache_size = options->block_cache_size,
         .compression = options->compression,
+        .by_slot = options->by_slot,
         .file_size_max = options->table_size_max,
         .segment_size = options->segment_size,
         .tables_open_max = options->tables_open_max,
@@ -81,9 +82,9 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     return tier;
 }
 
-struct hash_seed tier_seed(const struct tier *tier)
+struct key_seed tier_seed(const struct tier *tier)
 {
-    return store_seed(tier->store);
+    return (struct key_seed){ store_seed(tier->store), store_is_by_slot(tier->store) };
 }
 
 struct tier_settings *tier_settings(struct tier *tier)

@@ -94,6 +94,7 @@ struct tier_options {
     struct store_env *env;          /* NULL: the machine's disk */
     size_t write_buffer_size, block_cache_size;
     bool compression;
+    bool by_slot;                   /* the hashes, unless the image says otherwise: tier_seed */
     bool holds_merges;              /* until tier_release_merges the tables of the store's index are not merged, but for what its writes need: the
                                      * replay needs the CPUs */
     uint64_t reserve_size;          /* bytes set aside on the disk (tier/reserve.h); 0: none */
@@ -105,7 +106,7 @@ struct tier_options {
 };
 /* Opens the store (see tier/working_dir.h) and starts nothing yet. NULL: `message` says why. */
 struct tier *tier_open(const struct tier_options *options, struct message *message);
-struct hash_seed tier_seed(const struct tier *tier);
+struct key_seed tier_seed(const struct tier *tier);         /* the store's */
 struct tier_settings *tier_settings(struct tier *tier);
 /* Becomes the partitions' watch; starts the writer and the read pool. Returns 0, or the error number: the system gives no thread, and the tier is to be closed. */
 int tier_start(struct tier *tier, struct partitions *partitions);
@@ -183,6 +184,11 @@ enum status tier_count(struct tier *tier, int db, bool in_unit, uint64_t *count)
 /* The same without blocking; false if there are unknowns, or a partition is owned by a unit that is not `as`. */
 bool tier_count_now(struct tier *tier, const struct claim *as, int db, uint64_t *count);
 
+/* The same for the keys of one slot, where hashes are by slot. Keys that have expired and are still there count. `reader` may block. */
+enum status tier_slot_count(struct tier *tier, const struct reader *reader, int db, uint16_t slot, uint64_t *count);
+/* Without reading the store; false if there are unknowns, or another unit owns the slot's partition and the reader may not block. */
+bool tier_slot_count_now(struct partitions *partitions, const struct reader *reader, int db, uint16_t slot, uint64_t *count);
+
 /* Demotes the key whatever its heat, and waits until its record is written. On a job's thread. */
 enum tier_move { TIER_MOVED, TIER_NOT_THERE, TIER_BUSY, TIER_MOVE_FAILED };
 enum tier_move tier_demote(struct tier *tier, int db, struct bytes key);
@@ -195,6 +201,11 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key);       /
 bool tier_has_cold(struct tier *tier, int db);      /* false is certain at that instant only */
 /* The page's status is STATUS_LOCKED if a partition is owned by a unit that is not the reader, and the reader may not block. */
 void tier_scan(struct tier *tier, struct partitions *partitions, const struct reader *reader, int db, uint64_t cursor, size_t count,
+    struct scan_page *page);
+
+/* The same for one slot, where hashes are by slot: `count` of its keys, or all; also such as have expired and are still there. `tier` may be NULL. */
+bool tier_slot_has_cold(struct partitions *partitions, int db, uint16_t slot);
+void tier_slot_list(struct tier *tier, struct partitions *partitions, const struct reader *reader, int db, uint16_t slot, size_t count,
     struct scan_page *page);
 
 enum tier_state { TIER_OFF, TIER_OK, TIER_FULL, TIER_ERROR };

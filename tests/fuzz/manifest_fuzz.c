@@ -173,7 +173,7 @@ static void make_tags(struct fuzz_input *input, struct buffer *text)
 {
     uint32_t partitions = 1 + (uint32_t)fuzz_below(input, 8);
 
-    tags_begin(text, partitions);
+    tags_begin(text, partitions, false);
     for (uint32_t i = 0; i < partitions; i++) {
         struct recordmap_record records[40] = { 0 };
         uint64_t count = fuzz_below(input, 40);
@@ -183,7 +183,7 @@ static void make_tags(struct fuzz_input *input, struct buffer *text)
                 records[k].tag = records[k - 1].tag;
             make_record(input, &records[k], k > 0);
         }
-        tags_add(text, 1 + (uint32_t)fuzz_below(input, 5), i, records, count);
+        tags_add(text, 1 + (uint32_t)fuzz_below(input, 5), i, records, count, bytes_of(NULL, 0));
     }
 }
 

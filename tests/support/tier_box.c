@@ -158,6 +158,7 @@ static void open_store(struct tier_box *box, const struct tier_box_options *opti
         .dir = box->dir,
         .write_buffer_size = options->write_buffer_size > 0 ? options->write_buffer_size : 64 * 1024,
         .loader_count = 2,
+        .by_slot = options->by_slot,
         .hooks = { box, hook_memory_used, hook_wake, hook_memory_freed, hook_expired, NULL, hook_log,
             .free_keyspace = hook_free_keyspace, .ring = hook_ring, .limits = hook_limits },
     };
@@ -205,7 +206,7 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     engine->meter = meter_create();
     engine->tier = box->tier;
     engine->partitions = box->partitions = partitions_create(options->partition_count > 0 ? (uint32_t)options->partition_count : 4,
-        options->db_count > 0 ? options->db_count : 2, (struct key_seed){ .sip = tier_seed(box->tier), .by_slot = options->by_slot });
+        options->db_count > 0 ? options->db_count : 2, tier_seed(box->tier));
     engine->commands = command_table_create(families_of_commands());
     engine->lazy_free = lazy_free_create();
     CHECK(lazy_free_start(engine->lazy_free, engine->meter, &engine->waiting) == 0);
@@ -503,8 +504,52 @@ static void verify_expiry(struct tier_box *box, const struct keyspace *keyspace,
     read_buffers_release(&buffers);
 }
 
+/* The slot that the hash is in, of a recount. */
+static struct slot_counts *recounted(struct slot_counts *slots, const struct keyspace *keyspace, uint64_t hash)
+{
+    return &slots[keyspace_slot(keyspace, hash) - keyspace->slots];
+}
+
+static void recount_entry(const struct keyspace *keyspace, const struct entry *entry, struct slot_counts *slots)
+{
+    struct slot_counts *counts = recounted(slots, keyspace, key_hash(&keyspace->partition->all->seed, entry_key(entry)));
+
+    counts->entries++;
+    counts->unknown += entry_record(entry) == RECORD_UNKNOWN;
+    counts->shadowed += entry_record(entry) >= RECORD_STALE;
+}
+
+/* Compares the counts by slot with those of all that is there. `slots` has the records already. */
+static void verify_slots(struct tier_box *box, const struct keyspace *keyspace, struct slot_counts *slots)
+{
+    const struct heap *heap = &keyspace->heap;
+    const struct keyed *graves = &keyspace->tier->graves;
+
+    for (uint32_t segment = 0; segment < heap->segment_count; segment++) {
+        uint32_t unit = 1;
+        struct entry *entry;
+
+        while (heap->segments[segment] != NULL && (entry = heap_walk(heap, segment, &unit)) != NULL) {
+            unit += entry_block_size(entry) / ENTRY_UNIT;
+            recount_entry(keyspace, entry, slots);
+        }
+    }
+    for (size_t i = 0; i < graves->slot_count; i++) {
+        for (struct keyed_node *node = graves->slots[i]; node != NULL; node = node->next) {
+            struct slot_counts *counts = recounted(slots, keyspace, node->hash);
+
+            *(((struct grave *)node)->unknown ? &counts->unknown : &counts->shadowed) += 1;
+        }
+    }
+    for (uint32_t i = 0; i < partition_slot_count(box->partitions); i++)
+        BOX_DEMAND(box, memcmp(&slots[i], &keyspace->slots[i], sizeof(slots[i])) == 0, "slot %u of partition %u: %u %u %u %u instead of %u %u %u %u", i,
+            keyspace->partition->index, keyspace->slots[i].entries, keyspace->slots[i].records, keyspace->slots[i].shadowed,
+            keyspace->slots[i].unknown, slots[i].entries, slots[i].records, slots[i].shadowed, slots[i].unknown);
+}
+
 static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
 {
+    struct slot_counts *slots = mem_zalloc(partition_slot_count(box->partitions) * sizeof(*slots));
     struct tier_keyspace *part = keyspace->tier;
     uint64_t first = partition_first_hash(keyspace->partition);
     struct store_iterator *iterator = store_scan(box->tier->store, keyspace->incarnation, first);
@@ -519,6 +564,8 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
         struct grave *grave = (struct grave *)keyed_find(&part->graves, record.hash, record.key);
 
         tally.records++;
+        if (keyspace->slots != NULL)
+            recounted(slots, keyspace, record.hash)->records++;
         BOX_DEMAND(box, recordmap_maybe(part->map, record.hash), "a record without a tag");
         BOX_DEMAND(box, record.hash == key_hash(&box->partitions->seed, record.key), "a record under another hash");
         if (handle != 0) {
@@ -545,6 +592,9 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
     BOX_DEMAND(box, tally.with_record == tally.flagged[RECORD_STALE] + tally.flagged[RECORD_CLEAN], "records are missing");
     BOX_DEMAND(box, part->loads.count > 0 || tally.pinned == 0, "%llu are pinned without a load", (unsigned long long)tally.pinned);
     BOX_DEMAND(box, tally.writing == 0, "%llu say that they are being written", (unsigned long long)tally.writing);
+    if (keyspace->slots != NULL)
+        verify_slots(box, keyspace, slots);
+    mem_free(slots);
 }
 
 /* Every place is in a segment, and each segment counts as live what the maps say. */

@@ -19,7 +19,7 @@ struct tagged_key {
 struct matching {
     struct checked_keys *keys;
     const struct dataset_file *dataset;
-    const struct hash_seed *seed;
+    const struct key_seed *seed;
     uint32_t incarnation, partition, partition_count;
     struct lost_tags *lost;
     struct tagged_key *list;        /* of a section, by tag */
@@ -72,7 +72,7 @@ static void give(struct checked_key *key, const struct recordmap_record *record)
 static struct checked_key *key_of_twin(const struct matching *matching, const struct recordmap_record *record, const struct tagged_key *list,
     size_t count)
 {
-    uint64_t hash = hash_bytes(matching->seed, record->key);
+    uint64_t hash = key_hash(matching->seed, record->key);
 
     for (size_t i = 0; i < count; i++) {
         if (keys_is(list[i].key, list[i].key->incarnation, hash, record->key) && (list[i].key->state & KEY_HAS_TAG) == 0)
@@ -163,7 +163,7 @@ bool lost_tags_has(const struct lost_tags *lost, uint64_t place, uint32_t incarn
     return tag != NULL && tag->incarnation == incarnation && tag->partition == partition && tag->tag == recordmap_tag(hash);
 }
 
-void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, struct bytes tags, const struct hash_seed *seed,
+void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, struct bytes tags, const struct key_seed *seed,
     struct lost_tags *lost)
 {
     struct matching matching = { .keys = keys, .dataset = dataset, .seed = seed, .partition_count = dataset->partition_count, .lost = lost };
@@ -179,7 +179,7 @@ void places_from_tags(struct checked_keys *keys, const struct dataset_file *data
 
 struct search {
     struct checked_keys *keys;
-    const struct hash_seed *seed;
+    const struct key_seed *seed;
     int *ordinals;                  /* by slot */
     int damaged_ordinal;            /* the last damage; -1: none */
     uint64_t damaged_offset;
@@ -197,7 +197,7 @@ static void on_piece(void *context, const struct segment_piece *piece)
         return;
     }
     search->ordinals[piece->slot] = piece->ordinal;
-    key = hash_bytes(search->seed, record->key) == record->hash ? keys_find(search->keys, record->incarnation, record->hash, record->key) : NULL;
+    key = key_hash(search->seed, record->key) == record->hash ? keys_find(search->keys, record->incarnation, record->hash, record->key) : NULL;
     if (key != NULL && (key->state & (KEY_IN_LEVELDB | KEY_HAS_TAG)) == 0)
         key->place = place_make(piece->slot, piece->offset, record->kind, piece->size);
 }
@@ -210,7 +210,7 @@ static bool is_outdated(const struct search *search, const struct checked_key *k
            (ordinal == search->damaged_ordinal && place_unit(key->place) * (uint64_t)SEGMENT_UNIT < search->damaged_offset);
 }
 
-void places_search(struct check *check, const char *dir, struct checked_keys *keys, const struct hash_seed *seed)
+void places_search(struct check *check, const char *dir, struct checked_keys *keys, const struct key_seed *seed)
 {
     struct search search = { keys, seed, mem_zalloc(sizeof(int) << PLACE_SLOT_BITS), -1, 0 };
     struct segment_counts counts = { 0 };

@@ -2,7 +2,6 @@
 #ifndef KELVIN_CHECK_PLACES_H
 #define KELVIN_CHECK_PLACES_H
 
-#include "base/siphash.h"
 #include "check.h"
 #include "keys.h"
 
@@ -20,11 +19,11 @@ void lost_tags_release(struct lost_tags *lost);
 bool lost_tags_has(const struct lost_tags *lost, uint64_t place, uint32_t incarnation, uint64_t hash, uint32_t partition_count);
 
 /* Both want the keys in the order of hashes. Sets the places of keys that have a tag, and KEY_HAS_TAG. */
-void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, struct bytes tags, const struct hash_seed *seed,
+void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, struct bytes tags, const struct key_seed *seed,
     struct lost_tags *lost);
 
 /* Sets the places of keys that have none and whose record is not in LevelDB. A key whose newest record may have been in damaged bytes, or is
  * nowhere, becomes KEY_IS_BAD. */
-void places_search(struct check *check, const char *dir, struct checked_keys *keys, const struct hash_seed *seed);
+void places_search(struct check *check, const char *dir, struct checked_keys *keys, const struct key_seed *seed);
 
 #endif

@@ -28,7 +28,7 @@ static void look_for_witness(struct bytes bytes, struct witness *witness)
 
 struct search {
     const struct witness *witness;
-    struct hash_seed *seed;
+    struct key_seed *seed;
     bool is_found;
 };
 
@@ -40,10 +40,10 @@ static void look_for_seed(struct bytes bytes, struct search *search)
 
     while (!search->is_found && at < end && (at = memmem(at, (size_t)(end - at), "seed", 4)) != NULL) {
         for (int i = 0; i < 2 && !search->is_found; i++) {
-            if ((size_t)(end - at) < distances[i] + sizeof(*search->seed))
+            if ((size_t)(end - at) < distances[i] + sizeof(search->seed->sip))
                 continue;
-            memcpy(search->seed, at + distances[i], sizeof(*search->seed));
-            search->is_found = hash_bytes(search->seed, search->witness->key) == search->witness->hash;
+            memcpy(&search->seed->sip, at + distances[i], sizeof(search->seed->sip));
+            search->is_found = key_hash(search->seed, search->witness->key) == search->witness->hash;
         }
         at++;
     }
@@ -83,7 +83,7 @@ static void each_file(const char *dir, bool of_segments, seed_look *look, void *
         closedir(list);
 }
 
-bool seed_find(const char *dir, const struct dataset_file *dataset, struct hash_seed *seed)
+bool seed_find(const char *dir, const struct dataset_file *dataset, struct key_seed *seed)
 {
     struct witness witness = { 0 };
     struct search search = { &witness, seed, false };

@@ -6,10 +6,9 @@
 
 #include <stdbool.h>
 
-#include "base/siphash.h"
 #include "persist/dataset_file.h"
 
 /* False: it is in no file. `dir` is the store's. */
-bool seed_find(const char *dir, const struct dataset_file *dataset, struct hash_seed *seed);
+bool seed_find(const char *dir, const struct dataset_file *dataset, struct key_seed *seed);
 
 #endif

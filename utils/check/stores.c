@@ -38,7 +38,7 @@ struct stores {
     struct store *store;            /* the clone */
     struct store_salvage salvage;   /* of it */
     bool revives;                   /* without tags, each key of the segments that the index does not have is found again */
-    struct hash_seed seed;
+    struct key_seed seed;
     struct store_state *state;
 
     struct store_files files;
@@ -89,7 +89,9 @@ static bool open_clone(struct stores *stores)
         snprintf(stores->scratch, sizeof(stores->scratch), "%s/kelvin-check.%d", temporary != NULL ? temporary : "/tmp", (int)getpid());
         good = clone_to(stores, stores->scratch, &message);
     }
-    stores->salvage.has_seed = seed_find(stores->files.dir, stores->dataset, &stores->salvage.seed);
+    stores->salvage.has_seed = seed_find(stores->files.dir, stores->dataset, &stores->seed);
+    stores->salvage.seed = stores->seed.sip;
+    stores->salvage.by_slot = stores->seed.by_slot;
     if (good)
         status = store_open(&options, &stores->store, &message);
     good = status == STATUS_OK;
@@ -98,7 +100,7 @@ static bool open_clone(struct stores *stores)
         stores->state->damaged = true;
     }
     if (good) {
-        stores->seed = store_seed(stores->store);
+        stores->seed = (struct key_seed){ store_seed(stores->store), store_is_by_slot(stores->store) };
         stores->state->opened = true;
     } else if (status == STATUS_VERSION) {
         check_damage(stores->check, "store", "%s", message.text);
@@ -117,7 +119,7 @@ static const char *judge_key(const struct stores *stores, const struct store_ite
 {
     if (item->incarnation == 0 || item->incarnation > stores->dataset->incarnation_last)
         return "its database never existed";
-    return hash_bytes(&stores->seed, item->key) == item->hash ? NULL : "its hash is not that of its key";
+    return key_hash(&stores->seed, item->key) == item->hash ? NULL : "its hash is not that of its key";
 }
 
 static const char newer_record[] = "it was written by a newer Kelvin";
@@ -149,7 +151,7 @@ static const char *judge_expiry(const struct stores *stores, const struct store_
         return "an expiry of a database that never existed";
     if (item->expire_ms < 0)
         return "an expiry without a time";
-    return hash_bytes(&stores->seed, item->key) == item->hash ? NULL : "an expiry whose hash is not that of its key";
+    return key_hash(&stores->seed, item->key) == item->hash ? NULL : "an expiry whose hash is not that of its key";
 }
 
 static void report_record(struct stores *stores, uint32_t incarnation, struct bytes key, const char *what)
@@ -319,7 +321,7 @@ static void note_again(struct stores *stores, const struct segment_record *recor
     int64_t expire_ms;
     uint8_t type;
 
-    if (hash_bytes(&stores->seed, record->key) != record->hash || judge_record(record->value, &expire_ms, &type) != NULL)
+    if (key_hash(&stores->seed, record->key) != record->hash || judge_record(record->value, &expire_ms, &type) != NULL)
         return;
     if (stores->found_count == stores->found_capacity) {
         stores->found_capacity = stores->found_capacity * 2 + 64;
@@ -597,7 +599,7 @@ static bool add_found(void *context, struct store_item *item)
 static void begin_tags(struct stores *stores)
 {
     tags_builder_destroy(stores->builder);
-    stores->builder = tags_builder_create(stores->dataset->partition_count);
+    stores->builder = tags_builder_create(stores->dataset->partition_count, stores->seed.by_slot);
 }
 
 bool stores_rewrite(struct stores *stores, const char *to)

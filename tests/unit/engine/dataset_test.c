@@ -2,6 +2,10 @@
 #include "support/unit.h"
 
 #include "base/mem.h"
+#include "base/text.h"
+#include "commands/rows.h"
+#include "engine/dataset.h"
+#include "server/tier_commands.h"
 #include "support/tier_box.h"
 
 enum { KEYS = 100, LSN = 1000 };
@@ -147,6 +151,77 @@ static void a_random_key_is_shown_when_the_log_has_it(void **state)
     }
 }
 
+/* --- one slot --- */
+
+static void slot_count(struct call *call)
+{
+    uint64_t count;
+
+    if (dataset_slot_count(call, call->db, slot_of_key(call->args[1]), &count))
+        reply_integer(call->reply, (int64_t)count);
+}
+
+static void slot_keys(struct call *call)
+{
+    struct scan_page *page;
+    int64_t count = 0;
+
+    CHECK(text_to_int(call->args[2], &count));
+    if (!dataset_slot_keys(call, call->db, slot_of_key(call->args[1]), (size_t)count, &page))
+        return;
+    reply_array(call->reply, page->count);
+    for (size_t i = 0; i < page->count; i++)
+        reply_bulk(call->reply, scan_page_key(page, i));
+}
+
+static const struct command slot_commands[] = {
+    COMMAND_ROW("slot-count", slot_count, 2, COMMAND_WHOLE | COMMAND_READONLY, 0, NO_KEYS, "test", "1", "", "", "")
+    COMMAND_ROW("slot-keys", slot_keys, 3, COMMAND_WHOLE | COMMAND_READONLY, 0, NO_KEYS, "test", "1", "", "", "")
+    { .name = NULL }
+};
+
+static int open_slotted(void **state)
+{
+    static const struct command *const families[] = { slot_commands, string_commands, keys_commands, transaction_commands, tier_commands, NULL };
+    struct rig *rig = mem_zalloc(sizeof(*rig));
+    struct tier_box_options options = { .seed = seed_new(), .by_slot = true };
+
+    tier_box_create(&rig->box, &options);
+    command_table_destroy(rig->box.engine.commands);
+    rig->box.engine.commands = command_table_create(families);
+    rig->client = tier_box_open_client(&rig->box, 0);
+    *state = rig;
+    return 0;
+}
+
+static void the_keys_of_a_slot_are_counted_and_listed_in_both_tiers(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(tier_box_say(rig->client, "SLOT-COUNT {u}"), ":0\n");
+    assert_string_equal(tier_box_say(rig->client, "SLOT-KEYS {u} 10"), "*0\n");
+    tier_box_say(rig->client, "MSET {u}a 1 {u}b 1 other 1");
+    assert_true(tier_box_begin(rig->client, "SLOT-KEYS {u} 10"));       /* in place */
+    assert_memory_equal(tier_box_reply(rig->client), "*2\n", 3);
+    tier_box_say(rig->client, "TIER DEMOTE {u}a other");
+    assert_true(tier_box_begin(rig->client, "SLOT-COUNT {u}"));
+    assert_string_equal(tier_box_reply(rig->client), ":2\n");
+    assert_memory_equal(tier_box_say(rig->client, "SLOT-KEYS {u} 10"), "*2\n", 3);
+    assert_memory_equal(tier_box_say(rig->client, "SLOT-KEYS {u} 1"), "*1\n", 3);
+    tier_box_say(rig->client, "DEL {u}b");
+    assert_string_equal(tier_box_say(rig->client, "SLOT-KEYS {u} 10"), "*1\n$4\n{u}a\n");
+    tier_box_hold_writer(&rig->box);
+    assert_string_equal(tier_box_say(rig->client, "SET {u}a 2"), "+OK\n");      /* it is not known whether it has a record */
+    assert_false(tier_box_begin(rig->client, "SLOT-COUNT {u}"));
+    tier_box_release_writer(&rig->box);
+    assert_string_equal(tier_box_await(rig->client), ":1\n");
+    assert_string_equal(tier_box_say(rig->client, "MULTI"), "+OK\n");
+    tier_box_say(rig->client, "SET {u}n 1");
+    tier_box_say(rig->client, "SLOT-COUNT {u}");
+    tier_box_say(rig->client, "SLOT-KEYS {u} 10");
+    assert_memory_equal(tier_box_say(rig->client, "EXEC"), "*3\n+OK\n:2\n*2\n", 13);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +230,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_count_that_reads_records_waits_for_the_log, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_page_waits_for_the_partitions_it_shows_only, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_random_key_is_shown_when_the_log_has_it, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(the_keys_of_a_slot_are_counted_and_listed_in_both_tiers, open_slotted, close_rig),
     };
 
     cmocka_set_test_filter(getenv("ONLY"));

@@ -104,7 +104,7 @@ static void image_write(struct bench *bench, int many, bool in_segments, bool ti
     char dir[PATH_SIZE + 32], name[32];
     struct message message;
     struct store_options options = { .dir = dir };
-    struct target target = { .batch = store_batch_create(), .tags = in_segments ? tags_builder_create(64) : NULL };
+    struct target target = { .batch = store_batch_create(), .tags = in_segments ? tags_builder_create(64, false) : NULL };
     uint16_t now = (uint16_t)(clock_wall_ms() / 60000);
 
     snprintf(dir, sizeof(dir), "%s/store", bench->image);

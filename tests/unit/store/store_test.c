@@ -393,16 +393,40 @@ static void raw_put(const char *dir, const char *key, size_t key_size, const cha
     leveldb_options_destroy(options);
 }
 
+/* An older Kelvin, which would look for keys under other hashes, refuses version 3. */
+static void a_store_keeps_its_kind_of_hashes(void **state)
+{
+    struct box *box = *state;
+
+    assert_false(store_is_by_slot(box->store));
+    box_close(box);
+    box->options.by_slot = true;
+    assert_int_equal(box_open(box), STATUS_OK);
+    assert_false(store_is_by_slot(box->store));
+    box_close(box);
+    assert_int_equal(store_remove(box->dir, NULL), STATUS_OK);
+    assert_int_equal(box_open(box), STATUS_OK);
+    assert_true(store_is_by_slot(box->store));
+    box_close(box);
+    box->options.by_slot = false;
+    assert_int_equal(box_open(box), STATUS_OK);
+    assert_true(store_is_by_slot(box->store));
+    box_close(box);
+    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\2", 4);     /* that is where it is kept */
+    assert_int_equal(box_open(box), STATUS_OK);
+    assert_false(store_is_by_slot(box->store));
+}
+
 static void a_newer_version_is_refused(void **state)
 {
     struct box *box = *state;
 
     put(box, 1, 1, "a", "1");
     box_close(box);
-    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\3", 4);
+    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\4", 4);
     assert_int_equal(box_open(box), STATUS_VERSION);
     assert_null(box->store);
-    assert_non_null(strstr(box->message.text, "version 3"));
+    assert_non_null(strstr(box->message.text, "version 4"));
     raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\2", 4);
     assert_int_equal(box_open(box), STATUS_OK);
     assert_record(box, 1, 1, "a", "1");
@@ -760,6 +784,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_purge_takes_one_incarnation_in_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(compacting_after_a_purge_frees_disk_space, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_open_fails_as_locked, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_store_keeps_its_kind_of_hashes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_newer_version_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_database_of_another_program_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_whose_parent_is_missing_is_an_error, setup, teardown),

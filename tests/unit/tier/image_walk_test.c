@@ -143,7 +143,7 @@ static int by_hash(const void *a, const void *b)
 /* The tags file of all keys that are not deleted. */
 static void make_tags(struct fixture *fixture)
 {
-    struct tags_builder *builder = tags_builder_create(PARTITIONS);
+    struct tags_builder *builder = tags_builder_create(PARTITIONS, false);
     struct known **sorted = mem_alloc(fixture->count * sizeof(sorted[0]));
 
     for (size_t i = 0; i < fixture->count; i++)

@@ -131,7 +131,7 @@ static enum status replace(struct tier_box *box, const char *image)
     if (status != STATUS_OK)
         empty(box);
     partitions_lock_all(box->partitions);
-    partitions_set_seed(box->partitions, tier_seed(box->tier));
+    partitions_set_seed(box->partitions, tier_seed(box->tier).sip);
     partitions_unlock_all(box->partitions);
     tier_image_end(box->tier);
     mem_free(databases.incarnations);
@@ -212,7 +212,7 @@ static void an_image_without_its_store_leaves_an_empty_one(void **state)
     assert_int_not_equal(tier_replace(box->tier, pair->image, 1, &message), STATUS_OK);
     assert_false(message_is_empty(&message) || tier_has_no_store(box->tier));
     partitions_lock_all(box->partitions);
-    partitions_set_seed(box->partitions, tier_seed(box->tier));
+    partitions_set_seed(box->partitions, tier_seed(box->tier).sip);
     partitions_unlock_all(box->partitions);
     tier_image_end(box->tier);
     check(pair->to, "", 100);
@@ -227,13 +227,13 @@ static void the_seed_of_an_image_is_that_of_its_server(void **state)
     struct pair *pair = *state;
     struct image_databases databases;
     struct message message = { "" };
-    struct hash_seed seed;
+    struct key_seed seed;
 
     fill(pair->from, "new", 100);
     take_image(pair);
     assert_int_equal(checkpoint_databases(pair->image, &databases, &message), STATUS_OK);
     assert_int_equal(tier_seed_of(pair->image, databases.number, &seed, &message), STATUS_OK);
-    assert_memory_equal(&seed, &pair->source.partitions->seed.sip, sizeof(seed));
+    assert_memory_equal(&seed.sip, &pair->source.partitions->seed.sip, sizeof(seed.sip));
     assert_int_equal(tier_seed_of(pair->image, databases.number + 1, &seed, &message), STATUS_CORRUPT);
     mem_free(databases.incarnations);
 }

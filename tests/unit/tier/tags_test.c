@@ -96,10 +96,10 @@ static void make_sample(struct buffer *file)
     const struct recordmap_record second[] = { primary(5, 0), twin(5, 0, NULL), twin(5, 7, "key"), twin(5, 0, ""), primary(600, 8) };
     const struct recordmap_record third[] = { primary(77, 0) };
 
-    tags_begin(file, PARTITIONS);
-    tags_add(file, 3, 0, first, 3);
-    tags_add(file, 1, 2, second, 5);
-    tags_add(file, 2, 2, third, 1);
+    tags_begin(file, PARTITIONS, false);
+    tags_add(file, 3, 0, first, 3, bytes_of(NULL, 0));
+    tags_add(file, 1, 2, second, 5, bytes_of(NULL, 0));
+    tags_add(file, 2, 2, third, 1, bytes_of(NULL, 0));
     tags_end(file);
 }
 
@@ -183,7 +183,7 @@ static void assert_section_refused(uint32_t incarnation, uint32_t partition, uin
 {
     struct buffer file = { 0 };
 
-    tags_begin(&file, PARTITIONS);
+    tags_begin(&file, PARTITIONS, false);
     put_section(&file, 2, 1, 1, 0, BYTES("\5"));
     put_section(&file, incarnation, partition, count, place_size, records);
     tags_end(&file);
@@ -195,7 +195,7 @@ static void what_cannot_be_in_a_map_is_refused(void **state)
 {
     struct buffer file = { 0 };
 
-    tags_begin(&file, PARTITIONS);
+    tags_begin(&file, PARTITIONS, false);
     put_section(&file, 2, 1, 1, 0, BYTES("\5"));
     put_section(&file, 3, 1, 1, 0, BYTES("\5"));
     tags_end(&file);
@@ -246,11 +246,11 @@ static void make_large(struct buffer *file)
 {
     struct recordmap_record *records = mem_alloc(LARGE_RECORDS * sizeof(*records));
 
-    tags_begin(file, PARTITIONS);
+    tags_begin(file, PARTITIONS, false);
     for (uint32_t section = 0; section < LARGE_SECTIONS; section++) {
         for (uint64_t i = 0; i < LARGE_RECORDS; i++)
             records[i] = primary(i * 1000 + section, i * 7);
-        tags_add(file, section + 1, 0, records, LARGE_RECORDS);
+        tags_add(file, section + 1, 0, records, LARGE_RECORDS, bytes_of(NULL, 0));
     }
     tags_end(file);
     mem_free(records);
@@ -290,12 +290,17 @@ static void a_large_file_is_read_part_by_part(void **state)
 
 /* --- into and out of maps --- */
 
-static void open_box(struct tier_box *box, struct box_client **client)
+static void open_box_of(struct tier_box *box, struct box_client **client, bool by_slot)
 {
-    struct tier_box_options options = { .seed = seed_new(), .partition_count = PARTITIONS };
+    struct tier_box_options options = { .seed = seed_new(), .partition_count = PARTITIONS, .by_slot = by_slot };
 
     tier_box_create(box, &options);
     *client = tier_box_open_client(box, 0);
+}
+
+static void open_box(struct tier_box *box, struct box_client **client)
+{
+    open_box_of(box, client, false);
 }
 
 static void close_box(struct tier_box *box, struct box_client *client)
@@ -356,6 +361,57 @@ static void assert_maps_equal(struct tier_box *a, struct tier_box *b)
             assert_true(record_equal(&records[0], &records[1]));
         }
     }
+}
+
+/* By slot: the records that fill_maps has not counted. */
+static void count_by_slot(struct tier_box *box)
+{
+    for (uint32_t i = 0; i < PARTITIONS * 2; i++) {
+        struct partition *partition = &box->partitions->partitions[i / 2];
+        struct keyspace *keyspace;
+
+        partition_lock(partition);
+        keyspace = partition_keyspace(partition, (int)i % 2);
+        for (uint64_t left = recordmap_count(keyspace->tier->map); left > 0; left--)
+            keyspace_count_records(keyspace, partition_first_hash(partition) | (left * left % partition_slot_count(box->partitions)) << SLOT_SHIFT, 1);
+        partition_unlock(partition);
+    }
+}
+
+static void assert_slots_equal(struct tier_box *a, struct tier_box *b)
+{
+    for (uint32_t i = 0; i < PARTITIONS; i++) {
+        const struct slot_counts *first = a->partitions->partitions[i].keyspaces[0]->slots, *second = b->partitions->partitions[i].keyspaces[0]->slots;
+
+        assert_memory_equal(first, second, partition_slot_count(a->partitions) * sizeof(*first));
+    }
+}
+
+static void counts_by_slot_are_saved_and_loaded(void **state)
+{
+    struct tier_box from, to, plain;
+    struct box_client *client, *other, *third;
+
+    open_box_of(&from, &client, true);
+    open_box_of(&to, &other, true);
+    open_box(&plain, &third);
+    fill_maps(&from);
+    count_by_slot(&from);
+    assert_int_equal(tags_save(from.tier, from.root), STATUS_OK);
+    assert_int_equal(tags_load(plain.tier, plain.partitions, from.root), STATUS_CORRUPT);       /* hashes of the other kind */
+    assert_int_equal(tags_load(to.tier, to.partitions, from.root), STATUS_OK);
+    assert_maps_equal(&from, &to);
+    assert_slots_equal(&from, &to);
+    partition_lock(&from.partitions->partitions[0]);
+    keyspace_count_records(from.partitions->partitions[0].keyspaces[0], 0, 1);
+    partition_unlock(&from.partitions->partitions[0]);
+    assert_int_equal(tags_save(from.tier, from.root), STATUS_OK);
+    assert_int_equal(tags_load(to.tier, to.partitions, from.root), STATUS_CORRUPT);             /* one more than there are records */
+    assert_int_equal(tags_save(plain.tier, plain.root), STATUS_OK);
+    assert_int_equal(tags_load(to.tier, to.partitions, plain.root), STATUS_CORRUPT);
+    close_box(&from, client);
+    close_box(&to, other);
+    close_box(&plain, third);
 }
 
 static void what_is_saved_is_loaded(void **state)
@@ -441,6 +497,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_in_a_map_is_refused),
         cmocka_unit_test(a_large_file_is_read_part_by_part),
         cmocka_unit_test(what_is_saved_is_loaded),
+        cmocka_unit_test(counts_by_slot_are_saved_and_loaded),
         cmocka_unit_test(twins_at_the_border_of_a_part_are_saved_once),
         cmocka_unit_test(a_damaged_file_loads_nothing),
     };

@@ -1096,7 +1096,8 @@ static void run_storm(enum weather weather, uint64_t seed)
 {
     struct storm *storm = mem_zalloc(sizeof(*storm));
     struct tier_box_options options = { .seed = seed, .worker_count = THREADS, .partition_count = 8, .db_count = 2 * THREADS + 1,
-        .reads_by_ring = seed % 2 == 0 };     /* workers read cold keys themselves, or loaders do */
+        .reads_by_ring = seed % 2 == 0,         /* workers read cold keys themselves, or loaders do */
+        .by_slot = seed / 2 % 2 == 0 };
     struct tier_stats stats;
     pthread_t weather_thread, imager_thread;
 

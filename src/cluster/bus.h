@@ -43,6 +43,7 @@ struct bus_facts {
     bool link_is_up;                    /* replica: it is in step with its primary */
     bool holds_writes;                  /* primary: every write is held back, `offset` does not grow */
     bool is_loading;
+    uint64_t links_over_limit;          /* links that were closed because their queue was too long; for CLUSTER INFO */
 };
 
 /* A link is a connection to a bus port; the number of one is never used again. Each node opens one to each other node; what it accepts is answered there. */
@@ -130,8 +131,9 @@ void bus_publish(struct bus *bus, struct bytes channel, struct bytes text, bool 
 
 /* --- To be shown */
 
-/* Appends the lines of CLUSTER NODES, of one node (`only`) or of all (NULL), as Redis 7.2 does, with nodes in a handshake. */
-void bus_describe_nodes(const struct bus *bus, const struct node *only, struct buffer *out);
+/* Appends the lines of CLUSTER NODES, of one node (`only`) or of all (NULL), as Redis 7.2 does, with nodes in a handshake. `port`: for clients with
+ * TLS, or without. */
+void bus_describe_nodes(const struct bus *bus, const struct node *only, enum nodes_file_port port, struct buffer *out);
 void bus_describe_info(const struct bus *bus, struct buffer *out);              /* CLUSTER INFO */
 unsigned bus_failure_reports(struct bus *bus, const struct node *node, int64_t now_ms);
 

@@ -349,7 +349,7 @@ static void write_header(const struct bus_message *message, char *at)
     put16(at + AT_BUS_PORT, message->bus_port);
     put16(at + AT_FLAGS, message->flags);
     at[AT_STATE] = (char)message->state;
-    at[AT_MESSAGE_FLAGS] = (char)(message->message_flags & ~BUS_HAS_EXTENSIONS);        /* set with the first one */
+    at[AT_MESSAGE_FLAGS] = (char)message->message_flags;
 }
 
 static void write_body(const struct bus_message *message, struct buffer *out, size_t begin)

@@ -34,6 +34,7 @@ enum {
     BUS_PREFIX_SIZE = 16,                       /* bytes that say how long a message is */
     BUS_HEADER_SIZE = 2256,
     BUS_EXTENSIONS_SIZE_MAX = 1 << 20,          /* of one message */
+    BUS_KNOWN_SIZE_MAX = 1 << 30,               /* of a node of the cluster: PUBLISH */
     BUS_STRANGER_SIZE_MAX = 256 << 10,          /* for connections on which no node of the cluster was recognized yet: a PING of 2000 nodes */
 };
 
@@ -45,7 +46,7 @@ enum bus_type {
 enum bus_message_flags {
     BUS_PAUSED = 1,                 /* the sender, a primary, holds its writes for a manual failover */
     BUS_FORCE_ACK = 2,              /* a vote is asked for although the primary has not failed */
-    BUS_HAS_EXTENSIONS = 4,
+    BUS_HAS_EXTENSIONS = 4,         /* is set with the first one. A message that has the flag and none says that its sender knows them: all versions take it */
 };
 
 struct bus_message {

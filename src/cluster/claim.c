@@ -150,14 +150,16 @@ static bool take_epoch(struct members *members)
     return true;
 }
 
-bool claim_resolve_collision(struct members *members, const struct node *other, uint64_t epoch)
+bool claim_resolve_collision(struct members *members, const struct node *other, uint64_t epoch, uint64_t offset)
 {
     const struct node *myself = members->myself;
+    bool is_first = node_id_compare(&myself->id, &other->id) < 0;
 
-    if (!(myself->flags & NODE_MASTER) || !(other->flags & NODE_MASTER) || other == myself || epoch != myself->config_epoch ||
-        node_id_compare(&myself->id, &other->id) > 0)
+    if (!(myself->flags & NODE_MASTER) || !(other->flags & NODE_MASTER) || other == myself || epoch != myself->config_epoch)
         return false;
-    return take_epoch(members);
+    if (node_id_equal(&myself->shard_id, &other->shard_id) && offset != other->offset)
+        is_first = offset > other->offset;
+    return is_first && take_epoch(members);
 }
 
 static bool has_largest_epoch(const struct members *members)

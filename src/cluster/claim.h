@@ -11,7 +11,8 @@
  *      The price: if the new owner has passed it on, and its header comes before that of the next one, this node serves the slot until then, and
  *      what it accepts meanwhile is lost, as at every failover. Which slots were conceded is not saved: after a start they are their new owners'. The
  *      last slot is not conceded: the node follows at once (rule 3).
- *   5. Of two primaries with the same epoch the one with the smaller ID takes a new one.
+ *   5. Of two primaries with the same epoch the one with the smaller ID takes a new one; of two in one shard, which are the old and the new one, that
+ *      with more of the history.
  *
  * Every function here only changes the table: the caller saves it before it sends anything that depends on it.
  */
@@ -43,8 +44,8 @@ bool claim_update(struct members *members, struct node *about, uint64_t epoch, c
 /* A node that has one of the claimed slots with a larger epoch, so that the claimer, a primary or a replica, is sent an UPDATE about it; NULL: none. */
 const struct node *claim_newer_owner(const struct members *members, const struct node *claimer, uint64_t epoch, const struct slots *claimed);
 
-/* Rule 5, for a header of a primary with this epoch. True: this node has a new epoch. */
-bool claim_resolve_collision(struct members *members, const struct node *other, uint64_t epoch);
+/* Rule 5, for a header of a primary with this epoch. `offset` is this node's. True: this node has a new epoch. */
+bool claim_resolve_collision(struct members *members, const struct node *other, uint64_t epoch, uint64_t offset);
 /* Takes a new epoch without asking, unless this node has the largest one already: for what an administrator or a migration does. */
 bool claim_raise_epoch(struct members *members);
 

@@ -4,16 +4,6 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/text.h"
-
-static void make_id(struct random *random, struct node_id *id)
-{
-    uint64_t bytes[(NODE_ID_SIZE / 2 + 7) / 8];
-
-    for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)
-        bytes[i] = random_next(random);
-    text_of_bytes(bytes, NODE_ID_SIZE / 2, id->text);
-}
 
 /* The index of the first node whose ID is not below `id`. */
 static unsigned place_of(const struct members *members, const struct node_id *id)
@@ -70,7 +60,7 @@ struct node *members_add(struct members *members, const struct node_id *id, uint
     node = mem_zalloc(sizeof(*node));
     node->id = *id;
     node->flags = flags;
-    make_id(random, &node->shard_id);
+    node_id_make(random, &node->shard_id);
     insert_node(members, node);
     return node;
 }
@@ -85,8 +75,8 @@ static void destroy_node(struct node *node)
 
 static void leave_master(struct node *node)
 {
-    if (node->master != NULL)
-        node->master->replica_count--;
+    if (node->master != NULL && --node->master->replica_count == 0)
+        node->master->flags &= (uint16_t)~NODE_MIGRATE_TO;
     node->master = NULL;
 }
 
@@ -158,6 +148,7 @@ void members_set_master(struct members *members, struct node *node, struct node 
     node->master = master;
     if (master != NULL) {
         master->replica_count++;
+        master->flags |= NODE_MIGRATE_TO;
         members_set_shard(members, node, &master->shard_id);
     }
 }
@@ -261,7 +252,7 @@ struct members *members_create(struct random *random)
     struct members *members = mem_zalloc(sizeof(*members));
     struct node_id id;
 
-    make_id(random, &id);
+    node_id_make(random, &id);
     members->myself = members_add(members, &id, NODE_MYSELF | NODE_MASTER, random);
     return members;
 }

@@ -28,6 +28,19 @@ struct node_report {
     int64_t at_ms;
 };
 
+/* The bus' notes about a node; not saved. */
+struct node_peer {
+    uint64_t link, accepted;                    /* this node's link to it, and the one that it opened; 0: none */
+    int64_t added_ms, heard_ms;                 /* when it was added, and when its last message came */
+    int64_t orphaned_ms;                        /* a primary: since when none of its replicas works; 0: not so */
+    uint64_t said_epoch;                        /* the largest current epoch that its headers had */
+    uint64_t granted_epoch;                     /* its vote for this node */
+    uint64_t gossip_stamp;                      /* the last message in which it was mentioned */
+    unsigned working_replicas;                  /* bus_orphan */
+    bool takes_extensions;
+    bool is_met;                                /* this node has sent it MEET, and it has sent no PING yet */
+};
+
 struct node {
     struct node_id id, shard_id;
     struct node *master;                        /* NULL: a primary, or a replica of an unknown node */
@@ -46,6 +59,7 @@ struct node {
     struct slots slots;
     struct node_report *reports;                /* suspect.h */
     unsigned report_count, report_room;
+    struct node_peer peer;
 };
 
 /* A slot that this node gives to, or takes from another. */

@@ -1,5 +1,7 @@
 #include "cluster/node_id.h"
 
+#include "base/text.h"
+
 bool node_id_read(struct bytes text, struct node_id *id)
 {
     if (text.size != NODE_ID_SIZE)
@@ -17,4 +19,13 @@ bool node_id_is_none(const struct node_id *id)
     static const struct node_id none;
 
     return node_id_equal(id, &none);
+}
+
+void node_id_make(struct random *random, struct node_id *id)
+{
+    uint64_t bytes[(NODE_ID_SIZE / 2 + 7) / 8];
+
+    for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++)
+        bytes[i] = random_next(random);
+    text_of_bytes(bytes, NODE_ID_SIZE / 2, id->text);
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "base/bytes.h"
+#include "base/random.h"
 
 enum { NODE_ID_SIZE = 40 };
 
@@ -17,6 +18,7 @@ struct node_id {
 /* False: it is no ID. */
 bool node_id_read(struct bytes text, struct node_id *id);
 
+void node_id_make(struct random *random, struct node_id *id);          /* hexadecimal digits */
 bool node_id_is_none(const struct node_id *id);
 
 /* As bytes: the order that decides between two primaries with the same epoch. */

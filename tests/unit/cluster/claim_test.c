@@ -221,10 +221,10 @@ static void of_two_primaries_with_one_epoch_the_smaller_id_takes_a_new_one(void 
 {
     struct members *members = cluster_view_create("b master 6 10-19\na master 6 0-9\nc master 6 20\n" "d slave-of-c");
 
-    assert_false(claim_resolve_collision(members, cluster_view_node(members, 'a'), 6));
-    assert_false(claim_resolve_collision(members, cluster_view_node(members, 'c'), 5));
-    assert_false(claim_resolve_collision(members, cluster_view_node(members, 'd'), 6));
-    assert_true(claim_resolve_collision(members, cluster_view_node(members, 'c'), 6));
+    assert_false(claim_resolve_collision(members, cluster_view_node(members, 'a'), 6, 0));
+    assert_false(claim_resolve_collision(members, cluster_view_node(members, 'c'), 5, 0));
+    assert_false(claim_resolve_collision(members, cluster_view_node(members, 'd'), 6, 0));
+    assert_true(claim_resolve_collision(members, cluster_view_node(members, 'c'), 6, 0));
     assert_int_equal(members->myself->config_epoch, 7);
     assert_int_equal(members->current_epoch, 7);
     members_destroy(members);
@@ -288,7 +288,7 @@ static void send_header(struct members **views, unsigned from, unsigned to)
     newer = claim_newer_owner(members, node, sender->config_epoch, &sender->slots);
     if (newer != NULL)
         claim_update(views[from], members_find(views[from], &newer->id), newer->config_epoch, &newer->slots, CLAIM_FOLLOW_SHARD, &outcome);
-    claim_resolve_collision(members, node, sender->config_epoch);
+    claim_resolve_collision(members, node, sender->config_epoch, 0);
     members_verify(members);
 }
 

@@ -1,0 +1,168 @@
+#include "cluster/bus.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "cluster/bus_private.h"
+
+/* What the options say about this node. */
+static void describe_myself(struct bus *bus)
+{
+    struct node *myself = bus->members->myself;
+    const struct bus_options *options = &bus->options;
+
+    if (options->ip[0] != '\0')
+        memcpy(myself->ip, options->ip, NODE_IP_SIZE);
+    myself->port = options->port;
+    myself->tls_port = options->tls_port;
+    myself->bus_port = options->bus_port;
+    myself->host_name.size = myself->name.size = 0;
+    buffer_append_bytes(&myself->host_name, options->host_name);
+    buffer_append_bytes(&myself->name, options->name);
+    myself->flags = (uint16_t)((myself->flags & ~NODE_NO_FAILOVER) | (options->never_stands ? NODE_NO_FAILOVER : 0));
+}
+
+static struct bytes keep_text(struct buffer *kept, struct bytes text)
+{
+    kept->size = 0;
+    buffer_append_bytes(kept, text);
+    return buffer_bytes(kept);
+}
+
+void bus_set_options(struct bus *bus, const struct bus_options *options)
+{
+    bus->options = *options;
+    bus->options.host_name = keep_text(&bus->own->host_name, options->host_name);
+    bus->options.name = keep_text(&bus->own->name, options->name);
+    describe_myself(bus);
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
+}
+
+/* Nodes of a file are as if they had been added just now. */
+struct bus *bus_create(struct members *members, const struct bus_options *options, uint64_t seed, int64_t now_ms)
+{
+    struct bus *bus = mem_zalloc(sizeof(*bus));
+
+    bus->members = members;
+    bus->own = mem_zalloc(sizeof(*bus->own));
+    bus->own->now_ms = bus->own->real_ms = now_ms;
+    bus->facts.link_age_ms = -1;
+    random_init(&bus->own->random, seed);
+    for (unsigned i = 0; i < members->count; i++) {
+        members->all[i]->peer.added_ms = now_ms;
+        members->all[i]->is_connected = false;
+        members->all[i]->ping_sent_ms = 0;
+        bus->own->handshake_count += (members->all[i]->flags & NODE_HANDSHAKE) != 0;
+    }
+    bus_set_options(bus, options);
+    return bus;
+}
+
+void bus_destroy(struct bus *bus)
+{
+    if (bus == NULL)
+        return;
+    for (unsigned i = 0; i < bus->own->link_count; i++)
+        mem_free(bus->own->links[i]);
+    mem_free(bus->own->links);
+    mem_free(bus->own->forgotten);
+    buffer_release(&bus->own->host_name);
+    buffer_release(&bus->own->name);
+    mem_free(bus->own);
+    mem_free(bus->outcome.actions);
+    buffer_release(&bus->outcome.bytes);
+    buffer_release(&bus->outcome.log);
+    members_destroy(bus->members);
+    mem_free(bus);
+}
+
+void bus_outcome_clear(struct bus *bus)
+{
+    struct bus_outcome *outcome = &bus->outcome;
+
+    buffer_shrink(&outcome->bytes, 1 << 20);
+    outcome->bytes.size = outcome->log.size = 0;
+    *outcome = (struct bus_outcome){ .actions = outcome->actions, .action_room = outcome->action_room, .bytes = outcome->bytes, .log = outcome->log };
+}
+
+void bus_log(struct bus *bus, const char *format, ...)
+{
+    char line[MESSAGE_SIZE];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    buffer_append_format(&bus->outcome.log, "%s\n", line);
+}
+
+void bus_note(struct bus *bus, unsigned changes)
+{
+    bus->outcome.has_changed |= (changes & BUS_CHANGE_FILE) != 0;
+    bus->outcome.has_promised |= (changes & BUS_CHANGE_PROMISE) == BUS_CHANGE_PROMISE;
+    bus->outcome.topology_changed |= (changes & BUS_CHANGE_MAP) != 0;
+    bus->own->state_is_stale |= (changes & BUS_CHANGE_MAP) != 0;
+}
+
+struct node *bus_known(const struct bus *bus, const struct node_id *id)
+{
+    struct node *node = members_find(bus->members, id);
+
+    return node != NULL && !(node->flags & NODE_HANDSHAKE) ? node : NULL;
+}
+
+void bus_remove_node(struct bus *bus, struct node *node)
+{
+    bus_links_close(bus, node->peer.link);
+    bus_links_close(bus, node->peer.accepted);
+    bus->own->handshake_count -= (node->flags & NODE_HANDSHAKE) != 0;
+    if (node_id_equal(&bus->own->manual.replica, &node->id))
+        bus_role_end_manual(bus);
+    members_remove(bus->members, node);
+}
+
+/* After a pause that is as long as the others wait for this node, a primary may have been replaced: it does not serve until it would have heard so. */
+static void rejoin_after_pause(struct bus *bus, int64_t paused_ms)
+{
+    const struct members *members = bus->members;
+
+    if (paused_ms < bus->options.timeout_ms || !(members->myself->flags & NODE_MASTER) || members_voters(members) - node_is_voter(members->myself) == 0)
+        return;
+    bus->own->minority_ms = bus->own->now_ms;
+    if (!bus->is_ok)
+        return;
+    bus->is_ok = false;
+    bus->outcome.topology_changed = true;
+    bus_log(bus, "Cluster state changed: fail, because this node was stopped for %lld ms, or its clock was set", (long long)paused_ms);
+}
+
+void bus_begin(struct bus *bus, int64_t real_ms)
+{
+    struct bus_private *own = bus->own;
+    int64_t step_ms = real_ms - own->real_ms;
+
+    own->real_ms = real_ms;
+    own->now_ms += step_ms < 0 ? 0 : step_ms > BUS_STEP_MS_MAX ? BUS_STEP_MS_MAX : step_ms;
+    if (step_ms > BUS_STEP_MS_MAX)
+        rejoin_after_pause(bus, step_ms);
+}
+
+/* A slot that was lost and taken back by the same event is not lost. */
+static void keep_own_slots(struct bus *bus)
+{
+    for (size_t i = 0; i < SLOTS_SIZE; i++)
+        bus->outcome.lost.bits[i] &= (uint8_t)~bus->members->myself->slots.bits[i];
+}
+
+void bus_finish(struct bus *bus)
+{
+    bus_manual_step(bus);
+    bus_election_step(bus);
+    if (bus->own->state_is_stale)
+        bus_role_update_state(bus);
+    bus_role_report_master(bus);
+    keep_own_slots(bus);
+}

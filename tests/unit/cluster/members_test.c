@@ -191,8 +191,10 @@ static void a_replica_moves_no_slots(void **state)
     members_set_master(members, members->myself, cluster_view_node(members, 'b'));
     assert_int_equal(members->move_count, 0);
     members_verify(members);
-    members_set_primary(members, cluster_view_node(members, 'b'));
-    assert_false(cluster_view_node(members, 'b')->flags & NODE_MIGRATE_TO);     /* it was one */
+    assert_true(cluster_view_node(members, 'b')->flags & NODE_MIGRATE_TO);      /* it has a replica */
+    members_set_primary(members, members->myself);
+    assert_false(cluster_view_node(members, 'b')->flags & NODE_MIGRATE_TO);
+    assert_false(members->myself->flags & NODE_MIGRATE_TO);
     members_destroy(members);
 }
 

@@ -1,0 +1,218 @@
+/* Whole clusters of simulated nodes: what has to hold after any failures, and named scenarios. KELVIN_SIMULATIONS: how many random runs. */
+#include "cluster/bus.h"
+
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cluster_simulation.h"
+#include "support/scaled.h"
+#include "support/seed.h"
+
+enum { T = 2000, FAILOVER_MS = 12000, HEAL_MS = 90000, RANDOM_RUNS = 40 };
+
+static void heal(struct simulation *simulation)
+{
+    if (!simulation_run_until(simulation, simulation_agrees, HEAL_MS)) {
+        simulation_print(simulation);
+        fail_msg("the nodes do not agree");
+    }
+    simulation_run(simulation, 2 * T);
+    if (!simulation_agrees(simulation)) {
+        simulation_print(simulation);
+        fail_msg("the nodes do not agree any more");
+    }
+    simulation_verify(simulation);
+}
+
+static bool node_3_leads(struct simulation *simulation)
+{
+    return simulation_is_primary(simulation, 3);
+}
+
+static bool node_6_leads(struct simulation *simulation)
+{
+    return simulation_is_primary(simulation, 6);
+}
+
+static void nodes_that_meet_know_each_other_and_have_different_epochs(void **state)
+{
+    struct simulation *simulation = simulation_create(3, 1, T, seed_new());
+    struct simulation *large = simulation_create(50, 1, T, seed_new());
+
+    simulation_verify(simulation);
+    simulation_verify(large);
+    simulation_destroy(simulation);
+    simulation_destroy(large);
+}
+
+static void a_replica_takes_over_from_a_dead_primary_which_follows_it_later(void **state)
+{
+    struct simulation *simulation = simulation_create(3, 1, T, seed_new());
+
+    simulation_kill(simulation, 0, SIMULATION_DIES_NOW);
+    assert_true(simulation_run_until(simulation, node_3_leads, FAILOVER_MS));
+    assert_int_equal(simulation->nodes[3].lead_count, 1);
+    simulation_start(simulation, 0, SIMULATION_DISK_SYNCED);
+    heal(simulation);
+    assert_false(simulation_is_primary(simulation, 0));
+    assert_int_equal(simulation->nodes[0].follows, 3);
+    simulation_destroy(simulation);
+}
+
+static void of_two_replicas_the_one_with_more_data_takes_over(void **state)
+{
+    for (int i = 0; i < scaled(10); i++) {
+        struct simulation *simulation = simulation_create(3, 2, T, seed_new());
+
+        simulation->nodes[3].is_slow = true;
+        simulation_run(simulation, 3000);
+        assert_true(simulation->nodes[3].offset < simulation->nodes[6].offset);
+        simulation_kill(simulation, 0, SIMULATION_DIES_NOW);
+        assert_true(simulation_run_until(simulation, node_6_leads, FAILOVER_MS));
+        simulation_run(simulation, 2000);
+        assert_false(simulation_is_primary(simulation, 3));
+        assert_int_equal(simulation->nodes[3].follows, 6);
+        simulation_destroy(simulation);
+    }
+}
+
+/* --- Anything may happen */
+
+static void fail_something(struct simulation *simulation, int at)
+{
+    struct random *random = &simulation->random;
+    struct simulation_node *node = &simulation->nodes[at];
+
+    switch (random_below(random, 8)) {
+    case 0:
+        simulation_kill(simulation, at, SIMULATION_DIES_NOW);
+        break;
+    case 1:
+        simulation_kill(simulation, at, random_below(random, 2) == 0 ? SIMULATION_DIES_BEFORE_SAVE : SIMULATION_DIES_AFTER_SAVE);
+        break;
+    case 2:
+    case 3:
+        simulation_start(simulation, at, random_below(random, 2) == 0 ? SIMULATION_DISK_SYNCED : SIMULATION_DISK_WRITTEN);
+        break;
+    case 4:
+        simulation_stop(simulation, at, (int64_t)random_below(random, 5 * T));
+        break;
+    case 5:
+        node->group = (unsigned)random_below(random, 2);
+        break;
+    case 6:
+        for (int i = 0; i < simulation->count; i++)
+            simulation->nodes[i].group = 0;
+        break;
+    case 7:
+        node->clock_ms += (int64_t)random_below(random, 10 * T) - 5 * T;
+        break;
+    }
+}
+
+static void command_something(struct simulation *simulation, int at)
+{
+    struct random *random = &simulation->random;
+    struct bus *bus = simulation->nodes[at].bus;
+    unsigned slot = (unsigned)random_below(random, SLOT_COUNT);
+    int64_t now_ms = simulation_clock(simulation, at);
+    bool bumped;
+
+    if (bus == NULL || simulation->nodes[at].stopped_until_ms > simulation->now_ms)
+        return;
+    simulation_bus(simulation, at);
+    switch (random_below(random, 6)) {
+    case 0:
+        bus_failover(bus, BUS_FAILOVER_AGREED, now_ms);
+        break;
+    case 1:
+        bus_failover(bus, BUS_FAILOVER_FORCED, now_ms);
+        break;
+    case 2:
+        if (random_below(random, 4) == 0)
+            bus_failover(bus, BUS_FAILOVER_TAKEOVER, now_ms);
+        break;
+    case 3:
+        bus_bump_epoch(bus, &bumped);
+        break;
+    case 4:
+        if (bus->members->owners[slot] != NULL)
+            bus_begin_import(bus, slot, &bus->members->owners[slot]->id);
+        break;
+    case 5:
+        if (bus->members->move_count > 0)
+            bus_assign_slot(bus, bus->members->moves[0].slot, &bus->members->myself->id, false, now_ms);
+        break;
+    }
+    simulation_do(simulation, at);
+}
+
+static void end_moves(struct simulation *simulation, int at)
+{
+    struct bus *bus = simulation_bus(simulation, at);
+
+    while (bus->members->move_count > 0)
+        bus_end_move(bus, bus->members->moves[0].slot);
+    simulation_do(simulation, at);
+}
+
+static void be_quiet(struct simulation *simulation)
+{
+    simulation->loss_percent = simulation->repeat_percent = 0;
+    for (int i = 0; i < simulation->count; i++) {
+        simulation->nodes[i].group = 0;
+        simulation->nodes[i].death = SIMULATION_LIVES;
+        simulation_start(simulation, i, SIMULATION_DISK_SYNCED);
+        end_moves(simulation, i);
+    }
+}
+
+static void run_at_random(uint64_t seed)
+{
+    struct random shape;
+    struct simulation *simulation;
+
+    random_init(&shape, seed);
+    simulation = simulation_create(3 + (int)random_below(&shape, 3), 1 + (int)random_below(&shape, 2), T, seed);
+    for (int i = 0; i < simulation->count; i++)
+        simulation->nodes[i].options.validity_factor = 0;
+    simulation->loss_percent = (unsigned)random_below(&shape, 3) * 5;
+    simulation->repeat_percent = (unsigned)random_below(&shape, 3);
+    for (int i = 0; i < 60; i++) {
+        int at = (int)random_below(&shape, (uint64_t)simulation->count);
+
+        if (random_below(&shape, 3) > 0)
+            fail_something(simulation, at);
+        else
+            command_something(simulation, at);
+        simulation_run(simulation, (int64_t)random_below(&shape, 3000));
+    }
+    be_quiet(simulation);
+    heal(simulation);
+    simulation_destroy(simulation);
+}
+
+static void after_any_failures_all_nodes_agree_and_all_slots_are_served(void **state)
+{
+    const char *wanted = getenv("KELVIN_SIMULATIONS");
+    int runs = wanted != NULL ? atoi(wanted) : scaled(RANDOM_RUNS);
+
+    for (int i = 0; i < runs; i++)
+        run_at_random(seed_new());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_that_meet_know_each_other_and_have_different_epochs),
+        cmocka_unit_test(a_replica_takes_over_from_a_dead_primary_which_follows_it_later),
+        cmocka_unit_test(of_two_replicas_the_one_with_more_data_takes_over),
+        cmocka_unit_test(after_any_failures_all_nodes_agree_and_all_slots_are_served),
+    };
+
+    cmocka_set_test_filter(getenv("ONLY"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

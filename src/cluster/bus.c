@@ -1,14 +1,12 @@
 #include "cluster/bus.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/mem.h"
 #include "cluster/bus_private.h"
 
-/* What the options say about this node. */
+/* Copies what the options say about this node. */
 static void describe_myself(struct bus *bus)
 {
     struct node *myself = bus->members->myself;
@@ -86,42 +84,6 @@ void bus_outcome_clear(struct bus *bus)
     buffer_shrink(&outcome->bytes, 1 << 20);
     outcome->bytes.size = outcome->log.size = 0;
     *outcome = (struct bus_outcome){ .actions = outcome->actions, .action_room = outcome->action_room, .bytes = outcome->bytes, .log = outcome->log };
-}
-
-void bus_log(struct bus *bus, const char *format, ...)
-{
-    char line[MESSAGE_SIZE];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(line, sizeof(line), format, arguments);
-    va_end(arguments);
-    buffer_append_format(&bus->outcome.log, "%s\n", line);
-}
-
-void bus_note(struct bus *bus, unsigned changes)
-{
-    bus->outcome.has_changed |= (changes & BUS_CHANGE_FILE) != 0;
-    bus->outcome.has_promised |= (changes & BUS_CHANGE_PROMISE) == BUS_CHANGE_PROMISE;
-    bus->outcome.topology_changed |= (changes & BUS_CHANGE_MAP) != 0;
-    bus->own->state_is_stale |= (changes & BUS_CHANGE_MAP) != 0;
-}
-
-struct node *bus_known(const struct bus *bus, const struct node_id *id)
-{
-    struct node *node = members_find(bus->members, id);
-
-    return node != NULL && !(node->flags & NODE_HANDSHAKE) ? node : NULL;
-}
-
-void bus_remove_node(struct bus *bus, struct node *node)
-{
-    bus_links_close(bus, node->peer.link);
-    bus_links_close(bus, node->peer.accepted);
-    bus->own->handshake_count -= (node->flags & NODE_HANDSHAKE) != 0;
-    if (node_id_equal(&bus->own->manual.replica, &node->id))
-        bus_role_end_manual(bus);
-    members_remove(bus->members, node);
 }
 
 /* After a pause that is as long as the others wait for this node, a primary may have been replaced: it does not serve until it would have heard so. */

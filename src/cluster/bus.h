@@ -39,14 +39,14 @@ struct bus_options {
 /* The state of this server, as of the event. */
 struct bus_facts {
     uint64_t offset;                    /* of the history: a replica's is what it has applied */
-    int64_t link_age_ms;                /* replica: since it last heard of its primary; -1: never since it follows it */
+    int64_t link_age_ms;                /* replica: since its primary's last byte; -1: never since it follows it */
     bool link_is_up;                    /* replica: it is in step with its primary */
     bool holds_writes;                  /* primary: every write is held back, `offset` does not grow */
     bool is_loading;
     uint64_t links_over_limit;          /* links that were closed because their queue was too long; for CLUSTER INFO */
 };
 
-/* A link is a connection to a bus port; the number of one is never used again. Each node opens one to each other node; what it accepts is answered there. */
+/* A link is a connection to a bus port; the number of one is never used again. Each node opens one to each other node; what it accepts is replied to there. */
 enum bus_action_kind {
     BUS_OPEN,           /* connect to ip:port; report bus_link_opened or bus_link_closed */
     BUS_CLOSE,          /* the link, if it is still there; not reported */

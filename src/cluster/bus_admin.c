@@ -294,7 +294,7 @@ const char *bus_reset(struct bus *bus, bool is_hard, bool has_keys, int64_t now_
         bus->outcome.role = BUS_ROLE_LEAD;
         bus->outcome.empties = true;
     }
-    bus_role_end_manual(bus);
+    bus_end_manual(bus);
     bus->own->election = (struct bus_election){ 0 };
     members->move_count = 0;
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++)

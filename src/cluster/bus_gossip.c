@@ -44,7 +44,7 @@ static unsigned add_random_gossip(struct bus *bus, size_t begin)
     return added;
 }
 
-/* Of all suspected nodes, so that the majority agrees soon. */
+/* Mentions all suspected nodes, so that the majority agrees soon. */
 static void add_suspects(struct bus *bus, size_t begin, unsigned added)
 {
     struct members *members = bus->members;

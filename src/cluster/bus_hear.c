@@ -36,7 +36,7 @@ void bus_link_closed(struct bus *bus, uint64_t number)
 
 /* --- PING, PONG, MEET */
 
-/* The address by which others reach this node, unless it is told. */
+/* Notes the address by which others reach this node, unless it is an option. */
 static void learn_own_address(struct bus *bus, const struct bus_message *message, const char *own_ip)
 {
     struct node *myself = bus->members->myself;
@@ -278,7 +278,7 @@ static void hear_other(struct bus *bus, struct node *sender, const struct bus_me
     }
 }
 
-/* What every header of a known node says. */
+/* Notes what every header of a known node says. */
 static void hear_header(struct bus *bus, struct node *sender, const struct bus_message *message)
 {
     struct bus_manual *manual = &bus->own->manual;

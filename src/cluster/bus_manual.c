@@ -25,7 +25,7 @@ void bus_manual_step(struct bus *bus)
         return;
     if (is_over(bus)) {
         bus_log(bus, "Manual failover timed out");
-        bus_role_end_manual(bus);
+        bus_end_manual(bus);
         bus->own->election = (struct bus_election){ 0 };
         return;
     }

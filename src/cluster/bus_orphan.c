@@ -24,7 +24,7 @@ static bool is_orphaned(const struct node *node)
            node->peer.working_replicas == 0;
 }
 
-/* Of the replicas that can be spared, the one with the smallest ID goes: those of the primaries with the most replicas. */
+/* The replica with the smallest ID goes, of those whose primaries have the most replicas. */
 static bool is_first_to_go(const struct members *members, unsigned most)
 {
     for (unsigned i = 0; i < members->count && members->all[i] != members->myself; i++) {

@@ -1,4 +1,4 @@
-/* Bus, private: what the files of the bus share. From the bottom: bus_links (connections), bus_send (messages), bus_gossip (PINGs), bus_role (what this node is,
+/* Bus, private: what the files of the bus share. From the bottom: bus_links (connections), bus_event (notes), bus_send (messages), bus_gossip (PINGs), bus_role (what this node is,
  * and whether the cluster is ok), bus_election, bus_manual, bus_orphan; bus (begin and end of an event); bus_hear, bus_tick, bus_admin (events), bus_show.
  */
 #ifndef KELVIN_CLUSTER_BUS_PRIVATE_H
@@ -53,7 +53,7 @@ struct bus_private {
     unsigned forgotten_count, forgotten_room;
     struct bus_election election;
     struct bus_manual manual;
-    char followed_ip[NODE_IP_SIZE]; /* the address of the primary that the caller was told */
+    char followed_ip[NODE_IP_SIZE]; /* the address of the primary that was reported to the caller */
     struct node_id followed;
     uint16_t followed_port, followed_tls_port;
     uint64_t sent[BUS_TYPE_COUNT], received[BUS_TYPE_COUNT];
@@ -68,11 +68,15 @@ enum { BUS_STEP_MS_MAX = 1000 };
 
 void bus_begin(struct bus *bus, int64_t real_ms);
 void bus_finish(struct bus *bus);
+
+/* --- bus_event: what an event changes */
+
 void bus_log(struct bus *bus, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Known, and not in a handshake. */
 struct node *bus_known(const struct bus *bus, const struct node_id *id);
 /* Forgets it with its links. */
 void bus_remove_node(struct bus *bus, struct node *node);
+void bus_end_manual(struct bus *bus);
 
 enum bus_change {
     BUS_CHANGE_FILE = 1,            /* nodes.conf is not what there is */
@@ -123,12 +127,11 @@ bool bus_gossip_start_handshake(struct bus *bus, const char *ip, uint16_t port, 
 /* --- bus_role */
 
 void bus_role_follow(struct bus *bus, struct node *master);
-/* Of a replica: it is the primary of all slots of its master now. The epoch is its own. */
+/* Makes a replica the primary of all slots of its master. Its epoch is set already. */
 void bus_role_take_over(struct bus *bus);
 void bus_role_apply_claim(struct bus *bus, const struct claim_outcome *outcome);
-void bus_role_end_manual(struct bus *bus);
 void bus_role_update_state(struct bus *bus);
-/* Reports a primary that has another address than the caller was told. */
+/* Reports a primary that has another address than the one that was reported. */
 void bus_role_report_master(struct bus *bus);
 enum claim_following bus_role_following(const struct bus *bus);
 

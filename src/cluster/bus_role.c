@@ -5,16 +5,10 @@
 
 enum { START_MS = 2000, REJOIN_MS_MIN = 500, REJOIN_MS_MAX = 5000 };
 
-void bus_role_end_manual(struct bus *bus)
-{
-    bus->own->manual = (struct bus_manual){ 0 };
-    bus->hold_writes_until_ms = 0;
-}
-
 void bus_role_follow(struct bus *bus, struct node *master)
 {
     members_set_master(bus->members, bus->members->myself, master);
-    bus_role_end_manual(bus);
+    bus_end_manual(bus);
     bus->own->election = (struct bus_election){ 0 };
     bus->own->followed = (struct node_id){ { 0 } };             /* reported at the end of the event */
     bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
@@ -37,7 +31,7 @@ void bus_role_take_over(struct bus *bus)
     bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
     bus_role_update_state(bus);
     bus_gossip_pong_to_all(bus);
-    bus_role_end_manual(bus);
+    bus_end_manual(bus);
     bus->own->election = (struct bus_election){ 0 };
     bus_log(bus, "This node is the primary of its shard in epoch %llu", (unsigned long long)members->myself->config_epoch);
 }

@@ -89,7 +89,7 @@ static void watch_node(struct bus *bus, struct node *node)
     suspect(bus, node);
 }
 
-/* The primary of this replica may have become one itself, without a claim that says whom to follow. */
+/* The primary of this replica may have become one itself, without a claim that says which node to follow. */
 static void leave_chain(struct bus *bus)
 {
     const struct node *master = bus->members->myself->master;

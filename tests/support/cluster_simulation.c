@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-enum { TICK_MS = 100, DELAY_MS_MAX = 30, START_MS = 1700000000, PORT = 7000, BUS_PORT = 17000, WRITES_MAX = 5, OLD_MS_MAX = 20000 };
+enum { TICK_MS = 100, DELAY_MS_MAX = 30, START_MS = 1700000000, PORT = 7000, BUS_PORT = 17000, WRITES_MAX = 5 };
 
 enum event_kind { EVENT_TICK, EVENT_CONNECT, EVENT_OPENED, EVENT_CLOSED, EVENT_MESSAGE };
 
@@ -213,7 +213,7 @@ static void send_bytes(struct simulation *simulation, int from, const struct bus
         return;
     event.bytes = (struct buffer){ 0 };                         /* the same again, much later, as if forged */
     buffer_append(&event.bytes, data, action->size);
-    event.at_ms += (int64_t)random_below(&simulation->random, OLD_MS_MAX);
+    event.at_ms += (int64_t)random_below(&simulation->random, SIMULATION_REPEAT_MS_MAX);
     push_event(simulation, event);
 }
 

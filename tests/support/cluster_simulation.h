@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "cluster/bus.h"
 
-enum { SIMULATION_NODES_MAX = 128 };
+enum { SIMULATION_NODES_MAX = 128, SIMULATION_REPEAT_MS_MAX = 20000 };
 
 /* When a node dies: at once, or with its next promise, before or after it is saved. */
 enum simulation_death { SIMULATION_LIVES, SIMULATION_DIES_NOW, SIMULATION_DIES_BEFORE_SAVE, SIMULATION_DIES_AFTER_SAVE };

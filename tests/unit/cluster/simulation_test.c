@@ -191,6 +191,7 @@ static void run_at_random(uint64_t seed)
         simulation_run(simulation, (int64_t)random_below(&shape, 3000));
     }
     be_quiet(simulation);
+    simulation_run(simulation, SIMULATION_REPEAT_MS_MAX);
     heal(simulation);
     simulation_destroy(simulation);
 }

@@ -121,12 +121,27 @@ static void note_number(struct simulation *simulation, int at, uint64_t number, 
     node->link_of[number] = link + 1;
 }
 
+/* The node with this address; -1: none has it. */
+static int node_at(const struct simulation *simulation, const char *ip)
+{
+    int address = ip[0] == '\0' ? -1 : atoi(ip + strlen("10.0.0."));
+
+    for (int i = 0; i < simulation->count; i++) {
+        if (simulation->nodes[i].address == address)
+            return i;
+    }
+    return -1;
+}
+
 static void open_link(struct simulation *simulation, int from, const struct bus_action *action)
 {
-    unsigned at = simulation->link_count++;
-    int to = atoi(action->ip + strlen("10.0.0."));
+    unsigned at = simulation->link_count;
+    int to = node_at(simulation, action->ip);
 
-    CHECK(action->port == BUS_PORT + to && to < simulation->count);
+    CHECK(action->port > BUS_PORT - 1 && action->port < BUS_PORT + SIMULATION_NODES_MAX);
+    if (to < 0)
+        return;                                                 /* no route: neither opened nor closed */
+    simulation->link_count++;
     if (at == simulation->link_room) {
         simulation->link_room = simulation->link_room * 2 + 64;
         simulation->links = mem_realloc(simulation->links, simulation->link_room * sizeof(*simulation->links));
@@ -252,12 +267,7 @@ static void die(struct simulation *simulation, int at)
     memset(node->link_of, 0, node->number_room * sizeof(*node->link_of));
 }
 
-static int index_of_ip(const char *ip)
-{
-    return ip[0] == '\0' ? -1 : atoi(ip + strlen("10.0.0."));
-}
-
-static void change_role(struct simulation_node *node)
+static void change_role(const struct simulation *simulation, struct simulation_node *node)
 {
     const struct node *master = node->bus->members->myself->master;
 
@@ -266,9 +276,9 @@ static void change_role(struct simulation_node *node)
         node->lead_count++;
     } else if (node->bus->outcome.role == BUS_ROLE_FOLLOW) {
         CHECK(master != NULL);
-        if (node->follows != index_of_ip(master->ip))
+        if (node->follows != node_at(simulation, master->ip))
             node->copied_ms = -1;
-        node->follows = index_of_ip(master->ip);
+        node->follows = node_at(simulation, master->ip);
         node->follow_count++;
     }
 }
@@ -331,7 +341,7 @@ void simulation_do(struct simulation *simulation, int at)
         die(simulation, at);
         return;
     }
-    change_role(node);
+    change_role(simulation, node);
     for (size_t i = 0; i < SLOTS_SIZE; i++)
         node->lost.bits[i] |= outcome->lost.bits[i];
     node->empty_count += outcome->empties;
@@ -405,8 +415,8 @@ static void receive(struct simulation *simulation, const struct simulation_event
         return;
     CHECK(bus_message_read(buffer_bytes(&event->bytes), &message) == STATUS_OK);
     CHECK(event->bytes.size <= bus_link_size_max(simulation->nodes[event->node].bus, number));
-    snprintf(from_ip, sizeof(from_ip), "10.0.0.%d", other_end(link, event->node));
-    snprintf(own_ip, sizeof(own_ip), "10.0.0.%d", event->node);
+    snprintf(from_ip, sizeof(from_ip), "10.0.0.%d", simulation->nodes[other_end(link, event->node)].address);
+    snprintf(own_ip, sizeof(own_ip), "10.0.0.%d", simulation->nodes[event->node].address);
     simulation->received++;
     bus_received(simulation_bus(simulation, event->node), number, &message, from_ip, own_ip, simulation_clock(simulation, event->node));
     simulation_do(simulation, event->node);
@@ -524,7 +534,7 @@ void simulation_meet(struct simulation *simulation, int at, int other)
 {
     char ip[NODE_IP_SIZE];
 
-    snprintf(ip, sizeof(ip), "10.0.0.%d", other);
+    snprintf(ip, sizeof(ip), "10.0.0.%d", simulation->nodes[other].address);
     CHECK(bus_meet(simulation_bus(simulation, at), ip, (uint16_t)(PORT + other), (uint16_t)(BUS_PORT + other), simulation_clock(simulation, at)) == NULL);
     simulation_do(simulation, at);
 }
@@ -543,7 +553,9 @@ struct simulation *simulation_create_alone(int count, int64_t timeout_ms, uint64
         node->options = (struct bus_options){ .timeout_ms = timeout_ms, .primary_ping_ms = 10000, .validity_factor = 10, .migration_barrier = 1,
                                               .allows_replica_migration = true, .requires_full_coverage = true, .port = (uint16_t)(PORT + i),
                                               .bus_port = (uint16_t)(BUS_PORT + i) };
+        node->address = i;
         begin_life(simulation, i, members_create(&simulation->random));
+        members_write(node->bus->members, &node->synced);       /* a new node's file is synced by its creator */
         simulation_do(simulation, i);
     }
     return simulation;

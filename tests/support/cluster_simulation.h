@@ -31,6 +31,7 @@ struct simulation_node {
     unsigned group;
     uint64_t offset;
     int64_t copied_ms;                      /* when it last copied its primary; -1: not since it follows it */
+    int address;                            /* its IP is 10.0.0.address; usually its index */
     int follows;                            /* index; -1: it is a primary */
     bool is_slow;                           /* copies nothing more */
     bool is_muted;                          /* nothing that it sends arrives */

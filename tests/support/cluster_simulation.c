@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-enum { TICK_MS = 100, DELAY_MS_MAX = 30, START_MS = 1700000000, PORT = 7000, BUS_PORT = 17000, WRITES_MAX = 5 };
+enum { TICK_MS = 100, DELAY_MS_MAX = 30, START_MS = 1700000000, PORT = 7000, BUS_PORT = 17000, WRITES_MAX = 5, HEAL_MS = 90000 };
 
 enum event_kind { EVENT_TICK, EVENT_CONNECT, EVENT_OPENED, EVENT_CLOSED, EVENT_MESSAGE };
 
@@ -695,4 +695,16 @@ void simulation_verify(struct simulation *simulation)
         for (unsigned k = 0; k < i; k++)
             CHECK(!node_is_voter(members->all[i]) || !node_is_voter(members->all[k]) || members->all[i]->config_epoch != members->all[k]->config_epoch);
     }
+}
+
+void simulation_heal(struct simulation *simulation)
+{
+    bool agrees = simulation_run_until(simulation, simulation_agrees, HEAL_MS);
+
+    simulation_run(simulation, agrees ? 8000 : 0);                 /* a replica may move then */
+    if (!agrees || !simulation_run_until(simulation, simulation_agrees, HEAL_MS)) {
+        simulation_print(simulation);
+        check_failed(__FILE__, __LINE__, "the nodes do not agree");
+    }
+    simulation_verify(simulation);
 }

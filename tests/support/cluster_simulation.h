@@ -90,6 +90,8 @@ bool simulation_is_primary(struct simulation *simulation, int node);
 bool simulation_agrees(struct simulation *simulation);
 /* Prints how each node sees the cluster. */
 void simulation_print(struct simulation *simulation);
+/* Runs until they agree, and CHECKs that they go on to do so, and what simulation_verify does. */
+void simulation_heal(struct simulation *simulation);
 /* CHECKs that hold after a quiet time: no two primaries with one epoch and a common slot, no slot's epoch has fallen. */
 void simulation_verify(struct simulation *simulation);
 

@@ -1,4 +1,4 @@
-/* Whole clusters of simulated nodes: what has to hold after any failures, and named scenarios. KELVIN_SIMULATIONS: how many random runs. */
+/* Whole clusters of simulated nodes: what has to hold after any failures. KELVIN_SIMULATIONS: how many random runs. Scenarios: failover_test.c. */
 #include "cluster/bus.h"
 
 #include "support/unit.h"
@@ -11,75 +11,7 @@
 #include "support/scaled.h"
 #include "support/seed.h"
 
-enum { T = 2000, FAILOVER_MS = 12000, HEAL_MS = 90000, RANDOM_RUNS = 40 };
-
-static void heal(struct simulation *simulation)
-{
-    if (!simulation_run_until(simulation, simulation_agrees, HEAL_MS)) {
-        simulation_print(simulation);
-        fail_msg("the nodes do not agree");
-    }
-    simulation_run(simulation, 2 * T);
-    if (!simulation_agrees(simulation)) {
-        simulation_print(simulation);
-        fail_msg("the nodes do not agree any more");
-    }
-    simulation_verify(simulation);
-}
-
-static bool node_3_leads(struct simulation *simulation)
-{
-    return simulation_is_primary(simulation, 3);
-}
-
-static bool node_6_leads(struct simulation *simulation)
-{
-    return simulation_is_primary(simulation, 6);
-}
-
-static void nodes_that_meet_know_each_other_and_have_different_epochs(void **state)
-{
-    struct simulation *simulation = simulation_create(3, 1, T, seed_new());
-    struct simulation *large = simulation_create(50, 1, T, seed_new());
-
-    simulation_verify(simulation);
-    simulation_verify(large);
-    simulation_destroy(simulation);
-    simulation_destroy(large);
-}
-
-static void a_replica_takes_over_from_a_dead_primary_which_follows_it_later(void **state)
-{
-    struct simulation *simulation = simulation_create(3, 1, T, seed_new());
-
-    simulation_kill(simulation, 0, SIMULATION_DIES_NOW);
-    assert_true(simulation_run_until(simulation, node_3_leads, FAILOVER_MS));
-    assert_int_equal(simulation->nodes[3].lead_count, 1);
-    simulation_start(simulation, 0, SIMULATION_DISK_SYNCED);
-    heal(simulation);
-    assert_false(simulation_is_primary(simulation, 0));
-    assert_int_equal(simulation->nodes[0].follows, 3);
-    simulation_destroy(simulation);
-}
-
-static void of_two_replicas_the_one_with_more_data_takes_over(void **state)
-{
-    for (int i = 0; i < scaled(10); i++) {
-        struct simulation *simulation = simulation_create(3, 2, T, seed_new());
-
-        simulation->nodes[3].is_slow = true;
-        simulation_run(simulation, 3000);
-        assert_true(simulation->nodes[3].offset < simulation->nodes[6].offset);
-        simulation_kill(simulation, 0, SIMULATION_DIES_NOW);
-        assert_true(simulation_run_until(simulation, node_6_leads, FAILOVER_MS));
-        simulation_run(simulation, 2000);
-        assert_false(simulation_is_primary(simulation, 3));
-        assert_int_equal(simulation->nodes[3].follows, 6);
-        simulation_destroy(simulation);
-    }
-}
-
-/* --- Anything may happen */
+enum { T = 2000, RANDOM_RUNS = 40 };
 
 static void fail_something(struct simulation *simulation, int at)
 {
@@ -192,7 +124,7 @@ static void run_at_random(uint64_t seed)
     }
     be_quiet(simulation);
     simulation_run(simulation, SIMULATION_REPEAT_MS_MAX);
-    heal(simulation);
+    simulation_heal(simulation);
     simulation_destroy(simulation);
 }
 
@@ -208,9 +140,6 @@ static void after_any_failures_all_nodes_agree_and_all_slots_are_served(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_that_meet_know_each_other_and_have_different_epochs),
-        cmocka_unit_test(a_replica_takes_over_from_a_dead_primary_which_follows_it_later),
-        cmocka_unit_test(of_two_replicas_the_one_with_more_data_takes_over),
         cmocka_unit_test(after_any_failures_all_nodes_agree_and_all_slots_are_served),
     };
 

@@ -65,11 +65,11 @@ static void leave_slot(struct claim *claim, unsigned slot)
 }
 
 /* Rule 3. */
-static struct node *master_to_follow(const struct claim *claim, unsigned claimed_count, enum claim_following following)
+static struct node *master_to_follow(const struct claim *claim, const struct slots *claimed, enum claim_following following)
 {
     struct node *myself = claim->members->myself, *grand;
 
-    if (claim->taken > 0 && claim->primary->slot_count == 0 && (following == CLAIM_FOLLOW_ANY || claim->taken == claimed_count))
+    if (claim->taken > 0 && claim->primary->slot_count == 0 && (following == CLAIM_FOLLOW_ANY || claim->taken == slots_count(claimed)))
         return claim->claimer;
     grand = myself->master != NULL ? myself->master->master : NULL;
     return grand == myself ? NULL : grand;                          /* a replica of a replica follows the primary */
@@ -94,7 +94,7 @@ static void run_claim(struct claim *claim, const struct slots *claimed, enum cla
                 leave_slot(claim, slot);
         }
     }
-    claim->outcome->new_master = master_to_follow(claim, slots_count(claimed), following);
+    claim->outcome->new_master = master_to_follow(claim, claimed, following);
     if (claim->outcome->new_master != NULL)
         claim->outcome->lost = (struct slots){ { 0 } };
 }

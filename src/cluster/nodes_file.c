@@ -436,14 +436,15 @@ void nodes_file_release(struct nodes_file *file)
     *file = (struct nodes_file){ 0 };
 }
 
-static void write_ranges(const struct nodes_file *file, uint32_t index, struct buffer *out)
+/* `within`: the first and the last slot of the node. */
+static void write_ranges(const struct nodes_file *file, uint32_t index, struct slot_range within, struct buffer *out)
 {
-    for (unsigned first = 0; first < SLOT_COUNT; first++) {
+    for (unsigned first = within.first; first <= within.last; first++) {
         unsigned last = first;
 
         if (file->owners[first] != index + 1)
             continue;
-        while (last + 1 < SLOT_COUNT && file->owners[last + 1] == index + 1)
+        while (last < within.last && file->owners[last + 1] == index + 1)
             last++;
         if (first == last)
             buffer_append_format(out, " %u", first);
@@ -477,18 +478,25 @@ static void write_node(const struct nodes_file *file, uint32_t index, struct buf
 
 void nodes_file_write(const struct nodes_file *file, struct buffer *out)
 {
-    bool has_slots[NODES_FILE_COUNT_MAX + 1] = { false };
+    struct slot_range *within = mem_alloc((file->node_count + 1) * sizeof(*within));
 
     CHECK(file->node_count > 0 && file->node_count <= NODES_FILE_COUNT_MAX && file->myself < file->node_count);
-    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
-        has_slots[file->owners[slot]] = true;
+    for (uint32_t i = 0; i <= file->node_count; i++)
+        within[i] = (struct slot_range){ SLOT_COUNT, 0 };
+    for (uint16_t slot = 0; slot < SLOT_COUNT; slot++) {
+        struct slot_range *range = &within[file->owners[slot]];
+
+        if (range->first == SLOT_COUNT)
+            range->first = slot;
+        range->last = slot;
+    }
     for (uint32_t i = 0; i < file->node_count; i++) {
         write_node(file, i, out);
-        if (has_slots[i + 1])
-            write_ranges(file, i, out);
+        write_ranges(file, i, within[i + 1], out);
         for (uint32_t k = 0; i == file->myself && k < file->move_count; k++)
             buffer_append_format(out, " [%u-%c-%.40s]", file->moves[k].slot, file->moves[k].is_import ? '<' : '>', file->moves[k].other.text);
         buffer_append_string(out, "\n");
     }
     buffer_append_format(out, "vars currentEpoch %" PRIu64 " lastVoteEpoch %" PRIu64 "\n", file->current_epoch, file->last_vote_epoch);
+    mem_free(within);
 }

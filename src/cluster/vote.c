@@ -28,17 +28,19 @@ enum vote_verdict vote_decide(struct members *members, const struct vote_request
     return VOTE_GRANTED;
 }
 
+static bool is_better(const struct node *other, const struct node *myself, uint64_t offset)
+{
+    if (other == myself || other->master != myself->master || other->flags & (NODE_FAIL | NODE_NO_FAILOVER))
+        return false;
+    return other->offset > offset || (other->offset == offset && node_id_compare(&other->id, &myself->id) < 0);
+}
+
 unsigned vote_rank(const struct members *members, uint64_t offset)
 {
-    const struct node *myself = members->myself;
     unsigned rank = 0;
 
-    for (unsigned i = 0; i < members->count; i++) {
-        const struct node *other = members->all[i];
-
-        rank += other != myself && myself->master != NULL && other->master == myself->master && !(other->flags & (NODE_FAIL | NODE_NO_FAILOVER)) &&
-                other->offset > offset;
-    }
+    for (unsigned i = 0; i < members->count && members->myself->master != NULL; i++)
+        rank += is_better(members->all[i], members->myself, offset);
     return rank;
 }
 

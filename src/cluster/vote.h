@@ -35,7 +35,8 @@ enum vote_verdict {
  * set with VOTE_OLD_CLAIM: the candidate is sent an UPDATE about that node, because it could never win otherwise. */
 enum vote_verdict vote_decide(struct members *members, const struct vote_request *request, int64_t now_ms, int64_t timeout_ms, const struct node **newer);
 
-/* How many replicas of this node's master are better candidates: those that have more of the history. `offset` is this node's. */
+/* How many replicas of this node's master are better candidates: those that have more of the history, or as much and a smaller ID, so that they do not
+ * share the votes. `offset` is this node's. */
 unsigned vote_rank(const struct members *members, uint64_t offset);
 /* From the failure of the primary to the request: the better the candidate, the sooner. */
 int64_t vote_delay_ms(unsigned rank, struct random *random);

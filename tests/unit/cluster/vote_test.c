@@ -122,6 +122,11 @@ static void the_rank_counts_replicas_that_have_more(void **state)
     cluster_view_node(members, 'f')->flags |= NODE_FAIL;
     assert_int_equal(vote_rank(members, 100), 0);
     members_destroy(members);
+    members = cluster_view_create("d slave-of-b\nb master 2 1-9\nc slave-of-b\ne slave-of-b");
+    for (unsigned i = 0; i < members->count; i++)
+        members->all[i]->offset = 100;
+    assert_int_equal(vote_rank(members, 100), 1);                               /* c: as much, and a smaller ID */
+    members_destroy(members);
 }
 
 static void better_candidates_ask_earlier(void **state)

@@ -139,6 +139,14 @@ static void hear_pong(struct bus *bus, struct node *node)
     }
 }
 
+/* It is a primary in this epoch. */
+static void note_lead(struct bus *bus, struct node *node, uint64_t epoch)
+{
+    node->peer.led_ms = bus->own->now_ms;
+    if (node->peer.said_epoch < epoch)
+        node->peer.said_epoch = epoch;
+}
+
 static void hear_role(struct bus *bus, struct node *sender, const struct bus_message *message)
 {
     struct node *master = node_id_is_none(&message->master) ? NULL : bus_known(bus, &message->master);
@@ -147,6 +155,7 @@ static void hear_role(struct bus *bus, struct node *sender, const struct bus_mes
         if (sender->flags & NODE_MASTER)
             return;
         members_set_primary(bus->members, sender);
+        note_lead(bus, sender, message->current_epoch);
     } else {
         if (master == sender || (sender->flags & NODE_REPLICA && sender->master == master))
             return;
@@ -169,10 +178,16 @@ static void hear_claims(struct bus *bus, struct node *sender, const struct bus_m
     bus_role_apply_claim(bus, &outcome);
 }
 
-/* A header from before one that this node has seen, by the other link, may not take back what that one said. */
-static bool is_old(struct node *sender, const struct bus_message *message)
+/* A header from before one that this node has heard by the other link may not take back what that one said: its epoch is older; or it is of the candidate
+ * that the new primary was in the same epoch. */
+static bool is_old(const struct bus *bus, struct node *sender, const struct bus_message *message)
 {
+    bool is_demoted = sender->flags & NODE_MASTER && !node_id_is_none(&message->master);
+
     if (message->current_epoch < sender->peer.said_epoch)
+        return true;
+    if (message->current_epoch == sender->peer.said_epoch && is_demoted && sender->peer.led_ms != 0 &&
+        bus->own->now_ms - sender->peer.led_ms < bus->options.timeout_ms / 2)
         return true;
     sender->peer.said_epoch = message->current_epoch;
     return false;
@@ -182,7 +197,7 @@ static void hear_configuration(struct bus *bus, struct node *sender, const struc
 {
     const struct node *newer;
 
-    if (is_old(sender, message))
+    if (is_old(bus, sender, message))
         return;
     hear_role(bus, sender, message);
     hear_claims(bus, sender, message);
@@ -229,10 +244,13 @@ static void hear_fail(struct bus *bus, struct node *sender, const struct bus_mes
 static void hear_update(struct bus *bus, const struct bus_message *message)
 {
     struct node *about = bus_known(bus, &message->about);
+    bool was_replica = about != NULL && about->flags & NODE_REPLICA;
     struct claim_outcome outcome;
 
     if (about == NULL || !claim_update(bus->members, about, message->about_epoch, message->about_slots, bus_role_following(bus), &outcome))
         return;
+    if (was_replica)
+        note_lead(bus, about, message->about_epoch);
     bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
     bus_role_apply_claim(bus, &outcome);
 }

@@ -47,6 +47,7 @@ struct bus_private {
     int64_t now_ms, real_ms;        /* see bus_begin */
     int64_t started_ms;             /* the first tick; 0: there was none */
     int64_t minority_ms;            /* the last time that this node did not reach a majority; 0: never */
+    int64_t chained_ms;             /* since when this replica's primary is a replica; 0: it is none */
     unsigned tick_count, suspect_count, handshake_count;
     bool state_is_stale;
     struct bus_forgotten *forgotten;

@@ -89,13 +89,18 @@ static void watch_node(struct bus *bus, struct node *node)
     suspect(bus, node);
 }
 
-/* The primary of this replica may have become one itself, without a claim that says which node to follow. */
+/* The primary of this replica may have become one itself, without a claim that says which node to follow. That has to last: an old message may say so. */
 static void leave_chain(struct bus *bus)
 {
-    const struct node *master = bus->members->myself->master;
+    const struct node *myself = bus->members->myself, *master = myself->master;
+    struct node *grand = master != NULL ? master->master : NULL;
 
-    if (master != NULL && master->master != NULL && master->master->flags & NODE_MASTER && master->master != bus->members->myself)
-        bus_role_follow(bus, master->master);
+    if (grand == NULL || grand == myself || !(grand->flags & NODE_MASTER))
+        bus->own->chained_ms = 0;
+    else if (bus->own->chained_ms == 0)
+        bus->own->chained_ms = bus->own->now_ms;
+    else if (bus->own->now_ms - bus->own->chained_ms > bus->options.timeout_ms)
+        bus_role_follow(bus, grand);
 }
 
 void bus_tick(struct bus *bus, int64_t now_ms)

@@ -67,12 +67,9 @@ static void leave_slot(struct claim *claim, unsigned slot)
 /* Rule 3. */
 static struct node *master_to_follow(const struct claim *claim, const struct slots *claimed, enum claim_following following)
 {
-    struct node *myself = claim->members->myself, *grand;
+    bool has_lost_all = claim->taken > 0 && claim->primary->slot_count == 0;
 
-    if (claim->taken > 0 && claim->primary->slot_count == 0 && (following == CLAIM_FOLLOW_ANY || claim->taken == slots_count(claimed)))
-        return claim->claimer;
-    grand = myself->master != NULL ? myself->master->master : NULL;
-    return grand == myself ? NULL : grand;                          /* a replica of a replica follows the primary */
+    return has_lost_all && (following == CLAIM_FOLLOW_ANY || claim->taken == slots_count(claimed)) ? claim->claimer : NULL;
 }
 
 /* Looks only at slots whose claim differs from what is known, or was doubted: mostly none. */

@@ -34,6 +34,7 @@ struct node_peer {
     int64_t added_ms, heard_ms;                 /* when it was added, and when its last message came */
     int64_t orphaned_ms;                        /* a primary: since when none of its replicas works; 0: not so */
     uint64_t said_epoch;                        /* the largest current epoch that its headers had */
+    int64_t led_ms;                             /* when it became a primary */
     uint64_t granted_epoch;                     /* its vote for this node */
     uint64_t gossip_stamp;                      /* the last message in which it was mentioned */
     unsigned working_replicas;                  /* bus_orphan */

@@ -419,6 +419,57 @@ static void a_node_that_has_missed_the_introduction_is_introduced_again(void **s
     simulation_destroy(simulation);
 }
 
+/* --- Roles of others */
+
+static void run_ticks(struct bus *bus, int64_t from_ms, int64_t ms)
+{
+    for (int64_t at = 100; at <= ms; at += 100) {
+        bus_tick(bus, noon_ms + from_ms + at);
+        bus_outcome_clear(bus);
+    }
+}
+
+static void a_replica_of_a_replica_follows_the_primary_if_that_lasts(void **state)
+{
+    struct bus *bus = bus_of("c slave-of-a\na slave-of-b\nb master 6 10-19");
+
+    run_ticks(bus, 0, T);
+    assert_true(bus->members->myself->master == node_of(bus, 'a'));
+    run_ticks(bus, T, 200);
+    assert_true(bus->members->myself->master == node_of(bus, 'b'));
+    bus_destroy(bus);
+    bus = bus_of("c slave-of-a\na slave-of-c\n" "d master 7");                     /* a circle is left to the administrator */
+    run_ticks(bus, 0, 2 * T);
+    assert_true(bus->members->myself->master == node_of(bus, 'a'));
+    bus_destroy(bus);
+}
+
+/* Sent before it won, and overtaken by its first header as a primary. */
+static void a_late_header_of_a_candidate_does_not_take_its_slots(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc slave-of-a\n" "d slave-of-a");
+    struct slots slots = cluster_view_slots("100-199");
+    struct bus_message message = message_of('c', BUS_PING), late = message_of('c', BUS_PING);
+
+    message.slots = late.slots = &slots;
+    message.current_epoch = message.config_epoch = late.current_epoch = 4;
+    late.config_epoch = 3;
+    late.master = cluster_view_id('a');
+    late.flags = NODE_REPLICA;
+    hear_new(bus, &message, "10.0.0.3");
+    assert_int_equal(cluster_view_owner(bus->members, 150), 'c');
+    hear_new(bus, &late, "10.0.0.3");
+    assert_int_equal(cluster_view_owner(bus->members, 150), 'c');
+    run_ticks(bus, 0, T);
+    hear_new(bus, &late, "10.0.0.3");                                           /* it goes on to say so */
+    assert_int_equal(cluster_view_owner(bus->members, 150), '-');
+    late.current_epoch = 3;
+    late.master = cluster_view_id('b');
+    hear_new(bus, &late, "10.0.0.3");
+    assert_true(node_of(bus, 'c')->master == node_of(bus, 'a'));
+    bus_destroy(bus);
+}
+
 /* --- Strangers */
 
 static void a_stranger_only_gets_in_by_meet(void **state)
@@ -518,6 +569,8 @@ int main(void)
         cmocka_unit_test(a_node_that_moves_to_another_address_is_found_there),
         cmocka_unit_test(a_node_of_another_cluster_at_a_known_address_is_not_taken_in),
         cmocka_unit_test(a_node_that_has_missed_the_introduction_is_introduced_again),
+        cmocka_unit_test(a_replica_of_a_replica_follows_the_primary_if_that_lasts),
+        cmocka_unit_test(a_late_header_of_a_candidate_does_not_take_its_slots),
         cmocka_unit_test(a_stranger_only_gets_in_by_meet),
         cmocka_unit_test(strangers_that_introduce_themselves_are_bounded),
         cmocka_unit_test(a_message_with_anything_in_it_is_survived),

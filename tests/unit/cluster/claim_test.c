@@ -127,19 +127,6 @@ static void who_lost_its_last_slot_follows_the_one_that_has_it(void **state)
     members_destroy(members);
 }
 
-static void a_replica_of_a_replica_follows_the_primary(void **state)
-{
-    struct members *members = cluster_view_create("c slave-of-a\na slave-of-b\nb master 6 10-19\n" "d master 7");
-    struct claim_outcome outcome = hear(members, 'd', 7, "", CLAIM_FOLLOW_ANY);
-
-    assert_true(outcome.new_master == cluster_view_node(members, 'b'));
-    members_destroy(members);
-    members = cluster_view_create("c slave-of-a\na slave-of-c\n" "d master 7");     /* a circle is left to the administrator */
-    outcome = hear(members, 'd', 7, "1", CLAIM_FOLLOW_ANY);
-    assert_null(outcome.new_master);
-    members_destroy(members);
-}
-
 static void an_update_makes_a_primary_and_is_only_believed_if_it_is_newer(void **state)
 {
     struct members *members = cluster_view_create("a master 5 0-9\nb slave-of-a\nc master 7 10-19");
@@ -377,7 +364,6 @@ int main(void)
         cmocka_unit_test(a_slot_that_its_owner_gave_up_is_not_defended_by_its_epoch),
         cmocka_unit_test(a_slot_that_is_claimed_again_is_defended_again),
         cmocka_unit_test(who_lost_its_last_slot_follows_the_one_that_has_it),
-        cmocka_unit_test(a_replica_of_a_replica_follows_the_primary),
         cmocka_unit_test(an_update_makes_a_primary_and_is_only_believed_if_it_is_newer),
         cmocka_unit_test(a_slot_that_is_given_up_by_hearsay_is_taken_back_if_none_claims_it),
         cmocka_unit_test(who_claims_with_an_old_epoch_is_shown_the_owner),

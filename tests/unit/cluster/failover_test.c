@@ -489,19 +489,6 @@ static void equal_epochs_after_a_partition_become_different(void **state)
     simulation_destroy(simulation);
 }
 
-/* Without a claim that says which node to follow. */
-static void a_replica_of_a_replica_follows_the_primary(void **state)
-{
-    struct simulation *simulation = simulation_create(3, 2, T, seed_new());
-
-    assert_null(ask_failover(simulation, 6, BUS_FAILOVER_AGREED));
-    simulation_run(simulation, 5000);
-    simulation_heal(simulation);
-    assert_int_equal(simulation->nodes[3].follows, 6);
-    assert_int_equal(simulation->nodes[0].follows, 6);
-    simulation_destroy(simulation);
-}
-
 static void a_node_that_dies_between_its_promise_and_its_message_keeps_it(void **state)
 {
     for (int i = 0; i < scaled(20); i++) {
@@ -545,7 +532,6 @@ int main(void)
         cmocka_unit_test(a_replica_that_missed_its_primarys_last_epoch_is_elected),
         cmocka_unit_test(a_primary_that_returns_after_two_failovers_follows_the_last),
         cmocka_unit_test(equal_epochs_after_a_partition_become_different),
-        cmocka_unit_test(a_replica_of_a_replica_follows_the_primary),
         cmocka_unit_test(a_node_that_dies_between_its_promise_and_its_message_keeps_it),
     };
 

@@ -139,7 +139,7 @@ static void hear_pong(struct bus *bus, struct node *node)
     }
 }
 
-/* It is a primary in this epoch. */
+/* Notes that a node is a primary in this epoch. */
 static void note_lead(struct bus *bus, struct node *node, uint64_t epoch)
 {
     node->peer.led_ms = bus->own->now_ms;

@@ -1,0 +1,71 @@
+/* Cluster: this server's node: the bus under its lock, its thread with the links (`kelvin-bus`), nodes.conf, and the topology that it publishes.
+ *
+ * Lock order: this lock comes before those of partitions, and after none: it is not taken by a thread that has a partition locked. nodes.conf is written and
+ * synced under it, so a thread that serves clients takes it for commands of administrators only, and for what is shown; redirections need the topology alone.
+ */
+#ifndef KELVIN_CLUSTER_CLUSTER_H
+#define KELVIN_CLUSTER_CLUSTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "base/message.h"
+#include "base/status.h"
+#include "cluster/bus.h"
+#include "cluster/topology.h"
+
+struct cluster;
+
+/* What the rest of the server does for the node. All are called with the cluster locked, on the bus thread or by cluster_unlock. */
+struct cluster_hooks {
+    void *context;
+    void (*facts)(void *context, struct bus_facts *facts);
+    /* Whether the workers take their turns: a node whose workers hang must not look healthy, so its bus does not reply then. */
+    bool (*is_alive)(void *context);
+    void (*hold_writes)(void *context, bool holds);
+    void (*lead)(void *context);
+    void (*follow)(void *context, const char *ip, uint16_t port);
+    void (*empty)(void *context);                                               /* removes the data set: CLUSTER RESET of a replica */
+    void (*topology_changed)(void *context, const struct topology *topology);   /* before it is published */
+    void (*slots_lost)(void *context, const struct slots *slots);               /* after it was published */
+    void (*deliver)(void *context, struct bytes channel, struct bytes text, bool is_shard);
+};
+
+struct tls_context;     /* see tls/ for the real name: the contexts for `tls-cluster`, both directions */
+
+struct cluster_config {
+    const char *nodes_path;             /* cluster-config-file, in the data directory */
+    struct bus_options options;
+    const char *const *bind;            /* addresses to listen on for the bus, NULL at the end */
+    uint64_t link_buffer_max;           /* cluster-link-sendbuf-limit; 0: none. A link whose queue is longer is closed, and counted */
+    struct log *log;
+};
+
+/* Locks and reads nodes.conf, or makes a new node. STATUS_BUSY or the like with a message: another process has the file; it can't be read or written. The
+ * thread is not started yet: the hooks are not called before cluster_start, but for `facts`. */
+enum status cluster_create(const struct cluster_config *config, const struct cluster_hooks *hooks, struct cluster **cluster, struct message *message);
+/* Listens, and starts the thread: once the data set is loaded and the ports of clients are known. */
+enum status cluster_start(struct cluster *cluster, struct message *message);
+void cluster_stop(struct cluster *cluster);             /* no hook is called from then on. Saves */
+void cluster_destroy(struct cluster *cluster);          /* NULL is fine */
+
+/* The bus for an event or to be shown; its facts are filled in. */
+struct bus *cluster_lock(struct cluster *cluster);
+/* Carries out what has come of it (bus.h): saves, calls hooks, and has the thread send. STATUS_IO: nodes.conf could not be saved: nothing of it was
+ * sent, and it is tried again with the next tick. */
+enum status cluster_unlock(struct cluster *cluster);
+void cluster_set_options(struct cluster *cluster, const struct bus_options *options);      /* CONFIG SET */
+
+/* The published one, kept for the caller: topology_release. Any thread; does not wait for the lock. */
+struct topology *cluster_topology(struct cluster *cluster);
+
+/* For INFO, CLUSTER INFO and CLUSTER LINKS. */
+struct cluster_totals {
+    uint64_t link_buffer_bytes, links_over_limit, link_count;
+};
+struct cluster_totals cluster_totals(struct cluster *cluster);
+/* Bytes of a link's queue: allocated, and in use. False: it is gone. With the cluster locked. */
+bool cluster_link_queue(struct cluster *cluster, uint64_t link, uint64_t *allocated, uint64_t *used);
+
+#endif

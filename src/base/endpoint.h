@@ -8,4 +8,9 @@ enum { ENDPOINT_SIZE = 64 };
 void endpoint_of_peer(int fd, char text[ENDPOINT_SIZE]);
 void endpoint_of_self(int fd, char text[ENDPOINT_SIZE]);
 
+/* The addresses alone: "127.0.0.1", "::1"; "" if it is not connected any more. */
+enum { ENDPOINT_IP_SIZE = 46 };
+void endpoint_ip_of_peer(int fd, char ip[ENDPOINT_IP_SIZE]);
+void endpoint_ip_of_self(int fd, char ip[ENDPOINT_IP_SIZE]);
+
 #endif

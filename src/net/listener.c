@@ -10,7 +10,7 @@
 #include "acl/acl.h"
 #include "base/mem.h"
 #include "base/mutex.h"
-#include "net/sockets.h"
+#include "base/sockets.h"
 #include "net/tls.h"
 
 enum {

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/sockets.h"
 #include "commands/users.h"
 #include "lifecycle/opening.h"
-#include "net/sockets.h"
 #include "net/tls.h"
 #include "server/families.h"
 

@@ -1,6 +1,6 @@
 /* Sockets: creates listening sockets. Any thread. */
-#ifndef KELVIN_NET_SOCKETS_H
-#define KELVIN_NET_SOCKETS_H
+#ifndef KELVIN_BASE_SOCKETS_H
+#define KELVIN_BASE_SOCKETS_H
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-#include "net/sockets.h"
+#include "base/sockets.h"
 
 #include "support/unit.h"
 

@@ -31,13 +31,23 @@ void wire_close(struct wire *wire)
     wire_init(wire);
 }
 
+/* NULL: there was no memory for it. */
+static bool take_stream(struct wire *wire, struct tls_stream *stream)
+{
+    wire->tls = stream;
+    if (stream != NULL)
+        wire->cipher = mem_alloc(CIPHER_SIZE);
+    return stream != NULL;
+}
+
 bool wire_start_tls(struct wire *wire, struct tls_context *context, const char *host)
 {
-    wire->tls = tls_stream_connect(context, host);
-    if (wire->tls == NULL)
-        return false;
-    wire->cipher = mem_alloc(CIPHER_SIZE);
-    return true;
+    return take_stream(wire, tls_stream_connect(context, host));
+}
+
+bool wire_accept_tls(struct wire *wire, struct tls_context *context)
+{
+    return take_stream(wire, tls_stream_accept(context));
 }
 
 static enum wire_result failed(struct wire *wire)
@@ -132,9 +142,9 @@ enum wire_result wire_read(struct wire *wire, char *data, size_t size, size_t *g
     return wire->tls != NULL ? read_tls(wire, data, size, got) : receive(wire, data, size, got);
 }
 
-static size_t output_size(const struct wire *wire)
+const struct buffer *wire_output(const struct wire *wire)
 {
-    return wire->tls != NULL ? tls_stream_output(wire->tls)->size : wire->plain.size;
+    return wire->tls != NULL ? tls_stream_output(wire->tls) : &wire->plain;
 }
 
 enum wire_result wire_write(struct wire *wire, struct bytes bytes)
@@ -157,11 +167,12 @@ enum wire_result wire_flush(struct wire *wire)
         output->size -= (size_t)count;
         memmove(output->data, output->data + count, output->size);
     }
+    buffer_shrink(output, OUTPUT_MAX);
     return WIRE_OK;
 }
 
-bool wire_has_output(const struct wire *wire) { return output_size(wire) > 0; }
-bool wire_is_full(const struct wire *wire) { return output_size(wire) > OUTPUT_MAX; }
+bool wire_has_output(const struct wire *wire) { return wire_output(wire)->size > 0; }
+bool wire_is_full(const struct wire *wire) { return wire_output(wire)->size > OUTPUT_MAX; }
 
 void wire_reason(const struct wire *wire, enum wire_result result, struct message *message)
 {

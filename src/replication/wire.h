@@ -32,6 +32,7 @@ void wire_close(struct wire *wire);             /* also if it is not open; what 
 
 /* False: there is no memory for it. Then wire_shake_hands until it is done; its input comes and its output goes as below. */
 bool wire_start_tls(struct wire *wire, struct tls_context *context, const char *host);
+bool wire_accept_tls(struct wire *wire, struct tls_context *context);       /* the same for a connection that the peer has opened */
 enum wire_result wire_shake_hands(struct wire *wire, bool *done);
 
 /* Reads what there is, up to `size` bytes; *got is 0: nothing yet. */
@@ -41,6 +42,7 @@ enum wire_result wire_write(struct wire *wire, struct bytes bytes);
 /* Sends as much of the output as the socket takes. */
 enum wire_result wire_flush(struct wire *wire);
 bool wire_has_output(const struct wire *wire);
+const struct buffer *wire_output(const struct wire *wire);
 /* Reading with TLS adds to the output, too. True: so much is waiting that the caller should not read. */
 bool wire_is_full(const struct wire *wire);
 

@@ -1,6 +1,7 @@
 #include "support/redis_process.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/random.h"
 
 enum { ARGUMENTS_MAX = 40, TRIES = 2000, TRY_US = 10000 };
 
@@ -60,15 +62,26 @@ static struct sockaddr_in loopback(uint16_t port)
     return (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 }
 
+/* Below those that the system gives to connections: one of these could be taken by any connection before a server listens on it. */
 uint16_t redis_process_free_port(void)
 {
-    struct sockaddr_in at = loopback(0);
-    socklen_t size = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    enum { FIRST = 20000, COUNT = 12000 };
+    uint16_t random;
+    uint16_t port;
+    int error;
 
-    CHECK(bind(fd, (struct sockaddr *)&at, size) == 0 && getsockname(fd, (struct sockaddr *)&at, &size) == 0);
-    close(fd);
-    return ntohs(at.sin_port);
+    do {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct sockaddr_in at;
+
+        random_system(&random, sizeof(random));
+        port = (uint16_t)(FIRST + random % COUNT);
+        at = loopback(port);
+        error = bind(fd, (struct sockaddr *)&at, sizeof(at));
+        CHECK(fd >= 0 && (error == 0 || errno == EADDRINUSE));
+        close(fd);
+    } while (error != 0);
+    return port;
 }
 
 static void connect_to(struct redis_process *redis)

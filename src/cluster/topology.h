@@ -1,4 +1,4 @@
-/* Topology: an immutable picture of the cluster for those who serve clients: who has which slots, and the addresses. Made anew with each change, published by
+/* Topology: an immutable picture of the cluster for threads that serve clients: who has which slots, and the addresses. A new one is made with each change, published by
  * cluster.h, counted: a reader keeps one for as long as it needs it, without a lock.
  */
 #ifndef KELVIN_CLUSTER_TOPOLOGY_H

@@ -16,56 +16,64 @@
 #include "cluster/topology.h"
 
 struct cluster;
+struct disk;
+struct meter;
+struct tls_context;
 
-/* What the rest of the server does for the node. All are called with the cluster locked, on the bus thread or by cluster_unlock. */
+/* Calls to the rest of the server. All but the last are made with the cluster locked, on the bus thread or by cluster_lock and
+ * cluster_unlock, from cluster_start to cluster_stop. */
 struct cluster_hooks {
     void *context;
     void (*facts)(void *context, struct bus_facts *facts);
-    /* Whether the workers take their turns: a node whose workers hang must not look healthy, so its bus does not reply then. */
+    /* Whether the workers take their turns: a node whose workers hang must not look healthy, so its bus is silent then, and deaf. Asked with each tick. */
     bool (*is_alive)(void *context);
     void (*hold_writes)(void *context, bool holds);
     void (*lead)(void *context);
-    void (*follow)(void *context, const char *ip, uint16_t port);
+    void (*follow)(void *context, const char *ip, uint16_t port, uint16_t tls_port);       /* 0: it has no such port */
     void (*empty)(void *context);                                               /* removes the data set: CLUSTER RESET of a replica */
     void (*topology_changed)(void *context, const struct topology *topology);   /* before it is published */
     void (*slots_lost)(void *context, const struct slots *slots);               /* after it was published */
     void (*deliver)(void *context, struct bytes channel, struct bytes text, bool is_shard);
+    struct tls_context *(*hold_tls)(void *context);     /* for a new connection, with `is_tls`; NULL: it can't be had. Without the lock */
 };
-
-struct tls_context;     /* see tls/ for the real name: the contexts for `tls-cluster`, both directions */
 
 struct cluster_config {
     const char *nodes_path;             /* cluster-config-file, in the data directory */
     struct bus_options options;
-    const char *const *bind;            /* addresses to listen on for the bus, NULL at the end */
+    const char *const *bind;            /* the words of the directive: where the bus listens, on options.bus_port; NULL at the end */
+    const char *bind_source;            /* bind-source-addr; NULL or "": any */
+    int backlog;                        /* tcp-backlog */
     uint64_t link_buffer_max;           /* cluster-link-sendbuf-limit; 0: none. A link whose queue is longer is closed, and counted */
     struct log *log;
+    struct meter *meter;                /* counts the thread's memory; may be NULL */
+    const struct disk *disk;            /* NULL: the system's */
 };
 
-/* Locks and reads nodes.conf, or makes a new node. STATUS_BUSY or the like with a message: another process has the file; it can't be read or written. The
- * thread is not started yet: the hooks are not called before cluster_start, but for `facts`. */
+/* Locks and reads nodes.conf, or makes a new node and saves it. STATUS_LOCKED: another process has the file; else it is damaged, or can't be read or
+ * written; `message` says which. No hook is called. What `config` refers to is copied, but for the log, the meter and the disk. */
 enum status cluster_create(const struct cluster_config *config, const struct cluster_hooks *hooks, struct cluster **cluster, struct message *message);
-/* Listens, and starts the thread: once the data set is loaded and the ports of clients are known. */
+/* Listens, and starts the thread: once the data set is loaded. On failure it can be tried again. */
 enum status cluster_start(struct cluster *cluster, struct message *message);
 void cluster_stop(struct cluster *cluster);             /* no hook is called from then on. Saves */
 void cluster_destroy(struct cluster *cluster);          /* NULL is fine */
 
 /* The bus for an event or to be shown; its facts are filled in. */
 struct bus *cluster_lock(struct cluster *cluster);
-/* Carries out what has come of it (bus.h): saves, calls hooks, and has the thread send. STATUS_IO: nodes.conf could not be saved: nothing of it was
- * sent, and it is tried again with the next tick. */
+/* Carries out what has come of it (bus.h): saves and syncs, calls hooks, and has the thread send. Else nodes.conf could not be saved: nothing is sent and no
+ * hook is called until it can be, which is tried with each tick. To the others this node has failed meanwhile. */
 enum status cluster_unlock(struct cluster *cluster);
 void cluster_set_options(struct cluster *cluster, const struct bus_options *options);      /* CONFIG SET */
+void cluster_set_link_buffer_max(struct cluster *cluster, uint64_t bytes);
 
-/* The published one, kept for the caller: topology_release. Any thread; does not wait for the lock. */
+/* The published one, kept for the caller: topology_release. Any thread; does not wait for the cluster's lock. */
 struct topology *cluster_topology(struct cluster *cluster);
 
-/* For INFO, CLUSTER INFO and CLUSTER LINKS. */
+/* For INFO, CLUSTER INFO and CLUSTER LINKS. Any thread, with or without the lock. */
 struct cluster_totals {
     uint64_t link_buffer_bytes, links_over_limit, link_count;
 };
 struct cluster_totals cluster_totals(struct cluster *cluster);
-/* Bytes of a link's queue: allocated, and in use. False: it is gone. With the cluster locked. */
+/* Bytes of a link's queue: allocated, and in use. False: it is gone. */
 bool cluster_link_queue(struct cluster *cluster, uint64_t link, uint64_t *allocated, uint64_t *used);
 
 #endif

@@ -1,0 +1,503 @@
+#include "cluster/cluster.h"
+
+#include "base/clock.h"
+#include "base/disk.h"
+#include "base/mem.h"
+#include "base/mutex.h"
+#include "base/random.h"
+#include "cluster/bus_net.h"
+#include "cluster/nodes_store.h"
+
+struct cluster {
+    struct cluster_hooks hooks;         /* immutable, and so are those up to `net` */
+    struct log *log;
+    struct meter *meter;
+    char **bind, *bind_source;
+    int backlog;
+    struct nodes_store *store;
+    struct bus_net *net;
+    struct mutex lock;                  /* all that follows, but for the topology */
+    struct bus *bus;
+    struct bus_orders orders;           /* that the thread has not taken yet */
+    struct bus_net_limits limits;
+    struct buffer text;                 /* of nodes.conf */
+    bool stopped;                       /* no hook is called any more */
+    bool is_unsaved;                    /* nodes.conf is not what there is */
+    bool save_failed;                   /* the last time; logged once */
+    bool holds_writes, is_alive;        /* as the hooks know and said */
+    struct mutex topology_lock;         /* a leaf, held while a pointer is copied */
+    struct topology *topology;
+};
+
+/* --- The outcome of an event. The cluster is locked. */
+
+enum occasion {
+    BY_MESSAGE,                         /* and other events of the network */
+    BY_TICK,
+    BY_COMMAND,
+};
+
+static enum status save(struct cluster *cluster, enum nodes_store_durability durability)
+{
+    struct message message = { "" };
+    enum status status;
+
+    cluster->text.size = 0;
+    members_write(cluster->bus->members, &cluster->text);
+    status = nodes_store_save(cluster->store, buffer_bytes(&cluster->text), durability, &message);
+    if (status != STATUS_OK && !cluster->save_failed)
+        log_write(cluster->log, LOG_LEVEL_WARNING, "%s. It is tried again and again; until then this node makes no promises, and votes for no replica.",
+            message.text);
+    if (status == STATUS_OK && cluster->save_failed)
+        log_write(cluster->log, LOG_LEVEL_NOTICE, "The cluster configuration file is saved again");
+    cluster->save_failed = status != STATUS_OK;
+    return status;
+}
+
+/* Promises are saved at once; other changes with the next tick, many at a time, and those of commands at once, because their reply is a promise as
+ * well. A disk that fails is tried at ticks and for changes of commands only. */
+static void save_if_due(struct cluster *cluster, enum occasion occasion)
+{
+    struct bus_outcome *outcome = &cluster->bus->outcome;
+    bool is_tried = !cluster->save_failed || occasion == BY_TICK;
+
+    if (occasion == BY_COMMAND && outcome->has_changed)
+        outcome->has_promised = is_tried = true;
+    cluster->is_unsaved |= outcome->has_changed || outcome->has_promised;
+    outcome->has_changed = false;
+    if (!cluster->is_unsaved || !is_tried || (occasion != BY_TICK && !outcome->has_promised))
+        return;
+    if (save(cluster, outcome->has_promised ? NODES_STORE_NOW : NODES_STORE_SOON) == STATUS_OK)
+        cluster->is_unsaved = outcome->has_promised = false;
+}
+
+static void change_role(struct cluster *cluster)
+{
+    const struct cluster_hooks *hooks = &cluster->hooks;
+    const struct bus_outcome *outcome = &cluster->bus->outcome;
+    const struct node *master = cluster->bus->members->myself->master;
+
+    if (outcome->role == BUS_ROLE_LEAD)
+        hooks->lead(hooks->context);
+    else if (outcome->role == BUS_ROLE_FOLLOW && master != NULL)
+        hooks->follow(hooks->context, master->ip, master->port, master->tls_port);
+    if (outcome->empties)
+        hooks->empty(hooks->context);
+}
+
+static void publish_topology(struct cluster *cluster)
+{
+    struct topology *topology = topology_create(cluster->bus->members, cluster->bus->is_ok), *old;
+
+    cluster->hooks.topology_changed(cluster->hooks.context, topology);
+    mutex_lock(&cluster->topology_lock);
+    old = cluster->topology;
+    cluster->topology = topology;
+    mutex_unlock(&cluster->topology_lock);
+    topology_release(old);
+}
+
+static void update_server(struct cluster *cluster)
+{
+    const struct cluster_hooks *hooks = &cluster->hooks;
+    const struct bus_outcome *outcome = &cluster->bus->outcome;
+    bool holds_writes = cluster->bus->hold_writes_until_ms != 0;
+
+    change_role(cluster);
+    if (outcome->topology_changed)
+        publish_topology(cluster);
+    if (slots_count(&outcome->lost) > 0)
+        hooks->slots_lost(hooks->context, &outcome->lost);
+    if (holds_writes != cluster->holds_writes)
+        hooks->hold_writes(hooks->context, holds_writes);
+    cluster->holds_writes = holds_writes;
+}
+
+/* Messages for subscribers are delivered here, all else is an order for the thread. Without `sends` messages to nodes are dropped, as if they were lost. */
+static void give_orders(struct cluster *cluster, bool sends)
+{
+    const struct cluster_hooks *hooks = &cluster->hooks;
+    const struct bus_outcome *outcome = &cluster->bus->outcome;
+    size_t begin = cluster->orders.bytes.size;
+    bool has_bytes = false;
+
+    for (unsigned i = 0; i < outcome->action_count; i++) {
+        struct bus_action action = outcome->actions[i];
+
+        if (action.kind == BUS_DELIVER) {
+            hooks->deliver(hooks->context, bytes_of(outcome->bytes.data + action.begin, action.size),
+                bytes_of(outcome->bytes.data + action.text_begin, action.text_size), action.is_shard);
+        } else if (action.kind != BUS_SEND || sends) {
+            has_bytes |= action.kind == BUS_SEND;
+            action.begin += begin;
+            bus_orders_add(&cluster->orders, &action);
+        }
+    }
+    if (has_bytes)
+        buffer_append_bytes(&cluster->orders.bytes, buffer_bytes(&outcome->bytes));
+}
+
+static void log_lines(struct cluster *cluster)
+{
+    struct bytes rest = buffer_bytes(&cluster->bus->outcome.log);
+
+    while (rest.size > 0) {
+        const char *end = memchr(rest.data, '\n', rest.size);
+        size_t size = end != NULL ? (size_t)(end - rest.data) : rest.size;
+
+        log_write(cluster->log, LOG_LEVEL_NOTICE, "%.*s", (int)size, rest.data);
+        size += end != NULL;
+        rest = bytes_of(rest.data + size, rest.size - size);
+    }
+}
+
+/* A promise that could not be saved stays in the outcome, with all that depends on it. Fails if this event's changes do. */
+static enum status carry_out(struct cluster *cluster, enum occasion occasion)
+{
+    struct bus_outcome *outcome = &cluster->bus->outcome;
+    bool has_changed = outcome->has_changed, waits;
+
+    log_lines(cluster);
+    outcome->log.size = 0;
+    save_if_due(cluster, occasion);
+    waits = outcome->has_promised;
+    if (!cluster->stopped && !waits)
+        update_server(cluster);
+    if (!cluster->stopped)
+        give_orders(cluster, !waits);
+    if (!waits) {
+        bus_outcome_clear(cluster->bus);
+        return STATUS_OK;
+    }
+    outcome->action_count = 0;
+    outcome->bytes.size = 0;
+    return has_changed ? STATUS_IO : STATUS_OK;
+}
+
+/* --- Events of the net, on its thread */
+
+static void learn_facts(struct cluster *cluster)
+{
+    struct bus_facts *facts = &cluster->bus->facts;
+
+    if (!cluster->stopped)
+        cluster->hooks.facts(cluster->hooks.context, facts);
+    facts->links_over_limit = bus_net_over_limit(cluster->net);
+}
+
+static void begin_event(struct cluster *cluster) UNCHECKED_LOCKS;
+static void begin_event(struct cluster *cluster)
+{
+    mutex_lock(&cluster->lock);
+    learn_facts(cluster);
+}
+
+static void end_event(struct cluster *cluster, enum occasion occasion) UNCHECKED_LOCKS;
+static void end_event(struct cluster *cluster, enum occasion occasion)
+{
+    (void)carry_out(cluster, occasion);         /* a failure was logged, and waits for the next tick */
+    mutex_unlock(&cluster->lock);
+}
+
+static uint64_t on_accepted(void *context)
+{
+    struct cluster *cluster = context;
+    bool is_refused;
+    uint64_t link;
+
+    begin_event(cluster);
+    link = bus_new_link(cluster->bus);
+    bus_link_accepted(cluster->bus, link, &is_refused);
+    end_event(cluster, BY_MESSAGE);
+    return is_refused ? 0 : link;
+}
+
+static void on_opened(void *context, uint64_t link)
+{
+    struct cluster *cluster = context;
+
+    begin_event(cluster);
+    bus_link_opened(cluster->bus, link, clock_wall_ms());
+    end_event(cluster, BY_MESSAGE);
+}
+
+static void on_closed(void *context, uint64_t link)
+{
+    struct cluster *cluster = context;
+
+    begin_event(cluster);
+    bus_link_closed(cluster->bus, link);
+    end_event(cluster, BY_MESSAGE);
+}
+
+static size_t link_size_max(void *context, uint64_t link)
+{
+    struct cluster *cluster = context;
+    size_t size_max;
+
+    mutex_lock(&cluster->lock);
+    size_max = bus_link_size_max(cluster->bus, link);
+    mutex_unlock(&cluster->lock);
+    return size_max;
+}
+
+static void on_received(void *context, uint64_t link, const struct bus_message *message, const char *from_ip, const char *own_ip)
+{
+    struct cluster *cluster = context;
+
+    begin_event(cluster);
+    if (cluster->is_alive && !cluster->stopped)
+        bus_received(cluster->bus, link, message, from_ip, own_ip, clock_wall_ms());
+    end_event(cluster, BY_MESSAGE);
+}
+
+static void check_workers(struct cluster *cluster)
+{
+    bool is_alive = cluster->hooks.is_alive(cluster->hooks.context);
+
+    if (is_alive != cluster->is_alive)
+        log_write(cluster->log, LOG_LEVEL_WARNING, is_alive ? "The cluster bus goes on" :
+            "The cluster bus is silent, because a worker has not ended a turn for half of cluster-node-timeout");
+    cluster->is_alive = is_alive;
+}
+
+static void on_tick(void *context)
+{
+    struct cluster *cluster = context;
+
+    begin_event(cluster);
+    if (!cluster->stopped)
+        check_workers(cluster);
+    if (cluster->is_alive && !cluster->stopped)
+        bus_tick(cluster->bus, clock_wall_ms());
+    end_event(cluster, BY_TICK);
+}
+
+static bool take_orders(void *context, struct bus_orders *orders)
+{
+    struct cluster *cluster = context;
+    struct bus_orders taken;
+
+    mutex_lock(&cluster->lock);
+    taken = cluster->orders;
+    cluster->orders = *orders;
+    mutex_unlock(&cluster->lock);
+    *orders = taken;
+    return taken.count > 0;
+}
+
+static struct tls_context *hold_tls(void *context)
+{
+    const struct cluster *cluster = context;
+
+    return cluster->hooks.hold_tls(cluster->hooks.context);
+}
+
+/* --- Begin and end */
+
+static char **copy_words(const char *const *words)
+{
+    int count = 0;
+    char **copy;
+
+    while (words[count] != NULL)
+        count++;
+    copy = mem_zalloc((size_t)(count + 1) * sizeof(char *));
+    for (int i = 0; i < count; i++)
+        copy[i] = mem_string(bytes_of_string(words[i]));
+    return copy;
+}
+
+static void free_words(char **words)
+{
+    for (int i = 0; words[i] != NULL; i++)
+        mem_free(words[i]);
+    mem_free(words);
+}
+
+/* NULL: the text is damaged. An empty one is that of a new node. */
+static struct members *read_members(struct bytes text, const struct cluster_config *config, struct random *random, struct message *message)
+{
+    enum nodes_file_port port = config->options.is_tls ? NODES_FILE_PORT_TLS : NODES_FILE_PORT_PLAIN;
+    struct nodes_file *file = mem_alloc(sizeof(*file));
+    struct message reason = { "" };
+    struct members *members = NULL;
+    enum status status = nodes_file_read(text, port, file, &reason);
+
+    if (status == STATUS_NOT_FOUND) {
+        members = members_create(random);
+    } else if (status == STATUS_OK) {
+        members = members_create_from(file, clock_wall_ms(), random);
+        nodes_file_release(file);
+    } else {
+        message_set(message, "The cluster configuration file %.100s is damaged: %s", config->nodes_path, reason.text);
+    }
+    mem_free(file);
+    return members;
+}
+
+static struct cluster *create_empty(const struct cluster_config *config, const struct cluster_hooks *hooks)
+{
+    struct cluster *cluster = mem_zalloc(sizeof(*cluster));
+
+    cluster->hooks = *hooks;
+    cluster->log = config->log;
+    cluster->meter = config->meter;
+    cluster->bind = copy_words(config->bind);
+    cluster->bind_source = mem_string(bytes_of_string(config->bind_source != NULL ? config->bind_source : ""));
+    cluster->backlog = config->backlog;
+    cluster->limits = (struct bus_net_limits){ config->link_buffer_max, config->options.timeout_ms, config->options.is_tls };
+    cluster->is_alive = true;
+    mutex_init(&cluster->lock);
+    mutex_init(&cluster->topology_lock);
+    return cluster;
+}
+
+static enum status create_net(struct cluster *cluster, struct message *message)
+{
+    const struct bus_net_hooks hooks = {
+        .context = cluster, .accepted = on_accepted, .opened = on_opened, .closed = on_closed, .size_max = link_size_max, .received = on_received,
+        .tick = on_tick, .take = take_orders, .hold_tls = hold_tls,
+    };
+
+    cluster->net = bus_net_create(&hooks, cluster->bind_source, cluster->log, message);
+    if (cluster->net == NULL)
+        return STATUS_IO;
+    bus_net_set_limits(cluster->net, &cluster->limits);
+    return STATUS_OK;
+}
+
+static enum status create_bus(struct cluster *cluster, const struct cluster_config *config, struct bytes text, struct message *message)
+{
+    struct members *members;
+    struct random random;
+    uint64_t seed;
+
+    random_system(&seed, sizeof(seed));
+    random_init(&random, seed);
+    members = read_members(text, config, &random, message);
+    if (members == NULL)
+        return STATUS_CORRUPT;
+    cluster->bus = bus_create(members, &config->options, random_next(&random), clock_wall_ms());
+    cluster->topology = topology_create(members, cluster->bus->is_ok);
+    if (text.size > 0)
+        return STATUS_OK;
+    members_write(members, &cluster->text);
+    return nodes_store_save(cluster->store, buffer_bytes(&cluster->text), NODES_STORE_NOW, message);
+}
+
+enum status cluster_create(const struct cluster_config *config, const struct cluster_hooks *hooks, struct cluster **created, struct message *message)
+{
+    const struct disk *disk = config->disk != NULL ? config->disk : disk_system();
+    struct cluster *cluster = create_empty(config, hooks);
+    struct buffer text = { 0 };
+    enum status status = nodes_store_open(disk, config->nodes_path, &cluster->store, &text, message);
+
+    if (status == STATUS_OK)
+        status = create_bus(cluster, config, buffer_bytes(&text), message);
+    if (status == STATUS_OK)
+        status = create_net(cluster, message);
+    buffer_release(&text);
+    if (status != STATUS_OK) {
+        cluster_destroy(cluster);
+        cluster = NULL;
+    }
+    *created = cluster;
+    return status;
+}
+
+enum status cluster_start(struct cluster *cluster, struct message *message)
+{
+    uint16_t port = cluster->bus->options.bus_port;
+    enum status status = bus_net_listen(cluster->net, (const char *const *)cluster->bind, port, cluster->backlog, message);
+
+    if (status == STATUS_OK)
+        status = bus_net_start(cluster->net, cluster->meter, message);
+    return status;
+}
+
+void cluster_stop(struct cluster *cluster)
+{
+    mutex_lock(&cluster->lock);
+    cluster->stopped = true;
+    (void)carry_out(cluster, BY_TICK);
+    mutex_unlock(&cluster->lock);
+    bus_net_stop(cluster->net);
+}
+
+void cluster_destroy(struct cluster *cluster)
+{
+    if (cluster == NULL)
+        return;
+    bus_net_destroy(cluster->net);
+    if (cluster->bus != NULL)
+        bus_destroy(cluster->bus);
+    topology_release(cluster->topology);
+    nodes_store_close(cluster->store);
+    bus_orders_release(&cluster->orders);
+    buffer_release(&cluster->text);
+    free_words(cluster->bind);
+    mem_free(cluster->bind_source);
+    mutex_release(&cluster->lock);
+    mutex_release(&cluster->topology_lock);
+    mem_free(cluster);
+}
+
+/* --- Any thread */
+
+struct bus *cluster_lock(struct cluster *cluster) UNCHECKED_LOCKS
+{
+    begin_event(cluster);
+    return cluster->bus;
+}
+
+enum status cluster_unlock(struct cluster *cluster) UNCHECKED_LOCKS
+{
+    enum status status = carry_out(cluster, BY_COMMAND);
+
+    if (cluster->orders.count > 0 && !cluster->stopped)
+        bus_net_wake(cluster->net);
+    mutex_unlock(&cluster->lock);
+    return status;
+}
+
+void cluster_set_options(struct cluster *cluster, const struct bus_options *options)
+{
+    struct bus *bus = cluster_lock(cluster);
+
+    bus_set_options(bus, options);
+    cluster->limits.timeout_ms = options->timeout_ms;
+    cluster->limits.is_tls = options->is_tls;
+    bus_net_set_limits(cluster->net, &cluster->limits);
+    (void)cluster_unlock(cluster);
+}
+
+void cluster_set_link_buffer_max(struct cluster *cluster, uint64_t bytes)
+{
+    mutex_lock(&cluster->lock);
+    cluster->limits.queue_max = bytes;
+    bus_net_set_limits(cluster->net, &cluster->limits);
+    mutex_unlock(&cluster->lock);
+}
+
+struct topology *cluster_topology(struct cluster *cluster)
+{
+    struct topology *topology;
+
+    mutex_lock(&cluster->topology_lock);
+    topology = topology_keep(cluster->topology);
+    mutex_unlock(&cluster->topology_lock);
+    return topology;
+}
+
+struct cluster_totals cluster_totals(struct cluster *cluster)
+{
+    struct bus_net_totals totals = bus_net_totals(cluster->net);
+
+    return (struct cluster_totals){ totals.buffer_bytes, bus_net_over_limit(cluster->net), totals.link_count };
+}
+
+bool cluster_link_queue(struct cluster *cluster, uint64_t link, uint64_t *allocated, uint64_t *used)
+{
+    return bus_net_queue(cluster->net, link, allocated, used);
+}

@@ -20,13 +20,20 @@ static bool open_group(struct call *call, enum key_access access, struct key *ke
 {
     if (!key_open_as(call, 1, access, VALUE_STREAM, key))
         return false;
-    if (access == KEY_FOR_WRITING)
-        key_count_read(key);            /* as in Redis, XCLAIM reads the key, too */
     *group = key->present ? stream_group_find(stream_of(&key->value), call->args[2]) : NULL;
     if (*group != NULL)
         return true;
     reply_no_group(call, 1, 2);
     return false;
+}
+
+/* XCLAIM and XAUTOCLAIM read the key, too, before they look at their arguments and its type, as in Redis. */
+static void count_read(struct call *call)
+{
+    struct key key;
+
+    key_open(call, 1, KEY_FOR_WRITING, &key);
+    key_count_read(&key);
 }
 
 static void reply_summary(struct call *call, const struct stream_group *group)
@@ -299,6 +306,7 @@ void xclaim_command(struct call *call)
     struct claim_options options;
     struct reply_later later;
 
+    count_read(call);
     if (!open_group(call, KEY_FOR_WRITING, &claim.key, &claim.group) || !read_claim_options(call, &claim, &options))
         return;
     begin_claiming(&claim);
@@ -390,6 +398,7 @@ void xautoclaim_command(struct call *call)
     struct reply entries, *reply = call->reply;
     struct stream_id next;
 
+    count_read(call);
     if (!read_autoclaim_options(call, &claim, &options) || !open_group(call, KEY_FOR_WRITING, &claim.key, &claim.group))
         return;
     begin_claiming(&claim);

@@ -432,6 +432,8 @@ class CommandTest(Notified, PairCase):
             XACK missing g 4-1
             XCLAIM missing g they 0 6-1
             XAUTOCLAIM missing g someone 0 0
+            XAUTOCLAIM missing g someone x 0
+            XAUTOCLAIM missing g someone 0 0 NOSUCH
             XGROUP DELCONSUMER k g me
             XGROUP DELCONSUMER k g me
             XGROUP DESTROY k g

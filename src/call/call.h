@@ -97,7 +97,7 @@ struct call {
     size_t reply_start;                 /* offset in the client's output where this call's reply begins */
     bool failed;                        /* it replied an error */
     bool error_counted;                 /* ... of a command that it ran, in whose name it was counted */
-    bool keeps_reply;                   /* CLIENT REPLY OFF came in the middle of it: what it has replied before is sent */
+    bool keeps_reply;                   /* its reply is sent in any case: it contains CLIENT REPLY OFF, or the client has become a replica */
     bool replied_push;                  /* its reply is a push, or several */
     bool parked;                        /* it has not replied: it will be run again */
     const struct call_wait *wait;       /* it waits for keys; or NULL */

@@ -68,10 +68,10 @@ void info_command(struct call *call)
     buffer_release(&text);
 }
 
-/* A monitor that sends MONITOR again gets no reply, as in Redis. */
+/* A monitor that sends MONITOR again gets no reply, and a replica neither, as in Redis. */
 void monitor_command(struct call *call)
 {
-    if (call->client->flags & CLIENT_MONITOR)
+    if (call->client->flags & (CLIENT_MONITOR | CLIENT_REPLICA))
         return;
     if (!call_may_wait(call)) {
         reply_errorf(call, "ERR MONITOR isn't allowed for DENY BLOCKING client");

@@ -69,25 +69,37 @@ static bool take_over(struct call *call)
     return done->result == FOLLOW_TAKEN_OVER;
 }
 
+/* SYNC and PSYNC of such a client do nothing, as in Redis. */
+static bool is_fed(const struct client *client)
+{
+    return client->flags & (CLIENT_REPLICA | CLIENT_MONITOR);
+}
+
 void psync_command(struct call *call)
 {
     bool with_failover = call->arg_count > 3 && arg_is(call, 3, "failover");
     int64_t offset;
 
+    if (is_fed(call->client))
+        return;
     if (with_failover && !role_is_replica(call->engine) && call_job(call) == NULL) {
         reply_errorf(call, "ERR PSYNC FAILOVER can't be sent to a master.");
         return;
     }
     if (!arg_integer(call, 2, &offset) || (with_failover && !take_over(call)))
         return;
-    if (has_data(call))
-        primary_psync(call->client, call->args[1], offset);
+    if (!has_data(call))
+        return;
+    call->keeps_reply = true;
+    primary_psync(call->client, call->args[1], offset);
 }
 
 void sync_command(struct call *call)
 {
-    if (has_data(call))
-        primary_sync(call->client);
+    if (is_fed(call->client) || !has_data(call))
+        return;
+    call->keeps_reply = true;
+    primary_sync(call->client);
 }
 
 /* ACK offset [FACK offset]: has no reply. */

@@ -54,7 +54,7 @@ static bool is_allowed(struct call *call)
         reply_error(call, ERR_NOT_LOADED);
         return false;
     }
-    if (__builtin_expect(call->client->flags & (CLIENT_MONITOR | CLIENT_LISTENS), 0) && !execute_allows_listener(call))
+    if (__builtin_expect(call->client->flags & (CLIENT_MONITOR | CLIENT_REPLICA | CLIENT_LISTENS), 0) && !execute_allows_listener(call))
         return false;
     if (__builtin_expect(engine->busy.count > 0, 0) && !(flags & COMMAND_ALLOW_BUSY)) {
         execute_reply_busy(call, engine->busy.with_function);
@@ -198,6 +198,19 @@ static void drop_unwanted_reply(struct call *call)
     delivery_end_hold(client);
 }
 
+/* A replica's connection has the stream and no replies: a client that has asked for one is closed, as in Redis. */
+static void close_replied_replica(struct call *call)
+{
+    struct client *client = call->client;
+
+    if (!(client->flags & CLIENT_REPLICA) || call->keeps_reply || client->reply.out.size == call->reply_start)
+        return;
+    reply_truncate(&client->reply, call->reply_start);
+    client->flags |= CLIENT_CLOSE_NOW;
+    log_write(call->engine->log, LOG_LEVEL_WARNING, "Replica generated a reply to command '%s', disconnecting it: id=%llu addr=%s",
+        call->command != NULL ? call->command->name : "<unknown>", (unsigned long long)client->id, client->address);
+}
+
 static bool is_client_command(const struct command *command)
 {
     return command != NULL && strncmp(command->name, "client", 6) == 0;
@@ -209,9 +222,10 @@ static void end_client_options(struct call *call)
 {
     struct client *client = call->client;
 
-    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_CACHING | CLIENT_PUSHES_HELD | CLIENT_ASKING))))
+    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_CACHING | CLIENT_PUSHES_HELD | CLIENT_ASKING | CLIENT_REPLICA))))
         return;
     drop_unwanted_reply(call);
+    close_replied_replica(call);
     if (client->flags & CLIENT_MULTI)
         return;
     if (!is_client_command(call->command))

@@ -66,7 +66,7 @@ bool execute_allows_listener(struct call *call)
             call->command->name);
         return false;
     }
-    if (client->flags & CLIENT_MONITOR && flags & (COMMAND_READONLY | COMMAND_WRITE | COMMAND_MAY_REPLICATE)) {
+    if (client->flags & (CLIENT_MONITOR | CLIENT_REPLICA) && flags & (COMMAND_READONLY | COMMAND_WRITE | COMMAND_MAY_REPLICATE)) {
         reply_errorf(call, "ERR Replica can't interact with the keyspace");     /* as Redis says it: a monitor is a kind of replica there */
         return false;
     }

@@ -10,6 +10,7 @@ from support.replication import servers
 from support.replication.case import PRIMARIES, ReplicationCase, main, only
 from support.replication.load import Load, fill_all_types
 from support.replication.recorder import Recorder
+from support.resp import encode
 from support.server import scaled, seed_new, until
 
 
@@ -235,6 +236,32 @@ class StreamTest(ReplicationCase):
         servers.must(primary, "SET after 1")
         more = rest[int(size):] + client.raw(20, quiet=0.3)[0]
         self.assertIn(b"after", more)
+
+    @only(*PRIMARIES)
+    def scenario_of_a_replica_that_asks_for_more_ends(self):
+        """It may not use keys, and a reply ends the connection."""
+        primary = self.start("primary")
+        servers.must(primary, "SET k v")
+        for command in ("GET k", "SET k other", "BLPOP list 0", "PUBLISH c m", "EVAL x 0", "PING", "SELECT 1", "CLIENT ID", "NOSUCH", "SUBSCRIBE c", "QUIT"):
+            with self.subTest(command=command):
+                recorder = self.recorded(primary)
+                recorder.socket.sendall(encode(command.split()))
+                until(lambda: recorder.failure, 20, "the primary closes the connection")
+                self.assertEqual([args for args in recorder.commands() if args[0].upper() not in (b"PING", b"REPLCONF")], [])
+                recorder.cut()
+        self.assertEqual(servers.must(primary, "GET k"), b"v")
+
+    @only(*PRIMARIES)
+    def scenario_goes_on_after_what_has_no_reply(self):
+        primary = self.start("primary")
+        for number, command in enumerate(("SYNC", "PSYNC ? -1", "PSYNC x y", "MONITOR", "REPLCONF ACK 0")):
+            with self.subTest(command=command):
+                recorder = self.recorded(primary)
+                recorder.socket.sendall(encode(command.split()))
+                servers.must(primary, "SET k %d" % number)
+                recorder.settled(primary)
+                self.assertEqual(self.changes(recorder)[-1], [b"SET", b"k", b"%d" % number])
+                recorder.cut()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@
 #include "engine/engine.h"
 #include "engine/scripts.h"
 #include "lifecycle/aof_switch.h"
-#include "lifecycle/import.h"
+#include "lifecycle/image_import.h"
 #include "lifecycle/kept_log.h"
 #include "persist/backup.h"
 #include "persist/checkpoint.h"
@@ -79,16 +79,6 @@ bool opening_check_places(struct engine *engine)
     return false;
 }
 
-/* Whether the hashes of the keys are of the kind that this server needs. */
-static bool layout_fits(struct engine *engine, struct key_seed seed)
-{
-    if (seed.by_slot == (config_number(engine->config, CONFIG_CLUSTER_ENABLED) != 0))
-        return true;
-    log_write(engine->log, LOG_LEVEL_WARNING, "The data was written with cluster-enabled %s, and can only be opened so. Nothing was changed.",
-        seed.by_slot ? "yes" : "no");
-    return false;
-}
-
 bool opening_tier(struct opening *opening, const struct opening_tier *needs, struct key_seed *seed)
 {
     struct engine *engine = opening->engine;
@@ -126,7 +116,7 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
     }
     *seed = tier_seed(engine->tier);
     mem_free(dir);
-    return layout_fits(engine, *seed);
+    return true;
 }
 
 static enum aof_fsync fsync_policy(const struct config *config)
@@ -144,14 +134,19 @@ static void find_image(struct opening *opening, const char *dir)
     const char *base = aof_base(opening->engine->aof);
     struct history_point point;
     struct buffer path = { 0 };
+    char *image;
 
     checkpoint_clean(dir, base);
     if (base == NULL)
         return;
     buffer_append_format(&path, "%s/%s", dir, base);
-    opening->image = mem_string(buffer_bytes(&path));
-    if (checkpoint_point(opening->image, &point))
+    image = mem_string(buffer_bytes(&path));
+    if (checkpoint_point(image, &point))
         aof_set_base_point(opening->engine->aof, &point);
+    if (checkpoint_is_by_slot(image) == (config_number(opening->engine->config, CONFIG_CLUSTER_ENABLED) != 0))
+        opening->image = image;
+    else
+        opening->other_image = image;
     buffer_release(&path);
 }
 
@@ -206,6 +201,18 @@ bool opening_restore_image(struct opening *opening)
     }
     log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the image '%s'", opening->image);
     return true;
+}
+
+enum status opening_convert(const struct opening *opening, struct message *message)
+{
+    static const struct import_rules rules = { .twins = IMPORT_REFUSES_TWINS };
+    struct engine *engine = opening->engine;
+
+    if (opening->other_image == NULL)
+        return STATUS_OK;
+    log_write(engine->log, LOG_LEVEL_NOTICE, "cluster-enabled is %s, and was not when the image '%s' was written: its keys are put in one by one, under "
+        "other hashes", config_number(engine->config, CONFIG_CLUSTER_ENABLED) ? "yes" : "no", opening->other_image);
+    return image_import(engine, opening->other_image, &rules, message);
 }
 
 /* A dump exists. Without a log it is the data, as with Redis. With a log that is yet to be created it becomes its base (redis-server would
@@ -316,5 +323,6 @@ bool opening_restore_backup(struct engine *engine, const char *from)
 void opening_release(struct opening *opening)
 {
     mem_free(opening->image);
+    mem_free(opening->other_image);
     mem_free(opening->dump);
 }

@@ -18,6 +18,7 @@ struct engine;
 struct opening {
     struct engine *engine;
     char *image;                    /* path of the log's base, a checkpoint's image; NULL: none */
+    char *other_image;              /* the same if its hashes are of the other kind (keyspace/slot.h): cluster-enabled has changed */
     char *dump;                     /* path of the dump to load, without a log; NULL: none */
 };
 
@@ -40,6 +41,9 @@ bool opening_log(struct opening *opening);
 bool opening_tier(struct opening *opening, const struct opening_tier *needs, struct key_seed *seed);
 /* The content of the image, if there is one, becomes the data, cold; the log's increments follow. After tier_start. */
 bool opening_restore_image(struct opening *opening);
+/* The same for one with hashes of the other kind: its keys are put in one by one. Before the log is replayed, on that thread, while the state is
+ * ENGINE_LOADING. Until the next checkpoint the image is what it was, so whatever interrupts this, the next start does it again. */
+enum status opening_convert(const struct opening *opening, struct message *message);
 
 /* The libraries of an image, compiled again, take the place of those that are there. Also in a running server. */
 bool opening_restore_functions(struct engine *engine, const char *image);

@@ -1,21 +1,19 @@
 #include "lifecycle/reload.h"
 
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "engine/dataset.h"
 #include "engine/engine.h"
 #include "engine/tracking.h"
 #include "engine/watch.h"
-#include "lifecycle/import.h"
+#include "lifecycle/image_import.h"
 #include "lifecycle/replay.h"
 #include "lifecycle/save.h"
 #include "lifecycle/task.h"
-#include "persist/rdb_save.h"
 #include "script/registry.h"
 
-enum { PATH_SIZE = 4096, RELOADED_SIZE = 64 };
+enum { PATH_SIZE = 4096 };
 
 /* All watched keys change, if they are there: before what is there goes, and after what is new has come. */
 static void touch_all(struct engine *engine)
@@ -67,24 +65,10 @@ static bool load_dump(struct reload *reload)
     return good;
 }
 
-/* The log's base if that is an image: by way of an RDB file, as an image can only become a store that is empty. */
-static bool load_image(struct reload *reload, const char *image)
-{
-    static const struct import_rules rules = { .twins = IMPORT_REFUSES_TWINS, .is_reload = true };
-    struct rdb_save_progress progress = { 0 };
-    char path[RELOADED_SIZE];
-    struct rdb_save_options options = { .image = image, .path = path, .without_checksum = true };
-    bool good;
-
-    snprintf(path, sizeof(path), "temp-%d.reload", (int)getpid());
-    good = rdb_save(&options, &progress, &reload->message) == STATUS_OK &&
-           import_again(reload->engine, path, &rules, &reload->message) == STATUS_OK;
-    unlink(path);
-    return good;
-}
-
+/* The log's base if that is an image. */
 static bool load_base(struct reload *reload)
 {
+    static const struct import_rules rules = { .twins = IMPORT_REFUSES_TWINS, .is_reload = true };
     char *name = aof_base_copy(reload->engine->aof), *dir, path[PATH_SIZE];
     bool good;
 
@@ -92,7 +76,7 @@ static bool load_base(struct reload *reload)
         return true;
     dir = config_string(reload->engine->config, CONFIG_APPENDDIRNAME);
     snprintf(path, sizeof(path), "%s/%s", dir, name);
-    good = load_image(reload, path);
+    good = image_import(reload->engine, path, &rules, &reload->message) == STATUS_OK;
     mem_free(dir);
     mem_free(name);
     return good;

@@ -135,6 +135,19 @@ bool checkpoint_point(const char *image, struct history_point *point)
     return has_point;
 }
 
+bool checkpoint_is_by_slot(const char *image)
+{
+    struct dataset_file dataset;
+    struct message message;
+    bool is_by_slot;
+
+    if (load_dataset(image, &dataset, &message) != STATUS_OK)
+        return false;
+    is_by_slot = dataset.seed.by_slot;
+    dataset_file_release(&dataset);
+    return is_by_slot;
+}
+
 enum status checkpoint_functions(const char *image, struct buffer *dump, struct message *message)
 {
     char path[PATH_SIZE];

@@ -64,6 +64,9 @@ void checkpoint_set_databases(const struct image_databases *databases, struct pa
 /* Where the image is in the replication stream. False: it does not say it, or can't be read. */
 bool checkpoint_point(const char *image, struct history_point *point);
 
+/* Whether its hashes are by slot (keyspace/slot.h). False: they are not, or it can't be read. */
+bool checkpoint_is_by_slot(const char *image);
+
 /* Appends the file `functions` of an image: a dump of its libraries (script/library_dump.h); nothing if it has none. The file
  * is verified. */
 enum status checkpoint_functions(const char *image, struct buffer *dump, struct message *message);

@@ -190,10 +190,13 @@ static void replay_main(void *context)
 {
     struct server *server = context;
 
-    if (server->engine.aof != NULL)
-        server->load.status = replay_log(&server->engine, &server->load.message);
-    else
+    if (server->engine.aof != NULL) {
+        server->load.status = opening_convert(&server->load.opening, &server->load.message);
+        if (server->load.status == STATUS_OK)
+            server->load.status = replay_log(&server->engine, &server->load.message);
+    } else {
         server->load.status = import_dump(&server->engine, server->load.opening.dump, &server->load.imported, &server->load.message);
+    }
     uv_async_send(&server->load.loaded);
 }
 

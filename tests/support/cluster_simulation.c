@@ -86,7 +86,7 @@ static void add_event(struct simulation *simulation, enum event_kind kind, int n
 
 static int64_t random_delay(struct simulation *simulation)
 {
-    return 1 + (int64_t)random_below(&simulation->random, DELAY_MS_MAX);
+    return 1 + (int64_t)random_below(&simulation->random, (uint64_t)simulation->delay_ms_max);
 }
 
 static bool reaches(const struct simulation *simulation, int from, int to)
@@ -546,6 +546,7 @@ struct simulation *simulation_create_alone(int count, int64_t timeout_ms, uint64
     CHECK(count <= SIMULATION_NODES_MAX);
     random_init(&simulation->random, seed);
     simulation->timeout_ms = timeout_ms;
+    simulation->delay_ms_max = DELAY_MS_MAX;
     simulation->count = count;
     for (int i = 0; i < count; i++) {
         struct simulation_node *node = &simulation->nodes[i];
@@ -640,27 +641,60 @@ static bool same_id(const struct node *a, const struct node *b)
     return a == NULL || b == NULL ? a == b : node_id_equal(&a->id, &b->id);
 }
 
-static bool same_view(const struct members *a, const struct members *b)
+/* What two nodes think of a third. Of a dead one only that it has no slots: they may have been notified of its last role or not. */
+static bool same_opinion(const struct node *one, const struct node *other, bool is_dead)
+{
+    if (!same_id(one, other) || (one->flags | other->flags) & (NODE_HANDSHAKE | NODE_NO_ADDRESS))
+        return false;
+    if (is_dead)
+        return one->slot_count == 0 && other->slot_count == 0;
+    return same_id(one->master, other->master) && (one->flags & NODE_MASTER) == (other->flags & NODE_MASTER) &&
+           !((one->flags | other->flags) & (NODE_FAIL | NODE_PFAIL)) && slots_equal(&one->slots, &other->slots) &&
+           (one->slot_count == 0 || one->config_epoch == other->config_epoch) && (one->master == NULL || one->master->master == NULL);
+}
+
+static struct simulation_node *node_with_id(struct simulation *simulation, const struct node_id *id)
+{
+    for (int i = 0; i < simulation->count; i++) {
+        if (node_id_equal(&simulation->nodes[i].id, id))
+            return &simulation->nodes[i];
+    }
+    return NULL;
+}
+
+static bool same_view(struct simulation *simulation, const struct members *a, const struct members *b)
 {
     if (a->count != b->count)
         return false;
     for (unsigned i = 0; i < a->count; i++) {
-        const struct node *one = a->all[i], *other = b->all[i];
-
-        if (!same_id(one, other) || !same_id(one->master, other->master) || (one->flags & NODE_MASTER) != (other->flags & NODE_MASTER) ||
-            (one->flags | other->flags) & (NODE_FAIL | NODE_PFAIL | NODE_HANDSHAKE | NODE_NO_ADDRESS) || !slots_equal(&one->slots, &other->slots) ||
-            (one->slot_count > 0 && one->config_epoch != other->config_epoch) || (one->master != NULL && one->master->master != NULL))
+        if (!same_opinion(a->all[i], b->all[i], node_with_id(simulation, &a->all[i]->id)->bus == NULL))
             return false;
     }
     return true;
 }
 
+/* A replica copies from the live primary that it says it does. */
+static bool copies_its_master(struct simulation *simulation, const struct simulation_node *node)
+{
+    const struct node *master = node->bus->members->myself->master;
+
+    if (master == NULL)
+        return node->follows < 0;
+    return node->follows >= 0 && &simulation->nodes[node->follows] == node_with_id(simulation, &master->id) &&
+           simulation_is_primary(simulation, node->follows);
+}
+
 bool simulation_agrees(struct simulation *simulation)
 {
+    const struct members *first = NULL;
+
     for (int i = 0; i < simulation->count; i++) {
         const struct bus *bus = simulation->nodes[i].bus;
 
-        if (bus == NULL || !bus->is_ok || !same_view(simulation->nodes[0].bus->members, bus->members))
+        if (bus == NULL)
+            continue;
+        first = first == NULL ? bus->members : first;
+        if (!bus->is_ok || !same_view(simulation, first, bus->members) || !copies_its_master(simulation, &simulation->nodes[i]))
             return false;
     }
     return true;
@@ -684,10 +718,14 @@ void simulation_print(struct simulation *simulation)
 
 void simulation_verify(struct simulation *simulation)
 {
-    const struct members *members = simulation->nodes[0].bus->members;
+    const struct members *members = NULL;
 
-    for (int i = 0; i < simulation->count; i++)
-        members_verify(simulation->nodes[i].bus->members);
+    for (int i = 0; i < simulation->count; i++) {
+        if (simulation->nodes[i].bus == NULL)
+            continue;
+        members = simulation->nodes[i].bus->members;
+        members_verify(members);
+    }
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
         CHECK(members->owners[slot] != NULL && members->owners[slot]->config_epoch >= simulation->highest[slot]);
     }

@@ -1,6 +1,6 @@
 /* Cluster simulation: nodes of a cluster (cluster/bus.h) in one process, with a virtual clock, a network between them, and disks.
  *
- *   network   messages take 1 to 30 ms, in order on each link, and may be lost, or repeated later; nodes are in groups that reach only their own
+ *   network   messages take a random time, in order on each link, and may be lost, or repeated later; nodes are in groups that reach only their own
  *   node      may be killed, between any save and what is sent after it; stopped (SIGSTOP); its clock may be set
  *   disk      what was saved but not synced may be gone after a power failure
  *   data      a primary that may write does; its replicas copy it; an offset stands for the data
@@ -46,7 +46,7 @@ struct simulation_vote {
 
 struct simulation {
     struct random random;
-    int64_t now_ms, timeout_ms;
+    int64_t now_ms, timeout_ms, delay_ms_max;
     int count;
     struct simulation_node nodes[SIMULATION_NODES_MAX];
     struct simulation_link *links;
@@ -86,7 +86,7 @@ void simulation_meet(struct simulation *simulation, int node, int other);
 /* How `node` sees `other`; NULL: it does not know it. */
 struct node *simulation_view(struct simulation *simulation, int node, int other);
 bool simulation_is_primary(struct simulation *simulation, int node);
-/* All nodes live, see the same owners, roles and epochs, no failure, and a cluster that is ok. */
+/* All nodes that live see the same owners, roles and epochs, no failure of a live node, and a cluster that is ok; replicas copy their primary. */
 bool simulation_agrees(struct simulation *simulation);
 /* Prints how each node sees the cluster. */
 void simulation_print(struct simulation *simulation);

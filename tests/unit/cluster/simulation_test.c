@@ -102,6 +102,22 @@ static void be_quiet(struct simulation *simulation)
     }
 }
 
+/* A primary that has a replica dies for good. */
+static void lose_primary(struct simulation *simulation)
+{
+    int from = (int)random_below(&simulation->random, (uint64_t)simulation->count);
+
+    for (int i = 0; i < simulation->count; i++) {
+        int at = (from + i) % simulation->count;
+        const struct node *node = simulation_view(simulation, at, at);
+
+        if (node_is_voter(node) && node->replica_count > 0) {
+            simulation_kill(simulation, at, SIMULATION_DIES_NOW);
+            return;
+        }
+    }
+}
+
 static void run_at_random(uint64_t seed)
 {
     struct random shape;
@@ -111,6 +127,7 @@ static void run_at_random(uint64_t seed)
     simulation = simulation_create(3 + (int)random_below(&shape, 3), 1 + (int)random_below(&shape, 2), T, seed);
     for (int i = 0; i < simulation->count; i++)
         simulation->nodes[i].options.validity_factor = 0;
+    simulation->delay_ms_max = 1 + (int64_t)random_below(&shape, 10) * 30;
     simulation->loss_percent = (unsigned)random_below(&shape, 3) * 5;
     simulation->repeat_percent = (unsigned)random_below(&shape, 3);
     for (int i = 0; i < 60; i++) {
@@ -124,6 +141,9 @@ static void run_at_random(uint64_t seed)
     }
     be_quiet(simulation);
     simulation_run(simulation, SIMULATION_REPEAT_MS_MAX);
+    simulation_heal(simulation);
+    lose_primary(simulation);
+    simulation_run(simulation, 2 * T);
     simulation_heal(simulation);
     simulation_destroy(simulation);
 }

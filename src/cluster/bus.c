@@ -48,6 +48,7 @@ struct bus *bus_create(struct members *members, const struct bus_options *option
     bus->own = mem_zalloc(sizeof(*bus->own));
     bus->own->now_ms = bus->own->real_ms = now_ms;
     bus->facts.link_age_ms = -1;
+    bus->own->promised = members->myself->slots;
     random_init(&bus->own->random, seed);
     for (unsigned i = 0; i < members->count; i++) {
         members->all[i]->peer.added_ms = now_ms;
@@ -119,6 +120,15 @@ static void keep_own_slots(struct bus *bus)
         bus->outcome.lost.bits[i] &= (uint8_t)~bus->members->myself->slots.bits[i];
 }
 
+/* A conceded slot comes back when its new owner becomes a replica or is forgotten: nothing else notes that. */
+static void promise_slots(struct bus *bus)
+{
+    if (slots_equal(&bus->own->promised, &bus->members->myself->slots))
+        return;
+    bus->own->promised = bus->members->myself->slots;
+    bus_note(bus, BUS_CHANGE_PROMISE);
+}
+
 void bus_finish(struct bus *bus)
 {
     bus_manual_step(bus);
@@ -127,4 +137,5 @@ void bus_finish(struct bus *bus)
         bus_role_update_state(bus);
     bus_role_report_master(bus);
     keep_own_slots(bus);
+    promise_slots(bus);
 }

@@ -52,6 +52,7 @@ struct bus_private {
     bool state_is_stale;
     struct bus_forgotten *forgotten;
     unsigned forgotten_count, forgotten_room;
+    struct slots promised;          /* this node's slots at the end of the last event */
     struct bus_election election;
     struct bus_manual manual;
     char followed_ip[NODE_IP_SIZE]; /* the address of the primary that was reported to the caller */

@@ -187,14 +187,23 @@ static void note_vote(struct simulation *simulation, const struct simulation_lin
     simulation->votes[simulation->vote_count++] = vote;
 }
 
-/* What is sent must be on the disk: epoch and slots of a primary. */
-static void note_claim(struct simulation *simulation, struct bytes bytes)
+static bool is_promised(const struct simulation_promise *promise, const struct bus_message *message)
 {
+    return message->config_epoch == promise->config_epoch && slots_equal(message->slots, &promise->slots);
+}
+
+/* What is sent must have been synced. */
+static void check_promise(struct simulation *simulation, int from, struct bytes bytes)
+{
+    const struct simulation_promise *promise = &simulation->nodes[from].promise;
     struct bus_message message;
 
     CHECK(bus_message_read(bytes, &message) == STATUS_OK);
-    if (!node_id_is_none(&message.master))
+    CHECK(message.type != BUS_FAILOVER_AUTH_ACK || message.current_epoch == promise->vote_epoch);
+    CHECK(message.type != BUS_FAILOVER_AUTH_REQUEST || message.current_epoch <= promise->current_epoch);
+    if (!node_id_is_none(&message.master) || message.flags & NODE_REPLICA)
         return;
+    CHECK(is_promised(promise, &message) || is_promised(&simulation->nodes[from].before, &message));
     for (unsigned slot = 0; slot < SLOT_COUNT; slot += 64) {
         if (slots_has(message.slots, slot) && message.config_epoch > simulation->highest[slot])
             simulation->highest[slot] = message.config_epoch;
@@ -215,7 +224,7 @@ static void send_bytes(struct simulation *simulation, int from, const struct bus
     simulation->sent[action->type]++;
     if (action->type == BUS_FAILOVER_AUTH_ACK)
         note_vote(simulation, link, from, bytes_of(data, action->size));
-    note_claim(simulation, bytes_of(data, action->size));
+    check_promise(simulation, from, bytes_of(data, action->size));
     if (!reaches(simulation, from, event.node) || chance(simulation, simulation->loss_percent))
         return;
     last_ms = &link->last_ms[event.node == link->to];
@@ -283,16 +292,24 @@ static void change_role(const struct simulation *simulation, struct simulation_n
     }
 }
 
+static void sync_file(struct simulation_node *node)
+{
+    const struct members *members = node->bus->members;
+
+    node->synced.size = 0;
+    buffer_append_bytes(&node->synced, buffer_bytes(&node->written));
+    node->before = node->promise;
+    node->promise = (struct simulation_promise){ members->current_epoch, members->last_vote_epoch, members->myself->config_epoch, members->myself->slots };
+}
+
 static void save(struct simulation_node *node)
 {
     if (!node->bus->outcome.has_changed)
         return;
     node->written.size = 0;
     members_write(node->bus->members, &node->written);
-    if (!node->bus->outcome.has_promised)
-        return;
-    node->synced.size = 0;
-    buffer_append_bytes(&node->synced, buffer_bytes(&node->written));
+    if (node->bus->outcome.has_promised)
+        sync_file(node);
 }
 
 static void act(struct simulation *simulation, int at)
@@ -556,7 +573,8 @@ struct simulation *simulation_create_alone(int count, int64_t timeout_ms, uint64
                                               .bus_port = (uint16_t)(BUS_PORT + i) };
         node->address = i;
         begin_life(simulation, i, members_create(&simulation->random));
-        members_write(node->bus->members, &node->synced);       /* a new node's file is synced by its creator */
+        members_write(node->bus->members, &node->written);
+        sync_file(node);                                        /* a new node's file is synced by its creator */
         simulation_do(simulation, i);
     }
     return simulation;

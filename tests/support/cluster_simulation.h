@@ -5,7 +5,8 @@
  *   disk      what was saved but not synced may be gone after a power failure
  *   data      a primary that may write does; its replicas copy it; an offset stands for the data
  *
- * Checked with each message: a node votes once in each epoch, also after a restart. Deterministic, by its seed.
+ * Checked with each message: a node votes once in each epoch, also after a restart; its vote, its request, and as a primary its epoch and its slots are in the synced
+ * file. Deterministic, by its seed.
  */
 #ifndef KELVIN_TESTS_CLUSTER_SIMULATION_H
 #define KELVIN_TESTS_CLUSTER_SIMULATION_H
@@ -19,11 +20,18 @@ enum { SIMULATION_NODES_MAX = 128, SIMULATION_REPEAT_MS_MAX = 20000 };
 /* When a node dies: at once, or with its next promise, before or after it is saved. */
 enum simulation_death { SIMULATION_LIVES, SIMULATION_DIES_NOW, SIMULATION_DIES_BEFORE_SAVE, SIMULATION_DIES_AFTER_SAVE };
 
+/* What the synced file of a node says about itself. */
+struct simulation_promise {
+    uint64_t current_epoch, vote_epoch, config_epoch;
+    struct slots slots;
+};
+
 struct simulation_node {
     struct bus *bus;                        /* NULL: it is dead */
     struct bus_options options;
     struct node_id id;
     struct buffer written, synced;          /* nodes.conf */
+    struct simulation_promise promise, before;          /* of the last sync, and the one before: an event may send what it then changes */
     unsigned *link_of, number_room;         /* index + 1 of the link with a number of this node's */
     enum simulation_death death;
     int64_t clock_ms;                       /* how much its clock is ahead */

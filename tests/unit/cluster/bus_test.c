@@ -149,6 +149,21 @@ static void a_slot_that_was_conceded_and_is_removed_stays_removed(void **state)
     bus_destroy(bus);
 }
 
+static void a_conceded_slot_that_comes_back_is_promised(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc master 4");
+    struct node_id a = cluster_view_id('a');
+
+    slots_add(&bus->members->conceded, 50);
+    members_bind(bus->members, 50, node_of(bus, 'a'));
+    bus_tick(bus, noon_ms);
+    bus_outcome_clear(bus);
+    assert_null(bus_forget(bus, &a, noon_ms));
+    assert_int_equal(cluster_view_owner(bus->members, 50), 'b');
+    assert_true(bus->outcome.has_promised);
+    bus_destroy(bus);
+}
+
 static void moves_are_refused_as_redis_does(void **state)
 {
     struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc slave-of-a");
@@ -556,6 +571,7 @@ int main(void)
         cmocka_unit_test(cluster_info_is_as_redis_has_it),
         cmocka_unit_test(slots_are_added_and_removed),
         cmocka_unit_test(a_slot_that_was_conceded_and_is_removed_stays_removed),
+        cmocka_unit_test(a_conceded_slot_that_comes_back_is_promised),
         cmocka_unit_test(moves_are_refused_as_redis_does),
         cmocka_unit_test(an_imported_slot_is_taken_with_a_new_epoch),
         cmocka_unit_test(a_node_that_gives_its_last_slot_follows_the_new_owner),

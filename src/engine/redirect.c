@@ -259,7 +259,7 @@ bool redirect_allows_locked(struct call *call)
     look_at_keys(call, &look);
     if (LIKELY(redirect_state(look.redirect, look.hash) == SLOT_OWNED))
         return true;                    /* the rest does not change while it waits, but for the cluster's state, which is no promise */
-    if (call->unit != NULL && !(call->client->caller & TRAIT_IN_SCRIPT) && redirect_state(look.redirect, look.hash) >= SLOT_OWNED)
+    if (call->unit != NULL && !(call->client->caller & TRAIT_IN_SCRIPT && call->unit->slot_moves) && redirect_state(look.redirect, look.hash) >= SLOT_OWNED)
         return true;                    /* it was judged with the unit */
     looks = redirect_state(look.redirect, look.hash) >= SLOT_EXPORTING;
     if (looks)
@@ -306,7 +306,7 @@ static bool visit_look_for(void *context, const struct planned *key)
     return true;
 }
 
-bool redirect_allows_unit(struct call *call)
+bool redirect_allows_unit(struct call *call, bool *moves)
 {
     struct unit_look looked = { .look = { .redirect = call->engine->redirect }, .call = call };
     struct look *look = &looked.look, first = { .redirect = call->engine->redirect };
@@ -318,7 +318,7 @@ bool redirect_allows_unit(struct call *call)
     unit_visit_keys(call, visit_look, &first);
     if (first.count == 0 || redirect_state(first.redirect, first.hash) == SLOT_OWNED)
         return true;
-    looks = redirect_state(first.redirect, first.hash) >= SLOT_EXPORTING;
+    *moves = looks = redirect_state(first.redirect, first.hash) >= SLOT_EXPORTING;
     unit_visit_keys(call, looks ? visit_look_for : visit_look, looks ? (void *)&looked : look);
     verdict = judge(call, look, is_write(call), looks);
     if (verdict == RUNS)

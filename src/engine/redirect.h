@@ -70,8 +70,9 @@ static inline bool redirect_needs_existence(const struct redirect *redirect, uin
 bool redirect_allows(struct call *call);
 /* With the partitions of its keys locked, and the keys that are here resident. The same. */
 bool redirect_allows_locked(struct call *call);
-/* For a unit that owns its partitions and has not begun, without locks. The same. */
-bool redirect_allows_unit(struct call *call);
+/* For a unit that owns its partitions and has not begun, without locks. The same. *moves: its slot moves, so each command of a script is asked whether its
+ * keys are here; if a slot begins to move later, the unit comes before that. */
+bool redirect_allows_unit(struct call *call, bool *moves);
 /* Early, for a command of a script, which has its keys. NULL: it may run. `slot`: that of the script's keys so far, -1 for none yet; NULL: it may use
  * keys of several slots. */
 const char *redirect_refuses_in_script(const struct call *call, int *slot);

@@ -427,7 +427,7 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
             parking_add_call(worker, call, PARKED_FOR_PAUSE);
             return RUN_PARKED;
         }
-        if (UNLIKELY(call->engine->redirect != NULL) && !redirect_allows_unit(call))
+        if (UNLIKELY(call->engine->redirect != NULL) && !redirect_allows_unit(call, &unit->slot_moves))
             return refuse(unit, call);
         if (!begin_unit(unit))
             return refuse_without_memory(unit, call);

@@ -15,6 +15,7 @@
 
 enum {
     AFTER_FAILURE_MS = 60000,
+    SCHEDULED_AGAIN_MS = 1000,
     ROOM_STEP = 1 << 20,            /* bytes: smaller changes come and go without a reason */
     LAST_TAIL_MIN = 1 << 20,        /* of a log that is worth a checkpoint at the end, or on a full disk */
     TOO_LONG = 4,                   /* times checkpoint-log-size: see keep_log */
@@ -124,6 +125,8 @@ static void rewrite_main(void *context)
 enum task_start rewrite_start(struct rewrite *rewrite)
 {
     struct engine *engine = rewrite->engine;
+    enum task_start start;
+    bool was_scheduled;
 
     if (!task_claim(engine->tasks, TASK_REWRITE))
         return TASK_BUSY;
@@ -132,9 +135,12 @@ enum task_start rewrite_start(struct rewrite *rewrite)
         task_give_back(engine->tasks, TASK_REWRITE);
         return TASK_BUSY;
     }
-    rewrite->scheduled = false;
+    was_scheduled = atomic_exchange(&rewrite->scheduled, false);
     rewrite->failed_spare = INT64_MAX;
-    return task_run(engine->tasks, TASK_REWRITE, rewrite_main, rewrite);
+    start = task_run(engine->tasks, TASK_REWRITE, rewrite_main, rewrite);
+    if (start == TASK_NO_THREAD && was_scheduled)
+        rewrite->scheduled = true;
+    return start;
 }
 
 void rewrite_schedule(struct rewrite *rewrite)
@@ -231,6 +237,12 @@ static bool has_failed_lately(const struct rewrite *rewrite, const struct task_s
     return stats->failures > 0 && clock_mono_us() / 1000 - stats->failed_ms < AFTER_FAILURE_MS && !has_more_room(rewrite);
 }
 
+/* A scheduled one is tried again soon, but not with each tick: the system may give no threads. */
+static bool has_failed_now(const struct task_stats *stats)
+{
+    return stats->failures > 0 && clock_mono_us() / 1000 - stats->failed_ms < SCHEDULED_AGAIN_MS;
+}
+
 bool rewrite_failed_lately(const struct rewrite *rewrite)
 {
     struct task_stats stats = task_stats(rewrite->engine->tasks, TASK_REWRITE);
@@ -247,11 +259,11 @@ void rewrite_consider(struct rewrite *rewrite)
 
     if (aof == NULL || engine->tier == NULL || engine->state != ENGINE_READY || !task_is_possible(engine->tasks, TASK_REWRITE))
         return;
-    if (rewrite->scheduled && !task_is_postponed(engine->tasks, TASK_REWRITE)) {
+    stats = task_stats(engine->tasks, TASK_REWRITE);
+    if (rewrite->scheduled && !task_is_postponed(engine->tasks, TASK_REWRITE) && !has_failed_now(&stats)) {
         rewrite_start(rewrite);
         return;
     }
-    stats = task_stats(engine->tasks, TASK_REWRITE);
     if (has_failed_lately(rewrite, &stats) || aof_error(aof) != STATUS_OK || !tier_image_has_room(engine->tier))
         return;
     why = reason_to_start(rewrite, aof, stats.began_ms);

@@ -30,6 +30,7 @@ struct task_state {
     _Atomic bool running, closed;   /* changed with the lock */
     struct thread thread;           /* the lock; and no other thread looks at it while the task is claimed */
     struct task_stats stats;        /* the lock. running_ms is filled in by task_stats */
+    int64_t began_before_ms;        /* the lock: stats.began_ms of the claim before this one */
 };
 
 struct tasks {
@@ -126,6 +127,7 @@ bool task_is_possible(struct tasks *tasks, enum task task)
 static void begin_claim(struct task_state *state)
 {
     state->running = true;
+    state->began_before_ms = state->stats.began_ms;
     state->stats.began_ms = now_ms();
 }
 
@@ -220,8 +222,11 @@ void task_end(struct tasks *tasks, enum task task, enum status status)
 
 void task_give_back(struct tasks *tasks, enum task task)
 {
+    struct task_state *state = &tasks->states[task];
+
     mutex_lock(&tasks->lock);
-    tasks->states[task].running = false;
+    state->stats.began_ms = state->began_before_ms;
+    state->running = false;
     mutex_unlock(&tasks->lock);
     waiting_bump(tasks->waiting);
 }

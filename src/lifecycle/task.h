@@ -53,7 +53,7 @@ bool task_claim(struct tasks *tasks, enum task task);
 enum task_start task_run(struct tasks *tasks, enum task task, thread_main *run, void *context);
 /* The work of a claimed task is done, or has failed. */
 void task_end(struct tasks *tasks, enum task task, enum status status);
-/* Ends a claim without work. */
+/* Ends a claim without work: it does not count as one that began. */
 void task_give_back(struct tasks *tasks, enum task task);
 
 /* Closes a task: it can't be claimed until task_open, but by the caller of task_claim_last, which waits for the end of the one that runs. */

@@ -173,6 +173,23 @@ class ThreadsTest(unittest.TestCase):
         self.assertEqual(self.c.must("SET", "goes", "on"), OK)
         self.server.stop()
 
+    def test_a_scheduled_rewrite_comes_when_there_is_a_thread(self):
+        self.begin(appendonly="yes")
+        for i in range(100):
+            self.c.must("SET", "k%d" % i, "v")
+        self.c.must("CONFIG", "SET", "rdb-key-save-delay", 10000000)
+        self.c.must("BGSAVE")
+        until(lambda: self.server.info("persistence")["rdb_bgsave_in_progress"] == "1", what="the save")
+        self.assertEqual(self.c.must("BGREWRITEAOF"), Status(b"Background append only file rewriting scheduled"))
+        self.refuse(names=["kelvin-rewrite"])
+        self.c.must("CONFIG", "SET", "rdb-key-save-delay", 0)
+        until(lambda: self.refused()[-1:] == ["kelvin-rewrite"], 40, "the attempt to start it")
+        until(lambda: self.server.info("persistence")["aof_rewrite_scheduled"] == "1", what="it is not forgotten")
+        self.refuse(False)
+        until(lambda: self.server.info("persistence")["aof_rewrites"] == "1", 40, "the rewrite")
+        self.assertEqual(self.server.info("persistence")["aof_rewrite_scheduled"], "0")
+        self.server.stop()
+
     def test_commands_fail_one_by_one(self):
         self.begin(appendonly="yes", maxmemory="100mb")
         self.c.must("SET", "k", "v")

@@ -99,6 +99,7 @@ static void clear_orders(struct bus_orders *orders)
 {
     enum { KEPT_SIZE = 256 << 10 };
 
+    orders->closes_all = false;
     orders->count = 0;
     orders->bytes.size = 0;
     buffer_shrink(&orders->bytes, KEPT_SIZE);
@@ -455,6 +456,8 @@ static void carry_out(struct bus_net *net, const struct bus_action *action)
 static void carry_out_orders(struct bus_net *net)
 {
     while (net->hooks.take(net->hooks.context, &net->orders)) {
+        while (net->orders.closes_all && net->count > 0)
+            fail_socket(net->sockets[net->count - 1], "messages on it were lost");
         for (unsigned i = 0; i < net->orders.count; i++)
             carry_out(net, &net->orders.actions[i]);
         clear_orders(&net->orders);

@@ -26,6 +26,7 @@ struct tls_context;
 
 /* Actions that were not carried out yet, in their order. All zero: none. */
 struct bus_orders {
+    bool closes_all;                    /* first of all each connection is closed, with a report: messages on them were lost */
     struct bus_action *actions;
     unsigned count, room;
     struct buffer bytes;                /* to which SEND refers */

@@ -25,6 +25,7 @@ struct cluster {
     bool is_unsaved;                    /* nodes.conf is not what there is */
     bool save_failed;                   /* the last time; logged once */
     bool holds_writes, is_alive;        /* as the hooks know and said */
+    bool has_lost;                      /* messages were dropped */
     struct mutex topology_lock;         /* a leaf, held while a pointer is copied */
     struct topology *topology;
 };
@@ -113,7 +114,7 @@ static void update_server(struct cluster *cluster)
     cluster->holds_writes = holds_writes;
 }
 
-/* Messages for subscribers are delivered here, all else is an order for the thread. Without `sends` messages to nodes are dropped, as if they were lost. */
+/* Messages for subscribers are delivered here, all else is an order for the thread. Without `sends` messages to nodes are dropped. */
 static void give_orders(struct cluster *cluster, bool sends)
 {
     const struct cluster_hooks *hooks = &cluster->hooks;
@@ -131,6 +132,8 @@ static void give_orders(struct cluster *cluster, bool sends)
             has_bytes |= action.kind == BUS_SEND;
             action.begin += begin;
             bus_orders_add(&cluster->orders, &action);
+        } else {
+            cluster->has_lost = true;
         }
     }
     if (has_bytes)
@@ -151,6 +154,13 @@ static void log_lines(struct cluster *cluster)
     }
 }
 
+/* After a time of silence: a message that is lost on a connection that stays would be waited for for ever, such as the reply to a PING. */
+static void close_all_if_lost(struct cluster *cluster)
+{
+    cluster->orders.closes_all |= cluster->has_lost;
+    cluster->has_lost = false;
+}
+
 /* A promise that could not be saved stays in the outcome, with all that depends on it. Fails if this event's changes do. */
 static enum status carry_out(struct cluster *cluster, enum occasion occasion)
 {
@@ -165,6 +175,8 @@ static enum status carry_out(struct cluster *cluster, enum occasion occasion)
         update_server(cluster);
     if (!cluster->stopped)
         give_orders(cluster, !waits);
+    if (!waits && cluster->is_alive)
+        close_all_if_lost(cluster);
     if (!waits) {
         bus_outcome_clear(cluster->bus);
         return STATUS_OK;
@@ -246,6 +258,7 @@ static void on_received(void *context, uint64_t link, const struct bus_message *
     struct cluster *cluster = context;
 
     begin_event(cluster);
+    cluster->has_lost |= !cluster->is_alive;
     if (cluster->is_alive && !cluster->stopped)
         bus_received(cluster->bus, link, message, from_ip, own_ip, clock_wall_ms());
     end_event(cluster, BY_MESSAGE);
@@ -283,7 +296,7 @@ static bool take_orders(void *context, struct bus_orders *orders)
     cluster->orders = *orders;
     mutex_unlock(&cluster->lock);
     *orders = taken;
-    return taken.count > 0;
+    return taken.count > 0 || taken.closes_all;
 }
 
 static struct tls_context *hold_tls(void *context)
@@ -455,7 +468,7 @@ enum status cluster_unlock(struct cluster *cluster) UNCHECKED_LOCKS
 {
     enum status status = carry_out(cluster, BY_COMMAND);
 
-    if (cluster->orders.count > 0 && !cluster->stopped)
+    if ((cluster->orders.count > 0 || cluster->orders.closes_all) && !cluster->stopped)
         bus_net_wake(cluster->net);
     mutex_unlock(&cluster->lock);
     return status;

@@ -25,7 +25,10 @@ static void facts_hook(void *context, struct bus_facts *facts)
 
 static bool is_alive_hook(void *context)
 {
-    return !((struct cluster_box *)context)->hangs;
+    struct cluster_box *box = context;
+
+    box->asked += box->hangs;
+    return !box->hangs;
 }
 
 static void hold_writes_hook(void *context, bool holds)

@@ -34,6 +34,7 @@ struct cluster_box {
     _Atomic uint64_t offset;
     _Atomic bool hangs;                     /* its workers do */
     /* what the node has asked for */
+    _Atomic int asked;                      /* whether its workers hang, while they do */
     _Atomic int leads, follows, empties, holds, deliveries, lost_slots, topologies;
     _Atomic uint16_t follow_port;
     char delivered[100];                    /* the last message, with the cluster locked */

@@ -229,6 +229,27 @@ static void strangers_with_large_unfinished_messages_are_closed(void **state)
     buffer_release(&bytes);
 }
 
+/* A PING that was ignored has no reply, and its sender would wait for ever if the connection stayed. */
+static void a_message_that_is_lost_while_the_workers_hang_closes_its_connection(void **state)
+{
+    struct cluster_box box = { .timeout_ms = LIMIT_MS * 10 };
+    struct buffer ping = { 0 };
+    int fd;
+
+    start_box(&box);
+    write_ping(&ping, 'f');
+    fd = connect_to(&box);
+    box.hangs = true;
+    cluster_box_wait_count(&box.asked, 2);
+    assert_int_equal(send(fd, ping.data, ping.size, MSG_NOSIGNAL), ping.size);
+    cluster_box_wait_count(&box.asked, box.asked + 3);          /* it was read between two of these ticks */
+    box.hangs = false;
+    assert_int_equal(read_until_closed(fd), 0);
+    check_replies(&box);
+    cluster_box_release(&box);
+    buffer_release(&ping);
+}
+
 /* Sends PINGs until the node takes no more, because it does not read from one that does not take its replies. */
 static void a_peer_that_reads_no_replies_is_not_read_from(void **state)
 {
@@ -406,6 +427,7 @@ int main(void)
         cmocka_unit_test(a_stranger_has_to_send_a_message_in_time),
         cmocka_unit_test(of_too_many_strangers_the_oldest_are_closed),
         cmocka_unit_test(strangers_with_large_unfinished_messages_are_closed),
+        cmocka_unit_test(a_message_that_is_lost_while_the_workers_hang_closes_its_connection),
         cmocka_unit_test(a_peer_that_reads_no_replies_is_not_read_from),
         cmocka_unit_test(a_link_whose_queue_is_too_long_is_closed_and_counted),
         cmocka_unit_test(connecting_to_one_that_shakes_no_hands_ends_in_time),

@@ -69,13 +69,13 @@ enum status kept_log_begin(const char *dir, struct message *message)
 bool kept_log_settle(struct aof *aof, const char *dir, char kept[TREE_PATH_SIZE])
 {
     char path[TREE_PATH_SIZE];
+    enum status status;
 
     if (!kept_log_is_pending(dir))
         return false;
     pending_path(dir, path);
-    if (aof_has_increments_of(aof, path)) {
+    status = aof_has_increments_of(aof, path);
+    if (status == STATUS_OK)
         tree_remove(path);
-        return false;
-    }
-    return free_path(dir, kept) && rename(path, kept) == 0 && directory_sync_parent(disk_system(), kept) == STATUS_OK;
+    return status == STATUS_NOT_FOUND && free_path(dir, kept) && rename(path, kept) == 0 && directory_sync_parent(disk_system(), kept) == STATUS_OK;
 }

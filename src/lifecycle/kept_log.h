@@ -23,7 +23,7 @@ enum status kept_log_begin(const char *dir, struct message *message);
 /* One was begun, and is not settled. */
 bool kept_log_is_pending(const char *dir);
 /* Removes the one that is pending if the log still has all of it; or gives it its name, sets `kept` and returns true. With a log that was
- * opened and not started, or whose manifest is as in memory. False as well if nothing is pending, or it can't be renamed: it stays then. */
+ * opened and not started, or whose manifest is as in memory. False as well if nothing is pending, or it can't be looked at or renamed: it stays then. */
 bool kept_log_settle(struct aof *aof, const char *dir, char kept[TREE_PATH_SIZE]);
 
 #endif

@@ -357,41 +357,48 @@ const char *aof_base(struct aof *aof)
 }
 
 /* A file that is empty or was not linked has nothing that the log has not. */
-static bool has_increment(const struct aof *aof, int dir_fd, const char *name) REQUIRES(aof->files_lock);
-static bool has_increment(const struct aof *aof, int dir_fd, const char *name)
+static enum status has_increment(const struct aof *aof, int dir_fd, const char *name) REQUIRES(aof->files_lock);
+static enum status has_increment(const struct aof *aof, int dir_fd, const char *name)
 {
     struct stat own, other;
 
-    if (fstatat(dir_fd, name, &other, 0) != 0 || other.st_size == 0)
-        return true;
-    for (int i = 0; i < aof->manifest.count; i++)
-        if (aof->manifest.files[i].type == AOF_FILE_INCREMENT && strcmp(aof->manifest.files[i].name, name) == 0)
-            return fstatat(aof->dir_fd, name, &own, 0) == 0 && own.st_dev == other.st_dev && own.st_ino == other.st_ino;
-    return false;
+    if (fstatat(dir_fd, name, &other, 0) != 0)
+        return errno == ENOENT ? STATUS_OK : status_of_errno(errno);
+    if (other.st_size == 0)
+        return STATUS_OK;
+    for (int i = 0; i < aof->manifest.count; i++) {
+        if (aof->manifest.files[i].type != AOF_FILE_INCREMENT || strcmp(aof->manifest.files[i].name, name) != 0)
+            continue;
+        if (fstatat(aof->dir_fd, name, &own, 0) != 0)
+            return status_of_errno(errno);
+        return own.st_dev == other.st_dev && own.st_ino == other.st_ino ? STATUS_OK : STATUS_NOT_FOUND;
+    }
+    return STATUS_NOT_FOUND;
 }
 
-bool aof_has_increments_of(struct aof *aof, const char *dir)
+enum status aof_has_increments_of(struct aof *aof, const char *dir)
 {
     int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct aof_manifest manifest;
     struct message message;
-    bool has = dir_fd >= 0;
     enum status status;
 
-    if (!has)
-        return false;
+    if (dir_fd < 0)
+        return status_of_errno(errno);
     status = aof_manifest_load(&manifest, dir_fd, aof->manifest_name, &message);
     if (status == STATUS_OK) {
         mutex_lock(&aof->files_lock);
-        for (int i = 0; i < manifest.count && has; i++)
-            has = manifest.files[i].type != AOF_FILE_INCREMENT || has_increment(aof, dir_fd, manifest.files[i].name);
+        for (int i = 0; i < manifest.count && status == STATUS_OK; i++) {
+            if (manifest.files[i].type == AOF_FILE_INCREMENT)
+                status = has_increment(aof, dir_fd, manifest.files[i].name);
+        }
         mutex_unlock(&aof->files_lock);
         aof_manifest_release(&manifest);
-    } else {
-        has = status == STATUS_NOT_FOUND || status == STATUS_CORRUPT;
+    } else if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT) {
+        status = STATUS_OK;
     }
     close(dir_fd);
-    return has;
+    return status;
 }
 
 /* Starting and stopping */

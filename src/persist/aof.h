@@ -112,9 +112,9 @@ void aof_on_ahead(struct aof *aof, aof_ahead *ahead, struct aof_ahead_limits lim
 const char *aof_base(struct aof *aof);
 /* The same at any time; mem_free. */
 char *aof_base_copy(struct aof *aof);
-/* Whether all increments in another directory, which was linked from the log's, are still the log's (any thread). True as well if there is no
- * manifest yet, or only a part of one: the links were not complete. */
-bool aof_has_increments_of(struct aof *aof, const char *dir);
+/* Whether all increments in another directory, which was linked from the log's, are still the log's (any thread): STATUS_OK; STATUS_NOT_FOUND: not all;
+ * else a file can't be looked at. STATUS_OK as well if there is no manifest yet, or only a part of one: the links were not complete. */
+enum status aof_has_increments_of(struct aof *aof, const char *dir);
 
 /* Messages to the operator: one when writes begin to fail (with the reason), one when they succeed again, and one when the log is lost.
  * `notice` is called on any thread that writes, with locks held: it must not call functions of the log. To be set before aof_start;

@@ -264,6 +264,37 @@ class KeptLogTest(DamageCase):
         self.assertEqual(self.checkpoint(), "ok")
         self.assertEqual(self.kept_value(), value_of(5))
 
+    def test_a_kept_log_that_can_t_be_looked_at_stays(self):
+        self.lengthen()
+        self.server.expect_crash = True
+        self.disk.rule(0, "mkdir", "appendonlydir/*.base.image", KILL_BEFORE)
+        with self.server.client() as client:
+            client.send(encode(("BGREWRITEAOF",)))
+            self.server.wait_end()
+        self.disk.heal()
+        self.disk.rule(0, "open", "appendonlydir.kept.incomplete*", FAIL, error=errno.EIO)
+        self.server.start()
+        self.assertGreater(self.disk.acted, 0)
+        self.assertEqual(self.kept_logs(), ["appendonlydir.kept.incomplete"])
+        self.disk.heal()
+        self.server.restart(kill=True)
+        self.assertEqual(self.kept_logs(), [])
+
+    def test_a_kept_log_outlasts_the_end_of_its_log(self):
+        """A checkpoint has failed, and then the log is switched off and on: the new one has other increments."""
+        self.lengthen()
+        self.disk.rule(0, "mkdir", "appendonlydir/*.base.image", FAIL, error=errno.EIO)
+        self.assertEqual(self.checkpoint(), "err")
+        self.disk.heal()
+        self.assertEqual(self.kept_logs(), ["appendonlydir.kept.incomplete"])
+        with self.server.client() as client:
+            for value in ("no", "yes"):
+                client.must("CONFIG", "SET", "appendonly", value)
+                until(lambda: self.server.info("persistence")["aof_enabled"] == str(int(value == "yes")), what="the switch")
+            until(lambda: self.checkpoint() == "ok", 40, "a checkpoint of the new log")
+        self.assertEqual(self.kept_logs(), ["appendonlydir.kept"])
+        self.assertEqual(self.kept_value(), value_of(5))
+
     def test_a_kept_log_with_a_torn_manifest_is_replaced(self):
         self.lengthen()
         self.server.expect_crash = True

@@ -32,6 +32,8 @@ static struct bytes keep_text(struct buffer *kept, struct bytes text)
 
 void bus_set_options(struct bus *bus, const struct bus_options *options)
 {
+    if (options->ip[0] == '\0' && bus->options.ip[0] != '\0')
+        memset(bus->members->myself->ip, 0, NODE_IP_SIZE);     /* to be learned from others again */
     bus->options = *options;
     bus->options.host_name = keep_text(&bus->own->host_name, options->host_name);
     bus->options.name = keep_text(&bus->own->name, options->name);

@@ -43,6 +43,7 @@ struct bus_facts {
     bool link_is_up;                    /* replica: it is in step with its primary */
     bool holds_writes;                  /* primary: every write is held back, `offset` does not grow */
     bool is_loading;
+    bool has_lost_data;                 /* it has started without the data that it had: see bus_is_silent */
     uint64_t links_over_limit;          /* links that were closed because their queue was too long; for CLUSTER INFO */
 };
 
@@ -96,6 +97,10 @@ struct bus *bus_create(struct members *members, const struct bus_options *option
 void bus_destroy(struct bus *bus);
 void bus_set_options(struct bus *bus, const struct bus_options *options);       /* tells the others with the next tick */
 void bus_outcome_clear(struct bus *bus);
+
+/* A primary that has started without its data, and has replicas that have it, says nothing, so that one of them is elected. It serves as it is when none
+ * has been heard for some timeouts. */
+bool bus_is_silent(const struct bus *bus);
 
 /* --- Events of the network */
 

@@ -44,3 +44,22 @@ void bus_remove_node(struct bus *bus, struct node *node)
         bus_end_manual(bus);
     members_remove(bus->members, node);
 }
+
+/* A replica counts until it has not been heard for so many timeouts: by then it would have been elected. */
+enum { SILENT_TIMEOUTS = 10 };
+
+bool bus_is_silent(const struct bus *bus)
+{
+    const struct members *members = bus->members;
+
+    if (!bus->facts.has_lost_data || !node_is_voter(members->myself))
+        return false;
+    for (unsigned i = 0; i < members->count; i++) {
+        const struct node *node = members->all[i];
+        int64_t heard_ms = node->peer.heard_ms > node->peer.added_ms ? node->peer.heard_ms : node->peer.added_ms;
+
+        if (node->master == members->myself && bus->own->now_ms - heard_ms <= SILENT_TIMEOUTS * bus->options.timeout_ms)
+            return true;
+    }
+    return false;
+}

@@ -82,7 +82,7 @@ static bool may_be_ok(const struct bus *bus)
 
     if (!(bus->members->myself->flags & NODE_MASTER))
         return true;
-    return own->started_ms != 0 && own->now_ms - own->started_ms >= START_MS &&
+    return !bus_is_silent(bus) && own->started_ms != 0 && own->now_ms - own->started_ms >= START_MS &&
            (own->minority_ms == 0 || own->now_ms - own->minority_ms >= rejoin_ms(bus));
 }
 

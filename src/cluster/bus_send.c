@@ -39,7 +39,7 @@ void bus_send_bytes(struct bus *bus, uint64_t number, enum bus_type type, size_t
     const struct bus_link *link = bus_links_find(bus, number);
     struct bus_action *action;
 
-    if (link == NULL || !link->is_open)
+    if (link == NULL || !link->is_open || bus_is_silent(bus))
         return;
     action = bus_links_act(bus, BUS_SEND, number);
     action->begin = begin;

@@ -25,6 +25,19 @@ static void keep_links(struct bus *bus)
     }
 }
 
+/* Connections by which no node of the cluster has sent anything: there may be only so many of them. */
+static void close_strangers(struct bus *bus)
+{
+    const struct bus_private *own = bus->own;
+
+    for (unsigned i = own->link_count; i > 0 && own->stranger_count > 0; i--) {
+        const struct bus_link *link = own->links[i - 1];
+
+        if (!link->is_outgoing && link->node == NULL && own->now_ms - link->opened_ms > 2 * handshake_ms(bus))
+            bus_links_close(bus, link->number);
+    }
+}
+
 static void ping_random(struct bus *bus)
 {
     struct members *members = bus->members;
@@ -119,8 +132,10 @@ void bus_tick(struct bus *bus, int64_t now_ms)
             watch_node(bus, members->all[i]);
     }
     leave_chain(bus);
-    if (own->tick_count % TICKS_PER_SECOND == 0)
+    if (own->tick_count % TICKS_PER_SECOND == 0) {
+        close_strangers(bus);
         bus_orphan_step(bus);
+    }
     own->state_is_stale |= !bus->is_ok;
     bus_finish(bus);
 }

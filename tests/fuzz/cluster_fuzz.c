@@ -1,15 +1,18 @@
 /* Fuzz target of cluster/: nodes.conf, and messages of the bus. The first byte decides: 0, a text as it is; 1, a good file that is damaged; 2, a message
  * as it is; 3, a good message that is damaged.
  *
- * Nothing crashes, and what is accepted is accepted again, and the same, after it was written.
+ * Nothing crashes, and what is accepted is accepted again, and the same, after it was written. A message that is accepted is given to a node, whose table is
+ * sound afterwards.
  */
 #include "base/check.h"
 #include "base/mem.h"
+#include "cluster/bus.h"
 #include "cluster/bus_message.h"
 #include "cluster/node_text.h"
 #include "cluster/members.h"
 #include "cluster/nodes_file.h"
 #include "support/bus_again.h"
+#include "support/cluster_view.h"
 #include "support/fuzz.h"
 
 enum { TEXT_MAX = 20000, NODES_MAX = 6 };
@@ -122,6 +125,31 @@ static void check_message(const struct bus_message *message, struct bytes bytes)
         ;
 }
 
+/* By a link that a stranger has opened, and by the one to the first other node. */
+static void run_bus(const struct bus_message *message)
+{
+    struct bus_options options = { .timeout_ms = 1000, .validity_factor = 1, .requires_full_coverage = true, .port = 1, .bus_port = 2 };
+    struct bus *bus = bus_create(cluster_view_create("b master 2 0-99\na master 3 100-199\nc slave-of-a\n" "d slave-of-b\ne master 5 300"), &options, 1, 1000);
+    struct node *other = bus->members->all[0];
+    uint64_t link = bus_new_link(bus);
+    bool is_refused;
+
+    memcpy(other->ip, "10.0.0.1", 9);
+    other->bus_port = 3;
+    bus_link_accepted(bus, link, &is_refused);
+    bus_received(bus, link, message, "10.0.0.3", "10.0.0.2", 1100);
+    bus_tick(bus, 1200);
+    for (unsigned i = 0; i < bus->outcome.action_count; i++) {
+        if (bus->outcome.actions[i].kind == BUS_OPEN)
+            bus_link_opened(bus, bus->outcome.actions[i].link, 1300);
+    }
+    if (other->peer.link != 0)
+        bus_received(bus, other->peer.link, message, "10.0.0.1", "10.0.0.2", 1400);
+    bus_tick(bus, 5000);
+    members_verify(bus->members);
+    bus_destroy(bus);
+}
+
 /* As a link receives it: the size first. What was read is written, and is the same when it is read and written again. */
 static void run_message(struct bytes text)
 {
@@ -134,6 +162,7 @@ static void run_message(struct bytes text)
         CHECK(size >= BUS_HEADER_SIZE && size <= BUS_STRANGER_SIZE_MAX);
     if (bus_message_read(copy, &message) == STATUS_OK) {
         check_message(&message, copy);
+        run_bus(&message);
         if (message.type < BUS_TYPE_COUNT && message.type != BUS_MODULE) {
             bus_again_write(&message, &first);
             CHECK(bus_message_read(buffer_bytes(&first), &again) == STATUS_OK);

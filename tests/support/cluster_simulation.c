@@ -255,6 +255,7 @@ struct bus *simulation_bus(struct simulation *simulation, int at)
     CHECK(node->bus != NULL);
     node->bus->facts = (struct bus_facts){ .offset = node->offset, .link_age_ms = node->copied_ms < 0 ? -1 : simulation->now_ms - node->copied_ms,
                                            .link_is_up = node->copied_ms >= 0 && simulation->now_ms - node->copied_ms < 2 * TICK_MS,
+                                           .has_lost_data = node->has_lost_data,
                                            .holds_writes = node->bus->hold_writes_until_ms > simulation_clock(simulation, at) };
     return node->bus;
 }
@@ -666,7 +667,7 @@ static bool same_opinion(const struct node *one, const struct node *other, bool 
         return false;
     if (is_dead)
         return one->slot_count == 0 && other->slot_count == 0;
-    return same_id(one->master, other->master) && (one->flags & NODE_MASTER) == (other->flags & NODE_MASTER) &&
+    return same_id(one->master, other->master) && node_id_equal(&one->shard_id, &other->shard_id) && (one->flags & NODE_MASTER) == (other->flags & NODE_MASTER) &&
            !((one->flags | other->flags) & (NODE_FAIL | NODE_PFAIL)) && slots_equal(&one->slots, &other->slots) &&
            (one->slot_count == 0 || one->config_epoch == other->config_epoch) && (one->master == NULL || one->master->master == NULL);
 }

@@ -43,6 +43,7 @@ struct simulation_node {
     int follows;                            /* index; -1: it is a primary */
     bool is_slow;                           /* copies nothing more */
     bool is_muted;                          /* nothing that it sends arrives */
+    bool has_lost_data;                     /* its disk was empty at its last start */
     unsigned delivered, follow_count, lead_count, starts, empty_count;
     struct slots lost;
 };

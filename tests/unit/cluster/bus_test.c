@@ -532,6 +532,24 @@ static void strangers_that_introduce_themselves_are_bounded(void **state)
     bus_destroy(bus);
 }
 
+static void strangers_that_say_nothing_are_sent_away(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199");
+    bool is_refused = false;
+    unsigned count = 0;
+
+    for (; !is_refused; count++)
+        bus_link_accepted(bus, bus_new_link(bus), &is_refused);
+    assert_true(count > 100);
+    for (unsigned i = 1; i < 60; i++) {
+        bus_tick(bus, noon_ms + i * 100);
+        bus_outcome_clear(bus);
+    }
+    bus_link_accepted(bus, bus_new_link(bus), &is_refused);
+    assert_false(is_refused);
+    bus_destroy(bus);
+}
+
 static void a_message_with_anything_in_it_is_survived(void **state)
 {
     struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc slave-of-a\n" "d slave-of-b\ne master 5 300");
@@ -589,6 +607,7 @@ int main(void)
         cmocka_unit_test(a_late_header_of_a_candidate_does_not_take_its_slots),
         cmocka_unit_test(a_stranger_only_gets_in_by_meet),
         cmocka_unit_test(strangers_that_introduce_themselves_are_bounded),
+        cmocka_unit_test(strangers_that_say_nothing_are_sent_away),
         cmocka_unit_test(a_message_with_anything_in_it_is_survived),
     };
 

@@ -172,6 +172,44 @@ static void a_primary_that_restarts_in_time_stays_one(void **state)
     simulation_destroy(simulation);
 }
 
+static void a_primary_that_restarts_without_its_data_is_replaced(void **state)
+{
+    struct simulation *simulation = simulation_create(3, 1, T, seed_new());
+
+    simulation_kill(simulation, 0, SIMULATION_DIES_NOW);
+    simulation_run(simulation, T / 4);
+    simulation->nodes[0].has_lost_data = true;
+    simulation->nodes[0].offset = 0;
+    simulation->nodes[3].is_slow = true;                                        /* it must not copy that */
+    simulation_start(simulation, 0, SIMULATION_DISK_WRITTEN);
+    while (!simulation_is_primary(simulation, 3) && simulation->now_ms < 60000) {
+        simulation_run(simulation, 100);
+        assert_false(simulation_is_primary(simulation, 0) && simulation->nodes[0].bus->is_ok);
+    }
+    simulation->nodes[3].is_slow = false;
+    simulation_heal(simulation);
+    assert_int_equal(simulation->nodes[0].follows, 3);
+    simulation_kill(simulation, 3, SIMULATION_DIES_NOW);
+    simulation_run(simulation, FAILOVER_MS);
+    assert_true(simulation_is_primary(simulation, 0));                          /* with the data of the other */
+    simulation_destroy(simulation);
+}
+
+static void a_primary_without_its_data_serves_if_no_replica_has_it(void **state)
+{
+    struct simulation *simulation = simulation_create(3, 1, T, seed_new());
+
+    simulation_kill(simulation, 0, SIMULATION_DIES_NOW);
+    simulation_kill(simulation, 3, SIMULATION_DIES_NOW);
+    simulation->nodes[0].has_lost_data = true;
+    simulation_start(simulation, 0, SIMULATION_DISK_WRITTEN);
+    simulation_run(simulation, 10 * T - 1000);
+    assert_true(bus_is_silent(simulation->nodes[0].bus));
+    simulation_heal(simulation);
+    assert_true(simulation_is_primary(simulation, 0));
+    simulation_destroy(simulation);
+}
+
 static void a_primary_in_the_minority_stops_serving_and_waits_before_it_serves_again(void **state)
 {
     struct simulation *simulation = simulation_create(3, 1, T, seed_new());
@@ -513,6 +551,8 @@ int main(void)
         cmocka_unit_test(of_two_replicas_the_one_with_more_data_takes_over),
         cmocka_unit_test(a_replica_with_old_data_or_that_may_not_does_not_stand),
         cmocka_unit_test(a_primary_that_restarts_in_time_stays_one),
+        cmocka_unit_test(a_primary_that_restarts_without_its_data_is_replaced),
+        cmocka_unit_test(a_primary_without_its_data_serves_if_no_replica_has_it),
         cmocka_unit_test(a_primary_in_the_minority_stops_serving_and_waits_before_it_serves_again),
         cmocka_unit_test(a_stopped_primary_is_replaced_and_does_not_serve_when_it_goes_on),
         cmocka_unit_test(a_clock_that_is_set_makes_no_node_fail),

@@ -45,7 +45,7 @@ void bus_remove_node(struct bus *bus, struct node *node)
     members_remove(bus->members, node);
 }
 
-/* A replica counts until it has not been heard for so many timeouts: by then it would have been elected. */
+/* A replica counts until it has not been heard for a number of timeouts: by then it would have been elected. */
 enum { SILENT_TIMEOUTS = 10 };
 
 bool bus_is_silent(const struct bus *bus)

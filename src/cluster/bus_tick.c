@@ -25,7 +25,7 @@ static void keep_links(struct bus *bus)
     }
 }
 
-/* Connections by which no node of the cluster has sent anything: there may be only so many of them. */
+/* Connections by which no node of the cluster has sent anything: their number is bounded. */
 static void close_strangers(struct bus *bus)
 {
     const struct bus_private *own = bus->own;

@@ -130,7 +130,8 @@ static void run_bus(const struct bus_message *message)
 {
     struct bus_options options = { .timeout_ms = 1000, .validity_factor = 1, .requires_full_coverage = true, .port = 1, .bus_port = 2 };
     struct bus *bus = bus_create(cluster_view_create("b master 2 0-99\na master 3 100-199\nc slave-of-a\n" "d slave-of-b\ne master 5 300"), &options, 1, 1000);
-    struct node *other = bus->members->all[0];
+    struct node *other = cluster_view_node(bus->members, 'a');
+    struct node_id id = other->id;
     uint64_t link = bus_new_link(bus);
     bool is_refused;
 
@@ -143,7 +144,8 @@ static void run_bus(const struct bus_message *message)
         if (bus->outcome.actions[i].kind == BUS_OPEN)
             bus_link_opened(bus, bus->outcome.actions[i].link, 1300);
     }
-    if (other->peer.link != 0)
+    other = members_find(bus->members, &id);
+    if (other != NULL && other->peer.link != 0)
         bus_received(bus, other->peer.link, message, "10.0.0.1", "10.0.0.2", 1400);
     bus_tick(bus, 5000);
     members_verify(bus->members);

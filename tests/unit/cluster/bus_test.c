@@ -485,6 +485,73 @@ static void a_late_header_of_a_candidate_does_not_take_its_slots(void **state)
     bus_destroy(bus);
 }
 
+/* The message of this type that was sent last. */
+static struct bus_message sent_message(const struct bus *bus, enum bus_type type)
+{
+    struct bus_message message = { 0 };
+
+    for (unsigned i = 0; i < bus->outcome.action_count; i++) {
+        const struct bus_action *action = &bus->outcome.actions[i];
+
+        if (action->kind == BUS_SEND && action->type == type)
+            assert_int_equal(bus_message_read(bytes_of(bus->outcome.bytes.data + action->begin, action->size), &message), STATUS_OK);
+    }
+    assert_int_equal(message.type, type);
+    return message;
+}
+
+/* So that something can be sent to it. */
+static void open_link_to(struct bus *bus, char letter)
+{
+    if (node_of(bus, letter)->peer.link == 0)
+        bus_tick(bus, noon_ms);
+    bus_link_opened(bus, node_of(bus, letter)->peer.link, noon_ms);
+    bus_outcome_clear(bus);
+}
+
+static void a_node_that_claims_what_a_newer_one_has_is_sent_an_update(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 9 100-199\nc master 4 200\n" "d slave-of-c");
+    struct slots old = cluster_view_slots("100-200");
+    struct bus_message ping = message_of('c', BUS_PING), request = message_of('d', BUS_FAILOVER_AUTH_REQUEST), update;
+    struct node_id a = cluster_view_id('a');
+
+    open_link_to(bus, 'c');
+    open_link_to(bus, 'd');
+    ping.slots = request.slots = &old;
+    ping.config_epoch = request.config_epoch = 4;
+    ping.current_epoch = 9;
+    ping.bus_port = node_of(bus, 'c')->bus_port;
+    ping.port = node_of(bus, 'c')->port;
+    hear_new(bus, &ping, node_of(bus, 'c')->ip);
+    update = sent_message(bus, BUS_UPDATE);
+    assert_true(node_id_equal(&update.about, &a) && update.about_epoch == 9 && slots_count(update.about_slots) == 100);
+    bus_outcome_clear(bus);
+    request.current_epoch = 10;
+    request.message_flags = BUS_FORCE_ACK;
+    request.master = cluster_view_id('c');
+    hear_new(bus, &request, node_of(bus, 'd')->ip);                             /* a candidate that could never win */
+    update = sent_message(bus, BUS_UPDATE);
+    assert_true(node_id_equal(&update.about, &a));
+    assert_int_equal(bus->members->last_vote_epoch, 0);
+    bus_destroy(bus);
+}
+
+static void the_slots_of_others_are_synced(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc master 4 200");
+    struct slots slots = cluster_view_slots("150-200");
+    struct bus_message ping = message_of('c', BUS_PING);
+
+    bus_outcome_clear(bus);
+    ping.slots = &slots;
+    ping.config_epoch = ping.current_epoch = 4;
+    hear_new(bus, &ping, "10.0.0.3");
+    assert_int_equal(cluster_view_owner(bus->members, 150), 'c');
+    assert_true(bus->outcome.has_promised && bus->outcome.topology_changed);
+    bus_destroy(bus);
+}
+
 /* --- Strangers */
 
 static void a_stranger_only_gets_in_by_meet(void **state)
@@ -605,6 +672,8 @@ int main(void)
         cmocka_unit_test(a_node_that_has_missed_the_introduction_is_introduced_again),
         cmocka_unit_test(a_replica_of_a_replica_follows_the_primary_if_that_lasts),
         cmocka_unit_test(a_late_header_of_a_candidate_does_not_take_its_slots),
+        cmocka_unit_test(a_node_that_claims_what_a_newer_one_has_is_sent_an_update),
+        cmocka_unit_test(the_slots_of_others_are_synced),
         cmocka_unit_test(a_stranger_only_gets_in_by_meet),
         cmocka_unit_test(strangers_that_introduce_themselves_are_bounded),
         cmocka_unit_test(strangers_that_say_nothing_are_sent_away),

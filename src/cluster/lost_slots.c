@@ -30,7 +30,9 @@ static bool remove_locked(struct lost_slots *lost, struct keyspace *keyspace, ui
     struct engine *engine = lost->engine;
     uint32_t handle = keyspace_find(keyspace, hash, key);
 
-    if (handle == 0 && engine->tier != NULL) {
+    if (handle == 0 && engine->tier != NULL && tier_discard_unread(engine->tier, keyspace, hash, key)) {
+        handle = keyspace_find(keyspace, hash, key);
+    } else if (handle == 0 && engine->tier != NULL) {      /* it is not there, or is being loaded */
         enum status status = tier_load_in_place(engine->tier, keyspace, hash, key);
 
         if (status == STATUS_CORRUPT)

@@ -347,6 +347,18 @@ bool tier_discard_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t
     return true;
 }
 
+bool tier_discard_unread(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct value empty = string_value(BYTES(""));
+
+    ASSERT_LOCKED(keyspace->partition);
+    if (load_find(keyspace, hash, key) != NULL || grave_find(keyspace, hash, key) != NULL || !reading_is_possible(keyspace, hash, key))
+        return false;
+    count_note(tier, keyspace, hash, key);
+    CHECK(keyspace_insert(keyspace, hash, key, &empty, -1, RECORD_UNKNOWN, clock_wall_ms()) != 0);
+    return true;
+}
+
 /* The value borrows from the buffers. */
 static enum status read_in_place(struct tier *tier, const struct reading *reading, struct read_buffers *buffers, struct record *record)
 {

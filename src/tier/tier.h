@@ -137,6 +137,9 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
  * of its damaged record. False: the record could not be read for another reason. The partition is locked. */
 bool tier_is_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);     /* then tier_discard_damaged succeeds */
 bool tier_discard_damaged(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+/* A key without an entry that is only to be deleted, and may be cold: it gets one with an empty value, and nothing is read. False: it certainly is not
+ * there, or it is being loaded. The partition is locked. */
+bool tier_discard_unread(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
 /* The reader of a worker's loads (tier/reader.h), which begins them when it is submitted, once a turn. Its descriptor is for the worker's loop. By the
  * worker, or before it runs. */

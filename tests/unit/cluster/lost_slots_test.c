@@ -84,11 +84,14 @@ static void lose(struct rig *rig, const char *key)
 static void all_keys_of_a_slot_go_and_no_others(void **state)
 {
     struct rig *rig = *state;
+    uint64_t reads;
 
     fill(rig, "a", 300);
     fill(rig, "b", 10);
     set(rig, "a", SLOT_FOREIGN);
+    reads = tier_box_stats(&rig->box).unplanned_reads;
     lose(rig, "a");
+    assert_int_equal(tier_box_stats(&rig->box).unplanned_reads, reads);        /* values were not read to be deleted */
     assert_string_equal(say(rig, "DBSIZE"), ":10\n");
     set(rig, "a", SLOT_OWNED);
     assert_string_equal(say(rig, "EXISTS {a}0 {a}1 {a}298 {a}299"), ":0\n");

@@ -184,6 +184,50 @@ static void unknown_records_are_looked_up(void **state)
     assert_false(tier_slot_has_cold(rig->box.partitions, 1, slot));
 }
 
+/* Deleted without their values being read, or anything else that waits for the disk under the lock. */
+static void cold_keys_are_deleted_unread(void **state)
+{
+    struct rig *rig = *state;
+    struct partitions *all = rig->box.partitions;
+    uint16_t slot = slot_of_key(BYTES("{u}"));
+    struct partition *partition = &all->partitions[partition_index(all, slot_first_hash(slot))];
+    uint64_t count, reads;
+    char line[60];
+
+    for (int i = 0; i < 200; i++) {
+        snprintf(line, sizeof(line), "SET {u}%d value", i);
+        tier_box_say(rig->client, line);
+        snprintf(line, sizeof(line), "TIER DEMOTE {u}%d", i);
+        assert_string_equal(tier_box_say(rig->client, line), ":1\n");
+    }
+    reads = tier_box_stats(&rig->box).unplanned_reads;
+    partition_lock(partition);
+    for (int i = 0; i < 300; i++) {
+        struct bytes name = bytes_of(line, (size_t)snprintf(line, sizeof(line), "{u}%d", i));
+        struct keyspace *keyspace = partition_keyspace(partition, 0);
+        uint64_t hash = key_hash(&all->seed, name);
+        struct value value;
+
+        keyspace_assert_locked(keyspace);
+        if (!tier_discard_unread(rig->box.tier, keyspace, hash, name)) {
+            assert_true(i >= 200);
+            continue;
+        }
+        keyspace_remove(keyspace, hash, keyspace_find(keyspace, hash, name), &value);
+        all->watch.removed(all->watch.context, keyspace, hash, name, RECORD_UNKNOWN);
+        assert_false(tier_discard_unread(rig->box.tier, keyspace, hash, name));         /* it is deleted already */
+    }
+    partition_unlock(partition);
+    assert_int_equal(tier_box_stats(&rig->box).unplanned_reads, reads);
+    assert_int_equal(tier_slot_count(rig->box.tier, &(struct reader){ .may_block = true }, 0, slot, &count), STATUS_OK);
+    assert_int_equal(count, 0);
+    tier_box_settle(&rig->box);
+    assert_true(tier_slot_count_now(all, &(struct reader){ 0 }, 0, slot, &count));
+    assert_int_equal(count, 0);
+    assert_false(tier_slot_has_cold(all, 0, slot));
+    assert_string_equal(tier_box_say(rig->client, "EXISTS {u}0 {u}199"), ":0\n");
+}
+
 struct counting_thread {
     struct rig *rig;
     uint16_t slot;
@@ -235,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(counts_are_those_of_a_recount_after_any_work, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(unknown_records_are_looked_up, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(cold_keys_are_deleted_unread, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_count_waits_for_the_unit_that_owns_the_slot, open_rig, close_rig),
     };
 

@@ -8,10 +8,10 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "engine/barrier.h"
 #include "engine/engine.h"
 #include "engine/role.h"
 #include "replication/follow.h"
+#include "replication/hold.h"
 #include "replication/primary.h"
 
 enum {
@@ -26,14 +26,8 @@ struct failover {
     int64_t until_us;               /* the thread's; INT64_MAX: no limit */
     _Atomic int state;              /* enum view_failover; the thread changes it, but for the start */
     _Atomic bool aborted, stopping;
-    _Atomic bool passed;            /* all workers are past the barrier */
     uint64_t asked;                 /* the thread's: LSN of the end of the last GETACK */
     int64_t asked_us;
-};
-
-struct passage {
-    struct barrier barrier;
-    struct failover *failover;
 };
 
 struct failover *failover_create(struct engine *engine)
@@ -87,6 +81,13 @@ static bool must_end(const struct failover *failover)
     return failover->aborted || failover->stopping;
 }
 
+static bool is_stopping(const void *context)
+{
+    const struct failover *failover = context;
+
+    return failover->stopping;
+}
+
 static void set_state(struct failover *failover, enum view_failover state)
 {
     failover->state = state;
@@ -97,54 +98,6 @@ static void set_state(struct failover *failover, enum view_failover state)
 static bool is_superseded(const struct failover *failover)
 {
     return role_is_replica(failover->engine);
-}
-
-/* --- what is held back --- */
-
-static void hold_writes(struct engine *engine)
-{
-    engine->holds_writes = true;
-    if (engine->tier != NULL)
-        tier_set_expiry(engine->tier, false);       /* on again in a tick of the cron */
-}
-
-static void release_writes(struct engine *engine)
-{
-    engine->holds_writes = false;
-    parking_notify(engine, PARKED_FOR_PAUSE);
-}
-
-static void note_passed(struct job *job)
-{
-    struct passage *passage = (struct passage *)job;
-    struct failover *failover = passage->failover;
-
-    mem_free(passage);
-    failover->passed = true;
-    bump(failover);
-}
-
-static bool has_passed(const struct failover *failover)
-{
-    return failover->passed;
-}
-
-/* Calls that had looked before writes were held back have ended, or look again; units that had begun have ended. */
-static void await_writes(struct failover *failover)
-{
-    struct engine *engine = failover->engine;
-    struct passage *passage = mem_zalloc(sizeof(*passage));
-    struct claim claim;
-
-    passage->failover = failover;
-    passage->barrier.job.release = note_passed;
-    failover->passed = false;
-    barrier_post(engine, &passage->barrier);
-    wait_until(failover, has_passed);
-    if (failover->stopping)
-        return;
-    partitions_lock_all_unowned(engine->partitions, &claim);
-    partitions_unlock_all_unowned(engine->partitions, &claim);
 }
 
 /* --- the target --- */
@@ -297,13 +250,12 @@ static void failover_main(void *context)
     struct failover *failover = context;
     struct engine *engine = failover->engine;
 
-    await_writes(failover);
-    if (await_replica(failover))
+    if (hold_await(engine, is_stopping, failover) && await_replica(failover))
         await_take_over(failover);
     else if (failover->aborted)
         log_write(log_of(failover), LOG_LEVEL_NOTICE, "Failover: aborted");
     if (!failover->stopping)
-        release_writes(engine);
+        hold_end(engine);
     set_state(failover, VIEW_NO_FAILOVER);
 }
 
@@ -348,10 +300,10 @@ static enum failover_result start(struct failover *failover, const struct failov
     failover->asked = 0;
     failover->asked_us = 0;
     set_state(failover, VIEW_FAILOVER_WAITS);
-    hold_writes(failover->engine);
+    hold_begin(failover->engine);
     if (thread_start(&failover->thread, "kelvin-failover", failover->engine->meter, failover_main, failover) == 0)
         return FAILOVER_STARTED;
-    release_writes(failover->engine);
+    hold_end(failover->engine);
     set_state(failover, VIEW_NO_FAILOVER);
     return FAILOVER_NO_THREAD;
 }

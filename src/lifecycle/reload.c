@@ -3,15 +3,14 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "engine/dataset.h"
 #include "engine/engine.h"
 #include "engine/tracking.h"
 #include "engine/watch.h"
+#include "lifecycle/emptying.h"
 #include "lifecycle/image_import.h"
 #include "lifecycle/replay.h"
 #include "lifecycle/save.h"
 #include "lifecycle/task.h"
-#include "script/registry.h"
 
 enum { PATH_SIZE = 4096 };
 
@@ -22,21 +21,15 @@ static void touch_all(struct engine *engine)
         watch_touch_database(engine, db);
 }
 
-static void empty_all(struct engine *engine)
-{
-    for (int db = 0; db < engine->partitions->db_count; db++)
-        dataset_empty(engine, db);
-    registry_publish(engine->scripts, library_set_empty());
-}
-
 static void empty_dataset(const struct reload *reload)
 {
     struct engine *engine = reload->engine;
 
     partitions_lock_all(engine->partitions);
-    touch_all(engine);
-    if (!reload->options.without_flush)
-        empty_all(engine);
+    if (reload->options.without_flush)
+        touch_all(engine);
+    else
+        emptying_run(engine);
     partitions_unlock_all(engine->partitions);
 }
 
@@ -95,7 +88,7 @@ static void recover(struct reload *reload)
 
     log_write(engine->log, LOG_LEVEL_WARNING, "The reload failed: %s. The AOF is loaded in its place.", message.text);
     partitions_lock_all(engine->partitions);
-    empty_all(engine);
+    emptying_run(engine);
     partitions_unlock_all(engine->partitions);
     if (!load_log(reload)) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The AOF can't be loaded: %s. Exiting.", reload->message.text);

@@ -4,32 +4,22 @@
 
 #include "base/clock.h"
 #include "base/tree.h"
-#include "engine/dataset.h"
 #include "engine/role.h"
 #include "engine/tracking.h"
 #include "engine/watch.h"
 #include "lifecycle/aof_switch.h"
+#include "lifecycle/emptying.h"
 #include "lifecycle/image_load.h"
 #include "lifecycle/import.h"
 #include "replication/follow_private.h"
 #include "replication/primary.h"
-#include "script/registry.h"
 
 enum { THREAD_LOOK_MS = 100 };      /* the system may have a thread again */
-
-static void empty_all(struct engine *engine)
-{
-    for (int db = 0; db < engine->partitions->db_count; db++) {
-        watch_touch_database(engine, db);
-        dataset_empty(engine, db);
-    }
-    registry_publish(engine->scripts, library_set_empty());
-}
 
 static void empty_dataset(struct engine *engine)
 {
     partitions_lock_all(engine->partitions);
-    empty_all(engine);
+    emptying_run(engine);
     partitions_unlock_all(engine->partitions);
 }
 

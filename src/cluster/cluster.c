@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "cluster/bus_net.h"
 #include "cluster/nodes_store.h"
+#include "cluster/bus_inbox.h"
 
 struct cluster {
     struct cluster_hooks hooks;         /* immutable, and so are those up to `net` */
@@ -16,6 +17,10 @@ struct cluster {
     int backlog;
     struct nodes_store *store;
     struct bus_net *net;
+    uint16_t port;
+    struct bus_inbox inbox;             /* of threads that do not wait for the lock */
+    _Atomic int dropped_type;           /* cluster_drop_messages */
+    _Atomic bool runs;                  /* the thread */
     struct mutex lock;                  /* all that follows, but for the topology */
     struct bus *bus;
     struct bus_orders orders;           /* that the thread has not taken yet */
@@ -90,11 +95,11 @@ static void publish_topology(struct cluster *cluster)
 {
     struct topology *topology = topology_create(cluster->bus->members, cluster->bus->is_ok), *old;
 
-    cluster->hooks.topology_changed(cluster->hooks.context, topology);
     mutex_lock(&cluster->topology_lock);
     old = cluster->topology;
     cluster->topology = topology;
     mutex_unlock(&cluster->topology_lock);
+    cluster->hooks.topology_changed(cluster->hooks.context, topology);
     topology_release(old);
 }
 
@@ -257,11 +262,28 @@ static void on_received(void *context, uint64_t link, const struct bus_message *
 {
     struct cluster *cluster = context;
 
+    if (message->type == cluster->dropped_type)
+        return;
     begin_event(cluster);
     cluster->has_lost |= !cluster->is_alive;
     if (cluster->is_alive && !cluster->stopped)
         bus_received(cluster->bus, link, message, from_ip, own_ip, clock_wall_ms());
     end_event(cluster, BY_MESSAGE);
+}
+
+/* A replica is shown to clients once it has data. */
+static void note_offsets(struct cluster *cluster)
+{
+    const struct topology *topology = cluster->topology;
+    const struct members *members = cluster->bus->members;
+    int at = 0;
+
+    for (unsigned i = 0; i < members->count && at < topology->count; i++) {
+        if (!node_id_equal(&topology->nodes[at].id, &members->all[i]->id))
+            continue;                   /* in a handshake, or new: then the topology changes anyway */
+        if ((topology->nodes[at++].offset == 0) != (members->all[i]->offset == 0))
+            cluster->bus->outcome.topology_changed = true;
+    }
 }
 
 static void check_workers(struct cluster *cluster)
@@ -283,7 +305,37 @@ static void on_tick(void *context)
         check_workers(cluster);
     if (cluster->is_alive && !cluster->stopped)
         bus_tick(cluster->bus, clock_wall_ms());
+    note_offsets(cluster);
     end_event(cluster, BY_TICK);
+}
+
+static void apply_options(struct cluster *cluster, const struct bus_inbox_list *list)
+{
+    if (list->has_options) {
+        bus_set_options(cluster->bus, &list->options);
+        cluster->limits.timeout_ms = list->options.timeout_ms;
+        cluster->limits.is_tls = list->options.is_tls;
+    }
+    if (list->has_queue_max)
+        cluster->limits.queue_max = list->queue_max;
+    bus_net_set_limits(cluster->net, &cluster->limits);
+}
+
+static void serve_inbox(struct cluster *cluster)
+{
+    struct bytes channel, text;
+    struct bus_inbox_list list;
+    size_t at = 0;
+    bool is_shard;
+
+    if (bus_inbox_take(&cluster->inbox, &list)) {
+        begin_event(cluster);
+        apply_options(cluster, &list);
+        while (bus_inbox_next(&list, &at, &channel, &text, &is_shard))
+            bus_publish(cluster->bus, channel, text, is_shard);
+        end_event(cluster, BY_MESSAGE);
+    }
+    bus_inbox_clear(&list);
 }
 
 static bool take_orders(void *context, struct bus_orders *orders)
@@ -291,6 +343,7 @@ static bool take_orders(void *context, struct bus_orders *orders)
     struct cluster *cluster = context;
     struct bus_orders taken;
 
+    serve_inbox(cluster);
     mutex_lock(&cluster->lock);
     taken = cluster->orders;
     cluster->orders = *orders;
@@ -359,6 +412,9 @@ static struct cluster *create_empty(const struct cluster_config *config, const s
     cluster->bind = copy_words(config->bind);
     cluster->bind_source = mem_string(bytes_of_string(config->bind_source != NULL ? config->bind_source : ""));
     cluster->backlog = config->backlog;
+    cluster->port = config->port != 0 ? config->port : config->options.bus_port;
+    cluster->dropped_type = -1;
+    bus_inbox_init(&cluster->inbox);
     cluster->limits = (struct bus_net_limits){ config->link_buffer_max, config->options.timeout_ms, config->options.is_tls };
     cluster->is_alive = true;
     mutex_init(&cluster->lock);
@@ -421,16 +477,17 @@ enum status cluster_create(const struct cluster_config *config, const struct clu
 
 enum status cluster_start(struct cluster *cluster, struct message *message)
 {
-    uint16_t port = cluster->bus->options.bus_port;
-    enum status status = bus_net_listen(cluster->net, (const char *const *)cluster->bind, port, cluster->backlog, message);
+    enum status status = bus_net_listen(cluster->net, (const char *const *)cluster->bind, cluster->port, cluster->backlog, message);
 
     if (status == STATUS_OK)
         status = bus_net_start(cluster->net, cluster->meter, message);
+    cluster->runs = status == STATUS_OK;
     return status;
 }
 
 void cluster_stop(struct cluster *cluster)
 {
+    cluster->runs = false;
     mutex_lock(&cluster->lock);
     cluster->stopped = true;
     (void)carry_out(cluster, BY_TICK);
@@ -451,6 +508,7 @@ void cluster_destroy(struct cluster *cluster)
     buffer_release(&cluster->text);
     free_words(cluster->bind);
     mem_free(cluster->bind_source);
+    bus_inbox_release(&cluster->inbox);
     mutex_release(&cluster->lock);
     mutex_release(&cluster->topology_lock);
     mem_free(cluster);
@@ -474,23 +532,39 @@ enum status cluster_unlock(struct cluster *cluster) UNCHECKED_LOCKS
     return status;
 }
 
+static void wake_thread(struct cluster *cluster)
+{
+    if (cluster->runs)
+        bus_net_wake(cluster->net);
+}
+
 void cluster_set_options(struct cluster *cluster, const struct bus_options *options)
 {
-    struct bus *bus = cluster_lock(cluster);
-
-    bus_set_options(bus, options);
-    cluster->limits.timeout_ms = options->timeout_ms;
-    cluster->limits.is_tls = options->is_tls;
-    bus_net_set_limits(cluster->net, &cluster->limits);
-    (void)cluster_unlock(cluster);
+    bus_inbox_set_options(&cluster->inbox, options);
+    wake_thread(cluster);
 }
 
 void cluster_set_link_buffer_max(struct cluster *cluster, uint64_t bytes)
 {
-    mutex_lock(&cluster->lock);
-    cluster->limits.queue_max = bytes;
-    bus_net_set_limits(cluster->net, &cluster->limits);
-    mutex_unlock(&cluster->lock);
+    bus_inbox_set_queue_max(&cluster->inbox, bytes);
+    wake_thread(cluster);
+}
+
+void cluster_publish(struct cluster *cluster, struct bytes channel, struct bytes text, bool is_shard)
+{
+    bus_inbox_publish(&cluster->inbox, channel, text, is_shard);
+    wake_thread(cluster);
+}
+
+void cluster_kill_link(struct cluster *cluster, uint64_t link)
+{
+    bus_link_closed(cluster->bus, link);
+    bus_orders_add(&cluster->orders, &(struct bus_action){ .kind = BUS_CLOSE, .link = link });
+}
+
+void cluster_drop_messages(struct cluster *cluster, int type)
+{
+    cluster->dropped_type = type;
 }
 
 struct topology *cluster_topology(struct cluster *cluster)
@@ -505,8 +579,11 @@ struct topology *cluster_topology(struct cluster *cluster)
 
 struct cluster_totals cluster_totals(struct cluster *cluster)
 {
-    struct bus_net_totals totals = bus_net_totals(cluster->net);
+    struct bus_net_totals totals;
 
+    if (cluster == NULL)
+        return (struct cluster_totals){ .link_count = 0 };
+    totals = bus_net_totals(cluster->net);
     return (struct cluster_totals){ totals.buffer_bytes, bus_net_over_limit(cluster->net), totals.link_count };
 }
 

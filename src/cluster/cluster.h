@@ -31,7 +31,8 @@ struct cluster_hooks {
     void (*lead)(void *context);
     void (*follow)(void *context, const char *ip, uint16_t port, uint16_t tls_port);       /* 0: it has no such port */
     void (*empty)(void *context);                                               /* removes the data set: CLUSTER RESET of a replica */
-    void (*topology_changed)(void *context, const struct topology *topology);   /* before it is published */
+    void (*topology_changed)(void *context, const struct topology *topology);   /* after it was published:
+                                                                                 * clients that are redirected then get the new owner */
     void (*slots_lost)(void *context, const struct slots *slots);               /* after it was published */
     void (*deliver)(void *context, struct bytes channel, struct bytes text, bool is_shard);
     struct tls_context *(*hold_tls)(void *context);     /* for a new connection, with `is_tls`; NULL: it can't be had. Without the lock */
@@ -40,7 +41,8 @@ struct cluster_hooks {
 struct cluster_config {
     const char *nodes_path;             /* cluster-config-file, in the data directory */
     struct bus_options options;
-    const char *const *bind;            /* the words of the directive: where the bus listens, on options.bus_port; NULL at the end */
+    const char *const *bind;            /* the words of the directive: where the bus listens; NULL at the end */
+    uint16_t port;                      /* there; 0: options.bus_port, the one that is announced */
     const char *bind_source;            /* bind-source-addr; NULL or "": any */
     int backlog;                        /* tcp-backlog */
     uint64_t link_buffer_max;           /* cluster-link-sendbuf-limit; 0: none. A link whose queue is longer is closed, and counted */
@@ -62,13 +64,23 @@ struct bus *cluster_lock(struct cluster *cluster);
 /* Carries out what has come of it (bus.h): saves and syncs, calls hooks, and has the thread send. Else nodes.conf could not be saved: nothing is sent and no
  * hook is called until it can be, which is tried with each tick. To the others this node has failed meanwhile. */
 enum status cluster_unlock(struct cluster *cluster);
+
+/* --- Any thread, with any locks: the thread of the bus does it, soon. */
+
 void cluster_set_options(struct cluster *cluster, const struct bus_options *options);      /* CONFIG SET */
 void cluster_set_link_buffer_max(struct cluster *cluster, uint64_t bytes);
+/* PUBLISH, or SPUBLISH. Messages are dropped when too many wait, as the bus drops those to a node that it does not reach. */
+void cluster_publish(struct cluster *cluster, struct bytes channel, struct bytes text, bool is_shard);
+
+/* --- For DEBUG */
+
+void cluster_kill_link(struct cluster *cluster, uint64_t link);        /* with the cluster locked */
+void cluster_drop_messages(struct cluster *cluster, int type);         /* those of the type (enum bus_type) that come in; -1: none. Any thread */
 
 /* The published one, kept for the caller: topology_release. Any thread; does not wait for the cluster's lock. */
 struct topology *cluster_topology(struct cluster *cluster);
 
-/* For INFO, CLUSTER INFO and CLUSTER LINKS. Any thread, with or without the lock. */
+/* For INFO, CLUSTER INFO and CLUSTER LINKS. Any thread, with or without the lock. NULL: there is no cluster, and nothing is used. */
 struct cluster_totals {
     uint64_t link_buffer_bytes, links_over_limit, link_count;
 };

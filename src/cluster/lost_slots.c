@@ -145,7 +145,7 @@ int lost_slots_start(struct engine *engine, struct lost_slots **lost)
     *lost = new;
     if (error == 0)
         return 0;
-    lost_slots_stop(new);
+    lost_slots_destroy(new);
     *lost = NULL;
     return error;
 }
@@ -157,6 +157,12 @@ void lost_slots_stop(struct lost_slots *lost)
     lost->stopping = true;
     waiting_bump(&lost->changed);
     thread_join(&lost->thread);
+}
+
+void lost_slots_destroy(struct lost_slots *lost)
+{
+    if (lost == NULL)
+        return;
     mutex_release(&lost->lock);
     mem_free(lost);
 }

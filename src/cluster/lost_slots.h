@@ -15,8 +15,9 @@ struct lost_slots;
 
 /* Returns 0, or the error number: the system gives no thread. */
 int lost_slots_start(struct engine *engine, struct lost_slots **lost);
-/* Ends the thread, also if slots are left: a start compares keys with slots. No thread waits here any more. NULL is fine. */
+/* Ends the thread, and the waits of others, also if slots are left: a start compares keys with slots. NULL is fine, for both. */
 void lost_slots_stop(struct lost_slots *lost);
+void lost_slots_destroy(struct lost_slots *lost);
 
 /* Their states are below SLOT_OWNED. */
 void lost_slots_add(struct lost_slots *lost, const struct slots *slots);

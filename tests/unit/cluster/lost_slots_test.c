@@ -49,6 +49,7 @@ static int close_rig(void **state)
     struct redirect *redirect = rig->box.engine.redirect;
 
     lost_slots_stop(rig->lost);
+    lost_slots_destroy(rig->lost);
     tier_box_close_client(rig->client);
     tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
     tier_box_settle(&rig->box);

@@ -1,11 +1,6 @@
-/* Replies to commands of features that Kelvin does not have: cluster and modules. */
+/* Replies to commands of a feature that Kelvin does not have: modules. */
 #include "call/call.h"
 #include "commands/handlers.h"
-
-void no_cluster_command(struct call *call)
-{
-    reply_errorf(call, "ERR This instance has cluster support disabled");
-}
 
 void no_modules_command(struct call *call)
 {

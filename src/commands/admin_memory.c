@@ -3,6 +3,7 @@
 
 #include "base/message.h"
 #include "call/key.h"
+#include "cluster/cluster.h"
 #include "commands/admin.h"
 #include "commands/handlers.h"
 #include "engine/data_stats.h"
@@ -129,7 +130,7 @@ void memory_stats_command(struct call *call)
     reply_number(call, "replication.backlog", primary.backlog_memory);
     reply_number(call, "clients.slaves", 0);
     reply_number(call, "clients.normal", stats.clients);
-    reply_number(call, "cluster.links", 0);
+    reply_number(call, "cluster.links", cluster_totals(call->engine->replication.cluster).link_buffer_bytes);
     reply_number(call, "aof.buffer", stats.aof_buffer);
     reply_number(call, "lua.caches", stats.scripts);
     reply_number(call, "functions.caches", stats.functions);

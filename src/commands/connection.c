@@ -159,7 +159,7 @@ static void reply_hello(struct call *call)
     reply_bulk_string(reply, "id");
     reply_integer(reply, (int64_t)call->client->id);
     reply_bulk_string(reply, "mode");
-    reply_bulk_string(reply, "standalone");
+    reply_bulk_string(reply, call->engine->replication.cluster != NULL ? "cluster" : "standalone");
     reply_bulk_string(reply, "role");
     reply_bulk_string(reply, role_is_replica(call->engine) ? "replica" : "master");
     reply_bulk_string(reply, "modules");

@@ -4,6 +4,7 @@
 #include "call/call.h"
 #include "commands/handlers.h"
 #include "engine/dataset.h"
+#include "engine/engine.h"
 
 static bool database_exists(struct call *call, int64_t db)
 {
@@ -27,10 +28,20 @@ bool database_argument(struct call *call, int arg, int *db)
     return database_exists(call, number);
 }
 
+bool database_is_refused(struct call *call, const char *command)
+{
+    if (call->engine->replication.cluster != NULL)
+        reply_errorf(call, "ERR %s is not allowed in cluster mode", command);
+    return call->engine->replication.cluster != NULL;
+}
+
 void select_command(struct call *call)
 {
+    int64_t number;
     int db;
 
+    if (text_to_int(call->args[1], &number) && number != 0 && number >= INT32_MIN && number <= INT32_MAX && database_is_refused(call, "SELECT"))
+        return;
     if (!database_argument(call, 1, &db))
         return;
     call->client->db = db;
@@ -41,6 +52,8 @@ void swapdb_command(struct call *call)
 {
     int64_t a, b;
 
+    if (database_is_refused(call, "SWAPDB"))
+        return;
     if (!arg_integer_between(call, 1, INT32_MIN, INT32_MAX, "ERR invalid first DB index", &a) ||
         !arg_integer_between(call, 2, INT32_MIN, INT32_MAX, "ERR invalid second DB index", &b) ||
         !database_exists(call, a) || !database_exists(call, b))

@@ -149,10 +149,14 @@ static void debug_help(struct call *call)
         "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ASSERT",
         "    Ends the process like a failed assertion.",
+        "CLUSTERLINK KILL <to|from|all> <node-id>",
+        "    Closes the connections to, from, or to and from that node.",
         "DIGEST",
         "    Returns a digest of all data: equal data have equal digests. It differs from that of Redis.",
         "DIGEST-VALUE [<key> ...]",
         "    Returns a digest of each key's value.",
+        "DROP-CLUSTER-PACKET-FILTER <type>",
+        "    Messages of other nodes that have this type are dropped; -1: none.",
         "ERROR <text>",
         "    Replies the text as an error.",
         "LISTPACK <key>",
@@ -204,8 +208,8 @@ static void debug_help(struct call *call)
 static bool is_unsupported(const struct call *call)
 {
     static const char *const names[] = {
-        "aof-flush-sleep", "change-repl-id", "client-enforce-reply-list", "client-eviction", "clusterlink", "config-rewrite-force-all",
-        "crash-and-recover", "dict-resizing", "dict-stats", "drop-cluster-packet-filter", "htstats", "htstats-key", "leak", "mallctl",
+        "aof-flush-sleep", "change-repl-id", "client-enforce-reply-list", "client-eviction", "config-rewrite-force-all",
+        "crash-and-recover", "dict-resizing", "dict-stats", "htstats", "htstats-key", "leak", "mallctl",
         "mallctl-str", "quicklist", "quicklist-packed-threshold", "replicate", "replybuffer", "restart", "script",
         "set-skip-checksum-validation", "stringmatch-test", "ziplist",
     };
@@ -223,8 +227,10 @@ static const struct {
     command_run *run;
 } subcommands[] = {
     { "assert", 2, debug_assert },
+    { "clusterlink", 5, debug_clusterlink },
     { "digest", 2, debug_digest },
     { "digest-value", -2, debug_digest_value },
+    { "drop-cluster-packet-filter", 3, debug_drop_messages },
     { "error", 3, debug_error },
     { "help", 2, debug_help },
     { "listpack", 3, debug_listpack },

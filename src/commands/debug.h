@@ -16,6 +16,10 @@ command_run debug_reload;               /* RELOAD [NOSAVE] [NOFLUSH] [MERGE] */
 command_run debug_loadaof;              /* LOADAOF */
 command_run debug_populate;             /* POPULATE count [prefix] [size] */
 
+/* debug_cluster.c */
+command_run debug_clusterlink;          /* CLUSTERLINK KILL to|from|all id */
+command_run debug_drop_messages;        /* DROP-CLUSTER-PACKET-FILTER type */
+
 /* debug_protocol.c */
 command_run debug_protocol;             /* PROTOCOL type */
 

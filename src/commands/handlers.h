@@ -28,6 +28,7 @@
 #include "commands/transaction.def"
 #include "commands/pubsub.def"
 #include "commands/replication.def"
+#include "commands/cluster.def"
 #include "commands/absent.def"
 #include "commands/misc.def"
 #include "commands/saving.def"

@@ -96,7 +96,7 @@ void move_command(struct call *call)
     struct baggage baggage;
     int db;
 
-    if (!database_argument(call, 2, &db))
+    if (database_is_refused(call, "MOVE") || !database_argument(call, 2, &db))
         return;
     if (db == call->db) {
         reply_error(call, ERR_SAME_OBJECT);

@@ -237,14 +237,6 @@ static void reply_followed(struct call *call, const struct follow_job *done)
         reply_ok(call->reply);
 }
 
-/* The change waits until no unit owns partitions. */
-static bool owns_partitions(const struct call *call)
-{
-    uint32_t count = call->partitions->count;
-
-    return call->unit != NULL && partition_bits_next(&call->unit->claim.owned, 0, count) < count;
-}
-
 /* The change takes some milliseconds, in which other threads come to an end; they may wait for this worker. */
 void replicaof_command(struct call *call)
 {
@@ -257,11 +249,15 @@ void replicaof_command(struct call *call)
         reply_followed(call, done);
         return;
     }
+    if (call->engine->replication.cluster != NULL) {
+        reply_errorf(call, "ERR REPLICAOF not allowed in cluster mode.");
+        return;
+    }
     if (failover_state(call->engine->replication.failover) != VIEW_NO_FAILOVER) {
         reply_errorf(call, "ERR REPLICAOF not allowed while failing over.");
         return;
     }
-    if (owns_partitions(call)) {
+    if (unit_owns_something(call)) {
         reply_errorf(call, "ERR REPLICAOF is not possible in a transaction with commands that need keys");
         return;
     }
@@ -336,7 +332,7 @@ static void abort_failover(struct call *call)
         reply_ok(call->reply);
     } else if (!failover_abort(call->engine->replication.failover)) {
         reply_errorf(call, "ERR No failover in progress.");
-    } else if (owns_partitions(call)) {
+    } else if (unit_owns_something(call)) {
         reply_ok(call->reply);
     } else {
         job = mem_zalloc(sizeof(*job));
@@ -369,6 +365,10 @@ void failover_command(struct call *call)
     struct failover_request request = { .timeout_ms = 0 };
     bool aborts = false;
 
+    if (call->engine->replication.cluster != NULL) {
+        reply_errorf(call, "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.");
+        return;
+    }
     for (int at = 1, taken; at < call->arg_count; at += taken) {
         taken = parse_option(call, at, &request, &aborts);
         if (taken == 0)

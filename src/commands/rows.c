@@ -92,6 +92,11 @@ const struct command replication_commands[] = {
     { .name = NULL },
 };
 
+const struct command cluster_commands[] = {
+#include "commands/cluster.def"
+    { .name = NULL },
+};
+
 const struct command absent_commands[] = {
 #include "commands/absent.def"
     { .name = NULL },

@@ -21,6 +21,7 @@ extern const struct command command_commands[];
 extern const struct command transaction_commands[];
 extern const struct command pubsub_commands[];
 extern const struct command replication_commands[];
+extern const struct command cluster_commands[];
 extern const struct command absent_commands[];
 extern const struct command misc_commands[];
 extern const struct command saving_commands[];

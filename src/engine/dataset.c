@@ -107,6 +107,14 @@ bool dataset_count(struct call *call, int db, uint64_t *count)
     return true;
 }
 
+enum status dataset_size(struct engine *engine, int db, uint64_t *count)
+{
+    if (engine->tier != NULL)
+        return tier_count(engine->tier, db, false, count);
+    *count = partitions_entry_count(engine->partitions, db);
+    return STATUS_OK;
+}
+
 /* Takes expired keys, and those that do not match, out of a page. */
 static void page_filter(struct scan_page *page, const struct bytes *pattern, int64_t now_ms)
 {
@@ -260,6 +268,15 @@ static void run_slot_count(struct job *base, struct engine *engine)
     if (!tier_slot_count_now(engine->partitions, &job->reader, job->db, job->slot, &job->total))
         job->status = tier_slot_count(engine->tier, &job->reader, job->db, job->slot, &job->total);
     job->lsn = partitions_last_lsn(engine->partitions);
+}
+
+enum status dataset_slot_size(struct engine *engine, int db, uint16_t slot, uint64_t *count)
+{
+    struct reader reader = { .may_block = true };
+
+    if (tier_slot_count_now(engine->partitions, &reader, db, slot, count))
+        return STATUS_OK;
+    return tier_slot_count(engine->tier, &reader, db, slot, count);
 }
 
 bool dataset_slot_count(struct call *call, int db, uint16_t slot, uint64_t *count)

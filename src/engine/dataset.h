@@ -6,11 +6,15 @@
 #ifndef KELVIN_ENGINE_DATASET_H
 #define KELVIN_ENGINE_DATASET_H
 
+#include "base/status.h"
 #include "call/call.h"
 #include "keyspace/scan_page.h"
 
 /* Exact number of keys. Nothing may be locked: the command has no keys. */
 bool dataset_count(struct call *call, int db, uint64_t *count);
+
+/* The same on a thread that may wait for the store and for owners of partitions: of a job, not of a unit that owns some. */
+enum status dataset_size(struct engine *engine, int db, uint64_t *count);
 
 /* One page of SCAN from `cursor` on, about `count` keys. The page is the call's; `page->status` says whether the store could be
  * read. Keys that had expired when the call was given are left out. The caller must not compare with a later time: a key of the page may
@@ -27,6 +31,8 @@ bool dataset_random(struct call *call, bool *found, struct bytes *key);
  * expired and are still there, as MIGRATE and DEL have to find them. The commands are COMMAND_WHOLE, and no keys are locked. */
 bool dataset_slot_count(struct call *call, int db, uint16_t slot, uint64_t *count);
 bool dataset_slot_keys(struct call *call, int db, uint16_t slot, size_t count, struct scan_page **page);
+/* The number on a thread as for dataset_size. */
+enum status dataset_slot_size(struct engine *engine, int db, uint16_t slot, uint64_t *count);
 
 /* By commands with COMMAND_EXCLUSIVE only. They free in the background, and count as one change (the log gets the call's words). */
 void dataset_flush(struct call *call, int db);

@@ -27,6 +27,7 @@ struct acl;
 struct acl_log;
 struct blocking;
 struct client_ids;
+struct cluster;
 struct engine;
 struct watch_table;
 struct hub;
@@ -49,6 +50,7 @@ struct tracking;
 struct hot_keys;
 struct slowlog;
 struct latency;
+struct lost_slots;
 struct error_stats;
 struct waits;
 struct info_section;
@@ -104,6 +106,8 @@ struct engine_replication {
     struct primary *primary;
     struct follow *follow;
     struct failover *failover;
+    struct cluster *cluster;        /* NULL: cluster-enabled no. Does not change once ports are open */
+    struct lost_slots *lost_slots;  /* the same */
 };
 
 /* Measurements for operators: parts of the room stats, likewise. Thread-safe, but for the rates, which the first worker notes. */

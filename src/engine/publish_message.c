@@ -7,6 +7,15 @@
 #include "engine/unit.h"
 #include "pubsub/hub.h"
 
+/* The other nodes get what a unit has published when the unit ends. */
+static void send_to_nodes(struct call *call, enum topic_kind kind, struct bytes channel, struct bytes text)
+{
+    if (call->unit != NULL)
+        unit_keep_message(call->unit, kind, channel, text);
+    else
+        call->engine->upper.publish(call->engine, channel, text, kind == TOPIC_SHARD);
+}
+
 /* Subscribers of replicas get it, too. A message that is published on a replica is local. In a cluster all nodes get it, over the bus, or those of the
  * shard. */
 static void send_to_others(struct call *call, enum topic_kind kind, struct bytes channel, struct bytes text)
@@ -15,11 +24,13 @@ static void send_to_others(struct call *call, enum topic_kind kind, struct bytes
     uint64_t lsn;
     struct bytes words[3] = { kind == TOPIC_SHARD ? BYTES("SPUBLISH") : BYTES("PUBLISH"), channel, text };
 
+    if (call->client->caller & TRAIT_UNLOGGED)
+        return;
     if (engine->upper.publish != NULL) {
-        engine->upper.publish(engine, channel, text, kind == TOPIC_SHARD);
+        send_to_nodes(call, kind, channel, text);
         return;
     }
-    if (history_backlog(&engine->history) == NULL || call->client->caller & TRAIT_UNLOGGED)
+    if (history_backlog(&engine->history) == NULL)
         return;
     if (call->unit != NULL) {
         history_group_add(&call->unit->group, call->db, words, 3);

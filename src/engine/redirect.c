@@ -199,8 +199,19 @@ static bool is_write(const struct call *call)
     return flags & COMMAND_WRITE;
 }
 
+/* Shard channels, which have slots as keys have. */
+static void look_at_channels(const struct call *call, const struct key_spec *spec, struct look *look)
+{
+    int last = spec->last < 0 ? call->arg_count + spec->last : spec->index + spec->last;
+
+    for (int arg = spec->index; arg <= last && arg < call->arg_count; arg += spec->step)
+        look_at(look, key_hash(&call->partitions->seed, call->args[arg]), call->args[arg], spec->flags);
+}
+
 static void look_at_keys(const struct call *call, struct look *look)
 {
+    if (call->command->keys != NULL && call->command->keys->flags & KEY_NOT_KEY)
+        look_at_channels(call, call->command->keys, look);
     for (int i = 0; i < call->key_count; i++)
         look_at(look, call->keys[i].hash, call->args[call->keys[i].arg], call->keys[i].flags);
 }

@@ -178,6 +178,42 @@ static void send_messages(struct unit *unit)
     publish_send(engine, unit->worker, &unit->messages, lsn);
 }
 
+/* The arena is emptied after each call of a script. */
+void unit_keep_message(struct unit *unit, enum topic_kind kind, struct bytes channel, struct bytes text)
+{
+    struct unit_message *message = mem_alloc(sizeof(*message) + channel.size + text.size);
+    char *bytes = (char *)(message + 1);
+
+    *message = (struct unit_message){ .kind = kind, .channel = bytes_of(bytes, channel.size), .text = bytes_of(bytes + channel.size, text.size) };
+    memcpy(bytes, channel.data, channel.size);
+    memcpy(bytes + channel.size, text.data, text.size);
+    if (unit->last_message != NULL)
+        unit->last_message->next = message;
+    else
+        unit->first_message = message;
+    unit->last_message = message;
+}
+
+static void drop_messages(struct unit *unit)
+{
+    struct unit_message *next;
+
+    for (struct unit_message *message = unit->first_message; message != NULL; message = next) {
+        next = message->next;
+        mem_free(message);
+    }
+    unit->first_message = unit->last_message = NULL;
+}
+
+static void send_to_nodes(struct unit *unit)
+{
+    struct engine *engine = unit->worker->engine;
+
+    for (const struct unit_message *message = unit->first_message; message != NULL; message = message->next)
+        engine->upper.publish(engine, message->channel, message->text, message->kind == TOPIC_SHARD);
+    drop_messages(unit);
+}
+
 /* The unit's changes go into the log, in one piece, while no other unit can see them. */
 static void commit(struct unit *unit)
 {
@@ -194,6 +230,7 @@ static void commit(struct unit *unit)
     if (client->lsn.needed > worker->turn.lsn_seen)
         worker->turn.lsn_seen = client->lsn.needed;
     send_messages(unit);
+    send_to_nodes(unit);
     blocking_promise_noted(worker, unit);
     give_partitions(unit, lsn);
     if (unit->change_count > 0)
@@ -206,6 +243,7 @@ static void start_over(struct unit *unit, struct call *call)
 {
     CHECK(unit->change_count == 0 && unit->messages.first == NULL);
     event_list_forget_misses(&unit->events);
+    drop_messages(unit);
     commit(unit);
     history_group_clear(&unit->group);
     arena_reset(&unit->arena);
@@ -482,6 +520,7 @@ void unit_abandon(struct unit *unit)
     while (!enter(unit))
         ;
     publish_drop(&unit->messages);
+    drop_messages(unit);
     event_list_clear(&unit->events);
     blocking_drop_notes(&unit->noted);
     give_partitions(unit, 0);

@@ -59,6 +59,13 @@ enum unit_stop {
 /* A script that has called a command that writes is not killed, and one that is killed does not write: what comes first excludes the other. */
 enum script_fate { SCRIPT_MAY_BE_KILLED, SCRIPT_HAS_WRITTEN, SCRIPT_IS_KILLED };
 
+/* A message for the other nodes of a cluster, followed by its bytes. */
+struct unit_message {
+    struct unit_message *next;
+    enum topic_kind kind;
+    struct bytes channel, text;
+};
+
 struct unit {
     /* Kept from one unit to the next, empty. */
     struct claim claim;
@@ -92,6 +99,7 @@ struct unit {
     uint64_t script_random;             /* the same for the script's own generator; 0: not begun */
     uint64_t change_count;
     struct publish_batch messages;      /* of PUBLISH, with the notifications of what came before them */
+    struct unit_message *first_message, *last_message;      /* of PUBLISH, for the other nodes of a cluster */
     struct noted_list noted;        /* what its calls have changed: served when it has ended */
     struct script_start start;          /* what the request is to run; or not found yet */
     struct running_script *script;      /* the script that runs; NULL: none */
@@ -113,6 +121,14 @@ struct call unit_new_call(struct unit *unit, struct client *client, struct reply
 /* On the fiber: lets others have their turn if the unit has run for long. False: the unit is to end. */
 bool unit_go_on(struct unit *unit);
 
+/* Returns whether the call is a unit's that owns partitions: it must not wait for what waits until no unit owns one. */
+static inline bool unit_owns_something(const struct call *call)
+{
+    uint32_t count = call->partitions->count;
+
+    return call->unit != NULL && partition_bits_next(&call->unit->claim.owned, 0, count) < count;
+}
+
 /* Values of a claim's `busy`. */
 enum unit_busy { UNIT_BUSY_WITH_SCRIPT = 1, UNIT_BUSY_WITH_FUNCTION = 2 };
 /* Returns whether the owner of a partition has run for so long that clients are refused with -BUSY. */
@@ -122,6 +138,9 @@ static inline bool unit_is_busy(const struct claim *claim)
 }
 /* Notes how long a unit has run: those that wait for it may be refused from some time on. */
 void unit_note_busy(struct unit *unit, int64_t ran_ns);
+
+/* The other nodes of the cluster get this message when the unit has ended. */
+void unit_keep_message(struct unit *unit, enum topic_kind kind, struct bytes channel, struct bytes text);
 
 /* The client is being closed, and its unit waits to begin: the unit is dropped. False: it has begun, and has to go on to its end. */
 bool unit_drop(struct unit *unit);

@@ -203,7 +203,7 @@ void connection_open(struct loop *loop, struct accepted accepted)
     request_init(&connection->parser);
     client->id = accepted.id;
     client->fd = accepted.fd;
-    client->flags = accepted.is_unix ? CLIENT_UNIX_SOCKET : 0;
+    client->flags = accepted.is_unix ? CLIENT_UNIX_SOCKET : accepted.is_tls ? CLIENT_TLS : 0;
     client->created_us = client->active_us = loop->worker.turn.now_us;
     client->address = socket_address(accepted.fd, accepted.is_unix, true);
     client->local_address = socket_address(accepted.fd, accepted.is_unix, false);

@@ -69,10 +69,11 @@ static bool is_denied(struct listener *listener, const struct sockaddr_storage *
 /* A client with TLS could not read clear text: it is closed without a reason. */
 static void refuse_connection(struct listener *listener, enum listen_kind kind, int fd)
 {
-    static const char text[] = "-ERR max number of clients reached\r\n";
+    const char *text = listener->engine->replication.cluster != NULL ? "-ERR max number of clients + cluster connections reached\r\n"
+        : "-ERR max number of clients reached\r\n";
 
     if (kind != LISTEN_TLS) {
-        ssize_t ignored = write(fd, text, sizeof(text) - 1);
+        ssize_t ignored = write(fd, text, strlen(text));
 
         (void)ignored;
     }

@@ -39,7 +39,8 @@ void tls_destroy(struct tls *tls)
 
 bool tls_is_used(const struct config *config)
 {
-    return config_number(config, CONFIG_TLS_PORT) != 0 || config_number(config, CONFIG_TLS_REPLICATION) != 0;
+    return config_number(config, CONFIG_TLS_PORT) != 0 || config_number(config, CONFIG_TLS_REPLICATION) != 0 ||
+           (config_number(config, CONFIG_CLUSTER_ENABLED) != 0 && config_number(config, CONFIG_TLS_CLUSTER) != 0);
 }
 
 static void read_settings(struct config *config, struct tls_settings *settings)

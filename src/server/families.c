@@ -27,6 +27,7 @@ const struct command *const *families_of_commands(void)
         transaction_commands,
         pubsub_commands,
         replication_commands,
+        cluster_commands,
         absent_commands,
         misc_commands,
         saving_commands,

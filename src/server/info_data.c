@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cluster/cluster.h"
 #include "engine/data_stats.h"
 #include "engine/lazy_free.h"
 #include "engine/scripts.h"
@@ -82,7 +83,7 @@ void info_memory(struct buffer *out, void *context)
     info_number(out, "mem_not_counted_for_evict", 0);
     info_write_backlog_memory(out, engine);
     info_number(out, "mem_clients_normal", (int64_t)stats.clients);
-    info_number(out, "mem_cluster_links", 0);
+    info_number(out, "mem_cluster_links", (int64_t)cluster_totals(engine->replication.cluster).link_buffer_bytes);
     info_number(out, "mem_aof_buffer", (int64_t)stats.aof_buffer);
     info_text(out, "mem_allocator", allocator);
     info_number(out, "active_defrag_running", 0);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/siphash.h"
 #include "base/version.h"
+#include "cluster/cluster.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/tracking.h"
@@ -83,7 +84,7 @@ void info_server(struct buffer *out, void *context)
     info_text(out, "redis_git_sha1", "00000000");
     info_number(out, "redis_git_dirty", 0);
     buffer_append_format(out, "redis_build_id:%" PRIx64 "\r\n", build_id());
-    info_text(out, "redis_mode", "standalone");
+    info_text(out, "redis_mode", engine->replication.cluster != NULL ? "cluster" : "standalone");
     buffer_append_format(out, "os:%s %s %s\r\n", name.sysname, name.release, name.machine);
     info_number(out, "arch_bits", (int64_t)sizeof(void *) * 8);
     info_text(out, "monotonic_clock", "POSIX clock_gettime");
@@ -122,7 +123,7 @@ void info_clients(struct buffer *out, void *context)
         output_max = output > output_max ? output : output_max;
     }
     info_number(out, "connected_clients", engine->clients.count - primary_count(engine->replication.primary) + follow_client(engine->replication.follow, &link));
-    info_number(out, "cluster_connections", 0);
+    info_number(out, "cluster_connections", (int64_t)cluster_totals(engine->replication.cluster).link_count);
     info_number(out, "maxclients", config_number(engine->config, CONFIG_MAXCLIENTS));
     info_number(out, "client_recent_max_input_buffer", (int64_t)input_max);
     info_number(out, "client_recent_max_output_buffer", (int64_t)output_max);
@@ -186,6 +187,7 @@ void info_modules(struct buffer *out, void *context)
 
 void info_cluster(struct buffer *out, void *context)
 {
-    (void)context;
-    info_number(out, "cluster_enabled", 0);
+    const struct engine *engine = context;
+
+    info_number(out, "cluster_enabled", engine->replication.cluster != NULL);
 }

@@ -1,0 +1,127 @@
+#include "commands/cluster_call.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "cluster/lost_slots.h"
+#include "engine/unit.h"
+
+struct cluster *cluster_call_cluster(struct call *call)
+{
+    if (call->engine->replication.cluster == NULL)
+        reply_errorf(call, "ERR This instance has cluster support disabled");
+    return call->engine->replication.cluster;
+}
+
+static void run_locked(struct job *base, struct engine *engine)
+{
+    struct cluster_call *asked = (struct cluster_call *)base;
+    struct cluster *cluster = engine->replication.cluster;
+
+    if (asked->awaits_lost)
+        lost_slots_await(engine->replication.lost_slots);
+    asked->act(asked, engine, cluster_lock(cluster));
+    asked->was_saved = cluster_unlock(cluster) == STATUS_OK;
+}
+
+static void release_call(struct job *base)
+{
+    struct cluster_call *asked = (struct cluster_call *)base;
+
+    mem_free((char *)asked->name.data);
+    mem_free(asked->ranges);
+    mem_free(asked->later_error);
+    buffer_release(&asked->error);
+    buffer_release(&asked->text);
+    mem_free(asked);
+}
+
+static void reply_done(struct call *call, const struct cluster_call *done)
+{
+    if (done->error.size > 0)
+        reply_errorf(call, "%.*s", (int)done->error.size, done->error.data);
+    else if (!done->was_saved)
+        reply_errorf(call, "ERR error saving the cluster node config: see the log; it is tried again");
+    else if (done->reply != NULL)
+        done->reply(call, done);
+    else
+        reply_ok(call->reply);
+}
+
+struct cluster_call *cluster_call_new(struct call *call, cluster_act *act, cluster_reply *reply)
+{
+    const struct cluster_call *done = call_job(call);
+    struct cluster_call *asked;
+
+    if (cluster_call_cluster(call) == NULL)
+        return NULL;
+    if (done != NULL) {
+        reply_done(call, done);
+        return NULL;
+    }
+    if (unit_owns_something(call)) {
+        reply_errorf(call, "ERR CLUSTER is not possible in a transaction or script with commands that need keys");
+        return NULL;
+    }
+    asked = mem_zalloc(sizeof(*asked));
+    asked->job = (struct job){ .run = run_locked, .release = release_call };
+    asked->act = act;
+    asked->reply = reply;
+    asked->is_tls = call->requester->flags & CLIENT_TLS;
+    return asked;
+}
+
+void cluster_call_start(struct call *call, struct cluster_call *asked)
+{
+    if (call->failed)
+        release_call(&asked->job);
+    else
+        call_start_job(call, &asked->job);
+}
+
+void cluster_call_take_node(struct call *call, struct cluster_call *asked, int arg)
+{
+    struct bytes name = call->args[arg];
+
+    asked->name = bytes_of(mem_string(name), name.size);
+    if (!node_id_read(name, &asked->id))
+        asked->id = (struct node_id){ .text = "" };
+}
+
+struct node *cluster_call_node(struct cluster_call *asked, const struct bus *bus, const char *unknown)
+{
+    struct node *node = node_id_is_none(&asked->id) ? NULL : members_find(bus->members, &asked->id);
+
+    if (node == NULL)
+        buffer_append_format(&asked->error, "ERR %s %s", unknown, asked->name.data);
+    return node;
+}
+
+bool cluster_call_accept(struct cluster_call *asked, const char *error)
+{
+    if (error != NULL)
+        cluster_call_fail(asked, "%s", error);
+    return error == NULL;
+}
+
+void cluster_call_fail(struct cluster_call *asked, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    buffer_append_string(&asked->error, text);
+}
+
+void cluster_call_reply_text(struct call *call, const struct cluster_call *done)
+{
+    reply_verbatim(call->reply, "txt", buffer_bytes(&done->text));
+}
+
+void cluster_call_reply_count(struct call *call, const struct cluster_call *done)
+{
+    reply_integer(call->reply, done->count);
+}

@@ -42,6 +42,7 @@
 #include "replication/failover.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
+#include "server/cluster_node.h"
 #include "server/descriptors.h"
 #include "server/families.h"
 #include "server/greeting.h"
@@ -82,6 +83,7 @@ struct server {
     int loop_count;
     struct tls *tls;
     struct listener *listener;
+    struct cluster_node *cluster_node;      /* NULL: cluster-enabled no */
     struct descriptors descriptors;
     struct server_load load;
     struct server_end end;
@@ -114,13 +116,19 @@ static struct tls_context *hold_tls(void *context)
     return tls;
 }
 
+/* A cluster has one. */
+static int database_count(const struct config *config)
+{
+    return config_number(config, CONFIG_CLUSTER_ENABLED) ? 1 : (int)config_number(config, CONFIG_DATABASES);
+}
+
 static void make_engine(struct server *server, struct key_seed seed)
 {
     struct engine *engine = &server->engine;
     struct config *config = engine->config;
     struct message message = { "" };
 
-    engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), seed);
+    engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), database_count(config), seed);
     engine->commands = command_table_create(families_of_commands());
     CHECK(families_rename(engine->commands, config, &message));      /* server_check has passed */
     engine->users.acl = acl_create(engine->commands);
@@ -241,9 +249,16 @@ static void say_ready(struct server *server)
 {
     struct engine *engine = &server->engine;
     char *path = config_string(engine->config, CONFIG_UNIXSOCKET);
+    struct message message = { "" };
 
     follow_begin(engine->replication.follow);           /* no write comes before it */
     engine->state = ENGINE_READY;
+    if (!cluster_node_start(server->cluster_node, &message)) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
+        mem_free(path);
+        ask_to_end(server, 1);
+        return;
+    }
     if (engine->tier != NULL)
         tier_set_expiry(engine->tier, !role_is_replica(engine));        /* on a replica nothing is removed, and nothing gets into the stream */
     if (engine->tier != NULL && server->load.opening.image != NULL) {
@@ -387,8 +402,8 @@ static void serve(struct server *server)
     bool good = start_loops(server);
 
     /* Redis' test suite waits for the PID, in these words, and then connects. */
-    log_write(server->engine.log, LOG_LEVEL_NOTICE, "Running mode=standalone, port=%d, PID: %d",
-        (int)config_number(server->engine.config, CONFIG_PORT), (int)getpid());
+    log_write(server->engine.log, LOG_LEVEL_NOTICE, "Running mode=%s, port=%d, PID: %d",
+        server->cluster_node != NULL ? "cluster" : "standalone", (int)config_number(server->engine.config, CONFIG_PORT), (int)getpid());
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Server initialized");
     server->engine.memory.base = program_size(&server->engine);
     tuning_look_at_memory(&server->engine);
@@ -409,14 +424,16 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
+    cluster_node_stop(server->cluster_node);
     failover_stop(engine->replication.failover);
     follow_stop(engine->replication.follow);
     sweep(server);                  /* the threads that ended now have left mail, such as the barrier of a load that was cancelled */
     lifecycle_stop(engine);
+    job_pool_destroy(engine->jobs);
+    cluster_node_destroy(server->cluster_node);
     primary_destroy(engine->replication.primary);
     failover_destroy(engine->replication.failover);
     follow_destroy(engine->replication.follow);
-    job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
         tier_stop(engine->tier);
     lifecycle_destroy(engine);
@@ -477,6 +494,16 @@ static bool open_tier(struct server *server, struct key_seed *seed)
     return opening_tier(&server->load.opening, &needs, seed);
 }
 
+static bool open_cluster_node(struct server *server)
+{
+    struct message message = { "" };
+    bool is_good = cluster_node_create(&server->engine, hold_tls, server, &server->cluster_node, &message);
+
+    if (!is_good)
+        log_write(server->engine.log, LOG_LEVEL_WARNING, "%s", message.text);
+    return is_good;
+}
+
 bool server_check(struct config *config, struct message *message)
 {
     struct command_table *table = command_table_create(families_of_commands());
@@ -523,7 +550,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     tuning_apply(engine);
     descriptors_watch(&server->descriptors);
     info_start(engine);
-    if (start_threads(server) && users_load(engine) && opening_restore_image(&server->load.opening)) {
+    if (open_cluster_node(server) && start_threads(server) && users_load(engine) && opening_restore_image(&server->load.opening)) {
         watch_signals(server);
         open_sockets(server);
     }

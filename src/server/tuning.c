@@ -237,6 +237,7 @@ void tuning_apply(struct engine *engine)
     config_on_change(engine->config, CONFIG_APPENDONLY, appendonly_changed, engine);
     config_on_change(engine->config, CONFIG_MAXMEMORY_CLIENTS, clients_changed, engine);
     config_on_change(engine->config, CONFIG_DIR, only_at_start, engine);
+    config_on_change(engine->config, CONFIG_TLS_CLUSTER, only_at_start, engine);
     for (size_t i = 0; i < sizeof(role_rows) / sizeof(role_rows[0]); i++)
         config_on_change(engine->config, role_rows[i], role_settings_changed, engine);
     for (size_t i = 0; i < sizeof(replication_rows) / sizeof(replication_rows[0]); i++)

@@ -226,7 +226,7 @@ class AbsentTest(ServerCase):
     """Directives of features that Kelvin does not have can only have their default."""
 
     def test_config_set_refuses_all_but_the_default(self):
-        for name, value, default in (("tls-cluster", "yes", "no"),):
+        for name, value, default in (("repl-diskless-load", "swapdb", "disabled"),):
             reply = self.c.call("CONFIG", "SET", name, value)
             self.assertIsInstance(reply, Error)
             self.assertEqual(bytes(reply), b"ERR CONFIG SET failed (possibly related to argument '%s') - not supported by Kelvin yet, "
@@ -235,7 +235,7 @@ class AbsentTest(ServerCase):
             self.c.must("CONFIG", "SET", name, default)
 
     def test_a_start_with_one_is_refused(self):
-        for name, value in (("tls-cluster", "yes"), ("cluster-enabled", "yes"), ("loadmodule", "some.so")):
+        for name, value in (("repl-diskless-load", "swapdb"), ("loadmodule", "some.so")):
             with self.assertRaises(StartFailed) as caught:
                 with Server(args=["--" + name] + value.split()):
                     pass

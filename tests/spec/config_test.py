@@ -334,7 +334,7 @@ class CheckTest(unittest.TestCase):
         with open(os.path.join(self.dir, "more.conf"), "w") as file:
             file.write("hz 20\ntimeuot 3\n")
         config = ('maxmemroy 1gb\nport 70000\nappendonly perhaps\ndir ./\nmaxmemory "1\ninclude %s/more.conf\ninclude /nonexistent/x\n'
-                  "tier-high-watermark 50\ncluster-enabled yes\nloadmodule x\n" % self.dir)
+                  "tier-high-watermark 50\nloadmodule x\n" % self.dir)
         code, problems, remarks = self.check(config, "--prot", "1", "--bind", "127.0.0.1")
         self.assertEqual((code, problems), (1, [
             "test.conf, line 1: 'maxmemroy 1gb': Bad directive or wrong number of arguments. Did you mean 'maxmemory'?",
@@ -345,9 +345,8 @@ class CheckTest(unittest.TestCase):
             "test.conf, line 7: 'include /nonexistent/x': can't open config file '/nonexistent/x': No such file or directory",
             "command line: 'prot \"1\"': Bad directive or wrong number of arguments. Did you mean 'port'?",
             "tier-low-watermark must not be above tier-high-watermark",
-            "'loadmodule': not supported by Kelvin yet, the only value accepted is ''",
-            "'cluster-enabled': not supported by Kelvin yet, the only value accepted is 'no'"]))
-        self.assertEqual(remarks[-1], "10 problems")
+            "'loadmodule': not supported by Kelvin yet, the only value accepted is ''"]))
+        self.assertEqual(remarks[-1], "9 problems")
 
     def test_what_a_start_would_not_find(self):
         config = ("dir ./\nbind 203.0.113.9 127.0.0.1\nport 7001\ntls-port 7001\nlogfile /\nunixsocket nosuch/a.sock\nuser a on +nosuch\n"

@@ -1,0 +1,644 @@
+"""CLUSTER and what else a node of a cluster replies: the same as nodes that are redis-server 7.2: every subcommand, every wrong argument, every shape.
+
+The two clusters have two primaries and a replica each. Without a redis-server of 7.2 (KELVIN_REDIS) what 7.0 replies in another way is left out.
+"""
+import os
+import re
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import kelvin_only, main                                                                 # noqa: E402
+from support.cluster import Cluster, clusters, Error, Map, anonymous, is_supported, node_start                          # noqa: E402
+from support.resp import OK, Status, split                                                           # noqa: E402
+from support.server import REDIS, is_redis, until                                                              # noqa: E402
+
+# Of 7.2: 7.0 has other words.
+LATER = ("MYSHARDID", "MEET 1.2.3.4 x", "MEET 1.2.3.4 1 x", " DB 1")
+
+# On a primary, of which $0 is the ID; $1 is the other primary's, $2 the replica's. None of them changes anything.
+ON_PRIMARY = """
+    CLUSTER
+    CLUSTER nosuch
+    CLUSTER NODES x
+    CLUSTER INFO x
+    CLUSTER SLOTS x
+    CLUSTER SHARDS x
+    CLUSTER MYID x
+    CLUSTER LINKS x
+    CLUSTER MYID
+    CLUSTER KEYSLOT
+    CLUSTER KEYSLOT key
+    CLUSTER KEYSLOT {tag}key
+    CLUSTER KEYSLOT ""
+    CLUSTER MEET
+    CLUSTER MEET 127.0.0.1
+    CLUSTER MEET 1.2.3 1
+    CLUSTER MEET localhost 1
+    CLUSTER MEET 1.2.3.4 0
+    CLUSTER MEET 1.2.3.4 -1
+    CLUSTER MEET 1.2.3.4 60000
+    CLUSTER MEET 1.2.3.4 70000
+    CLUSTER MEET 1.2.3.4 x
+    CLUSTER MEET 1.2.3.4 1 x
+    CLUSTER MEET 1.2.3.4 1 0
+    CLUSTER MEET 1.2.3.4 1 65536
+    CLUSTER MEET ::x 1 2
+    CLUSTER MEET 1.2.3.4 1 2 3
+    CLUSTER FORGET
+    CLUSTER FORGET nosuch
+    CLUSTER FORGET 0123456789012345678901234567890123456789
+    CLUSTER FORGET $0
+    CLUSTER REPLICATE
+    CLUSTER REPLICATE nosuch
+    CLUSTER REPLICATE 0123456789012345678901234567890123456789
+    CLUSTER REPLICATE $0
+    CLUSTER REPLICATE $1
+    CLUSTER REPLICATE $2
+    CLUSTER FAILOVER
+    CLUSTER FAILOVER x
+    CLUSTER FAILOVER FORCE
+    CLUSTER FAILOVER TAKEOVER
+    CLUSTER FAILOVER FORCE x
+    CLUSTER RESET x
+    CLUSTER RESET SOFT x
+    CLUSTER SET-CONFIG-EPOCH
+    CLUSTER SET-CONFIG-EPOCH x
+    CLUSTER SET-CONFIG-EPOCH -1
+    CLUSTER SET-CONFIG-EPOCH 7
+    CLUSTER BUMPEPOCH x
+    CLUSTER SAVECONFIG x
+    CLUSTER SAVECONFIG
+    CLUSTER ADDSLOTS
+    CLUSTER ADDSLOTS x
+    CLUSTER ADDSLOTS 0
+    CLUSTER ADDSLOTS 0 x
+    CLUSTER ADDSLOTS 0 16384
+    CLUSTER ADDSLOTS -1
+    CLUSTER ADDSLOTS 16383
+    CLUSTER ADDSLOTS 01
+    CLUSTER ADDSLOTSRANGE 0
+    CLUSTER ADDSLOTSRANGE 0 1
+    CLUSTER ADDSLOTSRANGE 0 1 2
+    CLUSTER ADDSLOTSRANGE 0 1 x 3
+    CLUSTER ADDSLOTSRANGE 1 x
+    CLUSTER ADDSLOTSRANGE 9 3
+    CLUSTER ADDSLOTSRANGE 9 3 0 1
+    CLUSTER ADDSLOTSRANGE 0 1 9 3
+    CLUSTER DELSLOTS
+    CLUSTER DELSLOTS x
+    CLUSTER DELSLOTS 5 5
+    CLUSTER DELSLOTSRANGE 1 5 5 6
+    CLUSTER DELSLOTSRANGE 1 5 3 2
+    CLUSTER DELSLOTSRANGE 1 16384
+    CLUSTER FLUSHSLOTS x
+    CLUSTER SETSLOT
+    CLUSTER SETSLOT 1
+    CLUSTER SETSLOT 1 STABLE
+    CLUSTER SETSLOT 1 STABLE x
+    CLUSTER SETSLOT x STABLE
+    CLUSTER SETSLOT 16384 STABLE
+    CLUSTER SETSLOT 1 nosuch
+    CLUSTER SETSLOT 1 nosuch x
+    CLUSTER SETSLOT 1 NODE
+    CLUSTER SETSLOT 1 NODE nosuch
+    CLUSTER SETSLOT 1 NODE $2
+    CLUSTER SETSLOT x NODE $0
+    CLUSTER SETSLOT 1 MIGRATING
+    CLUSTER SETSLOT 1 MIGRATING nosuch
+    CLUSTER SETSLOT 1 MIGRATING $2
+    CLUSTER SETSLOT 1 MIGRATING $1 x
+    CLUSTER SETSLOT 16000 MIGRATING $1
+    CLUSTER SETSLOT 16000 MIGRATING nosuch
+    CLUSTER SETSLOT 1 IMPORTING $1
+    CLUSTER SETSLOT 1 IMPORTING nosuch
+    CLUSTER SETSLOT 16000 IMPORTING nosuch
+    CLUSTER SETSLOT 16000 IMPORTING $2
+    CLUSTER COUNTKEYSINSLOT
+    CLUSTER COUNTKEYSINSLOT x
+    CLUSTER COUNTKEYSINSLOT -1
+    CLUSTER COUNTKEYSINSLOT 16384
+    CLUSTER COUNTKEYSINSLOT 5
+    CLUSTER GETKEYSINSLOT
+    CLUSTER GETKEYSINSLOT 1
+    CLUSTER GETKEYSINSLOT x 1
+    CLUSTER GETKEYSINSLOT 1 x
+    CLUSTER GETKEYSINSLOT 1 -1
+    CLUSTER GETKEYSINSLOT 16384 1
+    CLUSTER GETKEYSINSLOT 5 10
+    CLUSTER REPLICAS
+    CLUSTER REPLICAS nosuch
+    CLUSTER REPLICAS $2
+    CLUSTER SLAVES nosuch
+    CLUSTER REPLICAS $1
+    CLUSTER COUNT-FAILURE-REPORTS
+    CLUSTER COUNT-FAILURE-REPORTS nosuch
+    CLUSTER COUNT-FAILURE-REPORTS $1
+    CLUSTER MYSHARDID x
+    CLUSTER HELP x
+    READONLY x
+    READONLY
+    READWRITE
+    READWRITE x
+    ASKING
+    ASKING x
+    SELECT 0
+    SELECT 1
+    SELECT 16
+    SELECT -1
+    SELECT x
+    SELECT 99999999999
+    SWAPDB 0 1
+    SWAPDB x y
+    REPLICAOF 127.0.0.1 1
+    REPLICAOF NO ONE
+    SLAVEOF x y
+    FAILOVER
+    FAILOVER ABORT
+    FAILOVER nosuch
+    DEBUG CLUSTERLINK KILL all nosuch
+    DEBUG DROP-CLUSTER-PACKET-FILTER x
+    DEBUG DROP-CLUSTER-PACKET-FILTER -1
+"""
+
+# Keys of slots of the first primary, and what concerns other databases.
+ON_KEYS = """
+    SET {06S} v
+    COPY {06S} {06S}x DB 1
+    COPY {06S} {06S}x DB 0
+    MOVE {06S} 1
+    MOVE {06S} x
+    SORT {06S}list BY w_*
+    SORT {06S}list BY nosort
+    SORT {06S}list GET #
+    SORT {06S}list GET x
+    DEL {06S} {06S}x
+    SSUBSCRIBE {06S} {other}
+    SSUBSCRIBE {e}
+    SSUBSCRIBE {0}
+    SPUBLISH {e} x
+    SPUBLISH {0} x
+    GET {e}
+    GET {0}
+    MGET {0} {e}
+    SSUBSCRIBE elsewhere{06S}
+"""
+
+ON_REPLICA = """
+    CLUSTER SETSLOT 1 STABLE
+    CLUSTER SETSLOT x STABLE
+    CLUSTER SETSLOT 1 nosuch
+    CLUSTER REPLICATE $2
+    CLUSTER REPLICATE nosuch
+    CLUSTER FORGET $0
+    CLUSTER ADDSLOTS 1
+    CLUSTER SET-CONFIG-EPOCH 7
+    REPLICAOF NO ONE
+    HELLO nosuch
+"""
+
+
+def numbers_hidden(reply):
+    """Texts with each number that differs from run to run as N."""
+    return re.sub(rb"\b\d{9,}\b", b"N", bytes(reply))
+
+
+def fields_of(text):
+    return [line.split(b":")[0] for line in text.split(b"\r\n") if b":" in line]
+
+
+class ClusterCommandsTest(unittest.TestCase):
+    maxDiff = 4000
+
+    @classmethod
+    def setUpClass(cls):
+        if not is_supported():
+            raise unittest.SkipTest("the server under test can't be a node of a cluster")
+        cls.ours, cls.theirs = clusters({}, {"binary": REDIS})
+        cls.addClassCleanup(lambda: cls.ours.stop())
+        cls.addClassCleanup(lambda: cls.theirs.stop())
+        cls.words = [each.words() for each in (cls.ours, cls.theirs)]
+        cls.is_7_2 = b"redis_version:7.2" in cls.theirs.clients[0].must("INFO", "server")
+
+    def pair(self, index, protocol=2):
+        clients = [cluster.nodes[index].client(protocol=protocol) for cluster in (self.ours, self.theirs)]
+        for client in clients:
+            self.addCleanup(client.close)
+        return clients
+
+    def call_both(self, clients, args):
+        """The replies, without what differs between any two clusters."""
+        replies = []
+        for client, cluster, words in zip(clients, (self.ours, self.theirs), self.words):
+            sent = [re.sub(rb"^\$(\d)$", lambda found: cluster.id(int(found[1])), arg) for arg in args]
+            replies.append(anonymous(client.call(*sent), words))
+        return replies
+
+    def both(self, script, index, protocol=2, reply=lambda reply: reply):
+        clients = self.pair(index, protocol)
+        for line in script.splitlines():
+            if not line.strip() or (not self.is_7_2 and any(word in line for word in LATER)):
+                continue
+            with self.subTest(line.strip(), protocol=protocol):
+                ours, theirs = (reply(each) for each in self.call_both(clients, split(line.strip())))
+                self.assertEqual(ours, theirs)
+
+    def test_errors_on_a_primary(self):
+        for protocol in (2, 3):
+            self.both(ON_PRIMARY, 0, protocol)
+            self.both(ON_KEYS, 0, protocol)
+
+    def test_errors_on_a_replica(self):
+        script = ON_REPLICA.replace("CLUSTER ADDSLOTS 1\n", "") if not is_redis() else ON_REPLICA
+        self.both(script, 2)
+        self.both(script, 2, 3)
+
+    def test_nodes(self):
+        def shape(reply):
+            lines = numbers_hidden(reply).removeprefix(b"txt:").splitlines()
+            return type(reply), sorted(re.sub(rb" (N|0) (N|0) ", b" T T ", line) for line in lines)
+        for index in range(3):
+            for protocol in (2, 3):
+                self.both("CLUSTER NODES", index, protocol, shape)
+        self.both("CLUSTER REPLICAS $0\nCLUSTER SLAVES $0", 0, reply=lambda reply: [re.sub(rb" (N|0) (N|0) ", b" T T ", numbers_hidden(each))
+                                                                                for each in reply])
+
+    def test_slots(self):
+        for index in range(3):
+            for protocol in (2, 3):
+                self.both("CLUSTER SLOTS", index, protocol)
+
+    def test_shards(self):
+        def by_id(reply):
+            shards = []
+            for shard in reply:
+                (_, slots), (_, nodes) = shard if isinstance(shard, Map) else zip(shard[::2], shard[1::2])
+                nodes = [list(node) if isinstance(node, Map) else list(zip(node[::2], node[1::2])) for node in nodes]
+                nodes = [[(name, b"N" if name == b"replication-offset" else value) for name, value in node] for node in nodes]
+                shards.append((type(shard), slots, sorted(nodes, key=str)))
+            return sorted(shards, key=str)
+        if self.is_7_2:
+            for index in range(3):
+                for protocol in (2, 3):
+                    self.both("CLUSTER SHARDS", index, protocol, by_id)
+
+    def test_shards_belong_together(self):
+        """The replica is in the shard of its primary."""
+        ids = [client.must("CLUSTER", "MYSHARDID") for client in self.ours.clients] if not is_redis() or self.is_7_2 else [0, 1, 0]
+        self.assertEqual(ids[0], ids[2])
+        self.assertNotEqual(ids[0], ids[1])
+
+    def test_info(self):
+        def shape(reply):
+            return type(reply), [field for field in fields_of(reply) if not field.startswith(b"cluster_stats_messages_")], \
+                [line for line in bytes(reply).split(b"\r\n") if line.startswith((b"cluster_state", b"cluster_slots", b"cluster_size", b"cluster_known"))]
+        for index in range(3):
+            for protocol in (2, 3):
+                self.both("CLUSTER INFO", index, protocol, shape)
+
+    def test_links(self):
+        def shape(reply):
+            self.assertGreater(len(reply), 1)
+            return type(reply), {(type(link), tuple(name for name, _ in (link if isinstance(link, Map) else zip(link[::2], link[1::2])))) for link in reply}
+        for protocol in (2, 3):
+            self.both("CLUSTER LINKS", 0, protocol, shape)
+        names = {link[1] + b" " + link[3] for link in self.ours.clients[0].must("CLUSTER", "LINKS")}
+        self.assertEqual(names, {way + b" " + self.ours.id(index) for way in (b"to", b"from") for index in (1, 2)})
+
+    def test_info_hello_and_config(self):
+        for client in self.pair(0):
+            self.assertIn(b"redis_mode:cluster", client.must("INFO", "server"))
+            self.assertIn(b"cluster_enabled:1", client.must("INFO", "cluster"))
+            self.assertEqual(client.must("HELLO")[9], b"cluster")
+        info = self.ours.clients[0].must("INFO", "clients")
+        self.assertEqual(int(re.search(rb"cluster_connections:(\d+)", info)[1]), 4)
+        if not is_redis():
+            for client in self.ours.clients:
+                self.assertEqual(client.must("CONFIG", "GET", "cluster-enabled")[1], b"yes")
+
+    def test_endpoints(self):
+        for kind in ("hostname", "unknown-endpoint", "ip"):
+            for client in self.pair(0):
+                client.must("CONFIG", "SET", "cluster-preferred-endpoint-type", kind)
+            for protocol in (2, 3):
+                self.both("CLUSTER SLOTS", 0, protocol)
+        for index, name in ((0, "node-0.example"), (1, "")):
+            for client in self.pair(index):
+                client.must("CONFIG", "SET", "cluster-announce-hostname", name)
+        for client in self.pair(0) + self.pair(1):
+            until(lambda client=client: b"node-0.example" in client.must("CLUSTER", "NODES"), 60, "the name of the host")
+        for kind in ("hostname", "unknown-endpoint", "ip"):
+            for client in self.pair(1):
+                client.must("CONFIG", "SET", "cluster-preferred-endpoint-type", kind)
+            for protocol in (2, 3):
+                self.both("CLUSTER SLOTS", 1, protocol)
+            self.both("CLUSTER NODES", 1, 2, lambda reply: sorted(re.findall(rb"\S+@\S+", reply)))
+        for client in self.pair(0):
+            client.must("CONFIG", "SET", "cluster-announce-hostname", "")
+        for client in self.pair(1):
+            until(lambda client=client: b"node-0.example" not in client.must("CLUSTER", "NODES"), 60, "no name of the host")
+
+    def test_announced_addresses(self):
+        for client in self.pair(1):
+            client.must("CONFIG", "SET", "cluster-announce-port", 7)
+        for client in self.pair(0):
+            until(lambda client=client: b":7@" in client.must("CLUSTER", "NODES"), 60, "the announced port")
+        self.both("CLUSTER SLOTS", 0)
+        for client in self.pair(1):
+            client.must("CONFIG", "SET", "cluster-announce-port", 0)
+        for client in self.pair(0):
+            until(lambda client=client: b":7@" not in client.must("CLUSTER", "NODES"), 60, "its own port")
+
+    def test_keys_in_a_slot(self):
+        slot = self.ours.clients[0].must("CLUSTER", "KEYSLOT", "{06S}")
+        for client in self.pair(0):
+            for number in range(30):
+                client.must("SET", "{06S}%d" % number, number)
+            client.must("SET", "elsewhere{0}", 1) if client.must("CLUSTER", "KEYSLOT", "{0}") < 8192 else None
+        self.both("CLUSTER COUNTKEYSINSLOT %d\nCLUSTER COUNTKEYSINSLOT %d" % (slot, slot + 1), 0)
+        for count in (0, 1, 7, 30, 100):
+            self.both("CLUSTER GETKEYSINSLOT %d %d" % (slot, count), 0, reply=len)
+        self.both("CLUSTER GETKEYSINSLOT %d 100" % slot, 0, reply=sorted)
+        self.both("CLUSTER FLUSHSLOTS\nCLUSTER RESET\nCLUSTER SETSLOT %d NODE $1" % slot, 0)
+        for client in self.pair(0):
+            client.must("FLUSHALL")
+        self.both("CLUSTER COUNTKEYSINSLOT %d\nCLUSTER GETKEYSINSLOT %d 5" % (slot, slot), 0)
+
+    def test_moving_a_slot_is_shown(self):
+        script = """
+            CLUSTER SETSLOT 5 MIGRATING $1
+            CLUSTER SETSLOT 6 MIGRATING $1
+            CLUSTER SETSLOT 16000 IMPORTING $1
+        """
+        def moves(reply):
+            return re.findall(rb"\[[^]]*\]", reply)
+        self.both(script, 0)
+        self.both("CLUSTER NODES", 0, reply=moves)
+        self.both("CLUSTER SETSLOT 6 MIGRATING $1\nCLUSTER SETSLOT 5 STABLE", 0)
+        self.both("CLUSTER NODES", 0, reply=moves)
+        self.both("CLUSTER SETSLOT 6 STABLE\nCLUSTER SETSLOT 16000 STABLE", 0)
+        self.both("CLUSTER NODES", 0, reply=moves)
+
+    def test_a_slot_goes_to_another_node_and_back(self):
+        def owner(reply):
+            return [line.split(b" ")[8:] for line in sorted(reply.splitlines(), key=lambda line: line.split(b" ")[0])]
+        for there, back in ((0, 1), (1, 0)):
+            self.both("CLUSTER SETSLOT 5 IMPORTING $%d" % there, back)
+            self.both("CLUSTER SETSLOT 5 MIGRATING $%d" % back, there)
+            self.both("CLUSTER SETSLOT 5 NODE $%d" % back, back)
+            self.both("CLUSTER SETSLOT 5 NODE $%d" % back, there)
+            for index in (0, 1, 2):
+                for client, cluster in zip(self.pair(index), (self.ours, self.theirs)):
+                    until(lambda client=client, cluster=cluster: [line[2:] for line in client.must("CLUSTER", "SLOTS") if line[0] <= 5 <= line[1]][0][0][2]
+                          == cluster.id(back), 60, "the slot's new owner")
+                self.both("CLUSTER NODES", index, reply=owner)
+
+    @kelvin_only
+    def test_help(self):
+        lines = self.ours.clients[0].must("CLUSTER", "HELP")
+        theirs = self.theirs.clients[0].must("CLUSTER", "HELP")
+
+        def names(reply):
+            return {line.split(b" ")[0] for line in reply if re.match(rb"[A-Z]", line)}
+        self.assertEqual(names(lines) | {b"SLAVES"}, names(theirs) | {b"SLAVES", b"MYSHARDID"})
+
+    def test_a_killed_link_comes_back(self):
+        for cluster, client in zip((self.ours, self.theirs), self.pair(0)):
+            before = {(link[1], link[3]): link[5] for link in client.must("CLUSTER", "LINKS")}
+            self.assertEqual(client.must("DEBUG", "CLUSTERLINK", "KILL", "to", cluster.id(1)), OK)
+
+            def is_back():
+                links = {(link[1], link[3]): link[5] for link in client.must("CLUSTER", "LINKS")}
+                return links.get((b"to", cluster.id(1)), before[b"to", cluster.id(1)]) != before[b"to", cluster.id(1)] and len(links) == len(before)
+            until(is_back, 60, "a new link")
+
+    def test_messages_reach_subscribers_of_all_nodes(self):
+        for index in range(3):
+            for cluster in (self.ours, self.theirs):
+                with cluster.nodes[2].client() as subscriber, cluster.nodes[index].client() as publisher:
+                    subscriber.call("SUBSCRIBE", "news")
+                    publisher.must("PUBLISH", "news", "one")
+                    self.assertEqual(subscriber.receive(), [b"message", b"news", b"one"])
+                    publisher.pipeline([["MULTI"], ["PUBLISH", "news", "two"], ["PUBLISH", "news", "three"], ["EXEC"]])
+                    self.assertEqual([subscriber.receive()[2] for _ in range(2)], [b"two", b"three"])
+                    publisher.must("EVAL", "return redis.call('publish', 'news', 'four')", 0)
+                    self.assertEqual(subscriber.receive()[2], b"four")
+
+    def test_shard_messages_reach_the_nodes_of_the_shard(self):
+        for cluster in (self.ours, self.theirs):
+            with cluster.nodes[2].client() as replica, cluster.nodes[1].client() as other, cluster.nodes[0].client() as publisher:
+                replica.call("SSUBSCRIBE", "{06S}news")
+                other.call("SUBSCRIBE", "{06S}news")
+                publisher.must("SPUBLISH", "{06S}news", "one")
+                self.assertEqual(replica.receive(), [b"smessage", b"{06S}news", b"one"])
+                publisher.must("PUBLISH", "{06S}news", "two")
+                self.assertEqual(other.receive(), [b"message", b"{06S}news", b"two"])
+
+    @kelvin_only
+    def test_a_transaction_that_owns_keys_is_refused_what_waits_for_units(self):
+        replies = self.ours.clients[0].pipeline([["MULTI"], ["SET", "{06S}", "v"], ["CLUSTER", "INFO"], ["CLUSTER", "MYID"], ["DEL", "{06S}"], ["EXEC"]])
+        self.assertEqual(replies[-1][1], Error(b"ERR CLUSTER is not possible in a transaction or script with commands that need keys"))
+        self.assertEqual(replies[-1][2], self.ours.id(0))
+        replies = self.ours.clients[0].pipeline([["MULTI"], ["CLUSTER", "INFO"], ["CLUSTER", "COUNTKEYSINSLOT", 1], ["EXEC"]])
+        self.assertIsInstance(replies[-1][0], bytes)
+        self.assertEqual(replies[-1][1], 0)
+        self.assertIn(b"cluster_state", self.ours.clients[0].must("EVAL", "return redis.call('cluster', 'info')", 0))
+
+
+class AloneTest(unittest.TestCase):
+    """A node that is alone: each test has a new pair."""
+
+    maxDiff = 4000
+
+    def setUp(self):
+        if not is_supported():
+            self.skipTest("the server under test can't be a node of a cluster")
+        self.nodes = [node_start(None), node_start(REDIS)]
+        for node in self.nodes:
+            self.addCleanup(node.stop)
+        self.clients = [node.client() for node in self.nodes]
+        for client in self.clients:
+            self.addCleanup(client.close)
+
+    def both(self, script):
+        for line in script.splitlines():
+            if line.strip():
+                words = [[(client.must("CLUSTER", "MYID"), b"<id>"), (b"%d" % node.port, b"<port>"), (b"%d" % node.options["cluster-port"], b"<bus>")]
+                         for client, node in zip(self.clients, self.nodes)]
+                ours, theirs = (anonymous(client.call(*split(line.strip())), words) for client, words in zip(self.clients, words))
+                if line.strip() == "CLUSTER NODES":
+                    ours, theirs = (re.sub(rb" (\d+) (\d+) ", b" T T ", each, count=1) for each in (ours, theirs))
+                self.assertEqual(ours, theirs, line)
+
+    def test_slots_are_added_and_removed_all_or_nothing(self):
+        self.both("""
+            CLUSTER SLOTS
+            CLUSTER NODES
+            CLUSTER ADDSLOTS 1 1
+            CLUSTER ADDSLOTS 1 2 1
+            CLUSTER ADDSLOTSRANGE 1 5 5 7
+            CLUSTER ADDSLOTSRANGE 1 5 x 7
+            CLUSTER ADDSLOTSRANGE 1 5 7 6
+            CLUSTER NODES
+            CLUSTER ADDSLOTS 1 2 3 10
+            CLUSTER NODES
+            CLUSTER SLOTS
+            CLUSTER ADDSLOTS 4 3
+            CLUSTER ADDSLOTSRANGE 4 9 20 30
+            CLUSTER NODES
+            CLUSTER DELSLOTS 4 11
+            CLUSTER DELSLOTS 4 5 4
+            CLUSTER DELSLOTSRANGE 4 11
+            CLUSTER DELSLOTSRANGE 1 2 9 10
+            CLUSTER NODES
+            CLUSTER DELSLOTS 3
+            CLUSTER FLUSHSLOTS
+            CLUSTER NODES
+            CLUSTER FLUSHSLOTS
+            CLUSTER ADDSLOTSRANGE 0 16383
+            CLUSTER SLOTS
+            CLUSTER NODES
+            CLUSTER COUNTKEYSINSLOT 0
+            CLUSTER LINKS
+            CLUSTER REPLICAS 0123456789012345678901234567890123456789
+        """)
+
+    def test_epochs(self):
+        self.both("""
+            CLUSTER SET-CONFIG-EPOCH 0
+            CLUSTER BUMPEPOCH
+            CLUSTER BUMPEPOCH
+            CLUSTER SET-CONFIG-EPOCH 5
+            CLUSTER NODES
+            CLUSTER RESET HARD
+            CLUSTER SET-CONFIG-EPOCH 5
+            CLUSTER SET-CONFIG-EPOCH 6
+            CLUSTER NODES
+            CLUSTER BUMPEPOCH
+            CLUSTER RESET SOFT
+            CLUSTER NODES
+            CLUSTER SAVECONFIG
+        """)
+
+    def test_reset_changes_the_identity_if_it_is_hard(self):
+        for client in self.clients:
+            ids = [client.must("CLUSTER", "MYID")]
+            for kind in ([], ["SOFT"], ["HARD"]):
+                client.must("CLUSTER", "RESET", *kind)
+                ids.append(client.must("CLUSTER", "MYID"))
+            self.assertEqual([ids[0] == each for each in ids], [True, True, True, False])
+
+    def test_a_restart_keeps_what_was_said(self):
+        for client, node in zip(self.clients, self.nodes):
+            client.must("CLUSTER", "ADDSLOTSRANGE", 3, 9)
+            client.must("CLUSTER", "SET-CONFIG-EPOCH", 4)
+            client.must("CLUSTER", "SETSLOT", 5, "MIGRATING", client.must("CLUSTER", "MYID"))
+            before = client.must("CLUSTER", "NODES").split(b" ")
+            node.restart(kill=True)
+            with node.client() as again:
+                after = again.must("CLUSTER", "NODES").split(b" ")
+            self.assertEqual([before[i] for i in (0, 2, 3, 6, 7, 8)], [after[i] for i in (0, 2, 3, 6, 7, 8)])
+            self.assertEqual(before[9:], after[9:])
+
+    def test_a_node_has_one_database_and_no_replicaof(self):
+        for node, client in zip(self.nodes, self.clients):
+            self.assertEqual(client.call("SELECT", 1), Error(b"ERR SELECT is not allowed in cluster mode"))
+            self.assertEqual(client.must("CLUSTER", "INFO").split(b"\r\n")[0], b"cluster_state:fail")
+
+    @kelvin_only
+    def test_a_bad_address_is_refused(self):
+        client = self.clients[0]
+        self.assertTrue(client.call("CONFIG", "SET", "cluster-announce-ip", "a b").startswith(b"ERR CONFIG SET failed"))
+        self.assertEqual(client.must("CONFIG", "SET", "cluster-announce-ip", "10.1.2.3"), OK)
+        until(lambda: b"10.1.2.3:" in client.must("CLUSTER", "NODES"), 20, "the announced address")
+        self.assertTrue(client.call("CONFIG", "SET", "tls-cluster", "yes").startswith(b"ERR CONFIG SET failed"))
+
+
+class RolesTest(unittest.TestCase):
+    """Replicas that take over, primaries that follow: a cluster for each test, as they change it."""
+
+    def setUp(self):
+        if not is_supported():
+            self.skipTest("the server under test can't be a node of a cluster")
+
+    def make(self, **options):
+        cluster = Cluster(**options)
+        self.addCleanup(cluster.stop)
+        return cluster
+
+    def role(self, client):
+        return client.must("ROLE")[0]
+
+    def await_replica(self, cluster, index):
+        """Until the primary knows its replica, which may be asked to take over then."""
+        until(lambda: len(cluster.clients[index].must("CLUSTER", "REPLICAS", cluster.id(index))) == 1, 60, "the replica")
+
+    def check_data(self, cluster, index, count):
+        until(lambda: cluster.clients[index].call("DBSIZE") == count, 60, "the data")
+
+    def test_failover_and_back(self):
+        cluster = self.make()
+        for number in range(100):
+            cluster.clients[0].must("SET", "{06S}%d" % number, number)
+        for new, old in ((2, 0), (0, 2)):
+            self.assertEqual(cluster.clients[new].must("CLUSTER", "FAILOVER"), OK)
+            until(lambda: self.role(cluster.clients[new]) == b"master", 60, "the failover")
+            until(lambda: self.role(cluster.clients[old]) == b"slave", 60, "the old primary as a replica")
+            cluster.await_all(cluster.is_ok)
+            self.check_data(cluster, new, 100)
+            until(lambda: b"master_link_status:up" in cluster.clients[old].must("INFO", "replication"), 60, "the link")
+            self.check_data(cluster, old, 100)
+            self.await_replica(cluster, new)
+            self.assertEqual(cluster.clients[new].must("SET", "{06S}0", new), OK)
+
+    def test_a_take_over_without_asking(self):
+        cluster = self.make()
+        for how, new in (("TAKEOVER", 2), ("FORCE", 0)):
+            cluster.clients[new].must("CLUSTER", "FAILOVER", how)
+            until(lambda: self.role(cluster.clients[new]) == b"master", 60, "the failover")
+            until(lambda: self.role(cluster.clients[2 - new]) == b"slave", 60, "the old primary as a replica")
+            until(lambda: b"master_link_status:up" in cluster.clients[2 - new].must("INFO", "replication"), 60, "the link")
+            self.await_replica(cluster, new)
+
+    def test_a_replica_that_is_reset_is_empty_and_a_primary(self):
+        cluster = self.make(options={"appendonly": "yes"})
+        cluster.clients[0].must("SET", "{06S}", "v")
+        self.check_data(cluster, 2, 1)
+        self.assertEqual(cluster.clients[2].must("CLUSTER", "RESET"), OK)
+        self.assertEqual(cluster.clients[2].must("DBSIZE"), 0)
+        self.assertEqual(self.role(cluster.clients[2]), b"master")
+        self.assertEqual(len(cluster.lines(cluster.clients[2])), 1)
+        cluster.nodes[2].restart(kill=True)
+        with cluster.nodes[2].client() as client:
+            self.assertEqual(client.must("DBSIZE"), 0)
+            self.assertEqual(self.role(client), b"master")
+
+    def test_a_replica_is_one_after_a_restart(self):
+        cluster = self.make()
+        cluster.clients[0].must("SET", "{06S}", "v")
+        self.check_data(cluster, 2, 1)
+        cluster.nodes[2].restart()
+        with cluster.nodes[2].client() as client:
+            self.assertEqual(self.role(client), b"slave")
+            until(lambda: client.call("DBSIZE") == 1, 60, "the data")
+
+    def test_replicate_and_forget(self):
+        cluster = self.make(primaries=2, replicas=0)
+        with node_start(None) as node, node.client() as client:
+            cluster.meet(client)
+            until(lambda: len(cluster.lines(client)) == 3 and b"handshake" not in client.must("CLUSTER", "NODES"), 60, "the other nodes")
+            until(lambda: b"handshake" not in cluster.clients[1].must("CLUSTER", "NODES") and len(cluster.lines(cluster.clients[1])) == 3, 60, "the new node")
+            client.must("CLUSTER", "REPLICATE", cluster.id(1))
+            until(lambda: self.role(client) == b"slave", 60, "the role")
+            until(lambda: len(cluster.clients[1].must("CLUSTER", "REPLICAS", cluster.id(1))) == 1, 60, "the replica")
+            self.assertEqual(client.call("CLUSTER", "FORGET", cluster.id(1)), Error(b"ERR Can't forget my master!"))
+            client.must("CLUSTER", "RESET")
+            own = client.must("CLUSTER", "MYID")
+            for each in cluster.clients:
+                self.assertEqual(each.must("CLUSTER", "FORGET", own), OK)
+                self.assertEqual(len(cluster.lines(each)), 2)
+            self.assertEqual(Status(b"OK"), cluster.clients[0].must("CLUSTER", "FORGET", own))
+
+
+if __name__ == "__main__":
+    main()

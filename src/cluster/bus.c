@@ -104,14 +104,22 @@ static void rejoin_after_pause(struct bus *bus, int64_t paused_ms)
     bus_log(bus, "Cluster state changed: fail, because this node was stopped for %lld ms, or its clock was set", (long long)paused_ms);
 }
 
+/* Less than what makes a link look silent. */
+static int64_t step_ms_max(const struct bus *bus)
+{
+    int64_t quarter_ms = bus->options.timeout_ms / 4;
+
+    return quarter_ms > BUS_STEP_MS_MAX ? BUS_STEP_MS_MAX : quarter_ms < BUS_STEP_MS_MIN ? BUS_STEP_MS_MIN : quarter_ms;
+}
+
 void bus_begin(struct bus *bus, int64_t real_ms)
 {
     struct bus_private *own = bus->own;
-    int64_t step_ms = real_ms - own->real_ms;
+    int64_t step_ms = real_ms - own->real_ms, most_ms = step_ms_max(bus);
 
     own->real_ms = real_ms;
-    own->now_ms += step_ms < 0 ? 0 : step_ms > BUS_STEP_MS_MAX ? BUS_STEP_MS_MAX : step_ms;
-    if (step_ms > BUS_STEP_MS_MAX)
+    own->now_ms += step_ms < 0 ? 0 : step_ms > most_ms ? most_ms : step_ms;
+    if (step_ms > most_ms)
         rejoin_after_pause(bus, step_ms);
 }
 

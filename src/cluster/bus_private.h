@@ -63,10 +63,10 @@ struct bus_private {
     struct message error;           /* of the last command that was refused */
 };
 
-/* --- bus: an event. The bus has a time of its own that neither goes back nor makes a step of more than BUS_STEP_MS_MAX: all times in nodes are of it. So a
- * clock that jumps, or a process that was stopped, does not make all others look dead. */
+/* --- bus: an event. The bus has a time of its own that neither goes back nor makes a step of more than a quarter of the timeout, within these bounds: all times
+ * in nodes are of it. So a clock that jumps, or a process that was stopped, does not make all others look dead. */
 
-enum { BUS_STEP_MS_MAX = 1000 };
+enum { BUS_STEP_MS_MIN = 200, BUS_STEP_MS_MAX = 1000 };
 
 void bus_begin(struct bus *bus, int64_t real_ms);
 void bus_finish(struct bus *bus);

@@ -537,6 +537,33 @@ static void a_node_that_claims_what_a_newer_one_has_is_sent_an_update(void **sta
     bus_destroy(bus);
 }
 
+/* The replica takes the offset of a paused primary for its last. */
+static void a_primary_says_that_it_is_paused_once_its_writes_are_held(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc slave-of-b");
+    struct bus_message start = message_of('c', BUS_MFSTART);
+
+    open_link_to(bus, 'c');
+    hear_new(bus, &start, "10.0.0.3");
+    assert_true(bus->hold_writes_until_ms > noon_ms);
+    bus_tick(bus, noon_ms + 100);
+    assert_false(sent_message(bus, BUS_PING).message_flags & BUS_PAUSED);
+    bus_outcome_clear(bus);
+    bus->facts.holds_writes = true;
+    bus->facts.offset = 77;
+    bus_tick(bus, noon_ms + 200);
+    assert_true(sent_message(bus, BUS_PING).message_flags & BUS_PAUSED);
+    assert_int_equal(sent_message(bus, BUS_PING).offset, 77);
+    bus_outcome_clear(bus);
+    for (int i = 3; i < 55; i++)
+        bus_tick(bus, noon_ms + i * 100);
+    assert_int_equal(bus->hold_writes_until_ms, 0);
+    start = message_of('a', BUS_MFSTART);                                       /* not its replica */
+    hear_new(bus, &start, "10.0.0.1");
+    assert_int_equal(bus->hold_writes_until_ms, 0);
+    bus_destroy(bus);
+}
+
 static void the_slots_of_others_are_synced(void **state)
 {
     struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc master 4 200");
@@ -673,6 +700,7 @@ int main(void)
         cmocka_unit_test(a_replica_of_a_replica_follows_the_primary_if_that_lasts),
         cmocka_unit_test(a_late_header_of_a_candidate_does_not_take_its_slots),
         cmocka_unit_test(a_node_that_claims_what_a_newer_one_has_is_sent_an_update),
+        cmocka_unit_test(a_primary_says_that_it_is_paused_once_its_writes_are_held),
         cmocka_unit_test(the_slots_of_others_are_synced),
         cmocka_unit_test(a_stranger_only_gets_in_by_meet),
         cmocka_unit_test(strangers_that_introduce_themselves_are_bounded),

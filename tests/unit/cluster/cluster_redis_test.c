@@ -11,12 +11,14 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "support/certificate.h"
 #include "support/cluster_box.h"
 #include "support/redis_cluster.h"
 
-enum { TRIES = 6000, TRY_US = 10000 };
+enum { TRIES = 6000, REPEAT_TRIES = 700, TRY_US = 10000 };
 
 struct rig {
     struct redis_cluster redis;
@@ -24,23 +26,37 @@ struct rig {
     struct cluster_box box;
 };
 
-/* False: there is no redis-server. */
-static bool setup(struct rig **created, int redis_count)
+static void add_redis(struct rig *rig, const struct certificate *certificate)
+{
+    char port[8];
+
+    if (certificate == NULL) {
+        redis_cluster_add(&rig->redis, (const char *[]){ "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", NULL });
+        return;
+    }
+    snprintf(port, sizeof(port), "%u", redis_process_free_port());
+    redis_cluster_add(&rig->redis, (const char *[]){ "--tls-cluster", "yes", "--tls-port", port, "--tls-cert-file", certificate->cert_file,
+                                                     "--tls-key-file", certificate->key_file, "--tls-ca-cert-file", certificate->cert_file, NULL });
+}
+
+/* NULL: there is no redis-server. Without a certificate there is no TLS. */
+static struct rig *setup(int redis_count, struct certificate *certificate)
 {
     struct rig *rig;
 
     if (!redis_process_is_installed())
-        return false;
-    *created = rig = mem_zalloc(sizeof(*rig));
+        return NULL;
+    rig = mem_zalloc(sizeof(*rig));
     for (int i = 0; i < redis_count; i++) {
-        redis_cluster_add(&rig->redis, (const char *[]){ "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", NULL });
+        add_redis(rig, certificate);
         redis_cluster_id(&rig->redis.nodes[i], rig->ids[i]);
         redis_cluster_do(&rig->redis.nodes[i], "CONFIG SET cluster-node-timeout 3000");
     }
     rig->box.timeout_ms = 3000;
+    rig->box.certificate = certificate;
     cluster_box_init(&rig->box);
     cluster_box_start(&rig->box);
-    return true;
+    return rig;
 }
 
 static void teardown(struct rig *rig)
@@ -138,7 +154,8 @@ static void a_node_joins_redis_servers_and_all_views_agree(void **state)
     struct redis_process *nodes;
     char line[200];
 
-    if (!setup(&rig, 3))
+    rig = setup(3, NULL);
+    if (rig == NULL)
         skip();
     nodes = rig->redis.nodes;
     redis_cluster_do(&nodes[0], "CLUSTER ADDSLOTSRANGE 0 4095");
@@ -164,12 +181,34 @@ static void a_node_joins_redis_servers_and_all_views_agree(void **state)
     teardown(rig);
 }
 
+static void a_node_joins_redis_servers_with_tls(void **state)
+{
+    struct certificate certificate;
+    struct rig *rig;
+
+    certificate_create(&certificate);
+    rig = setup(2, &certificate);
+    if (rig == NULL) {
+        certificate_remove(&certificate);
+        skip();
+    }
+    redis_cluster_do(&rig->redis.nodes[0], "CLUSTER ADDSLOTSRANGE 0 4095");
+    redis_cluster_do(&rig->redis.nodes[1], "CLUSTER ADDSLOTSRANGE 4096 8191");
+    cluster_box_add_slots(&rig->box, 8192, 16383);
+    meet_all(rig);
+    wait_until_ok(rig);
+    wait_until_views_agree(rig);
+    teardown(rig);
+    certificate_remove(&certificate);
+}
+
 static void a_failover_of_redis_servers_needs_the_vote_of_the_node(void **state)
 {
     struct rig *rig;
     struct redis_process *nodes;
 
-    if (!setup(&rig, 3))
+    rig = setup(3, NULL);
+    if (rig == NULL)
         skip();
     nodes = rig->redis.nodes;
     redis_cluster_do(&nodes[0], "CLUSTER ADDSLOTSRANGE 0 5460");
@@ -195,7 +234,8 @@ static void the_node_takes_over_from_a_redis_server(void **state)
     struct rig *rig;
     struct redis_process *nodes;
 
-    if (!setup(&rig, 3))
+    rig = setup(3, NULL);
+    if (rig == NULL)
         skip();
     nodes = rig->redis.nodes;
     redis_cluster_do(&nodes[0], "CLUSTER ADDSLOTSRANGE 0 5460");
@@ -218,6 +258,42 @@ static void the_node_takes_over_from_a_redis_server(void **state)
     teardown(rig);
 }
 
+/* Manual failovers, in both directions: the node takes over from its primary, a redis-server, with all of its history, which is empty; then the redis-server,
+ * which can't replicate from a test, takes over by force. */
+static void a_node_and_a_redis_server_take_over_from_each_other_on_request(void **state)
+{
+    struct rig *rig;
+    struct redis_process *nodes;
+
+    rig = setup(2, NULL);
+    if (rig == NULL)
+        skip();
+    nodes = rig->redis.nodes;
+    redis_cluster_do(&nodes[0], "CLUSTER ADDSLOTSRANGE 0 8191");
+    redis_cluster_do(&nodes[1], "CLUSTER ADDSLOTSRANGE 8192 16383");
+    meet_all(rig);
+    cluster_box_replicate(&rig->box, rig->ids[0]);
+    for (int i = 0; i < 2; i++)
+        redis_cluster_wait_for(&nodes[i], "CLUSTER NODES", "slave");
+    wait_until_ok(rig);
+    for (int i = 0; rig->box.leads == 0; i++) {                 /* again, if one has come to nothing */
+        if (i % REPEAT_TRIES == 0) {
+            (void)bus_failover(cluster_lock(rig->box.cluster), BUS_FAILOVER_AGREED, clock_wall_ms());
+            assert_int_equal(cluster_unlock(rig->box.cluster), STATUS_OK);
+        }
+        assert_true(i < TRIES);
+        usleep(TRY_US);
+    }
+    redis_cluster_wait_for(&nodes[0], "CLUSTER NODES", "myself,slave");
+    wait_for_line(&nodes[1], "slave %s", rig->box.id);
+    redis_cluster_repeat(&nodes[0], "CLUSTER FAILOVER FORCE", &nodes[0], "CLUSTER NODES", "myself,master");
+    cluster_box_wait_count(&rig->box.follows, 2);
+    assert_int_equal(rig->box.follow_port, nodes[0].port);
+    wait_for_line(&nodes[1], "slave %s", rig->ids[0]);
+    assert_int_equal(rig->box.lost_slots, 0);
+    teardown(rig);
+}
+
 static void copy_file(const char *from, const char *to)
 {
     struct buffer text = { 0 };
@@ -235,7 +311,8 @@ static void a_node_is_exchanged_in_place_by_its_file(void **state)
     struct cluster_box *next;
     char path[100], port[8];
 
-    if (!setup(&rig, 3))
+    rig = setup(3, NULL);
+    if (rig == NULL)
         skip();
     nodes = rig->redis.nodes;
     redis_cluster_do(&nodes[0], "CLUSTER ADDSLOTSRANGE 0 5460");
@@ -282,8 +359,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_joins_redis_servers_and_all_views_agree),
+        cmocka_unit_test(a_node_joins_redis_servers_with_tls),
         cmocka_unit_test(a_failover_of_redis_servers_needs_the_vote_of_the_node),
         cmocka_unit_test(the_node_takes_over_from_a_redis_server),
+        cmocka_unit_test(a_node_and_a_redis_server_take_over_from_each_other_on_request),
         cmocka_unit_test(a_node_is_exchanged_in_place_by_its_file),
     };
 

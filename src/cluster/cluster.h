@@ -21,7 +21,7 @@ struct meter;
 struct tls_context;
 
 /* Calls to the rest of the server. All but the last are made with the cluster locked, on the bus thread or by cluster_lock and
- * cluster_unlock, from cluster_start to cluster_stop. */
+ * cluster_unlock, from cluster_start to cluster_stop. They must not wait, for the bus stands still meanwhile, and must not lock the cluster. */
 struct cluster_hooks {
     void *context;
     void (*facts)(void *context, struct bus_facts *facts);

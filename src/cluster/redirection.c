@@ -21,17 +21,18 @@ void redirection_states(const struct topology *topology, struct slot_states *sta
     states->is_down = !topology->is_ok;
 }
 
-void redirection_address(const struct topology *topology, unsigned slot, bool is_move, bool is_tls, enum endpoint_type type, struct buffer *out)
+bool redirection_address(const struct topology *topology, unsigned slot, bool is_move, bool is_tls, enum endpoint_type type, struct buffer *out)
 {
     int index = is_move ? topology->moves[slot] : topology->owners[slot];
     const struct topology_node *node;
 
-    if (index < 0)
-        return;
+    if (index < 0 || index == topology->myself)
+        return false;
     node = &topology->nodes[index];
     if (type == ENDPOINT_IP)
         buffer_append_string(out, node->ip);
     else if (type == ENDPOINT_HOST_NAME)
         buffer_append_bytes(out, node->host_name.size > 0 ? node->host_name : BYTES("?"));
     buffer_append_format(out, ":%u", topology_port(node, is_tls));
+    return true;
 }

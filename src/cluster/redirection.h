@@ -12,7 +12,7 @@ enum endpoint_type { ENDPOINT_IP, ENDPOINT_HOST_NAME, ENDPOINT_UNKNOWN };
 void redirection_states(const struct topology *topology, struct slot_states *states);
 
 /* Appends "host:port" of the owner of the slot, or of the node to which it moves (`is_move`): with ENDPOINT_UNKNOWN without a host, so that clients take
- * that of their connection; "?" for a host name that is not known. Nothing if there is no such node. */
-void redirection_address(const struct topology *topology, unsigned slot, bool is_move, bool is_tls, enum endpoint_type type, struct buffer *out);
+ * that of their connection; "?" for a host name that is not known. False: there is no such node, or it is this one. */
+bool redirection_address(const struct topology *topology, unsigned slot, bool is_move, bool is_tls, enum endpoint_type type, struct buffer *out);
 
 #endif

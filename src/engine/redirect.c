@@ -148,14 +148,25 @@ static enum verdict judge(const struct call *call, const struct look *look, bool
     return MOVED;
 }
 
-static void reply_address(struct call *call, const struct look *look, const char *word, bool is_move)
+static bool reply_address(struct call *call, const struct look *look, const char *word, bool is_move)
 {
     unsigned slot = slot_of_hash(look->hash);
     struct buffer address = { 0 };
+    bool has_address = look->redirect->address(look->redirect->context, slot, is_move, call->client->flags & CLIENT_TLS, &address);
 
-    look->redirect->address(look->redirect->context, slot, is_move, call->client->flags & CLIENT_TLS, &address);
-    reply_errorf(call, "%s %u %.*s", word, slot, (int)address.size, address.data);
+    if (has_address)
+        reply_errorf(call, "%s %u %.*s", word, slot, (int)address.size, address.data);
     buffer_release(&address);
+    return has_address;
+}
+
+/* The address may be of a later picture of the cluster than the state: then the client gets TRYAGAIN. */
+static void reply_elsewhere(struct call *call, const struct look *look, enum verdict verdict)
+{
+    if (verdict == ASK && reply_address(call, look, "ASK", true))
+        return;
+    if (!reply_address(call, look, "MOVED", false))
+        reply_errorf(call, "TRYAGAIN The slot is changing its owner");
 }
 
 static void reply_verdict(struct call *call, const struct look *look, enum verdict verdict)
@@ -167,8 +178,8 @@ static void reply_verdict(struct call *call, const struct look *look, enum verdi
     case DOWN: reply_errorf(call, "CLUSTERDOWN The cluster is down"); break;
     case DOWN_FOR_WRITES: reply_errorf(call, "CLUSTERDOWN The cluster is down and only accepts read commands"); break;
     case UNSTABLE: reply_errorf(call, "TRYAGAIN Multiple keys request during rehashing of slot"); break;
-    case ASK: reply_address(call, look, "ASK", true); break;
-    case MOVED: reply_address(call, look, "MOVED", false); break;
+    case ASK:
+    case MOVED: reply_elsewhere(call, look, verdict); break;
     }
 }
 

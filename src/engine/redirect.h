@@ -38,8 +38,9 @@ struct slot_states {
     bool is_down;                       /* cluster_state: fail */
 };
 
-/* Appends "host:port" for clients of this kind: the owner of the slot, or the node to which it moves. Any thread, also with partitions locked. */
-typedef void redirect_address(void *context, unsigned slot, bool is_move, bool is_tls, struct buffer *out);
+/* Appends "host:port" for clients of this kind: the owner of the slot, or the node to which it moves. False: there is none, or it is this one: the slot
+ * has just changed. Any thread, also with partitions locked. */
+typedef bool redirect_address(void *context, unsigned slot, bool is_move, bool is_tls, struct buffer *out);
 
 struct redirect {                       /* engine->redirect; NULL: no cluster */
     _Atomic uint8_t states[SLOT_COUNT]; /* in the order of hashes */

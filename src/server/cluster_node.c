@@ -386,13 +386,15 @@ static void hook_empty(void *context)
 }
 
 /* For clients that are redirected. */
-static void append_address(void *context, unsigned slot, bool is_move, bool is_tls, struct buffer *out)
+static bool append_address(void *context, unsigned slot, bool is_move, bool is_tls, struct buffer *out)
 {
     struct cluster_node *node = context;
     struct topology *topology = cluster_topology(node->cluster);
+    enum endpoint_type type = (enum endpoint_type)config_number(node->engine->config, CONFIG_CLUSTER_PREFERRED_ENDPOINT_TYPE);
+    bool has_address = redirection_address(topology, slot, is_move, is_tls, type, out);
 
-    redirection_address(topology, slot, is_move, is_tls, (enum endpoint_type)config_number(node->engine->config, CONFIG_CLUSTER_PREFERRED_ENDPOINT_TYPE), out);
     topology_release(topology);
+    return has_address;
 }
 
 static void hook_topology_changed(void *context, const struct topology *topology)

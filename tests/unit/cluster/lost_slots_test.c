@@ -14,10 +14,11 @@ struct rig {
     struct lost_slots *lost;
 };
 
-static void append_address(void *context, unsigned slot, bool is_move, bool is_tls, struct buffer *out)
+static bool append_address(void *context, unsigned slot, bool is_move, bool is_tls, struct buffer *out)
 {
     (void)context;
     buffer_append_format(out, "%u %d %d", slot, is_move, is_tls);
+    return true;
 }
 
 static const char *say(struct rig *rig, const char *line) { return tier_box_say(rig->client, line); }

@@ -9,13 +9,18 @@ struct rig {
     struct tier_box box;
     struct box_client *client;
     struct slot_states states;
+    bool has_no_target, has_no_owner;       /* no other node than this one */
 };
 
-static void append_address(void *context, unsigned slot, bool is_move, bool is_tls, struct buffer *out)
+static bool append_address(void *context, unsigned slot, bool is_move, bool is_tls, struct buffer *out)
 {
-    (void)context;
+    const struct rig *rig = context;
+
     (void)slot;
+    if (is_move ? rig->has_no_target : rig->has_no_owner)
+        return false;
     buffer_append_format(out, "%s:%d", is_move ? "target" : "owner", is_tls ? 2 : 1);
+    return true;
 }
 
 static const char *say(struct rig *rig, const char *line) { return tier_box_say(rig->client, line); }
@@ -38,7 +43,7 @@ static int open_rig(void **state)
     struct tier_box_options options = { .seed = seed_new(), .by_slot = true, .partition_count = 16 };
 
     tier_box_create(&rig->box, &options);
-    rig->box.engine.redirect = redirect_create(append_address, NULL);
+    rig->box.engine.redirect = redirect_create(append_address, rig);
     memset(rig->states.states, SLOT_OWNED, sizeof(rig->states.states));
     redirect_set(&rig->box.engine, &rig->states);
     rig->box.engine.blocking = blocking_create(&rig->box.engine);
@@ -129,6 +134,19 @@ static void keys_of_a_slot_that_leaves_are_looked_for_on_disk(void **state)
     assert_string_equal(say(rig, "SET {a}1 1"), ASK);
 }
 
+static void a_slot_that_has_just_changed_is_tried_again(void **state)
+{
+    struct rig *rig = *state;
+
+    set(rig, "a", SLOT_EXPORTING);
+    rig->has_no_target = true;
+    assert_string_equal(say(rig, "GET a"), MOVED);
+    rig->has_no_owner = true;
+    assert_string_equal(say(rig, "GET a"), "-TRYAGAIN The slot is changing its owner\n");
+    set(rig, "a", SLOT_FOREIGN);
+    assert_string_equal(say(rig, "GET a"), "-TRYAGAIN The slot is changing its owner\n");
+}
+
 static void a_slot_that_comes_is_served_to_who_asks(void **state)
 {
     struct rig *rig = *state;
@@ -215,6 +233,7 @@ int main(void)
         WITH_RIG(each_state_has_its_reply),
         WITH_RIG(a_cluster_that_is_down_refuses_as_it_is_told),
         WITH_RIG(keys_of_a_slot_that_leaves_are_looked_for_on_disk),
+        WITH_RIG(a_slot_that_has_just_changed_is_tried_again),
         WITH_RIG(a_slot_that_comes_is_served_to_who_asks),
         WITH_RIG(a_transaction_is_judged_as_a_whole),
         WITH_RIG(a_call_that_waited_is_judged_again),

@@ -37,19 +37,25 @@ static struct node *node_of(struct bus *bus, char letter)
     return cluster_view_node(bus->members, letter);
 }
 
-/* A message of this sender, by a new link that it has opened. */
-static void hear_new(struct bus *bus, const struct bus_message *message, const char *from_ip)
+/* Bytes of a sender, by a new link that it has opened. */
+static void hear_bytes(struct bus *bus, const struct buffer *bytes, const char *from_ip, int64_t now_ms)
 {
-    struct buffer bytes = { 0 };
-    struct bus_message read;
+    struct bus_message message;
     uint64_t link = bus_new_link(bus);
     bool is_refused;
 
-    bus_message_write(message, &bytes);
-    assert_int_equal(bus_message_read(buffer_bytes(&bytes), &read), STATUS_OK);
+    assert_int_equal(bus_message_read(buffer_bytes(bytes), &message), STATUS_OK);
     bus_link_accepted(bus, link, &is_refused);
     if (!is_refused)
-        bus_received(bus, link, &read, from_ip, "10.0.0.1", noon_ms);
+        bus_received(bus, link, &message, from_ip, "10.0.0.1", now_ms);
+}
+
+static void hear_new(struct bus *bus, const struct bus_message *message, const char *from_ip)
+{
+    struct buffer bytes = { 0 };
+
+    bus_message_write(message, &bytes);
+    hear_bytes(bus, &bytes, from_ip, noon_ms);
     buffer_release(&bytes);
 }
 
@@ -321,6 +327,26 @@ static void a_forgotten_node_is_forgotten_by_all_and_not_learned_again(void **st
     simulation_run(simulation, 60000);
     assert_true(node_5_is_forgotten(simulation));
     simulation_destroy(simulation);
+}
+
+static void a_forgotten_node_is_not_learned_from_gossip_for_a_minute(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc master 4");
+    struct bus_message ping = message_of('a', BUS_PING);
+    struct bus_gossip gossip = { .ip = "10.0.0.3", .port = 7003, .bus_port = 17003, .flags = NODE_MASTER };
+    struct buffer bytes = { 0 };
+
+    gossip.id = cluster_view_id('c');
+    bus_message_write(&ping, &bytes);
+    bus_message_add_gossip(&bytes, 0, &gossip);
+    assert_null(bus_forget(bus, &gossip.id, noon_ms));
+    for (int i = 0; i < 600; i++)
+        hear_bytes(bus, &bytes, "10.0.0.2", noon_ms + i * 100);
+    assert_int_equal(bus->members->count, 2);
+    hear_bytes(bus, &bytes, "10.0.0.2", noon_ms + 60100);
+    assert_int_equal(bus->members->count, 3);
+    buffer_release(&bytes);
+    bus_destroy(bus);
 }
 
 static void what_is_published_is_delivered_to_all_or_to_the_shard(void **state)
@@ -691,6 +717,7 @@ int main(void)
         cmocka_unit_test(epochs_are_set_alone_only_and_bumped_if_not_the_largest),
         cmocka_unit_test(a_reset_node_is_alone),
         cmocka_unit_test(a_forgotten_node_is_forgotten_by_all_and_not_learned_again),
+        cmocka_unit_test(a_forgotten_node_is_not_learned_from_gossip_for_a_minute),
         cmocka_unit_test(what_is_published_is_delivered_to_all_or_to_the_shard),
         cmocka_unit_test(a_published_message_is_delivered_as_it_was_sent),
         cmocka_unit_test(each_node_has_a_link_to_and_from_each_other),

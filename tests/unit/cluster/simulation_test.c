@@ -18,7 +18,7 @@ static void fail_something(struct simulation *simulation, int at)
     struct random *random = &simulation->random;
     struct simulation_node *node = &simulation->nodes[at];
 
-    switch (random_below(random, 8)) {
+    switch (random_below(random, 10)) {
     case 0:
         simulation_kill(simulation, at, SIMULATION_DIES_NOW);
         break;
@@ -40,6 +40,11 @@ static void fail_something(struct simulation *simulation, int at)
             simulation->nodes[i].group = 0;
         break;
     case 7:
+    case 8:
+        node->is_muted = random_below(random, 2) == 0;
+        node->is_slow = random_below(random, 2) == 0;
+        break;
+    case 9:
         node->clock_ms += (int64_t)random_below(random, 10 * T) - 5 * T;
         break;
     }
@@ -96,6 +101,7 @@ static void be_quiet(struct simulation *simulation)
     simulation->loss_percent = simulation->repeat_percent = 0;
     for (int i = 0; i < simulation->count; i++) {
         simulation->nodes[i].group = 0;
+        simulation->nodes[i].is_muted = simulation->nodes[i].is_slow = false;
         simulation->nodes[i].death = SIMULATION_LIVES;
         simulation_start(simulation, i, SIMULATION_DISK_SYNCED);
         end_moves(simulation, i);

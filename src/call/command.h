@@ -41,6 +41,7 @@ enum command_flag {
     COMMAND_NO_ASYNC_LOADING = 1 << 18,
     /* Kelvin's own, not shown to clients. */
     COMMAND_SCRIPT_TESTS = 1 << 19,     /* beside NOSCRIPT: scripts may call it after DEBUG SET-DISABLE-DENY-SCRIPTS 1, as it needs no connection */
+    COMMAND_SYNCING = 1 << 20,          /* allowed while a replica loads a full synchronization: CLUSTER's that show */
     COMMAND_EXCLUSIVE = 1 << 24,        /* runs with all partitions locked */
     COMMAND_MAY_REPLICATE = 1 << 26,    /* delayed by CLIENT PAUSE WRITE, like writes, because Redis may send it to replicas */
     COMMAND_UNIT = 1 << 27,             /* runs other commands, as one unit (engine/unit.h): EXEC, EVAL ... */

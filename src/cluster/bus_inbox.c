@@ -63,13 +63,28 @@ void bus_inbox_set_queue_max(struct bus_inbox *inbox, uint64_t queue_max)
     mutex_unlock(&inbox->lock);
 }
 
+static bool has_any(const struct bus_inbox_list *list)
+{
+    return list->messages.size > 0 || list->has_options || list->has_queue_max;
+}
+
+bool bus_inbox_has_any(struct bus_inbox *inbox)
+{
+    bool has;
+
+    mutex_lock(&inbox->lock);
+    has = has_any(&inbox->waiting);
+    mutex_unlock(&inbox->lock);
+    return has;
+}
+
 bool bus_inbox_take(struct bus_inbox *inbox, struct bus_inbox_list *list)
 {
     mutex_lock(&inbox->lock);
     *list = inbox->waiting;
     inbox->waiting = (struct bus_inbox_list){ .has_options = false };
     mutex_unlock(&inbox->lock);
-    return list->messages.size > 0 || list->has_options || list->has_queue_max;
+    return has_any(list);
 }
 
 bool bus_inbox_next(const struct bus_inbox_list *list, size_t *at, struct bytes *channel, struct bytes *text, bool *is_shard)

@@ -39,6 +39,7 @@ void bus_inbox_publish(struct bus_inbox *inbox, struct bytes channel, struct byt
 void bus_inbox_set_options(struct bus_inbox *inbox, const struct bus_options *options);       /* copies the texts */
 void bus_inbox_set_queue_max(struct bus_inbox *inbox, uint64_t queue_max);
 
+bool bus_inbox_has_any(struct bus_inbox *inbox);
 /* Exchanges the list, which is empty, for what waits. False: nothing does. */
 bool bus_inbox_take(struct bus_inbox *inbox, struct bus_inbox_list *list);
 /* The message at `*at`, from 0 on; false: there are no more. Valid until bus_inbox_clear. */

@@ -321,7 +321,8 @@ static void apply_options(struct cluster *cluster, const struct bus_inbox_list *
     bus_net_set_limits(cluster->net, &cluster->limits);
 }
 
-static void serve_inbox(struct cluster *cluster)
+/* The cluster is locked, and an event has begun. */
+static void read_inbox(struct cluster *cluster)
 {
     struct bytes channel, text;
     struct bus_inbox_list list;
@@ -329,11 +330,9 @@ static void serve_inbox(struct cluster *cluster)
     bool is_shard;
 
     if (bus_inbox_take(&cluster->inbox, &list)) {
-        begin_event(cluster);
         apply_options(cluster, &list);
         while (bus_inbox_next(&list, &at, &channel, &text, &is_shard))
             bus_publish(cluster->bus, channel, text, is_shard);
-        end_event(cluster, BY_MESSAGE);
     }
     bus_inbox_clear(&list);
 }
@@ -343,7 +342,11 @@ static bool take_orders(void *context, struct bus_orders *orders)
     struct cluster *cluster = context;
     struct bus_orders taken;
 
-    serve_inbox(cluster);
+    if (bus_inbox_has_any(&cluster->inbox)) {
+        begin_event(cluster);
+        read_inbox(cluster);
+        end_event(cluster, BY_MESSAGE);
+    }
     mutex_lock(&cluster->lock);
     taken = cluster->orders;
     cluster->orders = *orders;
@@ -519,6 +522,7 @@ void cluster_destroy(struct cluster *cluster)
 struct bus *cluster_lock(struct cluster *cluster) UNCHECKED_LOCKS
 {
     begin_event(cluster);
+    read_inbox(cluster);                        /* a CONFIG SET before this command */
     return cluster->bus;
 }
 

@@ -41,6 +41,8 @@ static void flag_letters(char *letters, const struct client *client, uint64_t ca
         *next++ = 'A';
     if (client->flags & CLIENT_UNIX_SOCKET)
         *next++ = 'U';
+    if (client->flags & CLIENT_READONLY_SLOTS)
+        *next++ = 'r';
     if (client->flags & CLIENT_NO_EVICT)
         *next++ = 'e';
     if (client->flags & CLIENT_NO_TOUCH)

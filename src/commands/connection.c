@@ -96,7 +96,7 @@ void reset_command(struct call *call)
     struct client *client = call->client;
 
     client->flags &= ~(uint32_t)(CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_NO_TOUCH | CLIENT_NO_EVICT |
-        CLIENT_DEBUGS);
+        CLIENT_DEBUGS | CLIENT_READONLY_SLOTS | CLIENT_ASKING);
     client_memory_note_exempt(client);
     transaction_end(client);
     monitor_end(client);

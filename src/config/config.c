@@ -417,6 +417,11 @@ bool config_check(struct config *config, struct message *message)
         if (!config_go_on(config, message))
             return false;
     }
+    if (config_number(config, CONFIG_CLUSTER_ENABLED) && config->more->given[CONFIG_REPLICAOF] && config->more->values[CONFIG_REPLICAOF].text[0] != '\0') {
+        config_refuse(message, "replicaof directive not allowed in cluster mode");
+        if (!config_go_on(config, message))
+            return false;
+    }
     if (config->more->values[CONFIG_USER].text[0] != '\0' && config->more->values[CONFIG_ACLFILE].text[0] != '\0') {
         config_refuse(message, "users are defined by user lines and by aclfile: use one of the two");
         return config_go_on(config, message);

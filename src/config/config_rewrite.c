@@ -27,6 +27,12 @@ struct rewrite {
 };
 
 /* Marks the rows whose value after a start with this text would differ from the running one; false if the text can't be loaded. */
+/* The primary of a node of a cluster is in nodes.conf. */
+static bool is_elsewhere(const struct config *config, int id)
+{
+    return id == CONFIG_REPLICAOF && config_number(config, CONFIG_CLUSTER_ENABLED);
+}
+
 static bool compare_file(struct rewrite *rewrite, struct bytes text, bool *same, struct message *message)
 {
     struct config_private *more = rewrite->config->more;
@@ -36,7 +42,7 @@ static bool compare_file(struct rewrite *rewrite, struct bytes text, bool *same,
     *same = true;
     for (int id = 0; id < CONFIG_COUNT && done; id++) {
         /* Other directives that exist in files only cannot have changed since. */
-        rewrite->differs[id] = (config_row_is_parameter(config_row(id)) || id == CONFIG_USER) &&
+        rewrite->differs[id] = (config_row_is_parameter(config_row(id)) || id == CONFIG_USER) && !is_elsewhere(rewrite->config, id) &&
                                !config_value_equal(&more->values[id], &restarted->more->values[id]);
         *same &= !rewrite->differs[id];
     }

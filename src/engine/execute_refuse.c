@@ -142,7 +142,7 @@ bool execute_role_allows(struct call *call, uint32_t any_flags, uint32_t common_
         error = execute_stale_error;
     if (error != NULL)
         reply_errorf(call, "%s", error);
-    else if (bits & ROLE_SYNCING && !(common_flags & COMMAND_LOADING))
+    else if (bits & ROLE_SYNCING && !(common_flags & (COMMAND_LOADING | COMMAND_SYNCING)))
         reply_error(call, ERR_NOT_LOADED);
     return !call->failed;
 }

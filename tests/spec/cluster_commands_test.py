@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support.case import kelvin_only, main                                                                 # noqa: E402
 from support.cluster import Cluster, clusters, Error, Map, anonymous, is_supported, node_start                          # noqa: E402
 from support.resp import OK, Status, split                                                           # noqa: E402
-from support.server import REDIS, is_redis, until                                                              # noqa: E402
+from support.server import REDIS, StartFailed, is_redis, until                                                              # noqa: E402
 
 # Of 7.2: 7.0 has other words.
 LATER = ("MYSHARDID", "MEET 1.2.3.4 x", "MEET 1.2.3.4 1 x", " DB 1")
@@ -335,7 +335,7 @@ class ClusterCommandsTest(unittest.TestCase):
             self.both("CLUSTER NODES", 1, 2, lambda reply: sorted(re.findall(rb"\S+@\S+", reply)))
         for client in self.pair(0):
             client.must("CONFIG", "SET", "cluster-announce-hostname", "")
-        for client in self.pair(1):
+        for client in self.pair(1) + self.pair(2):
             until(lambda client=client: b"node-0.example" not in client.must("CLUSTER", "NODES"), 60, "no name of the host")
 
     def test_announced_addresses(self):
@@ -346,7 +346,7 @@ class ClusterCommandsTest(unittest.TestCase):
         self.both("CLUSTER SLOTS", 0)
         for client in self.pair(1):
             client.must("CONFIG", "SET", "cluster-announce-port", 0)
-        for client in self.pair(0):
+        for client in self.pair(0) + self.pair(2):
             until(lambda client=client: b":7@" not in client.must("CLUSTER", "NODES"), 60, "its own port")
 
     def test_keys_in_a_slot(self):
@@ -545,6 +545,22 @@ class AloneTest(unittest.TestCase):
             self.assertEqual(client.call("SELECT", 1), Error(b"ERR SELECT is not allowed in cluster mode"))
             self.assertEqual(client.must("CLUSTER", "INFO").split(b"\r\n")[0], b"cluster_state:fail")
 
+    def test_announced_ports_are_shown_at_once(self):
+        self.both("CONFIG SET cluster-announce-port 7 cluster-announce-bus-port 8\nCLUSTER NODES")
+
+    def test_reset_ends_readonly(self):
+        for client in self.clients:
+            client.must("READONLY")
+            self.assertIn(b" flags=r ", client.must("CLIENT", "LIST"))
+            self.assertEqual(client.must("RESET"), Status(b"RESET"))
+            self.assertIn(b" flags=N ", client.must("CLIENT", "LIST"))
+
+    @kelvin_only
+    def test_replicaof_is_not_in_the_file(self):
+        with self.assertRaises(StartFailed) as caught:
+            node_start(None, {"replicaof": ["127.0.0.1", 1]})
+        self.assertIn("replicaof directive not allowed in cluster mode", str(caught.exception))
+
     @kelvin_only
     def test_a_bad_address_is_refused(self):
         client = self.clients[0]
@@ -629,7 +645,9 @@ class RolesTest(unittest.TestCase):
             until(lambda: len(cluster.lines(client)) == 3 and b"handshake" not in client.must("CLUSTER", "NODES"), 60, "the other nodes")
             until(lambda: b"handshake" not in cluster.clients[1].must("CLUSTER", "NODES") and len(cluster.lines(cluster.clients[1])) == 3, 60, "the new node")
             client.must("CLUSTER", "REPLICATE", cluster.id(1))
-            until(lambda: self.role(client) == b"slave", 60, "the role")
+            # Also while it loads its primary's data.
+            until(lambda: client.must("CLUSTER", "NODES") and b"master_link_status:up" in client.must("INFO", "replication"), 60, "the link")
+            self.assertEqual(self.role(client), b"slave")
             until(lambda: len(cluster.clients[1].must("CLUSTER", "REPLICAS", cluster.id(1))) == 1, 60, "the replica")
             self.assertEqual(client.call("CLUSTER", "FORGET", cluster.id(1)), Error(b"ERR Can't forget my master!"))
             client.must("CLUSTER", "RESET")

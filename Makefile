@@ -68,7 +68,7 @@ FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check $(BUILD)/kelvin-simulate
 
-.PHONY: all server tools shim units fuzzers benches checked run test test-all debug asan tsan clang unit spec crash replication random crash-long lint clang-check arm64-check cover \
+.PHONY: all server tools shim units fuzzers benches checked run test test-all debug asan tsan clang unit spec crash replication cluster random crash-long lint clang-check arm64-check cover \
 	compile_commands.json bench clients redis-suite fuzz soak install uninstall deb tarball package-check deps deps-test help clean
 
 all: deps
@@ -86,6 +86,7 @@ help:
 	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, links; cppcheck, codespell, shellcheck"
 	@echo "make crash-long the same with SEEDS (1000) seeds"
 	@echo "make replication  redis-server and Kelvin as primaries and replicas of each other, Sentinel"
+	@echo "make cluster    clusters of redis-server and Kelvin nodes: failures, moves of slots, minutes of bad luck"
 	@echo "make debug      build that way, into build/<mode>/; so do: make asan, tsan, clang"
 	@echo "make clang-check                        clang's warnings, thread safety among them; WERROR=1 makes warnings errors anywhere"
 	@echo "make arm64-check                        the unit tests and a server for arm64, in an emulator"
@@ -226,6 +227,10 @@ crash: deps-test
 replication: deps-test
 	@$(MAKE) --no-print-directory server tools
 	@tests/run replication $(BUILD)
+# Clusters of both kinds of nodes; KELVIN_PAIRS selects mixtures, KELVIN_LONG_S how long long_test.py runs.
+cluster: deps-test
+	@$(MAKE) --no-print-directory server tools
+	@tests/run cluster $(BUILD)
 random: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@tests/run random $(BUILD)
@@ -256,10 +261,11 @@ bench: deps-test
 clients: deps-test
 	@$(MAKE) --no-print-directory server
 	@tests/clients/run $(BUILD) $(SUITES)
-# The user brings the source tree: this project has no part of it. FILES selects files of the suite: unit/type, unit/expire ...
+# The user brings the source tree: this project has no part of it. FILES selects files of the suite: unit/type, unit/expire,
+# unit/cluster, cluster ... MIXED=yes: every second server is Redis' own. CLUSTER_MODE=yes: with a server that has all slots of a cluster.
 redis-suite:
 	@$(MAKE) --no-print-directory server
-	@tests/redis-suite/run --build $(BUILD) --suite "$(SUITE)" $(FILES)
+	@tests/redis-suite/run --build $(BUILD) --suite "$(SUITE)" $(if $(MIXED),--mixed) $(if $(CLUSTER_MODE),--cluster-mode) $(FILES)
 soak: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@tests/run soak $(BUILD)

@@ -237,6 +237,13 @@ static void commit(struct unit *unit)
         atomic_fetch_add_explicit(&engine->dirty, unit->change_count, memory_order_relaxed);
 }
 
+/* A call that goes on has not looked for its keys. */
+static void find_keys(struct unit *unit, struct call *call)
+{
+    if (call->key_count == 0 && call->command->keys != NULL && call->arg_count > 0)
+        execute_find_keys(call, unit->worker);
+}
+
 /* The attempt has changed nothing but what had expired: all the unit has is given up. The next attempt begins when the worker has served the
  * clients that waited for what had expired. */
 static void start_over(struct unit *unit, struct call *call)
@@ -253,8 +260,7 @@ static void start_over(struct unit *unit, struct call *call)
     unit->restarts++;
     unit->worker->turn.random = unit->random;
     turn_count(&unit->worker->turn, STAT_UNIT_RESTARTS, 1);
-    if (call->key_count == 0 && call->command->keys != NULL && call->arg_count > 0)
-        execute_find_keys(call, unit->worker);
+    find_keys(unit, call);
     unit_want(unit, call);
     unit->claim.wants_token = true;
     unit->wait = UNIT_WAITS_FOR_TURN;
@@ -465,8 +471,11 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
             parking_add_call(worker, call, PARKED_FOR_PAUSE);
             return RUN_PARKED;
         }
-        if (UNLIKELY(call->engine->redirect != NULL) && !redirect_allows_unit(call, &unit->slot_moves))
-            return refuse(unit, call);
+        if (UNLIKELY(call->engine->redirect != NULL)) {
+            find_keys(unit, call);
+            if (!redirect_allows_unit(call, &unit->slot_moves))
+                return refuse(unit, call);
+        }
         if (!begin_unit(unit))
             return refuse_without_memory(unit, call);
         hold_pushes(unit, call);

@@ -108,9 +108,12 @@ class Server:
             line += shlex.split(os.environ.get("KELVIN_OPTIONS", ""))
         return line + self.args
 
+    def choose_port(self):
+        return self.options.get("port") or port_free()
+
     def launch(self):
         """Start the program without waiting until it is ready."""
-        self.port = self.options.get("port") or port_free()
+        self.port = self.choose_port()
         environment = dict(os.environ)
         environment.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=77:allocator_may_return_null=1:"
                                "verify_asan_link_order=0")      # without it, none starts after another preloaded library

@@ -103,7 +103,9 @@ static void replicate(struct cluster_call *asked, struct engine *engine, struct 
 {
     bool has_keys;
 
-    if (cluster_call_node(asked, bus, "Unknown node") != NULL && cluster_keys_has_any(asked, engine, &has_keys))
+    if (bus->outcome.has_promised)      /* a change of the role may depend on it, which waits for the owner of the slot */
+        cluster_call_fail(asked, "ERR the cluster node config can't be saved now: see the log");
+    else if (cluster_call_node(asked, bus, "Unknown node") != NULL && cluster_keys_has_any(asked, engine, &has_keys))
         cluster_call_accept(asked, bus_replicate(bus, &asked->id, has_keys, clock_wall_ms()));
 }
 

@@ -26,11 +26,16 @@ bool cluster_keys_has_any(struct cluster_call *asked, struct engine *engine, boo
 
 bool cluster_keys_has_in_slot(struct cluster_call *asked, struct engine *engine, uint16_t slot, bool *has_keys)
 {
+    struct partitions *all = engine->partitions;
+    struct partition_bits wanted = { { 0 } };
     uint64_t count;
 
     *has_keys = false;
+    partition_bits_add(&wanted, partition_index(all, slot_first_hash(slot)));
+    partitions_own(all, &asked->claim, &wanted);
+    asked->owns_slot = true;
     for (int db = 0; db < engine->partitions->db_count && !*has_keys; db++) {
-        if (!is_read(asked, dataset_slot_size(engine, db, slot, &count)))
+        if (!is_read(asked, dataset_slot_size(engine, &asked->claim, db, slot, &count)))
             return false;
         *has_keys = count > 0;
     }

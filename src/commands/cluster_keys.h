@@ -6,6 +6,7 @@
 
 /* In any database. */
 bool cluster_keys_has_any(struct cluster_call *asked, struct engine *engine, bool *has_keys);
+/* Nothing can be written to the slot from now on until what the command changes can be seen. */
 bool cluster_keys_has_in_slot(struct cluster_call *asked, struct engine *engine, uint16_t slot, bool *has_keys);
 
 #endif

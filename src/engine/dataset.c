@@ -270,9 +270,9 @@ static void run_slot_count(struct job *base, struct engine *engine)
     job->lsn = partitions_last_lsn(engine->partitions);
 }
 
-enum status dataset_slot_size(struct engine *engine, int db, uint16_t slot, uint64_t *count)
+enum status dataset_slot_size(struct engine *engine, const struct claim *as, int db, uint16_t slot, uint64_t *count)
 {
-    struct reader reader = { .may_block = true };
+    struct reader reader = { .as = as, .may_block = true };
 
     if (tier_slot_count_now(engine->partitions, &reader, db, slot, count))
         return STATUS_OK;

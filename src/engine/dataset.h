@@ -31,8 +31,8 @@ bool dataset_random(struct call *call, bool *found, struct bytes *key);
  * expired and are still there, as MIGRATE and DEL have to find them. The commands are COMMAND_WHOLE, and no keys are locked. */
 bool dataset_slot_count(struct call *call, int db, uint16_t slot, uint64_t *count);
 bool dataset_slot_keys(struct call *call, int db, uint16_t slot, size_t count, struct scan_page **page);
-/* The number on a thread as for dataset_size. */
-enum status dataset_slot_size(struct engine *engine, int db, uint16_t slot, uint64_t *count);
+/* The number on a thread as for dataset_size. `as`: a claim of the caller that owns the slot's partition; NULL: there is none. */
+enum status dataset_slot_size(struct engine *engine, const struct claim *as, int db, uint16_t slot, uint64_t *count);
 
 /* By commands with COMMAND_EXCLUSIVE only. They free in the background, and count as one change (the log gets the call's words). */
 void dataset_flush(struct call *call, int db);

@@ -270,6 +270,12 @@ static void look_for_keys(const struct call *call, struct look *look)
     }
 }
 
+/* Whether it was judged with its unit: a transaction's keys all were, a script need not have named its. */
+static bool was_judged(const struct call *call, const struct look *look)
+{
+    return !(call->client->caller & TRAIT_IN_SCRIPT) || call->unit->slot_judged == slot_of_hash(look->hash);
+}
+
 bool redirect_allows_locked(struct call *call)
 {
     struct look look = { .redirect = call->engine->redirect };
@@ -279,10 +285,13 @@ bool redirect_allows_locked(struct call *call)
     if (call->client->caller & TRAIT_UNGATED || call->key_count == 0)
         return true;
     look_at_keys(call, &look);
-    if (LIKELY(redirect_state(look.redirect, look.hash) == SLOT_OWNED))
+    if (LIKELY(redirect_state(look.redirect, look.hash) == SLOT_OWNED)) {
+        if (call->unit != NULL && call->unit->slot_judged < 0)
+            call->unit->slot_judged = slot_of_hash(look.hash);
         return true;                    /* the rest does not change while it waits, but for the cluster's state, which is no promise */
-    if (call->unit != NULL && !(call->client->caller & TRAIT_IN_SCRIPT && call->unit->slot_moves) && redirect_state(look.redirect, look.hash) >= SLOT_OWNED)
-        return true;                    /* it was judged with the unit */
+    }
+    if (call->unit != NULL && redirect_state(look.redirect, look.hash) >= SLOT_OWNED && was_judged(call, &look))
+        return true;
     looks = redirect_state(look.redirect, look.hash) >= SLOT_EXPORTING;
     if (looks)
         look_for_keys(call, &look);
@@ -328,19 +337,24 @@ static bool visit_look_for(void *context, const struct planned *key)
     return true;
 }
 
-bool redirect_allows_unit(struct call *call, bool *moves)
+bool redirect_allows_unit(struct call *call, int *slot_judged)
 {
     struct unit_look looked = { .look = { .redirect = call->engine->redirect }, .call = call };
     struct look *look = &looked.look, first = { .redirect = call->engine->redirect };
     enum verdict verdict;
     bool looks;
 
+    *slot_judged = -1;
     if (call->client->caller & TRAIT_UNGATED)
         return true;
     unit_visit_keys(call, visit_look, &first);
-    if (first.count == 0 || redirect_state(first.redirect, first.hash) == SLOT_OWNED)
+    if (first.count == 0)
         return true;
-    *moves = looks = redirect_state(first.redirect, first.hash) >= SLOT_EXPORTING;
+    if (redirect_state(first.redirect, first.hash) == SLOT_OWNED) {
+        *slot_judged = slot_of_hash(first.hash);
+        return true;
+    }
+    looks = redirect_state(first.redirect, first.hash) >= SLOT_EXPORTING;
     unit_visit_keys(call, looks ? visit_look_for : visit_look, looks ? (void *)&looked : look);
     verdict = judge(call, look, is_write(call), looks);
     if (verdict == RUNS)

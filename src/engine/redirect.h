@@ -71,9 +71,9 @@ static inline bool redirect_needs_existence(const struct redirect *redirect, uin
 bool redirect_allows(struct call *call);
 /* With the partitions of its keys locked, and the keys that are here resident. The same. */
 bool redirect_allows_locked(struct call *call);
-/* For a unit that owns its partitions and has not begun, without locks. The same. *moves: its slot moves, so each command of a script is asked whether its
- * keys are here; if a slot begins to move later, the unit comes before that. */
-bool redirect_allows_unit(struct call *call, bool *moves);
+/* For a unit that owns its partitions and has not begun, without locks. The same. *slot_judged: the slot that it has and that does not move, or -1. In each
+ * other slot that moves, commands of a script are asked whether their keys are here; if this one begins to move later, the unit comes before that. */
+bool redirect_allows_unit(struct call *call, int *slot_judged);
 /* Early, for a command of a script, which has its keys. NULL: it may run. `slot`: that of the script's keys so far, -1 for none yet; NULL: it may use
  * keys of several slots. */
 const char *redirect_refuses_in_script(const struct call *call, int *slot);

@@ -473,7 +473,7 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
         }
         if (UNLIKELY(call->engine->redirect != NULL)) {
             find_keys(unit, call);
-            if (!redirect_allows_unit(call, &unit->slot_moves))
+            if (!redirect_allows_unit(call, &unit->slot_judged))
                 return refuse(unit, call);
         }
         if (!begin_unit(unit))

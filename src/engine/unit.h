@@ -85,7 +85,7 @@ struct unit {
     bool keeps_reply;                   /* see struct call */
     bool owns_all;
     bool has_script;                    /* it may run one: counted while it has a fiber */
-    bool slot_moves;                    /* see redirect_allows_unit */
+    int slot_judged;                    /* its script was found to run there, to its end (redirect_allows_unit); -1: none */
     bool was_queued;                    /* it has waited for other scripts, and need not again */
     bool counts_as_busy;                /* in engine->busy.count */
     bool releases_pins;                 /* after each call: scripts, which may read more than fits */

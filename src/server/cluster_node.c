@@ -574,7 +574,7 @@ static bool take_slots_of_keys(struct cluster_node *node, struct message *messag
 
         if (owner == myself || members_move_of(bus->members, slot) != NULL)
             continue;
-        status = dataset_slot_size(engine, 0, slot, &count);
+        status = dataset_slot_size(engine, NULL, 0, slot, &count);
         if (count == 0)
             continue;
         if (owner == NULL)

@@ -5,6 +5,7 @@ The two clusters have two primaries and a replica each. Without a redis-server o
 import os
 import re
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -433,6 +434,57 @@ class ClusterCommandsTest(unittest.TestCase):
                 self.assertEqual(replica.receive(), [b"smessage", b"{06S}news", b"one"])
                 publisher.must("PUBLISH", "{06S}news", "two")
                 self.assertEqual(other.receive(), [b"message", b"{06S}news", b"two"])
+
+    def test_a_script_is_judged_for_keys_that_it_does_not_name(self):
+        slot = self.ours.clients[0].must("CLUSTER", "KEYSLOT", "{06S}")
+        here = "CLUSTER COUNTKEYSINSLOT %d\nCLUSTER SETSLOT %d MIGRATING $1\n" % (slot, slot)
+        self.both(here + """
+            EVAL "return redis.call('set', '{06S}', 'v')" 0
+            EVAL "return redis.call('set', '{06S}', 'v')" 1 {06T}
+            EVAL "#!lua\\nreturn redis.call('set', '{06S}', 'v')" 0
+            MULTI
+            EVAL "return redis.call('set', '{06S}', 'v')" 0
+            EXEC
+            CLUSTER COUNTKEYSINSLOT %d
+            CLUSTER SETSLOT %d STABLE
+            SET {06S} v
+            CLUSTER SETSLOT %d MIGRATING $1
+            EVAL "return redis.call('get', '{06S}')" 0
+            EVAL "return redis.call('mget', '{06S}', '{06S}2')" 0
+            DEL {06S}
+            CLUSTER SETSLOT %d STABLE
+            """ % (slot, slot, slot, slot), 0)
+        self.both("""
+            CLUSTER SETSLOT %d IMPORTING $0
+            ASKING
+            EVAL "return redis.call('mget', '{06S}', '{06S}2')" 0
+            CLUSTER SETSLOT %d STABLE
+            """ % (slot, slot), 1)
+
+    @kelvin_only
+    def test_no_write_gets_into_a_slot_while_it_is_given_away(self):
+        admin, other = self.ours.clients[:2]
+        slot = admin.must("CLUSTER", "KEYSLOT", "{06S}")
+
+        def write(client, key):
+            reply = OK
+            while not isinstance(reply, Error):
+                reply = client.call("SET", key, "v")
+                if not isinstance(reply, Error):
+                    reply = client.call("DEL", key)
+        for _ in range(20):
+            clients = [self.ours.nodes[0].client() for _ in range(2)]
+            writers = [threading.Thread(target=write, args=(client, "{06S}%d" % index)) for index, client in enumerate(clients)]
+            for writer in writers:
+                writer.start()
+            until(lambda: admin.call("CLUSTER", "SETSLOT", slot, "NODE", self.ours.id(1)) == OK, 60, "the slot without keys")
+            for writer, client in zip(writers, clients):
+                writer.join()
+                client.close()
+            left = admin.must("CLUSTER", "COUNTKEYSINSLOT", slot)
+            for client in (other, admin):
+                client.must("CLUSTER", "SETSLOT", slot, "NODE", self.ours.id(0))
+            self.assertEqual(left, 0)
 
     @kelvin_only
     def test_a_transaction_that_owns_keys_is_refused_what_waits_for_units(self):

@@ -45,20 +45,22 @@ void bus_remove_node(struct bus *bus, struct node *node)
     members_remove(bus->members, node);
 }
 
-/* A replica counts until it has not been heard for a number of timeouts: by then it would have been elected. */
-enum { SILENT_TIMEOUTS = 10 };
+/* Timeouts after the start: by the first a replica that lives has been heard, by the second it would have been elected. */
+enum { UNHEARD_TIMEOUTS = 2, SILENT_TIMEOUTS = 10 };
 
 bool bus_is_silent(const struct bus *bus)
 {
     const struct members *members = bus->members;
+    int64_t age_ms = bus->own->started_ms != 0 ? bus->own->now_ms - bus->own->started_ms : 0;
 
-    if (!bus->facts.has_lost_data || !node_is_voter(members->myself))
+    if (!bus->facts.has_lost_data || !node_is_voter(members->myself) || age_ms > SILENT_TIMEOUTS * bus->options.timeout_ms)
         return false;
     for (unsigned i = 0; i < members->count; i++) {
         const struct node *node = members->all[i];
-        int64_t heard_ms = node->peer.heard_ms > node->peer.added_ms ? node->peer.heard_ms : node->peer.added_ms;
 
-        if (node->master == members->myself && bus->own->now_ms - heard_ms <= SILENT_TIMEOUTS * bus->options.timeout_ms)
+        if (node->master != members->myself)
+            continue;
+        if (node->peer.heard_ms == 0 ? age_ms <= UNHEARD_TIMEOUTS * bus->options.timeout_ms : node->offset > bus->facts.offset)
             return true;
     }
     return false;

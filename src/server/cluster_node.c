@@ -11,6 +11,7 @@
 #include "cluster/lost_slots.h"
 #include "cluster/redirection.h"
 #include "engine/dataset.h"
+#include "engine/data_stats.h"
 #include "engine/publish.h"
 #include "engine/role.h"
 #include "lifecycle/emptying.h"
@@ -54,6 +55,7 @@ struct cluster_node {
     bool holds, holds_now;          /* writes are to be held back; they are, and those that ran have ended */
     uint64_t hold_count;            /* changes of `holds` */
     bool has_heard;                 /* of the primary that it follows now */
+    bool started_empty;             /* without a key, as a primary; under the cluster's lock once it has started */
 };
 
 /* --- Configuration --- */
@@ -285,6 +287,8 @@ static void hook_facts(void *context, struct bus_facts *facts)
     facts->link_is_up = is_up && is_heard;
     facts->link_age_ms = is_heard ? link_age(engine, is_up) : -1;
     facts->is_loading = engine->state == ENGINE_LOADING || role_is_syncing(engine);
+    node->started_empty = node->started_empty && !role_is_replica(engine);
+    facts->has_lost_data = node->started_empty;
     mutex_lock(&node->lock);
     facts->holds_writes = node->holds_now;
     mutex_unlock(&node->lock);
@@ -589,8 +593,22 @@ static bool take_slots_of_keys(struct cluster_node *node, struct message *messag
     return message_is_empty(message);
 }
 
+/* Then the replicas may have what this server had, and would lose it by a synchronization: see bus_is_silent. */
+static bool is_empty(struct engine *engine)
+{
+    uint64_t count, sum = 0;
+
+    for (int db = 0; db < engine->partitions->db_count; db++) {
+        (void)database_key_count(engine, db, &count);
+        sum += count;
+    }
+    return sum == 0;
+}
+
 bool cluster_node_start(struct cluster_node *node, struct message *message)
 {
+    if (node != NULL)
+        node->started_empty = is_empty(node->engine);
     return node == NULL || (take_slots_of_keys(node, message) && cluster_start(node->cluster, message) == STATUS_OK);
 }
 

@@ -203,8 +203,28 @@ static void a_primary_without_its_data_serves_if_no_replica_has_it(void **state)
     simulation_kill(simulation, 3, SIMULATION_DIES_NOW);
     simulation->nodes[0].has_lost_data = true;
     simulation_start(simulation, 0, SIMULATION_DISK_WRITTEN);
-    simulation_run(simulation, 10 * T - 1000);
+    simulation_run(simulation, 2 * T - 500);
     assert_true(bus_is_silent(simulation->nodes[0].bus));
+    simulation_run(simulation, 1000);
+    assert_false(bus_is_silent(simulation->nodes[0].bus));
+    simulation_heal(simulation);
+    assert_true(simulation_is_primary(simulation, 0));
+    simulation_destroy(simulation);
+}
+
+/* As when all nodes of a cluster without persistence start again. */
+static void a_primary_whose_replica_has_no_more_than_it_serves_soon(void **state)
+{
+    struct simulation *simulation = simulation_create(3, 1, T, seed_new());
+
+    simulation_kill(simulation, 0, SIMULATION_DIES_NOW);
+    simulation_kill(simulation, 3, SIMULATION_DIES_NOW);
+    simulation->nodes[0].has_lost_data = true;
+    simulation->nodes[0].offset = simulation->nodes[3].offset = 0;
+    simulation_start(simulation, 0, SIMULATION_DISK_WRITTEN);
+    simulation_start(simulation, 3, SIMULATION_DISK_WRITTEN);
+    simulation_run(simulation, T - 100);
+    assert_false(bus_is_silent(simulation->nodes[0].bus));
     simulation_heal(simulation);
     assert_true(simulation_is_primary(simulation, 0));
     simulation_destroy(simulation);
@@ -559,6 +579,7 @@ int main(void)
         cmocka_unit_test(a_primary_that_restarts_in_time_stays_one),
         cmocka_unit_test(a_primary_that_restarts_without_its_data_is_replaced),
         cmocka_unit_test(a_primary_without_its_data_serves_if_no_replica_has_it),
+        cmocka_unit_test(a_primary_whose_replica_has_no_more_than_it_serves_soon),
         cmocka_unit_test(a_primary_in_the_minority_stops_serving_and_waits_before_it_serves_again),
         cmocka_unit_test(a_stopped_primary_is_replaced_and_does_not_serve_when_it_goes_on),
         cmocka_unit_test(a_clock_that_is_set_makes_no_node_fail),

@@ -617,6 +617,40 @@ static void the_slots_of_others_are_synced(void **state)
     bus_destroy(bus);
 }
 
+/* What was sent last comes back by this link. The bytes are copied, as those of the outcome move when something is sent. */
+static void hear_own(struct bus *bus, uint64_t link, enum bus_type type)
+{
+    struct bus_message message = sent_message(bus, type);
+    struct buffer bytes = { 0 };
+
+    bus_message_write(&message, &bytes);
+    assert_int_equal(bus_message_read(buffer_bytes(&bytes), &message), STATUS_OK);
+    bus_received(bus, link, &message, "10.0.0.2", "10.0.0.2", noon_ms);
+    buffer_release(&bytes);
+}
+
+static void a_node_that_meets_itself_notices(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199");
+    uint64_t accepted = bus_new_link(bus), opened = 0;
+    bool is_refused;
+
+    assert_null(bus_meet(bus, "10.0.0.2", 7001, 17001, noon_ms));
+    assert_int_equal(bus->members->count, 3);
+    bus_tick(bus, noon_ms);
+    for (unsigned i = 0; i < bus->outcome.action_count; i++) {
+        if (bus->outcome.actions[i].kind == BUS_OPEN && bus->outcome.actions[i].port == 17001)
+            opened = bus->outcome.actions[i].link;
+    }
+    bus_link_accepted(bus, accepted, &is_refused);
+    bus_link_opened(bus, opened, noon_ms);
+    hear_own(bus, accepted, BUS_MEET);
+    assert_int_equal(bus->members->count, 3);
+    hear_own(bus, opened, BUS_PONG);
+    assert_int_equal(bus->members->count, 2);
+    bus_destroy(bus);
+}
+
 /* --- Strangers */
 
 static void a_stranger_only_gets_in_by_meet(void **state)
@@ -742,6 +776,7 @@ int main(void)
         cmocka_unit_test(a_node_that_claims_what_a_newer_one_has_is_sent_an_update),
         cmocka_unit_test(a_primary_says_that_it_is_paused_once_its_writes_are_held),
         cmocka_unit_test(the_slots_of_others_are_synced),
+        cmocka_unit_test(a_node_that_meets_itself_notices),
         cmocka_unit_test(a_stranger_only_gets_in_by_meet),
         cmocka_unit_test(strangers_that_introduce_themselves_are_bounded),
         cmocka_unit_test(strangers_that_say_nothing_are_sent_away),

@@ -54,6 +54,7 @@ struct bus *bus_create(struct members *members, const struct bus_options *option
     random_init(&bus->own->random, seed);
     for (unsigned i = 0; i < members->count; i++) {
         members->all[i]->peer.added_ms = now_ms;
+        members->all[i]->peer.has_replied = true;
         members->all[i]->is_connected = false;
         members->all[i]->ping_sent_ms = 0;
         bus->own->handshake_count += (members->all[i]->flags & NODE_HANDSHAKE) != 0;

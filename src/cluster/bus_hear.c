@@ -128,6 +128,7 @@ static void lose_address(struct bus *bus, struct node *node)
 
 static void hear_pong(struct bus *bus, struct node *node)
 {
+    node->peer.has_replied = true;
     node->pong_ms = bus->own->now_ms;
     node->ping_sent_ms = 0;
     if (node->flags & NODE_PFAIL) {

@@ -1,7 +1,7 @@
 #include "cluster/bus_private.h"
 #include "cluster/suspect.h"
 
-enum { TICKS_PER_SECOND = 10, RANDOM_PINGS = 5 };
+enum { TICKS_PER_SECOND = 10, RANDOM_PINGS = 5, UNREACHED_MAX = 256 };
 
 static int64_t handshake_ms(const struct bus *bus)
 {
@@ -9,19 +9,50 @@ static int64_t handshake_ms(const struct bus *bus)
 }
 
 /* Nodes may be removed on the way: from the end. */
-static void keep_links(struct bus *bus)
+static void end_handshakes(struct bus *bus)
 {
     struct members *members = bus->members;
 
-    bus->own->suspect_count = 0;
     for (unsigned i = members->count; i > 0; i--) {
         struct node *node = members->all[i - 1];
 
-        bus->own->suspect_count += (node->flags & NODE_PFAIL) != 0;
         if (node->flags & NODE_HANDSHAKE && bus->own->now_ms - node->peer.added_ms > handshake_ms(bus))
             bus_remove_node(bus, node);
-        else if (!(node->flags & (NODE_MYSELF | NODE_NO_ADDRESS)) && node->ip[0] != '\0' && node->peer.link == 0)
-            bus_links_open(bus, node);
+    }
+}
+
+/* A message with the ID of a known node can make thousands of nodes known that are none. So links to nodes that have never replied are few at a time, or
+ * they would take all the process' descriptors and threads for names; an administrator's MEET is not counted. */
+static bool is_doubtful(const struct node *node)
+{
+    return !node->peer.has_replied && !(node->flags & NODE_MEET);
+}
+
+static unsigned count_doubtful(const struct bus_private *own)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < own->link_count; i++)
+        count += own->links[i]->is_outgoing && is_doubtful(own->links[i]->node);
+    return count;
+}
+
+/* Begins anywhere, so that each node's turn comes. */
+static void keep_links(struct bus *bus)
+{
+    struct members *members = bus->members;
+    unsigned from = (unsigned)random_below(&bus->own->random, members->count), doubtful = count_doubtful(bus->own);
+
+    bus->own->suspect_count = 0;
+    for (unsigned i = 0; i < members->count; i++) {
+        struct node *node = members->all[(from + i) % members->count];
+
+        bus->own->suspect_count += (node->flags & NODE_PFAIL) != 0;
+        if (node->flags & (NODE_MYSELF | NODE_NO_ADDRESS) || node->ip[0] == '\0' || node->peer.link != 0 ||
+            (is_doubtful(node) && doubtful >= UNREACHED_MAX))
+            continue;
+        doubtful += is_doubtful(node);
+        bus_links_open(bus, node);
     }
 }
 
@@ -124,6 +155,7 @@ void bus_tick(struct bus *bus, int64_t now_ms)
     bus_begin(bus, now_ms);
     if (own->started_ms == 0)
         own->started_ms = own->now_ms;
+    end_handshakes(bus);
     keep_links(bus);
     if (own->tick_count++ % TICKS_PER_SECOND == 0)
         ping_random(bus);

@@ -39,6 +39,7 @@ struct node_peer {
     uint64_t gossip_stamp;                      /* the last message in which it was mentioned */
     unsigned working_replicas;                  /* bus_orphan */
     bool takes_extensions;
+    bool has_replied;                           /* a PONG of it came by this node's link, or it is of nodes.conf */
     bool is_met;                                /* this node has sent it MEET, and it has sent no PING yet */
 };
 

@@ -698,6 +698,69 @@ static void strangers_that_introduce_themselves_are_bounded(void **state)
     bus_destroy(bus);
 }
 
+/* A message of a known node with the addresses of new nodes. */
+static void hear_gossip_of(struct bus *bus, unsigned count)
+{
+    struct bus_message ping = message_of('a', BUS_PING), read;
+    struct buffer bytes = { 0 };
+    uint64_t link = bus_new_link(bus);
+    bool is_refused;
+
+    bus_message_write(&ping, &bytes);
+    for (unsigned i = 0; i < count; i++) {
+        struct bus_gossip gossip = { .ip = "10.9.9.9", .port = 1, .bus_port = 2, .flags = NODE_MASTER };
+
+        memset(gossip.id.text, 'e', NODE_ID_SIZE);
+        snprintf(gossip.id.text, 10, "%09u", i);
+        gossip.id.text[9] = 'e';
+        bus_message_add_gossip(&bytes, 0, &gossip);
+    }
+    assert_int_equal(bus_message_read(buffer_bytes(&bytes), &read), STATUS_OK);
+    bus_link_accepted(bus, link, &is_refused);
+    bus_received(bus, link, &read, "10.0.0.1", "10.0.0.2", noon_ms);
+    bus_outcome_clear(bus);
+    buffer_release(&bytes);
+}
+
+/* Of those that this node opens, or has opened. */
+static unsigned count_links(const struct bus *bus)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < bus->members->count; i++)
+        count += bus->members->all[i]->peer.link != 0;
+    return count;
+}
+
+static void links_to_nodes_that_never_replied_are_bounded(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc slave-of-a");
+    unsigned count, reached = 0;
+    uint64_t last = 0;
+
+    hear_gossip_of(bus, 2000);
+    assert_int_equal(bus->members->count, 2003);
+    bus_tick(bus, noon_ms);
+    count = count_links(bus);
+    assert_true(count > 100 && count < 600);
+    assert_true(node_of(bus, 'a')->peer.link != 0 && node_of(bus, 'c')->peer.link != 0);       /* of nodes.conf */
+    bus_outcome_clear(bus);
+    assert_null(bus_meet(bus, "10.0.0.77", 7000, 17000, noon_ms));
+    bus_tick(bus, noon_ms + 100);
+    assert_int_equal(count_links(bus), count + 1);                              /* an administrator's */
+    for (unsigned i = 2; i < 200; i++, last = bus_new_link(bus)) {              /* all are refused: others have their turn */
+        for (uint64_t link = last + 1; link < last + 3000; link++)
+            bus_link_closed(bus, link);
+        bus_outcome_clear(bus);
+        bus_tick(bus, noon_ms + i * 100);
+        assert_true(count_links(bus) <= count + 1);
+    }
+    for (unsigned i = 0; i < bus->members->count; i++)
+        reached += bus->members->all[i]->ping_sent_ms != 0;
+    assert_true(reached > 1900);
+    bus_destroy(bus);
+}
+
 static void strangers_that_say_nothing_are_sent_away(void **state)
 {
     struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199");
@@ -779,6 +842,7 @@ int main(void)
         cmocka_unit_test(a_node_that_meets_itself_notices),
         cmocka_unit_test(a_stranger_only_gets_in_by_meet),
         cmocka_unit_test(strangers_that_introduce_themselves_are_bounded),
+        cmocka_unit_test(links_to_nodes_that_never_replied_are_bounded),
         cmocka_unit_test(strangers_that_say_nothing_are_sent_away),
         cmocka_unit_test(a_message_with_anything_in_it_is_survived),
     };

@@ -690,6 +690,24 @@ class RolesTest(unittest.TestCase):
             self.assertEqual(self.role(client), b"slave")
             until(lambda: client.call("DBSIZE") == 1, 60, "the data")
 
+    @kelvin_only
+    def test_a_primary_that_comes_back_without_its_data_is_replaced(self):
+        """Its replica would follow it, and have nothing then."""
+        cluster = self.make(primaries=3, options={"cluster-node-timeout": 2000})
+        slots = cluster.clients[0].must("CLUSTER", "SLOTS")
+        self.assertEqual(slots[0][2][2], cluster.id(0))
+        for number in range(20):
+            cluster.clients[0].must("SET", "{06S}%d" % number, number)
+        self.check_data(cluster, 3, 20)
+        node = cluster.nodes[0]
+        node.options["port"] = node.port
+        node.restart(kill=True)
+        cluster.clients[0] = node.client()
+        until(lambda: self.role(cluster.clients[3]) == b"master", 120, "the replica as the primary")
+        self.assertEqual(cluster.clients[3].must("DBSIZE"), 20)
+        until(lambda: self.role(cluster.clients[0]) == b"slave", 60, "the old primary as a replica")
+        self.check_data(cluster, 0, 20)
+
     def test_replicate_and_forget(self):
         cluster = self.make(primaries=2, replicas=0)
         with node_start(None) as node, node.client() as client:

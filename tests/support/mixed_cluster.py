@@ -14,6 +14,7 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -106,6 +107,21 @@ class Node(Server):
     def kill9(self):
         super().kill9()
         self.was_killed = True
+
+    def terminate(self, timeout=60):
+        """SIGTERM. redis-server goes on if it writes its first log just then: it is asked again."""
+        if self.kelvin:
+            return super().terminate(timeout)
+
+        def has_ended():
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(1)
+            except subprocess.TimeoutExpired:
+                return False
+            return True
+        until(has_ended, timeout, "%s ends" % self.name)
+        return self.process.returncode
 
     @property
     def bus_port(self):

@@ -372,12 +372,14 @@ static bool is_any(const struct waiter *waiter)
     return true;
 }
 
-/* The slots of all of its keys are one. */
+/* The slots of all of its keys are one. A read that waits on a replica goes on: begun again, XREAD would miss what is added just then, and its time
+ * would begin again as well. */
 static bool is_not_served(const struct waiter *waiter)
 {
     const struct redirect *redirect = waiter->engine->redirect;
+    enum slot_state served = waiter->command->flags & COMMAND_WRITE ? SLOT_OWNED : SLOT_OF_PRIMARY;
 
-    return waiter->place_count > 0 && (redirect->is_down || redirect_state(redirect, waiter->places[0].waited->hash) < SLOT_OWNED);
+    return waiter->place_count > 0 && (redirect->is_down || redirect_state(redirect, waiter->places[0].waited->hash) < served);
 }
 
 void blocking_unblock_all(struct engine *engine) { unblock_some(engine, is_any, BLOCKING_BECAME_REPLICA); }

@@ -225,6 +225,19 @@ static void a_client_that_waits_for_a_key_learns_where_it_is(void **state)
     assert_int_equal(blocking_stats(&rig->box.engine).waiters, 0);
 }
 
+static void a_read_waits_on_for_a_slot_of_the_primary(void **state)
+{
+    struct rig *rig = *state;
+
+    rig->client->client.flags |= CLIENT_READONLY_SLOTS;
+    set(rig, "a", SLOT_OF_PRIMARY);
+    assert_false(tier_box_begin(rig->client, "XREAD BLOCK 0 STREAMS a $"));
+    set(rig, "b", SLOT_FOREIGN);
+    assert_int_equal(blocking_stats(&rig->box.engine).waiters, 1);
+    set(rig, "a", SLOT_FOREIGN);
+    assert_string_equal(tier_box_await(rig->client), MOVED);
+}
+
 #define WITH_RIG(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
 
 int main(void)
@@ -238,6 +251,7 @@ int main(void)
         WITH_RIG(a_transaction_is_judged_as_a_whole),
         WITH_RIG(a_call_that_waited_is_judged_again),
         WITH_RIG(a_client_that_waits_for_a_key_learns_where_it_is),
+        WITH_RIG(a_read_waits_on_for_a_slot_of_the_primary),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

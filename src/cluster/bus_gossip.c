@@ -97,7 +97,7 @@ void bus_gossip_ping(struct bus *bus, struct node *node)
 {
     bool is_meet = node->flags & NODE_MEET || node->peer.is_met;
 
-    if (!node->is_connected)
+    if (!node->is_connected || bus_is_silent(bus))          /* no reply would come to one that is not sent */
         return;
     bus_gossip_send(bus, node->peer.link, is_meet ? BUS_MEET : BUS_PING, node->peer.takes_extensions ? BUS_EXTENSIONS_SENT : BUS_EXTENSIONS_NOT);
     if (node->ping_sent_ms == 0)

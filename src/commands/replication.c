@@ -21,6 +21,10 @@ static bool has_data(struct call *call)
         reply_errorf(call, "NOMASTERLINK Can't SYNC while failing over");
         return false;
     }
+    if (call->engine->replication.has_lost_data) {
+        reply_errorf(call, "NOMASTERLINK This node of a cluster has started without its data: a replica should take over, and not copy that");
+        return false;
+    }
     if (!role_is_replica(call->engine) || role_link_is_up(call->engine))
         return true;
     reply_errorf(call, "NOMASTERLINK Can't SYNC while not connected with my master");

@@ -106,6 +106,8 @@ struct engine_replication {
     struct primary *primary;
     struct follow *follow;
     struct failover *failover;
+    /* A node of a cluster has started with slots and without a key, and did not serve since: a replica may have the data, and must not replace it. */
+    _Atomic bool has_lost_data;
     struct cluster *cluster;        /* NULL: cluster-enabled no. Does not change once ports are open */
     struct lost_slots *lost_slots;  /* the same */
 };

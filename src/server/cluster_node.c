@@ -55,7 +55,6 @@ struct cluster_node {
     bool holds, holds_now;          /* writes are to be held back; they are, and those that ran have ended */
     uint64_t hold_count;            /* changes of `holds` */
     bool has_heard;                 /* of the primary that it follows now */
-    bool started_empty;             /* without a key, as a primary; under the cluster's lock once it has started */
 };
 
 /* --- Configuration --- */
@@ -283,12 +282,13 @@ static void hook_facts(void *context, struct bus_facts *facts)
     struct history_point point;
 
     history_point(&engine->history, &point);
-    facts->offset = point.offset > 0 ? (uint64_t)point.offset : 0;
+    facts->offset = point.offset > 0 && !role_is_syncing(engine) ? (uint64_t)point.offset : 0;
     facts->link_is_up = is_up && is_heard;
     facts->link_age_ms = is_heard ? link_age(engine, is_up) : -1;
     facts->is_loading = engine->state == ENGINE_LOADING || role_is_syncing(engine);
-    node->started_empty = node->started_empty && !role_is_replica(engine);
-    facts->has_lost_data = node->started_empty;
+    if (role_is_replica(engine))
+        engine->replication.has_lost_data = false;
+    facts->has_lost_data = engine->replication.has_lost_data;
     mutex_lock(&node->lock);
     facts->holds_writes = node->holds_now;
     mutex_unlock(&node->lock);
@@ -406,6 +406,8 @@ static void hook_topology_changed(void *context, const struct topology *topology
     struct cluster_node *node = context;
     struct slot_states *states = mem_alloc(sizeof(*states));
 
+    if (topology->is_ok)
+        node->engine->replication.has_lost_data = false;
     redirection_states(topology, states);
     redirect_set(node->engine, states);
     mem_free(states);
@@ -593,22 +595,26 @@ static bool take_slots_of_keys(struct cluster_node *node, struct message *messag
     return message_is_empty(message);
 }
 
-/* Then the replicas may have what this server had, and would lose it by a synchronization: see bus_is_silent. */
-static bool is_empty(struct engine *engine)
+/* Whether it has slots, but no key: its replicas may have what it had, and would lose it by a synchronization (bus_is_silent). */
+static bool has_lost_data(struct cluster_node *node)
 {
+    struct engine *engine = node->engine;
+    struct topology *topology = cluster_topology(node->cluster);
     uint64_t count, sum = 0;
+    bool has_slots = topology->nodes[topology->myself].slot_count > 0;
 
+    topology_release(topology);
     for (int db = 0; db < engine->partitions->db_count; db++) {
         (void)database_key_count(engine, db, &count);
         sum += count;
     }
-    return sum == 0;
+    return has_slots && sum == 0;
 }
 
 bool cluster_node_start(struct cluster_node *node, struct message *message)
 {
     if (node != NULL)
-        node->started_empty = is_empty(node->engine);
+        node->engine->replication.has_lost_data = has_lost_data(node);
     return node == NULL || (take_slots_of_keys(node, message) && cluster_start(node->cluster, message) == STATUS_OK);
 }
 

@@ -312,7 +312,7 @@ static uint64_t link_to(struct cluster_box *box, const char *id)
         if (view.is_outgoing && view.node != NULL && memcmp(view.node->id.text, id, NODE_ID_SIZE) == 0)
             link = view.link;
     }
-    cluster_unlock(box->cluster);
+    (void)cluster_unlock(box->cluster);
     return link;
 }
 
@@ -339,7 +339,7 @@ static void a_link_whose_queue_is_too_long_is_closed_and_counted(void **state)
     while (cluster_link_queue(boxes[0].cluster, link, &allocated, &used))
         usleep(TRY_US);
     assert_int_equal(cluster_totals(boxes[0].cluster).links_over_limit, 1);
-    cluster_unlock(boxes[1].cluster);
+    (void)cluster_unlock(boxes[1].cluster);
     cluster_box_wait_info(&boxes[0], "total_cluster_links_buffer_limit_exceeded:1");
     while (link_to(&boxes[0], boxes[1].id) == link)
         usleep(TRY_US);

@@ -149,7 +149,7 @@ static void a_message_is_delivered_by_the_other_nodes(void **state)
         cluster_box_wait_count(&nodes[i].deliveries, 1);
         cluster_lock(nodes[i].cluster);
         assert_string_equal(nodes[i].delivered, "all news text");
-        cluster_unlock(nodes[i].cluster);
+        (void)cluster_unlock(nodes[i].cluster);
     }
     assert_int_equal(nodes[0].deliveries, 0);
     destroy_group(group);

@@ -614,7 +614,7 @@ class WorkersTest(ServerCase):
         for info in (first, second):
             self.assertLessEqual(int(info["number_of_cached_scripts"]), 502)
         self.assertLess(int(second["used_memory_scripts_eval"]), 2000000)
-        self.assertLess(int(second["used_memory_vm_total"]), int(first["used_memory_vm_total"]) * 2)
+        self.assertLess(int(second["used_memory_vm_total"]), 4000000)      # of 20 MB of scripts; Lua collects garbage when it has doubled
         for sha in (kept, used):
             self.assertEqual(self.c.must("SCRIPT", "EXISTS", sha), [1])
         self.assertEqual(self.c.must("EVALSHA", kept, "0"), b"kept")

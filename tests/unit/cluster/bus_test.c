@@ -710,9 +710,11 @@ static void hear_gossip_of(struct bus *bus, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         struct bus_gossip gossip = { .ip = "10.9.9.9", .port = 1, .bus_port = 2, .flags = NODE_MASTER };
 
+        char digits[16];
+
+        snprintf(digits, sizeof(digits), "%010u", i);
         memset(gossip.id.text, 'e', NODE_ID_SIZE);
-        snprintf(gossip.id.text, 10, "%09u", i);
-        gossip.id.text[9] = 'e';
+        memcpy(gossip.id.text, digits, 10);
         bus_message_add_gossip(&bytes, 0, &gossip);
     }
     assert_int_equal(bus_message_read(buffer_bytes(&bytes), &read), STATUS_OK);

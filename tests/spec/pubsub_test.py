@@ -395,11 +395,11 @@ class PubsubTest(ServerCase):
     @kelvin_only
     def test_a_message_to_oneself_comes_after_the_reply(self):
         client = self.client(protocol=3)
-        client.call("SUBSCRIBE", "a")
-        client.send(encode(["PUBLISH", "a", "1"]) + encode(["PUBLISH", "a", "2"]) + encode(["GET", "x"]) + encode(["PUBLISH", "a", "3"]))
+        client.call("SUBSCRIBE", "o")
+        client.send(encode(["PUBLISH", "o", "1"]) + encode(["PUBLISH", "o", "2"]) + encode(["GET", "x"]) + encode(["PUBLISH", "o", "3"]))
         self.assertEqual(client.raw(len(b":1\r\n") * 3 + 3 * 30 + 3)[0], b"".join((
-            b":1\r\n>3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n1\r\n", b":1\r\n>3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n2\r\n", b"_\r\n",
-            b":1\r\n>3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n3\r\n")))
+            b":1\r\n>3\r\n$7\r\nmessage\r\n$1\r\no\r\n$1\r\n1\r\n", b":1\r\n>3\r\n$7\r\nmessage\r\n$1\r\no\r\n$1\r\n2\r\n", b"_\r\n",
+            b":1\r\n>3\r\n$7\r\nmessage\r\n$1\r\no\r\n$1\r\n3\r\n")))
 
     @kelvin_only
     def test_a_message_of_a_transaction_to_oneself_comes_after_its_reply(self):

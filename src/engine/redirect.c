@@ -7,7 +7,6 @@
 #include "engine/script_run.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
-#include "script/host.h"
 
 struct redirect *redirect_create(redirect_address *address, void *context)
 {
@@ -54,6 +53,7 @@ void redirect_set(struct engine *engine, const struct slot_states *states)
     struct partitions *all = engine->partitions;
     bool has_lost = states->is_down && !redirect->is_down;
 
+    redirect->is_down = states->is_down;        /* first: a call that still finds it up under its locks waits in a queue by the end of the loop */
     for (uint32_t i = 0; i < all->count; i++) {
         unsigned first = i * SLOT_COUNT / all->count, end = (i + 1) * SLOT_COUNT / all->count;
 
@@ -67,7 +67,6 @@ void redirect_set(struct engine *engine, const struct slot_states *states)
         }
         partition_unlock(&all->partitions[i]);
     }
-    redirect->is_down = states->is_down;
     if (!has_lost)
         return;
     blocking_judge_again(engine);
@@ -288,7 +287,8 @@ bool redirect_allows_locked(struct call *call)
     if (LIKELY(redirect_state(look.redirect, look.hash) == SLOT_OWNED)) {
         if (call->unit != NULL && call->unit->slot_judged < 0)
             call->unit->slot_judged = slot_of_hash(look.hash);
-        return true;                    /* the rest does not change while it waits, but for the cluster's state, which is no promise */
+        if (LIKELY(!look.redirect->is_down) || call->unit != NULL)
+            return true;                /* whether keys are of one slot does not change while a call waits */
     }
     if (call->unit != NULL && redirect_state(look.redirect, look.hash) >= SLOT_OWNED && was_judged(call, &look))
         return true;
@@ -308,7 +308,6 @@ bool redirect_allows_locked(struct call *call)
 struct unit_look {
     struct look look;
     const struct call *call;
-    bool is_unreadable;
 };
 
 /* A cold key that was not loaded, as a script need not have all of its keys in RAM at once, is loaded in place: slots move seldom. */

@@ -208,6 +208,33 @@ static void a_call_that_waited_is_judged_again(void **state)
     assert_string_equal(tier_box_await(rig->client), MOVED);
 }
 
+/* A call that has passed the early look, and waits in a queue only if the cluster is up when its partition is locked. */
+static void a_cluster_that_goes_down_is_seen_under_the_locks(void **state)
+{
+    struct rig *rig = *state;
+    struct partitions *all = rig->box.partitions;
+    struct client *client = &rig->client->client;
+    struct bytes args[] = { BYTES("BLPOP"), BYTES("a"), BYTES("0") };
+    struct call_key key = { .arg = 1, .hash = key_hash(&all->seed, args[1]) };
+    struct partition *partition = &all->partitions[partition_index(all, key.hash)];
+    struct call call = { .engine = &rig->box.engine, .partitions = all, .turn = &rig->box.workers[0].worker.turn, .client = client, .requester = client,
+        .reply = &client->reply, .args = args, .arg_count = 3, .keys = &key, .key_count = 1, .reply_start = client->reply.out.size };
+    bool was_allowed, is_allowed;
+
+    call.command = command_find_call(rig->box.engine.commands, args, 3);
+    partition_lock(partition);
+    was_allowed = redirect_allows_locked(&call);
+    partition_unlock(partition);
+    set_down(rig, true);
+    partition_lock(partition);
+    is_allowed = redirect_allows_locked(&call);
+    partition_unlock(partition);
+    reply_truncate(&client->reply, call.reply_start);
+    set_down(rig, false);
+    assert_true(was_allowed);
+    assert_false(is_allowed);
+}
+
 static void a_client_that_waits_for_a_key_learns_where_it_is(void **state)
 {
     struct rig *rig = *state;
@@ -250,6 +277,7 @@ int main(void)
         WITH_RIG(a_slot_that_comes_is_served_to_who_asks),
         WITH_RIG(a_transaction_is_judged_as_a_whole),
         WITH_RIG(a_call_that_waited_is_judged_again),
+        WITH_RIG(a_cluster_that_goes_down_is_seen_under_the_locks),
         WITH_RIG(a_client_that_waits_for_a_key_learns_where_it_is),
         WITH_RIG(a_read_waits_on_for_a_slot_of_the_primary),
     };

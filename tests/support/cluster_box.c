@@ -20,7 +20,7 @@ static void facts_hook(void *context, struct bus_facts *facts)
 {
     struct cluster_box *box = context;
 
-    *facts = (struct bus_facts){ .offset = box->offset, .link_is_up = true, .holds_writes = box->holds > 0 };
+    *facts = (struct bus_facts){ .offset = box->offset, .link_age_ms = 0, .holds_writes = box->holds > 0 };
 }
 
 static bool is_alive_hook(void *context)
@@ -216,6 +216,19 @@ static int count_of(const char *text, const char *part)
     return count;
 }
 
+/* The lines of replicas have the id of their primary, too. NULL: no line begins so. */
+static char *find_line(char *text, const char *begin)
+{
+    size_t size = strlen(begin);
+
+    while (text != NULL && strncmp(text, begin, size) != 0) {
+        text = strchr(text, '\n');
+        if (text != NULL)
+            text++;
+    }
+    return text;
+}
+
 typedef void describe_function(struct cluster_box *box, struct buffer *out);
 
 /* In the whole text, or in the line that begins with `line`. */
@@ -229,7 +242,7 @@ static void wait_for(struct cluster_box *box, describe_function *describe, const
         char *at;
 
         describe(box, &out);
-        at = line != NULL ? strstr(out.data, line) : out.data;
+        at = line != NULL ? find_line(out.data, line) : out.data;
         if (line != NULL && at != NULL && strchr(at, '\n') != NULL)
             *strchr(at, '\n') = '\0';
         found = at != NULL && count_of(at, text) == times;

@@ -113,6 +113,17 @@ static int64_t step_ms_max(const struct bus *bus)
     return quarter_ms > BUS_STEP_MS_MAX ? BUS_STEP_MS_MAX : quarter_ms < BUS_STEP_MS_MIN ? BUS_STEP_MS_MIN : quarter_ms;
 }
 
+static void note_copied(struct bus *bus)
+{
+    const struct bus_facts *facts = &bus->facts;
+    const struct node *myself = bus->members->myself;
+
+    if (facts->is_loading || myself->flags & NODE_MASTER)
+        bus->own->copied = (struct bus_copied){ 0 };
+    else if (facts->link_age_ms >= 0)
+        bus->own->copied = (struct bus_copied){ bus->own->now_ms - facts->link_age_ms, myself->shard_id };
+}
+
 void bus_begin(struct bus *bus, int64_t real_ms)
 {
     struct bus_private *own = bus->own;
@@ -122,6 +133,7 @@ void bus_begin(struct bus *bus, int64_t real_ms)
     own->now_ms += step_ms < 0 ? 0 : step_ms > most_ms ? most_ms : step_ms;
     if (step_ms > most_ms)
         rejoin_after_pause(bus, step_ms);
+    note_copied(bus);
 }
 
 /* A slot that was lost and taken back by the same event is not lost. */

@@ -39,8 +39,7 @@ struct bus_options {
 /* The state of this server, as of the event. */
 struct bus_facts {
     uint64_t offset;                    /* of the history: a replica's is what it has applied */
-    int64_t link_age_ms;                /* replica: since its primary's last byte; -1: never since it follows it */
-    bool link_is_up;                    /* replica: it is in step with its primary */
+    int64_t link_age_ms;                /* replica: since its primary's last byte; -1: not in step with the one that it was last notified to follow */
     bool holds_writes;                  /* primary: every write is held back, `offset` does not grow */
     bool is_loading;
     bool has_lost_data;                 /* it has started without the data that it had: see bus_is_silent */

@@ -17,10 +17,11 @@ static bool is_manual(const struct bus *bus)
 static bool data_is_fresh(const struct bus *bus)
 {
     const struct bus_options *options = &bus->options;
+    const struct bus_copied *copied = &bus->own->copied;
 
-    if (bus->facts.link_age_ms < 0)
+    if (copied->at_ms == 0 || !node_id_equal(&copied->shard_id, &bus->members->myself->shard_id))
         return options->validity_factor == 0;
-    return vote_data_is_fresh(bus->facts.link_age_ms, options->timeout_ms, options->primary_ping_ms, options->validity_factor);
+    return vote_data_is_fresh(bus->own->now_ms - copied->at_ms, options->timeout_ms, options->primary_ping_ms, options->validity_factor);
 }
 
 /* This node has a reason and the right to take over from its master. */

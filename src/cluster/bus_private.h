@@ -39,6 +39,13 @@ struct bus_manual {
     uint64_t primary_offset;
 };
 
+/* The last time that this replica was in step with a primary of the shard. Its data goes on to count, with the age, for another primary of the same shard,
+ * which it may not have copied anything from yet; not for one of another shard, and not once it is being replaced. */
+struct bus_copied {
+    int64_t at_ms;                  /* 0: never */
+    struct node_id shard_id;
+};
+
 struct bus_private {
     struct random random;
     struct bus_link **links;        /* in the order of their numbers */
@@ -55,6 +62,7 @@ struct bus_private {
     struct slots promised;          /* this node's slots at the end of the last event */
     struct bus_election election;
     struct bus_manual manual;
+    struct bus_copied copied;
     char followed_ip[NODE_IP_SIZE]; /* the address of the primary that was reported to the caller */
     struct node_id followed;
     uint16_t followed_port, followed_tls_port;

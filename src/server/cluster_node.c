@@ -54,7 +54,6 @@ struct cluster_node {
     uint64_t wish_count, tried_count;       /* wishes so far, and those that the thread has tried to fulfil */
     bool holds, holds_now;          /* writes are to be held back; they are, and those that ran have ended */
     uint64_t hold_count;            /* changes of `holds` */
-    bool has_heard;                 /* of the primary that it follows now */
 };
 
 /* --- Configuration --- */
@@ -250,26 +249,19 @@ static void role_main(void *context)
 
 /* --- Hooks --- */
 
-/* Whether the data is that of the primary that it is to follow. The link to the one before may still be up. */
-static bool has_heard(struct cluster_node *node, bool is_up)
+/* Milliseconds since something came by the stream of the primary that it is to follow; -1: it is not in step with that. The link to the one before may still
+ * be up. */
+static int64_t link_age(struct cluster_node *node)
 {
-    bool has;
+    struct engine *engine = node->engine;
+    struct follow_view view;
+    bool has_wish;
 
     mutex_lock(&node->lock);
-    node->has_heard |= is_up && node->wish == WISH_NONE;
-    has = node->has_heard;
+    has_wish = node->wish != WISH_NONE;
     mutex_unlock(&node->lock);
-    return has;
-}
-
-/* Milliseconds since something came by the primary's stream. */
-static int64_t link_age(struct engine *engine, bool is_up)
-{
-    int64_t down_ms = engine->role.link_down_ms;
-    struct follow_view view;
-
-    if (!is_up)
-        return down_ms != 0 ? clock_mono_us() / 1000 - down_ms : 0;
+    if (has_wish || !role_is_replica(engine) || !role_link_is_up(engine) || role_is_syncing(engine))
+        return -1;
     follow_view(engine->replication.follow, &view);
     return view.io_s > 0 ? view.io_s * 1000 : 0;
 }
@@ -278,13 +270,11 @@ static void hook_facts(void *context, struct bus_facts *facts)
 {
     struct cluster_node *node = context;
     struct engine *engine = node->engine;
-    bool is_up = role_is_replica(engine) && role_link_is_up(engine) && !role_is_syncing(engine), is_heard = has_heard(node, is_up);
     struct history_point point;
 
     history_point(&engine->history, &point);
     facts->offset = point.offset > 0 && !role_is_syncing(engine) ? (uint64_t)point.offset : 0;
-    facts->link_is_up = is_up && is_heard;
-    facts->link_age_ms = is_heard ? link_age(engine, is_up) : -1;
+    facts->link_age_ms = link_age(node);
     facts->is_loading = engine->state == ENGINE_LOADING || role_is_syncing(engine);
     if (role_is_replica(engine))
         engine->replication.has_lost_data = false;
@@ -368,7 +358,6 @@ static void hook_follow(void *context, const char *ip, uint16_t port, uint16_t t
     mutex_lock(&node->lock);
     node->wish = WISH_FOLLOW;
     node->wish_count++;
-    node->has_heard = false;
     snprintf(node->ip, sizeof(node->ip), "%s", ip);
     node->port = config_number(node->engine->config, CONFIG_TLS_REPLICATION) ? tls_port : port;
     mutex_unlock(&node->lock);

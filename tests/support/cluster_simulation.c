@@ -253,8 +253,7 @@ struct bus *simulation_bus(struct simulation *simulation, int at)
     struct simulation_node *node = &simulation->nodes[at];
 
     CHECK(node->bus != NULL);
-    node->bus->facts = (struct bus_facts){ .offset = node->offset, .link_age_ms = node->copied_ms < 0 ? -1 : simulation->now_ms - node->copied_ms,
-                                           .link_is_up = node->copied_ms >= 0 && simulation->now_ms - node->copied_ms < 2 * TICK_MS,
+    node->bus->facts = (struct bus_facts){ .offset = node->offset, .link_age_ms = node->copied_ms < 0 || simulation->now_ms - node->copied_ms >= 2 * TICK_MS ? -1 : simulation->now_ms - node->copied_ms,
                                            .has_lost_data = node->has_lost_data,
                                            .holds_writes = node->bus->hold_writes_until_ms > simulation_clock(simulation, at) };
     return node->bus;

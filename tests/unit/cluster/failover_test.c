@@ -135,14 +135,19 @@ static void of_two_replicas_the_one_with_more_data_takes_over(void **state)
     }
 }
 
+static void set_may_stand(struct simulation *simulation, int node, bool may)
+{
+    simulation->nodes[node].options.never_stands = !may;
+    bus_set_options(simulation_bus(simulation, node), &simulation->nodes[node].options);
+}
+
 static void a_replica_with_old_data_or_that_may_not_does_not_stand(void **state)
 {
     struct simulation *simulation = simulation_create(3, 1, T, seed_new());
 
     simulation->nodes[3].is_slow = true;
     simulation_run(simulation, 10000 + 12 * T);
-    simulation->nodes[4].options.never_stands = true;
-    bus_set_options(simulation_bus(simulation, 4), &simulation->nodes[4].options);
+    set_may_stand(simulation, 4, false);
     simulation_run(simulation, 2 * T);
     assert_true(simulation_view(simulation, 0, 4)->flags & NODE_NO_FAILOVER);
     simulation_kill(simulation, 0, SIMULATION_DIES_NOW);
@@ -153,6 +158,45 @@ static void a_replica_with_old_data_or_that_may_not_does_not_stand(void **state)
     simulation_kill(simulation, 1, SIMULATION_DIES_NOW);
     simulation_run(simulation, 5 * FAILOVER_MS);
     assert_false(simulation_is_primary(simulation, 4));
+    simulation_destroy(simulation);
+}
+
+/* The second primary dies before the other replica has copied anything from it: what that has is an older state of the same data. */
+static void a_replica_takes_over_from_a_primary_that_it_has_not_copied_from(void **state)
+{
+    struct simulation *simulation = simulation_create(3, 2, T, seed_new());
+
+    simulation_run(simulation, 1000);
+    simulation->nodes[6].is_slow = true;
+    set_may_stand(simulation, 6, false);
+    simulation_kill(simulation, 0, SIMULATION_DIES_NOW);
+    assert_true(simulation_run_until(simulation, node_3_leads, FAILOVER_MS));
+    simulation_run(simulation, 1000);
+    assert_int_equal(simulation->nodes[6].follows, 3);
+    set_may_stand(simulation, 6, true);
+    simulation_kill(simulation, 3, SIMULATION_DIES_NOW);
+    assert_true(simulation_run_until(simulation, node_6_leads, 2 * FAILOVER_MS));
+    simulation_destroy(simulation);
+}
+
+static void a_replica_of_another_shard_does_not_stand_before_it_has_copied(void **state)
+{
+    struct simulation *simulation = simulation_create(3, 2, T, seed_new());
+
+    set_may_stand(simulation, 4, false);
+    set_may_stand(simulation, 7, false);
+    simulation_run(simulation, 2 * T);
+    simulation->nodes[6].is_slow = true;
+    assert_null(bus_replicate(simulation_bus(simulation, 6), &simulation->nodes[1].id, true, simulation_clock(simulation, 6)));
+    simulation_do(simulation, 6);
+    simulation_run(simulation, 1000);
+    assert_int_equal(simulation->nodes[6].follows, 1);
+    simulation_kill(simulation, 1, SIMULATION_DIES_NOW);
+    simulation_run(simulation, 2 * FAILOVER_MS);
+    assert_false(simulation_is_primary(simulation, 6));
+    simulation->nodes[6].is_slow = false;
+    simulation_start(simulation, 1, SIMULATION_DISK_SYNCED);
+    simulation_heal(simulation);
     simulation_destroy(simulation);
 }
 
@@ -236,8 +280,7 @@ static void a_primary_in_the_minority_stops_serving_and_waits_before_it_serves_a
     unsigned reports = 0;
 
     set_groups(simulation, "011111");
-    simulation->nodes[3].options.never_stands = true;
-    bus_set_options(simulation_bus(simulation, 3), &simulation->nodes[3].options);
+    set_may_stand(simulation, 3, false);
     simulation_run(simulation, 2 * T);
     assert_false(simulation->nodes[0].bus->is_ok);
     assert_true(simulation_view(simulation, 1, 0)->flags & NODE_FAIL);
@@ -576,6 +619,8 @@ int main(void)
         cmocka_unit_test(a_replica_takes_over_from_a_dead_primary_which_follows_it_later),
         cmocka_unit_test(of_two_replicas_the_one_with_more_data_takes_over),
         cmocka_unit_test(a_replica_with_old_data_or_that_may_not_does_not_stand),
+        cmocka_unit_test(a_replica_takes_over_from_a_primary_that_it_has_not_copied_from),
+        cmocka_unit_test(a_replica_of_another_shard_does_not_stand_before_it_has_copied),
         cmocka_unit_test(a_primary_that_restarts_in_time_stays_one),
         cmocka_unit_test(a_primary_that_restarts_without_its_data_is_replaced),
         cmocka_unit_test(a_primary_without_its_data_serves_if_no_replica_has_it),

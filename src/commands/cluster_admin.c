@@ -103,9 +103,7 @@ static void replicate(struct cluster_call *asked, struct engine *engine, struct 
 {
     bool has_keys;
 
-    if (bus->outcome.has_promised)      /* a change of the role may depend on it, which waits for the owner of the slot */
-        cluster_call_fail(asked, "ERR the cluster node config can't be saved now: see the log");
-    else if (cluster_call_node(asked, bus, "Unknown node") != NULL && cluster_keys_has_any(asked, engine, &has_keys))
+    if (cluster_call_node(asked, bus, "Unknown node") != NULL && cluster_keys_has_any(asked, engine, bus, &has_keys))
         cluster_call_accept(asked, bus_replicate(bus, &asked->id, has_keys, clock_wall_ms()));
 }
 
@@ -148,9 +146,10 @@ enum { RESET_SOFT, RESET_HARD };
 
 static void reset(struct cluster_call *asked, struct engine *engine, struct bus *bus)
 {
-    bool has_keys;
+    bool has_keys = false;
 
-    if (cluster_keys_has_any(asked, engine, &has_keys))
+    /* The keys of a replica do not matter. */
+    if (bus->members->myself->flags & NODE_REPLICA || cluster_keys_has_any(asked, engine, bus, &has_keys))
         cluster_call_accept(asked, bus_reset(bus, asked->choice == RESET_HARD, has_keys, clock_wall_ms()));
 }
 
@@ -305,7 +304,7 @@ static void flush_slots(struct cluster_call *asked, struct engine *engine, struc
 {
     bool has_keys;
 
-    if (!cluster_keys_has_any(asked, engine, &has_keys))
+    if (!cluster_keys_has_any(asked, engine, bus, &has_keys))
         return;
     if (has_keys)
         cluster_call_fail(asked, "ERR DB must be empty to perform CLUSTER FLUSHSLOTS.");
@@ -331,7 +330,7 @@ static void assign_slot(struct cluster_call *asked, struct engine *engine, struc
 {
     bool has_keys;
 
-    if (cluster_call_node(asked, bus, "Unknown node") != NULL && cluster_keys_has_in_slot(asked, engine, (uint16_t)slot, &has_keys))
+    if (cluster_call_node(asked, bus, "Unknown node") != NULL && cluster_keys_has_in_slot(asked, engine, bus, (uint16_t)slot, &has_keys))
         cluster_call_accept(asked, bus_assign_slot(bus, slot, &asked->id, has_keys, clock_wall_ms()));
 }
 

@@ -23,7 +23,7 @@ static void run_locked(struct job *base, struct engine *engine)
         lost_slots_await(engine->replication.lost_slots);
     asked->act(asked, engine, cluster_lock(cluster));
     asked->was_saved = cluster_unlock(cluster) == STATUS_OK;
-    if (asked->owns_slot)
+    if (asked->owns_partitions)
         partitions_give(engine->partitions, &asked->claim, 0);
 }
 

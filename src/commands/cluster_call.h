@@ -45,8 +45,8 @@ struct cluster_call {
     bool awaits_lost;               /* the keys of lost slots have to be gone first: slots may come back, or the data may be another's */
     char *later_error;              /* of an argument: replied if `act` finds nothing wrong with those before it. Belongs to it; NULL: none */
 
-    struct claim claim;             /* owns the partition of a slot until the change has been carried out, if owns_slot */
-    bool owns_slot;
+    struct claim claim;             /* owns the partitions whose keys were counted until the change has been carried out, if owns_partitions */
+    bool owns_partitions;
 
     /* The result. */
     struct buffer error;            /* not empty: replied in place of all else */

@@ -11,29 +11,44 @@ static bool is_read(struct cluster_call *asked, enum status status)
     return status == STATUS_OK;
 }
 
-bool cluster_keys_has_any(struct cluster_call *asked, struct engine *engine, bool *has_keys)
+/* False: a promise waits to be saved, and a change of the role may wait with it, which would wait for the owner of the partitions. */
+static bool own(struct cluster_call *asked, struct engine *engine, const struct bus *bus, const struct partition_bits *wanted)
 {
+    if (bus->outcome.has_promised) {
+        cluster_call_fail(asked, "ERR the cluster node config can't be saved now: see the log");
+        return false;
+    }
+    partitions_own(engine->partitions, &asked->claim, wanted);
+    asked->owns_partitions = true;
+    return true;
+}
+
+bool cluster_keys_has_any(struct cluster_call *asked, struct engine *engine, const struct bus *bus, bool *has_keys)
+{
+    struct partition_bits all;
     uint64_t count;
 
     *has_keys = false;
+    partition_bits_fill(&all, engine->partitions->count);
+    if (!own(asked, engine, bus, &all))
+        return false;
     for (int db = 0; db < engine->partitions->db_count && !*has_keys; db++) {
-        if (!is_read(asked, dataset_size(engine, db, &count)))
+        if (!is_read(asked, dataset_size(engine, &asked->claim, db, &count)))
             return false;
         *has_keys = count > 0;
     }
     return true;
 }
 
-bool cluster_keys_has_in_slot(struct cluster_call *asked, struct engine *engine, uint16_t slot, bool *has_keys)
+bool cluster_keys_has_in_slot(struct cluster_call *asked, struct engine *engine, const struct bus *bus, uint16_t slot, bool *has_keys)
 {
-    struct partitions *all = engine->partitions;
     struct partition_bits wanted = { { 0 } };
     uint64_t count;
 
     *has_keys = false;
-    partition_bits_add(&wanted, partition_index(all, slot_first_hash(slot)));
-    partitions_own(all, &asked->claim, &wanted);
-    asked->owns_slot = true;
+    partition_bits_add(&wanted, partition_index(engine->partitions, slot_first_hash(slot)));
+    if (!own(asked, engine, bus, &wanted))
+        return false;
     for (int db = 0; db < engine->partitions->db_count && !*has_keys; db++) {
         if (!is_read(asked, dataset_slot_size(engine, &asked->claim, db, slot, &count)))
             return false;

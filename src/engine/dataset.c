@@ -107,10 +107,10 @@ bool dataset_count(struct call *call, int db, uint64_t *count)
     return true;
 }
 
-enum status dataset_size(struct engine *engine, int db, uint64_t *count)
+enum status dataset_size(struct engine *engine, const struct claim *as, int db, uint64_t *count)
 {
     if (engine->tier != NULL)
-        return tier_count(engine->tier, db, false, count);
+        return tier_count(engine->tier, db, as != NULL, count);
     *count = partitions_entry_count(engine->partitions, db);
     return STATUS_OK;
 }

@@ -13,8 +13,9 @@
 /* Exact number of keys. Nothing may be locked: the command has no keys. */
 bool dataset_count(struct call *call, int db, uint64_t *count);
 
-/* The same on a thread that may wait for the store and for owners of partitions: of a job, not of a unit that owns some. */
-enum status dataset_size(struct engine *engine, int db, uint64_t *count);
+/* The same on a thread that may wait for the store and for owners of partitions: of a job, not of a unit that owns some. `as`: a claim of the caller that owns
+ * all partitions; NULL: there is none. */
+enum status dataset_size(struct engine *engine, const struct claim *as, int db, uint64_t *count);
 
 /* One page of SCAN from `cursor` on, about `count` keys. The page is the call's; `page->status` says whether the store could be
  * read. Keys that had expired when the call was given are left out. The caller must not compare with a later time: a key of the page may

@@ -4,14 +4,17 @@ The two clusters have two primaries and a replica each. Without a redis-server o
 """
 import os
 import re
+import shutil
 import sys
+import tempfile
 import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                                 # noqa: E402
 from support.cluster import Cluster, clusters, Error, Map, anonymous, is_supported, node_start                          # noqa: E402
-from support.resp import OK, Status, split                                                           # noqa: E402
+from support.disk import DELAY, Disk                                                                   # noqa: E402
+from support.resp import OK, Status, encode, split                                                           # noqa: E402
 from support.server import REDIS, StartFailed, is_redis, until                                                              # noqa: E402
 
 # Of 7.2: 7.0 has other words.
@@ -620,6 +623,52 @@ class AloneTest(unittest.TestCase):
         self.assertEqual(client.must("CONFIG", "SET", "cluster-announce-ip", "10.1.2.3"), OK)
         until(lambda: b"10.1.2.3:" in client.must("CLUSTER", "NODES"), 20, "the announced address")
         self.assertTrue(client.call("CONFIG", "SET", "tls-cluster", "yes").startswith(b"ERR CONFIG SET failed"))
+
+
+@kelvin_only
+class SavingTest(unittest.TestCase):
+    """A node with all slots, whose nodes.conf is on a disk that is slow or full when the test wants it to be."""
+
+    def setUp(self):
+        folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        self.disk = Disk(folder)
+        self.addCleanup(self.disk.remove)
+        self.node = node_start(None, {"cluster-node-timeout": 1000}, folder=folder, environment=self.disk.environment)
+        self.addCleanup(self.node.stop)
+        self.admin = self.client()
+        self.own_all_slots()
+
+    def client(self):
+        client = self.node.client()
+        self.addCleanup(client.close)
+        return client
+
+    def own_all_slots(self):
+        self.assertEqual(self.admin.must("CLUSTER", "ADDSLOTSRANGE", 0, 16383), OK)
+        until(lambda: b"cluster_state:ok" in self.admin.must("CLUSTER", "INFO"), 60, "the cluster")
+
+    def send(self, *commands):
+        """On a connection of its own, which is returned."""
+        client = self.client()
+        client.send(b"".join(encode(command) for command in commands))
+        return client
+
+    def test_nothing_is_written_between_the_count_of_keys_and_the_change(self):
+        for command in (["CLUSTER", "FLUSHSLOTS"], ["CLUSTER", "RESET"]):
+            self.disk.rule(0, "sync", "nodes.conf*", DELAY, delay_us=700000)
+            admin = self.send(command)
+            until(lambda: self.disk.matched(0) > 0, 60, "the file is being saved")
+            writers = [self.send(["SET", "key1", "v"]), self.send(["EVAL", "return redis.call('set', KEYS[1], 'v')", "1", "key2"]),
+                       self.send(["MULTI"], ["SET", "key3", "v"], ["EXEC"])]
+            self.assertEqual(admin.receive(), OK)
+            self.disk.heal()
+            for writer, count in zip(writers, (1, 1, 3)):
+                for _ in range(count):
+                    reply = writer.receive()
+                self.assertIsInstance(reply, Error)
+            self.assertEqual(self.admin.must("DBSIZE"), 0)
+            self.own_all_slots()
 
 
 class RolesTest(unittest.TestCase):

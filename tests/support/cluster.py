@@ -14,11 +14,11 @@ ID = re.compile(rb"[0-9a-f]{40}")
 OPTIONS = {"cluster-enabled": "yes", "cluster-node-timeout": 60000}
 
 
-def node_start(binary, options=None):
+def node_start(binary, options=None, **more):
     """Starts a node; another process may take the port of its bus meanwhile."""
     for _ in range(5):
         try:
-            return Server({**OPTIONS, "cluster-port": port_free(), **(options or {})}, binary=binary)
+            return Server({**OPTIONS, "cluster-port": port_free(), **(options or {})}, binary=binary, **more)
         except StartFailed as failure:
             if "in use" not in str(failure):
                 raise

@@ -81,7 +81,8 @@ void bus_describe_info(const struct bus *bus, struct buffer *out)
 {
     const struct members *members = bus->members;
 
-    buffer_append_format(out, "cluster_state:%s\r\n", bus->is_ok ? "ok" : "fail");
+    /* While a promise can't be saved this node serves nothing. */
+    buffer_append_format(out, "cluster_state:%s\r\n", bus->is_ok && !bus->outcome.has_promised ? "ok" : "fail");
     show_slot_counts(members, out);
     buffer_append_format(out, "cluster_known_nodes:%u\r\ncluster_size:%u\r\ncluster_current_epoch:%" PRIu64 "\r\ncluster_my_epoch:%" PRIu64 "\r\n",
                          members->count, members_voters(members), members->current_epoch, node_epoch(members->myself));

@@ -29,7 +29,7 @@ struct cluster {
     bool stopped;                       /* no hook is called any more */
     bool is_unsaved;                    /* nodes.conf is not what there is */
     bool save_failed;                   /* the last time; logged once */
-    bool holds_writes, is_alive;        /* as the hooks know and said */
+    bool holds_writes, refuses, is_alive;       /* as the hooks know and said */
     bool has_lost;                      /* messages were dropped */
     struct mutex topology_lock;         /* a leaf, held while a pointer is copied */
     struct topology *topology;
@@ -77,6 +77,16 @@ static void save_if_due(struct cluster *cluster, enum occasion occasion)
         cluster->is_unsaved = outcome->has_promised = false;
 }
 
+enum status cluster_save(struct cluster *cluster)
+{
+    enum status status = save(cluster, NODES_STORE_NOW);
+
+    cluster->is_unsaved = status != STATUS_OK;
+    if (status == STATUS_OK)
+        cluster->bus->outcome.has_changed = cluster->bus->outcome.has_promised = false;
+    return status;
+}
+
 static void change_role(struct cluster *cluster)
 {
     const struct cluster_hooks *hooks = &cluster->hooks;
@@ -103,6 +113,14 @@ static void publish_topology(struct cluster *cluster)
     topology_release(old);
 }
 
+/* While a promise waits for the disk. */
+static void refuse_requests(struct cluster *cluster)
+{
+    if (!cluster->refuses)
+        cluster->hooks.refuse(cluster->hooks.context);
+    cluster->refuses = true;
+}
+
 static void update_server(struct cluster *cluster)
 {
     const struct cluster_hooks *hooks = &cluster->hooks;
@@ -110,8 +128,9 @@ static void update_server(struct cluster *cluster)
     bool holds_writes = cluster->bus->hold_writes_until_ms != 0;
 
     change_role(cluster);
-    if (outcome->topology_changed)
+    if (outcome->topology_changed || cluster->refuses)
         publish_topology(cluster);
+    cluster->refuses = false;
     if (slots_count(&outcome->lost) > 0)
         hooks->slots_lost(hooks->context, &outcome->lost);
     if (holds_writes != cluster->holds_writes)
@@ -176,7 +195,9 @@ static enum status carry_out(struct cluster *cluster, enum occasion occasion)
     outcome->log.size = 0;
     save_if_due(cluster, occasion);
     waits = outcome->has_promised;
-    if (!cluster->stopped && !waits)
+    if (!cluster->stopped && waits)
+        refuse_requests(cluster);
+    else if (!cluster->stopped)
         update_server(cluster);
     if (!cluster->stopped)
         give_orders(cluster, !waits);

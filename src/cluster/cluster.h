@@ -33,6 +33,7 @@ struct cluster_hooks {
     void (*empty)(void *context);                                               /* removes the data set: CLUSTER RESET of a replica */
     void (*topology_changed)(void *context, const struct topology *topology);   /* after it was published:
                                                                                  * clients that are redirected then get the new owner */
+    void (*refuse)(void *context);      /* requests for keys, until topology_changed: a promise can't be saved */
     void (*slots_lost)(void *context, const struct slots *slots);               /* after it was published */
     void (*deliver)(void *context, struct bytes channel, struct bytes text, bool is_shard);
     struct tls_context *(*hold_tls)(void *context);     /* for a new connection, with `is_tls`; NULL: it can't be had. Without the lock */
@@ -62,8 +63,12 @@ void cluster_destroy(struct cluster *cluster);          /* NULL is fine */
 /* The bus for an event or to be shown; its facts are filled in. */
 struct bus *cluster_lock(struct cluster *cluster);
 /* Carries out what has come of it (bus.h): saves and syncs, calls hooks, and has the thread send. Else nodes.conf could not be saved: nothing is sent and no
- * hook is called until it can be, which is tried with each tick. To the others this node has failed meanwhile. */
+ * hook is called but `refuse` until it can be, which is tried with each tick. To the others this node has failed meanwhile, and it serves no keys, as
+ * it may have given its slots away. */
 enum status cluster_unlock(struct cluster *cluster);
+
+/* Writes and syncs nodes.conf although nothing has changed. The cluster is locked. A failure breaks no promise. */
+enum status cluster_save(struct cluster *cluster);
 
 /* --- Any thread, with any locks: the thread of the bus does it, soon. */
 

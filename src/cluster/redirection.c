@@ -18,7 +18,6 @@ void redirection_states(const struct topology *topology, struct slot_states *sta
 {
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
         states->states[slot] = (uint8_t)state_of(topology, slot);
-    states->is_down = !topology->is_ok;
 }
 
 bool redirection_address(const struct topology *topology, unsigned slot, bool is_move, bool is_tls, enum endpoint_type type, struct buffer *out)

@@ -9,6 +9,7 @@
 /* cluster-preferred-endpoint-type. The order is that of its names in the configuration. */
 enum endpoint_type { ENDPOINT_IP, ENDPOINT_HOST_NAME, ENDPOINT_UNKNOWN };
 
+/* All but is_down. */
 void redirection_states(const struct topology *topology, struct slot_states *states);
 
 /* Appends "host:port" of the owner of the slot, or of the node to which it moves (`is_move`): with ENDPOINT_UNKNOWN without a host, so that clients take

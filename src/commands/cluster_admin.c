@@ -206,9 +206,9 @@ void cluster_bumpepoch_command(struct call *call) { start_plain(call, bump_epoch
 /* Writes it although nothing has changed: an administrator may have removed the file. */
 static void save_config(struct cluster_call *asked, struct engine *engine, struct bus *bus)
 {
-    (void)asked;
-    (void)engine;
-    bus->outcome.has_changed = bus->outcome.has_promised = true;
+    (void)bus;
+    if (cluster_save(engine->replication.cluster) != STATUS_OK)
+        cluster_call_fail(asked, "ERR error saving the cluster node config: see the log; it is tried again");
 }
 
 void cluster_saveconfig_command(struct call *call) { start_plain(call, save_config, NULL); }

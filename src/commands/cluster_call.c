@@ -44,7 +44,7 @@ static void reply_done(struct call *call, const struct cluster_call *done)
     if (done->error.size > 0)
         reply_errorf(call, "%.*s", (int)done->error.size, done->error.data);
     else if (!done->was_saved)
-        reply_errorf(call, "ERR error saving the cluster node config: see the log; it is tried again");
+        reply_errorf(call, "ERR error saving the cluster node config: see the log. The change is made as soon as it can be saved; until then this node serves no keys");
     else if (done->reply != NULL)
         done->reply(call, done);
     else

@@ -349,7 +349,7 @@ bool redirect_allows_unit(struct call *call, int *slot_judged)
     unit_visit_keys(call, visit_look, &first);
     if (first.count == 0)
         return true;
-    if (redirect_state(first.redirect, first.hash) == SLOT_OWNED) {
+    if (redirect_state(first.redirect, first.hash) == SLOT_OWNED && LIKELY(!first.redirect->is_down)) {
         *slot_judged = slot_of_hash(first.hash);
         return true;
     }

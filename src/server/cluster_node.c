@@ -390,16 +390,32 @@ static bool append_address(void *context, unsigned slot, bool is_move, bool is_t
     return has_address;
 }
 
+static void redirect_clients(struct cluster_node *node, const struct topology *topology, bool is_down)
+{
+    struct slot_states *states = mem_alloc(sizeof(*states));
+
+    redirection_states(topology, states);
+    states->is_down = is_down;
+    redirect_set(node->engine, states);
+    mem_free(states);
+}
+
 static void hook_topology_changed(void *context, const struct topology *topology)
 {
     struct cluster_node *node = context;
-    struct slot_states *states = mem_alloc(sizeof(*states));
 
     if (topology->is_ok)
         node->engine->replication.has_lost_data = false;
-    redirection_states(topology, states);
-    redirect_set(node->engine, states);
-    mem_free(states);
+    redirect_clients(node, topology, !topology->is_ok);
+}
+
+static void hook_refuse(void *context)
+{
+    struct cluster_node *node = context;
+    struct topology *topology = cluster_topology(node->cluster);
+
+    redirect_clients(node, topology, true);
+    topology_release(topology);
 }
 
 static void hook_slots_lost(void *context, const struct slots *slots)
@@ -454,7 +470,8 @@ static enum status create_cluster(struct cluster_node *node, struct message *mes
     struct config *config = engine->config;
     struct cluster_hooks hooks = {
         .context = node, .facts = hook_facts, .is_alive = hook_is_alive, .hold_writes = hook_hold_writes, .lead = hook_lead, .follow = hook_follow,
-        .empty = hook_empty, .topology_changed = hook_topology_changed, .slots_lost = hook_slots_lost, .deliver = hook_deliver, .hold_tls = hook_hold_tls,
+        .empty = hook_empty, .topology_changed = hook_topology_changed, .refuse = hook_refuse, .slots_lost = hook_slots_lost, .deliver = hook_deliver,
+        .hold_tls = hook_hold_tls,
     };
     struct cluster_config needs = {
         .nodes_path = node->nodes_path, .port = (uint16_t)bus_port(config), .meter = engine->meter, .log = engine->log,

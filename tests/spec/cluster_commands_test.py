@@ -2,6 +2,7 @@
 
 The two clusters have two primaries and a replica each. Without a redis-server of 7.2 (KELVIN_REDIS) what 7.0 replies in another way is left out.
 """
+import errno
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                                 # noqa: E402
 from support.cluster import Cluster, clusters, Error, Map, anonymous, is_supported, node_start                          # noqa: E402
-from support.disk import DELAY, Disk                                                                   # noqa: E402
+from support.disk import DELAY, FAIL, Disk                                                                 # noqa: E402
 from support.resp import OK, Status, encode, split                                                           # noqa: E402
 from support.server import REDIS, StartFailed, is_redis, until                                                              # noqa: E402
 
@@ -646,6 +647,9 @@ class SavingTest(unittest.TestCase):
 
     def own_all_slots(self):
         self.assertEqual(self.admin.must("CLUSTER", "ADDSLOTSRANGE", 0, 16383), OK)
+        self.await_ok()
+
+    def await_ok(self):
         until(lambda: b"cluster_state:ok" in self.admin.must("CLUSTER", "INFO"), 60, "the cluster")
 
     def send(self, *commands):
@@ -655,20 +659,47 @@ class SavingTest(unittest.TestCase):
         return client
 
     def test_nothing_is_written_between_the_count_of_keys_and_the_change(self):
-        for command in (["CLUSTER", "FLUSHSLOTS"], ["CLUSTER", "RESET"]):
-            self.disk.rule(0, "sync", "nodes.conf*", DELAY, delay_us=700000)
-            admin = self.send(command)
+        for command, fails in (("FLUSHSLOTS", False), ("RESET", False), ("FLUSHSLOTS", True)):
+            if fails:
+                self.disk.rule(1, "write", "nodes.conf*", FAIL, error=errno.ENOSPC)
+            self.disk.rule(0, "write", "nodes.conf*", DELAY, delay_us=700000)
+            admin = self.send(["CLUSTER", command])
             until(lambda: self.disk.matched(0) > 0, 60, "the file is being saved")
             writers = [self.send(["SET", "key1", "v"]), self.send(["EVAL", "return redis.call('set', KEYS[1], 'v')", "1", "key2"]),
                        self.send(["MULTI"], ["SET", "key3", "v"], ["EXEC"])]
-            self.assertEqual(admin.receive(), OK)
-            self.disk.heal()
+            self.assertEqual(isinstance(admin.receive(), Error), fails)
             for writer, count in zip(writers, (1, 1, 3)):
                 for _ in range(count):
                     reply = writer.receive()
                 self.assertIsInstance(reply, Error)
+            self.disk.heal()
+            until(lambda: b"cluster_slots_assigned:0\r\n" in self.admin.must("CLUSTER", "INFO"), 60, "the change")
             self.assertEqual(self.admin.must("DBSIZE"), 0)
-            self.own_all_slots()
+            until(lambda: self.admin.call("CLUSTER", "ADDSLOTSRANGE", 0, 16383) == OK, 60, "the slots")
+            self.await_ok()
+
+    def test_a_change_that_can_not_be_saved_is_made_later_and_no_keys_are_served_until_then(self):
+        writes = (["SET", "key1", "v"], ["EVAL", "return redis.call('set', KEYS[1], 'v')", "1", "key2"], ["EVAL", "return redis.call('set', 'key3', 'v')", "0"])
+        self.assertEqual(self.admin.must("SET", "key", "v"), OK)
+        blocked = self.send(["BLPOP", "list", "0"])
+        until(lambda: b"cmd=blpop" in self.admin.must("CLIENT", "LIST"), 60, "a client that waits")
+        self.disk.rule(0, "write", "nodes.conf*", FAIL, error=errno.ENOSPC)
+        self.assertTrue(self.admin.call("CLUSTER", "SAVECONFIG").startswith(b"ERR error saving the cluster node config"))
+        self.assertIn(b"cluster_state:ok", self.admin.must("CLUSTER", "INFO"))
+        self.assertEqual(self.admin.must("DEL", "key"), 1)
+        self.assertTrue(self.admin.call("CLUSTER", "FLUSHSLOTS").startswith(b"ERR error saving the cluster node config"))
+        self.assertIn(b"cluster_state:fail", self.admin.must("CLUSTER", "INFO"))
+        self.assertEqual(blocked.receive(), Error(b"CLUSTERDOWN The cluster is down"))
+        for write in writes:
+            self.assertTrue(self.admin.call(*write).startswith((b"CLUSTERDOWN", b"ERR Script attempted")), write)
+        for command in ("FLUSHSLOTS", "RESET"):
+            self.assertTrue(self.admin.call("CLUSTER", command).startswith(b"ERR the cluster node config can't be saved now"), command)
+        self.disk.heal()
+        until(lambda: self.admin.call("GET", "key") == Error(b"CLUSTERDOWN Hash slot not served"), 60, "the change")
+        self.assertEqual(self.admin.must("DBSIZE"), 0)
+        self.assertIn(b"cluster_slots_assigned:0\r\n", self.admin.must("CLUSTER", "INFO"))
+        self.own_all_slots()
+        self.assertEqual(self.admin.must("SET", "key", "v"), OK)
 
 
 class RolesTest(unittest.TestCase):

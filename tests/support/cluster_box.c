@@ -61,6 +61,11 @@ static void topology_changed_hook(void *context, const struct topology *topology
     ((struct cluster_box *)context)->topologies++;
 }
 
+static void refuse_hook(void *context)
+{
+    ((struct cluster_box *)context)->refusals++;
+}
+
 static void slots_lost_hook(void *context, const struct slots *slots)
 {
     ((struct cluster_box *)context)->lost_slots += (int)slots_count(slots);
@@ -108,8 +113,8 @@ void cluster_box_start(struct cluster_box *box)
     const char *const bind[] = { box->address != NULL ? box->address : "127.0.0.1", NULL };
     const struct cluster_hooks hooks = {
         .context = box, .facts = facts_hook, .is_alive = is_alive_hook, .hold_writes = hold_writes_hook, .lead = lead_hook, .follow = follow_hook,
-        .empty = empty_hook, .topology_changed = topology_changed_hook, .slots_lost = slots_lost_hook, .deliver = deliver_hook,
-        .hold_tls = hold_tls_hook,
+        .empty = empty_hook, .topology_changed = topology_changed_hook, .refuse = refuse_hook, .slots_lost = slots_lost_hook,
+        .deliver = deliver_hook, .hold_tls = hold_tls_hook,
     };
     struct cluster_config config = {
         .nodes_path = box->path, .bind = bind, .backlog = 100, .log = box->log, .disk = box->disk, .bind_source = box->address,

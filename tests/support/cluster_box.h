@@ -35,7 +35,7 @@ struct cluster_box {
     _Atomic bool hangs;                     /* its workers do */
     /* what the node has asked for */
     _Atomic int asked;                      /* whether its workers hang, while they do */
-    _Atomic int leads, follows, empties, holds, deliveries, lost_slots, topologies;
+    _Atomic int leads, follows, empties, holds, deliveries, lost_slots, topologies, refusals;
     _Atomic uint16_t follow_port;
     char delivered[100];                    /* the last message, with the cluster locked */
 };

@@ -275,6 +275,7 @@ static void what_can_not_be_saved_is_not_done_until_it_can_be(void **state)
     struct cluster_box *nodes = group->nodes, *failing = &nodes[1];
     struct faulty_disk *disk = faulty_disk_create();
     struct node_id id;
+    int topologies;
 
     failing->disk = faulty_disk_table(disk);
     form_cluster(group, 1);
@@ -282,12 +283,17 @@ static void what_can_not_be_saved_is_not_done_until_it_can_be(void **state)
     faulty_disk_set(disk, &(struct disk_faults){ .write_error = 1000 });
     assert_null(bus_replicate(cluster_lock(failing->cluster), &id, false, clock_wall_ms()));
     assert_int_equal(cluster_unlock(failing->cluster), STATUS_IO);
-    assert_int_equal(failing->follows, 0);
+    assert_int_equal(failing->refusals, 1);
+    cluster_box_wait_info(failing, "cluster_state:fail");
+    topologies = failing->topologies;
     cluster_box_wait_node(&nodes[0], failing->id, "fail");              /* nothing is sent any more */
+    assert_int_equal(failing->topologies, topologies);
     assert_int_equal(failing->follows, 0);
     faulty_disk_set(disk, NULL);
     cluster_box_wait_count(&failing->follows, 1);
     cluster_box_wait_node(&nodes[0], failing->id, " slave ");
+    assert_int_equal(failing->refusals, 1);
+    assert_true(failing->topologies > topologies);
     destroy_group(group);
     faulty_disk_destroy(disk);
 }
@@ -301,12 +307,16 @@ static void a_change_without_a_promise_does_not_silence_a_node_whose_disk_fails(
     failing->disk = faulty_disk_table(disk);
     form_cluster(group, 2);
     faulty_disk_set(disk, &(struct disk_faults){ .write_error = 1000 });
+    (void)cluster_lock(failing->cluster);
+    assert_int_equal(cluster_save(failing->cluster), STATUS_IO);
+    assert_int_equal(cluster_unlock(failing->cluster), STATUS_OK);
     cluster_box_stop(&nodes[2]);                                        /* has no slots: its failure is a change */
     cluster_box_wait_node(failing, nodes[2].id, "fail");
     cluster_box_start(&nodes[2]);
     cluster_box_wait_node(failing, nodes[2].id, "master -");
     cluster_box_wait_nodes(&nodes[0], "fail", 0);
     cluster_box_wait_nodes(&nodes[2], " connected", 3);
+    assert_int_equal(failing->refusals, 0);
     faulty_disk_set(disk, NULL);
     destroy_group(group);
     faulty_disk_destroy(disk);

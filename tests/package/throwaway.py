@@ -1,4 +1,5 @@
 """Throwaway root folders of this machine's Debian, for tests that install packages. They need root and debootstrap."""
+import fcntl
 import os
 import shutil
 import subprocess
@@ -34,13 +35,15 @@ def run(*command, folder=ROOT, environment=None):
 
 
 def base(suite):
-    """A minimal system that stays in build/package for the next run."""
+    """A minimal system that stays in build/package for the next run. The tests run side by side: the first one makes it, the others wait."""
     path = os.path.join(BASES, suite)
-    if not os.path.exists(path):
-        os.makedirs(BASES, exist_ok=True)
-        shutil.rmtree(path + ".new", ignore_errors=True)
-        run("debootstrap", "--variant=minbase", suite, path + ".new")
-        os.rename(path + ".new", path)
+    os.makedirs(BASES, exist_ok=True)
+    with open(path + ".lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(path):
+            shutil.rmtree(path + ".new", ignore_errors=True)
+            run("debootstrap", "--variant=minbase", suite, path + ".new")
+            os.rename(path + ".new", path)
     return path
 
 

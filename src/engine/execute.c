@@ -395,12 +395,6 @@ static enum run_result end_queued(struct call *call, struct worker *worker)
     return end_done(call, worker, false);
 }
 
-/* After MULTI: it runs with EXEC. */
-static inline bool is_queued(const struct call *call)
-{
-    return call->client->flags & CLIENT_MULTI && !(call->command->flags & COMMAND_NOT_QUEUED);
-}
-
 enum run_result engine_run_hinted(struct worker *worker, struct client *client, const struct bytes *args, int arg_count,
     const struct request_hint *hint)
 {
@@ -434,7 +428,7 @@ enum run_result engine_run_hinted(struct worker *worker, struct client *client, 
         client->last_command = call.command;            /* one that is refused, too: ACL LOG has it */
         if (!is_known)
             return end_refused(&call);
-        if (call.command->keys != NULL && LIKELY(!is_queued(&call) || engine->redirect != NULL))
+        if (call.command->keys != NULL && LIKELY(!transaction_queues(&call) || engine->redirect != NULL))
             find_keys(&call, worker, hint);
         if (UNLIKELY(client->checks_acl) && !access_allows(&call, ACCESS_TOP))
             return end_refused(&call);
@@ -442,7 +436,7 @@ enum run_result engine_run_hinted(struct worker *worker, struct client *client, 
             return end_redirected(&call);
         if (!is_allowed(&call))
             return end_refused(&call);
-        if (UNLIKELY(is_queued(&call)))
+        if (UNLIKELY(transaction_queues(&call)))
             return end_queued(&call, worker);
         attempt = try_to_run(&call, worker);
     }

@@ -226,10 +226,64 @@ static void look_at_keys(const struct call *call, struct look *look)
         look_at(look, call->keys[i].hash, call->args[call->keys[i].arg], call->keys[i].flags);
 }
 
+/* A key that has expired counts as missing, whether it was removed or not. */
+static bool is_here(const struct call *call, const struct keyspace *keyspace, uint32_t handle)
+{
+    const struct entry *entry = handle != 0 ? keyspace_entry(keyspace, handle) : NULL;
+
+    return entry != NULL && !(entry->flags & ENTRY_EXPIRES && entry_expire_ms(entry) <= call->turn->now_ms);
+}
+
+struct unit_look {
+    struct look look;
+    const struct call *call;
+};
+
+/* Whether the key is here, for calls that have not locked their partitions. A cold key that was not loaded, as a script need not have all of its keys in RAM
+ * at once, is loaded in place: slots move seldom. */
+static bool visit_look_for(void *context, const struct planned *key)
+{
+    struct unit_look *unit_look = context;
+    const struct call *call = unit_look->call;
+    struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, key->hash)];
+    const struct key_hooks *hooks = call->turn->hooks;
+    struct keyspace *keyspace;
+    bool here = false;
+
+    look_at(&unit_look->look, key->hash, key->name, key->flags);
+    partition_lock(partition);
+    keyspace = partition_keyspace_if(partition, key->db);
+    if (keyspace != NULL) {
+        if (keyspace_find(keyspace, key->hash, key->name) == 0 && !hooks->load_in_place(hooks->context, keyspace, key->hash, key->name))
+            here = true;                /* it can't be read: the call gets that error when it needs it */
+        here = here || is_here(call, keyspace, keyspace_find(keyspace, key->hash, key->name));
+    }
+    partition_unlock(partition);
+    if (here)
+        unit_look->look.here++;
+    else
+        unit_look->look.missing++;
+    return true;
+}
+
+/* A queued command runs with EXEC, which is judged for all keys again. */
+static void look_for_queued_keys(const struct call *call, struct look *look)
+{
+    struct unit_look looked = { .look = { .redirect = look->redirect }, .call = call };
+
+    for (int i = 0; i < call->key_count; i++) {
+        const struct call_key *key = &call->keys[i];
+
+        visit_look_for(&looked, &(struct planned){ .hash = key->hash, .name = call->args[key->arg], .flags = key->flags, .db = call->db });
+    }
+    *look = looked.look;
+}
+
 bool redirect_allows(struct call *call)
 {
     struct look look = { .redirect = call->engine->redirect };
     enum verdict verdict;
+    bool looks;
 
     if (call->client->caller & TRAIT_UNGATED)
         return true;
@@ -239,19 +293,14 @@ bool redirect_allows(struct call *call)
         unit_visit_keys(call, visit_look, &look);
     if (look.count == 0 || LIKELY(!look.crosses && !look.redirect->is_down && redirect_state(look.redirect, look.hash) == SLOT_OWNED))
         return true;
-    verdict = judge(call, &look, is_write(call), false);
+    looks = transaction_queues(call) && !look.is_channel && redirect_state(look.redirect, look.hash) >= SLOT_EXPORTING;
+    if (looks)
+        look_for_queued_keys(call, &look);
+    verdict = judge(call, &look, is_write(call), looks);
     if (verdict == RUNS)
         return true;
     reply_redirected(call, &look, verdict);
     return false;
-}
-
-/* A key that has expired counts as missing, whether it was removed or not. */
-static bool is_here(const struct call *call, const struct keyspace *keyspace, uint32_t handle)
-{
-    const struct entry *entry = handle != 0 ? keyspace_entry(keyspace, handle) : NULL;
-
-    return entry != NULL && !(entry->flags & ENTRY_EXPIRES && entry_expire_ms(entry) <= call->turn->now_ms);
 }
 
 static void look_for_keys(const struct call *call, struct look *look)
@@ -303,37 +352,6 @@ bool redirect_allows_locked(struct call *call)
     else
         reply_verdict(call, &look, verdict);
     return false;
-}
-
-struct unit_look {
-    struct look look;
-    const struct call *call;
-};
-
-/* A cold key that was not loaded, as a script need not have all of its keys in RAM at once, is loaded in place: slots move seldom. */
-static bool visit_look_for(void *context, const struct planned *key)
-{
-    struct unit_look *unit_look = context;
-    const struct call *call = unit_look->call;
-    struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, key->hash)];
-    const struct key_hooks *hooks = call->turn->hooks;
-    struct keyspace *keyspace;
-    bool here = false;
-
-    look_at(&unit_look->look, key->hash, key->name, key->flags);
-    partition_lock(partition);
-    keyspace = partition_keyspace_if(partition, key->db);
-    if (keyspace != NULL) {
-        if (keyspace_find(keyspace, key->hash, key->name) == 0 && !hooks->load_in_place(hooks->context, keyspace, key->hash, key->name))
-            here = true;                /* it can't be read: the call gets that error when it needs it */
-        here = here || is_here(call, keyspace, keyspace_find(keyspace, key->hash, key->name));
-    }
-    partition_unlock(partition);
-    if (here)
-        unit_look->look.here++;
-    else
-        unit_look->look.missing++;
-    return true;
 }
 
 bool redirect_allows_unit(struct call *call, int *slot_judged)

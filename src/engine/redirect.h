@@ -67,7 +67,8 @@ static inline bool redirect_needs_existence(const struct redirect *redirect, uin
     return redirect_state(redirect, hash) >= SLOT_EXPORTING;
 }
 
-/* Early. The call has its keys, or is EXEC. False: it was replied where to go, and EXEC's transaction has ended. */
+/* Early. The call has its keys, or is EXEC. For a command that is queued cold keys of a slot that moves are loaded in place. False: it was replied where to go,
+ * and the transaction of EXEC has ended. */
 bool redirect_allows(struct call *call);
 /* With the partitions of its keys locked, and the keys that are here resident. The same. */
 bool redirect_allows_locked(struct call *call);

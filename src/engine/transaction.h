@@ -32,6 +32,12 @@ struct transaction {
 /* The client's, made if there is none. */
 struct transaction *transaction_of(struct client *client);
 
+/* The client has called MULTI, and the command is one that runs with EXEC. */
+static inline bool transaction_queues(const struct call *call)
+{
+    return call->client->flags & CLIENT_MULTI && !(call->command->flags & COMMAND_NOT_QUEUED);
+}
+
 /* MULTI. */
 void transaction_begin(struct client *client);
 /* Queues the call's command and replies QUEUED; or replies an error, and the transaction has failed. `flags`: what it will do, enum command_flag. */

@@ -189,6 +189,126 @@ ON_KEYS = """
     SSUBSCRIBE elsewhere{06S}
 """
 
+# In a slot of which some keys are here and some are not. What is written where the slot goes to is removed again.
+IN_MOVING_SLOT = """
+    GET {06S}
+    GET {06S}2
+    SET {06S}2 v
+    SET {06S} v
+    MGET {06S} {06S}1
+    MGET {06S} {06S}2
+    MGET {06S}2 {06S}
+    MGET {06S}2 {06S}3
+    MGET {06S}2 {06S}2
+    MGET {06S} {06T}
+    MGET {06S}2 {06T}
+    MSET {06S} v {06S}2 v
+    MSET {06S} v {06S} v
+    EXISTS {06S} {06S}1 {06S}2
+    DEL {06S}2
+    RENAME {06S}2 {06S}3
+    OBJECT ENCODING {06S}2
+    TYPE {06S}2
+    EVAL "return redis.call('get', KEYS[1])" 1 {06S}
+    EVAL "return redis.call('get', KEYS[1])" 1 {06S}2
+    EVAL "return redis.call('get', KEYS[1])" 2 {06S} {06S}1
+    EVAL "return redis.call('get', KEYS[1])" 2 {06S} {06S}2
+    EVAL "return redis.call('get', KEYS[1])" 2 {06S}2 {06S}3
+    EVAL "return redis.call('get', KEYS[2])" 2 {06S} {06T}
+    EVAL_RO "return redis.call('get', KEYS[1])" 1 {06S}2
+    EVAL "return 1" 0
+    BLPOP {06S}2 0.01
+    BLPOP {06S}2 {06S}3 0.01
+    BLPOP {06S}2 {06S} 0.01
+    BLMOVE {06S}2 {06S}3 LEFT LEFT 0.01
+    BZPOPMIN {06S}2 0.01
+    BLMPOP 0.01 1 {06S}2 LEFT
+    XREAD STREAMS {06S}2 0
+    XREAD BLOCK 10 STREAMS {06S}2 $
+    XREAD BLOCK 10 STREAMS {06S}2 {06S}3 $ $
+    XREAD BLOCK 10 STREAMS {06S}2 {06S} $ $
+    XREADGROUP GROUP g c BLOCK 10 STREAMS {06S}2 >
+    WATCH {06S}
+    WATCH {06S}2
+    WATCH {06S} {06S}2
+    WATCH {06S}2 {06S}3
+    UNWATCH
+    SPUBLISH {06S}2 m
+    SORT {06S}2 BY nosort STORE {06S}3
+    MIGRATE 127.0.0.1 1 {06S}2 0 10
+    MIGRATE 127.0.0.1 1 "" 0 10 KEYS {06S}2 {06S}3
+    MULTI
+    GET {06S}
+    EXEC
+    MULTI
+    GET {06S}2
+    EXEC
+    MULTI
+    MGET {06S} {06S}1
+    EXEC
+    MULTI
+    MGET {06S} {06S}2
+    EXEC
+    MULTI
+    MGET {06S}2 {06S}3
+    EXEC
+    MULTI
+    GET {06S}
+    GET {06S}2
+    EXEC
+    MULTI
+    GET {06S}2
+    GET {06S}
+    PING
+    EXEC
+    MULTI
+    PING
+    GET {06S}1
+    EXEC
+    MULTI
+    GET {06S}
+    GET {06S}1
+    EXEC
+    MULTI
+    GET {06S}
+    GET {06T}
+    EXEC
+    MULTI
+    EVAL "return redis.call('get', KEYS[1])" 1 {06S}2
+    EXEC
+    MULTI
+    EVAL "return redis.call('get', KEYS[1])" 2 {06S} {06S}2
+    EXEC
+    MULTI
+    EVAL "return redis.call('get', KEYS[1])" 1 {06S}
+    EXEC
+    MULTI
+    BLPOP {06S}2 0
+    EXEC
+    MULTI
+    XREAD BLOCK 10 STREAMS {06S}2 $
+    EXEC
+    MULTI
+    SPUBLISH {06S}2 m
+    DISCARD
+    MULTI
+    MIGRATE 127.0.0.1 1 {06S}2 0 10
+    EXEC
+    MULTI
+    WATCH {06S}2
+    DISCARD
+    MULTI
+    SET {06S}2 v
+    DEL {06S}2
+    EXEC
+    MULTI
+    SET {06S}2 v
+    DISCARD
+    DEL {06S}2
+    SSUBSCRIBE {06S}2
+    SUNSUBSCRIBE {06S}2
+"""
+
 ON_REPLICA = """
     CLUSTER SETSLOT 1 STABLE
     CLUSTER SETSLOT x STABLE
@@ -464,6 +584,58 @@ class ClusterCommandsTest(unittest.TestCase):
             EVAL "return redis.call('mget', '{06S}', '{06S}2')" 0
             CLUSTER SETSLOT %d STABLE
             """ % (slot, slot), 1)
+
+    def test_commands_in_a_slot_that_moves(self):
+        """{06S} and {06S}1 are there, {06S}2 and {06S}3 are not."""
+        slot = self.ours.clients[0].must("CLUSTER", "KEYSLOT", "{06S}")
+        self.both("SET {06S} v\nSET {06S}1 v\nCLUSTER SETSLOT %d MIGRATING $1" % slot, 0)
+        self.both("CLUSTER SETSLOT %d IMPORTING $0" % slot, 1)
+        for protocol in (2, 3):
+            self.both(IN_MOVING_SLOT, 0, protocol)
+        self.both(IN_MOVING_SLOT, 1)
+        self.both(re.sub(r"(?m)^ *(?=\S)(?!CLUSTER|EXEC|DISCARD|UNWATCH)", "ASKING\n", IN_MOVING_SLOT), 1)
+        self.both(re.sub(r"(?m)^ *MULTI", "ASKING\nMULTI", IN_MOVING_SLOT), 1)
+        self.both("READONLY\n" + IN_MOVING_SLOT, 2)
+        for index in (0, 1):
+            self.both("CLUSTER SETSLOT %d STABLE" % slot, index)
+        self.both("DEL {06S} {06S}1 {06S}2 {06S}3", 0)
+
+    def waits_in_moving_slot(self, cluster, wait, push):
+        """Replies to clients that wait on both sides of a slot that moves there and back."""
+        source, target = cluster.clients[:2]
+        slot = source.must("CLUSTER", "KEYSLOT", "{06S}")
+
+        def begin(node, *commands):
+            with node.client() as admin:
+                before = admin.must("CLIENT", "LIST").count(b" flags=b")
+                client = node.client()
+                self.addCleanup(client.close)
+                client.send(b"".join(encode(command) for command in commands))
+                until(lambda: admin.must("CLIENT", "LIST").count(b" flags=b") == before + 1, 60, "a client that waits")
+            for _ in commands[1:]:
+                self.assertEqual(client.receive(), OK)
+            return client
+        leaves = begin(cluster.nodes[0], wait)
+        target.must("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.id(0))
+        given_up = begin(cluster.nodes[1], ["ASKING"], wait)
+        target.must("CLUSTER", "SETSLOT", slot, "STABLE")
+        replies = [given_up.receive()]
+        target.must("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.id(0))
+        source.must("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.id(1))
+        comes = begin(cluster.nodes[1], ["ASKING"], wait)
+        replies += [source.call(*wait), source.call(*push), target.call(*push)]
+        target.must("CLUSTER", "SETSLOT", slot, "NODE", cluster.id(1))
+        source.must("CLUSTER", "SETSLOT", slot, "NODE", cluster.id(1))
+        replies += [leaves.receive(), target.must(*push), comes.receive(), target.call("DEL", "{06S}")]
+        for client in (source, target):
+            client.must("CLUSTER", "SETSLOT", slot, "NODE", cluster.id(0))
+        return replies
+
+    def test_clients_that_wait_in_a_slot_that_moves(self):
+        for wait, push in ((["BLPOP", "{06S}", 0], ["RPUSH", "{06S}", "v"]), (["BZPOPMIN", "{06S}", 0], ["ZADD", "{06S}", 1, "v"]),
+                           (["XREAD", "BLOCK", 0, "STREAMS", "{06S}", "$"], ["XADD", "{06S}", "1-*", "f", "v"])):
+            ours, theirs = (anonymous(self.waits_in_moving_slot(cluster, wait, push), words) for cluster, words in zip((self.ours, self.theirs), self.words))
+            self.assertEqual(ours, theirs)
 
     @kelvin_only
     def test_no_write_gets_into_a_slot_while_it_is_given_away(self):

@@ -190,9 +190,19 @@ static void a_transaction_is_judged_as_a_whole(void **state)
     assert_string_equal(say(rig, "SET {a}1 new"), "+QUEUED\n");
     assert_string_equal(say(rig, "GET {a}2"), "+QUEUED\n");
     assert_string_equal(say(rig, "EXEC"), "*2\n+OK\n$1\n2\n");
+    assert_string_equal(say(rig, "TIER DEMOTE {a}1 {a}2"), ":2\n");
+    assert_string_equal(say(rig, "MULTI"), "+OK\n");
+    assert_string_equal(say(rig, "MGET {a}1 {a}2"), "+QUEUED\n");
+    assert_string_equal(say(rig, "GET {a}1"), "+QUEUED\n");
+    assert_string_equal(say(rig, "MGET {a}1 {a}3"), TRYAGAIN);
+    assert_string_equal(say(rig, "SET {a}3 3"), ASK);
+    assert_string_equal(say(rig, "EXEC"), "-EXECABORT Transaction discarded because of previous errors.\n");
+
+    set(rig, "a", SLOT_OWNED);
     assert_string_equal(say(rig, "MULTI"), "+OK\n");
     assert_string_equal(say(rig, "GET {a}1"), "+QUEUED\n");
     assert_string_equal(say(rig, "SET {a}3 3"), "+QUEUED\n");
+    set(rig, "a", SLOT_EXPORTING);
     assert_string_equal(say(rig, "EXEC"), TRYAGAIN);
     assert_string_equal(say(rig, "EXEC"), "-ERR EXEC without MULTI\n");
 }

@@ -321,27 +321,32 @@ static int parse_option(struct call *call, int at, struct failover_request *requ
     return 0;
 }
 
+struct abort_job {
+    struct job job;
+    uint64_t number;
+};
+
 static void run_abort(struct job *base, struct engine *engine)
 {
-    (void)base;
-    failover_await_end(engine->replication.failover);
+    failover_await_end(engine->replication.failover, ((struct abort_job *)base)->number);
 }
 
 /* Replies when the role is what it is after that. A transaction that owns partitions must not wait: the end may wait for it. */
 static void abort_failover(struct call *call)
 {
-    struct job *job;
+    struct abort_job *job;
+    uint64_t number;
 
     if (call_job(call) != NULL) {
         reply_ok(call->reply);
-    } else if (!failover_abort(call->engine->replication.failover)) {
+    } else if ((number = failover_abort(call->engine->replication.failover)) == 0) {
         reply_errorf(call, "ERR No failover in progress.");
     } else if (unit_owns_something(call)) {
         reply_ok(call->reply);
     } else {
         job = mem_zalloc(sizeof(*job));
-        *job = (struct job){ .run = run_abort };
-        call_start_job(call, job);
+        *job = (struct abort_job){ { .run = run_abort }, number };
+        call_start_job(call, &job->job);
     }
 }
 

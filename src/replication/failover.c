@@ -25,7 +25,9 @@ struct failover {
     struct failover_request request;        /* immutable while the thread runs */
     int64_t until_us;               /* the thread's; INT64_MAX: no limit */
     _Atomic int state;              /* enum view_failover; the thread changes it, but for the start */
-    _Atomic bool aborted, stopping;
+    _Atomic uint64_t begun;         /* failovers so far; the number of the last one. Changed under the lock */
+    _Atomic uint64_t aborted;       /* number of the last one that FAILOVER ABORT has ended */
+    _Atomic bool stopping;
     uint64_t asked;                 /* the thread's: LSN of the end of the last GETACK */
     int64_t asked_us;
 };
@@ -62,23 +64,28 @@ static void bump(const struct failover *failover)
     waiting_bump(&failover->engine->waiting);
 }
 
-/* Until it is so, or the server ends. */
-static void wait_until(const struct failover *failover, bool (*is_so)(const struct failover *failover))
+/* Until it is so of the failover of this number, or the server ends. */
+static void wait_until(const struct failover *failover, uint64_t number, bool (*is_so)(const struct failover *failover, uint64_t number))
 {
     struct waiting *waiting = &failover->engine->waiting;
 
     for (;;) {
         uint32_t version = waiting_version(waiting);
 
-        if (is_so(failover) || failover->stopping)
+        if (is_so(failover, number) || failover->stopping)
             return;
         waiting_wait(waiting, version, -1);
     }
 }
 
+static bool is_aborted(const struct failover *failover)
+{
+    return failover->aborted == failover->begun;
+}
+
 static bool must_end(const struct failover *failover)
 {
-    return failover->aborted || failover->stopping;
+    return is_aborted(failover) || failover->stopping;
 }
 
 static bool is_stopping(const void *context)
@@ -225,23 +232,23 @@ static void take_back(struct failover *failover, const char *why)
         log_write(log_of(failover), LOG_LEVEL_WARNING, "Failover: %s; this server is the primary again", why);
 }
 
-static bool has_reply(const struct failover *failover)
+static bool has_reply(const struct failover *failover, uint64_t number)
 {
-    return follow_hand(failover->engine->replication.follow) != FOLLOW_HAND_ASKED || failover->aborted;
+    return follow_hand(failover->engine->replication.follow) != FOLLOW_HAND_ASKED || failover->aborted == number;
 }
 
 static void await_take_over(struct failover *failover)
 {
     struct follow *follow = failover->engine->replication.follow;
 
-    wait_until(failover, has_reply);
+    wait_until(failover, failover->begun, has_reply);
     if (failover->stopping)
         return;
     if (follow_hand(follow) == FOLLOW_HAND_TAKEN)
         log_write(log_of(failover), LOG_LEVEL_NOTICE, "Failover: the replica has taken over");
     else if (follow_hand(follow) == FOLLOW_HAND_REFUSED)
         take_back(failover, "the replica has refused to take over");
-    else if (failover->aborted)
+    else if (is_aborted(failover))
         take_back(failover, "aborted");
 }
 
@@ -252,7 +259,7 @@ static void failover_main(void *context)
 
     if (hold_await(engine, is_stopping, failover) && await_replica(failover))
         await_take_over(failover);
-    else if (failover->aborted)
+    else if (is_aborted(failover))
         log_write(log_of(failover), LOG_LEVEL_NOTICE, "Failover: aborted");
     if (!failover->stopping)
         hold_end(engine);
@@ -296,7 +303,7 @@ static enum failover_result start(struct failover *failover, const struct failov
     thread_join(&failover->thread);         /* it has ended */
     failover->request = *request;
     failover->until_us = time_limit(request);
-    failover->aborted = false;
+    failover->begun++;
     failover->asked = 0;
     failover->asked_us = 0;
     set_state(failover, VIEW_FAILOVER_WAITS);
@@ -323,27 +330,27 @@ enum failover_result failover_start(struct failover *failover, const struct fail
     return result;
 }
 
-bool failover_abort(struct failover *failover)
+uint64_t failover_abort(struct failover *failover)
 {
-    bool runs;
+    uint64_t number = 0;
 
     mutex_lock(&failover->lock);
-    runs = failover->state != VIEW_NO_FAILOVER;
-    if (runs)
-        failover->aborted = true;
+    if (failover->state != VIEW_NO_FAILOVER)
+        number = failover->aborted = failover->begun;
     mutex_unlock(&failover->lock);
     bump(failover);
-    return runs;
+    return number;
 }
 
-static bool has_ended(const struct failover *failover)
+/* A failover begins only when the one before it has ended. */
+static bool has_ended(const struct failover *failover, uint64_t number)
 {
-    return failover->state == VIEW_NO_FAILOVER;
+    return failover->begun != number || failover->state == VIEW_NO_FAILOVER;
 }
 
-void failover_await_end(struct failover *failover)
+void failover_await_end(struct failover *failover, uint64_t number)
 {
-    wait_until(failover, has_ended);
+    wait_until(failover, number, has_ended);
 }
 
 void failover_stop(struct failover *failover)

@@ -49,9 +49,10 @@ void failover_destroy(struct failover *failover);       /* NULL is fine */
 
 /* Writes are held back when it returns FAILOVER_STARTED, and those that run end soon. Returns at once. */
 enum failover_result failover_start(struct failover *failover, const struct failover_request *request);
-/* False: none is in progress. Returns at once; failover_await_end waits until it has ended. */
-bool failover_abort(struct failover *failover);
-void failover_await_end(struct failover *failover);     /* not on a worker, no locks */
+/* Returns the number of the failover that is aborted, at once; 0: none is in progress. */
+uint64_t failover_abort(struct failover *failover);
+/* Waits until that one has ended, not for one that has begun since. Not on a worker, no locks. */
+void failover_await_end(struct failover *failover, uint64_t number);
 
 enum view_failover failover_state(const struct failover *failover);     /* NULL: no failover */
 

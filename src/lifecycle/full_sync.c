@@ -134,7 +134,7 @@ static enum status pass_image(struct full_sync *sync, const char *image, struct 
     char path[DUMP_IMAGE_PATH_SIZE];
     enum status status;
 
-    dump_image_path(sync->engine, (uint64_t)clock_wall_us(), ".sync", path);
+    dump_image_path(sync->engine, (uint64_t)clock_mono_ns(), ".sync", path);
     status = rename(image, path) == 0 ? STATUS_OK : status_of_errno(errno);
     if (status != STATUS_OK) {
         message_set(message, "can't rename '%.100s': %.60s", image, strerror(errno));

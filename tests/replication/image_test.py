@@ -15,7 +15,7 @@ from support.bound import MB, value_of
 from support.disk import DELAY, FAIL, KILL_AFTER, KILL_BEFORE, KILL_MIDDLE
 from support.replication import servers
 from support.replication.case import ReplicationCase, main, only
-from support.replication.faults import with_disk
+from support.replication.faults import with_clock, with_disk
 from support.replication.load import Load, fill_all_types
 from support.replication.recorder import Recorder
 from support.replication.scripted import ScriptedPrimary, make_rdb
@@ -485,6 +485,26 @@ class DiskTest(ImageCase):
                 self.assertEqual(self.by(primary, replica), ["rdb"])
                 self.same(primary, replica, least=3 * 8 * 10)
                 self.no_leftovers(primary, replica)
+
+    @only(KELVINS)
+    def scenario_of_two_images_of_one_time(self):
+        """The clock stands still: the second image has a name of its own while a replica still reads the first one."""
+        primary, clock = with_clock(self, "primary")
+        clock.stop_at(1700000000123)
+        with primary.client(timeout=60) as client:
+            client.pipeline([["SET", "k%d" % number, value_of(number, 50000)] for number in range(600)])
+        slow, disk = with_disk(self, "replica")
+        other = self.start("replica")
+        disk.rule(0, "write", RECEIVED, DELAY, delay_us=200000)
+        servers.make_replica(slow, primary, wait=False)
+        until(lambda: primary.log().count(b"the image for the replicas is complete") == 1, 30, "its image")
+        with servers.stopped(slow):
+            servers.make_replica(other, primary)
+            self.assertEqual(self.by(primary, other), ["image"])
+            self.assertEqual(primary.log().count(b"the image for the replicas is complete"), 2)
+        disk.heal()
+        self.synced_by_image(primary, slow, other, least=600)
+        self.no_leftovers(primary, slow, other)
 
     @only(KELVINS)
     def scenario_of_a_full_disk_of_the_primary(self):

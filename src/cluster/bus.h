@@ -98,7 +98,7 @@ void bus_set_options(struct bus *bus, const struct bus_options *options);       
 void bus_outcome_clear(struct bus *bus);
 
 /* A primary that has started without its data, and has replicas that have more of the history, says nothing, so that one of them is elected. It serves as it
- * is when no replica has more, or none was elected in ten timeouts. */
+ * is when no replica that may be elected has more, or none was elected in ten timeouts. */
 bool bus_is_silent(const struct bus *bus);
 
 /* --- Events of the network */

@@ -58,7 +58,7 @@ bool bus_is_silent(const struct bus *bus)
     for (unsigned i = 0; i < members->count; i++) {
         const struct node *node = members->all[i];
 
-        if (node->master != members->myself)
+        if (node->master != members->myself || node->flags & NODE_NO_FAILOVER)
             continue;
         if (node->peer.heard_ms == 0 ? age_ms <= UNHEARD_TIMEOUTS * bus->options.timeout_ms : node->offset > bus->facts.offset)
             return true;

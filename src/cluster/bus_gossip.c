@@ -267,7 +267,10 @@ void bus_gossip_hear_extensions(struct bus *bus, struct node *sender, const stru
 {
     bool has_flag = message->message_flags & BUS_HAS_EXTENSIONS;
 
-    sender->peer.takes_extensions |= has_flag;
+    if (has_flag && !sender->peer.takes_extensions) {
+        sender->peer.takes_extensions = true;
+        send_pong(bus, sender);                         /* its PING was sent without them: clients must not see slots without host names for long */
+    }
     if (has_flag && message->extensions.size == 0)
         return;                                         /* only says that it knows them */
     hear_text(bus, &sender->host_name, message->host_name);

@@ -602,6 +602,27 @@ static void a_primary_says_that_it_is_paused_once_its_writes_are_held(void **sta
     bus_destroy(bus);
 }
 
+/* Its first message, which has the slots, has none. */
+static void a_node_that_shows_that_it_takes_extensions_is_sent_them_at_once(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199");
+    struct bus_message pong = message_of('a', BUS_PONG);
+
+    buffer_append_string(&bus->members->myself->host_name, "two.example.com");
+    open_link_to(bus, 'a');
+    hear_new(bus, &pong, "10.0.0.1");
+    for (unsigned i = 0; i < bus->outcome.action_count; i++)
+        assert_false(bus->outcome.actions[i].kind == BUS_SEND);                 /* an old node, for all that is known */
+    pong.message_flags = BUS_HAS_EXTENSIONS;
+    hear_new(bus, &pong, "10.0.0.1");
+    assert_true(bytes_equal(sent_message(bus, BUS_PONG).host_name, BYTES("two.example.com")));
+    bus_outcome_clear(bus);
+    hear_new(bus, &pong, "10.0.0.1");
+    for (unsigned i = 0; i < bus->outcome.action_count; i++)
+        assert_false(bus->outcome.actions[i].kind == BUS_SEND);                 /* once */
+    bus_destroy(bus);
+}
+
 static void the_slots_of_others_are_synced(void **state)
 {
     struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc master 4 200");
@@ -840,6 +861,7 @@ int main(void)
         cmocka_unit_test(a_late_header_of_a_candidate_does_not_take_its_slots),
         cmocka_unit_test(a_node_that_claims_what_a_newer_one_has_is_sent_an_update),
         cmocka_unit_test(a_primary_says_that_it_is_paused_once_its_writes_are_held),
+        cmocka_unit_test(a_node_that_shows_that_it_takes_extensions_is_sent_them_at_once),
         cmocka_unit_test(the_slots_of_others_are_synced),
         cmocka_unit_test(a_node_that_meets_itself_notices),
         cmocka_unit_test(a_stranger_only_gets_in_by_meet),

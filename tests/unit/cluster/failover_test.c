@@ -274,6 +274,26 @@ static void a_primary_whose_replica_has_no_more_than_it_serves_soon(void **state
     simulation_destroy(simulation);
 }
 
+/* Its silence would help no one. */
+static void a_primary_without_its_data_serves_if_its_replica_may_not_stand(void **state)
+{
+    struct simulation *simulation = simulation_create(3, 1, T, seed_new());
+
+    set_may_stand(simulation, 3, false);
+    simulation_run(simulation, 2 * T);
+    assert_true(simulation_view(simulation, 0, 3)->flags & NODE_NO_FAILOVER);
+    simulation_kill(simulation, 0, SIMULATION_DIES_NOW);
+    simulation->nodes[0].has_lost_data = true;
+    simulation->nodes[0].offset = 0;
+    simulation->nodes[3].is_slow = true;                                        /* it has more until then */
+    simulation_start(simulation, 0, SIMULATION_DISK_SYNCED);
+    assert_true(simulation_run_until(simulation, node_0_is_ok, 2 * T + 3000));
+    simulation->nodes[3].is_slow = false;
+    simulation_heal(simulation);
+    assert_true(simulation_is_primary(simulation, 0));
+    simulation_destroy(simulation);
+}
+
 static void a_primary_in_the_minority_stops_serving_and_waits_before_it_serves_again(void **state)
 {
     struct simulation *simulation = simulation_create(3, 1, T, seed_new());
@@ -625,6 +645,7 @@ int main(void)
         cmocka_unit_test(a_primary_that_restarts_without_its_data_is_replaced),
         cmocka_unit_test(a_primary_without_its_data_serves_if_no_replica_has_it),
         cmocka_unit_test(a_primary_whose_replica_has_no_more_than_it_serves_soon),
+        cmocka_unit_test(a_primary_without_its_data_serves_if_its_replica_may_not_stand),
         cmocka_unit_test(a_primary_in_the_minority_stops_serving_and_waits_before_it_serves_again),
         cmocka_unit_test(a_stopped_primary_is_replaced_and_does_not_serve_when_it_goes_on),
         cmocka_unit_test(a_clock_that_is_set_makes_no_node_fail),

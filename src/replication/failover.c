@@ -336,7 +336,7 @@ uint64_t failover_abort(struct failover *failover)
 
     mutex_lock(&failover->lock);
     if (failover->state != VIEW_NO_FAILOVER)
-        number = failover->aborted = failover->begun;
+        failover->aborted = number = failover->begun;
     mutex_unlock(&failover->lock);
     bump(failover);
     return number;

@@ -600,35 +600,45 @@ class ClusterCommandsTest(unittest.TestCase):
             self.both("CLUSTER SETSLOT %d STABLE" % slot, index)
         self.both("DEL {06S} {06S}1 {06S}2 {06S}3", 0)
 
+    def await_owner(self, cluster, slot, index):
+        """Until all nodes have seen it: an older claim could still come."""
+        for client in cluster.clients:
+            until(lambda client=client: [line[2][2] for line in client.must("CLUSTER", "SLOTS") if line[0] <= slot <= line[1]] == [cluster.id(index)], 60,
+                  "the slot's owner")
+
+    def begin_waiting(self, node, *commands):
+        """A client that waits in the last of the commands; the others reply OK."""
+        with node.client() as admin:
+            before = admin.must("CLIENT", "LIST").count(b" flags=b")
+            client = node.client()
+            self.addCleanup(client.close)
+            client.send(b"".join(encode(command) for command in commands))
+            until(lambda: admin.must("CLIENT", "LIST").count(b" flags=b") == before + 1, 60, "a client that waits")
+        for _ in commands[1:]:
+            self.assertEqual(client.receive(), OK)
+        return client
+
     def waits_in_moving_slot(self, cluster, wait, push):
         """Replies to clients that wait on both sides of a slot that moves there and back."""
         source, target = cluster.clients[:2]
         slot = source.must("CLUSTER", "KEYSLOT", "{06S}")
-
-        def begin(node, *commands):
-            with node.client() as admin:
-                before = admin.must("CLIENT", "LIST").count(b" flags=b")
-                client = node.client()
-                self.addCleanup(client.close)
-                client.send(b"".join(encode(command) for command in commands))
-                until(lambda: admin.must("CLIENT", "LIST").count(b" flags=b") == before + 1, 60, "a client that waits")
-            for _ in commands[1:]:
-                self.assertEqual(client.receive(), OK)
-            return client
-        leaves = begin(cluster.nodes[0], wait)
+        leaves = self.begin_waiting(cluster.nodes[0], wait)
         target.must("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.id(0))
-        given_up = begin(cluster.nodes[1], ["ASKING"], wait)
+        given_up = self.begin_waiting(cluster.nodes[1], ["ASKING"], wait)
         target.must("CLUSTER", "SETSLOT", slot, "STABLE")
         replies = [given_up.receive()]
         target.must("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.id(0))
         source.must("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.id(1))
-        comes = begin(cluster.nodes[1], ["ASKING"], wait)
+        comes = self.begin_waiting(cluster.nodes[1], ["ASKING"], wait)
         replies += [source.call(*wait), source.call(*push), target.call(*push)]
         target.must("CLUSTER", "SETSLOT", slot, "NODE", cluster.id(1))
         source.must("CLUSTER", "SETSLOT", slot, "NODE", cluster.id(1))
         replies += [leaves.receive(), target.must(*push), comes.receive(), target.call("DEL", "{06S}")]
+        self.await_owner(cluster, slot, 1)
+        source.must("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.id(1))
         for client in (source, target):
             client.must("CLUSTER", "SETSLOT", slot, "NODE", cluster.id(0))
+        self.await_owner(cluster, slot, 0)
         return replies
 
     def test_clients_that_wait_in_a_slot_that_moves(self):

@@ -12,6 +12,8 @@ static void describe_myself(struct bus *bus)
     struct node *myself = bus->members->myself;
     const struct bus_options *options = &bus->options;
 
+    if (options->is_managed)
+        return;                         /* the controller does */
     if (options->ip[0] != '\0')
         memcpy(myself->ip, options->ip, NODE_IP_SIZE);
     myself->port = options->port;
@@ -32,7 +34,7 @@ static struct bytes keep_text(struct buffer *kept, struct bytes text)
 
 void bus_set_options(struct bus *bus, const struct bus_options *options)
 {
-    if (options->ip[0] == '\0' && bus->options.ip[0] != '\0')
+    if (options->ip[0] == '\0' && bus->options.ip[0] != '\0' && !options->is_managed)
         memset(bus->members->myself->ip, 0, NODE_IP_SIZE);     /* to be learned from others again */
     bus->options = *options;
     bus->options.host_name = keep_text(&bus->own->host_name, options->host_name);

@@ -33,6 +33,7 @@ struct bus_options {
     char ip[NODE_IP_SIZE];              /* cluster-announce-ip; "": the others take the address of the connection */
     uint16_t port, tls_port, bus_port;  /* announced; 0: none */
     bool is_tls;                        /* tls-cluster */
+    bool is_managed;                    /* cluster-control managed: a controller says who has which slots (managed.h), and there is no network */
     struct bytes host_name, name;       /* empty: none. Copied */
 };
 

@@ -7,7 +7,9 @@ bool node_id_read(struct bytes text, struct node_id *id)
     if (text.size != NODE_ID_SIZE)
         return false;
     for (size_t i = 0; i < text.size; i++) {
-        if (!(text.data[i] >= 'a' && text.data[i] <= 'z') && !(text.data[i] >= '0' && text.data[i] <= '9'))
+        char c = text.data[i];
+
+        if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9'))
             return false;
     }
     memcpy(id->text, text.data, NODE_ID_SIZE);

@@ -1,5 +1,5 @@
-/* Node ID: the name of a node of a cluster, or of a shard: 40 characters, lower case letters and digits, without a NUL. Redis makes them of random
- * hexadecimal digits; control planes use other letters as well. All zero means none.
+/* Node ID: the name of a node of a cluster, or of a shard: 40 letters and digits, without a NUL. Redis makes them of random hexadecimal
+ * digits, and the Kvrocks controller of all letters, also in upper case. All zero means none.
  */
 #ifndef KELVIN_CLUSTER_NODE_ID_H
 #define KELVIN_CLUSTER_NODE_ID_H

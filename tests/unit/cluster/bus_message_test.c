@@ -279,7 +279,7 @@ static void a_message_that_is_not_what_it_says_is_refused(void **state)
     bus_message_add_shard_id(&out, begin, &gossip.id);                  /* 48 */
     read_well(&out, &read);
     assert_int_equal(read_with(&out, 9, 2), STATUS_VERSION);
-    assert_int_equal(read_with(&out, 40, 'A'), STATUS_CORRUPT);         /* the sender */
+    assert_int_equal(read_with(&out, 40, '-'), STATUS_CORRUPT);         /* the sender */
     assert_int_equal(read_with(&out, 2128, 0), STATUS_CORRUPT);         /* a master that is half an ID */
     assert_int_equal(read_with(&out, 2170, '\n'), STATUS_CORRUPT);      /* its address */
     assert_int_equal(read_with(&out, 2256, '-'), STATUS_CORRUPT);       /* gossip: an ID, an address */
@@ -290,8 +290,8 @@ static void a_message_that_is_not_what_it_says_is_refused(void **state)
     assert_int_equal(read_with(&out, extensions + 3, 0), STATUS_CORRUPT);
     assert_int_equal(read_with(&out, extensions + 3, 12), STATUS_CORRUPT);
     assert_int_equal(read_with(&out, extensions + 2, 1), STATUS_CORRUPT);
-    assert_int_equal(read_with(&out, extensions + 16 + 8, 'A'), STATUS_CORRUPT);        /* who is forgotten */
-    assert_int_equal(read_with(&out, extensions + 72 + 8, 'A'), STATUS_CORRUPT);        /* the shard */
+    assert_int_equal(read_with(&out, extensions + 16 + 8, '-'), STATUS_CORRUPT);        /* who is forgotten */
+    assert_int_equal(read_with(&out, extensions + 72 + 8, '-'), STATUS_CORRUPT);        /* the shard */
     assert_int_equal(read_with(&out, extensions + 5, 3), STATUS_CORRUPT);               /* the host name as a shard ID */
     assert_int_equal(read_with(&out, extensions + 5, 77), STATUS_OK);                   /* of a later version */
     for (size_t size = 0; size < out.size; size++)

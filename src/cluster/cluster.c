@@ -6,6 +6,7 @@
 #include "base/mutex.h"
 #include "base/random.h"
 #include "cluster/bus_net.h"
+#include "cluster/managed.h"
 #include "cluster/nodes_store.h"
 #include "cluster/bus_inbox.h"
 
@@ -18,6 +19,7 @@ struct cluster {
     struct nodes_store *store;
     struct bus_net *net;
     uint16_t port;
+    bool is_managed;                    /* the thread is never started: each command carries out all there is to do */
     struct bus_inbox inbox;             /* of threads that do not wait for the lock */
     _Atomic int dropped_type;           /* cluster_drop_messages */
     _Atomic bool runs;                  /* the thread */
@@ -61,12 +63,14 @@ static enum status save(struct cluster *cluster, enum nodes_store_durability dur
 }
 
 /* Promises are saved at once; other changes with the next tick, many at a time, and those of commands at once, because their reply is a promise as
- * well. A disk that fails is tried at ticks and for changes of commands only. */
+ * well. A disk that fails is tried at ticks and for changes of commands only; with a controller, which asks each few seconds, for every command. */
 static void save_if_due(struct cluster *cluster, enum occasion occasion)
 {
     struct bus_outcome *outcome = &cluster->bus->outcome;
     bool is_tried = !cluster->save_failed || occasion == BY_TICK;
 
+    if (cluster->is_managed && cluster->is_unsaved)
+        outcome->has_promised = is_tried = true;
     if (occasion == BY_COMMAND && outcome->has_changed)
         outcome->has_promised = is_tried = true;
     cluster->is_unsaved |= outcome->has_changed || outcome->has_promised;
@@ -101,9 +105,17 @@ static void change_role(struct cluster *cluster)
         hooks->empty(hooks->context);
 }
 
+static struct topology *new_topology(const struct cluster *cluster)
+{
+    struct topology *topology = topology_create(cluster->bus->members, cluster->bus->is_ok);
+
+    topology->is_managed = cluster->is_managed;
+    return topology;
+}
+
 static void publish_topology(struct cluster *cluster)
 {
-    struct topology *topology = topology_create(cluster->bus->members, cluster->bus->is_ok), *old;
+    struct topology *topology = new_topology(cluster), *old;
 
     mutex_lock(&cluster->topology_lock);
     old = cluster->topology;
@@ -185,7 +197,8 @@ static void close_all_if_lost(struct cluster *cluster)
     cluster->has_lost = false;
 }
 
-/* A promise that could not be saved stays in the outcome, with all that depends on it. Fails if this event's changes do. */
+/* A promise that could not be saved stays in the outcome, with all that depends on it. Fails if this event's changes do. A controller's orders are carried out
+ * all the same, because a node that goes on as a primary because its disk is full does more harm; they are no promises to other nodes. */
 static enum status carry_out(struct cluster *cluster, enum occasion occasion)
 {
     struct bus_outcome *outcome = &cluster->bus->outcome;
@@ -194,7 +207,7 @@ static enum status carry_out(struct cluster *cluster, enum occasion occasion)
     log_lines(cluster);
     outcome->log.size = 0;
     save_if_due(cluster, occasion);
-    waits = outcome->has_promised;
+    waits = outcome->has_promised && !cluster->is_managed;
     if (!cluster->stopped && waits)
         refuse_requests(cluster);
     else if (!cluster->stopped)
@@ -205,7 +218,7 @@ static enum status carry_out(struct cluster *cluster, enum occasion occasion)
         close_all_if_lost(cluster);
     if (!waits) {
         bus_outcome_clear(cluster->bus);
-        return STATUS_OK;
+        return has_changed && cluster->is_unsaved ? STATUS_IO : STATUS_OK;
     }
     outcome->action_count = 0;
     outcome->bytes.size = 0;
@@ -334,6 +347,8 @@ static void apply_options(struct cluster *cluster, const struct bus_inbox_list *
 {
     if (list->has_options) {
         bus_set_options(cluster->bus, &list->options);
+        if (cluster->is_managed)
+            managed_refresh(cluster->bus);
         cluster->limits.timeout_ms = list->options.timeout_ms;
         cluster->limits.is_tls = list->options.is_tls;
     }
@@ -436,6 +451,7 @@ static struct cluster *create_empty(const struct cluster_config *config, const s
     cluster->bind = copy_words(config->bind);
     cluster->bind_source = mem_string(bytes_of_string(config->bind_source != NULL ? config->bind_source : ""));
     cluster->backlog = config->backlog;
+    cluster->is_managed = config->options.is_managed;
     cluster->port = config->port != 0 ? config->port : config->options.bus_port;
     cluster->dropped_type = -1;
     bus_inbox_init(&cluster->inbox);
@@ -472,7 +488,9 @@ static enum status create_bus(struct cluster *cluster, const struct cluster_conf
     if (members == NULL)
         return STATUS_CORRUPT;
     cluster->bus = bus_create(members, &config->options, random_next(&random), clock_wall_ms());
-    cluster->topology = topology_create(members, cluster->bus->is_ok);
+    if (cluster->is_managed)
+        managed_refresh(cluster->bus);
+    cluster->topology = new_topology(cluster);
     if (text.size > 0)
         return STATUS_OK;
     members_write(members, &cluster->text);
@@ -501,8 +519,11 @@ enum status cluster_create(const struct cluster_config *config, const struct clu
 
 enum status cluster_start(struct cluster *cluster, struct message *message)
 {
-    enum status status = bus_net_listen(cluster->net, (const char *const *)cluster->bind, cluster->port, cluster->backlog, message);
+    enum status status;
 
+    if (cluster->is_managed)
+        return STATUS_OK;
+    status = bus_net_listen(cluster->net, (const char *const *)cluster->bind, cluster->port, cluster->backlog, message);
     if (status == STATUS_OK)
         status = bus_net_start(cluster->net, cluster->meter, message);
     cluster->runs = status == STATUS_OK;

@@ -55,7 +55,8 @@ struct cluster_config {
 /* Locks and reads nodes.conf, or makes a new node and saves it. STATUS_LOCKED: another process has the file; else it is damaged, or can't be read or
  * written; `message` says which. No hook is called. What `config` refers to is copied, but for the log, the meter and the disk. */
 enum status cluster_create(const struct cluster_config *config, const struct cluster_hooks *hooks, struct cluster **cluster, struct message *message);
-/* Listens, and starts the thread: once the data set is loaded. On failure it can be tried again. */
+/* Listens, and starts the thread: once the data set is loaded. On failure it can be tried again. With `is_managed` there is no thread and no port, and
+ * cluster_lock and cluster_unlock around an event of managed.h do all. */
 enum status cluster_start(struct cluster *cluster, struct message *message);
 void cluster_stop(struct cluster *cluster);             /* no hook is called from then on. Saves */
 void cluster_destroy(struct cluster *cluster);          /* NULL is fine */
@@ -64,7 +65,7 @@ void cluster_destroy(struct cluster *cluster);          /* NULL is fine */
 struct bus *cluster_lock(struct cluster *cluster);
 /* Carries out what has come of it (bus.h): saves and syncs, calls hooks, and has the thread send. Else nodes.conf could not be saved: nothing is sent and no
  * hook is called but `refuse` until it can be, which is tried with each tick. To the others this node has failed meanwhile, and it serves no keys, as
- * it may have given its slots away. */
+ * it may have given its slots away. With `is_managed` hooks are called all the same, and saving is tried with the next command. */
 enum status cluster_unlock(struct cluster *cluster);
 
 /* Writes and syncs nodes.conf although nothing has changed. The cluster is locked. A failure breaks no promise. */

@@ -75,6 +75,8 @@ struct topology *topology_create(const struct members *members, bool is_ok)
 
     topology->references = 1;
     topology->is_ok = is_ok;
+    topology->version = members->current_epoch;
+    topology->has_leases = members->last_vote_epoch > 0;
     copy_nodes(topology, members);
     find_masters(topology, members);
     topology->myself = index_of(topology, members->myself);

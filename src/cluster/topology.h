@@ -27,12 +27,15 @@ struct topology {
     struct topology_node *nodes;        /* in the order of the IDs, without those in a handshake */
     int count, myself;
     bool is_ok;                         /* cluster_state */
+    bool is_managed;                    /* of a controller (managed.h): then nodes do not say their offsets, and these three have a meaning: */
+    uint64_t version;                   /* 0: none was sent yet */
+    bool has_leases;                    /* a HEARTBEAT with an election version has come */
     int16_t owners[SLOT_COUNT];         /* index of the node; -1: none */
     int16_t moves[SLOT_COUNT];          /* node to or from which this node moves the slot; -1: it does not move */
     char *texts;
 };
 
-/* With one reference. */
+/* With one reference. Not managed: the caller says so. */
 struct topology *topology_create(const struct members *members, bool is_ok);
 struct topology *topology_keep(struct topology *topology);
 void topology_release(struct topology *topology);       /* NULL is fine */

@@ -5,15 +5,14 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cluster/managed.h"
 #include "commands/cluster_call.h"
 #include "commands/cluster_keys.h"
 #include "commands/handlers.h"
 
 /* Starts a command without arguments. */
-static void start_plain(struct call *call, cluster_act *act, cluster_reply *reply)
+static void start_plain(struct call *call, struct cluster_call *asked)
 {
-    struct cluster_call *asked = cluster_call_new(call, act, reply);
-
     if (asked != NULL)
         cluster_call_start(call, asked);
 }
@@ -70,7 +69,7 @@ static void read_meet(struct call *call, struct cluster_call *asked)
 
 void cluster_meet_command(struct call *call)
 {
-    struct cluster_call *asked = cluster_call_new(call, meet, NULL);
+    struct cluster_call *asked = cluster_call_new_gossip(call, meet, NULL);
 
     if (asked == NULL)
         return;
@@ -91,7 +90,7 @@ static void forget(struct cluster_call *asked, struct engine *engine, struct bus
 
 void cluster_forget_command(struct call *call)
 {
-    struct cluster_call *asked = cluster_call_new(call, forget, NULL);
+    struct cluster_call *asked = cluster_call_new_gossip(call, forget, NULL);
 
     if (asked == NULL)
         return;
@@ -109,7 +108,7 @@ static void replicate(struct cluster_call *asked, struct engine *engine, struct 
 
 void cluster_replicate_command(struct call *call)
 {
-    struct cluster_call *asked = cluster_call_new(call, replicate, NULL);
+    struct cluster_call *asked = cluster_call_new_gossip(call, replicate, NULL);
 
     if (asked == NULL)
         return;
@@ -126,7 +125,7 @@ static void fail_over(struct cluster_call *asked, struct engine *engine, struct 
 
 void cluster_failover_command(struct call *call)
 {
-    struct cluster_call *asked = cluster_call_new(call, fail_over, NULL);
+    struct cluster_call *asked = cluster_call_new_gossip(call, fail_over, NULL);
 
     if (asked == NULL)
         return;
@@ -146,11 +145,12 @@ enum { RESET_SOFT, RESET_HARD };
 
 static void reset(struct cluster_call *asked, struct engine *engine, struct bus *bus)
 {
+    const char *(*run)(struct bus *bus, bool is_hard, bool has_keys, int64_t now_ms) = bus->options.is_managed ? managed_reset : bus_reset;
     bool has_keys = false;
 
     /* The keys of a replica do not matter. */
     if (bus->members->myself->flags & NODE_REPLICA || cluster_keys_has_any(asked, engine, bus, &has_keys))
-        cluster_call_accept(asked, bus_reset(bus, asked->choice == RESET_HARD, has_keys, clock_wall_ms()));
+        cluster_call_accept(asked, run(bus, asked->choice == RESET_HARD, has_keys, clock_wall_ms()));
 }
 
 void cluster_reset_command(struct call *call)
@@ -178,7 +178,7 @@ static void set_epoch(struct cluster_call *asked, struct engine *engine, struct 
 
 void cluster_set_config_epoch_command(struct call *call)
 {
-    struct cluster_call *asked = cluster_call_new(call, set_epoch, NULL);
+    struct cluster_call *asked = cluster_call_new_gossip(call, set_epoch, NULL);
 
     if (asked == NULL)
         return;
@@ -201,7 +201,7 @@ static void reply_status_text(struct call *call, const struct cluster_call *done
     reply_status(call->reply, buffer_bytes(&done->text));
 }
 
-void cluster_bumpepoch_command(struct call *call) { start_plain(call, bump_epoch, reply_status_text); }
+void cluster_bumpepoch_command(struct call *call) { start_plain(call, cluster_call_new_gossip(call, bump_epoch, reply_status_text)); }
 
 /* Writes it although nothing has changed: an administrator may have removed the file. */
 static void save_config(struct cluster_call *asked, struct engine *engine, struct bus *bus)
@@ -211,7 +211,7 @@ static void save_config(struct cluster_call *asked, struct engine *engine, struc
         cluster_call_fail(asked, "ERR error saving the cluster node config: see the log; it is tried again");
 }
 
-void cluster_saveconfig_command(struct call *call) { start_plain(call, save_config, NULL); }
+void cluster_saveconfig_command(struct call *call) { start_plain(call, cluster_call_new(call, save_config, NULL)); }
 
 /* --- Slots --- */
 
@@ -284,7 +284,7 @@ static void read_ranges(struct call *call, struct cluster_call *asked)
 
 static void start_slots(struct call *call, int choice, void (*read)(struct call *call, struct cluster_call *asked))
 {
-    struct cluster_call *asked = cluster_call_new(call, change_slots, NULL);
+    struct cluster_call *asked = cluster_call_new_gossip(call, change_slots, NULL);
 
     if (asked == NULL)
         return;
@@ -314,7 +314,7 @@ static void flush_slots(struct cluster_call *asked, struct engine *engine, struc
 
 void cluster_flushslots_command(struct call *call)
 {
-    struct cluster_call *asked = cluster_call_new(call, flush_slots, NULL);
+    struct cluster_call *asked = cluster_call_new_gossip(call, flush_slots, NULL);
 
     if (asked == NULL)
         return;
@@ -372,7 +372,7 @@ static enum move move_of(const struct call *call)
 
 void cluster_setslot_command(struct call *call)
 {
-    struct cluster_call *asked = cluster_call_new(call, set_slot, NULL);
+    struct cluster_call *asked = cluster_call_new_gossip(call, set_slot, NULL);
 
     if (asked == NULL)
         return;

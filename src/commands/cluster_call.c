@@ -74,6 +74,35 @@ struct cluster_call *cluster_call_new(struct call *call, cluster_act *act, clust
     return asked;
 }
 
+static bool has_control(struct call *call, enum config_control control)
+{
+    return config_number(call->engine->config, CONFIG_CLUSTER_CONTROL) == (int64_t)control;
+}
+
+struct cluster_call *cluster_call_new_gossip(struct call *call, cluster_act *act, cluster_reply *reply)
+{
+    if (cluster_call_cluster(call) == NULL)
+        return NULL;
+    if (has_control(call, CONFIG_CONTROL_GOSSIP))
+        return cluster_call_new(call, act, reply);
+    reply_errorf(call, "ERR This needs cluster-control gossip: with cluster-control managed a controller says which node has which slots and role");
+    return NULL;
+}
+
+bool cluster_call_is_managed(struct call *call)
+{
+    if (cluster_call_cluster(call) == NULL)
+        return false;
+    if (!has_control(call, CONFIG_CONTROL_MANAGED))
+        reply_errorf(call, "ERR CLUSTERX needs cluster-control managed");
+    return !call->failed;
+}
+
+struct cluster_call *cluster_call_new_managed(struct call *call, cluster_act *act, cluster_reply *reply)
+{
+    return cluster_call_is_managed(call) ? cluster_call_new(call, act, reply) : NULL;
+}
+
 void cluster_call_start(struct call *call, struct cluster_call *asked)
 {
     if (call->failed)
@@ -82,12 +111,15 @@ void cluster_call_start(struct call *call, struct cluster_call *asked)
         call_start_job(call, &asked->job);
 }
 
+void cluster_call_take_text(struct call *call, struct cluster_call *asked, int arg)
+{
+    asked->name = bytes_of(mem_string(call->args[arg]), call->args[arg].size);
+}
+
 void cluster_call_take_node(struct call *call, struct cluster_call *asked, int arg)
 {
-    struct bytes name = call->args[arg];
-
-    asked->name = bytes_of(mem_string(name), name.size);
-    if (!node_id_read(name, &asked->id))
+    cluster_call_take_text(call, asked, arg);
+    if (!node_id_read(asked->name, &asked->id))
         asked->id = (struct node_id){ .text = "" };
 }
 

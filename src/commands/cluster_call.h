@@ -33,7 +33,7 @@ struct cluster_call {
     bool is_tls;                    /* the client's connection: of two ports it is shown the one that it can use */
 
     /* The request; each command has its own use of these. */
-    struct bytes name;              /* of a node, as it was sent; belongs to it */
+    struct bytes name;              /* of a node, or a text, as it was sent; belongs to it */
     struct node_id id;              /* of the name; none: it is no ID, and no node has it */
     int64_t number;
     int choice;
@@ -42,6 +42,7 @@ struct cluster_call {
     struct slots slots;
     char ip[NODE_IP_SIZE];
     uint16_t port, bus_port;
+    int64_t lease_end_us;           /* of HEARTBEAT */
     bool awaits_lost;               /* the keys of lost slots have to be gone first: slots may come back, or the data may be another's */
     char *later_error;              /* of an argument: replied if `act` finds nothing wrong with those before it. Belongs to it; NULL: none */
 
@@ -60,9 +61,16 @@ struct cluster *cluster_call_cluster(struct call *call);
 
 /* NULL: the handler returns. It was replied: the job has ended, there is no cluster, or the call's unit owns partitions. */
 struct cluster_call *cluster_call_new(struct call *call, cluster_act *act, cluster_reply *reply);
+/* The same for what only the bus can do, and for what only a controller may: NULL also with the other cluster-control, after an error. */
+struct cluster_call *cluster_call_new_gossip(struct call *call, cluster_act *act, cluster_reply *reply);
+struct cluster_call *cluster_call_new_managed(struct call *call, cluster_act *act, cluster_reply *reply);
+/* False: an error was replied, because there is no cluster, or another control. */
+bool cluster_call_is_managed(struct call *call);
 /* Starts the job, unless an error was replied meanwhile. */
 void cluster_call_start(struct call *call, struct cluster_call *asked);
 
+/* Keeps an argument as `name`. */
+void cluster_call_take_text(struct call *call, struct cluster_call *asked, int arg);
 /* The argument is the ID of a node. */
 void cluster_call_take_node(struct call *call, struct cluster_call *asked, int arg);
 /* For `act`: the node of that name; NULL: the error is "ERR `unknown` NAME". */

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cluster/managed.h"
 #include "commands/cluster_call.h"
 #include "commands/handlers.h"
 #include "keyspace/slot.h"
@@ -141,10 +142,16 @@ static void show_slot_node(struct call *call, const struct topology_node *node)
     }
 }
 
+/* The offsets of others are known only by the bus. */
+static bool has_data(struct call *call, const struct topology *topology, int index)
+{
+    return offset_of(call, topology, index) != 0 || (topology->is_managed && index != topology->myself);
+}
+
 /* A replica is shown once it has data. */
 static bool is_available(struct call *call, const struct topology *topology, int index)
 {
-    return !(topology->nodes[index].flags & NODE_FAIL) && offset_of(call, topology, index) != 0;
+    return !(topology->nodes[index].flags & NODE_FAIL) && has_data(call, topology, index);
 }
 
 static void show_range(struct call *call, const struct topology *topology, const struct slot_map *map, int range)
@@ -225,7 +232,7 @@ static void show_shard_node(struct call *call, const struct topology *topology, 
     show_pair(reply, "role", is_replica ? "replica" : "master");
     reply_bulk_string(reply, "replication-offset");
     reply_integer(reply, (int64_t)offset);
-    show_pair(reply, "health", node->flags & NODE_FAIL ? "fail" : is_replica && offset == 0 ? "loading" : "online");
+    show_pair(reply, "health", node->flags & NODE_FAIL ? "fail" : is_replica && !has_data(call, topology, index) ? "loading" : "online");
 }
 
 static int compare_shards(const void *a, const void *b)
@@ -316,7 +323,10 @@ void cluster_nodes_command(struct call *call)
 static void describe_info(struct cluster_call *asked, struct engine *engine, struct bus *bus)
 {
     (void)engine;
-    bus_describe_info(bus, &asked->text);
+    if (bus->options.is_managed && !managed_is_initialized(bus))
+        cluster_call_fail(asked, "%s", managed_not_initialized);
+    else
+        bus_describe_info(bus, &asked->text);
 }
 
 void cluster_info_command(struct call *call)
@@ -381,7 +391,7 @@ static void count_reports(struct cluster_call *asked, struct engine *engine, str
 
 void cluster_count_failure_reports_command(struct call *call)
 {
-    struct cluster_call *asked = cluster_call_new(call, count_reports, cluster_call_reply_count);
+    struct cluster_call *asked = cluster_call_new_gossip(call, count_reports, cluster_call_reply_count);
 
     if (asked == NULL)
         return;

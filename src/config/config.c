@@ -422,6 +422,11 @@ bool config_check(struct config *config, struct message *message)
         if (!config_go_on(config, message))
             return false;
     }
+    if (config_number(config, CONFIG_CLUSTER_CONTROL) == CONFIG_CONTROL_MANAGED && !config_number(config, CONFIG_CLUSTER_ENABLED)) {
+        config_refuse(message, "cluster-control managed needs cluster-enabled yes");
+        if (!config_go_on(config, message))
+            return false;
+    }
     if (config->more->values[CONFIG_USER].text[0] != '\0' && config->more->values[CONFIG_ACLFILE].text[0] != '\0') {
         config_refuse(message, "users are defined by user lines and by aclfile: use one of the two");
         return config_go_on(config, message);

@@ -44,6 +44,7 @@ enum config_supervised {
     CONFIG_SUPERVISED_AUTO,
     CONFIG_SUPERVISED_NO,
 };
+enum config_control { CONFIG_CONTROL_GOSSIP, CONFIG_CONTROL_MANAGED };       /* cluster-control */
 enum config_endpoint { CONFIG_ENDPOINT_IP, CONFIG_ENDPOINT_HOSTNAME, CONFIG_ENDPOINT_UNKNOWN };       /* cluster-preferred-endpoint-type */
 enum config_facility { CONFIG_FACILITY_USER, CONFIG_FACILITY_LOCAL0 };      /* LOCAL0 + n is local<n>, up to 7 */
 enum config_fsync { CONFIG_FSYNC_EVERYSEC, CONFIG_FSYNC_ALWAYS, CONFIG_FSYNC_NO };

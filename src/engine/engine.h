@@ -82,6 +82,7 @@ struct role {
     _Atomic uint32_t bits;          /* enum role_bit; 0: a primary of which nothing is demanded, the usual case */
     _Atomic int good_replicas;      /* online, with a recent ACK */
     _Atomic int64_t link_down_ms;   /* monotonic clock: since when a replica's link is down; 0: it is up, has not been up yet, or this is a primary */
+    _Atomic int64_t lease_end_us;   /* monotonic clock: until when a primary may serve writes; 0: without a lease */
 };
 
 /* Users: the room acl, and engine/access.h. NULL, each: unit tests without it. */

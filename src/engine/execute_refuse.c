@@ -122,6 +122,8 @@ const char *execute_write_refusal(const struct engine *engine)
 {
     uint32_t bits = role_bits(engine);
 
+    if (bits & ROLE_LEASED && role_lease_has_ended(engine))
+        return "CLUSTERDOWN master lease expired";
     if (bits & ROLE_FEW_REPLICAS)
         return "NOREPLICAS Not enough good replicas to write.";
     return bits & ROLE_READ_ONLY ? execute_readonly_error : NULL;

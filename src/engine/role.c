@@ -25,8 +25,9 @@ static uint32_t derive_of_replica(const struct engine *engine, uint32_t facts)
 static uint32_t derive_of_primary(const struct engine *engine)
 {
     int64_t wanted = config_number(engine->config, CONFIG_MIN_REPLICAS_TO_WRITE);
+    bool has_few = wanted > 0 && is_on(engine, CONFIG_MIN_REPLICAS_MAX_LAG) && engine->role.good_replicas < wanted;
 
-    return wanted > 0 && is_on(engine, CONFIG_MIN_REPLICAS_MAX_LAG) && engine->role.good_replicas < wanted ? ROLE_FEW_REPLICAS : 0;
+    return (has_few ? ROLE_FEW_REPLICAS : 0) | (engine->role.lease_end_us != ROLE_LEASE_FREE ? ROLE_LEASED : 0);
 }
 
 /* A thread that derives from an old configuration may come last; the next cron corrects that. */
@@ -69,6 +70,25 @@ void role_set_good_replicas(struct engine *engine, int count)
         return;
     engine->role.good_replicas = count;
     role_refresh(engine);
+}
+
+void role_set_lease(struct engine *engine, int64_t end_us)
+{
+    engine->role.lease_end_us = end_us;
+    role_refresh(engine);
+}
+
+void role_need_lease(struct engine *engine)
+{
+    int64_t free = ROLE_LEASE_FREE;
+
+    if (atomic_compare_exchange_strong(&engine->role.lease_end_us, &free, ROLE_LEASE_NONE))
+        role_refresh(engine);
+}
+
+bool role_lease_has_ended(const struct engine *engine)
+{
+    return clock_mono_us() >= engine->role.lease_end_us;
 }
 
 void role_refresh(struct engine *engine)

@@ -28,6 +28,7 @@ enum role_bit {
     ROLE_STALE = 1 << 4,                /* the link is down, and calls get -MASTERDOWN */
     ROLE_FEW_REPLICAS = 1 << 5,         /* writes get -NOREPLICAS */
     ROLE_IGNORES_DISKS = 1 << 6,        /* the primary's stream is applied although the log is in error */
+    ROLE_LEASED = 1 << 7,               /* a primary that needs a lease: role_lease_has_ended decides about writes */
 };
 
 static inline uint32_t role_bits(const struct engine *engine)
@@ -49,6 +50,15 @@ void role_set_replica(struct engine *engine, bool is_replica);
 void role_set_link(struct engine *engine, bool is_up);
 void role_set_syncing(struct engine *engine, bool is_syncing);
 void role_set_good_replicas(struct engine *engine, int count);
+
+/* A controller lets this server serve writes as a primary until then, monotonic time; ROLE_LEASE_NONE: no longer, ROLE_LEASE_FREE: without a lease. While this
+ * is a replica it is kept. */
+enum { ROLE_LEASE_FREE = 0, ROLE_LEASE_NONE = 1 };
+void role_set_lease(struct engine *engine, int64_t end_us);
+/* A controller gives leases: ROLE_LEASE_NONE if this server was free. */
+void role_need_lease(struct engine *engine);
+/* With ROLE_LEASED. By the clock, since this process may have been stopped a moment ago. */
+bool role_lease_has_ended(const struct engine *engine);
 
 /* The configuration may have changed. */
 void role_refresh(struct engine *engine);

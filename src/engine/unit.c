@@ -411,10 +411,14 @@ static bool must_not_write(const struct unit *unit)
     return atomic_load_explicit(&unit->worker->engine->frozen, memory_order_relaxed) && unit_may_write(unit);
 }
 
-/* This server has become a replica. A script's writes are refused one by one. */
+/* This server has become a replica, or its lease has ended. A script's writes are refused one by one. */
 static bool is_read_only(const struct call *call)
 {
-    return UNLIKELY(role_bits(call->engine) & ROLE_READ_ONLY) && unit_flags(call) & COMMAND_WRITE;
+    uint32_t bits = role_bits(call->engine);
+
+    if (LIKELY(!(bits & (ROLE_READ_ONLY | ROLE_LEASED))) || !(unit_flags(call) & COMMAND_WRITE))
+        return false;
+    return bits & ROLE_READ_ONLY || role_lease_has_ended(call->engine);
 }
 
 /* A pause has begun, or the last dump, since the unit was checked. */

@@ -65,6 +65,11 @@ static uint16_t port_number(const struct config *config, enum config_id announce
     return (uint16_t)(number != 0 ? number : config_number(config, own));
 }
 
+static bool is_managed(const struct config *config)
+{
+    return config_number(config, CONFIG_CLUSTER_CONTROL) == CONFIG_CONTROL_MANAGED;
+}
+
 /* The port on which this server listens for the bus. */
 static int64_t bus_port(const struct config *config)
 {
@@ -94,6 +99,7 @@ static void read_options(struct config *config, char *texts[3], struct bus_optio
         .tls_port = port_number(config, CONFIG_CLUSTER_ANNOUNCE_TLS_PORT, CONFIG_TLS_PORT),
         .bus_port = (uint16_t)(announced != 0 ? announced : bus_port(config)),
         .is_tls = config_number(config, CONFIG_TLS_CLUSTER) != 0,
+        .is_managed = is_managed(config),
         .host_name = bytes_of_string(texts[1]),
         .name = bytes_of_string(texts[2]),
     };
@@ -406,6 +412,10 @@ static void hook_topology_changed(void *context, const struct topology *topology
 
     if (topology->is_ok)
         node->engine->replication.has_lost_data = false;
+    if (topology->is_managed && topology->version == 0)
+        role_set_lease(node->engine, ROLE_LEASE_FREE);          /* after CLUSTER RESET */
+    else if (topology->is_managed && topology->has_leases)
+        role_need_lease(node->engine);
     redirect_clients(node, topology, !topology->is_ok);
 }
 
@@ -552,7 +562,7 @@ bool cluster_node_create(struct engine *engine, struct tls_context *(*hold_tls)(
     *node = NULL;
     if (!config_number(engine->config, CONFIG_CLUSTER_ENABLED))
         return true;
-    if (bus_port(engine->config) > UINT16_MAX) {
+    if (bus_port(engine->config) > UINT16_MAX && !is_managed(engine->config)) {
         message_set(message, "The port is too high for a node of a cluster: its bus would need port %d. Set cluster-port",
             (int)bus_port(engine->config));
         return false;
@@ -564,7 +574,7 @@ bool cluster_node_create(struct engine *engine, struct tls_context *(*hold_tls)(
     if (create_cluster(new, message) != STATUS_OK)
         return false;
     engine->replication.cluster = new->cluster;
-    engine->upper.publish = publish_to_nodes;
+    engine->upper.publish = is_managed(engine->config) ? NULL : publish_to_nodes;
     apply_file(new);
     watch_config(new);
     return start_threads(new, message);
@@ -601,6 +611,30 @@ static bool take_slots_of_keys(struct cluster_node *node, struct message *messag
     return message_is_empty(message);
 }
 
+/* With a controller: keys of slots that other nodes have, as of a server that was stopped while it removed them. They are kept, as a node of the bus keeps them,
+ * because the topology may be older than the keys. */
+static bool warn_of_foreign_keys(struct cluster_node *node, struct message *message)
+{
+    struct topology *topology = cluster_topology(node->cluster);
+    bool is_primary = topology->nodes[topology->myself].master < 0;
+    enum status status = STATUS_OK;
+    uint64_t count = 0;
+    unsigned slots = 0;
+
+    for (uint16_t slot = 0; slot < SLOT_COUNT && is_primary && status == STATUS_OK; slot++) {
+        if (topology->owners[slot] < 0 || topology->owners[slot] == topology->myself)
+            continue;
+        status = dataset_slot_size(node->engine, NULL, 0, slot, &count);
+        slots += count > 0;
+    }
+    topology_release(topology);
+    if (slots > 0)
+        log_write(node->engine->log, LOG_LEVEL_WARNING, "There are keys in %u slots of other nodes: they are kept, and are seen again if this node gets the slots", slots);
+    if (status != STATUS_OK)
+        message_set(message, "The slots of the keys can't be compared with those of this node");
+    return status == STATUS_OK;
+}
+
 /* Whether it has slots, but no key: its replicas may have what it had, and would lose it by a synchronization (bus_is_silent). */
 static bool has_lost_data(struct cluster_node *node)
 {
@@ -619,6 +653,8 @@ static bool has_lost_data(struct cluster_node *node)
 
 bool cluster_node_start(struct cluster_node *node, struct message *message)
 {
+    if (node != NULL && is_managed(node->engine->config))
+        return warn_of_foreign_keys(node, message);
     if (node != NULL)
         node->engine->replication.has_lost_data = has_lost_data(node);
     return node == NULL || (take_slots_of_keys(node, message) && cluster_start(node->cluster, message) == STATUS_OK);

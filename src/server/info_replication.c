@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "engine/role.h"
 #include "replication/view.h"
 
 static struct replication_view *take_view(struct engine *engine)
@@ -74,6 +75,8 @@ void info_replication(struct buffer *out, void *context)
     info_text(out, "master_replid", view->point.identity.id);
     info_text(out, "master_replid2", view->point.identity.second_id);
     info_number(out, "master_repl_offset", view->point.offset);
+    if (config_number(engine->config, CONFIG_CLUSTER_CONTROL) == CONFIG_CONTROL_MANAGED)        /* controllers compare it when they choose a replica */
+        info_number(out, "sequence", role_is_syncing(engine) ? 0 : view->point.offset);
     info_number(out, "second_repl_offset", view->point.identity.second_offset);
     info_number(out, "repl_backlog_active", view->stats.has_backlog);
     info_number(out, "repl_backlog_size", (int64_t)view->stats.backlog_size);

@@ -10,7 +10,7 @@ from support.resp import Error, Status                                          
 from support.server import is_redis                                                                 # noqa: E402
 
 # Commands of Kelvin only.
-OURS = {"tier"}
+OURS = {"tier", "clusterx"}
 # Those of 7.2 that 7.0, the oracle, does not have.
 SINCE_7_2 = {"waitaof", "client|setinfo", "client|no-touch", "cluster|myshardid"}
 # Of Redis 7.4 and 8.0; hash_expire_test.py has their rows.

@@ -43,6 +43,7 @@ static const struct { const char *name, *value; } redis_defaults[] = {
     { "cluster-announce-port", "0" },
     { "cluster-announce-tls-port", "0" },
     { "cluster-config-file", "nodes.conf" },
+    { "cluster-control", "gossip" },
     { "cluster-enabled", "no" },
     { "cluster-link-sendbuf-limit", "0" },
     { "cluster-migration-barrier", "1" },

@@ -152,6 +152,10 @@ class ManagedTest(unittest.TestCase):
         old.must("READONLY")
         until(lambda: old.call("GET", "b") == b"2", 60, "the data of the new primary")
         self.refused(old, b"MOVED 3300", "SET", "b", "3")
+        controller.restart(0)                                       # a replica follows its primary again by what the file says
+        old = controller.clients[0]
+        old.must("READONLY")
+        until(lambda: old.call("GET", "b") == b"2", 60, "the data of the primary after a restart")
 
     def test_slots_are_given_one_by_one_and_their_keys_go(self):
         controller = self.start(2)

@@ -1,7 +1,6 @@
 #include "lifecycle/fetch.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/thread.h"
@@ -11,7 +10,7 @@ enum {
     READS_MAX = 64,                 /* at a time */
     WINDOWS = 3,                    /* one that is filled, one that is loaded, one that waits for that */
     MEMORY_SHARE = 16,              /* the records of a window may need 1/16 of maxmemory */
-    MEMORY_TRIES = 50,              /* milliseconds that a window waits for memory; then the rest of it is not fetched */
+    MEMORY_WAIT_US = 50000,         /* that a window waits for memory; then the rest of it is not fetched */
 };
 
 struct window {
@@ -43,11 +42,17 @@ static struct window *window_at(struct fetch *fetch, uint64_t number)
 /* Demotion may make room in a moment. */
 static bool has_memory(const struct fetch *fetch)
 {
-    struct timespec pause = { 0, 1000000 };
+    struct engine *engine = fetch->engine;
+    int64_t until_us = clock_mono_us() + MEMORY_WAIT_US;
 
-    for (int i = 0; i < MEMORY_TRIES && !fetch->stopping && memory_state(fetch->engine) == MEMORY_COMES; i++)
-        nanosleep(&pause, NULL);
-    return !memory_is_short(fetch->engine);
+    for (;;) {
+        uint32_t version = waiting_version(&engine->waiting);
+        enum memory_state state = memory_state(engine);
+
+        if (state != MEMORY_COMES || fetch->stopping || clock_mono_us() >= until_us)
+            return state == MEMORY_ENOUGH;
+        memory_await_change(engine, version);
+    }
 }
 
 static bool goes_on(void *context, uint64_t size)

@@ -278,10 +278,10 @@ static void delay_after_key(const struct saving *saving)
 {
     int64_t delay_us = saving->options->key_delay_us;
 
+    if (delay_us < 0)
+        delay_us = saving->keys % (uint64_t)-delay_us == 0;
     if (delay_us > 0)
         usleep((useconds_t)delay_us);
-    else if (delay_us < 0 && saving->keys % (uint64_t)-delay_us == 0)
-        usleep(1);
 }
 
 /* The record's payload as it is in the file. */

@@ -9,7 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <string>
@@ -44,6 +47,7 @@ public:
         only = faults.only != nullptr ? faults.only : "";
         faults.only = nullptr;
         random_init(&random, faults.seed);
+        reads_most = 0;
         on.store(wanted != nullptr, std::memory_order_release);
     }
 
@@ -97,12 +101,14 @@ public:
         int delay_us;
         bool fails;
         {
-            std::lock_guard<std::mutex> guard(mutex);
+            std::unique_lock<std::mutex> guard(mutex);
             if (!concerns(path))
                 return false;
             read_count++;
             delay_us = faults.read_delay_us;
             fails = roll(faults.read_error);
+            if (faults.reads_together > 0)
+                await_others(guard);
         }
         if (delay_us > 0)
             usleep(static_cast<useconds_t>(delay_us));
@@ -125,9 +131,28 @@ public:
         return read_count;
     }
 
+    int most_reads()
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+
+        return reads_most;
+    }
+
     bool is_on() const { return on.load(std::memory_order_acquire); }
 
 private:
+    void await_others(std::unique_lock<std::mutex> &guard)
+    {
+        auto until = std::chrono::system_clock::now() + std::chrono::seconds(10);
+
+        reads_now++;
+        reads_most = std::max(reads_most, reads_now);
+        read_began.notify_all();
+        if (!read_began.wait_until(guard, until, [this] { return reads_most >= faults.reads_together; }))
+            faults.reads_together = 0;          /* the test has failed; it need not take longer */
+        reads_now--;
+    }
+
     /* Both with the mutex. */
     bool roll(int per_mille) { return per_mille > 0 && random_below(&random, 1000) < static_cast<uint64_t>(per_mille); }
     bool concerns(const std::string &path) const { return is_on() && (only.empty() || path.find(only) != std::string::npos); }
@@ -136,6 +161,8 @@ private:
     std::mutex mutex;               /* guards all below */
     struct disk_faults faults {};
     uint64_t read_count = 0;
+    int reads_now = 0, reads_most = 0;          /* while faults.reads_together is set */
+    std::condition_variable read_began;
     std::string only;
     struct random random {};
 };
@@ -626,6 +653,11 @@ void faulty_disk_set(struct faulty_disk *disk, const struct disk_faults *faults)
 uint64_t faulty_disk_reads(struct faulty_disk *disk)
 {
     return disk->dice.reads();
+}
+
+int faulty_disk_reads_together(struct faulty_disk *disk)
+{
+    return disk->dice.most_reads();
 }
 
 void faulty_disk_track_power(struct faulty_disk *disk)

@@ -4,6 +4,9 @@
 #include "support/unit.h"
 
 #include "base/mem.h"
+#include "commands/rows.h"
+#include "engine/running_scripts.h"
+#include "script/registry.h"
 #include "support/engine_box.h"
 #include "support/tier_box.h"
 
@@ -131,7 +134,7 @@ enum { SCRIPTS = 5 };
 struct busy_box {
     struct engine_box base;
     struct client clients[SCRIPTS];
-    int resumed[2 * SCRIPTS], resumed_count, rung_count;
+    int resumed[2 * SCRIPTS], resumed_count, rung_count, done_count;
 };
 
 static void take_a_slice(struct client *client)
@@ -186,6 +189,63 @@ static void busy_scripts_have_a_few_slices_a_turn_each_in_its_order(void **state
     mem_free(box);
 }
 
+static const struct bytes busy_request[] = { BYTES("EVAL_RO"), BYTES("for i = 1, 30000000 do end return 7"), BYTES("0") };
+
+static bool run_busy(struct client *client)
+{
+    struct busy_box *box = client->worker->host.loop;
+
+    if (engine_run(client->worker, client, busy_request, 3) == RUN_PARKED)
+        return false;
+    box->done_count++;
+    return true;
+}
+
+static void resume_busy(struct client *client)
+{
+    struct busy_box *box = client->worker->host.loop;
+
+    box->resumed_count++;
+    run_busy(client);
+}
+
+static void slices_of_scripts_are_counted(void **state)
+{
+    static const struct command *const families[] = { scripting_commands, NULL };
+    struct busy_box *box = mem_zalloc(sizeof(*box));
+    struct engine *engine = &box->base.engine;
+    struct worker *worker = &box->base.workers[0];
+
+    (void)state;
+    engine_box_open(&box->base, families, 1);
+    engine->scripts = registry_create();
+    engine->running_scripts = running_scripts_create();
+    history_init(&engine->history);
+    worker->host.loop = box;
+    worker->host.resume = resume_busy;
+    for (int i = 0; i < 3; i++) {
+        engine_box_add(&box->base, 0, &box->clients[i], (uint64_t)i + 1, 0);
+        assert_false(run_busy(&box->clients[i]));
+        assert_int_equal(worker->slices, i + 1);
+    }
+    worker_read_mail(worker);
+    assert_int_equal(box->resumed_count, 2);        /* the third is the next turn's */
+    assert_int_equal(worker->slices, 2);
+    while (box->done_count < 3) {
+        worker_begin_turn(worker);
+        worker_read_mail(worker);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_true(bytes_is(buffer_bytes(&box->clients[i].reply.out), ":7\r\n"));
+        engine_box_remove(&box->clients[i]);
+    }
+    history_release(&engine->history);
+    engine_box_close(&box->base);
+    running_scripts_destroy(engine->running_scripts);
+    registry_destroy(engine->scripts);
+    mem_free(box);
+}
+
 #define WITH_BOX(test) cmocka_unit_test_setup_teardown(test, open_box, close_box)
 
 int main(void)
@@ -195,6 +255,7 @@ int main(void)
         WITH_BOX(a_client_may_go_while_its_job_runs),
         WITH_BOX(wake_ups_for_nothing_answer_nothing),
         cmocka_unit_test(busy_scripts_have_a_few_slices_a_turn_each_in_its_order),
+        cmocka_unit_test(slices_of_scripts_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

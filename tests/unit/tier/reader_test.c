@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "support/tier_box.h"
 #include "tier/reader.h"
 
@@ -460,6 +461,41 @@ static void what_is_waited_for_is_found_by_ring_and_by_threads(void **state)
     finish_with(rig, 1, true);
 }
 
+/* Most containers have no io_uring. Keys between which there is more than a gap, so that each is a read. */
+static void without_a_ring_reads_of_a_batch_overlap(void **state)
+{
+    enum { FAR_KEYS = 8 };
+    struct rig *rig = *state;
+    struct finding *finding = mem_zalloc(sizeof(*finding));
+    struct reader_options options = { .done = note_found, .context = finding, .record_max = READER_RECORD_MAX, .flight_max = READER_DEPTH,
+        .without_ring = true };
+    struct tier_reader *reader = reader_open(rig->box.tier, &options);
+    char *between = mem_alloc(BETWEEN + 1), key[20];
+    struct random random;
+
+    random_init(&random, rig->box.seed);
+    for (int i = 0; i < BETWEEN; i++)
+        between[i] = (char)('!' + random_below(&random, 90));       /* is not compressed */
+    between[BETWEEN] = '\0';
+    for (int i = 0; i < FAR_KEYS; i++) {
+        snprintf(key, sizeof(key), "k%d", i);
+        set_cold(rig, key, "value");
+        set_cold(rig, "between", between);
+    }
+    faulty_disk_set(rig->box.disk, &(struct disk_faults){ .seed = rig->box.seed, .only = ".seg", .reads_together = 2 });       /* the box has two threads */
+    finding->box = &rig->box;
+    for (int i = 0; i < FAR_KEYS; i++) {
+        snprintf(key, sizeof(key), "k%d", i);
+        assert_true(want(finding, reader, i, key));
+    }
+    reader_finish(reader);
+    assert_int_equal(finding->found, FAR_KEYS);
+    assert_true(faulty_disk_reads_together(rig->box.disk) >= 2);
+    reader_close(reader);
+    mem_free(between);
+    mem_free(finding);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +511,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(errors_and_damage_are_never_values, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_reader_that_is_closed_leaves_no_load, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_is_waited_for_is_found_by_ring_and_by_threads, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(without_a_ring_reads_of_a_batch_overlap, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_client_that_is_closed_while_its_key_is_read_leaves_no_pin, open_rig, close_rig),
     };
 

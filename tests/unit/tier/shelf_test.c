@@ -127,6 +127,31 @@ static void blocks_that_grow_little_by_little_are_packed(void **state)
     shelf_release(&shelf);
 }
 
+static uint32_t chunk_of(const struct shelf *shelf, uint32_t number)
+{
+    return shelf->blocks[number].place >> SHELF_OFFSET_BITS;
+}
+
+/* A search through all chunks, for each block of a map that is filled, takes time with the square of their number. */
+static void new_blocks_go_to_the_last_chunk_while_it_has_space(void **state)
+{
+    struct shelf shelf = { 0 };
+
+    for (int i = 0; i < 5; i++)
+        shelf_push(&shelf);
+    block_resize(&shelf, 0, SHELF_CHUNK_WORDS - 500);
+    block_resize(&shelf, 1, 450);
+    block_resize(&shelf, 2, 600);
+    block_resize(&shelf, 1, 400);
+    assert_true(chunk_of(&shelf, 0) == 0 && chunk_of(&shelf, 1) == 0 && chunk_of(&shelf, 2) == 1);
+    block_resize(&shelf, 3, 80);                /* the first chunk is fuller, and has space for it as well */
+    assert_int_equal(chunk_of(&shelf, 3), 1);
+    block_resize(&shelf, 2, SHELF_CHUNK_WORDS - 80 - 20);
+    block_resize(&shelf, 4, 80);                /* the last one has none: a place in another one is found */
+    assert_int_equal(chunk_of(&shelf, 4), 0);
+    shelf_release(&shelf);
+}
+
 static void an_empty_shelf_holds_nothing(void **state)
 {
     struct shelf shelf = { 0 };
@@ -148,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_keep_what_is_in_them_wherever_they_move),
         cmocka_unit_test(blocks_that_grow_little_by_little_are_packed),
+        cmocka_unit_test(new_blocks_go_to_the_last_chunk_while_it_has_space),
         cmocka_unit_test(an_empty_shelf_holds_nothing),
     };
 

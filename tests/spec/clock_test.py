@@ -1,4 +1,5 @@
 """A wall clock that is set back or ahead: what measures time goes on by the monotonic clock, and only what is shown as a time of day jumps."""
+import errno
 import os
 import shutil
 import sys
@@ -9,6 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                             # noqa: E402
 from support.clock import WallClock                                                                    # noqa: E402
+from support.disk import FAIL, Disk                                                                    # noqa: E402
 from support.resp import Closed, OK, Status, encode                                                    # noqa: E402
 from support.server import Server, is_sanitized, until                                                 # noqa: E402
 
@@ -22,9 +24,12 @@ class ClockTest(unittest.TestCase):
     def start(self, **options):
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        self.clock = WallClock(folder)
+        self.clock, self.disk = WallClock(folder), Disk(folder)
         self.addCleanup(self.clock.remove)
-        server = Server({name.replace("_", "-"): value for name, value in options.items()}, folder=folder, environment=self.clock.environment)
+        self.addCleanup(self.disk.remove)
+        environment = {**self.clock.environment, **self.disk.environment,
+                       "LD_PRELOAD": " ".join(shim.environment["LD_PRELOAD"] for shim in (self.clock, self.disk))}
+        server = Server({name.replace("_", "-"): value for name, value in options.items()}, folder=folder, environment=environment)
         self.addCleanup(server.discard)
         return server
 
@@ -53,6 +58,19 @@ class ClockTest(unittest.TestCase):
         with server.client() as client:
             self.assertEqual(client.must("MGET", "k1", "k2"), [b"v"] * 2)
         server.stop()
+
+    def test_a_store_in_error_is_opened_again_when_it_is_set_back(self):
+        server = self.start(maxmemory="60mb")
+        with server.client() as client:
+            client.must("SET", "k", "v")
+            self.disk.rule(0, "write", "store/*", FAIL, error=errno.EIO)
+            client.call("TIER", "DEMOTE", "k")
+            until(lambda: server.info("tiering")["tier_status"] == "error", WAIT_S, "the error")
+            self.clock.jump(-HOUR_MS)
+            self.disk.heal()
+            until(lambda: server.info("tiering")["tier_status"] != "error", WAIT_S, "the store is opened again")
+            self.assertEqual(client.must("TIER", "DEMOTE", "k"), 1)
+            self.assertEqual(client.must("GET", "k"), b"v")
 
     def test_a_pause_ends_when_it_is_set_back(self):
         server = self.start()

@@ -36,7 +36,7 @@ struct disk_faults {
     int read_short;         /* a half of what was asked for is read, and one byte at least */
     int open_error;         /* EIO on opening for reading, or creating */
     int read_delay_us;      /* every read sleeps that long: a slow disk */
-    int reads_together;     /* a read waits until so many have been under way at a time since the faults were set; for 10 s */
+    int reads_together;     /* a read waits until this many have been under way at a time since the faults were set; for 10 s */
 };
 void faulty_disk_set(struct faulty_disk *disk, const struct disk_faults *faults);       /* NULL: none */
 /* Reads of the files that faults concerned, since the disk was created: how a test notices that one has begun. */

@@ -142,14 +142,14 @@ void bus_describe_nodes(const struct bus *bus, const struct node *only, enum nod
 void bus_describe_info(const struct bus *bus, struct buffer *out);              /* CLUSTER INFO */
 unsigned bus_failure_reports(struct bus *bus, const struct node *node, int64_t now_ms);
 
-/* A link, for CLUSTER LINKS. */
+/* A link with a node, for CLUSTER LINKS. */
 struct bus_link_view {
     uint64_t link;
     bool is_outgoing;
-    const struct node *node;            /* NULL: not recognized yet */
+    const struct node *node;            /* NULL: this one is not there, or is being opened */
     int64_t opened_ms;
 };
-/* False: there is no link at this index. Links that are being opened are left out. */
+/* False: there is no such index. Each node has two: of this node's link to it, and of the one that it opened. Clients expect them side by side. */
 bool bus_link_view(const struct bus *bus, unsigned index, struct bus_link_view *view);
 
 #endif

@@ -143,13 +143,15 @@ size_t bus_link_size_max(const struct bus *bus, uint64_t number)
 
 bool bus_link_view(const struct bus *bus, unsigned index, struct bus_link_view *view)
 {
-    for (unsigned i = 0; i < bus->own->link_count; i++) {
-        const struct bus_link *link = bus->own->links[i];
+    const struct node *node;
+    const struct bus_link *link;
 
-        if (!link->is_open || index-- > 0)
-            continue;
-        *view = (struct bus_link_view){ link->number, link->is_outgoing, link->node, link->opened_ms + bus->own->real_ms - bus->own->now_ms };
-        return true;
-    }
-    return false;
+    if (index / 2 >= bus->members->count)
+        return false;
+    node = bus->members->all[index / 2];
+    link = bus_links_find(bus, index % 2 == 0 ? node->peer.link : node->peer.accepted);
+    *view = (struct bus_link_view){ .node = NULL };
+    if (link != NULL && link->is_open)
+        *view = (struct bus_link_view){ link->number, link->is_outgoing, node, link->opened_ms + bus->own->real_ms - bus->own->now_ms };
+    return true;
 }

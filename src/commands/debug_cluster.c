@@ -19,15 +19,12 @@ static void kill_links(struct cluster_call *asked, struct engine *engine, struct
 {
     const struct node *node = cluster_call_node(asked, bus, "Unknown node");
     struct bus_link_view view;
-    unsigned at = 0;
 
     if (node == NULL || !cluster_call_accept(asked, asked->later_error))
         return;
-    while (bus_link_view(bus, at, &view)) {
+    for (unsigned i = 0; bus_link_view(bus, i, &view); i++) {
         if (view.node == node && asked->choice & (view.is_outgoing ? LINKS_TO : LINKS_FROM))
             cluster_kill_link(engine->replication.cluster, view.link);
-        else
-            at++;
     }
 }
 

@@ -10,8 +10,10 @@ FILLER_KEYS, FILLER_SIZE = 12000, 4000      # more than maxmemory
 
 
 class Chill(threading.Thread):
-    def __init__(self, server, interval=0.01):
+    def __init__(self, server, interval=0.01, in_cluster=False):
+        """`in_cluster`: there is one database, which is the suite's, so that no key is added."""
         super().__init__(daemon=True)
+        self.in_cluster = in_cluster
         self.server, self.interval, self.halt, self.demoted = server, interval, threading.Event(), 0
         self.random = random.Random(1)
         self.turn = threading.Lock()        # held while it works, and while it is paused
@@ -27,11 +29,12 @@ class Chill(threading.Thread):
             pass        # the server crashed or was shut down: the driver sees that
 
     def work(self, client):
-        for database in range(DATABASES - 1):
+        for database in range(1 if self.in_cluster else DATABASES - 1):
             if self.halt.is_set():
                 return
             self.demote(client, database)
-        self.fill(client)
+        if not self.in_cluster:
+            self.fill(client)
 
     def pause(self):
         self.turn.acquire()

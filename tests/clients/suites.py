@@ -18,6 +18,7 @@ PYTHON_PACKAGES = ["redis==5.0.8", "rq==1.16.2", "celery==5.4.0", "kombu==5.4.0"
 
 
 TLS_PORT = 6380
+CLUSTER_PORTS = range(16379, 16385)     # the usual ones of tests
 
 
 def execute(command, cwd=None, limit_s=900, env=None, log=None, check=True):
@@ -75,12 +76,17 @@ def read_junit(path):
 class Pytest:
     """The tests in the source distribution of a Python package."""
 
-    def __init__(self, name, package, version, arguments, limit_s=900):
+    def __init__(self, name, package, version, arguments, limit_s=900, servers="one", folders=()):
+        """`servers`: "cluster" for the six nodes of one. `folders` that tests look for and the package lacks."""
         self.name, self.package, self.version, self.arguments, self.limit_s, self.options = name, package, version, arguments, limit_s, {}
+        self.servers, self.folders = servers, folders
 
     def prepare(self, work):
         python_of(work)
-        return source_of(work, self.package, self.version)
+        folder = source_of(work, self.package, self.version)
+        for each in self.folders:
+            os.makedirs(os.path.join(folder, each), exist_ok=True)
+        return folder
 
     def run(self, folder, chill):
         bin_ = os.path.join(os.path.dirname(os.path.dirname(folder)), "venv", "bin")
@@ -180,11 +186,36 @@ class Go:
         return found
 
 
+class GoServers(Go):
+    """The tests in a Go module that start clusters themselves. What starts as Sentinel is redis-server."""
+
+    servers = "own"
+
+    def run(self, folder, chill):
+        program = os.path.join(folder, "testdata", "redis", "src", "redis-server")
+        report = os.path.join(folder, "report.xml")
+        for each in (program, report):
+            if os.path.lexists(each):
+                os.unlink(each)
+        os.makedirs(os.path.dirname(program), exist_ok=True)
+        with open(os.path.join(folder, "testdata", "redis", "redis.conf"), "w") as file:
+            file.write("maxmemory 256mb\n")
+        with open(program, "w") as file:
+            file.write('#!/bin/sh\ncase "$*" in *--sentinel*) exec %s "$@" ;; esac\nexec %s "$@"\n' % (shutil.which("redis-server"), os.environ["KELVIN_SERVER"]))
+        os.chmod(program, 0o755)
+        os.environ["PATH"] = os.path.dirname(program) + os.pathsep + os.environ["PATH"]
+        found = super().run(folder, chill)
+        if os.path.exists(report):              # of Ginkgo, which is one test for Go
+            found.update(read_junit(report))
+        return found
+
+
 class Workload:
     """A program in this folder that uses an application's library and prints `ok NAME` or `FAIL NAME: reason` for each check."""
 
-    def __init__(self, name, prepare, command, limit_s=300, options=None, tls=False):
-        """`tls`: the server listens on TLS_PORT, too, and the program finds the certificates in the folder KELVIN_TLS."""
+    def __init__(self, name, prepare, command, limit_s=300, options=None, tls=False, servers="one"):
+        """`tls`: the server listens on TLS_PORT, too, and the program finds the certificates in the folder KELVIN_TLS. `servers`: as for Pytest."""
+        self.servers = servers
         self.name, self.prepare, self.command, self.limit_s, self.options, self.tls = name, prepare, command, limit_s, options or {}, tls
 
     def run(self, folder, chill):
@@ -245,17 +276,25 @@ ALL = [
            [word for name in ("test_asyncio/test_cluster.py", "test_cluster.py", "test_ssl.py", "test_search.py", "test_asyncio/test_search.py") for word in ("--ignore", "tests/" + name)]),
     Pytest("redis-py-resp3", "redis", "5.0.8", ["-o", "asyncio_mode=auto", "-m", "not redismod and not onlycluster and not ssl and not replica", "--protocol", "3", "tests"] +
            [word for name in ("test_asyncio/test_cluster.py", "test_cluster.py", "test_ssl.py", "test_search.py", "test_asyncio/test_search.py") for word in ("--ignore", "tests/" + name)]),
+    Pytest("redis-py-cluster", "redis", "5.0.8", ["-o", "asyncio_mode=auto", "-m", "not onlynoncluster and not redismod and not ssl", "--redis-url",
+           "redis://127.0.0.1:%d/0" % CLUSTER_PORTS[0], "tests"] +
+           [word for name in ("test_ssl.py", "test_search.py", "test_asyncio/test_search.py") for word in ("--ignore", "tests/" + name)],
+           limit_s=1500, servers="cluster", folders=("dockers/stunnel/keys",)),
     Pytest("rq", "rq", "1.16.2", ["tests", "--deselect", "tests/test_sentry.py"]),
     Mocha("ioredis", "ioredis", "2.0.0", ["mocha@2.5.3"], ["test/functional/*.js"], skip="should close the connection when timeout", quiet=("monitor.js", "scripting.js"),
           omit=("cluster.js", "sentinel.js")),
     Mocha("bull", "bull", "3.0.0", ["mocha@3.5.3"], ["test/test_job.js", "test/test_queue.js", "test/test_repeat.js", "test/test_worker.js", "test/test_connection.js"], skip="connstring|should (create|define).*custom"),
     Go("asynq", "github.com/hibiken/asynq", "v0.24.1", [".", "./internal/rdb", "./internal/base"]),
     Go("redigo", "github.com/gomodule/redigo", "v1.8.9", ["./redis"]),
+    GoServers("go-redis-cluster", "github.com/redis/go-redis/v9", "v9.5.3", ["."], ["-ginkgo.focus", "Cluster", "-ginkgo.junit-report", "report.xml"],
+              run="^TestGinkgoSuite$"),
+    GoServers("redisc", "github.com/mna/redisc", "v1.3.2", ["."], run="^Test(ClusterRedis|StandaloneRedis|Commands|RetryConn.*)$"),
     Workload("celery", python_prepare, python_workload("celery_work.py")),
     Workload("redis-py-secure", python_prepare, python_workload("secure_work.py"), tls=True),
     Workload("node-secure", node_prepare, node_workload("secure_work.js"), tls=True),
     Workload("bullmq", node_prepare, node_workload("bullmq_work.js")),
     Workload("node-redis", node_prepare, node_workload("node_redis_work.js")),
+    Workload("node-cluster", node_prepare, node_workload("cluster_work.js"), servers="cluster"),
     Workload("jedis", java_prepare, java_workload("JedisWork")),
 ]
 

@@ -161,6 +161,7 @@ struct client {
     uint32_t push_generation;               /* pushes for another one are dropped (engine/publish.h) */
     struct bytes unlogged_raw;              /* CALLER_APPLIER: what its call appends to the history in its own place, once, also if it changes
                                              * nothing then; empty when that was done */
+    uint64_t receipt;                       /* of the slots that another node sends by this connection (cluster/bus.h); 0: none. Owner: its worker */
     struct replica *replica;                /* it is a replica, or may become one: replication/primary.h; or NULL */
     struct client *next_replica;            /* in its worker's list of replicas */
     struct tracker *tracker;                /* it has turned tracking on: engine/tracking.h; or NULL */

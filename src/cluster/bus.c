@@ -138,11 +138,13 @@ void bus_begin(struct bus *bus, int64_t real_ms)
     note_copied(bus);
 }
 
-/* A slot that was lost and taken back by the same event is not lost. */
-static void keep_own_slots(struct bus *bus)
+/* A slot that was lost and taken back by the same event is not lost. A start removes what is left of the others. */
+static void note_lost_slots(struct bus *bus)
 {
-    for (size_t i = 0; i < SLOTS_SIZE; i++)
+    for (size_t i = 0; i < SLOTS_SIZE; i++) {
         bus->outcome.lost.bits[i] &= (uint8_t)~bus->members->myself->slots.bits[i];
+        bus->members->unwanted.bits[i] |= bus->outcome.lost.bits[i];
+    }
 }
 
 /* A conceded slot comes back when its new owner becomes a replica or is forgotten: nothing else notes that. */
@@ -161,6 +163,6 @@ void bus_finish(struct bus *bus)
     if (bus->own->state_is_stale)
         bus_role_update_state(bus);
     bus_role_report_master(bus);
-    keep_own_slots(bus);
+    note_lost_slots(bus);
     promise_slots(bus);
 }

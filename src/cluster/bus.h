@@ -132,6 +132,23 @@ const char *bus_reset(struct bus *bus, bool is_hard, bool has_keys, int64_t now_
 const char *bus_set_config_epoch(struct bus *bus, uint64_t epoch);
 /* *bumped false: this node has the largest epoch already. */
 void bus_bump_epoch(struct bus *bus, bool *bumped);
+
+/* Atomic migration (slot_export.h): another node, the owner of the slots, sends their keys. They are removed if the node does not keep the receipt alive
+ * (10 s), or ends it, and by a start. One at a time. */
+const char *bus_begin_receipt(struct bus *bus, const struct slots *slots, const struct node_id *from, int64_t now_ms, uint64_t *receipt);
+const char *bus_keep_receipt(struct bus *bus, uint64_t receipt, int64_t now_ms);
+/* The slots are this node's, with that epoch, which has to be above the current one. Again: nothing more. */
+const char *bus_take_receipt(struct bus *bus, uint64_t receipt, uint64_t epoch, int64_t now_ms);
+/* Unless it was taken, which is returned: then `slot`, one of them, is this node's, also after a start. */
+bool bus_end_receipt(struct bus *bus, uint64_t receipt, unsigned slot, int64_t now_ms);
+/* Removes keys of slots of other nodes, which are not being moved: a replica that took over from a primary that received slots does not know of that. */
+const char *bus_drop_slots(struct bus *bus, const struct slots *slots);
+/* A start: has the keys of unwanted slots removed. */
+void bus_drop_unwanted(struct bus *bus);
+/* Writes to these slots of this node wait from now on, until they have another owner, or `slots` are others: none. */
+void bus_hand_over(struct bus *bus, const struct slots *slots);
+/* The node to which they were handed over may have taken them with that epoch, and has failed: they are this node's, with the next one. */
+void bus_take_back(struct bus *bus, uint64_t epoch);
 void bus_publish(struct bus *bus, struct bytes channel, struct bytes text, bool is_shard);      /* to the other nodes; `is_shard`: to those of its shard */
 
 /* --- To be shown */

@@ -28,6 +28,12 @@ void bus_end_manual(struct bus *bus)
     bus->hold_writes_until_ms = 0;
 }
 
+void bus_end_migrations(struct bus *bus)
+{
+    bus->members->unwanted = bus->members->received = bus->members->handed_over = (struct slots){ { 0 } };
+    bus->members->receipt = 0;
+}
+
 struct node *bus_known(const struct bus *bus, const struct node_id *id)
 {
     struct node *node = members_find(bus->members, id);

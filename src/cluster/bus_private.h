@@ -46,6 +46,12 @@ struct bus_copied {
     struct node_id shard_id;
 };
 
+struct bus_receipt {
+    struct node_id from;
+    int64_t until_ms;               /* unless its node says something */
+    uint64_t last, taken;           /* the largest number so far; the last one that was taken */
+};
+
 struct bus_private {
     struct random random;
     struct bus_link **links;        /* in the order of their numbers */
@@ -63,6 +69,7 @@ struct bus_private {
     struct bus_election election;
     struct bus_manual manual;
     struct bus_copied copied;
+    struct bus_receipt receipt;
     char followed_ip[NODE_IP_SIZE]; /* the address of the primary that was reported to the caller */
     struct node_id followed;
     uint16_t followed_port, followed_tls_port;
@@ -87,6 +94,8 @@ struct node *bus_known(const struct bus *bus, const struct node_id *id);
 /* Forgets it with its links. */
 void bus_remove_node(struct bus *bus, struct node *node);
 void bus_end_manual(struct bus *bus);
+/* This node follows another one, whose data replaces its own: it neither receives slots nor hands them over. */
+void bus_end_migrations(struct bus *bus);
 
 enum bus_change {
     BUS_CHANGE_FILE = 1,            /* nodes.conf is not what there is */
@@ -133,6 +142,10 @@ void bus_gossip_forget(struct bus *bus, const struct node_id *id, int64_t second
 bool bus_gossip_is_forgotten(const struct bus *bus, const struct node_id *id);
 /* False: there is a handshake with this address, or there are too many. */
 bool bus_gossip_start_handshake(struct bus *bus, const char *ip, uint16_t port, uint16_t other_port, uint16_t bus_port, uint16_t flags);
+
+/* --- bus_receipt */
+
+void bus_receipt_step(struct bus *bus);
 
 /* --- bus_role */
 

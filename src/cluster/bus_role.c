@@ -9,6 +9,7 @@ void bus_role_follow(struct bus *bus, struct node *master)
 {
     members_set_master(bus->members, bus->members->myself, master);
     bus_end_manual(bus);
+    bus_end_migrations(bus);
     bus->own->election = (struct bus_election){ 0 };
     bus->own->followed = (struct node_id){ { 0 } };             /* reported at the end of the event */
     bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);

@@ -164,6 +164,7 @@ void bus_tick(struct bus *bus, int64_t now_ms)
             watch_node(bus, members->all[i]);
     }
     leave_chain(bus);
+    bus_receipt_step(bus);
     if (own->tick_count % TICKS_PER_SECOND == 0) {
         close_strangers(bus);
         bus_orphan_step(bus);

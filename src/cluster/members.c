@@ -169,8 +169,10 @@ void members_bind(struct members *members, unsigned slot, struct node *owner)
         owner = members->myself;
     CHECK(owner == NULL || owner->flags & NODE_MASTER);
     slots_remove(&members->unclaimed, slot);
-    if (owner == members->myself)
+    if (owner == members->myself) {
         slots_remove(&members->conceded, slot);
+        slots_remove(&members->unwanted, slot);
+    }
     if (before == owner)
         return;
     if (before != NULL) {
@@ -206,6 +208,8 @@ void members_begin_move(struct members *members, const struct node_move *move)
     unsigned at;
 
     members_end_move(members, move->slot);
+    if (move->is_import)
+        slots_remove(&members->unwanted, move->slot);
     at = move_place(members, move->slot);
     if (members->move_count == members->move_room) {
         members->move_room = members->move_room * 2 + 4;
@@ -285,6 +289,7 @@ struct members *members_create_from(const struct nodes_file *file, int64_t now_m
         load_node(members, &file->nodes[i], now_ms, random);
     members->current_epoch = file->current_epoch;
     members->last_vote_epoch = file->last_vote_epoch;
+    members->unwanted = file->unwanted;
     for (uint32_t i = 0; i < file->node_count; i++) {
         if (!node_id_is_none(&file->nodes[i].master))
             members_set_master(members, members_find(members, &file->nodes[i].id), members_find(members, &file->nodes[i].master));
@@ -360,6 +365,7 @@ void members_write(const struct members *members, struct buffer *out)
         if (is_written(move->other))
             file->moves[file->move_count++] = (struct nodes_file_move){ move->other->id, move->slot, move->is_import };
     }
+    file->unwanted = members->unwanted;
     nodes_file_write(file, out);
     nodes_file_release(file);
     mem_free(file);

@@ -78,6 +78,10 @@ struct members {
     struct node *owners[SLOT_COUNT];            /* NULL: none */
     struct slots unclaimed;                     /* those whose owner does not claim them any more */
     struct slots conceded;                      /* those that this node gave up because a third one said so: see claim.h */
+    struct slots unwanted;                      /* others', of which this node may have keys that are to be removed: also by the next start */
+    struct slots received;                      /* another's, which sends their keys to this node; unwanted until they are its own. Not saved */
+    uint64_t receipt;                           /* number of the migration that brings them; 0: none. Not saved */
+    struct slots handed_over;                   /* this node's, whose writes wait until another has taken them over, or not. Not saved */
     struct node_move *moves;                    /* in the order of the slots */
     unsigned move_count, move_room;
     uint64_t current_epoch, last_vote_epoch;

@@ -231,6 +231,39 @@ static bool read_slot(struct reader *reader, struct bytes word)
     return true;
 }
 
+static bool read_unwanted(struct reader *reader, struct bytes text)
+{
+    while (text.size > 0) {
+        const char *comma = memchr(text.data, ',', text.size);
+        struct bytes range = bytes_of(text.data, comma != NULL ? (size_t)(comma - text.data) : text.size), last = range;
+        const char *dash = memchr(range.data, '-', range.size);
+        uint64_t from, to;
+
+        text = bytes_of(range.data + range.size, text.size - range.size);
+        if (text.size > 0)
+            text = bytes_of(text.data + 1, text.size - 1);
+        if (dash != NULL) {
+            last = bytes_of(dash + 1, range.size - (size_t)(dash + 1 - range.data));
+            range.size = (size_t)(dash - range.data);
+        }
+        if (!number_of(range, SLOT_COUNT - 1, &from) || !number_of(last, SLOT_COUNT - 1, &to) || from > to)
+            return false;
+        slots_add_range(&reader->file->unwanted, (struct slot_range){ (uint16_t)from, (uint16_t)to });
+    }
+    return true;
+}
+
+static void write_unwanted(const struct slots *unwanted, struct buffer *out)
+{
+    const char *before = " unwanted ";
+    struct slot_range range;
+
+    for (unsigned at = 0; slots_next(unwanted, at, &range); at = range.last + 1U) {
+        buffer_append_format(out, range.first == range.last ? "%s%u" : "%s%u-%u", before, range.first, range.last);
+        before = ",";
+    }
+}
+
 static bool read_vars(struct reader *reader, struct bytes line)
 {
     struct bytes name, value;
@@ -239,6 +272,8 @@ static bool read_vars(struct reader *reader, struct bytes line)
     while (take_word(&line, &name)) {
         if (!take_word(&line, &value))
             return refuse(reader, "a variable has no value");
+        if (bytes_is(name, "unwanted") && !read_unwanted(reader, value))
+            return refuse(reader, "the unwanted slots are no ranges");
         if (!bytes_is(name, "currentEpoch") && !bytes_is(name, "lastVoteEpoch"))
             continue;                                               /* of a later version */
         if (!number_of(value, UINT64_MAX, &number))
@@ -497,6 +532,8 @@ void nodes_file_write(const struct nodes_file *file, struct buffer *out)
             buffer_append_format(out, " [%u-%c-%.40s]", file->moves[k].slot, file->moves[k].is_import ? '<' : '>', file->moves[k].other.text);
         buffer_append_string(out, "\n");
     }
-    buffer_append_format(out, "vars currentEpoch %" PRIu64 " lastVoteEpoch %" PRIu64 "\n", file->current_epoch, file->last_vote_epoch);
+    buffer_append_format(out, "vars currentEpoch %" PRIu64 " lastVoteEpoch %" PRIu64, file->current_epoch, file->last_vote_epoch);
+    write_unwanted(&file->unwanted, out);
+    buffer_append_string(out, "\n");
     mem_free(within);
 }

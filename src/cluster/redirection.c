@@ -7,8 +7,12 @@ static enum slot_state state_of(const struct topology *topology, unsigned slot)
 
     if (owner < 0)
         return SLOT_UNASSIGNED;
+    if (owner == topology->myself && slots_has(&topology->handed_over, slot))
+        return SLOT_HANDED_OVER;
     if (owner == topology->myself)
         return moves ? SLOT_EXPORTING : SLOT_OWNED;
+    if (topology->receipt != 0 && slots_has(&topology->received, slot))
+        return SLOT_RECEIVED;
     if (moves)
         return SLOT_IMPORTING;
     return owner == topology->nodes[topology->myself].master ? SLOT_OF_PRIMARY : SLOT_FOREIGN;
@@ -18,6 +22,7 @@ void redirection_states(const struct topology *topology, struct slot_states *sta
 {
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
         states->states[slot] = (uint8_t)state_of(topology, slot);
+    states->receipt = topology->receipt;
 }
 
 bool redirection_address(const struct topology *topology, unsigned slot, bool is_move, bool is_tls, enum endpoint_type type, struct buffer *out)

@@ -79,6 +79,9 @@ struct topology *topology_create(const struct members *members, bool is_ok)
     topology->has_leases = members->last_vote_epoch > 0;
     copy_nodes(topology, members);
     find_masters(topology, members);
+    topology->received = members->received;
+    topology->handed_over = members->handed_over;
+    topology->receipt = members->receipt;
     topology->myself = index_of(topology, members->myself);
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
         const struct node *owner = members->owners[slot];

@@ -32,6 +32,8 @@ struct topology {
     bool has_leases;                    /* a HEARTBEAT with an election version has come */
     int16_t owners[SLOT_COUNT];         /* index of the node; -1: none */
     int16_t moves[SLOT_COUNT];          /* node to or from which this node moves the slot; -1: it does not move */
+    struct slots received, handed_over; /* see struct members */
+    uint64_t receipt;
     char *texts;
 };
 

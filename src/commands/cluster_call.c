@@ -53,6 +53,11 @@ static void reply_done(struct call *call, const struct cluster_call *done)
 
 struct cluster_call *cluster_call_new(struct call *call, cluster_act *act, cluster_reply *reply)
 {
+    return cluster_call_new_sized(call, act, reply, sizeof(struct cluster_call));
+}
+
+struct cluster_call *cluster_call_new_sized(struct call *call, cluster_act *act, cluster_reply *reply, size_t size)
+{
     const struct cluster_call *done = call_job(call);
     struct cluster_call *asked;
 
@@ -66,7 +71,7 @@ struct cluster_call *cluster_call_new(struct call *call, cluster_act *act, clust
         reply_errorf(call, "ERR CLUSTER is not possible in a transaction or script with commands that need keys");
         return NULL;
     }
-    asked = mem_zalloc(sizeof(*asked));
+    asked = mem_zalloc(size);
     asked->job = (struct job){ .run = run_locked, .release = release_call };
     asked->act = act;
     asked->reply = reply;
@@ -79,14 +84,18 @@ static bool has_control(struct call *call, enum config_control control)
     return config_number(call->engine->config, CONFIG_CLUSTER_CONTROL) == (int64_t)control;
 }
 
-struct cluster_call *cluster_call_new_gossip(struct call *call, cluster_act *act, cluster_reply *reply)
+bool cluster_call_is_gossip(struct call *call)
 {
     if (cluster_call_cluster(call) == NULL)
-        return NULL;
-    if (has_control(call, CONFIG_CONTROL_GOSSIP))
-        return cluster_call_new(call, act, reply);
-    reply_errorf(call, "ERR This needs cluster-control gossip: with cluster-control managed a controller says which node has which slots and role");
-    return NULL;
+        return false;
+    if (!has_control(call, CONFIG_CONTROL_GOSSIP))
+        reply_errorf(call, "ERR This needs cluster-control gossip: with cluster-control managed a controller says which node has which slots and role");
+    return !call->failed;
+}
+
+struct cluster_call *cluster_call_new_gossip(struct call *call, cluster_act *act, cluster_reply *reply)
+{
+    return cluster_call_is_gossip(call) ? cluster_call_new(call, act, reply) : NULL;
 }
 
 bool cluster_call_is_managed(struct call *call)

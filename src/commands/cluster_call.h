@@ -65,7 +65,10 @@ struct cluster_call *cluster_call_new(struct call *call, cluster_act *act, clust
 struct cluster_call *cluster_call_new_gossip(struct call *call, cluster_act *act, cluster_reply *reply);
 struct cluster_call *cluster_call_new_managed(struct call *call, cluster_act *act, cluster_reply *reply);
 /* False: an error was replied, because there is no cluster, or another control. */
+bool cluster_call_is_gossip(struct call *call);
 bool cluster_call_is_managed(struct call *call);
+/* The same as the first member of a struct of `size` bytes, whose rest is zero. */
+struct cluster_call *cluster_call_new_sized(struct call *call, cluster_act *act, cluster_reply *reply, size_t size);
 /* Starts the job, unless an error was replied meanwhile. */
 void cluster_call_start(struct call *call, struct cluster_call *asked);
 

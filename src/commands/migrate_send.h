@@ -16,7 +16,7 @@
 
 #include "base/buffer.h"
 #include "base/text.h"
-#include "commands/migrate_link.h"
+#include "replication/migrate_link.h"
 #include "engine/job.h"
 #include "value/value.h"
 

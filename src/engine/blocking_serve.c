@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "engine/access.h"
+#include "engine/redirect.h"
 #include "engine/role.h"
 
 enum presence { ABSENT, PRESENT, UNREADABLE };
@@ -103,10 +104,11 @@ static enum service serve(struct blocking *blocking, struct worker *worker, stru
     return SERVED;
 }
 
-/* No client may write now, so no newcomer takes what is there; and calls that only read need not wait for the end of that. */
-static bool writes_are_held(const struct engine *engine)
+/* No client may write this key now, so no newcomer takes what is there; and calls that only read need not wait for the end of that. */
+static bool writes_are_held(const struct engine *engine, uint64_t hash)
 {
-    return engine->frozen || engine->holds_writes || role_bits(engine) & ROLE_READ_ONLY;
+    return engine->frozen || engine->holds_writes || role_bits(engine) & ROLE_READ_ONLY ||
+        (engine->redirect != NULL && redirect_state(engine->redirect, hash) == SLOT_HANDED_OVER);
 }
 
 /* False: it is to be tried again. */
@@ -119,7 +121,7 @@ static bool serve_key(struct blocking *blocking, struct worker *worker, struct n
         worker->held_at = partition_of(blocking, noted->hash)->index;
         if (serve(blocking, worker, waiter) != HELD_BACK)
             continue;
-        if (writes_are_held(worker->engine))
+        if (writes_are_held(worker->engine, noted->hash))
             promise_end(blocking, noted);
         else
             promise_hold(blocking, noted, worker->held_at);

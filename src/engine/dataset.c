@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/event.h"
 #include "engine/lazy_free.h"
+#include "engine/redirect.h"
 #include "engine/unit.h"
 #include "tier/image.h"
 
@@ -327,6 +328,7 @@ void dataset_empty(struct engine *engine, int db)
     struct partitions *all = engine->partitions;
     struct keyspace **old = mem_zalloc(all->count * sizeof(*old));
 
+    redirect_note_flush(engine->redirect);
     partitions_flush(all, db, old);
     for (uint32_t i = 0; i < all->count; i++) {
         if (old[i] == NULL || (engine->tier != NULL && tier_keep_flushed(engine->tier, old[i])))

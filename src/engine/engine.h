@@ -51,6 +51,7 @@ struct hot_keys;
 struct slowlog;
 struct latency;
 struct lost_slots;
+struct slot_export;
 struct error_stats;
 struct waits;
 struct info_section;
@@ -111,6 +112,7 @@ struct engine_replication {
     _Atomic bool has_lost_data;
     struct cluster *cluster;        /* NULL: cluster-enabled no. Does not change once ports are open */
     struct lost_slots *lost_slots;  /* the same */
+    struct slot_export *slot_export;        /* the same */
 };
 
 /* Measurements for operators: parts of the room stats, likewise. Thread-safe, but for the rates, which the first worker notes. */

@@ -3,6 +3,7 @@
 #include "engine/delete_key.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
+#include "engine/redirect.h"
 #include "engine/worker.h"
 
 enum {
@@ -41,6 +42,7 @@ struct victim {
     struct keyspace *keyspace;
     enum config_policy policy;
     const struct turn *turn;
+    const struct redirect *redirect;
 };
 
 static void consider_victim(void *context, uint64_t hash, uint32_t handle)
@@ -49,6 +51,8 @@ static void consider_victim(void *context, uint64_t hash, uint32_t handle)
     struct entry *entry = keyspace_entry(victim->keyspace, handle);
     int64_t rank;
 
+    if (redirect_receives(victim->redirect) && redirect_state(victim->redirect, hash) == SLOT_RECEIVED)
+        return;                     /* what its owner changes in it next has to find it */
     if (entry->flags & ENTRY_PINNED || entry_is_held(victim->keyspace, entry) || (is_volatile(victim->policy) && !(entry->flags & ENTRY_EXPIRES)))
         return;
     rank = eviction_rank(victim->policy, victim->turn, entry);
@@ -79,7 +83,7 @@ static bool evict_one(struct engine *engine, struct worker *worker, enum config_
         partition_lock(partition);
         for (int n = 0; n < all->db_count && !evicted && !is_spared(engine); n++) {
             struct keyspace *keyspace = partition->keyspaces[(first_db + n) % all->db_count];
-            struct victim victim = { .keyspace = keyspace, .policy = policy, .turn = &worker->turn };
+            struct victim victim = { .keyspace = keyspace, .policy = policy, .turn = &worker->turn, .redirect = engine->redirect };
             uint64_t from = i == 0 ? place : partition_first_hash(partition);
             struct table_cursor cursor;
             bool more;

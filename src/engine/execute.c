@@ -395,8 +395,7 @@ static enum run_result end_queued(struct call *call, struct worker *worker)
     return end_done(call, worker, false);
 }
 
-enum run_result engine_run_hinted(struct worker *worker, struct client *client, const struct bytes *args, int arg_count,
-    const struct request_hint *hint)
+static enum run_result run_request(struct worker *worker, struct client *client, const struct bytes *args, int arg_count, const struct request_hint *hint)
 {
     struct engine *engine = worker->engine;
     struct call call = {
@@ -447,6 +446,19 @@ enum run_result engine_run_hinted(struct worker *worker, struct client *client, 
     else
         note_refused(&call);
     return end_done(&call, worker, attempt == RAN);
+}
+
+enum run_result engine_run_hinted(struct worker *worker, struct client *client, const struct bytes *args, int arg_count,
+    const struct request_hint *hint)
+{
+    enum run_result result;
+
+    if (LIKELY(client->receipt == 0))
+        return run_request(worker, client, args, arg_count, hint);
+    worker->turn.clock_stopped = true;      /* the slots' owner decides what has expired, as a primary does for its replicas */
+    result = run_request(worker, client, args, arg_count, hint);
+    worker->turn.clock_stopped = false;
+    return result;
 }
 
 enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)

@@ -4,6 +4,7 @@
 #ifndef KELVIN_ENGINE_EXPIRY_H
 #define KELVIN_ENGINE_EXPIRY_H
 
+#include "engine/redirect.h"
 #include "engine/role.h"
 
 /* Fields that one step removes: the rest is found again. */
@@ -20,10 +21,12 @@ static inline bool expiry_is_suspended(const struct engine *engine)
     return aof != NULL && __builtin_expect(aof_error(aof) != STATUS_OK, 0);
 }
 
-/* The same for expiry alone, which CLIENT PAUSE and FAILOVER suspend, too, as a paused data set does not change; and on a replica its primary decides. */
+/* The same for expiry alone, which CLIENT PAUSE and FAILOVER suspend, too, as a paused data set does not change; on a replica its
+ * primary decides, and while this node receives slots, their owner does. */
 static inline bool expiry_is_paused(const struct engine *engine)
 {
-    return expiry_is_suspended(engine) || __builtin_expect(engine_is_paused(engine) || role_keeps_expired(engine), 0);
+    return expiry_is_suspended(engine) || __builtin_expect(engine_is_paused(engine) || role_keeps_expired(engine), 0) ||
+        redirect_receives(engine->redirect);
 }
 
 /* Removes up to EXPIRY_FIELDS_A_STEP dead fields of a hash, logged as an HDEL. A hash with no field alive is deleted. Returns the number

@@ -4,6 +4,7 @@
 #include "engine/blocking.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
+#include "engine/parking.h"
 #include "engine/script_run.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
@@ -51,8 +52,9 @@ void redirect_set(struct engine *engine, const struct slot_states *states)
 {
     struct redirect *redirect = engine->redirect;
     struct partitions *all = engine->partitions;
-    bool has_lost = states->is_down && !redirect->is_down;
+    bool has_lost = states->is_down && !redirect->is_down, was_handed_over = false;
 
+    redirect->receipt = states->receipt;
     redirect->is_down = states->is_down;        /* first: a call that still finds it up under its locks waits in a queue by the end of the loop */
     for (uint32_t i = 0; i < all->count; i++) {
         unsigned first = i * SLOT_COUNT / all->count, end = (i + 1) * SLOT_COUNT / all->count;
@@ -63,17 +65,20 @@ void redirect_set(struct engine *engine, const struct slot_states *states)
             enum slot_state was = redirect_state(redirect, (uint64_t)place << SLOT_SHIFT);
 
             has_lost |= now < SLOT_OWNED && now != was && was >= SLOT_OF_PRIMARY;
+            was_handed_over |= was == SLOT_HANDED_OVER && now != was;
             redirect->states[place] = (uint8_t)now;
         }
         partition_unlock(&all->partitions[i]);
     }
+    if (was_handed_over)
+        parking_notify(engine, PARKED_FOR_PAUSE);
     if (!has_lost)
         return;
     blocking_judge_again(engine);
     post_to_all(engine, end_shard_channels);
 }
 
-enum verdict { RUNS, UNBOUND, CROSSES, DOWN, DOWN_FOR_WRITES, UNSTABLE, ASK, MOVED };
+enum verdict { RUNS, WAITS, UNBOUND, CROSSES, DOWN, DOWN_FOR_WRITES, UNSTABLE, ASK, MOVED };
 
 /* The keys of a call, or of all calls of a transaction. */
 struct look {
@@ -98,6 +103,24 @@ static void look_at(struct look *look, uint64_t hash, struct bytes name, uint32_
 }
 
 static bool is_migrate(const struct call *call) { return call->command->flags & COMMAND_OWNS_KEYS; }
+
+static bool runs_queue(const struct call *call) { return call->command->flags & COMMAND_RUNS_QUEUE; }
+
+/* Returns the flags of all that the call runs; scripts by what they declare. */
+static uint32_t flags_of(const struct call *call)
+{
+    uint32_t flags = call->command->flags;
+
+    if (runs_queue(call))
+        return unit_flags(call);
+    return flags & COMMAND_UNIT ? script_call_flags(call) : flags;
+}
+
+/* Whether it may change something, as Redis judges. */
+static bool is_write(const struct call *call) { return flags_of(call) & COMMAND_WRITE; }
+
+/* The same, and scripts that do not say what they do. */
+static bool may_write(const struct call *call) { return flags_of(call) & (COMMAND_WRITE | COMMAND_MAY_REPLICATE); }
 
 static enum verdict judge_moving(const struct call *call, const struct look *look, enum slot_state state, bool has_looked)
 {
@@ -142,6 +165,10 @@ static enum verdict judge(const struct call *call, const struct look *look, bool
         return verdict;
     if (state >= SLOT_EXPORTING)
         return judge_moving(call, look, state, has_looked);
+    if (state == SLOT_HANDED_OVER)
+        return may_write(call) && !look->is_channel ? WAITS : RUNS;
+    if (state == SLOT_RECEIVED && redirect_is_receipt(look->redirect, call->client->receipt))
+        return RUNS;
     if (state == SLOT_OF_PRIMARY && (look->is_channel || (call->client->flags & CLIENT_READONLY_SLOTS && !writes)))
         return RUNS;
     return MOVED;
@@ -171,7 +198,8 @@ static void reply_elsewhere(struct call *call, const struct look *look, enum ver
 static void reply_verdict(struct call *call, const struct look *look, enum verdict verdict)
 {
     switch (verdict) {
-    case RUNS: break;
+    case RUNS:
+    case WAITS: break;
     case UNBOUND: reply_errorf(call, "CLUSTERDOWN Hash slot not served"); break;
     case CROSSES: reply_errorf(call, "CROSSSLOT Keys in request don't hash to the same slot"); break;
     case DOWN: reply_errorf(call, "CLUSTERDOWN The cluster is down"); break;
@@ -193,20 +221,6 @@ static bool visit_look(void *context, const struct planned *key)
 {
     look_at(context, key->hash, key->name, key->flags);
     return true;
-}
-
-static bool runs_queue(const struct call *call) { return call->command->flags & COMMAND_RUNS_QUEUE; }
-
-/* Whether it may change something, as Redis judges: scripts by what they declare. */
-static bool is_write(const struct call *call)
-{
-    uint32_t flags = call->command->flags;
-
-    if (runs_queue(call))
-        flags = unit_flags(call);
-    else if (flags & COMMAND_UNIT)
-        flags = script_call_flags(call);
-    return flags & COMMAND_WRITE;
 }
 
 /* Shard channels, which have slots as keys have. */
@@ -297,7 +311,7 @@ bool redirect_allows(struct call *call)
     if (looks)
         look_for_queued_keys(call, &look);
     verdict = judge(call, &look, is_write(call), looks);
-    if (verdict == RUNS)
+    if (verdict == RUNS || verdict == WAITS)        /* it waits once its keys are locked: until then it may come to run */
         return true;
     reply_redirected(call, &look, verdict);
     return false;
@@ -324,37 +338,50 @@ static bool was_judged(const struct call *call, const struct look *look)
     return !(call->client->caller & TRAIT_IN_SCRIPT) || call->unit->slot_judged == slot_of_hash(look->hash);
 }
 
-bool redirect_allows_locked(struct call *call)
+/* Calls that are not asked where they may run: a client that waits for a key is not served what has been handed over. */
+static enum redirect_result judge_ungated(const struct call *call, const struct redirect *redirect)
+{
+    bool is_held = call->client->caller & TRAIT_NOT_PARKED && call->command->flags & COMMAND_WRITE &&
+        redirect_state(redirect, call->keys[0].hash) == SLOT_HANDED_OVER;
+
+    return is_held ? REDIRECT_WAITS : REDIRECT_RUNS;
+}
+
+enum redirect_result redirect_judge_locked(struct call *call)
 {
     struct look look = { .redirect = call->engine->redirect };
     enum verdict verdict;
     bool looks;
 
-    if (call->client->caller & TRAIT_UNGATED || call->key_count == 0)
-        return true;
+    if (call->key_count == 0)
+        return REDIRECT_RUNS;
+    if (call->client->caller & TRAIT_UNGATED)
+        return judge_ungated(call, look.redirect);
     look_at_keys(call, &look);
     if (LIKELY(redirect_state(look.redirect, look.hash) == SLOT_OWNED)) {
         if (call->unit != NULL && call->unit->slot_judged < 0)
             call->unit->slot_judged = slot_of_hash(look.hash);
         if (LIKELY(!look.redirect->is_down) || call->unit != NULL)
-            return true;                /* whether keys are of one slot does not change while a call waits */
+            return REDIRECT_RUNS;       /* whether keys are of one slot does not change while a call waits */
     }
     if (call->unit != NULL && redirect_state(look.redirect, look.hash) >= SLOT_OWNED && was_judged(call, &look))
-        return true;
+        return REDIRECT_RUNS;
     looks = redirect_state(look.redirect, look.hash) >= SLOT_EXPORTING;
     if (looks)
         look_for_keys(call, &look);
     verdict = judge(call, &look, call->command->flags & COMMAND_WRITE, looks);
     if (verdict == RUNS)
-        return true;
+        return REDIRECT_RUNS;
+    if (verdict == WAITS && call->unit == NULL)
+        return REDIRECT_WAITS;
     if (call->client->caller & TRAIT_IN_SCRIPT)
         reply_errorf(call, "ERR Script attempted to access a non local key in a cluster node");
     else
         reply_verdict(call, &look, verdict);
-    return false;
+    return REDIRECT_REPLIED;
 }
 
-bool redirect_allows_unit(struct call *call, int *slot_judged)
+enum redirect_result redirect_judge_unit(struct call *call, int *slot_judged)
 {
     struct unit_look looked = { .look = { .redirect = call->engine->redirect }, .call = call };
     struct look *look = &looked.look, first = { .redirect = call->engine->redirect };
@@ -363,21 +390,23 @@ bool redirect_allows_unit(struct call *call, int *slot_judged)
 
     *slot_judged = -1;
     if (call->client->caller & TRAIT_UNGATED)
-        return true;
+        return REDIRECT_RUNS;
     unit_visit_keys(call, visit_look, &first);
     if (first.count == 0)
-        return true;
+        return REDIRECT_RUNS;
     if (redirect_state(first.redirect, first.hash) == SLOT_OWNED && LIKELY(!first.redirect->is_down)) {
         *slot_judged = slot_of_hash(first.hash);
-        return true;
+        return REDIRECT_RUNS;
     }
     looks = redirect_state(first.redirect, first.hash) >= SLOT_EXPORTING;
     unit_visit_keys(call, looks ? visit_look_for : visit_look, looks ? (void *)&looked : look);
     verdict = judge(call, look, is_write(call), looks);
     if (verdict == RUNS)
-        return true;
+        return REDIRECT_RUNS;
+    if (verdict == WAITS)
+        return REDIRECT_WAITS;
     reply_redirected(call, look, verdict);
-    return false;
+    return REDIRECT_REPLIED;
 }
 
 const char *redirect_refuses_in_script(const struct call *call, int *slot)

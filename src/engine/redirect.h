@@ -8,8 +8,10 @@
  *   ------------------------+--------------------------------------------------+--------------------------------------------------
  *   SLOT_UNASSIGNED         | CLUSTERDOWN                                      | CLUSTERDOWN
  *   SLOT_FOREIGN            | MOVED                                            | MOVED
+ *   SLOT_RECEIVED           | MOVED; of the migration that brings it: runs     | the same
  *   SLOT_OF_PRIMARY         | MOVED; a read after READONLY: runs               | the same
  *   SLOT_OWNED              | runs                                             | runs
+ *   SLOT_HANDED_OVER        | a write waits for the next state, others run     | the same
  *   SLOT_EXPORTING          | all keys are here: runs; none: ASK; else TRYAGAIN| the same
  *   SLOT_IMPORTING          | MOVED                                            | runs; several keys, and some are not here: TRYAGAIN
  *
@@ -30,12 +32,14 @@
 
 struct engine;
 
-enum slot_state { SLOT_UNASSIGNED, SLOT_FOREIGN, SLOT_OF_PRIMARY, SLOT_OWNED, SLOT_EXPORTING, SLOT_IMPORTING };
+/* RECEIVED, HANDED_OVER: at the ends of an atomic migration (cluster/slot_export.h). */
+enum slot_state { SLOT_UNASSIGNED, SLOT_FOREIGN, SLOT_RECEIVED, SLOT_OF_PRIMARY, SLOT_OWNED, SLOT_HANDED_OVER, SLOT_EXPORTING, SLOT_IMPORTING };
 
 /* A picture of all slots; by number. */
 struct slot_states {
     uint8_t states[SLOT_COUNT];         /* enum slot_state */
     bool is_down;                       /* cluster_state: fail */
+    uint64_t receipt;                   /* number of the migration that brings the SLOT_RECEIVED; 0: none */
 };
 
 /* Appends "host:port" for clients of this kind: the owner of the slot, or the node to which it moves. False: there is none, or it is this one: the slot
@@ -45,6 +49,8 @@ typedef bool redirect_address(void *context, unsigned slot, bool is_move, bool i
 struct redirect {                       /* engine->redirect; NULL: no cluster */
     _Atomic uint8_t states[SLOT_COUNT]; /* in the order of hashes */
     _Atomic bool is_down;
+    _Atomic uint64_t receipt;           /* see slot_states; client->receipt of the connection that brings them */
+    _Atomic uint64_t flushed;           /* the last receipt during which the data set was emptied: it is worth nothing */
     redirect_address *address;
     void *context;
 };
@@ -61,20 +67,41 @@ static inline enum slot_state redirect_state(const struct redirect *redirect, ui
     return (enum slot_state)atomic_load_explicit(&redirect->states[hash >> SLOT_SHIFT], memory_order_relaxed);
 }
 
+/* Whether another node sends keys to this one: the clock of their owner says when they expire, until they are this node's. `redirect` NULL: no. */
+static inline bool redirect_receives(const struct redirect *redirect)
+{
+    return UNLIKELY(redirect != NULL) && atomic_load_explicit(&redirect->receipt, memory_order_relaxed) != 0;
+}
+
+/* Whether this connection brings keys of slots that are received. */
+static inline bool redirect_is_receipt(const struct redirect *redirect, uint64_t receipt)
+{
+    return receipt != 0 && receipt == redirect->receipt && receipt != redirect->flushed;
+}
+
+/* The data set was emptied, with all partitions locked. `redirect` NULL is fine. */
+static inline void redirect_note_flush(struct redirect *redirect)
+{
+    if (redirect != NULL)
+        redirect->flushed = redirect->receipt;
+}
+
 /* Whether a key that is only overwritten has to be loaded. */
 static inline bool redirect_needs_existence(const struct redirect *redirect, uint64_t hash)
 {
     return redirect_state(redirect, hash) >= SLOT_EXPORTING;
 }
 
-/* Early. The call has its keys, or is EXEC. For a command that is queued cold keys of a slot that moves are loaded in place. False: it was replied where to go,
- * and the transaction of EXEC has ended. */
+/* REPLIED: where to go, and the transaction of EXEC has ended. WAITS: it is to be parked for PARKED_FOR_PAUSE. */
+enum redirect_result { REDIRECT_RUNS, REDIRECT_REPLIED, REDIRECT_WAITS };
+
+/* Early. The call has its keys, or is EXEC. For a command that is queued cold keys of a slot that moves are loaded in place. False: REPLIED. */
 bool redirect_allows(struct call *call);
-/* With the partitions of its keys locked, and the keys that are here resident. The same. */
-bool redirect_allows_locked(struct call *call);
-/* For a unit that owns its partitions and has not begun, without locks. The same. *slot_judged: the slot that it has and that does not move, or -1. In each
+/* With the partitions of its keys locked, and the keys that are here resident. */
+enum redirect_result redirect_judge_locked(struct call *call);
+/* For a unit that owns its partitions and has not begun, without locks. *slot_judged: the slot that it has and that does not move, or -1. In each
  * other slot that moves, commands of a script are asked whether their keys are here; if this one begins to move later, the unit comes before that. */
-bool redirect_allows_unit(struct call *call, int *slot_judged);
+enum redirect_result redirect_judge_unit(struct call *call, int *slot_judged);
 /* Early, for a command of a script, which has its keys. NULL: it may run. `slot`: that of the script's keys so far, -1 for none yet; NULL: it may use
  * keys of several slots. */
 const char *redirect_refuses_in_script(const struct call *call, int *slot);

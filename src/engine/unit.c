@@ -477,8 +477,14 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
         }
         if (UNLIKELY(call->engine->redirect != NULL)) {
             find_keys(unit, call);
-            if (!redirect_allows_unit(call, &unit->slot_judged))
-                return refuse(unit, call);
+            switch (redirect_judge_unit(call, &unit->slot_judged)) {
+            case REDIRECT_RUNS: break;
+            case REDIRECT_REPLIED: return refuse(unit, call);
+            case REDIRECT_WAITS:
+                put_off(unit, worker);
+                parking_add_call(worker, call, PARKED_FOR_PAUSE);
+                return RUN_PARKED;
+            }
         }
         if (!begin_unit(unit))
             return refuse_without_memory(unit, call);

@@ -252,6 +252,23 @@ static void need_backlog(struct engine *engine)
     partitions_unlock_all(engine->partitions);
 }
 
+void primary_keep_backlog(struct engine *engine)
+{
+    partitions_lock_all(engine->partitions);        /* before it is closed, or after that */
+    atomic_fetch_add(&engine->replication.primary->sync_count, 1);
+    primary_need_backlog(engine);
+    partitions_unlock_all(engine->partitions);
+}
+
+void primary_release_backlog(struct engine *engine)
+{
+    struct primary *primary = engine->replication.primary;
+
+    primary->seen_ms = primary_now_ms();
+    atomic_fetch_sub(&primary->sync_count, 1);
+    waiting_bump(&engine->waiting);
+}
+
 static bool same_id(struct bytes id, const char *own)
 {
     return id.size == HISTORY_ID_SIZE && memcmp(id.data, own, HISTORY_ID_SIZE) == 0;

@@ -116,6 +116,10 @@ void primary_stats(struct engine *engine, struct primary_stats *stats);
 /* From the first replica on, and on a replica, the stream is kept. Both with all partitions locked; become: it is another stream from here
  * on, at `offset` of the stream `id`. False: there still are replicas, or what they were sent. */
 void primary_need_backlog(struct engine *engine);
+/* The same without locks, and the backlog, which is there then, stays until primary_release_backlog: for a reader that is no replica's. It counts as a
+ * synchronization: this server does not become a replica meanwhile. */
+void primary_keep_backlog(struct engine *engine);
+void primary_release_backlog(struct engine *engine);
 bool primary_become(struct engine *engine, const char *id, int64_t offset, int db);
 
 /* Disconnects all: the stream is another one (a new primary), or this server has no data that can be given away. Any thread. */

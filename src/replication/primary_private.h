@@ -75,7 +75,7 @@ struct primary {
     int64_t retry_ms;               /* primary: after one that failed */
     int64_t pinged_ms;              /* the first worker's: the last PING */
     _Atomic int64_t seen_ms;        /* when there was a replica last */
-    _Atomic int sync_count;         /* synchronizations that are not freed: they may hold the backlog */
+    _Atomic int sync_count;         /* synchronizations that are not freed, and others that keep the backlog */
     _Atomic uint64_t full, full_image, partial, refused;
 };
 

@@ -10,6 +10,7 @@
 #include "cluster/cluster.h"
 #include "cluster/lost_slots.h"
 #include "cluster/redirection.h"
+#include "cluster/slot_export.h"
 #include "engine/dataset.h"
 #include "engine/data_stats.h"
 #include "engine/publish.h"
@@ -39,6 +40,7 @@ struct cluster_node {
     void *tls_context;
     struct cluster *cluster;
     struct lost_slots *lost;
+    struct slot_export *exporter;
     char *nodes_path;
     struct worker_pulse *pulses;    /* of each worker; under the cluster's lock */
 
@@ -548,6 +550,9 @@ static bool start_threads(struct cluster_node *node, struct message *message)
 
     node->engine->replication.lost_slots = node->lost;
     if (error == 0)
+        error = slot_export_start(node->engine, node->cluster, &node->exporter);
+    node->engine->replication.slot_export = node->exporter;
+    if (error == 0)
         error = thread_start(&node->thread, "kelvin-role", node->engine->meter, role_main, node);
     if (error != 0)
         message_set(message, "Can't start a thread of the cluster: %s", strerror(error));
@@ -594,7 +599,7 @@ static bool take_slots_of_keys(struct cluster_node *node, struct message *messag
     for (uint16_t slot = 0; slot < SLOT_COUNT && myself->flags & NODE_MASTER && status == STATUS_OK; slot++) {
         const struct node *owner = bus->members->owners[slot];
 
-        if (owner == myself || members_move_of(bus->members, slot) != NULL)
+        if (owner == myself || members_move_of(bus->members, slot) != NULL || slots_has(&bus->members->unwanted, slot))
             continue;
         status = dataset_slot_size(engine, NULL, 0, slot, &count);
         if (count == 0)
@@ -606,6 +611,8 @@ static bool take_slots_of_keys(struct cluster_node *node, struct message *messag
     }
     if (slots_count(&free) > 0 && bus_add_slots(bus, &free) == NULL)
         log_write(engine->log, LOG_LEVEL_WARNING, "There are keys in %u slots that no node has: this node takes them", slots_count(&free));
+    if (myself->flags & NODE_MASTER)
+        bus_drop_unwanted(bus);
     if (cluster_unlock(node->cluster) != STATUS_OK || status != STATUS_OK)
         message_set(message, "The slots of the keys can't be compared with those of this node");
     return message_is_empty(message);
@@ -668,6 +675,7 @@ void cluster_node_stop(struct cluster_node *node)
     node->stopping = true;
     waiting_bump(&node->asked);
     waiting_bump(&node->engine->waiting);
+    slot_export_stop(node->exporter);
     if (node->cluster != NULL)
         cluster_stop(node->cluster);
     follow_stop(node->engine->replication.follow);
@@ -680,6 +688,7 @@ void cluster_node_destroy(struct cluster_node *node)
     if (node == NULL)
         return;
     node->engine->replication.cluster = NULL;
+    slot_export_destroy(node->exporter);
     cluster_destroy(node->cluster);
     lost_slots_destroy(node->lost);
     redirect_destroy(node->engine->redirect);

@@ -383,6 +383,15 @@ void tier_slot_list(struct tier *tier, struct partitions *partitions, const stru
         page->count = count;
 }
 
+uint64_t tier_slot_page(struct tier *tier, struct partitions *partitions, const struct reader *reader, int db, uint16_t slot, uint64_t from, size_t count,
+    struct scan_page *page)
+{
+    struct partition *partition = &partitions->partitions[partition_index(partitions, slot_first_hash(slot))];
+
+    page->status = STATUS_OK;
+    return scan_step(tier, partition, slot, reader, db, from, count, page);
+}
+
 enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
 {
     uint64_t hash = key_hash(&tier->partitions->seed, key);

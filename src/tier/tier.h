@@ -211,6 +211,10 @@ bool tier_slot_has_cold(struct partitions *partitions, int db, uint16_t slot);
 void tier_slot_list(struct tier *tier, struct partitions *partitions, const struct reader *reader, int db, uint16_t slot, size_t count,
     struct scan_page *page);
 
+/* A page of them, from the hash `from` on, about `count`. Returns the last hash that it covers. */
+uint64_t tier_slot_page(struct tier *tier, struct partitions *partitions, const struct reader *reader, int db, uint16_t slot, uint64_t from, size_t count,
+    struct scan_page *page);
+
 enum tier_state { TIER_OFF, TIER_OK, TIER_FULL, TIER_ERROR };
 enum { TIER_ERROR_SIZE = 256 };
 enum tier_warmup { TIER_WARMUP_IDLE, TIER_WARMUP_RUNNING, TIER_WARMUP_OFF, TIER_WARMUP_DONE };

@@ -519,6 +519,8 @@ class ClusterCommandsTest(unittest.TestCase):
                           == cluster.id(back), 60, "the slot's new owner")
                 self.both("CLUSTER NODES", index, reply=owner)
 
+    MIGRATION = b"MIGRATESLOTS", b"GETSLOTMIGRATIONS", b"CANCELSLOTMIGRATIONS", b"RECEIVESLOTS"
+
     @kelvin_only
     def test_help(self):
         lines = self.ours.clients[0].must("CLUSTER", "HELP")
@@ -526,7 +528,7 @@ class ClusterCommandsTest(unittest.TestCase):
 
         def names(reply):
             return {line.split(b" ")[0] for line in reply if re.match(rb"[A-Z]", line)}
-        self.assertEqual(names(lines) | {b"SLAVES"}, names(theirs) | {b"SLAVES", b"MYSHARDID"})
+        self.assertEqual(names(lines) | {b"SLAVES"}, names(theirs) | {b"SLAVES", b"MYSHARDID", *self.MIGRATION})
 
     def test_a_killed_link_comes_back(self):
         for cluster, client in zip((self.ours, self.theirs), self.pair(0)):

@@ -99,6 +99,22 @@ static void a_file_in_the_form_of_7_2_is_read_and_written_back_byte_by_byte(void
     nodes_file_release(&file);
 }
 
+static void unwanted_slots_are_written_and_read(void **state)
+{
+    static const char text[] = A " 10.0.0.1:6379@16379,,tls-port=0,shard-id=" A " myself,master - 0 0 1 connected 0-99\n"
+        "vars currentEpoch 9 lastVoteEpoch 2 unwanted 100,102-149,16383\n";
+    struct nodes_file file;
+    struct buffer out = { 0 };
+
+    read_well(text, NODES_FILE_PORT_PLAIN, &file);
+    assert_int_equal(slots_count(&file.unwanted), 50);
+    assert_true(slots_has(&file.unwanted, 100) && !slots_has(&file.unwanted, 101) && slots_has(&file.unwanted, 149) && slots_has(&file.unwanted, 16383));
+    nodes_file_write(&file, &out);
+    assert_memory_equal(out.data, text, out.size);
+    buffer_release(&out);
+    nodes_file_release(&file);
+}
+
 static void older_files_and_those_that_a_person_edited_are_read(void **state)
 {
     struct nodes_file file;
@@ -150,6 +166,10 @@ static void what_cannot_be_is_refused_with_its_line(void **state)
         { FIRST "vars currentEpoch 1\n", "line 2: the file ends, and no line was 'vars currentEpoch n lastVoteEpoch n'" },
         { FIRST "vars currentEpoch 1 lastVoteEpoch 1", "line 2: the file ends in the middle of it" },
         { FIRST "vars currentEpoch\n", "line 2: a variable has no value" },
+        { FIRST "vars unwanted 3-2 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the unwanted slots are no ranges" },
+        { FIRST "vars unwanted 16384 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the unwanted slots are no ranges" },
+        { FIRST "vars unwanted 1,,2 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the unwanted slots are no ranges" },
+        { FIRST "vars unwanted - currentEpoch 1 lastVoteEpoch 1\n", "line 2: the unwanted slots are no ranges" },
         { FIRST "vars currentEpoch -1 lastVoteEpoch 0\n", "line 2: an epoch is not a number" },
         { FIRST "vars currentEpoch 1 lastVoteEpoch 18446744073709551616\n", "line 2: an epoch is not a number" },
         { FIRST "nonsense\n" VARS, "line 2: it begins with neither a node ID nor 'vars'" },
@@ -377,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_in_the_form_of_7_2_is_read_and_written_back_byte_by_byte),
+        cmocka_unit_test(unwanted_slots_are_written_and_read),
         cmocka_unit_test(older_files_and_those_that_a_person_edited_are_read),
         cmocka_unit_test(what_cannot_be_is_refused_with_its_line),
         cmocka_unit_test(a_part_of_a_file_is_refused),

@@ -233,11 +233,11 @@ static void a_cluster_that_goes_down_is_seen_under_the_locks(void **state)
 
     call.command = command_find_call(rig->box.engine.commands, args, 3);
     partition_lock(partition);
-    was_allowed = redirect_allows_locked(&call);
+    was_allowed = redirect_judge_locked(&call) == REDIRECT_RUNS;
     partition_unlock(partition);
     set_down(rig, true);
     partition_lock(partition);
-    is_allowed = redirect_allows_locked(&call);
+    is_allowed = redirect_judge_locked(&call) == REDIRECT_RUNS;
     partition_unlock(partition);
     reply_truncate(&client->reply, call.reply_start);
     set_down(rig, false);

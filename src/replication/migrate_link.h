@@ -5,8 +5,8 @@
  *
  * Owner: one thread at a time.
  */
-#ifndef KELVIN_COMMANDS_MIGRATE_LINK_H
-#define KELVIN_COMMANDS_MIGRATE_LINK_H
+#ifndef KELVIN_REPLICATION_MIGRATE_LINK_H
+#define KELVIN_REPLICATION_MIGRATE_LINK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +38,8 @@ enum migrate_link_result migrate_link_open(struct migrate_link *link, const stru
 enum migrate_link_result migrate_link_write(struct migrate_link *link, struct bytes bytes);
 /* The line, without its CR LF, is valid until the next read. */
 enum migrate_link_result migrate_link_read_line(struct migrate_link *link, struct bytes *line);
+
+/* Reads this many bytes, and drops them. */
+enum migrate_link_result migrate_link_skip(struct migrate_link *link, size_t size);
 
 #endif

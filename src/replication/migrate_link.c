@@ -1,4 +1,4 @@
-#include "commands/migrate_link.h"
+#include "replication/migrate_link.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -146,4 +146,20 @@ enum migrate_link_result migrate_link_read_line(struct migrate_link *link, struc
             return MIGRATE_LINK_READ_FAILED;
     }
     return MIGRATE_LINK_OK;
+}
+
+enum migrate_link_result migrate_link_skip(struct migrate_link *link, size_t size)
+{
+    int64_t deadline_ms = deadline_of(link);
+
+    for (;;) {
+        size_t here = link->to - link->from < size ? link->to - link->from : size;
+
+        link->from += here;
+        size -= here;
+        if (size == 0)
+            return MIGRATE_LINK_OK;
+        if (!wait_until_ready(link, POLLIN, deadline_ms) || !read_some(link))
+            return MIGRATE_LINK_READ_FAILED;
+    }
 }

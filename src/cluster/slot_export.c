@@ -1,0 +1,711 @@
+#include "cluster/slot_export.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/mutex.h"
+#include "base/random.h"
+#include "base/thread.h"
+#include "cluster/cluster.h"
+#include "cluster/slot_copy.h"
+#include "engine/job.h"
+#include "engine/role.h"
+#include "replication/migrate_link.h"
+
+enum {
+    JOBS_MAX = 64,
+    JOBS_KEPT = 32,                 /* of those that have ended, no more than this in all */
+    LINK_MS = 5000,                 /* for each step of the connection */
+    COPY_MS = 30000,                /* the same while a value may be large */
+    AGAIN_MS = 100,
+    CONNECT_TRIES = 600,            /* while the other node receives from another one, or removes what it had received */
+    TAKE_TRIES = 5,
+    KEEP_MS = 1000,
+    RECEIPT_MS = 12000,             /* the other node has dropped what it received by then, but for a stopped process (bus_receipt.c) */
+    LAG_MAX = 64 << 10,             /* bytes of the history that writes may wait for */
+    FOLLOW_MS = 5,
+    WORD_SIZE = 32,
+};
+
+struct slot_export {
+    struct engine *engine;
+    struct cluster *cluster;
+    struct thread thread;
+    struct waiting changed;
+    _Atomic bool stopping;
+    struct random random;           /* under the lock */
+    struct mutex lock;              /* guards what follows */
+    struct slot_export_job jobs[JOBS_MAX];      /* the oldest first */
+    int count;
+    bool is_cancelled;              /* the one that runs */
+};
+
+/* The job that runs. Owner: the thread. */
+struct run {
+    struct slot_export *exporter;
+    struct slot_export_job *job;    /* its own fields under the lock */
+    struct slots slots;
+    struct node_id to;
+    char ip[NODE_IP_SIZE], port[WORD_SIZE];
+    struct migrate_link link;
+    char receipt[WORD_SIZE];
+    uint64_t epoch;                 /* the other node's current one, as of its last reply */
+    int64_t kept_ms;
+    int64_t heard_ms;               /* the time of the bus at which it had heard the other one last when that was to have dropped the slots; 0: before */
+    struct message message;
+};
+
+static const char *const state_names[] = { "waiting", "connecting", "copying", "handing-over", "success", "failed", "cancelled" };
+
+const char *slot_export_state_name(enum slot_export_state state) { return state_names[state]; }
+
+static bool has_ended(const struct slot_export_job *job) { return job->state >= EXPORT_SUCCESS; }
+
+static void set_state(struct run *run, enum slot_export_state state)
+{
+    mutex_lock(&run->exporter->lock);
+    run->job->state = state;
+    run->job->changed_ms = clock_wall_ms();
+    run->job->message = run->message;
+    mutex_unlock(&run->exporter->lock);
+}
+
+static bool fail(struct run *run, const char *text)
+{
+    if (message_is_empty(&run->message))
+        message_set(&run->message, "%s", text);
+    return false;
+}
+
+/* --- The slots --- */
+
+/* Whether all of them have this owner. */
+static bool are_owned_by(const struct topology *topology, const struct slots *slots, int owner)
+{
+    struct slot_range range;
+
+    for (unsigned at = 0; slots_next(slots, at, &range); at = range.last + 1U) {
+        for (unsigned slot = range.first; slot <= range.last; slot++) {
+            if (topology->owners[slot] != owner)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool are_mine(const struct run *run)
+{
+    struct topology *topology = cluster_topology(run->exporter->cluster);
+    bool are = are_owned_by(topology, &run->slots, topology->myself) && topology->nodes[topology->myself].flags & NODE_MASTER;
+
+    topology_release(topology);
+    return are;
+}
+
+/* Whether the job may go on. */
+static bool may_go_on(struct run *run)
+{
+    struct slot_export *exporter = run->exporter;
+    bool is_cancelled;
+
+    mutex_lock(&exporter->lock);
+    is_cancelled = exporter->is_cancelled;
+    mutex_unlock(&exporter->lock);
+    if (exporter->stopping || job_must_end(exporter->engine))
+        return fail(run, "the server ends");
+    if (is_cancelled)
+        return fail(run, "cancelled");
+    return are_mine(run) || fail(run, "the slots are not this node's any more");
+}
+
+static bool find_address(struct run *run)
+{
+    struct topology *topology = cluster_topology(run->exporter->cluster);
+    bool found = false;
+
+    for (int i = 0; i < topology->count; i++) {
+        const struct topology_node *node = &topology->nodes[i];
+
+        if (!node_id_equal(&node->id, &run->to) || node->port == 0)
+            continue;
+        snprintf(run->ip, sizeof(run->ip), "%s", node->ip);
+        snprintf(run->port, sizeof(run->port), "%u", node->port);
+        found = true;
+    }
+    topology_release(topology);
+    return found || fail(run, "the other node has no address, or no port without TLS");
+}
+
+/* --- The connection --- */
+
+/* Reads a reply of any form; its first line is copied. False: the link has failed, or it is an error, or has one in it. */
+static bool read_reply(struct run *run, char *first, size_t room)
+{
+    bool is_first = true, is_good = true;
+
+    for (uint64_t left = 1; left > 0; left--) {
+        struct bytes line;
+        long long number;
+
+        if (migrate_link_read_line(&run->link, &line) != MIGRATE_LINK_OK || line.size == 0)
+            return fail(run, "the other node does not reply");
+        if (is_first)
+            snprintf(first, room, "%.*s", (int)line.size, line.data);
+        is_first = false;
+        number = line.size > 1 && line.size < WORD_SIZE ? strtoll(line.data + 1, NULL, 10) : 0;
+        if (line.data[0] == '-') {
+            is_good = false;
+            message_set(&run->message, "the other node says: %.*s", (int)(line.size - 1), line.data + 1);
+        } else if (line.data[0] == '*' && number > 0) {
+            left += (uint64_t)number;
+        } else if (line.data[0] == '$' && number >= 0 && migrate_link_skip(&run->link, (size_t)number + 2) != MIGRATE_LINK_OK) {
+            return fail(run, "the other node does not reply");
+        }
+    }
+    return is_good;
+}
+
+static void append_words(struct buffer *out, const struct bytes *words, int count)
+{
+    buffer_append_format(out, "*%d\r\n", count);
+    for (int i = 0; i < count; i++) {
+        buffer_append_format(out, "$%zu\r\n", words[i].size);
+        buffer_append_bytes(out, words[i]);
+        buffer_append(out, "\r\n", 2);
+    }
+}
+
+/* One command and the first line of its reply. */
+static bool ask_node(struct run *run, const struct bytes *words, int count, char *reply, size_t room)
+{
+    struct buffer out = { 0 };
+    bool is_good;
+
+    append_words(&out, words, count);
+    is_good = migrate_link_write(&run->link, buffer_bytes(&out)) == MIGRATE_LINK_OK || fail(run, "the other node can't be written to");
+    buffer_release(&out);
+    return is_good && read_reply(run, reply, room);
+}
+
+static bool ask_receipt(struct run *run, const char *what, const char *more, char *reply, size_t room)
+{
+    struct bytes words[] = { BYTES("CLUSTER"), BYTES("RECEIVESLOTS"), bytes_of_string(what), bytes_of_string(run->receipt),
+                             more != NULL ? bytes_of_string(more) : BYTES("") };
+
+    return ask_node(run, words, more != NULL ? 5 : 4, reply, room);
+}
+
+/* The receipt goes on, and the reply is the other node's epoch. */
+static bool keep_alive(struct run *run)
+{
+    char reply[WORD_SIZE];
+
+    if (!ask_receipt(run, "KEEP", NULL, reply, sizeof(reply)))
+        return false;
+    run->epoch = strtoull(reply + 1, NULL, 10);
+    run->kept_ms = clock_mono_us() / 1000;
+    return true;
+}
+
+static bool authenticate(struct run *run)
+{
+    struct config *config = run->exporter->engine->config;
+    char *user = config_string(config, CONFIG_MASTERUSER), *password = config_string(config, CONFIG_MASTERAUTH), reply[WORD_SIZE];
+    bool has_user = user[0] != '\0', is_good = true;
+    struct bytes words[] = { BYTES("AUTH"), bytes_of_string(has_user ? user : password), bytes_of_string(password) };
+
+    if (password[0] != '\0')
+        is_good = ask_node(run, words, has_user ? 3 : 2, reply, sizeof(reply));
+    mem_free(user);
+    mem_free(password);
+    return is_good;
+}
+
+static bool open_link(struct run *run)
+{
+    struct engine *engine = run->exporter->engine;
+
+    migrate_link_close(&run->link);
+    migrate_link_init(&run->link, LINK_MS);
+    if (migrate_link_open(&run->link, engine, run->ip, run->port) != MIGRATE_LINK_OK)
+        return fail(run, "the other node can't be connected to");
+    return authenticate(run);
+}
+
+static bool begin_receipt(struct run *run, char *reply, size_t room)
+{
+    struct bytes *words = mem_alloc((SLOT_COUNT + 8) * sizeof(*words));
+    char (*numbers)[WORD_SIZE] = mem_alloc((SLOT_COUNT + 2) * sizeof(*numbers)), own_id[NODE_ID_SIZE + 1];
+    struct topology *topology = cluster_topology(run->exporter->cluster);
+    struct slot_range range;
+    int count = 0, number = 0;
+    bool is_good;
+
+    snprintf(own_id, sizeof(own_id), "%.40s", topology->nodes[topology->myself].id.text);
+    topology_release(topology);
+    words[count++] = BYTES("CLUSTER");
+    words[count++] = BYTES("RECEIVESLOTS");
+    words[count++] = BYTES("BEGIN");
+    words[count++] = bytes_of_string(own_id);
+    for (unsigned at = 0; slots_next(&run->slots, at, &range); at = range.last + 1U) {
+        snprintf(numbers[number], WORD_SIZE, "%u", range.first);
+        words[count++] = bytes_of_string(numbers[number++]);
+        snprintf(numbers[number], WORD_SIZE, "%u", range.last);
+        words[count++] = bytes_of_string(numbers[number++]);
+    }
+    is_good = ask_node(run, words, count, reply, room);
+    mem_free(words);
+    mem_free(numbers);
+    return is_good;
+}
+
+/* The other node may receive from another one, or still remove what it has received before. */
+static bool connect_to(struct run *run)
+{
+    char reply[WORD_SIZE];
+
+    if (!find_address(run) || !open_link(run))
+        return false;
+    for (int i = 0; i < CONNECT_TRIES && may_go_on(run); i++) {
+        uint32_t version = waiting_version(&run->exporter->changed);
+
+        if (begin_receipt(run, reply, sizeof(reply))) {
+            snprintf(run->receipt, sizeof(run->receipt), "%s", reply + 1);
+            return keep_alive(run);
+        }
+        if (strncmp(reply, "-TRYAGAIN", 9) != 0)
+            return false;
+        run->message.text[0] = '\0';
+        waiting_wait(&run->exporter->changed, version, AGAIN_MS);
+    }
+    return fail(run, "the other node receives slots of another migration");
+}
+
+/* --- Copying --- */
+
+static bool send_commands(void *context, struct bytes commands, uint64_t count)
+{
+    struct run *run = context;
+    char reply[WORD_SIZE];
+
+    if (migrate_link_write(&run->link, commands) != MIGRATE_LINK_OK)
+        return fail(run, "the other node can't be written to");
+    for (uint64_t i = 0; i < count; i++) {
+        if (!read_reply(run, reply, sizeof(reply)))
+            return false;
+    }
+    mutex_lock(&run->exporter->lock);
+    run->job->bytes += commands.size;
+    mutex_unlock(&run->exporter->lock);
+    return true;
+}
+
+static bool step(struct run *run, struct slot_copy *copy)
+{
+    struct message message = { "" };
+
+    if (!may_go_on(run))
+        return false;
+    if (clock_mono_us() / 1000 - run->kept_ms > KEEP_MS && !keep_alive(run))
+        return false;
+    if (!slot_copy_step(copy, &message))
+        return fail(run, message.text);
+    mutex_lock(&run->exporter->lock);
+    run->job->keys = slot_copy_key_count(copy);
+    mutex_unlock(&run->exporter->lock);
+    return true;
+}
+
+static bool copy_all(struct run *run, struct slot_copy *copy)
+{
+    for (;;) {
+        uint64_t lag;
+
+        if (!step(run, copy))
+            return false;
+        if (slot_copy_has_keys_left(copy))
+            continue;
+        lag = slot_copy_lag(copy);
+        if (lag == 0 || lag <= LAG_MAX)
+            return true;
+        waiting_wait(&run->exporter->changed, waiting_version(&run->exporter->changed), FOLLOW_MS);
+    }
+}
+
+/* --- Handing over --- */
+
+static bool own_all(const struct bus *bus, const struct slots *slots)
+{
+    struct slot_range range;
+    bool all = true;
+
+    for (unsigned at = 0; slots_next(slots, at, &range); at = range.last + 1U) {
+        for (unsigned slot = range.first; slot <= range.last; slot++)
+            all &= bus->members->owners[slot] == bus->members->myself && members_move_of(bus->members, slot) == NULL;
+    }
+    return all;
+}
+
+/* False: they are not this node's any more, or the outcome can't be published now. */
+static bool hold_writes(struct run *run, bool holds)
+{
+    struct cluster *cluster = run->exporter->cluster;
+    struct bus *bus = cluster_lock(cluster);
+    struct slots none = { { 0 } };
+    bool are_mine = !holds || own_all(bus, &run->slots), is_done;
+
+    if (are_mine)
+        bus_hand_over(bus, holds ? &run->slots : &none);
+    if (holds && bus->members->current_epoch > run->epoch)
+        run->epoch = bus->members->current_epoch;
+    is_done = cluster_unlock(cluster) == STATUS_OK && are_mine;
+    if (is_done && holds) {
+        struct topology *topology = cluster_topology(cluster);
+
+        is_done = slots_equal(&topology->handed_over, &run->slots);     /* not while a promise of before can't be saved */
+        topology_release(topology);
+    }
+    return is_done;
+}
+
+/* Calls and units that had begun have ended. Returns the position of the last change. */
+static uint64_t await_writes(struct run *run)
+{
+    struct partitions *all = run->exporter->engine->partitions;
+    struct partition_bits wanted = { { 0 } };
+    struct claim claim = { 0 };
+    struct slot_range range;
+    uint64_t lsn;
+
+    for (unsigned at = 0; slots_next(&run->slots, at, &range); at = range.last + 1U) {
+        for (unsigned slot = range.first; slot <= range.last; slot++)
+            partition_bits_add(&wanted, partition_index(all, slot_first_hash((uint16_t)slot)));
+    }
+    partitions_own(all, &claim, &wanted);
+    lsn = history_end(&run->exporter->engine->history);
+    partitions_give(all, &claim, 0);
+    return lsn;
+}
+
+enum fate { TAKEN, NOT_TAKEN, UNKNOWN };
+
+static enum fate take(struct run *run)
+{
+    char epoch[WORD_SIZE], reply[WORD_SIZE];
+
+    for (int i = 0; i < TAKE_TRIES; i++) {
+        run->epoch++;
+        snprintf(epoch, sizeof(epoch), "%llu", (unsigned long long)run->epoch);
+        reply[0] = '\0';
+        if (ask_receipt(run, "TAKE", epoch, reply, sizeof(reply)))
+            return TAKEN;
+        if (strncmp(reply, "-TRYAGAIN", 9) != 0)
+            return UNKNOWN;             /* also after an error: it may only be the file that could not be saved yet */
+        if (!keep_alive(run))
+            return NOT_TAKEN;           /* it has replied that it did not take them with this epoch, and no other was sent */
+    }
+    return NOT_TAKEN;
+}
+
+/* True: the other node has failed, or has said by the bus that it still does not have the slots, long after it would have dropped them; and the slots are
+ * this node's again, with a larger epoch than the other one could take them with. */
+static bool take_back(struct run *run)
+{
+    struct cluster *cluster = run->exporter->cluster;
+    struct bus *bus = cluster_lock(cluster);
+    const struct node *other = members_find(bus->members, &run->to);
+    bool is_late = clock_mono_us() / 1000 - run->kept_ms > RECEIPT_MS, is_over = other == NULL ? is_late : other->flags & NODE_FAIL;
+
+    if (!is_over && is_late && run->heard_ms == 0)
+        run->heard_ms = other->peer.heard_ms;
+    else if (!is_over && is_late)
+        is_over = other->peer.heard_ms != run->heard_ms;
+    is_over = is_over && own_all(bus, &run->slots);
+    if (is_over)
+        bus_take_back(bus, run->epoch);
+    (void)cluster_unlock(cluster);
+    return is_over;
+}
+
+/* Ends it, unless the other node has taken the slots: it replies 1 then. */
+static bool end_receipt(struct run *run, char *reply, size_t room)
+{
+    struct slot_range range;
+    char slot[WORD_SIZE];
+
+    (void)slots_next(&run->slots, 0, &range);
+    snprintf(slot, sizeof(slot), "%u", range.first);
+    return ask_receipt(run, "END", slot, reply, room);
+}
+
+/* Asks the other node what has become of it; if it has not taken the slots, it will not. */
+static enum fate look_up_fate(struct run *run)
+{
+    struct message why = run->message;
+    enum fate fate = UNKNOWN;
+    char reply[WORD_SIZE];
+
+    if (open_link(run) && end_receipt(run, reply, sizeof(reply)))
+        fate = reply[1] == '1' ? TAKEN : NOT_TAKEN;
+    run->message = why;
+    return fate;
+}
+
+/* Until the outcome is known. */
+static bool end_hand_over(struct run *run, enum fate fate)
+{
+    while (!run->exporter->stopping && !job_must_end(run->exporter->engine)) {
+        uint32_t version = waiting_version(&run->exporter->changed);
+
+        if (!are_mine(run)) {
+            run->message.text[0] = '\0';
+            return true;
+        }
+        if (fate == UNKNOWN)
+            fate = look_up_fate(run);
+        if (fate == NOT_TAKEN)
+            return fail(run, "the other node has not taken the slots");
+        if (take_back(run))
+            return fail(run, "the other node has failed, or can't be reached");
+        waiting_wait(&run->exporter->changed, version, fate == TAKEN ? FOLLOW_MS : AGAIN_MS);
+    }
+    return fail(run, "the server ends");
+}
+
+static bool hand_over(struct run *run, struct slot_copy *copy)
+{
+    struct message message = { "" };
+    int64_t begin_us = clock_mono_us();
+    bool is_done = false;
+
+    if (!keep_alive(run))
+        return false;
+    set_state(run, EXPORT_HANDING_OVER);
+    run->link.timeout_ms = LINK_MS;
+    if (!hold_writes(run, true))
+        (void)fail(run, "the slots are not this node's any more, or nodes.conf can't be saved");
+    else if (!slot_copy_finish(copy, await_writes(run), &message))
+        (void)fail(run, message.text);
+    else if (may_go_on(run))
+        is_done = end_hand_over(run, take(run));
+    (void)hold_writes(run, false);
+    mutex_lock(&run->exporter->lock);
+    run->job->held_us = clock_mono_us() - begin_us;
+    mutex_unlock(&run->exporter->lock);
+    return is_done;
+}
+
+/* --- Jobs --- */
+
+static bool migrate(struct run *run)
+{
+    struct slot_copy *copy;
+    bool is_done;
+    char reply[WORD_SIZE];
+
+    set_state(run, EXPORT_CONNECTING);
+    if (!may_go_on(run) || !connect_to(run))
+        return false;
+    set_state(run, EXPORT_COPYING);
+    run->link.timeout_ms = COPY_MS;
+    copy = slot_copy_create(run->exporter->engine, &run->slots, send_commands, run, &run->message);
+    is_done = copy != NULL && copy_all(run, copy) && hand_over(run, copy);
+    slot_copy_destroy(copy);
+    if (!is_done && run->link.fd >= 0) {
+        struct message why = run->message;
+
+        (void)end_receipt(run, reply, sizeof(reply));       /* or it finds out by itself */
+        run->message = why;
+    }
+    return is_done;
+}
+
+static void run_job(struct slot_export *exporter, struct slot_export_job *job)
+{
+    struct run run = { .exporter = exporter, .job = job, .slots = job->slots, .to = job->to };
+    struct log *log = exporter->engine->log;
+    bool is_done, is_cancelled;
+
+    migrate_link_init(&run.link, LINK_MS);
+    log_write(log, LOG_LEVEL_NOTICE, "Migration %s of %u slots to %.40s begins", job->name, slots_count(&run.slots), run.to.text);
+    is_done = migrate(&run);
+    migrate_link_close(&run.link);
+    mutex_lock(&exporter->lock);
+    is_cancelled = exporter->is_cancelled;
+    mutex_unlock(&exporter->lock);
+    set_state(&run, is_done ? EXPORT_SUCCESS : is_cancelled ? EXPORT_CANCELLED : EXPORT_FAILED);
+    if (is_done)
+        log_write(log, LOG_LEVEL_NOTICE, "Migration %s has ended: %llu keys, %llu bytes, writes waited %lld us", job->name, (unsigned long long)job->keys,
+            (unsigned long long)job->bytes, (long long)job->held_us);
+    else
+        log_write(log, LOG_LEVEL_WARNING, "Migration %s was given up: %s", job->name, run.message.text);
+}
+
+/* Between two jobs, as the one that runs stays where it is. */
+static void forget_ended(struct slot_export *exporter) REQUIRES(exporter->lock);
+static void forget_ended(struct slot_export *exporter)
+{
+    for (int i = 0; i < exporter->count && exporter->count > JOBS_KEPT; i++) {
+        if (!has_ended(&exporter->jobs[i]))
+            continue;
+        exporter->count--;
+        memmove(&exporter->jobs[i], &exporter->jobs[i + 1], (size_t)(exporter->count - i) * sizeof(exporter->jobs[0]));
+        i--;
+    }
+}
+
+/* NULL: none waits. */
+static struct slot_export_job *next_job(struct slot_export *exporter)
+{
+    struct slot_export_job *next = NULL;
+
+    mutex_lock(&exporter->lock);
+    forget_ended(exporter);
+    for (int i = 0; i < exporter->count && next == NULL; i++) {
+        if (exporter->jobs[i].state == EXPORT_QUEUED)
+            next = &exporter->jobs[i];
+    }
+    if (next != NULL) {
+        next->state = EXPORT_CONNECTING;
+        exporter->is_cancelled = false;
+    }
+    mutex_unlock(&exporter->lock);
+    return next;
+}
+
+static void export_main(void *context)
+{
+    struct slot_export *exporter = context;
+
+    while (!exporter->stopping) {
+        uint32_t version = waiting_version(&exporter->changed);
+        struct slot_export_job *job = next_job(exporter);
+
+        if (job != NULL)
+            run_job(exporter, job);
+        else
+            waiting_wait(&exporter->changed, version, -1);
+    }
+}
+
+int slot_export_start(struct engine *engine, struct cluster *cluster, struct slot_export **exporter)
+{
+    struct slot_export *new = mem_zalloc(sizeof(*new));
+    uint64_t seed;
+    int error;
+
+    new->engine = engine;
+    new->cluster = cluster;
+    random_system(&seed, sizeof(seed));
+    random_init(&new->random, seed);
+    mutex_init(&new->lock);
+    error = thread_start(&new->thread, "kelvin-export", engine->meter, export_main, new);
+    *exporter = new;
+    if (error == 0)
+        return 0;
+    slot_export_destroy(new);
+    *exporter = NULL;
+    return error;
+}
+
+void slot_export_stop(struct slot_export *exporter)
+{
+    if (exporter == NULL)
+        return;
+    exporter->stopping = true;
+    waiting_bump(&exporter->changed);
+    waiting_bump(&exporter->engine->waiting);
+    thread_join(&exporter->thread);
+}
+
+void slot_export_destroy(struct slot_export *exporter)
+{
+    if (exporter == NULL)
+        return;
+    mutex_release(&exporter->lock);
+    mem_free(exporter);
+}
+
+static bool have_common(const struct slots *a, const struct slots *b)
+{
+    for (int i = 0; i < SLOTS_SIZE; i++) {
+        if (a->bits[i] & b->bits[i])
+            return true;
+    }
+    return false;
+}
+
+/* Whether a job that has not ended has some of the slots. */
+static bool are_in_use(const struct slot_export *exporter, const struct slots *slots) REQUIRES(exporter->lock);
+static bool are_in_use(const struct slot_export *exporter, const struct slots *slots)
+{
+    for (int i = 0; i < exporter->count; i++) {
+        if (!has_ended(&exporter->jobs[i]) && have_common(&exporter->jobs[i].slots, slots))
+            return true;
+    }
+    return false;
+}
+
+static void add_job(struct slot_export *exporter, const struct slots *slots, const struct node_id *to) REQUIRES(exporter->lock);
+static void add_job(struct slot_export *exporter, const struct slots *slots, const struct node_id *to)
+{
+    struct slot_export_job *job = &exporter->jobs[exporter->count++];
+    int64_t now_ms = clock_wall_ms();
+    struct node_id name;
+
+    node_id_make(&exporter->random, &name);
+    *job = (struct slot_export_job){ .slots = *slots, .to = *to, .created_ms = now_ms, .changed_ms = now_ms };
+    snprintf(job->name, sizeof(job->name), "%.40s", name.text);
+}
+
+bool slot_export_add(struct slot_export *exporter, const struct slots *slots, const struct node_id *to, int count, struct message *message)
+{
+    mutex_lock(&exporter->lock);
+    for (int i = 0; i < count; i++) {
+        if (are_in_use(exporter, &slots[i]))
+            message_set(message, "some of the slots are being migrated already");
+    }
+    if (exporter->count + count > JOBS_MAX)
+        message_set(message, "too many migrations wait");
+    for (int i = 0; i < count && message_is_empty(message); i++)
+        add_job(exporter, &slots[i], &to[i]);
+    mutex_unlock(&exporter->lock);
+    waiting_bump(&exporter->changed);
+    return message_is_empty(message);
+}
+
+int slot_export_cancel(struct slot_export *exporter)
+{
+    int count = 0;
+
+    mutex_lock(&exporter->lock);
+    for (int i = 0; i < exporter->count; i++) {
+        struct slot_export_job *job = &exporter->jobs[i];
+
+        if (has_ended(job))
+            continue;
+        count++;
+        if (job->state == EXPORT_QUEUED)
+            job->state = EXPORT_CANCELLED;
+        else
+            exporter->is_cancelled = true;
+    }
+    mutex_unlock(&exporter->lock);
+    waiting_bump(&exporter->changed);
+    return count;
+}
+
+int slot_export_list(struct slot_export *exporter, struct slot_export_job **jobs)
+{
+    int count;
+
+    *jobs = mem_alloc(JOBS_MAX * sizeof(**jobs));
+    mutex_lock(&exporter->lock);
+    count = exporter->count;
+    for (int i = 0; i < count; i++)
+        (*jobs)[i] = exporter->jobs[count - 1 - i];
+    mutex_unlock(&exporter->lock);
+    return count;
+}

@@ -1,0 +1,55 @@
+/* Slot export: atomic migration. Slots of this node are copied to another one (cluster/slot_copy.h), which then takes all of them over at one instant: no
+ * client is sent from one node to the other by keys, and writes to these slots alone wait, for some milliseconds.
+ *
+ *   this node                                              the other one: a Kelvin, by CLUSTER RECEIVESLOTS
+ *   CONNECTING    BEGIN ->                                 the slots are this node's, and it has no key of them; it says so in nodes.conf
+ *   COPYING       RESTORE ..., commands ->                 as those of any client, for its log and its replicas, too
+ *   HANDING_OVER  writes wait; the rest of the history ->
+ *                 TAKE with an epoch above all others ->   they are its: saved, then said to all
+ *                 <- by the bus: they are its
+ *
+ * If something fails before TAKE was sent nothing has happened: the other node removes the keys. If the reply to TAKE is lost, writes wait until it is
+ * known what has happened: the other node says so, or the bus does; if it has failed to the majority the slots are taken back, with a larger epoch.
+ *
+ * Jobs run one after the other on a thread, `kelvin-export`. Threads: any, without locks.
+ */
+#ifndef KELVIN_CLUSTER_SLOT_EXPORT_H
+#define KELVIN_CLUSTER_SLOT_EXPORT_H
+
+#include "base/buffer.h"
+#include "base/message.h"
+#include "cluster/node_id.h"
+#include "cluster/slots.h"
+
+struct cluster;
+struct engine;
+struct slot_export;
+
+enum slot_export_state { EXPORT_QUEUED, EXPORT_CONNECTING, EXPORT_COPYING, EXPORT_HANDING_OVER, EXPORT_SUCCESS, EXPORT_FAILED, EXPORT_CANCELLED };
+const char *slot_export_state_name(enum slot_export_state state);
+
+struct slot_export_job {
+    char name[NODE_ID_SIZE + 1];
+    struct slots slots;
+    struct node_id to;
+    enum slot_export_state state;
+    struct message message;             /* why it has failed */
+    int64_t created_ms, changed_ms;     /* Unix time */
+    uint64_t keys, bytes;               /* sent */
+    int64_t held_us;                    /* how long writes have waited */
+};
+
+/* Returns 0, or the error number: the system gives no thread. */
+int slot_export_start(struct engine *engine, struct cluster *cluster, struct slot_export **exporter);
+/* Ends the thread. A job that is handing over is left to the cluster. NULL is fine, for both. */
+void slot_export_stop(struct slot_export *exporter);
+void slot_export_destroy(struct slot_export *exporter);
+
+/* Queues `count` jobs. False: none, as one has slots of one that has not ended, or too many wait; `message` says which. */
+bool slot_export_add(struct slot_export *exporter, const struct slots *slots, const struct node_id *to, int count, struct message *message);
+/* All that have not ended, but for one of which TAKE was sent. Returns how many. */
+int slot_export_cancel(struct slot_export *exporter);
+/* Copies of the jobs, the newest first: all that have not ended, and the last that have. The caller frees the array. */
+int slot_export_list(struct slot_export *exporter, struct slot_export_job **jobs);
+
+#endif

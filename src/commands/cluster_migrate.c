@@ -1,0 +1,329 @@
+/* Atomic migration: CLUSTER MIGRATESLOTS and its like for administrators, and RECEIVESLOTS, which the sending node calls (cluster/slot_export.h). */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cluster/slot_export.h"
+#include "commands/cluster_call.h"
+#include "commands/cluster_keys.h"
+#include "commands/handlers.h"
+#include "engine/dataset.h"
+#include "engine/redirect.h"
+
+enum { MIGRATIONS_MAX = 16 };           /* of one command */
+
+/* Adds the ranges from args[*arg] on: pairs of numbers. False: an error was replied. */
+static bool read_ranges(struct call *call, int *arg, struct slots *slots)
+{
+    int first_arg = *arg;
+
+    for (; *arg + 1 < call->arg_count; *arg += 2) {
+        int64_t first, last;
+
+        if (!text_to_int(call->args[*arg], &first))
+            break;
+        if (!text_to_int(call->args[*arg + 1], &last) || first < 0 || last >= SLOT_COUNT) {
+            reply_errorf(call, "ERR Invalid or out of range slot");
+            return false;
+        }
+        if (first > last) {
+            reply_errorf(call, "ERR start slot number %d is greater than end slot number %d", (int)first, (int)last);
+            return false;
+        }
+        for (int64_t slot = first; slot <= last; slot++) {
+            if (slots_has(slots, (unsigned)slot)) {
+                reply_errorf(call, "ERR Slot %d specified multiple times", (int)slot);
+                return false;
+            }
+            slots_add(slots, (unsigned)slot);
+        }
+    }
+    if (*arg == first_arg)
+        reply_error(call, ERR_SYNTAX);
+    return *arg > first_arg;
+}
+
+/* --- MIGRATESLOTS SLOTSRANGE first last [first last ...] NODE id [SLOTSRANGE ...] --- */
+
+struct wanted {
+    struct cluster_call asked;
+    struct slots slots[MIGRATIONS_MAX];
+    struct node_id to[MIGRATIONS_MAX];
+    int count;
+};
+
+static bool check_wanted(struct cluster_call *asked, const struct bus *bus, const struct slots *slots, const struct node_id *to)
+{
+    const struct node *node = members_find(bus->members, to), *myself = bus->members->myself;
+    struct slot_range range;
+
+    if (node == NULL || node->flags & NODE_HANDSHAKE)
+        cluster_call_fail(asked, "ERR Unknown node %.40s", to->text);
+    else if (node == myself)
+        cluster_call_fail(asked, "ERR the slots are this node's already");
+    else if (!(node->flags & NODE_MASTER))
+        cluster_call_fail(asked, "ERR Target node is not a master");
+    for (unsigned at = 0; asked->error.size == 0 && slots_next(slots, at, &range); at = range.last + 1U) {
+        for (unsigned slot = range.first; asked->error.size == 0 && slot <= range.last; slot++) {
+            if (bus->members->owners[slot] != myself)
+                cluster_call_fail(asked, "ERR I'm not the owner of hash slot %u", slot);
+            else if (members_move_of(bus->members, slot) != NULL)
+                cluster_call_fail(asked, "ERR hash slot %u is being moved by SETSLOT", slot);
+        }
+    }
+    return asked->error.size == 0;
+}
+
+static void migrate_slots(struct cluster_call *asked, struct engine *engine, struct bus *bus)
+{
+    struct wanted *wanted = (struct wanted *)asked;
+    struct message message = { "" };
+
+    if (!(bus->members->myself->flags & NODE_MASTER)) {
+        cluster_call_fail(asked, "ERR only a primary has slots to migrate");
+        return;
+    }
+    for (int i = 0; i < wanted->count; i++) {
+        if (!check_wanted(asked, bus, &wanted->slots[i], &wanted->to[i]))
+            return;
+    }
+    if (!slot_export_add(engine->replication.slot_export, wanted->slots, wanted->to, wanted->count, &message))
+        cluster_call_fail(asked, "ERR %s", message.text);
+}
+
+static bool read_migration(struct call *call, int *arg, struct wanted *wanted, struct slots *all)
+{
+    struct slots *slots = &wanted->slots[wanted->count];
+
+    if (wanted->count == MIGRATIONS_MAX || *arg + 4 >= call->arg_count || !arg_is(call, *arg, "slotsrange")) {
+        reply_error(call, ERR_SYNTAX);
+        return false;
+    }
+    ++*arg;
+    if (!read_ranges(call, arg, slots))
+        return false;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        if (slots_has(slots, slot) && slots_has(all, slot)) {
+            reply_errorf(call, "ERR Slot %u specified multiple times", slot);
+            return false;
+        }
+        if (slots_has(slots, slot))
+            slots_add(all, slot);
+    }
+    if (*arg + 1 >= call->arg_count || !arg_is(call, *arg, "node")) {
+        reply_error(call, ERR_SYNTAX);
+        return false;
+    }
+    if (!node_id_read(call->args[*arg + 1], &wanted->to[wanted->count])) {
+        reply_errorf(call, "ERR Unknown node %.*s", (int)call->args[*arg + 1].size, call->args[*arg + 1].data);
+        return false;
+    }
+    wanted->count++;
+    *arg += 2;
+    return true;
+}
+
+void cluster_migrateslots_command(struct call *call)
+{
+    struct cluster_call *asked;
+    struct slots all = { { 0 } };
+    int arg = 2;
+
+    if (!cluster_call_is_gossip(call) || (asked = cluster_call_new_sized(call, migrate_slots, NULL, sizeof(struct wanted))) == NULL)
+        return;
+    while (arg < call->arg_count && !call->failed && read_migration(call, &arg, (struct wanted *)asked, &all))
+        continue;
+    cluster_call_start(call, asked);
+}
+
+void cluster_cancelslotmigrations_command(struct call *call)
+{
+    if (cluster_call_cluster(call) == NULL)
+        return;
+    if (slot_export_cancel(call->engine->replication.slot_export) == 0)
+        reply_errorf(call, "ERR No migrations ongoing");
+    else
+        reply_ok(call->reply);
+}
+
+static void reply_field(struct call *call, const char *name, struct bytes value)
+{
+    reply_bulk(call->reply, bytes_of_string(name));
+    reply_bulk(call->reply, value);
+}
+
+static void reply_number_field(struct call *call, const char *name, int64_t value)
+{
+    reply_bulk(call->reply, bytes_of_string(name));
+    reply_integer(call->reply, value);
+}
+
+static void reply_job(struct call *call, const struct slot_export_job *job, const char *own_id)
+{
+    struct buffer ranges = { 0 };
+    struct slot_range range;
+
+    for (unsigned at = 0; slots_next(&job->slots, at, &range); at = range.last + 1U)
+        buffer_append_format(&ranges, "%s%u-%u", ranges.size > 0 ? " " : "", range.first, range.last);
+    reply_map(call->reply, 12);
+    reply_field(call, "name", bytes_of_string(job->name));
+    reply_field(call, "operation", BYTES("EXPORT"));
+    reply_field(call, "slot_ranges", buffer_bytes(&ranges));
+    reply_field(call, "target_node", bytes_of(job->to.text, NODE_ID_SIZE));
+    reply_field(call, "source_node", bytes_of(own_id, NODE_ID_SIZE));
+    reply_number_field(call, "create_time", job->created_ms / 1000);
+    reply_number_field(call, "last_update_time", job->changed_ms / 1000);
+    reply_field(call, "state", bytes_of_string(slot_export_state_name(job->state)));
+    reply_field(call, "message", bytes_of_string(job->message.text));
+    reply_number_field(call, "keys", (int64_t)job->keys);
+    reply_number_field(call, "bytes", (int64_t)job->bytes);
+    reply_number_field(call, "writes_held_us", job->held_us);
+    buffer_release(&ranges);
+}
+
+void cluster_getslotmigrations_command(struct call *call)
+{
+    struct slot_export_job *jobs;
+    struct topology *topology;
+    int count;
+
+    if (cluster_call_cluster(call) == NULL)
+        return;
+    topology = cluster_topology(call->engine->replication.cluster);
+    count = slot_export_list(call->engine->replication.slot_export, &jobs);
+    reply_array(call->reply, (size_t)count);
+    for (int i = 0; i < count; i++)
+        reply_job(call, &jobs[i], topology->nodes[topology->myself].id.text);
+    mem_free(jobs);
+    topology_release(topology);
+}
+
+/* --- RECEIVESLOTS BEGIN id first last [first last ...] | KEEP receipt | TAKE receipt epoch | END receipt slot | DROP first last [first last ...] --- */
+
+/* Keys of another node's slot that are here already are not known there: they would be mixed with what comes. */
+static bool are_empty(struct cluster_call *asked, struct engine *engine)
+{
+    struct slot_range range;
+    uint64_t count;
+
+    for (unsigned at = 0; slots_next(&asked->slots, at, &range); at = range.last + 1U) {
+        for (unsigned slot = range.first; slot <= range.last; slot++) {
+            if (dataset_slot_size(engine, NULL, 0, (uint16_t)slot, &count) != STATUS_OK)
+                cluster_call_fail(asked, "ERR the keys can't be counted: the store can't be read (see the log and INFO tiering)");
+            else if (count > 0)
+                cluster_call_fail(asked, "ERR this node has keys in slot %u already: CLUSTER RECEIVESLOTS DROP removes them", slot);
+            if (asked->error.size > 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+static void begin_receipt(struct cluster_call *asked, struct engine *engine, struct bus *bus)
+{
+    uint64_t receipt;
+
+    if (are_empty(asked, engine) && cluster_call_accept(asked, bus_begin_receipt(bus, &asked->slots, &asked->id, clock_wall_ms(), &receipt)))
+        asked->count = (int64_t)receipt;
+}
+
+static void reply_receipt(struct call *call, const struct cluster_call *done)
+{
+    call->client->receipt = (uint64_t)done->count;
+    reply_integer(call->reply, done->count);
+}
+
+static void keep_receipt(struct cluster_call *asked, struct engine *engine, struct bus *bus)
+{
+    (void)engine;
+    if (cluster_call_accept(asked, bus_keep_receipt(bus, (uint64_t)asked->number, clock_wall_ms())))
+        asked->count = (int64_t)bus->members->current_epoch;
+}
+
+static void take_receipt(struct cluster_call *asked, struct engine *engine, struct bus *bus)
+{
+    if (asked->number != 0 && engine->redirect->flushed == (uint64_t)asked->number)
+        cluster_call_fail(asked, "ERR this node was flushed meanwhile");
+    else
+        cluster_call_accept(asked, bus_take_receipt(bus, (uint64_t)asked->number, (uint64_t)asked->count, clock_wall_ms()));
+}
+
+static void end_receipt(struct cluster_call *asked, struct engine *engine, struct bus *bus)
+{
+    (void)engine;
+    asked->count = bus_end_receipt(bus, (uint64_t)asked->number, (unsigned)asked->choice, clock_wall_ms());
+}
+
+static void drop_slots(struct cluster_call *asked, struct engine *engine, struct bus *bus)
+{
+    (void)engine;
+    cluster_call_accept(asked, bus_drop_slots(bus, &asked->slots));
+}
+
+static void read_slots(struct call *call, struct cluster_call *asked, int arg)
+{
+    if (read_ranges(call, &arg, &asked->slots) && arg < call->arg_count)
+        reply_error(call, ERR_SYNTAX);
+}
+
+static void read_begin(struct call *call, struct cluster_call *asked)
+{
+    cluster_call_take_node(call, asked, 3);
+    asked->awaits_lost = true;
+    read_slots(call, asked, 4);
+}
+
+static void read_drop(struct call *call, struct cluster_call *asked) { read_slots(call, asked, 3); }
+
+static void read_keep(struct call *call, struct cluster_call *asked) { (void)arg_integer(call, 3, &asked->number); }
+
+static void read_take(struct call *call, struct cluster_call *asked)
+{
+    (void)(arg_integer(call, 3, &asked->number) && arg_integer(call, 4, &asked->count));
+}
+
+static void read_end(struct call *call, struct cluster_call *asked)
+{
+    int64_t slot;
+
+    if (!arg_integer(call, 3, &asked->number) || !arg_integer(call, 4, &slot))
+        return;
+    if (slot < 0 || slot >= SLOT_COUNT)
+        reply_errorf(call, "ERR Invalid or out of range slot");
+    asked->choice = (int)slot;
+}
+
+void cluster_receiveslots_command(struct call *call)
+{
+    static const struct {
+        const char *name;
+        int arg_count;                  /* negative: at least */
+        void (*read)(struct call *call, struct cluster_call *asked);
+        cluster_act *act;
+        cluster_reply *reply;
+    } verbs[] = {
+        { "begin", -6, read_begin, begin_receipt, reply_receipt },
+        { "keep", 4, read_keep, keep_receipt, cluster_call_reply_count },
+        { "take", 5, read_take, take_receipt, NULL },
+        { "end", 5, read_end, end_receipt, cluster_call_reply_count },
+        { "drop", -5, read_drop, drop_slots, NULL },
+    };
+    struct cluster_call *asked;
+    size_t verb = 0;
+    int wanted;
+
+    while (verb < sizeof(verbs) / sizeof(verbs[0]) && !arg_is(call, 2, verbs[verb].name))
+        verb++;
+    if (verb == sizeof(verbs) / sizeof(verbs[0])) {
+        reply_error(call, ERR_SYNTAX);
+        return;
+    }
+    wanted = verbs[verb].arg_count;
+    if (wanted < 0 ? call->arg_count < -wanted : call->arg_count != wanted) {
+        reply_wrong_arity(call);
+        return;
+    }
+    asked = cluster_call_new_gossip(call, verbs[verb].act, verbs[verb].reply);
+    if (asked == NULL)
+        return;
+    verbs[verb].read(call, asked);
+    cluster_call_start(call, asked);
+}

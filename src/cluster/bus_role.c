@@ -94,7 +94,8 @@ void bus_role_update_state(struct bus *bus)
     bus->own->state_is_stale = false;
     if (suspect_is_minority(bus->members)) {
         is_ok = false;
-        bus->own->minority_ms = bus->own->now_ms;
+        if (members_voters(bus->members) > 0)       /* nothing can be replaced in a cluster without slots */
+            bus->own->minority_ms = bus->own->now_ms;
     }
     if (is_ok == bus->is_ok || (is_ok && !may_be_ok(bus)))
         return;

@@ -200,6 +200,21 @@ static void moves_are_refused_as_redis_does(void **state)
     bus_destroy(bus);
 }
 
+static void a_new_cluster_is_ok_as_soon_as_all_slots_have_owners(void **state)
+{
+    struct bus *bus = bus_of("b master 0");
+    struct slots all = cluster_view_slots("0-16383");
+    int64_t now_ms = noon_ms;
+
+    while (now_ms < noon_ms + 4000)
+        bus_tick(bus, now_ms += 100);
+    assert_false(bus->is_ok);
+    assert_null(bus_add_slots(bus, &all));
+    bus_tick(bus, now_ms += 100);
+    assert_true(bus->is_ok);
+    bus_destroy(bus);
+}
+
 static void an_imported_slot_is_taken_with_a_new_epoch(void **state)
 {
     struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199");
@@ -844,6 +859,7 @@ int main(void)
         cmocka_unit_test(a_slot_that_was_conceded_and_is_removed_stays_removed),
         cmocka_unit_test(a_conceded_slot_that_comes_back_is_promised),
         cmocka_unit_test(moves_are_refused_as_redis_does),
+        cmocka_unit_test(a_new_cluster_is_ok_as_soon_as_all_slots_have_owners),
         cmocka_unit_test(an_imported_slot_is_taken_with_a_new_epoch),
         cmocka_unit_test(a_node_that_gives_its_last_slot_follows_the_new_owner),
         cmocka_unit_test(roles_are_refused_as_redis_does),

@@ -1,6 +1,7 @@
 #include "cluster/slot_export.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"

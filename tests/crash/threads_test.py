@@ -23,7 +23,7 @@ OF_COMMANDS = ["kelvin-rewrite", "kelvin-save", "kelvin-switch", "kelvin-backup"
 # Of replication: it is tried again.
 RETRIED = ["kelvin-sync", "kelvin-resync", "kelvin-link", "kelvin-lookup", "kelvin-applier"]
 # The threads of a cluster's node, which the server does not start yet.
-NOT_STARTED = ["kelvin-bus", "kelvin-lost", "kelvin-role"]
+NOT_STARTED = ["kelvin-bus", "kelvin-export", "kelvin-lost", "kelvin-role"]
 
 STARTED = Status(b"Background append only file rewriting started")
 

@@ -141,10 +141,9 @@ void bus_begin(struct bus *bus, int64_t real_ms)
 /* A slot that was lost and taken back by the same event is not lost. A start removes what is left of the others. */
 static void note_lost_slots(struct bus *bus)
 {
-    for (size_t i = 0; i < SLOTS_SIZE; i++) {
+    for (size_t i = 0; i < SLOTS_SIZE; i++)
         bus->outcome.lost.bits[i] &= (uint8_t)~bus->members->myself->slots.bits[i];
-        bus->members->unwanted.bits[i] |= bus->outcome.lost.bits[i];
-    }
+    slots_add_all(&bus->members->unwanted, &bus->outcome.lost);
 }
 
 /* A conceded slot comes back when its new owner becomes a replica or is forgotten: nothing else notes that. */

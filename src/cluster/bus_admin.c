@@ -1,23 +1,10 @@
 #include <arpa/inet.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "cluster/bus_private.h"
 
 enum { FORGET_S = 60 };
-
-static const char *refuse_admin(struct bus *bus, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static const char *refuse_admin(struct bus *bus, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    message_set_args(&bus->own->error, format, arguments);
-    va_end(arguments);
-    return bus->own->error.text;
-}
 
 /* The usual form of an address; false if it is none. */
 static bool normalize_ip(const char *ip, char normal[NODE_IP_SIZE])
@@ -35,7 +22,7 @@ const char *bus_meet(struct bus *bus, const char *ip, uint16_t port, uint16_t bu
 
     bus_begin(bus, now_ms);
     if (port == 0 || bus_port == 0 || !normalize_ip(ip, normal))
-        return refuse_admin(bus, "ERR Invalid node address specified: %s:%u", ip, port);
+        return bus_refuse(bus, "ERR Invalid node address specified: %s:%u", ip, port);
     bus_gossip_start_handshake(bus, normal, port, 0, bus_port, NODE_MEET);
     bus_finish(bus);
     return NULL;
@@ -47,7 +34,7 @@ const char *bus_forget(struct bus *bus, const struct node_id *id, int64_t now_ms
 
     bus_begin(bus, now_ms);
     if (node == NULL)
-        return bus_gossip_is_forgotten(bus, id) ? NULL : refuse_admin(bus, "ERR Unknown node %.40s", id->text);
+        return bus_gossip_is_forgotten(bus, id) ? NULL : bus_refuse(bus, "ERR Unknown node %.40s", id->text);
     if (node == myself)
         return "ERR I tried hard but I can't forget myself...";
     if (node == myself->master)
@@ -134,11 +121,11 @@ static const char *begin_move(struct bus *bus, unsigned slot, const struct node_
     if (!(myself->flags & NODE_MASTER))
         return not_a_primary;
     if (!is_import && bus->members->owners[slot] != myself)
-        return refuse_admin(bus, "ERR I'm not the owner of hash slot %u", slot);
+        return bus_refuse(bus, "ERR I'm not the owner of hash slot %u", slot);
     if (is_import && bus->members->owners[slot] == myself)
-        return refuse_admin(bus, "ERR I'm already the owner of hash slot %u", slot);
+        return bus_refuse(bus, "ERR I'm already the owner of hash slot %u", slot);
     if (other == NULL)
-        return refuse_admin(bus, "ERR I don't know about node %.40s", id->text);
+        return bus_refuse(bus, "ERR I don't know about node %.40s", id->text);
     if (!(other->flags & NODE_MASTER))
         return not_a_target;
     members_begin_move(bus->members, &(struct node_move){ other, (uint16_t)slot, is_import });
@@ -194,11 +181,11 @@ const char *bus_assign_slot(struct bus *bus, unsigned slot, const struct node_id
     if (!(myself->flags & NODE_MASTER))
         return not_a_primary;
     if (owner == NULL)
-        return refuse_admin(bus, "ERR Unknown node %.40s", id->text);
+        return bus_refuse(bus, "ERR Unknown node %.40s", id->text);
     if (!(owner->flags & NODE_MASTER))
         return not_a_target;
     if (was_mine && owner != myself && has_keys)
-        return refuse_admin(bus, "ERR Can't assign hashslot %u to a different node while I still hold keys for this hash slot.", slot);
+        return bus_refuse(bus, "ERR Can't assign hashslot %u to a different node while I still hold keys for this hash slot.", slot);
     if (!has_keys && move != NULL && !is_import)
         members_end_move(members, slot);
     slots_remove(&members->conceded, slot);
@@ -220,7 +207,7 @@ const char *bus_replicate(struct bus *bus, const struct node_id *id, bool has_ke
 
     bus_begin(bus, now_ms);
     if (master == NULL)
-        return refuse_admin(bus, "ERR Unknown node %.40s", id->text);
+        return bus_refuse(bus, "ERR Unknown node %.40s", id->text);
     if (master == myself)
         return "ERR Can't replicate myself";
     if (!(master->flags & NODE_MASTER))

@@ -14,6 +14,16 @@ void bus_log(struct bus *bus, const char *format, ...)
     buffer_append_format(&bus->outcome.log, "%s\n", line);
 }
 
+const char *bus_refuse(struct bus *bus, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    message_set_args(&bus->own->error, format, arguments);
+    va_end(arguments);
+    return bus->own->error.text;
+}
+
 void bus_note(struct bus *bus, unsigned changes)
 {
     bus->outcome.has_changed |= (changes & BUS_CHANGE_FILE) != 0;

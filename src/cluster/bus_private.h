@@ -89,6 +89,8 @@ void bus_finish(struct bus *bus);
 /* --- bus_event: what an event changes */
 
 void bus_log(struct bus *bus, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Returns the error of a command, valid until the next one. */
+const char *bus_refuse(struct bus *bus, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Known, and not in a handshake. */
 struct node *bus_known(const struct bus *bus, const struct node_id *id);
 /* Forgets it with its links. */

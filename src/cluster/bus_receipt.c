@@ -1,20 +1,7 @@
-#include <stdarg.h>
 
 #include "cluster/bus_private.h"
 
 enum { RECEIPT_MS = 10000 };
-
-static const char *refuse_receipt(struct bus *bus, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static const char *refuse_receipt(struct bus *bus, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    message_set_args(&bus->own->error, format, arguments);
-    va_end(arguments);
-    return bus->own->error.text;
-}
 
 static void forget_slots(struct bus *bus)
 {
@@ -25,15 +12,13 @@ static void forget_slots(struct bus *bus)
 
 static void drop_slots(struct bus *bus)
 {
-    for (unsigned i = 0; i < SLOTS_SIZE; i++)
-        bus->outcome.lost.bits[i] |= bus->members->received.bits[i];
+    slots_add_all(&bus->outcome.lost, &bus->members->received);
     forget_slots(bus);
 }
 
 void bus_drop_unwanted(struct bus *bus)
 {
-    for (unsigned i = 0; i < SLOTS_SIZE; i++)
-        bus->outcome.lost.bits[i] |= bus->members->unwanted.bits[i];
+    slots_add_all(&bus->outcome.lost, &bus->members->unwanted);
     bus_finish(bus);
 }
 
@@ -53,9 +38,9 @@ static const char *check_owners(struct bus *bus, const struct slots *slots, cons
     for (unsigned at = 0; slots_next(slots, at, &range); at = range.last + 1U) {
         for (unsigned slot = range.first; slot <= range.last; slot++) {
             if (bus->members->owners[slot] != from)
-                return refuse_receipt(bus, "ERR slot %u is not a slot of node %.40s", slot, from->id.text);
+                return bus_refuse(bus, "ERR slot %u is not a slot of node %.40s", slot, from->id.text);
             if (members_move_of(bus->members, slot) != NULL)
-                return refuse_receipt(bus, "ERR slot %u is being moved by keys", slot);
+                return bus_refuse(bus, "ERR slot %u is being moved by keys", slot);
         }
     }
     return NULL;
@@ -72,7 +57,7 @@ const char *bus_begin_receipt(struct bus *bus, const struct slots *slots, const 
     if (!(members->myself->flags & NODE_MASTER))
         return "ERR only a primary receives slots";
     if (sender == NULL || sender == members->myself)
-        return refuse_receipt(bus, "ERR Unknown node %.40s", from->text);
+        return bus_refuse(bus, "ERR Unknown node %.40s", from->text);
     if (members->receipt != 0)
         return "TRYAGAIN this node receives slots of another migration";
     error = check_owners(bus, slots, sender);
@@ -82,8 +67,7 @@ const char *bus_begin_receipt(struct bus *bus, const struct slots *slots, const 
     own->from = *from;
     own->until_ms = bus->own->now_ms + RECEIPT_MS;
     members->received = *slots;
-    for (unsigned i = 0; i < SLOTS_SIZE; i++)
-        members->unwanted.bits[i] |= slots->bits[i];
+    slots_add_all(&members->unwanted, slots);
     members->receipt = *receipt = own->last;
     bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
     bus_log(bus, "%u slots are received from %.40s", slots_count(slots), from->text);
@@ -124,7 +108,7 @@ const char *bus_take_receipt(struct bus *bus, uint64_t receipt, uint64_t epoch, 
     if (error == NULL && bus->own->now_ms >= bus->own->receipt.until_ms)
         error = "ERR this migration is too late";
     if (error == NULL && epoch <= members->current_epoch)
-        error = refuse_receipt(bus, "TRYAGAIN the epoch is not above %llu", (unsigned long long)members->current_epoch);
+        error = bus_refuse(bus, "TRYAGAIN the epoch is not above %llu", (unsigned long long)members->current_epoch);
     if (error != NULL)
         return error;
     for (unsigned at = 0; slots_next(&slots, at, &range); at = range.last + 1U) {
@@ -183,13 +167,12 @@ const char *bus_drop_slots(struct bus *bus, const struct slots *slots)
     for (unsigned at = 0; slots_next(slots, at, &range); at = range.last + 1U) {
         for (unsigned slot = range.first; slot <= range.last; slot++) {
             if (bus->members->owners[slot] == bus->members->myself || bus->members->owners[slot] == NULL)
-                return refuse_receipt(bus, "ERR slot %u is not another node's", slot);
+                return bus_refuse(bus, "ERR slot %u is not another node's", slot);
             if (members_move_of(bus->members, slot) != NULL || slots_has(&bus->members->received, slot))
-                return refuse_receipt(bus, "ERR slot %u is being moved", slot);
+                return bus_refuse(bus, "ERR slot %u is being moved", slot);
         }
     }
-    for (unsigned i = 0; i < SLOTS_SIZE; i++)
-        bus->outcome.lost.bits[i] |= slots->bits[i];
+    slots_add_all(&bus->outcome.lost, slots);
     bus_note(bus, BUS_CHANGE_FILE);
     bus_finish(bus);
     return NULL;

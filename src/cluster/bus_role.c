@@ -46,8 +46,7 @@ void bus_role_apply_claim(struct bus *bus, const struct claim_outcome *outcome)
 {
     if (outcome->has_changed)
         bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
-    for (size_t i = 0; i < SLOTS_SIZE; i++)
-        bus->outcome.lost.bits[i] |= outcome->lost.bits[i];
+    slots_add_all(&bus->outcome.lost, &outcome->lost);
     if (outcome->new_master != NULL)
         bus_role_follow(bus, outcome->new_master);
 }

@@ -170,8 +170,7 @@ void lost_slots_destroy(struct lost_slots *lost)
 void lost_slots_add(struct lost_slots *lost, const struct slots *slots)
 {
     mutex_lock(&lost->lock);
-    for (int i = 0; i < SLOTS_SIZE; i++)
-        lost->left.bits[i] |= slots->bits[i];
+    slots_add_all(&lost->left, slots);
     mutex_unlock(&lost->lock);
     waiting_bump(&lost->changed);
 }

@@ -10,18 +10,6 @@
 
 const char managed_not_initialized[] = "CLUSTERDOWN The cluster is not initialized";
 
-static const char *refuse_order(struct bus *bus, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static const char *refuse_order(struct bus *bus, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    message_set_args(&bus->own->error, format, arguments);
-    va_end(arguments);
-    return bus->own->error.text;
-}
-
 void managed_refresh(struct bus *bus)
 {
     const struct members *members = bus->members;
@@ -95,7 +83,7 @@ static struct members *read_table(struct bus *bus, struct bytes text, const char
         members = members_create_from(file, bus->own->real_ms, &bus->own->random);
         nodes_file_release(file);
     } else {
-        *error = refuse_order(bus, "ERR Invalid cluster nodes info: %s", reason.text);
+        *error = bus_refuse(bus, "ERR Invalid cluster nodes info: %s", reason.text);
     }
     mem_free(file);
     return members;
@@ -200,7 +188,7 @@ static const char *translate(struct translation *to, struct bytes text)
             reason = translate_line(to, line);
     }
     if (reason != NULL)
-        return refuse_order(to->bus, "ERR Invalid cluster nodes info: line %u: %s", to->line, reason);
+        return bus_refuse(to->bus, "ERR Invalid cluster nodes info: line %u: %s", to->line, reason);
     if (to->out.size == 0)
         return "ERR Invalid cluster nodes info: there is no node";
     if (!to->has_myself) {
@@ -246,7 +234,7 @@ const char *managed_set_nodes(struct bus *bus, struct bytes text, int64_t versio
     const char *error;
 
     if (version < 1 || (force == MANAGED_NOT_FORCED && (uint64_t)version < present))
-        return refuse_order(bus, "ERR Invalid cluster version %" PRId64 ": the topology of this node has version %" PRIu64, version, present);
+        return bus_refuse(bus, "ERR Invalid cluster version %" PRId64 ": the topology of this node has version %" PRIu64, version, present);
     if (force == MANAGED_NOT_FORCED && (uint64_t)version == present)
         return NULL;
     if (text.size > NODES_FILE_SIZE_MAX)
@@ -278,9 +266,9 @@ const char *managed_set_slots(struct bus *bus, struct slot_range range, const st
     struct members *next;
 
     if (version < 1 || (uint64_t)version != bus->members->current_epoch + 1)
-        return refuse_order(bus, "ERR Invalid cluster version %" PRId64 ": the next one is %" PRIu64, version, bus->members->current_epoch + 1);
+        return bus_refuse(bus, "ERR Invalid cluster version %" PRId64 ": the next one is %" PRIu64, version, bus->members->current_epoch + 1);
     if (owner == NULL)
-        return refuse_order(bus, "ERR Unknown node %.40s", owner_id->text);
+        return bus_refuse(bus, "ERR Unknown node %.40s", owner_id->text);
     if (!(owner->flags & NODE_MASTER))
         return "ERR The node is not a master";
     next = copy_table(bus);
@@ -317,9 +305,9 @@ const char *managed_heartbeat(struct bus *bus, const struct node_id *master_id, 
     if (!managed_is_initialized(bus))
         return managed_not_initialized;
     if (election < 0 || (uint64_t)election < bus->members->last_vote_epoch)
-        return refuse_order(bus, "ERR election version mismatch: this node knows of %" PRIu64, bus->members->last_vote_epoch);
+        return bus_refuse(bus, "ERR election version mismatch: this node knows of %" PRIu64, bus->members->last_vote_epoch);
     if (!node_id_equal(master_id, &master->id))
-        return refuse_order(bus, "ERR master mismatch: that of this node's shard is %.40s", master->id.text);
+        return bus_refuse(bus, "ERR master mismatch: that of this node's shard is %.40s", master->id.text);
     if ((uint64_t)election > bus->members->last_vote_epoch) {
         bus->members->last_vote_epoch = (uint64_t)election;
         bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);

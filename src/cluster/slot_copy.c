@@ -8,6 +8,7 @@
 #include "call/command_table.h"
 #include "engine/job.h"
 #include "replication/applier_feed.h"
+#include "replication/migrate_link.h"
 #include "replication/primary.h"
 #include "tier/tier.h"
 #include "value/codec.h"
@@ -41,16 +42,6 @@ struct slot_copy {
     struct buffer out, page;
     uint64_t out_count, page_count, key_count;
 };
-
-static void append_command(struct buffer *out, const struct bytes *args, int count)
-{
-    buffer_append_format(out, "*%d\r\n", count);
-    for (int i = 0; i < count; i++) {
-        buffer_append_format(out, "$%zu\r\n", args[i].size);
-        buffer_append_bytes(out, args[i]);
-        buffer_append(out, "\r\n", 2);
-    }
-}
 
 static bool fail(struct message *message, const char *text)
 {
@@ -136,7 +127,7 @@ static bool pass_command(struct slot_copy *copy, const struct bytes *args, int a
         copy->out_count++;
         return true;
     }
-    for (int i = 0; i < key_count && clean > 0 && key_count > 1; i++) {
+    for (int i = 0; i < key_count && clean > 0; i++) {
         if (is_sent(copy, copy->keys[i].hash))
             add_stale(copy, args[copy->keys[i].arg]);
     }
@@ -200,7 +191,7 @@ static void append_restore(struct slot_copy *copy, struct bytes name, const stru
     int64_t expire_ms = entry->flags & ENTRY_EXPIRES ? entry_expire_ms(entry) : 0;
 
     codec_dump(&value, &payload);
-    append_command(&copy->page, (struct bytes[]){ BYTES("RESTORE"), name, bytes_of(digits, text_of_int(expire_ms, digits)), buffer_bytes(&payload),
+    migrate_link_append(&copy->page, (struct bytes[]){ BYTES("RESTORE"), name, bytes_of(digits, text_of_int(expire_ms, digits)), buffer_bytes(&payload),
         BYTES("REPLACE"), BYTES("ABSTTL") }, 6);
     buffer_release(&payload);
     copy->page_count++;
@@ -230,7 +221,7 @@ static bool add_key(struct slot_copy *copy, struct bytes name, bool was_sent, st
     if (handle != 0)
         append_restore(copy, name, keyspace_entry(keyspace, handle));
     else if (status == STATUS_OK && was_sent) {
-        append_command(&copy->page, (struct bytes[]){ BYTES("DEL"), name }, 2);
+        migrate_link_append(&copy->page, (struct bytes[]){ BYTES("DEL"), name }, 2);
         copy->page_count++;
     }
     partition_unlock(partition);

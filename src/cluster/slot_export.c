@@ -168,23 +168,13 @@ static bool read_reply(struct run *run, char *first, size_t room)
     return is_good;
 }
 
-static void append_words(struct buffer *out, const struct bytes *words, int count)
-{
-    buffer_append_format(out, "*%d\r\n", count);
-    for (int i = 0; i < count; i++) {
-        buffer_append_format(out, "$%zu\r\n", words[i].size);
-        buffer_append_bytes(out, words[i]);
-        buffer_append(out, "\r\n", 2);
-    }
-}
-
 /* One command and the first line of its reply. */
 static bool ask_node(struct run *run, const struct bytes *words, int count, char *reply, size_t room)
 {
     struct buffer out = { 0 };
     bool is_good;
 
-    append_words(&out, words, count);
+    migrate_link_append(&out, words, count);
     is_good = migrate_link_write(&run->link, buffer_bytes(&out)) == MIGRATE_LINK_OK || fail(run, "the other node can't be written to");
     buffer_release(&out);
     return is_good && read_reply(run, reply, room);
@@ -322,14 +312,11 @@ static bool step(struct run *run, struct slot_copy *copy)
 static bool copy_all(struct run *run, struct slot_copy *copy)
 {
     for (;;) {
-        uint64_t lag;
-
         if (!step(run, copy))
             return false;
         if (slot_copy_has_keys_left(copy))
             continue;
-        lag = slot_copy_lag(copy);
-        if (lag == 0 || lag <= LAG_MAX)
+        if (slot_copy_lag(copy) <= LAG_MAX)
             return true;
         waiting_wait(&run->exporter->changed, waiting_version(&run->exporter->changed), FOLLOW_MS);
     }
@@ -454,10 +441,10 @@ static enum fate look_up_fate(struct run *run)
     return fate;
 }
 
-/* Until the outcome is known. */
+/* Until the outcome is known, or the server ends: a shutdown that is given up changes nothing. */
 static bool end_hand_over(struct run *run, enum fate fate)
 {
-    while (!run->exporter->stopping && !job_must_end(run->exporter->engine)) {
+    while (!run->exporter->stopping) {
         uint32_t version = waiting_version(&run->exporter->changed);
 
         if (!are_mine(run)) {
@@ -491,7 +478,8 @@ static bool hand_over(struct run *run, struct slot_copy *copy)
         (void)fail(run, message.text);
     else if (may_go_on(run))
         is_done = end_hand_over(run, take(run));
-    (void)hold_writes(run, false);
+    if (!run->exporter->stopping)           /* else writes may be the other node's by now */
+        (void)hold_writes(run, false);
     mutex_lock(&run->exporter->lock);
     run->job->held_us = clock_mono_us() - begin_us;
     mutex_unlock(&run->exporter->lock);
@@ -629,21 +617,12 @@ void slot_export_destroy(struct slot_export *exporter)
     mem_free(exporter);
 }
 
-static bool have_common(const struct slots *a, const struct slots *b)
-{
-    for (int i = 0; i < SLOTS_SIZE; i++) {
-        if (a->bits[i] & b->bits[i])
-            return true;
-    }
-    return false;
-}
-
 /* Whether a job that has not ended has some of the slots. */
 static bool are_in_use(const struct slot_export *exporter, const struct slots *slots) REQUIRES(exporter->lock);
 static bool are_in_use(const struct slot_export *exporter, const struct slots *slots)
 {
     for (int i = 0; i < exporter->count; i++) {
-        if (!has_ended(&exporter->jobs[i]) && have_common(&exporter->jobs[i].slots, slots))
+        if (!has_ended(&exporter->jobs[i]) && slots_overlap(&exporter->jobs[i].slots, slots))
             return true;
     }
     return false;

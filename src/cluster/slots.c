@@ -50,3 +50,18 @@ bool slots_next(const struct slots *slots, unsigned from, struct slot_range *ran
     range->last = (uint16_t)(find(slots, first, UINT64_MAX) - 1);
     return true;
 }
+
+void slots_add_all(struct slots *slots, const struct slots *more)
+{
+    for (size_t i = 0; i < SLOTS_SIZE; i++)
+        slots->bits[i] |= more->bits[i];
+}
+
+bool slots_overlap(const struct slots *a, const struct slots *b)
+{
+    for (size_t i = 0; i < SLOTS_SIZE; i++) {
+        if (a->bits[i] & b->bits[i])
+            return true;
+    }
+    return false;
+}

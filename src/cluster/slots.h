@@ -49,6 +49,8 @@ static inline uint64_t slots_word(const struct slots *slots, unsigned index)
 /* `range.first` is not above `range.last`, which is below SLOT_COUNT. */
 void slots_add_range(struct slots *slots, struct slot_range range);
 
+void slots_add_all(struct slots *slots, const struct slots *more);
+bool slots_overlap(const struct slots *a, const struct slots *b);
 unsigned slots_count(const struct slots *slots);
 bool slots_equal(const struct slots *a, const struct slots *b);
 

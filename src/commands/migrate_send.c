@@ -25,16 +25,12 @@ static void write_preface(struct migration *migration, const struct migration_op
     struct buffer *out = &migration->preface;
 
     if (options->password.data != NULL) {
-        append_array(out, options->user.data != NULL ? 3 : 2);
-        append_bulk(out, BYTES("AUTH"));
-        if (options->user.data != NULL)
-            append_bulk(out, options->user);
-        append_bulk(out, options->password);
+        bool has_user = options->user.data != NULL;
+
+        migrate_link_append(out, (struct bytes[]){ BYTES("AUTH"), has_user ? options->user : options->password, options->password }, has_user ? 3 : 2);
         migration->preface_count++;
     }
-    append_array(out, 2);
-    append_bulk(out, BYTES("SELECT"));
-    append_bulk(out, options->db);
+    migrate_link_append(out, (struct bytes[]){ BYTES("SELECT"), options->db }, 2);
     migration->preface_count++;
 }
 

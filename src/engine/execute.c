@@ -453,7 +453,7 @@ enum run_result engine_run_hinted(struct worker *worker, struct client *client, 
 {
     enum run_result result;
 
-    if (LIKELY(client->receipt == 0))
+    if (LIKELY(client->receipt == 0) || !redirect_is_receipt(worker->engine->redirect, client->receipt))
         return run_request(worker, client, args, arg_count, hint);
     worker->turn.clock_stopped = true;      /* the slots' owner decides what has expired, as a primary does for its replicas */
     result = run_request(worker, client, args, arg_count, hint);

@@ -6,11 +6,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/dial.h"
 #include "engine/job.h"
 
 enum { CHUNK = 64 * 1024, LOOK_MS = 100 };
+
+void migrate_link_append(struct buffer *out, const struct bytes *words, int count)
+{
+    buffer_append_format(out, "*%d\r\n", count);
+    for (int i = 0; i < count; i++) {
+        buffer_append_format(out, "$%zu\r\n", words[i].size);
+        buffer_append_bytes(out, words[i]);
+        buffer_append(out, "\r\n", 2);
+    }
+}
 
 void migrate_link_init(struct migrate_link *link, int64_t timeout_ms)
 {

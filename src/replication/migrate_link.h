@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 
+struct buffer;
 struct engine;
 
 enum { MIGRATE_LINK_LINE_MAX = 1024 };      /* a longer line, with its end, is an error */
@@ -29,6 +30,9 @@ struct migrate_link {
     size_t from, to;                /* of `in`: read, and not returned yet */
     char in[MIGRATE_LINK_LINE_MAX];
 };
+
+/* Appends a command as it is sent. */
+void migrate_link_append(struct buffer *out, const struct bytes *words, int count);
 
 void migrate_link_init(struct migrate_link *link, int64_t timeout_ms);
 void migrate_link_close(struct migrate_link *link);         /* if it is open */

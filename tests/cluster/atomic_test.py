@@ -246,6 +246,51 @@ class AtomicTest(ClusterCase):
         cluster.check()
 
     @only("kelvin-kelvin")
+    def scenario_large_values_go_one_by_one(self):
+        """A page with more than it should have is read again with fewer keys."""
+        cluster = self.shared()
+        left, right, _ = cluster.nodes
+        values = {"%d{%s}" % (number, MOVED[0]): b"%d" % number * (1 << 20 if number % 3 else 10) for number in range(40)}
+        with cluster.client() as client:
+            for key, value in values.items():
+                client.must("SET", key, value)
+            left.ask("TIER", "DEMOTE", *list(values)[::2])
+            migrate(left, right)
+            ended = wait_ended(left)
+            self.assertEqual((ended["state"], ended["keys"]), (b"success", len(values)))
+            cluster.wait_agreed()
+            for key, value in values.items():
+                self.assertTrue(client.must("GET", key) == value, key)
+        migrate(right, left)
+        self.assertEqual(wait_ended(right)["state"], b"success")
+        cluster.wait_agreed()
+
+    @only("kelvin-kelvin")
+    def scenario_sender_that_cannot_save_hands_nothing_over(self):
+        cluster = self.shared()
+        left, right, _ = cluster.nodes
+        self.fill(cluster, MOVED)
+        count, aside = keys_in(left), os.path.join(left.folder, "nodes.conf.tmp")
+        os.mkdir(aside)
+        try:
+            with left.client() as client:
+                self.assert_error(client.call("CLUSTER", "SETSLOT", LAST + 9, "MIGRATING", right.id), "ERR error saving the cluster node config")
+            migrate(left, right)
+            ended = wait_ended(left)
+            self.assertEqual((ended["state"], ended["message"]), (b"failed", b"the slots are not this node's any more, or nodes.conf can't be saved"))
+        finally:
+            os.rmdir(aside)
+        left.ask("CLUSTER", "SETSLOT", LAST + 9, "STABLE")
+        cluster.wait_agreed()
+        self.assertIs(cluster.owner_of(LAST), left)
+        self.assertEqual(keys_in(left), count)
+        until(lambda: keys_in(right) == 0, 60, "nothing is left at the other node")
+        for source, target in ((left, right), (right, left)):
+            migrate(source, target)
+            self.assertEqual(wait_ended(source)["state"], b"success")
+            cluster.wait_agreed()
+
+    @only("kelvin-kelvin")
     def scenario_owner_says_what_has_expired(self):
         """Its clock may be behind: what has expired by that of the other node is there until the slots have gone."""
         cluster = self.shared()

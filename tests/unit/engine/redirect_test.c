@@ -166,6 +166,50 @@ static void a_slot_that_comes_is_served_to_who_asks(void **state)
     assert_string_equal(say(rig, "GET {a}2"), "$-1\n");     /* alone it would be created here */
 }
 
+/* Reads run; a write waits, alone and in a transaction. */
+static void writes_of_a_slot_that_is_handed_over_wait(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "SET {a}1 1"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE {a}1"), ":1\n");
+    set(rig, "a", SLOT_HANDED_OVER);
+    assert_string_equal(say(rig, "GET {a}1"), "$1\n1\n");
+    assert_string_equal(say(rig, "INCR b"), ":1\n");
+    assert_false(tier_box_begin(rig->client, "INCR {a}1"));
+    set(rig, "a", SLOT_OWNED);
+    assert_string_equal(tier_box_await(rig->client), ":2\n");
+    assert_string_equal(say(rig, "MULTI"), "+OK\n");
+    assert_string_equal(say(rig, "INCR {a}1"), "+QUEUED\n");
+    set(rig, "a", SLOT_HANDED_OVER);
+    assert_false(tier_box_begin(rig->client, "EXEC"));
+    set(rig, "a", SLOT_FOREIGN);
+    assert_string_equal(tier_box_await(rig->client), MOVED);
+}
+
+static void a_slot_that_is_received_is_for_the_connection_that_brings_it(void **state)
+{
+    struct rig *rig = *state;
+
+    rig->states.receipt = 7;
+    set(rig, "a", SLOT_RECEIVED);
+    assert_string_equal(say(rig, "SET a 1"), MOVED);
+    ask(rig);
+    assert_string_equal(say(rig, "SET a 1"), MOVED);
+    rig->client->client.receipt = 6;                        /* of the migration before */
+    assert_string_equal(say(rig, "SET a 1"), MOVED);
+    rig->client->client.receipt = 7;
+    assert_string_equal(say(rig, "SET a 1 PXAT 1"), "+OK\n");      /* its sender says what has expired */
+    assert_string_equal(say(rig, "INCR a"), ":2\n");
+    assert_string_equal(say(rig, "SET b 1 PXAT 1"), "+OK\n");
+    assert_string_equal(say(rig, "FLUSHALL"), "+OK\n");
+    assert_string_equal(say(rig, "SET a 1"), MOVED);
+    rig->states.receipt = 0;
+    set(rig, "a", SLOT_OWNED);
+    assert_string_equal(say(rig, "SET a 1 PXAT 1"), "+OK\n");
+    assert_string_equal(say(rig, "GET a"), "$-1\n");
+}
+
 static void a_transaction_is_judged_as_a_whole(void **state)
 {
     struct rig *rig = *state;
@@ -285,6 +329,8 @@ int main(void)
         WITH_RIG(keys_of_a_slot_that_leaves_are_looked_for_on_disk),
         WITH_RIG(a_slot_that_has_just_changed_is_tried_again),
         WITH_RIG(a_slot_that_comes_is_served_to_who_asks),
+        WITH_RIG(writes_of_a_slot_that_is_handed_over_wait),
+        WITH_RIG(a_slot_that_is_received_is_for_the_connection_that_brings_it),
         WITH_RIG(a_transaction_is_judged_as_a_whole),
         WITH_RIG(a_call_that_waited_is_judged_again),
         WITH_RIG(a_cluster_that_goes_down_is_seen_under_the_locks),

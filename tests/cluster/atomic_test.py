@@ -9,7 +9,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from support.mixed_cluster import ClusterClient, Writers, silent, slot_of, tags_in
+from support.cluster import ClusterClient, Writers, silent, slot_of, tags_in
 from support.cluster_case import ClusterCase, main, only
 from support.replication import readings, servers
 from support.server import until

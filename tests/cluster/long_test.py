@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from support.mixed_cluster import Writers
+from support.cluster import Writers
 from support.cluster_case import ClusterCase, main
 from support.server import seed_new
 

@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from support.mixed_cluster import Writers, silent, slot_of, slots_in
+from support.cluster import Writers, silent, slot_of, slots_in
 from support.cluster_case import ClusterCase, Error, main, only
 
 

@@ -9,7 +9,7 @@ import threading
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from support.mixed_cluster import SLOT_COUNT, Writers, data_of, silent, slot_of, slots_in, tags_in
+from support.cluster import SLOT_COUNT, Writers, data_of, silent, slot_of, slots_in, tags_in
 from support.cluster_case import ClusterCase, Error, main
 from support.replication import readings, servers
 from support.resp import encode

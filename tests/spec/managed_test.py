@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support import disk as disks                                                                   # noqa: E402
 from support.case import main                                                                       # noqa: E402
-from support.cluster import node_start                                                              # noqa: E402
+from support.cluster import Node                                                              # noqa: E402
 from support.resp import Error, Status, encode                                                              # noqa: E402
 from support.server import Server, StartFailed, is_redis, port_free, until                          # noqa: E402
 
@@ -195,7 +195,7 @@ class ManagedTest(unittest.TestCase):
         for words in ("1 " + "a" * 40, "1-2 " + "a" * 40 + " SYNC 5"):
             self.refused(client, b"ERR CLUSTERX MIGRATE is not supported", "CLUSTERX", "MIGRATE", *words.split())
         self.assertIn(b"CLUSTERX <subcommand>", client.must("CLUSTERX", "HELP")[0])
-        with node_start(None) as gossip, gossip.client() as there:
+        with Node("kelvin") as gossip, gossip.client() as there:
             for command in ("VERSION", "MYID", "HELP", "SETNODEID " + "a" * 40, "SETNODES x 1", "SETSLOT 1 NODE x 1", "MIGRATE 1 x", "HEARTBEAT x 1 1"):
                 self.refused(there, b"ERR CLUSTERX needs cluster-control managed", "CLUSTERX", *command.split())
         with Server() as alone, alone.client() as there:

@@ -13,7 +13,7 @@ KELVIN_PAIRS    the mixtures to run, such as "kelvin-redis redis-kelvin"; all of
 import os
 import unittest
 
-from .mixed_cluster import Cluster, Error
+from .cluster import Cluster, Error
 from .replication.case import main, only
 from .resp import Client
 from .server import REDIS, is_redis, under_test

@@ -536,6 +536,59 @@ static void a_slot_whose_new_owner_dies_at_once_is_served_in_the_end(void **stat
     simulation_destroy(simulation);
 }
 
+/* Kills the target of slot 5, for good, when these nodes know that it has the slot. The bus tells its replica and the others, a command the source. */
+static struct simulation *lose_target(bool source_knows, bool replica_knows, bool others_know)
+{
+    struct simulation *simulation = simulation_create(3, 1, T, seed_new());
+
+    begin_import(simulation, 5, 0, 1);
+    for (int i = 0; i < 6; i++)
+        simulation->nodes[i].group = i == 1 || (i == 4 ? replica_knows : others_know) ? 1 : 0;
+    assign(simulation, 5, 1, 1);
+    if (source_knows)
+        assign(simulation, 5, 1, 0);
+    simulation_run(simulation, 200);
+    simulation_kill(simulation, 1, SIMULATION_DIES_NOW);
+    set_groups(simulation, "000000");
+    return simulation;
+}
+
+static void check_owner(struct simulation *simulation, unsigned slot, int owner)
+{
+    simulation_heal(simulation);
+    for (int i = 0; i < simulation->count; i++)
+        assert_true(simulation->nodes[i].bus == NULL || simulation->nodes[i].bus->members->owners[slot] == simulation_view(simulation, i, owner));
+}
+
+/* redis 6339: its replica, which has the keys, gets the slot if anyone had been told by the bus; else the source keeps it. */
+static void a_slot_whose_new_owner_is_gone_for_good_has_an_owner(void **state)
+{
+    for (int i = 0; i < 8; i++) {
+        bool source_knows = i & 1, replica_knows = i & 2, others_know = i & 4;
+        struct simulation *simulation;
+
+        if (source_knows && !replica_knows && !others_know)
+            continue;
+        simulation = lose_target(source_knows, replica_knows, others_know);
+        check_owner(simulation, 5, replica_knows || others_know ? 4 : 0);
+        simulation_destroy(simulation);
+    }
+}
+
+/* Only the source was told, by the command: it does not claim the slot, and nobody else does, until redis-cli --cluster fix gives it to a node. */
+static void a_slot_that_nobody_claims_is_given_by_hand(void **state)
+{
+    struct simulation *simulation = lose_target(true, false, false);
+
+    simulation_run(simulation, 2 * FAILOVER_MS);
+    assert_true(simulation_is_primary(simulation, 4));
+    assert_false(simulation_agrees(simulation));
+    assign(simulation, 5, 4, 4);
+    take_epoch(simulation, 4);
+    check_owner(simulation, 5, 4);
+    simulation_destroy(simulation);
+}
+
 /* --- Known defects of others */
 
 /* valkey 974: the old primary takes, without asking, the epoch by which its replica was elected. */
@@ -613,6 +666,77 @@ static void equal_epochs_after_a_partition_become_different(void **state)
     simulation_destroy(simulation);
 }
 
+/* valkey-operator 197: a dead primary without a replica, and a new node for its slots, which is given an epoch before it meets the others. */
+static void a_new_node_with_an_epoch_keeps_the_slots_of_a_dead_one(void **state)
+{
+    struct simulation *simulation = simulation_create_alone(4, T, seed_new());
+    struct slots slots = { { 0 } };
+
+    for (int i = 0; i < 3; i++) {
+        struct slots own = { { 0 } };
+
+        slots_add_range(&own, (struct slot_range){ (uint16_t)(SLOT_COUNT * i / 3), (uint16_t)(SLOT_COUNT * (i + 1) / 3 - 1) });
+        assert_null(bus_add_slots(simulation_bus(simulation, i), &own));
+        assert_null(bus_set_config_epoch(simulation_bus(simulation, i), (uint64_t)i + 1));
+        simulation_do(simulation, i);
+        if (i > 0)
+            simulation_meet(simulation, 0, i);
+        slots = own;
+    }
+    simulation_kill(simulation, 3, SIMULATION_DIES_NOW);
+    simulation_heal(simulation);
+    simulation_kill(simulation, 2, SIMULATION_DIES_NOW);
+    simulation_start(simulation, 3, SIMULATION_DISK_SYNCED);
+    assert_null(bus_add_slots(simulation_bus(simulation, 3), &slots));
+    assert_null(bus_set_config_epoch(simulation_bus(simulation, 3), 4));
+    simulation_do(simulation, 3);
+    simulation_meet(simulation, 3, 0);
+    check_owner(simulation, SLOT_COUNT - 1, 3);
+    for (int i = 0; i < 4; i++) {
+        if (i == 2)
+            continue;
+        assert_null(bus_forget(simulation_bus(simulation, i), &simulation->nodes[2].id, simulation_clock(simulation, i)));
+        simulation_do(simulation, i);
+    }
+    check_owner(simulation, SLOT_COUNT - 1, 3);
+    simulation_destroy(simulation);
+}
+
+static bool node_0_knows_2(struct simulation *simulation)
+{
+    return simulation_view(simulation, 0, 2) != NULL;
+}
+
+/* redis 7330: node 0 has forgotten a dead node, and hears of it again by gossip; then a node of another cluster gets its address. */
+static void gossip_about_a_dead_node_does_not_merge_clusters(void **state)
+{
+    struct simulation *simulation = simulation_create_alone(5, T, seed_new());
+
+    simulation_meet(simulation, 0, 1);
+    simulation_meet(simulation, 0, 2);
+    simulation_meet(simulation, 3, 4);
+    simulation_run(simulation, 5 * T);
+    simulation_kill(simulation, 2, SIMULATION_DIES_NOW);
+    simulation->nodes[1].group = 1;                                             /* it does not forget */
+    assert_null(bus_forget(simulation_bus(simulation, 0), &simulation->nodes[2].id, simulation_clock(simulation, 0)));
+    simulation_do(simulation, 0);
+    simulation_run(simulation, 30 * T);                                         /* what was forgotten is not learned for a minute */
+    assert_false(node_0_knows_2(simulation));
+    simulation_kill(simulation, 3, SIMULATION_DIES_NOW);
+    simulation->nodes[1].group = 0;
+    assert_true(simulation_run_until(simulation, node_0_knows_2, 10 * T));
+    simulation->nodes[3].address = 2;
+    simulation->nodes[2].address = 99;
+    simulation_start(simulation, 3, SIMULATION_DISK_WRITTEN);
+    simulation_run(simulation, 20 * T);
+    assert_non_null(simulation_view(simulation, 3, 4));
+    for (int i = 0; i < 2; i++)
+        assert_null(simulation_view(simulation, i, 3));
+    for (int i = 3; i < 5; i++)
+        assert_int_equal(simulation->nodes[i].bus->members->count, 2);
+    simulation_destroy(simulation);
+}
+
 static void a_node_that_dies_between_its_promise_and_its_message_keeps_it(void **state)
 {
     for (int i = 0; i < scaled(20); i++) {
@@ -658,10 +782,14 @@ int main(void)
         cmocka_unit_test(a_moved_slot_is_seen_by_all),
         cmocka_unit_test(a_moved_slot_is_not_defended_by_a_new_epoch_of_its_former_owner),
         cmocka_unit_test(a_slot_whose_new_owner_dies_at_once_is_served_in_the_end),
+        cmocka_unit_test(a_slot_whose_new_owner_is_gone_for_good_has_an_owner),
+        cmocka_unit_test(a_slot_that_nobody_claims_is_given_by_hand),
         cmocka_unit_test(of_two_primaries_of_a_shard_with_one_epoch_the_one_with_more_data_stays),
         cmocka_unit_test(a_replica_that_missed_its_primarys_last_epoch_is_elected),
         cmocka_unit_test(a_primary_that_returns_after_two_failovers_follows_the_last),
         cmocka_unit_test(equal_epochs_after_a_partition_become_different),
+        cmocka_unit_test(a_new_node_with_an_epoch_keeps_the_slots_of_a_dead_one),
+        cmocka_unit_test(gossip_about_a_dead_node_does_not_merge_clusters),
         cmocka_unit_test(a_node_that_dies_between_its_promise_and_its_message_keeps_it),
     };
 

@@ -685,7 +685,9 @@ static bool same_view(struct simulation *simulation, const struct members *a, co
     if (a->count != b->count)
         return false;
     for (unsigned i = 0; i < a->count; i++) {
-        if (!same_opinion(a->all[i], b->all[i], node_with_id(simulation, &a->all[i]->id)->bus == NULL))
+        const struct simulation_node *node = node_with_id(simulation, &a->all[i]->id);
+
+        if (node == NULL || !same_opinion(a->all[i], b->all[i], node->bus == NULL))         /* NULL: a handshake has an ID of its own */
             return false;
     }
     return true;

@@ -237,6 +237,23 @@ static int add_migrate_keys(struct found *found, uint32_t flags, const struct by
     return found->count;
 }
 
+int command_named_db(const struct command *command, const struct bytes *args, int arg_count)
+{
+    enum { MOVE_DB = 2, COPY_OPTIONS = 3 };
+    int at = -1;
+    int64_t number;
+
+    if (strcmp(command->name, "move") == 0) {
+        at = MOVE_DB;
+    } else if (strcmp(command->name, "copy") == 0) {
+        for (int arg = COPY_OPTIONS; arg < arg_count; arg++) {      /* the last one counts */
+            if (bytes_is(args[arg], "db"))
+                at = ++arg;
+        }
+    }
+    return at > 0 && at < arg_count && text_to_int(args[at], &number) && number >= 0 && number <= INT32_MAX ? (int)number : -1;
+}
+
 int command_keys(const struct command *command, const struct bytes *args, int arg_count, struct call_key *keys, int capacity)
 {
     const struct key_spec *spec = command->keys;

@@ -13,4 +13,8 @@
  */
 int command_keys(const struct command *command, const struct bytes *args, int arg_count, struct call_key *keys, int capacity);
 
+/* The database that MOVE or COPY name: that of COPY's second key, and of the key that MOVE creates, which has the name of its only one. -1: none is named, or it is
+ * another command. It need not exist. */
+int command_named_db(const struct command *command, const struct bytes *args, int arg_count);
+
 #endif

@@ -23,6 +23,27 @@ enum {
     COMMAND_KEYS = 256,
 };
 
+/* Commands that are sent together. */
+struct commands {
+    struct buffer text;
+    uint64_t count;
+    int db;                         /* selected at its end; -1: none yet */
+};
+
+/* A key of a command, or one that is stale. */
+struct copied_key {
+    int db;
+    struct bytes name;
+    uint64_t hash;
+};
+
+/* Keys before it were sent: of smaller slots, and of this one those of smaller databases, and of this one those with a smaller hash. */
+struct place {
+    unsigned slot;                  /* SLOT_COUNT: all were sent */
+    int db;
+    uint64_t next;
+};
+
 struct slot_copy {
     struct engine *engine;
     struct slots slots;
@@ -32,15 +53,16 @@ struct slot_copy {
     bool is_open;                   /* the feed */
     struct tier_bulk *bulk;         /* NULL: no tier */
     struct claim claim;
-    unsigned slot;                  /* keys of smaller slots were sent; SLOT_COUNT: all */
-    uint64_t next;                  /* and those of this slot with a smaller hash */
+    struct place place;
     size_t page_keys;
-    struct bytes *stale;            /* names that belong to it */
+    struct copied_key *stale;       /* their names belong to it */
     size_t stale_count, stale_room;
-    struct call_key *keys;          /* of the command that is looked at */
+    struct call_key *found;         /* of the command that is looked at */
+    struct copied_key *keys;
     int key_room;
-    struct buffer out, page;
-    uint64_t out_count, page_count, key_count;
+    int history_db;                 /* selected where the history is read; -1: none yet */
+    struct commands out, page;
+    uint64_t key_count;
 };
 
 static bool fail(struct message *message, const char *text)
@@ -49,58 +71,100 @@ static bool fail(struct message *message, const char *text)
     return false;
 }
 
+/* Has later commands run in this database. With one database there is nothing to select. */
+static void select_db(const struct slot_copy *copy, struct commands *commands, int db)
+{
+    char digits[TEXT_INT_SIZE];
+
+    if (commands->db == db || copy->engine->partitions->db_count == 1)
+        return;
+    migrate_link_append(&commands->text, (struct bytes[]){ BYTES("SELECT"), bytes_of(digits, text_of_int(db, digits)) }, 2);
+    commands->count++;
+    commands->db = db;
+}
+
 static bool flush(struct slot_copy *copy)
 {
-    bool goes_on = copy->out_count == 0 || copy->send(copy->context, buffer_bytes(&copy->out), copy->out_count);
+    struct commands *out = &copy->out;
+    bool goes_on = out->count == 0 || copy->send(copy->context, buffer_bytes(&out->text), out->count);
 
-    copy->out.size = 0;
-    copy->out_count = 0;
-    if (copy->out.capacity > 4 * SENT_BYTES)
-        buffer_release(&copy->out);
+    out->text.size = 0;
+    out->count = 0;
+    if (out->text.capacity > 4 * SENT_BYTES)
+        buffer_release(&out->text);
     return goes_on;
 }
 
 /* --- The history --- */
 
-static bool is_sent(const struct slot_copy *copy, uint64_t hash)
+static bool is_sent(const struct slot_copy *copy, const struct copied_key *key)
 {
-    unsigned slot = slot_of_hash(hash);
+    const struct place *place = &copy->place;
+    unsigned slot = slot_of_hash(key->hash);
 
-    return slots_has(&copy->slots, slot) && (slot < copy->slot || (slot == copy->slot && hash < copy->next));
+    if (!slots_has(&copy->slots, slot))
+        return false;
+    if (slot != place->slot)
+        return slot < place->slot;
+    return key->db < place->db || (key->db == place->db && key->hash < place->next);
 }
 
-static bool is_stale(const struct slot_copy *copy, struct bytes name)
+static bool is_stale(const struct slot_copy *copy, const struct copied_key *key)
 {
     for (size_t i = 0; i < copy->stale_count; i++) {
-        if (bytes_equal(copy->stale[i], name))
+        if (copy->stale[i].db == key->db && bytes_equal(copy->stale[i].name, key->name))
             return true;
     }
     return false;
 }
 
-static void add_stale(struct slot_copy *copy, struct bytes name)
+static void add_stale(struct slot_copy *copy, const struct copied_key *key)
 {
-    if (is_stale(copy, name))
+    if (is_stale(copy, key))
         return;
     if (copy->stale_count == copy->stale_room) {
         copy->stale_room = copy->stale_room * 2 + 16;
         copy->stale = mem_realloc(copy->stale, copy->stale_room * sizeof(*copy->stale));
     }
-    copy->stale[copy->stale_count++] = bytes_of(mem_string(name), name.size);
+    copy->stale[copy->stale_count] = *key;
+    copy->stale[copy->stale_count++].name = bytes_of(mem_string(key->name), key->name.size);
+}
+
+static void reserve_keys(struct slot_copy *copy, int count)
+{
+    copy->key_room = count;
+    copy->found = mem_realloc(copy->found, (size_t)count * sizeof(*copy->found));
+    copy->keys = mem_realloc(copy->keys, ((size_t)count + 1) * sizeof(*copy->keys));
 }
 
 static int find_keys(struct slot_copy *copy, const struct command *command, const struct bytes *args, int arg_count)
 {
-    int count = command_keys(command, args, arg_count, copy->keys, copy->key_room);
+    int count = command_keys(command, args, arg_count, copy->found, copy->key_room), named_db = command_named_db(command, args, arg_count);
 
     if (count > copy->key_room) {
-        copy->key_room = count;
-        copy->keys = mem_realloc(copy->keys, (size_t)count * sizeof(*copy->keys));
-        count = command_keys(command, args, arg_count, copy->keys, count);
+        reserve_keys(copy, count);
+        count = command_keys(command, args, arg_count, copy->found, count);
     }
-    for (int i = 0; i < count; i++)
-        copy->keys[i].hash = key_hash(&copy->engine->partitions->seed, args[copy->keys[i].arg]);
+    for (int i = 0; i < count; i++) {
+        struct bytes name = args[copy->found[i].arg];
+
+        copy->keys[i] = (struct copied_key){ copy->history_db, name, key_hash(&copy->engine->partitions->seed, name) };
+    }
+    if (named_db >= 0 && count == 1)
+        copy->keys[count++] = copy->keys[0];            /* MOVE */
+    if (named_db >= 0 && count > 1)
+        copy->keys[1].db = named_db;
     return count;
+}
+
+static bool pass_select(struct slot_copy *copy, const struct bytes *args, int arg_count)
+{
+    int64_t db;
+
+    if (arg_count != 2 || !text_to_int(args[1], &db) || db < 0 || db >= copy->engine->partitions->db_count)
+        return false;
+    copy->history_db = (int)db;
+    return true;
 }
 
 /* A command of the history. False: the keys that were sent are not what they were. */
@@ -111,25 +175,28 @@ static bool pass_command(struct slot_copy *copy, const struct bytes *args, int a
 
     if (command == NULL)
         return false;
+    if (strcmp(command->name, "select") == 0)
+        return pass_select(copy, args, arg_count);
     if (command->flags & COMMAND_EXCLUSIVE && command->flags & COMMAND_WRITE)
         return false;
     if (!(command->flags & COMMAND_WRITE) || command->keys == NULL)
         return true;
     key_count = find_keys(copy, command, args, arg_count);
     for (int i = 0; i < key_count; i++) {
-        if (!is_sent(copy, copy->keys[i].hash))
+        if (!is_sent(copy, &copy->keys[i]))
             continue;
         sent++;
-        clean += copy->stale_count == 0 || !is_stale(copy, args[copy->keys[i].arg]);
+        clean += copy->stale_count == 0 || !is_stale(copy, &copy->keys[i]);
     }
     if (sent > 0 && clean == key_count) {
-        buffer_append_bytes(&copy->out, text);
-        copy->out_count++;
+        select_db(copy, &copy->out, copy->history_db);
+        buffer_append_bytes(&copy->out.text, text);
+        copy->out.count++;
         return true;
     }
     for (int i = 0; i < key_count && clean > 0; i++) {
-        if (is_sent(copy, copy->keys[i].hash))
-            add_stale(copy, args[copy->keys[i].arg]);
+        if (is_sent(copy, &copy->keys[i]))
+            add_stale(copy, &copy->keys[i]);
     }
     return true;
 }
@@ -167,7 +234,7 @@ static bool pass_history(struct slot_copy *copy, uint64_t lsn, bool may_wait, st
             if (!pass_command(copy, parser->args, parser->arg_count, bytes_of(copy->feed.text.data + copy->feed.at, size)))
                 return fail(message, "a command has changed all keys, or can't be run by another server");
             feed_pass(&copy->feed, size);
-            if (copy->out.size >= SENT_BYTES && !flush(copy))
+            if (copy->out.text.size >= SENT_BYTES && !flush(copy))
                 return false;
             continue;
         }
@@ -183,7 +250,7 @@ static bool pass_history(struct slot_copy *copy, uint64_t lsn, bool may_wait, st
 
 /* --- Keys --- */
 
-static void append_restore(struct slot_copy *copy, struct bytes name, const struct entry *entry)
+static void append_restore(struct slot_copy *copy, const struct copied_key *key, const struct entry *entry)
 {
     struct value value = entry_value(entry);
     struct buffer payload = { 0 };
@@ -191,39 +258,44 @@ static void append_restore(struct slot_copy *copy, struct bytes name, const stru
     int64_t expire_ms = entry->flags & ENTRY_EXPIRES ? entry_expire_ms(entry) : 0;
 
     codec_dump(&value, &payload);
-    migrate_link_append(&copy->page, (struct bytes[]){ BYTES("RESTORE"), name, bytes_of(digits, text_of_int(expire_ms, digits)), buffer_bytes(&payload),
-        BYTES("REPLACE"), BYTES("ABSTTL") }, 6);
+    select_db(copy, &copy->page, key->db);
+    migrate_link_append(&copy->page.text, (struct bytes[]){ BYTES("RESTORE"), key->name, bytes_of(digits, text_of_int(expire_ms, digits)),
+        buffer_bytes(&payload), BYTES("REPLACE"), BYTES("ABSTTL") }, 6);
     buffer_release(&payload);
-    copy->page_count++;
+    copy->page.count++;
+}
+
+static void append_del(struct slot_copy *copy, const struct copied_key *key)
+{
+    select_db(copy, &copy->page, key->db);
+    migrate_link_append(&copy->page.text, (struct bytes[]){ BYTES("DEL"), key->name }, 2);
+    copy->page.count++;
 }
 
 /* Reads a key, of which the partition is owned. A stale one that is gone is deleted there. */
-static bool add_key(struct slot_copy *copy, struct bytes name, bool was_sent, struct message *message)
+static bool add_key(struct slot_copy *copy, const struct copied_key *key, bool was_sent, struct message *message)
 {
     struct engine *engine = copy->engine;
     struct partitions *all = engine->partitions;
-    uint64_t hash = key_hash(&all->seed, name);
-    struct partition *partition = &all->partitions[partition_index(all, hash)];
+    struct partition *partition = &all->partitions[partition_index(all, key->hash)];
     enum status status = STATUS_OK;
     struct keyspace *keyspace;
     uint32_t handle = 0;
 
     partition_lock(partition);
-    keyspace = partition_keyspace_if(partition, 0);
+    keyspace = partition_keyspace_if(partition, key->db);
     if (keyspace != NULL) {
         keyspace_assert_locked(keyspace);
-        handle = keyspace_find(keyspace, hash, name);
+        handle = keyspace_find(keyspace, key->hash, key->name);
         if (handle == 0 && engine->tier != NULL) {
-            status = tier_load_in_place(engine->tier, keyspace, hash, name);
-            handle = keyspace_find(keyspace, hash, name);
+            status = tier_load_in_place(engine->tier, keyspace, key->hash, key->name);
+            handle = keyspace_find(keyspace, key->hash, key->name);
         }
     }
     if (handle != 0)
-        append_restore(copy, name, keyspace_entry(keyspace, handle));
-    else if (status == STATUS_OK && was_sent) {
-        migrate_link_append(&copy->page, (struct bytes[]){ BYTES("DEL"), name }, 2);
-        copy->page_count++;
-    }
+        append_restore(copy, key, keyspace_entry(keyspace, handle));
+    else if (status == STATUS_OK && was_sent)
+        append_del(copy, key);
     partition_unlock(partition);
     return status == STATUS_OK || fail(message, "a cold key can't be read");
 }
@@ -235,13 +307,13 @@ static bool goes_on(void *context, uint64_t size)
 }
 
 /* Reads the cold ones of the page together, as far as they are small. */
-static void load_page(struct slot_copy *copy, const struct scan_page *page)
+static void load_page(struct slot_copy *copy, int db, const struct scan_page *page)
 {
     struct tier_wanted *wanted = mem_alloc((page->count + 1) * sizeof(*wanted));
 
     for (size_t i = 0; i < page->count; i++) {
         wanted[i] = (struct tier_wanted){ .hash = key_hash(&copy->engine->partitions->seed, scan_page_key(page, i)),
-            .key_at = (uint32_t)page->keys[i].offset, .key_size = page->keys[i].size };
+            .key_at = (uint32_t)page->keys[i].offset, .key_size = page->keys[i].size, .db = db };
     }
     tier_bulk_load(copy->bulk, wanted, page->count, page->text.data, PAGE_BYTES, goes_on, copy->engine);
     mem_free(wanted);
@@ -250,21 +322,27 @@ static void load_page(struct slot_copy *copy, const struct scan_page *page)
 /* The history up to `lsn`, then the page. */
 static bool send_page(struct slot_copy *copy, uint64_t lsn, struct message *message)
 {
+    struct commands *page = &copy->page;
+
     if (!pass_history(copy, lsn, true, message))
         return false;
     if (!flush(copy))
         return false;
-    if (copy->page_count > 0 && !copy->send(copy->context, buffer_bytes(&copy->page), copy->page_count))
-        return false;
-    return true;
+    if (page->count == 0)
+        return true;
+    copy->out.db = page->db;
+    return copy->send(copy->context, buffer_bytes(&page->text), page->count);
 }
 
 static void begin_page(struct slot_copy *copy, const struct partition_bits *wanted)
 {
-    copy->page.size = 0;
-    copy->page_count = 0;
-    if (copy->page.capacity > 4 * PAGE_BYTES)
-        buffer_release(&copy->page);
+    struct commands *page = &copy->page;
+
+    page->text.size = 0;
+    page->count = 0;
+    page->db = -1;                  /* what the history has selected by then is not known yet */
+    if (page->text.capacity > 4 * PAGE_BYTES)
+        buffer_release(&page->text);
     partitions_own(copy->engine->partitions, &copy->claim, wanted);
 }
 
@@ -286,63 +364,98 @@ static bool send_stale(struct slot_copy *copy, struct message *message)
     uint64_t lsn;
 
     for (size_t i = 0; i < count; i++)
-        partition_bits_add(&wanted, partition_index(all, key_hash(&all->seed, copy->stale[i])));
+        partition_bits_add(&wanted, partition_index(all, copy->stale[i].hash));
     begin_page(copy, &wanted);
     for (size_t i = 0; i < count && good; i++)
-        good = add_key(copy, copy->stale[i], true, message);
+        good = add_key(copy, &copy->stale[i], true, message);
     lsn = end_page(copy);
     if (!good || !send_page(copy, lsn, message))
         return false;
     for (size_t i = 0; i < count; i++)
-        mem_free((char *)copy->stale[i].data);
+        mem_free((char *)copy->stale[i].name.data);
     copy->stale_count -= count;
     memmove(copy->stale, copy->stale + count, copy->stale_count * sizeof(*copy->stale));
     return true;
 }
 
-static void go_to_slot(struct slot_copy *copy, unsigned from)
+static void go_to_slot(struct slot_copy *copy, struct place *place, unsigned from)
 {
     struct slot_range range;
+    unsigned slot = slots_next(&copy->slots, from, &range) ? range.first : SLOT_COUNT;
 
-    copy->slot = slots_next(&copy->slots, from, &range) ? range.first : SLOT_COUNT;
-    copy->next = copy->slot < SLOT_COUNT ? slot_first_hash((uint16_t)copy->slot) : 0;
+    *place = (struct place){ .slot = slot, .next = slot < SLOT_COUNT ? slot_first_hash((uint16_t)slot) : 0 };
 }
 
-static bool is_too_large(const struct slot_copy *copy) { return copy->page.size > PAGE_BYTES && copy->page_keys > 1; }
-
-static bool send_keys(struct slot_copy *copy, struct message *message)
+/* `until`: the last hash of its database that was read. */
+static void go_on_after(struct slot_copy *copy, struct place *place, uint64_t until)
 {
-    struct engine *engine = copy->engine;
-    struct partitions *all = engine->partitions;
-    struct partition_bits wanted = { { 0 } };
+    bool has_more = until != slot_last_hash((uint16_t)place->slot), is_last = place->db + 1 == copy->engine->partitions->db_count;
+
+    if (has_more)
+        place->next = until + 1;
+    else if (!is_last)
+        *place = (struct place){ .slot = place->slot, .db = place->db + 1, .next = slot_first_hash((uint16_t)place->slot) };
+    else
+        go_to_slot(copy, place, place->slot + 1);
+}
+
+static bool is_too_large(const struct slot_copy *copy) { return copy->page.text.size > PAGE_BYTES && copy->page_keys > 1; }
+
+/* A page while it is read. */
+struct reading_page {
+    struct place place;             /* up to there */
+    size_t count;                   /* keys */
+    bool is_cut;                    /* it has too much, and keys are left out */
+};
+
+/* Reads keys of one database. False: it has failed. */
+static bool read_keys(struct slot_copy *copy, struct reading_page *reading, struct message *message)
+{
+    struct partitions *all = copy->engine->partitions;
+    struct reader reader = { .as = &copy->claim, .may_block = true };
     struct scan_page page = { 0 };
-    uint64_t until, lsn;
-    bool good;
+    int db = reading->place.db;
+    uint64_t until = tier_slot_page(copy->engine->tier, all, &reader, db, (uint16_t)reading->place.slot, reading->place.next,
+        copy->page_keys - reading->count, &page);
+    bool good = page.status == STATUS_OK || fail(message, "the store can't be read");
     size_t i = 0;
 
-    partition_bits_add(&wanted, partition_index(all, copy->next));
+    if (good && page.count > 0 && copy->bulk != NULL)
+        load_page(copy, db, &page);
+    for (; i < page.count && good && !is_too_large(copy); i++) {
+        struct bytes name = scan_page_key(&page, i);
+
+        good = add_key(copy, &(struct copied_key){ db, name, key_hash(&all->seed, name) }, false, message);
+    }
+    reading->count += i;
+    reading->is_cut = i < page.count;
+    go_on_after(copy, &reading->place, until);
+    scan_page_release(&page);
+    return good;
+}
+
+/* The next keys of the slot, of as many databases as the page has room for. */
+static bool send_keys(struct slot_copy *copy, struct message *message)
+{
+    struct partition_bits wanted = { { 0 } };
+    struct reading_page reading = { .place = copy->place };
+    bool good = true;
+    uint64_t lsn;
+
+    partition_bits_add(&wanted, partition_index(copy->engine->partitions, copy->place.next));
     begin_page(copy, &wanted);
-    until = tier_slot_page(engine->tier, all, &(struct reader){ .as = &copy->claim, .may_block = true }, 0, (uint16_t)copy->slot, copy->next,
-        copy->page_keys, &page);
-    good = page.status == STATUS_OK || fail(message, "the store can't be read");
-    if (good && copy->bulk != NULL)
-        load_page(copy, &page);
-    for (; i < page.count && good && !is_too_large(copy); i++)
-        good = add_key(copy, scan_page_key(&page, i), false, message);
+    while (good && reading.count < copy->page_keys && reading.place.slot == copy->place.slot && !is_too_large(copy))
+        good = read_keys(copy, &reading, message);
     lsn = end_page(copy);
-    if (good && i < page.count) {
-        scan_page_release(&page);
-        copy->page_keys = i / 2 + 1 < copy->page_keys ? i / 2 + 1 : copy->page_keys / 2;
+    if (good && reading.is_cut) {
+        copy->page_keys = reading.count / 2 + 1 < copy->page_keys ? reading.count / 2 + 1 : copy->page_keys / 2;
         return true;
     }
-    copy->key_count += page.count;
-    scan_page_release(&page);
     if (!good || !send_page(copy, lsn, message))
         return false;
-    copy->next = until + 1;
-    if (until == slot_last_hash((uint16_t)copy->slot))
-        go_to_slot(copy, copy->slot + 1);
-    if (copy->page.size < PAGE_BYTES / 8 && copy->page_keys < PAGE_KEYS)
+    copy->key_count += reading.count;
+    copy->place = reading.place;
+    if (copy->page.text.size < PAGE_BYTES / 8 && copy->page_keys < PAGE_KEYS)
         copy->page_keys *= 2;
     return true;
 }
@@ -375,9 +488,9 @@ struct slot_copy *slot_copy_create(struct engine *engine, const struct slots *sl
     copy->send = send;
     copy->context = context;
     copy->page_keys = PAGE_KEYS;
-    copy->key_room = COMMAND_KEYS;
-    copy->keys = mem_alloc(COMMAND_KEYS * sizeof(*copy->keys));
-    go_to_slot(copy, 0);
+    copy->history_db = -1;
+    reserve_keys(copy, COMMAND_KEYS);
+    go_to_slot(copy, &copy->place, 0);
     primary_keep_backlog(engine);
     if (open_feed(copy)) {
         if (engine->tier != NULL)
@@ -398,15 +511,16 @@ void slot_copy_destroy(struct slot_copy *copy)
     primary_release_backlog(copy->engine);
     tier_bulk_destroy(copy->bulk);
     for (size_t i = 0; i < copy->stale_count; i++)
-        mem_free((char *)copy->stale[i].data);
+        mem_free((char *)copy->stale[i].name.data);
     mem_free(copy->stale);
+    mem_free(copy->found);
     mem_free(copy->keys);
-    buffer_release(&copy->out);
-    buffer_release(&copy->page);
+    buffer_release(&copy->out.text);
+    buffer_release(&copy->page.text);
     mem_free(copy);
 }
 
-bool slot_copy_has_keys_left(const struct slot_copy *copy) { return copy->slot < SLOT_COUNT || copy->stale_count > 0; }
+bool slot_copy_has_keys_left(const struct slot_copy *copy) { return copy->place.slot < SLOT_COUNT || copy->stale_count > 0; }
 
 uint64_t slot_copy_lag(const struct slot_copy *copy)
 {
@@ -419,7 +533,7 @@ bool slot_copy_step(struct slot_copy *copy, struct message *message)
 {
     if (copy->stale_count > 0)
         return send_stale(copy, message);
-    if (copy->slot < SLOT_COUNT)
+    if (copy->place.slot < SLOT_COUNT)
         return send_keys(copy, message);
     return pass_history(copy, history_handed(&copy->engine->history), false, message) && flush(copy);
 }

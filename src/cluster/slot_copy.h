@@ -1,6 +1,6 @@
 /* Slot copy: the keys of slots of this node, and then what changes in them, as commands for another node that has none of them.
  *
- * There is no cut, and no copy of the data set. Keys are read in the order of slots and hashes, a page at a time, with the page's partition owned, so that it is
+ * There is no cut, and no copy of the data set. Keys are read in the order of slots, databases and hashes, a page at a time, with the page's partition owned, so that it is
  * known at which position of the history that is. What the history has up to there comes first, then the page:
  *
  *   history up to position 1, without keys that were not sent | page 1 as RESTORE | history from 1 to 2, of keys that were sent | page 2 | ...
@@ -8,7 +8,9 @@
  * A command with several keys, of which some were sent and some not, can't be run there. Its keys that were sent are *stale* from there on: commands
  * are left out until they have been read and sent again, with the next page.
  *
- * Database 0 only. Owner: one thread, without locks.
+ * Of each slot the databases are read one after the other, 0 first. With several of them the commands have SELECTs; the other node begins in database 0.
+ *
+ * Owner: one thread, without locks.
  */
 #ifndef KELVIN_CLUSTER_SLOT_COPY_H
 #define KELVIN_CLUSTER_SLOT_COPY_H

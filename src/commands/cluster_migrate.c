@@ -202,13 +202,13 @@ void cluster_getslotmigrations_command(struct call *call)
 static bool are_empty(struct cluster_call *asked, struct engine *engine)
 {
     struct slot_range range;
-    uint64_t count;
+    bool has_keys;
 
     for (unsigned at = 0; slots_next(&asked->slots, at, &range); at = range.last + 1U) {
         for (unsigned slot = range.first; slot <= range.last; slot++) {
-            if (dataset_slot_size(engine, NULL, 0, (uint16_t)slot, &count) != STATUS_OK)
+            if (dataset_slot_has_keys(engine, (uint16_t)slot, &has_keys) != STATUS_OK)
                 cluster_call_fail(asked, "ERR the keys can't be counted: the store can't be read (see the log and INFO tiering)");
-            else if (count > 0)
+            else if (has_keys)
                 cluster_call_fail(asked, "ERR this node has keys in slot %u already: CLUSTER RECEIVESLOTS DROP removes them", slot);
             if (asked->error.size > 0)
                 return false;

@@ -28,11 +28,15 @@ bool database_argument(struct call *call, int arg, int *db)
     return database_exists(call, number);
 }
 
+static bool refuse_in_cluster(struct call *call, const char *command)
+{
+    reply_errorf(call, "ERR %s is not allowed in cluster mode", command);
+    return true;
+}
+
 bool database_is_refused(struct call *call, const char *command)
 {
-    if (call->engine->replication.cluster != NULL)
-        reply_errorf(call, "ERR %s is not allowed in cluster mode", command);
-    return call->engine->replication.cluster != NULL;
+    return call->engine->replication.cluster != NULL && call->partitions->db_count == 1 && refuse_in_cluster(call, command);
 }
 
 void select_command(struct call *call)
@@ -52,8 +56,8 @@ void swapdb_command(struct call *call)
 {
     int64_t a, b;
 
-    if (database_is_refused(call, "SWAPDB"))
-        return;
+    if (call->engine->replication.cluster != NULL && refuse_in_cluster(call, "SWAPDB"))
+        return;                         /* it would be this node's databases only */
     if (!arg_integer_between(call, 1, INT32_MIN, INT32_MAX, "ERR invalid first DB index", &a) ||
         !arg_integer_between(call, 2, INT32_MIN, INT32_MAX, "ERR invalid second DB index", &b) ||
         !database_exists(call, a) || !database_exists(call, b))

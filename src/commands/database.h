@@ -6,7 +6,7 @@
 
 /* The number of a database. False: the error was replied. */
 bool database_argument(struct call *call, int arg, int *db);
-/* True: this server is a node of a cluster, which have one database, and the error was replied. */
+/* True: this server is a node of a cluster, of which each has one database, and the error was replied. */
 bool database_is_refused(struct call *call, const char *command);
 
 #endif

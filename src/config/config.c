@@ -222,6 +222,11 @@ void config_set_replicaof(struct config *config, struct bytes host, int port)
     buffer_release(&text);
 }
 
+int config_database_count(const struct config *config)
+{
+    return (int)config_number(config, config_number(config, CONFIG_CLUSTER_ENABLED) ? CONFIG_CLUSTER_DATABASES : CONFIG_DATABASES);
+}
+
 bool config_replicaof(struct config *config, struct buffer *host, int *port)
 {
     char *text = config_string(config, CONFIG_REPLICAOF);

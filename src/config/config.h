@@ -118,6 +118,8 @@ void config_set_lines(struct config *config, enum config_id id, struct bytes lin
 
 /* `replicaof` while the server runs: what CONFIG GET shows and CONFIG REWRITE writes. An empty host: none. Any thread, no callbacks. */
 void config_set_replicaof(struct config *config, struct bytes host, int port);
+/* How many databases there are: a node of a cluster has a number of its own. */
+int config_database_count(const struct config *config);
 /* The primary; false: none. `host` is appended to. */
 bool config_replicaof(struct config *config, struct buffer *host, int *port);
 

@@ -280,6 +280,17 @@ enum status dataset_slot_size(struct engine *engine, const struct claim *as, int
     return tier_slot_count(engine->tier, &reader, db, slot, count);
 }
 
+enum status dataset_slot_has_keys(struct engine *engine, uint16_t slot, bool *has_keys)
+{
+    enum status status = STATUS_OK;
+    uint64_t count = 0;
+
+    for (int db = 0; db < engine->partitions->db_count && count == 0 && status == STATUS_OK; db++)
+        status = dataset_slot_size(engine, NULL, db, slot, &count);
+    *has_keys = count > 0;
+    return status;
+}
+
 bool dataset_slot_count(struct call *call, int db, uint16_t slot, uint64_t *count)
 {
     struct dataset_job *job = call_job(call);

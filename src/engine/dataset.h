@@ -34,6 +34,8 @@ bool dataset_slot_count(struct call *call, int db, uint16_t slot, uint64_t *coun
 bool dataset_slot_keys(struct call *call, int db, uint16_t slot, size_t count, struct scan_page **page);
 /* The number on a thread as for dataset_size. `as`: a claim of the caller that owns the slot's partition; NULL: there is none. */
 enum status dataset_slot_size(struct engine *engine, const struct claim *as, int db, uint16_t slot, uint64_t *count);
+/* Whether any database has keys in the slot; the same without a claim. */
+enum status dataset_slot_has_keys(struct engine *engine, uint16_t slot, bool *has_keys);
 
 /* By commands with COMMAND_EXCLUSIVE only. They free in the background, and count as one change (the log gets the call's words). */
 void dataset_flush(struct call *call, int db);

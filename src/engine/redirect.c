@@ -1,6 +1,7 @@
 #include "engine/redirect.h"
 
 #include "base/mem.h"
+#include "call/command_keys.h"
 #include "engine/blocking.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
@@ -87,6 +88,7 @@ struct look {
     uint64_t hash;                      /* of the first one */
     struct bytes name;                  /* the same */
     bool crosses, is_channel, has_others;       /* has_others: than the first */
+    bool changes_db;                    /* of a transaction: one of its commands does */
     int here, missing;                  /* if it was looked for them */
 };
 
@@ -122,18 +124,28 @@ static bool is_write(const struct call *call) { return flags_of(call) & COMMAND_
 /* The same, and scripts that do not say what they do. */
 static bool may_write(const struct call *call) { return flags_of(call) & (COMMAND_WRITE | COMMAND_MAY_REPLICATE); }
 
+/* Whether a key goes from one database to another one: where it is in each of them would have to be known. */
+static bool changes_db(const struct call *call, const struct look *look)
+{
+    int db = command_named_db(call->command, call->args, call->arg_count);
+
+    return look->changes_db || (db >= 0 && db != call->db);
+}
+
 static enum verdict judge_moving(const struct call *call, const struct look *look, enum slot_state state, bool has_looked)
 {
     if (is_migrate(call))
         return RUNS;
     if (state == SLOT_EXPORTING) {
+        if (changes_db(call, look))
+            return UNSTABLE;
         if (!has_looked || look->missing == 0 || look->is_channel)
             return RUNS;
         return look->here > 0 ? UNSTABLE : ASK;
     }
     if (!(call->client->flags & CLIENT_ASKING) && !(call->command->flags & COMMAND_ASKING))
         return MOVED;
-    return has_looked && look->has_others && look->missing > 0 ? UNSTABLE : RUNS;
+    return changes_db(call, look) || (has_looked && look->has_others && look->missing > 0) ? UNSTABLE : RUNS;
 }
 
 static enum verdict judge_down(const struct call *call, const struct look *look, bool writes)
@@ -219,7 +231,10 @@ static void reply_redirected(struct call *call, const struct look *look, enum ve
 
 static bool visit_look(void *context, const struct planned *key)
 {
-    look_at(context, key->hash, key->name, key->flags);
+    struct look *look = context;
+
+    look_at(look, key->hash, key->name, key->flags);
+    look->changes_db |= key->changes_db;
     return true;
 }
 
@@ -264,7 +279,7 @@ static bool visit_look_for(void *context, const struct planned *key)
     struct keyspace *keyspace;
     bool here = false;
 
-    look_at(&unit_look->look, key->hash, key->name, key->flags);
+    visit_look(&unit_look->look, key);
     partition_lock(partition);
     keyspace = partition_keyspace_if(partition, key->db);
     if (keyspace != NULL) {
@@ -284,11 +299,12 @@ static bool visit_look_for(void *context, const struct planned *key)
 static void look_for_queued_keys(const struct call *call, struct look *look)
 {
     struct unit_look looked = { .look = { .redirect = look->redirect }, .call = call };
+    int db = unit_queued_db(call);
 
     for (int i = 0; i < call->key_count; i++) {
         const struct call_key *key = &call->keys[i];
 
-        visit_look_for(&looked, &(struct planned){ .hash = key->hash, .name = call->args[key->arg], .flags = key->flags, .db = call->db });
+        visit_look_for(&looked, &(struct planned){ .hash = key->hash, .name = call->args[key->arg], .flags = key->flags, .db = db });
     }
     *look = looked.look;
 }

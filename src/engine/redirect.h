@@ -15,6 +15,7 @@
  *   SLOT_EXPORTING          | all keys are here: runs; none: ASK; else TRYAGAIN| the same
  *   SLOT_IMPORTING          | MOVED                                            | runs; several keys, and some are not here: TRYAGAIN
  *
+ * In the last two MOVE, and COPY to another database, get TRYAGAIN. Whether a key is here is asked for the database of the call.
  * MIGRATE runs in the last two. What a primary sends, a log, and proxies of clients that wait are not asked (TRAIT_UNGATED). Calls inside a unit were
  * judged with it; after its slot has gone they are refused.
  *

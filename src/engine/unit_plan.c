@@ -58,8 +58,8 @@ static bool visit_command(const struct partitions *all, const struct command *co
     visit_key *visit, void *context)
 {
     struct call_key on_stack[KEYS_ON_STACK], *keys = on_stack;
-    bool goes_on = true;
-    int count;
+    int count, other_db = command_named_db(command, args, arg_count);
+    bool goes_on = true, changes_db = other_db >= 0 && other_db != db;
 
     if (command->keys == NULL)
         return true;
@@ -69,7 +69,8 @@ static bool visit_command(const struct partitions *all, const struct command *co
         count = command_keys(command, args, arg_count, keys, count);
     }
     for (int i = 0; i < count && goes_on; i++) {
-        struct planned planned = { .db = db, .name = args[keys[i].arg], .flags = keys[i].flags, .is_hint = command->flags & COMMAND_UNIT };
+        struct planned planned = { .db = db, .name = args[keys[i].arg], .flags = keys[i].flags, .is_hint = command->flags & COMMAND_UNIT,
+            .changes_db = changes_db };
 
         planned.hash = key_hash(&all->seed, planned.name);
         goes_on = visit(context, &planned);
@@ -100,7 +101,7 @@ static void visit_found(const struct call *call, visit_key *visit, void *context
 {
     for (int i = 0; i < call->key_count; i++) {
         const struct call_key *key = &call->keys[i];
-        struct planned planned = { call->client->db, call->args[key->arg], key->hash, key->flags, !needs_all_loaded(call) };
+        struct planned planned = { call->client->db, call->args[key->arg], key->hash, key->flags, !needs_all_loaded(call), false };
 
         if (!visit(context, &planned))
             return;
@@ -124,6 +125,16 @@ void unit_visit_keys(const struct call *call, visit_key *visit, void *context)
             return;
         db = selected_db(all, queued, db);
     }
+}
+
+int unit_queued_db(const struct call *call)
+{
+    const struct transaction *transaction = call->client->transaction;
+    int db = call->client->db;
+
+    for (int i = 0; transaction != NULL && i < transaction->count; i++)
+        db = selected_db(call->partitions, &transaction->queue[i], db);
+    return db;
 }
 
 struct wanting {

@@ -15,10 +15,13 @@ struct planned {
     uint64_t hash;
     uint32_t flags;
     bool is_hint;                   /* a script has declared it: it may use it, or not */
+    bool changes_db;                /* its command is MOVE or COPY to another database */
 };
 /* Returns false to end the walk. */
 typedef bool visit_key(void *context, const struct planned *key);
 void unit_visit_keys(const struct call *call, visit_key *visit, void *context);
+/* The database in which the next command that is queued will run. */
+int unit_queued_db(const struct call *call);
 
 /* Checks what EXEC has to know before anything else. True if it may run; else the reason was replied. */
 bool unit_may_exec(struct call *call);

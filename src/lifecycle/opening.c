@@ -306,7 +306,7 @@ bool opening_restore_backup(struct engine *engine, const char *from)
         log_write(engine->log, LOG_LEVEL_WARNING, "--restore needs appendonly yes: what was restored would not be served. Nothing was touched.");
     } else if (rdb[0] != '\0' && access(rdb, F_OK) == 0) {
         log_write(engine->log, LOG_LEVEL_WARNING, "--restore: there is data already, in '%s': nothing was touched.", rdb);
-    } else if (backup_restore(&places, from, (int)config_number(config, CONFIG_DATABASES), &result, &message) != STATUS_OK) {
+    } else if (backup_restore(&places, from, config_database_count(config), &result, &message) != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The backup '%s' can't be restored: %s", from, message.text);
     } else {
         log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the backup %s from '%s': %llu keys as of its cut, %llu bytes, %llu of them copied",

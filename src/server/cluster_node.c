@@ -528,8 +528,8 @@ static void warn_of_databases(const struct engine *engine)
 {
     int64_t count = config_number(engine->config, CONFIG_DATABASES);
 
-    if (count > 1)
-        log_write(engine->log, LOG_LEVEL_WARNING, "A node of a cluster has one database, not %d", (int)count);
+    if (count > engine->partitions->db_count)
+        log_write(engine->log, LOG_LEVEL_WARNING, "A node of a cluster has %d (cluster-databases), not %d (databases)", engine->partitions->db_count, (int)count);
 }
 
 static struct cluster_node *create_node(struct engine *engine)
@@ -594,15 +594,15 @@ static bool take_slots_of_keys(struct cluster_node *node, struct message *messag
     struct node *myself = bus->members->myself;
     struct slots free = { { 0 } };
     enum status status = STATUS_OK;
-    uint64_t count = 0;
+    bool has_keys = false;
 
     for (uint16_t slot = 0; slot < SLOT_COUNT && myself->flags & NODE_MASTER && status == STATUS_OK; slot++) {
         const struct node *owner = bus->members->owners[slot];
 
         if (owner == myself || members_move_of(bus->members, slot) != NULL || slots_has(&bus->members->unwanted, slot))
             continue;
-        status = dataset_slot_size(engine, NULL, 0, slot, &count);
-        if (count == 0)
+        status = dataset_slot_has_keys(engine, slot, &has_keys);
+        if (!has_keys)
             continue;
         if (owner == NULL)
             slots_add(&free, slot);
@@ -625,14 +625,14 @@ static bool warn_of_foreign_keys(struct cluster_node *node, struct message *mess
     struct topology *topology = cluster_topology(node->cluster);
     bool is_primary = topology->nodes[topology->myself].master < 0;
     enum status status = STATUS_OK;
-    uint64_t count = 0;
+    bool has_keys = false;
     unsigned slots = 0;
 
     for (uint16_t slot = 0; slot < SLOT_COUNT && is_primary && status == STATUS_OK; slot++) {
         if (topology->owners[slot] < 0 || topology->owners[slot] == topology->myself)
             continue;
-        status = dataset_slot_size(node->engine, NULL, 0, slot, &count);
-        slots += count > 0;
+        status = dataset_slot_has_keys(node->engine, slot, &has_keys);
+        slots += has_keys;
     }
     topology_release(topology);
     if (slots > 0)

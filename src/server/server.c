@@ -116,19 +116,13 @@ static struct tls_context *hold_tls(void *context)
     return tls;
 }
 
-/* A cluster has one. */
-static int database_count(const struct config *config)
-{
-    return config_number(config, CONFIG_CLUSTER_ENABLED) ? 1 : (int)config_number(config, CONFIG_DATABASES);
-}
-
 static void make_engine(struct server *server, struct key_seed seed)
 {
     struct engine *engine = &server->engine;
     struct config *config = engine->config;
     struct message message = { "" };
 
-    engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), database_count(config), seed);
+    engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), config_database_count(config), seed);
     engine->commands = command_table_create(families_of_commands());
     CHECK(families_rename(engine->commands, config, &message));      /* server_check has passed */
     engine->users.acl = acl_create(engine->commands);

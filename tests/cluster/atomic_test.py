@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Atomic migration: slots go from one Kelvin to another one all at once, under clients that compare each reply with a redis-server's, and under faults."""
+import collections
 import os
 import random
 import re
@@ -95,6 +96,55 @@ class Mirror(threading.Thread):
         self.oracle.close()
         if self.wrong:
             raise AssertionError(self.wrong)
+
+
+class DatabaseClient(ClusterClient):
+    """Of one database."""
+
+    def __init__(self, addresses, database, **options):
+        super().__init__(addresses, **options)
+        self.database = database
+
+    def at(self, address):
+        is_new = address not in self.clients
+        client = super().at(address)
+        if is_new and self.database > 0:
+            client.must("SELECT", self.database)
+        return client
+
+
+class DatabaseMirror(Mirror):
+    """The same in several databases, with keys that go from one to another one."""
+
+    COUNT = 4
+
+    def __init__(self, cluster, oracle, tag, seed):
+        super().__init__(cluster, oracle, tag, seed)
+        self.clients, self.oracles = [self.client], [self.oracle]
+        for database in range(1, self.COUNT):
+            self.clients.append(DatabaseClient([node.address for node in cluster.nodes], database, patience_s=60, timeout=30))
+            self.oracles.append(oracle.client())
+            self.oracles[-1].must("SELECT", database)
+
+    def command(self):
+        database = self.random.randrange(self.COUNT)
+        self.client, self.oracle = self.clients[database], self.oracles[database]
+        kind, other = self.random.choice(("string", "list", "set", "hash", "zset")), (database + 1) % self.COUNT
+        return self.random.choice((
+            super().command, super().command, super().command, lambda: ("MOVE", self.key(kind), other),
+            lambda: ("COPY", self.key(kind), self.key(kind), "DB", other, "REPLACE"), lambda: ("COPY", self.key(kind), self.key(kind), "DB", other),
+        ))()
+
+    def ask(self, client, commands):
+        return super().ask(client, commands[-1:])       # each has a database of its own
+
+    def end(self):
+        super().end()
+        for client in self.clients + self.oracles:
+            client.close()
+
+    def redirections(self):
+        return sum((client.replies for client in self.clients), collections.Counter())
 
 
 class AtomicTest(ClusterCase):
@@ -359,6 +409,84 @@ class AtomicTest(ClusterCase):
                 self.assert_error(client.call("CLUSTER", *words.split()), error)
             self.assertEqual(client.must("CLUSTER", "RECEIVESLOTS", "END", 0, 16383), 0)
         cluster.check()
+
+
+class DatabasesTest(ClusterCase):
+    options = {"cluster-node-timeout": 15000, "cluster-databases": DatabaseMirror.COUNT}
+    primaries, replicas = 3, 0
+
+    @only("kelvin-kelvin")
+    def scenario_slots_go_with_all_databases(self):
+        """As scenario_slots_go_all_at_once. Names are the same in all databases, values are not; half of the keys are cold, some are large."""
+        cluster = self.shared()
+        left, right, _ = cluster.nodes
+        oracle = servers.start("redis")
+        self.addCleanup(oracle.discard)
+        for database in range(DatabaseMirror.COUNT):
+            with left.client(timeout=60) as client:
+                client.must("SELECT", database)
+                for tag in MOVED:
+                    client.must("MSET", *(word for number in range(100 + 50 * database) for word in ("fill:%d{%s}" % (number, tag), "%d:%d" % (database, number))))
+                client.must("SET", "large{%s}" % MOVED[4], b"%d" % database * (3 << 20))
+        mirrors = [DatabaseMirror(cluster, oracle, tag, seed) for seed, tag in enumerate(MOVED[:3])]
+        for mirror in mirrors:
+            mirror.start()
+        for source, target in ((left, right), (right, left)):
+            for mirror in mirrors:
+                until(lambda mirror=mirror, wanted=mirror.count + 200: mirror.wrong or mirror.count > wanted, 60, "commands are run")
+            for database in range(DatabaseMirror.COUNT):
+                with source.client(timeout=60) as client:
+                    client.must("SELECT", database)
+                    client.must("TIER", "DEMOTE", "large{%s}" % MOVED[4], *client.must("KEYS", "fill:*")[::2])
+            migrate(source, target)
+            ended = wait_ended(source)
+            self.assertEqual((ended["state"], ended["message"]), (b"success", b""))
+            self.assertGreater(ended["keys"], 600 * len(MOVED))
+            cluster.wait_agreed()
+            self.assertIs(cluster.owner_of(LAST), target)
+            for database in range(DatabaseMirror.COUNT):
+                until(lambda source=source, database=database: self.keys_in(source, database) == 0, 60, "the keys are removed")
+        for mirror in mirrors:
+            mirror.end()
+            self.assertGreater(mirror.count, 500)
+            self.assertEqual(mirror.redirections()["ASK"] + mirror.redirections()["TRYAGAIN"], 0)
+            self.assertGreater(mirror.redirections()["MOVED"], 0)
+        tags = "|".join(MOVED[:3]).encode()
+        for database in range(DatabaseMirror.COUNT):
+            with left.client(timeout=60) as own, oracle.client(timeout=60) as other:
+                mine, theirs = ({at: value[:2] for at, value in readings.read_database(each, database).items()
+                                 if re.search(rb"^(?!fill)[a-z0-9]+:\d+\{(%s)\}$" % tags, at[1])} for each in (own, other))
+                self.assertGreater(len(theirs), 20)
+                self.assertEqual(readings.differences(mine, theirs), [])
+                for number in range(100 + 50 * database):
+                    self.assertEqual(own.must("GET", "fill:%d{%s}" % (number, MOVED[0])), b"%d:%d" % (database, number))
+                self.assertEqual(own.must("GET", "large{%s}" % MOVED[4]), b"%d" % database * (3 << 20))
+        cluster.check()
+
+    @staticmethod
+    def keys_in(node, database):
+        with node.client() as client:
+            client.must("SELECT", database)
+            return sum(client.must("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in range(FIRST, LAST + 1))
+
+    @only("kelvin-kelvin")
+    def scenario_other_node_with_fewer_databases_takes_nothing(self):
+        cluster = self.own(["kelvin"] * 2)
+        right = cluster.add("kelvin", cluster_databases=2)
+        cluster.create(0)
+        left = cluster.nodes[0]
+        with left.client() as client:
+            client.must("SELECT", 1)
+            client.must("SET", "k{%s}" % MOVED[0], 1)
+            client.must("SELECT", 3)
+            client.must("SET", "k{%s}" % MOVED[0], 3)
+        migrate(left, right)
+        ended = wait_ended(left)
+        self.assertEqual((ended["state"], ended["message"]), (b"failed", b"the other node says: ERR DB index is out of range"))
+        cluster.wait_agreed()
+        self.assertIs(cluster.owner_of(FIRST), left)
+        self.assertEqual(self.keys_in(left, 3), 1)
+        until(lambda: self.keys_in(right, 1) == 0, 60, "what it had received is removed")
 
 
 class KilledTest(ClusterCase):

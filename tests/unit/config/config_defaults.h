@@ -44,6 +44,7 @@ static const struct { const char *name, *value; } redis_defaults[] = {
     { "cluster-announce-tls-port", "0" },
     { "cluster-config-file", "nodes.conf" },
     { "cluster-control", "gossip" },
+    { "cluster-databases", "1" },
     { "cluster-enabled", "no" },
     { "cluster-link-sendbuf-limit", "0" },
     { "cluster-migration-barrier", "1" },

@@ -6,8 +6,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import main                                                                               # noqa: E402
-from support.cluster import Cluster, SLOTS, node_start                                                              # noqa: E402
-from support.mixed_cluster import tags_in                                                              # noqa: E402
+from support.cluster import SLOT_COUNT, Cluster, Node, tags_in                                           # noqa: E402
 from support.resp import Error, Status                                                                  # noqa: E402
 from support.server import StartFailed, is_redis, until                                                              # noqa: E402
 
@@ -28,14 +27,19 @@ class DatabasesTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster(primaries=2, replicas=1, options={"cluster-databases": COUNT, "appendonly": "yes", "databases": 3})
-        cls.addClassCleanup(cls.cluster.stop)
-        cls.ids = [cls.cluster.id(index) for index in range(3)]
+        cls.cluster = Cluster(["kelvin"] * 3, **{"cluster-node-timeout": 60000, "cluster-databases": COUNT, "appendonly": "yes", "databases": 3})
+        cls.addClassCleanup(cls.cluster.discard)
+        cls.cluster.form(2)
+        cls.ids = [node.id for node in cls.cluster.nodes]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.stop()
 
     def setUp(self):
-        for client in self.cluster.clients[:2]:
-            client.must("CLUSTER", "SETSLOT", 0, "STABLE")
-            client.must("FLUSHALL")
+        for node in self.cluster.nodes[:2]:
+            node.ask("CLUSTER", "SETSLOT", 0, "STABLE")
+            node.ask("FLUSHALL")
         self.first, self.second = self.client(0), self.client(1)
 
     def client(self, index):
@@ -176,7 +180,7 @@ class DatabasesTest(unittest.TestCase):
         self.assertEqual(reply, Error(b"ERR Target instance replied with error: ERR DB index is out of range"))
         self.assertEqual(self.first.must("GET", other), b"1")
         for index in (1, 0):
-            self.cluster.clients[index].must("CLUSTER", "SETSLOT", 0, "NODE", self.ids[1])
+            self.cluster.nodes[index].ask("CLUSTER", "SETSLOT", 0, "NODE", self.ids[1])
         until(lambda: is_moved(self.first), 20, "the slot has left")
         self.take_back()
 
@@ -189,12 +193,10 @@ class DatabasesTest(unittest.TestCase):
         for db in range(COUNT):
             replica.must("SELECT", db)
             self.assertEqual((replica.must("DBSIZE"), replica.must("GET", "k1{%s}" % TAG)), (5 + db, b"1 in %d" % db))
-        self.first.close()
-        self.cluster.clients[0].close()
-        self.cluster.nodes[0].restart(kill=True)
-        self.cluster.clients[0] = self.cluster.nodes[0].client()
+        self.cluster.nodes[0].kill9()
+        self.cluster.nodes[0].start()
+        self.cluster.wait_agreed()
         self.first = self.client(0)
-        until(lambda: self.cluster.is_ok(self.first), 60, "the node is back")
         for db in range(COUNT):
             self.first.must("SELECT", db)
             self.assertEqual((self.first.must("DBSIZE"), self.first.must("GET", "k1{%s}" % TAG)), (5 + db, b"1 in %d" % db))
@@ -213,7 +215,7 @@ class DatabasesTest(unittest.TestCase):
 @unittest.skipIf(is_redis(), "redis-server is the server under test")
 class SettingTest(unittest.TestCase):
     def start(self, **options):
-        node = node_start(None, {name.replace("_", "-"): value for name, value in options.items()})
+        node = Node("kelvin", {name.replace("_", "-"): value for name, value in options.items()})
         self.addCleanup(node.discard)
         return node
 
@@ -231,7 +233,7 @@ class SettingTest(unittest.TestCase):
     def test_it_can_be_raised_and_not_lowered_below_the_data(self):
         node = self.start(cluster_databases=3, appendonly="yes")
         with node.client() as client:
-            client.must("CLUSTER", "ADDSLOTSRANGE", 0, SLOTS - 1)
+            client.must("CLUSTER", "ADDSLOTSRANGE", 0, SLOT_COUNT - 1)
             until(lambda: b"cluster_state:ok" in client.must("CLUSTER", "INFO"), 20, "it serves")
             client.must("SELECT", 2)
             client.must("SET", "k", "v")

@@ -145,10 +145,15 @@ bool bus_end_receipt(struct bus *bus, uint64_t receipt, unsigned slot, int64_t n
 const char *bus_drop_slots(struct bus *bus, const struct slots *slots);
 /* A start: has the keys of unwanted slots removed. */
 void bus_drop_unwanted(struct bus *bus);
-/* Writes to these slots of this node wait from now on, until they have another owner, or `slots` are others: none. */
-void bus_hand_over(struct bus *bus, const struct slots *slots);
-/* The node to which they were handed over may have taken them with that epoch, and has failed: they are this node's, with the next one. */
-void bus_take_back(struct bus *bus, uint64_t epoch);
+/* `receipt`: the other node's number. Writes to these slots of this node wait from now on, until they have another owner, or bus_end_hand_over. They are not moved otherwise meanwhile, no replica is
+ * let take over by agreement, and the other node is not forgotten. The error is without a code. */
+const char *bus_hand_over(struct bus *bus, const struct slots *slots, const struct node_id *to, uint64_t receipt);
+/* From now on the other node may take them, with epochs up to this one: reads wait, too. Known after a start as well: the outcome has to be looked up then. */
+void bus_let_take(struct bus *bus, uint64_t epoch);
+/* The other node has taken them, or will not. */
+void bus_end_hand_over(struct bus *bus);
+/* The other node has failed: they are this node's, with an epoch above all with which it may have taken them. False: they have another owner. */
+bool bus_take_back(struct bus *bus);
 void bus_publish(struct bus *bus, struct bytes channel, struct bytes text, bool is_shard);      /* to the other nodes; `is_shard`: to those of its shard */
 
 /* --- To be shown */

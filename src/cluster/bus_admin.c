@@ -39,6 +39,8 @@ const char *bus_forget(struct bus *bus, const struct node_id *id, int64_t now_ms
         return "ERR I tried hard but I can't forget myself...";
     if (node == myself->master)
         return "ERR Can't forget my master!";
+    if (bus_hands_over_to(bus, id))
+        return "ERR slots are being handed over to this node: it is not known whether it has them";
     bus_gossip_forget(bus, id, FORGET_S);
     bus_remove_node(bus, node);
     bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
@@ -114,6 +116,16 @@ const char *bus_flush_slots(struct bus *bus)
 static const char not_a_primary[] = "ERR Please use SETSLOT only with masters.";
 static const char not_a_target[] = "ERR Target node is not a master";
 
+/* NULL: no atomic migration has it. */
+static const char *check_migrations(struct bus *bus, unsigned slot)
+{
+    if (slots_has(&bus->members->received, slot))
+        return bus_refuse(bus, "ERR slot %u is being received from another node", slot);
+    if (slots_has(&bus->members->handed_over, slot))
+        return bus_refuse(bus, "ERR slot %u is being handed over to another node", slot);
+    return NULL;
+}
+
 static const char *begin_move(struct bus *bus, unsigned slot, const struct node_id *id, bool is_import)
 {
     struct node *other = bus_known(bus, id), *myself = bus->members->myself;
@@ -128,6 +140,8 @@ static const char *begin_move(struct bus *bus, unsigned slot, const struct node_
         return bus_refuse(bus, "ERR I don't know about node %.40s", id->text);
     if (!(other->flags & NODE_MASTER))
         return not_a_target;
+    if (check_migrations(bus, slot) != NULL)
+        return bus->own->error.text;
     members_begin_move(bus->members, &(struct node_move){ other, (uint16_t)slot, is_import });
     bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
     bus_finish(bus);
@@ -186,6 +200,8 @@ const char *bus_assign_slot(struct bus *bus, unsigned slot, const struct node_id
         return not_a_target;
     if (was_mine && owner != myself && has_keys)
         return bus_refuse(bus, "ERR Can't assign hashslot %u to a different node while I still hold keys for this hash slot.", slot);
+    if (check_migrations(bus, slot) != NULL)
+        return bus->own->error.text;
     if (!has_keys && move != NULL && !is_import)
         members_end_move(members, slot);
     slots_remove(&members->conceded, slot);
@@ -282,6 +298,7 @@ const char *bus_reset(struct bus *bus, bool is_hard, bool has_keys, int64_t now_
         bus->outcome.empties = true;
     }
     bus_end_manual(bus);
+    bus_end_migrations(bus);
     bus->own->election = (struct bus_election){ 0 };
     members->move_count = 0;
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++)

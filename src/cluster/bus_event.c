@@ -40,8 +40,15 @@ void bus_end_manual(struct bus *bus)
 
 void bus_end_migrations(struct bus *bus)
 {
-    bus->members->unwanted = bus->members->received = bus->members->handed_over = (struct slots){ { 0 } };
-    bus->members->receipt = 0;
+    struct members *members = bus->members;
+
+    members->unwanted = members->received = members->handed_over = (struct slots){ { 0 } };
+    members->receipt = members->handed_epoch = 0;
+}
+
+bool bus_hands_over_to(const struct bus *bus, const struct node_id *id)
+{
+    return slots_count(&bus->members->handed_over) > 0 && node_id_equal(&bus->members->handed_to, id);
 }
 
 struct node *bus_known(const struct bus *bus, const struct node_id *id)

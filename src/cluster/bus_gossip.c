@@ -254,7 +254,7 @@ static void hear_forgotten(struct bus *bus, const struct bus_message *message)
     for (size_t at = 0; bus_message_forgotten(message, &at, &id, &seconds); ) {
         struct node *node = bus_known(bus, &id);
 
-        if (node == NULL || node == myself || node == myself->master)
+        if (node == NULL || node == myself || node == myself->master || bus_hands_over_to(bus, &id))
             continue;
         bus_gossip_forget(bus, &id, seconds > INT32_MAX ? INT32_MAX : (int64_t)seconds);
         bus_remove_node(bus, node);

@@ -37,6 +37,10 @@ void bus_manual_hear_start(struct bus *bus, struct node *replica)
 {
     if (replica->master != bus->members->myself)
         return;
+    if (slots_count(&bus->members->handed_over) > 0) {      /* it would serve what another node is just taking over */
+        bus_log(bus, "Replica %.40s does not take over now: slots are being handed over to another node", replica->id.text);
+        return;
+    }
     bus->own->manual = (struct bus_manual){ bus->own->now_ms + BUS_MANUAL_MS, bus->own->real_ms + BUS_MANUAL_MS, replica->id, false, false, 0 };
     bus->hold_writes_until_ms = bus->own->real_ms + BUS_HOLD_MS;
     bus_log(bus, "Manual failover requested by replica %.40s", replica->id.text);

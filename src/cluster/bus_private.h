@@ -49,6 +49,7 @@ struct bus_copied {
 struct bus_receipt {
     struct node_id from;
     int64_t until_ms;               /* unless its node says something */
+    int64_t until_real_ms;          /* the same by the caller's clock, which does not stand still while the process is stopped */
     uint64_t last, taken;           /* the largest number so far; the last one that was taken */
 };
 
@@ -98,6 +99,7 @@ void bus_remove_node(struct bus *bus, struct node *node);
 void bus_end_manual(struct bus *bus);
 /* This node follows another one, whose data replaces its own: it neither receives slots nor hands them over. */
 void bus_end_migrations(struct bus *bus);
+bool bus_hands_over_to(const struct bus *bus, const struct node_id *id);
 
 enum bus_change {
     BUS_CHANGE_FILE = 1,            /* nodes.conf is not what there is */

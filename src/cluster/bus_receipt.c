@@ -3,6 +3,13 @@
 
 enum { RECEIPT_MS = 10000 };
 
+/* The sender has said something. */
+static void prolong(struct bus *bus)
+{
+    bus->own->receipt.until_ms = bus->own->now_ms + RECEIPT_MS;
+    bus->own->receipt.until_real_ms = bus->own->real_ms + RECEIPT_MS;
+}
+
 static void forget_slots(struct bus *bus)
 {
     bus->members->received = (struct slots){ { 0 } };
@@ -65,7 +72,7 @@ const char *bus_begin_receipt(struct bus *bus, const struct slots *slots, const 
         return error;
     own->last = own->last >= (uint64_t)now_ms ? own->last + 1 : (uint64_t)now_ms;      /* nor one of before a start */
     own->from = *from;
-    own->until_ms = bus->own->now_ms + RECEIPT_MS;
+    prolong(bus);
     members->received = *slots;
     slots_add_all(&members->unwanted, slots);
     members->receipt = *receipt = own->last;
@@ -86,8 +93,18 @@ const char *bus_keep_receipt(struct bus *bus, uint64_t receipt, int64_t now_ms)
 
     bus_begin(bus, now_ms);
     if (error == NULL)
-        bus->own->receipt.until_ms = bus->own->now_ms + RECEIPT_MS;
+        prolong(bus);
     return error;
+}
+
+/* If this node was stopped or cut off meanwhile the sender may have given up, taken the slots back, or been replaced, which this node would not have heard yet. */
+static const char *check_time(const struct bus *bus)
+{
+    const struct bus_private *own = bus->own;
+
+    if (!bus->is_ok)
+        return "ERR the cluster is down for this node";
+    return own->now_ms >= own->receipt.until_ms || own->real_ms >= own->receipt.until_real_ms ? "ERR this migration is too late" : NULL;
 }
 
 const char *bus_take_receipt(struct bus *bus, uint64_t receipt, uint64_t epoch, int64_t now_ms)
@@ -105,8 +122,8 @@ const char *bus_take_receipt(struct bus *bus, uint64_t receipt, uint64_t epoch, 
         error = "ERR the sender was forgotten";
     if (error == NULL)
         error = check_owners(bus, &slots, bus_known(bus, &bus->own->receipt.from));
-    if (error == NULL && bus->own->now_ms >= bus->own->receipt.until_ms)
-        error = "ERR this migration is too late";
+    if (error == NULL)
+        error = check_time(bus);
     if (error == NULL && epoch <= members->current_epoch)
         error = bus_refuse(bus, "TRYAGAIN the epoch is not above %llu", (unsigned long long)members->current_epoch);
     if (error != NULL)
@@ -129,7 +146,7 @@ const char *bus_take_receipt(struct bus *bus, uint64_t receipt, uint64_t epoch, 
 bool bus_end_receipt(struct bus *bus, uint64_t receipt, unsigned slot, int64_t now_ms)
 {
     bus_begin(bus, now_ms);
-    if (receipt != 0 && (receipt == bus->own->receipt.taken || bus->members->owners[slot] == bus->members->myself)) {
+    if ((receipt != 0 && receipt == bus->own->receipt.taken) || bus->members->owners[slot] == bus->members->myself) {
         bus_note(bus, BUS_CHANGE_PROMISE);      /* the reply promises it: it may not be saved yet */
         return true;
     }
@@ -141,21 +158,60 @@ bool bus_end_receipt(struct bus *bus, uint64_t receipt, unsigned slot, int64_t n
     return false;
 }
 
-void bus_hand_over(struct bus *bus, const struct slots *slots)
+static bool own_all(const struct members *members, const struct slots *slots)
 {
+    struct slot_range range;
+
+    for (unsigned at = 0; slots_next(slots, at, &range); at = range.last + 1U) {
+        for (unsigned slot = range.first; slot <= range.last; slot++) {
+            if (members->owners[slot] != members->myself || members_move_of(members, slot) != NULL)
+                return false;
+        }
+    }
+    return true;
+}
+
+const char *bus_hand_over(struct bus *bus, const struct slots *slots, const struct node_id *to, uint64_t receipt)
+{
+    if (!own_all(bus->members, slots))
+        return "the slots are not this node's any more";
+    if (bus->hold_writes_until_ms != 0)
+        return "this node's replica takes over";
     bus->members->handed_over = *slots;
+    bus->members->handed_to = *to;
+    bus->members->handed_receipt = receipt;
     bus_note(bus, BUS_CHANGE_MAP);
+    bus_finish(bus);
+    return NULL;
+}
+
+void bus_let_take(struct bus *bus, uint64_t epoch)
+{
+    bus->members->handed_epoch = epoch;
+    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
     bus_finish(bus);
 }
 
-void bus_take_back(struct bus *bus, uint64_t epoch)
+void bus_end_hand_over(struct bus *bus)
 {
-    members_set_epoch(bus->members, bus->members->myself, epoch + 1);
     bus->members->handed_over = (struct slots){ { 0 } };
-    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
-    bus_log(bus, "The node that was to take slots over has failed: they stay, in epoch %llu", (unsigned long long)epoch + 1);
-    bus_gossip_pong_to_all(bus);
+    bus->members->handed_epoch = 0;
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     bus_finish(bus);
+}
+
+bool bus_take_back(struct bus *bus)
+{
+    struct members *members = bus->members;
+
+    if (!own_all(members, &members->handed_over))
+        return false;
+    members_set_epoch(members, members->myself, members->handed_epoch + 1);
+    bus_note(bus, BUS_CHANGE_PROMISE);
+    bus_log(bus, "The node that was to take slots over has failed: they stay, in epoch %llu", (unsigned long long)members->handed_epoch + 1);
+    bus_gossip_pong_to_all(bus);
+    bus_end_hand_over(bus);
+    return true;
 }
 
 const char *bus_drop_slots(struct bus *bus, const struct slots *slots)

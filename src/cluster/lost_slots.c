@@ -55,12 +55,14 @@ static bool remove_key(struct lost_slots *lost, int db, struct bytes key)
     uint64_t hash = key_hash(&all->seed, key);
     struct partition *partition = &all->partitions[partition_index(all, hash)];
     struct keyspace *keyspace;
+    enum slot_state state;
     bool is_done = true;
 
     if (!partition_lock_for(partition, &(struct reader){ .may_block = true }))
         return false;
     keyspace = partition_keyspace_if(partition, db);
-    if (keyspace != NULL && !role_is_replica(lost->engine) && redirect_state(lost->engine->redirect, hash) < SLOT_OWNED) {
+    state = redirect_state(lost->engine->redirect, hash);
+    if (keyspace != NULL && !role_is_replica(lost->engine) && state < SLOT_OWNED && state != SLOT_RECEIVED) {
         keyspace_assert_locked(keyspace);
         is_done = remove_locked(lost, keyspace, hash, key);
     }

@@ -19,7 +19,7 @@ int lost_slots_start(struct engine *engine, struct lost_slots **lost);
 void lost_slots_stop(struct lost_slots *lost);
 void lost_slots_destroy(struct lost_slots *lost);
 
-/* Their states are below SLOT_OWNED. */
+/* Their states are below SLOT_OWNED. What is SLOT_RECEIVED by now is left alone: it was empty when that began. */
 void lost_slots_add(struct lost_slots *lost, const struct slots *slots);
 /* Waits until nothing is left, or the server ends. Not on a worker, nor with a lock. */
 void lost_slots_await(struct lost_slots *lost);

@@ -290,6 +290,12 @@ struct members *members_create_from(const struct nodes_file *file, int64_t now_m
     members->current_epoch = file->current_epoch;
     members->last_vote_epoch = file->last_vote_epoch;
     members->unwanted = file->unwanted;
+    if (members->myself->flags & NODE_MASTER) {
+        members->handed_over = file->handed_over;
+        members->handed_to = file->handed_to;
+        members->handed_receipt = file->handed_receipt;
+        members->handed_epoch = file->handed_epoch;
+    }
     for (uint32_t i = 0; i < file->node_count; i++) {
         if (!node_id_is_none(&file->nodes[i].master))
             members_set_master(members, members_find(members, &file->nodes[i].id), members_find(members, &file->nodes[i].master));
@@ -366,6 +372,10 @@ void members_write(const struct members *members, struct buffer *out)
             file->moves[file->move_count++] = (struct nodes_file_move){ move->other->id, move->slot, move->is_import };
     }
     file->unwanted = members->unwanted;
+    file->handed_over = members->handed_over;
+    file->handed_to = members->handed_to;
+    file->handed_receipt = members->handed_receipt;
+    file->handed_epoch = members->handed_epoch;
     nodes_file_write(file, out);
     nodes_file_release(file);
     mem_free(file);

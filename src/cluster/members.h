@@ -81,7 +81,10 @@ struct members {
     struct slots unwanted;                      /* others', of which this node may have keys that are to be removed: also by the next start */
     struct slots received;                      /* another's, which sends their keys to this node; unwanted until they are its own. Not saved */
     uint64_t receipt;                           /* number of the migration that brings them; 0: none. Not saved */
-    struct slots handed_over;                   /* this node's, whose writes wait until another has taken them over, or not. Not saved */
+    struct slots handed_over;                   /* this node's, whose writes wait until another has taken them over, or not */
+    struct node_id handed_to;                   /* that other one */
+    uint64_t handed_receipt;                    /* its number of the migration */
+    uint64_t handed_epoch;                      /* the largest with which it may have taken them; 0: it has not. These four are saved if it may */
     struct node_move *moves;                    /* in the order of the slots */
     unsigned move_count, move_room;
     uint64_t current_epoch, last_vote_epoch;

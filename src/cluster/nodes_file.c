@@ -231,7 +231,7 @@ static bool read_slot(struct reader *reader, struct bytes word)
     return true;
 }
 
-static bool read_unwanted(struct reader *reader, struct bytes text)
+static bool read_slots(struct bytes text, struct slots *slots)
 {
     while (text.size > 0) {
         const char *comma = memchr(text.data, ',', text.size);
@@ -248,20 +248,30 @@ static bool read_unwanted(struct reader *reader, struct bytes text)
         }
         if (!number_of(range, SLOT_COUNT - 1, &from) || !number_of(last, SLOT_COUNT - 1, &to) || from > to)
             return false;
-        slots_add_range(&reader->file->unwanted, (struct slot_range){ (uint16_t)from, (uint16_t)to });
+        slots_add_range(slots, (struct slot_range){ (uint16_t)from, (uint16_t)to });
     }
     return true;
 }
 
-static void write_unwanted(const struct slots *unwanted, struct buffer *out)
+static void write_slots(const struct slots *slots, struct buffer *out)
 {
-    const char *before = " unwanted ";
+    const char *before = "";
     struct slot_range range;
 
-    for (unsigned at = 0; slots_next(unwanted, at, &range); at = range.last + 1U) {
+    for (unsigned at = 0; slots_next(slots, at, &range); at = range.last + 1U) {
         buffer_append_format(out, range.first == range.last ? "%s%u" : "%s%u-%u", before, range.first, range.last);
         before = ",";
     }
+}
+
+/* id:epoch:receipt:slots */
+static bool read_handed(struct nodes_file *file, struct bytes text)
+{
+    struct bytes id, epoch, receipt;
+
+    return take_until(&text, ':', &id) && take_until(&text, ':', &epoch) && take_until(&text, ':', &receipt) && node_id_read(id, &file->handed_to) &&
+        number_of(epoch, UINT64_MAX - 1, &file->handed_epoch) && number_of(receipt, UINT64_MAX, &file->handed_receipt) &&
+        read_slots(text, &file->handed_over);
 }
 
 static bool read_vars(struct reader *reader, struct bytes line)
@@ -272,8 +282,10 @@ static bool read_vars(struct reader *reader, struct bytes line)
     while (take_word(&line, &name)) {
         if (!take_word(&line, &value))
             return refuse(reader, "a variable has no value");
-        if (bytes_is(name, "unwanted") && !read_unwanted(reader, value))
+        if (bytes_is(name, "unwanted") && !read_slots(value, &reader->file->unwanted))
             return refuse(reader, "the unwanted slots are no ranges");
+        if (bytes_is(name, "handed") && !read_handed(reader->file, value))
+            return refuse(reader, "the slots that are handed over are not a node, an epoch and ranges");
         if (!bytes_is(name, "currentEpoch") && !bytes_is(name, "lastVoteEpoch"))
             continue;                                               /* of a later version */
         if (!number_of(value, UINT64_MAX, &number))
@@ -533,7 +545,14 @@ void nodes_file_write(const struct nodes_file *file, struct buffer *out)
         buffer_append_string(out, "\n");
     }
     buffer_append_format(out, "vars currentEpoch %" PRIu64 " lastVoteEpoch %" PRIu64, file->current_epoch, file->last_vote_epoch);
-    write_unwanted(&file->unwanted, out);
+    if (slots_count(&file->unwanted) > 0) {
+        buffer_append_string(out, " unwanted ");
+        write_slots(&file->unwanted, out);
+    }
+    if (file->handed_epoch != 0) {
+        buffer_append_format(out, " handed %.40s:%" PRIu64 ":%" PRIu64 ":", file->handed_to.text, file->handed_epoch, file->handed_receipt);
+        write_slots(&file->handed_over, out);
+    }
     buffer_append_string(out, "\n");
     mem_free(within);
 }

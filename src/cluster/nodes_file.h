@@ -6,7 +6,7 @@
  *   address = ip:port[@bus-port][,[host name][,tls-port=n][,tcp-port=n][,nodename=name][,shard-id=id]]
  *   flags = words separated by commas; master = an ID, or "-"
  *   slot = a | a-b | [a->-id] | [a-<-id]        the last two, on the line of this node only: a is migrating to, being imported from that node
- *   the last line = vars currentEpoch n lastVoteEpoch n [unwanted a-b,c,...]     redis-server skips the last, which 7.2 does not know
+ *   the last line = vars currentEpoch n lastVoteEpoch n [unwanted a-b,c,...] [handed id:epoch:receipt:a-b,c,...]     redis-server skips the last two, which 7.2 does not know
  *
  * A file can be edited by a person, or damaged: what can't be what it should be is refused with the number of the line, and nothing is guessed.
  * Stricter than redis-server's reader: a file whose last line has no end, or that has not both epochs, is refused, because the votes that this node
@@ -55,7 +55,10 @@ struct nodes_file {
     uint32_t myself;                    /* index */
     uint64_t current_epoch, last_vote_epoch;
     uint16_t owners[SLOT_COUNT];        /* index of the node + 1; 0: none */
-    struct slots unwanted;              /* see struct members */
+    struct slots unwanted;              /* see struct members, as for the next four */
+    struct slots handed_over;
+    struct node_id handed_to;
+    uint64_t handed_epoch, handed_receipt;
 };
 
 /* Which port an address has if the file, of 7.0 or older, does not say: with `tls-cluster` it is the one for TLS. */

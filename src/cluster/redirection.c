@@ -8,7 +8,7 @@ static enum slot_state state_of(const struct topology *topology, unsigned slot)
     if (owner < 0)
         return SLOT_UNASSIGNED;
     if (owner == topology->myself && slots_has(&topology->handed_over, slot))
-        return SLOT_HANDED_OVER;
+        return topology->handed_epoch != 0 ? SLOT_IN_DOUBT : SLOT_HANDED_OVER;
     if (owner == topology->myself)
         return moves ? SLOT_EXPORTING : SLOT_OWNED;
     if (topology->receipt != 0 && slots_has(&topology->received, slot))

@@ -1,5 +1,6 @@
 #include "cluster/slot_copy.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -15,7 +16,7 @@
 
 enum {
     PAGE_KEYS = 64,
-    PAGE_BYTES = 1 << 20,           /* a page with more is read again with fewer keys, down to one */
+    PAGE_BYTES = 1 << 20,           /* a page ends with the key by which it has more */
     SENT_BYTES = 256 << 10,         /* at a time */
     READS_AT_ONCE = 64,
     WAIT_MS = 1,                    /* for the log to write what was changed */
@@ -54,7 +55,6 @@ struct slot_copy {
     struct tier_bulk *bulk;         /* NULL: no tier */
     struct claim claim;
     struct place place;
-    size_t page_keys;
     struct copied_key *stale;       /* their names belong to it */
     size_t stale_count, stale_room;
     struct call_key *found;         /* of the command that is looked at */
@@ -306,17 +306,24 @@ static bool goes_on(void *context, uint64_t size)
     return !job_must_end(context);
 }
 
-/* Reads the cold ones of the page together, as far as they are small. */
-static void load_page(struct slot_copy *copy, int db, const struct scan_page *page)
+static int compare_hashes(const void *a, const void *b)
 {
-    struct tier_wanted *wanted = mem_alloc((page->count + 1) * sizeof(*wanted));
+    const struct tier_wanted *first = a, *second = b;
+
+    return (first->hash > second->hash) - (first->hash < second->hash);
+}
+
+/* The keys in the order of their hashes, as a part of them may have to be enough. The caller frees it. */
+static struct tier_wanted *sort_keys(const struct slot_copy *copy, int db, const struct scan_page *page)
+{
+    struct tier_wanted *sorted = mem_alloc((page->count + 1) * sizeof(*sorted));
 
     for (size_t i = 0; i < page->count; i++) {
-        wanted[i] = (struct tier_wanted){ .hash = key_hash(&copy->engine->partitions->seed, scan_page_key(page, i)),
+        sorted[i] = (struct tier_wanted){ .hash = key_hash(&copy->engine->partitions->seed, scan_page_key(page, i)),
             .key_at = (uint32_t)page->keys[i].offset, .key_size = page->keys[i].size, .db = db };
     }
-    tier_bulk_load(copy->bulk, wanted, page->count, page->text.data, PAGE_BYTES, goes_on, copy->engine);
-    mem_free(wanted);
+    qsort(sorted, page->count, sizeof(*sorted), compare_hashes);
+    return sorted;
 }
 
 /* The history up to `lsn`, then the page. */
@@ -355,6 +362,8 @@ static uint64_t end_page(struct slot_copy *copy)
     return lsn;
 }
 
+static bool is_full(const struct slot_copy *copy) { return copy->page.text.size > PAGE_BYTES; }
+
 static bool send_stale(struct slot_copy *copy, struct message *message)
 {
     struct partitions *all = copy->engine->partitions;
@@ -366,8 +375,11 @@ static bool send_stale(struct slot_copy *copy, struct message *message)
     for (size_t i = 0; i < count; i++)
         partition_bits_add(&wanted, partition_index(all, copy->stale[i].hash));
     begin_page(copy, &wanted);
-    for (size_t i = 0; i < count && good; i++)
+    for (size_t i = 0; i < count && good; i++) {
         good = add_key(copy, &copy->stale[i], true, message);
+        if (is_full(copy))
+            count = i + 1;              /* the others stay stale */
+    }
     lsn = end_page(copy);
     if (!good || !send_page(copy, lsn, message))
         return false;
@@ -399,37 +411,43 @@ static void go_on_after(struct slot_copy *copy, struct place *place, uint64_t un
         go_to_slot(copy, place, place->slot + 1);
 }
 
-static bool is_too_large(const struct slot_copy *copy) { return copy->page.text.size > PAGE_BYTES && copy->page_keys > 1; }
-
 /* A page while it is read. */
 struct reading_page {
     struct place place;             /* up to there */
     size_t count;                   /* keys */
-    bool is_cut;                    /* it has too much, and keys are left out */
 };
+
+/* Adds keys until the page is full; those with one hash together. Returns how many; *good false: one can't be read. */
+static size_t add_keys(struct slot_copy *copy, const struct tier_wanted *sorted, const struct scan_page *page, bool *good, struct message *message)
+{
+    size_t i = 0;
+
+    if (copy->bulk != NULL && page->count > 0)          /* the cold ones together, as far as they are small */
+        tier_bulk_load(copy->bulk, sorted, page->count, page->text.data, PAGE_BYTES, goes_on, copy->engine);
+    while (i < page->count && *good && (i == 0 || !is_full(copy) || sorted[i].hash == sorted[i - 1].hash)) {
+        *good = add_key(copy, &(struct copied_key){ sorted[i].db, bytes_of(page->text.data + sorted[i].key_at, sorted[i].key_size), sorted[i].hash },
+            false, message);
+        i++;
+    }
+    return i;
+}
 
 /* Reads keys of one database. False: it has failed. */
 static bool read_keys(struct slot_copy *copy, struct reading_page *reading, struct message *message)
 {
-    struct partitions *all = copy->engine->partitions;
     struct reader reader = { .as = &copy->claim, .may_block = true };
     struct scan_page page = { 0 };
-    int db = reading->place.db;
-    uint64_t until = tier_slot_page(copy->engine->tier, all, &reader, db, (uint16_t)reading->place.slot, reading->place.next,
-        copy->page_keys - reading->count, &page);
+    uint64_t until = tier_slot_page(copy->engine->tier, copy->engine->partitions, &reader, reading->place.db, (uint16_t)reading->place.slot,
+        reading->place.next, PAGE_KEYS - reading->count, &page);
+    struct tier_wanted *sorted = sort_keys(copy, reading->place.db, &page);
     bool good = page.status == STATUS_OK || fail(message, "the store can't be read");
-    size_t i = 0;
+    size_t count = good ? add_keys(copy, sorted, &page, &good, message) : 0;
 
-    if (good && page.count > 0 && copy->bulk != NULL)
-        load_page(copy, db, &page);
-    for (; i < page.count && good && !is_too_large(copy); i++) {
-        struct bytes name = scan_page_key(&page, i);
-
-        good = add_key(copy, &(struct copied_key){ db, name, key_hash(&all->seed, name) }, false, message);
-    }
-    reading->count += i;
-    reading->is_cut = i < page.count;
+    if (count < page.count)
+        until = sorted[count].hash - 1;
+    reading->count += count;
     go_on_after(copy, &reading->place, until);
+    mem_free(sorted);
     scan_page_release(&page);
     return good;
 }
@@ -444,19 +462,13 @@ static bool send_keys(struct slot_copy *copy, struct message *message)
 
     partition_bits_add(&wanted, partition_index(copy->engine->partitions, copy->place.next));
     begin_page(copy, &wanted);
-    while (good && reading.count < copy->page_keys && reading.place.slot == copy->place.slot && !is_too_large(copy))
+    while (good && reading.count < PAGE_KEYS && reading.place.slot == copy->place.slot && !is_full(copy))
         good = read_keys(copy, &reading, message);
     lsn = end_page(copy);
-    if (good && reading.is_cut) {
-        copy->page_keys = reading.count / 2 + 1 < copy->page_keys ? reading.count / 2 + 1 : copy->page_keys / 2;
-        return true;
-    }
     if (!good || !send_page(copy, lsn, message))
         return false;
     copy->key_count += reading.count;
     copy->place = reading.place;
-    if (copy->page.text.size < PAGE_BYTES / 8 && copy->page_keys < PAGE_KEYS)
-        copy->page_keys *= 2;
     return true;
 }
 
@@ -487,7 +499,6 @@ struct slot_copy *slot_copy_create(struct engine *engine, const struct slots *sl
     copy->slots = *slots;
     copy->send = send;
     copy->context = context;
-    copy->page_keys = PAGE_KEYS;
     copy->history_db = -1;
     reserve_keys(copy, COMMAND_KEYS);
     go_to_slot(copy, &copy->place, 0);

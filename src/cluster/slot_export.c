@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "cluster/cluster.h"
 #include "cluster/slot_copy.h"
@@ -24,7 +25,8 @@ enum {
     CONNECT_TRIES = 600,            /* while the other node receives from another one, or removes what it had received */
     TAKE_TRIES = 5,
     KEEP_MS = 1000,
-    RECEIPT_MS = 12000,             /* the other node has dropped what it received by then, but for a stopped process (bus_receipt.c) */
+    RECEIPT_MS = 12000,             /* the other node refuses TAKE by then (bus_receipt.c) */
+    SYNC_MS = 4000,                 /* for its replicas, and its disk: less than LINK_MS */
     LAG_MAX = 64 << 10,             /* bytes of the history that writes may wait for */
     FOLLOW_MS = 5,
     WORD_SIZE = 32,
@@ -141,7 +143,7 @@ static bool find_address(struct run *run)
 
 /* --- The connection --- */
 
-/* Reads a reply of any form; its first line is copied. False: the link has failed, or it is an error, or has one in it. */
+/* Reads a reply of any form; its first line that is no array's is copied. False: the link has failed, or it is an error, or has one in it. */
 static bool read_reply(struct run *run, char *first, size_t room)
 {
     bool is_first = true, is_good = true;
@@ -152,9 +154,10 @@ static bool read_reply(struct run *run, char *first, size_t room)
 
         if (migrate_link_read_line(&run->link, &line) != MIGRATE_LINK_OK || line.size == 0)
             return fail(run, "the other node does not reply");
-        if (is_first)
+        if (is_first && line.data[0] != '*') {
             snprintf(first, room, "%.*s", (int)line.size, line.data);
-        is_first = false;
+            is_first = false;
+        }
         number = line.size > 1 && line.size < WORD_SIZE ? strtoll(line.data + 1, NULL, 10) : 0;
         if (line.data[0] == '-') {
             is_good = false;
@@ -214,6 +217,21 @@ static bool authenticate(struct run *run)
     return is_good;
 }
 
+/* The address may be another node's by now. */
+static bool is_the_node(struct run *run)
+{
+    static const struct bytes words[] = { BYTES("CLUSTER"), BYTES("MYID") };
+    struct buffer out = { 0 };
+    struct bytes line;
+    bool is_it;
+
+    migrate_link_append(&out, words, 2);
+    is_it = migrate_link_write(&run->link, buffer_bytes(&out)) == MIGRATE_LINK_OK && migrate_link_read_line(&run->link, &line) == MIGRATE_LINK_OK &&
+        bytes_is(line, "$40") && migrate_link_read_line(&run->link, &line) == MIGRATE_LINK_OK && bytes_equal(line, bytes_of(run->to.text, NODE_ID_SIZE));
+    buffer_release(&out);
+    return is_it || fail(run, "another node is at the address of the other one, or it does not reply");
+}
+
 static bool open_link(struct run *run)
 {
     struct engine *engine = run->exporter->engine;
@@ -222,7 +240,7 @@ static bool open_link(struct run *run)
     migrate_link_init(&run->link, LINK_MS);
     if (migrate_link_open(&run->link, engine, run->ip, run->port) != MIGRATE_LINK_OK)
         return fail(run, "the other node can't be connected to");
-    return authenticate(run);
+    return authenticate(run) && is_the_node(run);
 }
 
 static bool begin_receipt(struct run *run, char *reply, size_t room)
@@ -324,38 +342,30 @@ static bool copy_all(struct run *run, struct slot_copy *copy)
 
 /* --- Handing over --- */
 
-static bool own_all(const struct bus *bus, const struct slots *slots)
-{
-    struct slot_range range;
-    bool all = true;
-
-    for (unsigned at = 0; slots_next(slots, at, &range); at = range.last + 1U) {
-        for (unsigned slot = range.first; slot <= range.last; slot++)
-            all &= bus->members->owners[slot] == bus->members->myself && members_move_of(bus->members, slot) == NULL;
-    }
-    return all;
-}
-
 /* False: they are not this node's any more, or the outcome can't be published now. */
-static bool hold_writes(struct run *run, bool holds)
+static bool hold_writes(struct run *run)
 {
     struct cluster *cluster = run->exporter->cluster;
     struct bus *bus = cluster_lock(cluster);
-    struct slots none = { { 0 } };
-    bool are_mine = !holds || own_all(bus, &run->slots), is_done;
+    const char *error = bus_hand_over(bus, &run->slots, &run->to, strtoull(run->receipt, NULL, 10));
+    struct topology *topology;
+    bool is_done;
 
-    if (are_mine)
-        bus_hand_over(bus, holds ? &run->slots : &none);
-    if (holds && bus->members->current_epoch > run->epoch)
+    if (bus->members->current_epoch > run->epoch)
         run->epoch = bus->members->current_epoch;
-    is_done = cluster_unlock(cluster) == STATUS_OK && are_mine;
-    if (is_done && holds) {
-        struct topology *topology = cluster_topology(cluster);
+    (void)cluster_unlock(cluster);
+    if (error != NULL)
+        return fail(run, error);
+    topology = cluster_topology(cluster);
+    is_done = slots_equal(&topology->handed_over, &run->slots);         /* not while a promise of before can't be saved */
+    topology_release(topology);
+    return is_done || fail(run, "nodes.conf can't be saved");
+}
 
-        is_done = slots_equal(&topology->handed_over, &run->slots);     /* not while a promise of before can't be saved */
-        topology_release(topology);
-    }
-    return is_done;
+static void release_writes(struct run *run)
+{
+    bus_end_hand_over(cluster_lock(run->exporter->cluster));
+    (void)cluster_unlock(run->exporter->cluster);
 }
 
 /* Calls and units that had begun have ended. Returns the position of the last change. */
@@ -377,14 +387,84 @@ static uint64_t await_writes(struct run *run)
     return lsn;
 }
 
+/* How many replicas the other node should have. */
+static int64_t count_replicas(const struct run *run)
+{
+    struct topology *topology = cluster_topology(run->exporter->cluster);
+    int64_t count = 0;
+
+    for (int i = 0; i < topology->count; i++) {
+        const struct topology_node *node = &topology->nodes[i];
+
+        count += node->master >= 0 && node_id_equal(&topology->nodes[node->master].id, &run->to) && !(node->flags & NODE_FAIL);
+    }
+    topology_release(topology);
+    return count;
+}
+
+/* *count: how many replicas are asked for, and found. */
+static bool ask_replicas(struct run *run, int64_t *count)
+{
+    char wanted[TEXT_INT_SIZE], limit[TEXT_INT_SIZE], reply[WORD_SIZE];
+    struct bytes words[] = { BYTES("WAIT"), bytes_of(wanted, text_of_int(*count, wanted)), bytes_of(limit, text_of_int(SYNC_MS, limit)) };
+
+    if (!keep_alive(run) || !ask_node(run, words, 3, reply, sizeof(reply)))
+        return false;
+    *count = strtoll(reply + 1, NULL, 10);
+    return true;
+}
+
+/* Without a log there is nothing to sync. */
+static bool sync_log(struct run *run)
+{
+    static const char no_log[] = "-ERR WAITAOF cannot be used";
+    char limit[TEXT_INT_SIZE], reply[sizeof(no_log)];
+    struct bytes words[] = { BYTES("WAITAOF"), BYTES("1"), BYTES("0"), bytes_of(limit, text_of_int(SYNC_MS, limit)) };
+
+    if (!keep_alive(run))
+        return false;
+    if (ask_node(run, words, 4, reply, sizeof(reply)))
+        return strcmp(reply, ":1") == 0 || fail(run, "the other node's log was not synced in time");
+    if (strcmp(reply, no_log) != 0)
+        return false;
+    run->message.text[0] = '\0';
+    return true;
+}
+
+/* The other node's disk and replicas have what those of this one had. Replicas that did not have it in time before writes were held are not waited for. */
+static bool is_kept_there(struct run *run, int64_t replicas)
+{
+    int64_t found = replicas;
+
+    if (!sync_log(run) || (replicas > 0 && !ask_replicas(run, &found)))
+        return false;
+    return found >= replicas || fail(run, "the replicas of the other node did not get it all in time");
+}
+
 enum fate { TAKEN, NOT_TAKEN, UNKNOWN };
+
+/* Saved: a start has to ask what has become of it. */
+static bool let_take(struct run *run)
+{
+    struct cluster *cluster = run->exporter->cluster;
+    struct topology *topology = cluster_topology(cluster);
+    bool is_ok = topology->is_ok;
+
+    topology_release(topology);
+    if (!is_ok)
+        return fail(run, "the cluster is down for this node: it may have been replaced");
+    run->epoch++;
+    bus_let_take(cluster_lock(cluster), run->epoch);
+    return cluster_unlock(cluster) == STATUS_OK || fail(run, "nodes.conf can't be saved");
+}
 
 static enum fate take(struct run *run)
 {
     char epoch[WORD_SIZE], reply[WORD_SIZE];
 
     for (int i = 0; i < TAKE_TRIES; i++) {
-        run->epoch++;
+        if (!let_take(run))
+            return NOT_TAKEN;
         snprintf(epoch, sizeof(epoch), "%llu", (unsigned long long)run->epoch);
         reply[0] = '\0';
         if (ask_receipt(run, "TAKE", epoch, reply, sizeof(reply)))
@@ -398,21 +478,19 @@ static enum fate take(struct run *run)
 }
 
 /* True: the other node has failed, or has said by the bus that it still does not have the slots, long after it would have dropped them; and the slots are
- * this node's again, with a larger epoch than the other one could take them with. */
-static bool take_back(struct run *run)
+ * this node's again, with a larger epoch than the other one could take them with. If it has said that it took them, only its failure counts. */
+static bool take_back(struct run *run, enum fate fate)
 {
     struct cluster *cluster = run->exporter->cluster;
     struct bus *bus = cluster_lock(cluster);
     const struct node *other = members_find(bus->members, &run->to);
-    bool is_late = clock_mono_us() / 1000 - run->kept_ms > RECEIPT_MS, is_over = other == NULL ? is_late : other->flags & NODE_FAIL;
+    bool is_late = fate != TAKEN && clock_mono_us() / 1000 - run->kept_ms > RECEIPT_MS, is_over = other == NULL ? is_late : other->flags & NODE_FAIL;
 
     if (!is_over && is_late && run->heard_ms == 0)
         run->heard_ms = other->peer.heard_ms;
     else if (!is_over && is_late)
         is_over = other->peer.heard_ms != run->heard_ms;
-    is_over = is_over && own_all(bus, &run->slots);
-    if (is_over)
-        bus_take_back(bus, run->epoch);
+    is_over = is_over && bus_take_back(bus);
     (void)cluster_unlock(cluster);
     return is_over;
 }
@@ -435,7 +513,7 @@ static enum fate look_up_fate(struct run *run)
     enum fate fate = UNKNOWN;
     char reply[WORD_SIZE];
 
-    if (open_link(run) && end_receipt(run, reply, sizeof(reply)))
+    if (find_address(run) && open_link(run) && end_receipt(run, reply, sizeof(reply)))
         fate = reply[1] == '1' ? TAKEN : NOT_TAKEN;
     run->message = why;
     return fate;
@@ -455,7 +533,7 @@ static bool end_hand_over(struct run *run, enum fate fate)
             fate = look_up_fate(run);
         if (fate == NOT_TAKEN)
             return fail(run, "the other node has not taken the slots");
-        if (take_back(run))
+        if (take_back(run, fate))
             return fail(run, "the other node has failed, or can't be reached");
         waiting_wait(&run->exporter->changed, version, fate == TAKEN ? FOLLOW_MS : AGAIN_MS);
     }
@@ -465,21 +543,22 @@ static bool end_hand_over(struct run *run, enum fate fate)
 static bool hand_over(struct run *run, struct slot_copy *copy)
 {
     struct message message = { "" };
-    int64_t begin_us = clock_mono_us();
+    int64_t begin_us, replicas = count_replicas(run);
     bool is_done = false;
 
-    if (!keep_alive(run))
+    run->link.timeout_ms = LINK_MS;
+    if ((replicas > 0 && !ask_replicas(run, &replicas)) || !sync_log(run) || !keep_alive(run))
         return false;
     set_state(run, EXPORT_HANDING_OVER);
-    run->link.timeout_ms = LINK_MS;
-    if (!hold_writes(run, true))
-        (void)fail(run, "the slots are not this node's any more, or nodes.conf can't be saved");
-    else if (!slot_copy_finish(copy, await_writes(run), &message))
-        (void)fail(run, message.text);
-    else if (may_go_on(run))
-        is_done = end_hand_over(run, take(run));
-    if (!run->exporter->stopping)           /* else writes may be the other node's by now */
-        (void)hold_writes(run, false);
+    begin_us = clock_mono_us();
+    if (hold_writes(run)) {
+        if (!slot_copy_finish(copy, await_writes(run), &message))
+            (void)fail(run, message.text);
+        else if (is_kept_there(run, replicas) && keep_alive(run) && may_go_on(run))
+            is_done = end_hand_over(run, take(run));
+        if (!run->exporter->stopping)       /* else writes may be the other node's by now */
+            release_writes(run);
+    }
     mutex_lock(&run->exporter->lock);
     run->job->held_us = clock_mono_us() - begin_us;
     mutex_unlock(&run->exporter->lock);
@@ -487,6 +566,20 @@ static bool hand_over(struct run *run, struct slot_copy *copy)
 }
 
 /* --- Jobs --- */
+
+/* A hand-over of before a start: the other node may have taken the slots. */
+static bool resume_job(struct run *run)
+{
+    bool is_done;
+
+    set_state(run, EXPORT_HANDING_OVER);
+    run->kept_ms = clock_mono_us() / 1000;
+    snprintf(run->receipt, sizeof(run->receipt), "%llu", (unsigned long long)run->job->resumed);
+    is_done = end_hand_over(run, UNKNOWN);
+    if (!run->exporter->stopping)
+        release_writes(run);
+    return is_done;
+}
 
 static bool migrate(struct run *run)
 {
@@ -519,7 +612,7 @@ static void run_job(struct slot_export *exporter, struct slot_export_job *job)
 
     migrate_link_init(&run.link, LINK_MS);
     log_write(log, LOG_LEVEL_NOTICE, "Migration %s of %u slots to %.40s begins", job->name, slots_count(&run.slots), run.to.text);
-    is_done = migrate(&run);
+    is_done = job->resumed != 0 ? resume_job(&run) : migrate(&run);
     migrate_link_close(&run.link);
     mutex_lock(&exporter->lock);
     is_cancelled = exporter->is_cancelled;
@@ -564,10 +657,37 @@ static struct slot_export_job *next_job(struct slot_export *exporter)
     return next;
 }
 
+static struct slot_export_job *add_job(struct slot_export *exporter, const struct slots *slots, const struct node_id *to) REQUIRES(exporter->lock);
+static struct slot_export_job *add_job(struct slot_export *exporter, const struct slots *slots, const struct node_id *to)
+{
+    struct slot_export_job *job = &exporter->jobs[exporter->count++];
+    int64_t now_ms = clock_wall_ms();
+    struct node_id name;
+
+    node_id_make(&exporter->random, &name);
+    *job = (struct slot_export_job){ .slots = *slots, .to = *to, .created_ms = now_ms, .changed_ms = now_ms };
+    snprintf(job->name, sizeof(job->name), "%.40s", name.text);
+    return job;
+}
+
+/* Adds the hand-over that a start has interrupted, as nodes.conf says. */
+static void add_interrupted(struct slot_export *exporter)
+{
+    struct topology *topology = cluster_topology(exporter->cluster);
+
+    mutex_lock(&exporter->lock);
+    if (topology->handed_epoch != 0)
+        add_job(exporter, &topology->handed_over, &topology->handed_to)->resumed = topology->handed_receipt;
+    mutex_unlock(&exporter->lock);
+    topology_release(topology);
+}
+
 static void export_main(void *context)
 {
     struct slot_export *exporter = context;
 
+    while (exporter->engine->state == ENGINE_LOADING && !exporter->stopping)
+        waiting_wait(&exporter->changed, waiting_version(&exporter->changed), AGAIN_MS);
     while (!exporter->stopping) {
         uint32_t version = waiting_version(&exporter->changed);
         struct slot_export_job *job = next_job(exporter);
@@ -590,6 +710,7 @@ int slot_export_start(struct engine *engine, struct cluster *cluster, struct slo
     random_system(&seed, sizeof(seed));
     random_init(&new->random, seed);
     mutex_init(&new->lock);
+    add_interrupted(new);
     error = thread_start(&new->thread, "kelvin-export", engine->meter, export_main, new);
     *exporter = new;
     if (error == 0)
@@ -628,18 +749,6 @@ static bool are_in_use(const struct slot_export *exporter, const struct slots *s
     return false;
 }
 
-static void add_job(struct slot_export *exporter, const struct slots *slots, const struct node_id *to) REQUIRES(exporter->lock);
-static void add_job(struct slot_export *exporter, const struct slots *slots, const struct node_id *to)
-{
-    struct slot_export_job *job = &exporter->jobs[exporter->count++];
-    int64_t now_ms = clock_wall_ms();
-    struct node_id name;
-
-    node_id_make(&exporter->random, &name);
-    *job = (struct slot_export_job){ .slots = *slots, .to = *to, .created_ms = now_ms, .changed_ms = now_ms };
-    snprintf(job->name, sizeof(job->name), "%.40s", name.text);
-}
-
 bool slot_export_add(struct slot_export *exporter, const struct slots *slots, const struct node_id *to, int count, struct message *message)
 {
     mutex_lock(&exporter->lock);
@@ -650,7 +759,7 @@ bool slot_export_add(struct slot_export *exporter, const struct slots *slots, co
     if (exporter->count + count > JOBS_MAX)
         message_set(message, "too many migrations wait");
     for (int i = 0; i < count && message_is_empty(message); i++)
-        add_job(exporter, &slots[i], &to[i]);
+        (void)add_job(exporter, &slots[i], &to[i]);
     mutex_unlock(&exporter->lock);
     waiting_bump(&exporter->changed);
     return message_is_empty(message);

@@ -5,11 +5,15 @@
  *   CONNECTING    BEGIN ->                                 the slots are this node's, and it has no key of them; it says so in nodes.conf
  *   COPYING       RESTORE ..., commands ->                 as those of any client, for its log and its replicas, too
  *   HANDING_OVER  writes wait; the rest of the history ->
+ *                 WAITAOF, WAIT ->                         its log is synced, and its replicas have it all
+ *                 "may be taken" saved; reads wait, too
  *                 TAKE with an epoch above all others ->   they are its: saved, then said to all
  *                 <- by the bus: they are its
  *
- * If something fails before TAKE was sent nothing has happened: the other node removes the keys. If the reply to TAKE is lost, writes wait until it is
- * known what has happened: the other node says so, or the bus does; if it has failed to the majority the slots are taken back, with a larger epoch.
+ * If something fails before TAKE was sent nothing has happened: the other node removes the keys. If the reply to TAKE is lost, all calls wait until it is
+ * known what has happened, also after a start of this node: the other node says so, or the bus does; if it has failed to the majority the slots are taken back,
+ * with a larger epoch. The other node refuses a TAKE that comes when this one may have given up, or been replaced: later than ten seconds after KEEP, or while the
+ * cluster is down for it.
  *
  * Jobs run one after the other on a thread, `kelvin-export`. Threads: any, without locks.
  */
@@ -37,6 +41,7 @@ struct slot_export_job {
     int64_t created_ms, changed_ms;     /* Unix time */
     uint64_t keys, bytes;               /* sent */
     int64_t held_us;                    /* how long writes have waited */
+    uint64_t resumed;                   /* 0, or the other node's number of the migration: of before a start, only its outcome is looked up */
 };
 
 /* Returns 0, or the error number: the system gives no thread. */

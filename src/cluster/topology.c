@@ -81,6 +81,9 @@ struct topology *topology_create(const struct members *members, bool is_ok)
     find_masters(topology, members);
     topology->received = members->received;
     topology->handed_over = members->handed_over;
+    topology->handed_to = members->handed_to;
+    topology->handed_epoch = members->handed_epoch;
+    topology->handed_receipt = members->handed_receipt;
     topology->receipt = members->receipt;
     topology->myself = index_of(topology, members->myself);
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {

@@ -33,6 +33,9 @@ struct topology {
     int16_t owners[SLOT_COUNT];         /* index of the node; -1: none */
     int16_t moves[SLOT_COUNT];          /* node to or from which this node moves the slot; -1: it does not move */
     struct slots received, handed_over; /* see struct members */
+    struct node_id handed_to;
+    uint64_t handed_epoch;              /* 0: the other node can't have taken them */
+    uint64_t handed_receipt;
     uint64_t receipt;
     char *texts;
 };

@@ -277,7 +277,8 @@ static void read_keep(struct call *call, struct cluster_call *asked) { (void)arg
 
 static void read_take(struct call *call, struct cluster_call *asked)
 {
-    (void)(arg_integer(call, 3, &asked->number) && arg_integer(call, 4, &asked->count));
+    if (arg_integer(call, 3, &asked->number) && arg_integer(call, 4, &asked->count) && asked->count <= 0)
+        reply_errorf(call, "ERR Invalid config epoch specified: %lld", (long long)asked->count);
 }
 
 static void read_end(struct call *call, struct cluster_call *asked)

@@ -108,7 +108,7 @@ static enum service serve(struct blocking *blocking, struct worker *worker, stru
 static bool writes_are_held(const struct engine *engine, uint64_t hash)
 {
     return engine->frozen || engine->holds_writes || role_bits(engine) & ROLE_READ_ONLY ||
-        (engine->redirect != NULL && redirect_state(engine->redirect, hash) == SLOT_HANDED_OVER);
+        redirect_is_held(engine->redirect, hash);
 }
 
 /* False: it is to be tried again. */

@@ -53,7 +53,7 @@ void redirect_set(struct engine *engine, const struct slot_states *states)
 {
     struct redirect *redirect = engine->redirect;
     struct partitions *all = engine->partitions;
-    bool has_lost = states->is_down && !redirect->is_down, was_handed_over = false;
+    bool has_lost = states->is_down && !redirect->is_down, was_held = false;
 
     redirect->receipt = states->receipt;
     redirect->is_down = states->is_down;        /* first: a call that still finds it up under its locks waits in a queue by the end of the loop */
@@ -66,12 +66,12 @@ void redirect_set(struct engine *engine, const struct slot_states *states)
             enum slot_state was = redirect_state(redirect, (uint64_t)place << SLOT_SHIFT);
 
             has_lost |= now < SLOT_OWNED && now != was && was >= SLOT_OF_PRIMARY;
-            was_handed_over |= was == SLOT_HANDED_OVER && now != was;
+            was_held |= (was == SLOT_HANDED_OVER || was == SLOT_IN_DOUBT) && now != SLOT_HANDED_OVER && now != SLOT_IN_DOUBT;
             redirect->states[place] = (uint8_t)now;
         }
         partition_unlock(&all->partitions[i]);
     }
-    if (was_handed_over)
+    if (was_held)
         parking_notify(engine, PARKED_FOR_PAUSE);
     if (!has_lost)
         return;
@@ -177,6 +177,8 @@ static enum verdict judge(const struct call *call, const struct look *look, bool
         return verdict;
     if (state >= SLOT_EXPORTING)
         return judge_moving(call, look, state, has_looked);
+    if (state == SLOT_IN_DOUBT)
+        return look->is_channel ? RUNS : WAITS;
     if (state == SLOT_HANDED_OVER)
         return may_write(call) && !look->is_channel ? WAITS : RUNS;
     if (state == SLOT_RECEIVED && redirect_is_receipt(look->redirect, call->client->receipt))
@@ -358,7 +360,7 @@ static bool was_judged(const struct call *call, const struct look *look)
 static enum redirect_result judge_ungated(const struct call *call, const struct redirect *redirect)
 {
     bool is_held = call->client->caller & TRAIT_NOT_PARKED && call->command->flags & COMMAND_WRITE &&
-        redirect_state(redirect, call->keys[0].hash) == SLOT_HANDED_OVER;
+        redirect_is_held(redirect, call->keys[0].hash);
 
     return is_held ? REDIRECT_WAITS : REDIRECT_RUNS;
 }

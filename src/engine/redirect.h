@@ -12,6 +12,7 @@
  *   SLOT_OF_PRIMARY         | MOVED; a read after READONLY: runs               | the same
  *   SLOT_OWNED              | runs                                             | runs
  *   SLOT_HANDED_OVER        | a write waits for the next state, others run     | the same
+ *   SLOT_IN_DOUBT           | waits for the next state                         | the same
  *   SLOT_EXPORTING          | all keys are here: runs; none: ASK; else TRYAGAIN| the same
  *   SLOT_IMPORTING          | MOVED                                            | runs; several keys, and some are not here: TRYAGAIN
  *
@@ -33,8 +34,8 @@
 
 struct engine;
 
-/* RECEIVED, HANDED_OVER: at the ends of an atomic migration (cluster/slot_export.h). */
-enum slot_state { SLOT_UNASSIGNED, SLOT_FOREIGN, SLOT_RECEIVED, SLOT_OF_PRIMARY, SLOT_OWNED, SLOT_HANDED_OVER, SLOT_EXPORTING, SLOT_IMPORTING };
+/* RECEIVED, HANDED_OVER, IN_DOUBT: at the ends of an atomic migration (cluster/slot_export.h). */
+enum slot_state { SLOT_UNASSIGNED, SLOT_FOREIGN, SLOT_RECEIVED, SLOT_OF_PRIMARY, SLOT_OWNED, SLOT_HANDED_OVER, SLOT_IN_DOUBT, SLOT_EXPORTING, SLOT_IMPORTING };
 
 /* A picture of all slots; by number. */
 struct slot_states {
@@ -66,6 +67,14 @@ void redirect_set(struct engine *engine, const struct slot_states *states);
 static inline enum slot_state redirect_state(const struct redirect *redirect, uint64_t hash)
 {
     return (enum slot_state)atomic_load_explicit(&redirect->states[hash >> SLOT_SHIFT], memory_order_relaxed);
+}
+
+/* Whether writes wait for the end of an atomic migration. `redirect` NULL: no. */
+static inline bool redirect_is_held(const struct redirect *redirect, uint64_t hash)
+{
+    enum slot_state state = redirect != NULL ? redirect_state(redirect, hash) : SLOT_OWNED;
+
+    return UNLIKELY(state == SLOT_HANDED_OVER || state == SLOT_IN_DOUBT);
 }
 
 /* Whether another node sends keys to this one: the clock of their owner says when they expire, until they are this node's. `redirect` NULL: no. */

@@ -4,6 +4,7 @@ import collections
 import os
 import random
 import re
+import select
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from support.cluster import ClusterClient, Writers, silent, slot_of, tags_in
 from support.cluster_case import ClusterCase, main, only
 from support.replication import readings, servers
+from support.resp import encode
 from support.server import until
 
 FIRST, LAST = 0, 399
@@ -36,6 +38,18 @@ def wait_ended(source, timeout=120):
 
 def keys_in(node, first=FIRST, last=LAST):
     return sum(node.ask("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in range(first, last + 1))
+
+
+def conf_of(node):
+    with open(os.path.join(node.folder, "nodes.conf"), "rb") as file:
+        return file.read()
+
+
+def note_handed(node, identity, epoch, receipt):
+    """As if the node, which is down, had been killed after that."""
+    text = conf_of(node).rstrip(b"\n") + b" handed %s:%d:%d:%d-%d\n" % (identity.encode(), epoch, receipt, FIRST, LAST)
+    with open(os.path.join(node.folder, "nodes.conf"), "wb") as file:
+        file.write(text)
 
 
 class Mirror(threading.Thread):
@@ -199,8 +213,9 @@ class AtomicTest(ClusterCase):
 
     @only("kelvin-kelvin")
     def scenario_replicas_have_it(self):
-        """The replica of the node that takes slots over has their keys, and serves them when it takes over itself; that of the other one has them no more."""
-        cluster = self.own(["kelvin"] * 6)
+        """The replica of the node that takes slots over has their keys before that, as its disk has, and serves them when it takes over itself; that of the other one
+        has them no more."""
+        cluster = self.own(["kelvin"] * 6, appendonly="yes")
         cluster.create(1)
         left, right, _ = cluster.primaries()
         replicas = [cluster.replicas_of(node)[0] for node in (left, right)]
@@ -208,7 +223,10 @@ class AtomicTest(ClusterCase):
         writers = Writers(cluster, tags=MOVED)
         self.addCleanup(writers.__exit__)
         migrate(left, right)
-        self.assertEqual(wait_ended(left)["state"], b"success")
+        ended = wait_ended(left)
+        self.assertEqual((ended["state"], ended["message"]), (b"success", b""))
+        asked = {name: value for name, value in right.info("commandstats").items() if name in ("cmdstat_wait", "cmdstat_waitaof")}
+        self.assertEqual({name: value.split(",")[0] for name, value in asked.items()}, {"cmdstat_wait": "calls=2", "cmdstat_waitaof": "calls=2"})
         writers.wait_for(10)
         cluster.wait_agreed()
         writers.check()
@@ -327,7 +345,7 @@ class AtomicTest(ClusterCase):
                 self.assert_error(client.call("CLUSTER", "SETSLOT", LAST + 9, "MIGRATING", right.id), "ERR error saving the cluster node config")
             migrate(left, right)
             ended = wait_ended(left)
-            self.assertEqual((ended["state"], ended["message"]), (b"failed", b"the slots are not this node's any more, or nodes.conf can't be saved"))
+            self.assertEqual((ended["state"], ended["message"]), (b"failed", b"nodes.conf can't be saved"))
         finally:
             os.rmdir(aside)
         left.ask("CLUSTER", "SETSLOT", LAST + 9, "STABLE")
@@ -390,6 +408,21 @@ class AtomicTest(ClusterCase):
         cluster.wait_agreed()
 
     @only("kelvin-kelvin")
+    def scenario_another_node_at_the_address_gets_nothing(self):
+        """Pods get the addresses of others after a restart: what the wrong node says about the slots counts for nothing."""
+        cluster = self.shared()
+        left, right, third = cluster.nodes
+        address = left.view()[right.id].address
+        right.ask("CONFIG", "SET", "cluster-announce-port", third.port)
+        until(lambda: left.view()[right.id].address != address, 20, "the other address is known")
+        migrate(left, right)
+        ended = wait_ended(left)
+        right.ask("CONFIG", "SET", "cluster-announce-port", 0)
+        self.assertEqual((ended["state"], ended["message"]), (b"failed", b"another node is at the address of the other one, or it does not reply"))
+        until(lambda: left.view()[right.id].address == address, 20, "the address is known again")
+        cluster.wait_agreed()
+
+    @only("kelvin-kelvin")
     def scenario_errors(self):
         cluster = self.shared()
         left, right, _ = cluster.nodes
@@ -404,7 +437,7 @@ class AtomicTest(ClusterCase):
                     ("MIGRATESLOTS SLOTSRANGE 0 1 NODE %s" % ("0" * 40), "ERR Unknown node"),
                     ("RECEIVESLOTS BEGIN %s 0" % right.id, "wrong number of arguments"), ("RECEIVESLOTS BEGIN %s 0 1" % right.id, "ERR slot 0 is not a slot of node"),
                     ("RECEIVESLOTS BEGIN %s 0 1" % left.id, "ERR Unknown node"), ("RECEIVESLOTS WHAT 1", "ERR syntax error"), ("RECEIVESLOTS KEEP 0", "ERR this migration has ended here"),
-                    ("RECEIVESLOTS TAKE 0 7", "ERR this migration has ended here"), ("RECEIVESLOTS END x 1", "ERR value is not an integer"), ("RECEIVESLOTS END 1 16384", "ERR Invalid or out of range slot"),
+                    ("RECEIVESLOTS TAKE 0 7", "ERR this migration has ended here"), ("RECEIVESLOTS TAKE 0 -1", "ERR Invalid config epoch specified: -1"), ("RECEIVESLOTS END x 1", "ERR value is not an integer"), ("RECEIVESLOTS END 1 16384", "ERR Invalid or out of range slot"),
                     ("RECEIVESLOTS DROP 0 1", "ERR slot 0 is not another node's")):
                 self.assert_error(client.call("CLUSTER", *words.split()), error)
             self.assertEqual(client.must("CLUSTER", "RECEIVESLOTS", "END", 0, 16383), 0)
@@ -521,6 +554,49 @@ class KilledTest(ClusterCase):
             until(lambda: keys_in(right) == 0, 60, "the keys are removed")
         writers.wait_for(5)
         writers.check()
+        cluster.check()
+
+    @only("kelvin-kelvin")
+    def scenario_a_start_asks_who_has_the_slots(self):
+        """A node was killed after it had let another one take slots. No client is served until that one has said whether it has."""
+        cluster = self.own(["kelvin"] * 3)
+        cluster.create(0)
+        left, right, _ = cluster.nodes
+        key, own_id, identity = "key{%s}" % MOVED[0], left.id, right.id
+        left.ask("SET", key, "1")
+        left.kill9()
+        with right.client() as client:
+            receipt = client.must("CLUSTER", "RECEIVESLOTS", "BEGIN", own_id, FIRST, LAST)
+        note_handed(left, identity, 50, receipt)
+        with silent(right):
+            left.start()
+            until(lambda: left.state()["cluster_state"] == "ok", 30, "it serves")
+            self.assertEqual(migrations(left)[0]["state"], b"handing-over")
+            waiting = [self.connect(left, timeout=60) for _ in range(2)]
+            for client, words in zip(waiting, (("APPEND", key, "2"), ("GET", key))):
+                client.send(encode(words))
+            until(lambda: left.ask("CLIENT", "LIST").count(b"cmd=append") + left.ask("CLIENT", "LIST").count(b"cmd=get ") == 2, 20, "they wait")
+            self.assertEqual(left.ask("CLUSTER", "COUNTKEYSINSLOT", LAST), 0)       # others do not
+            self.assertEqual(select.select([client.socket for client in waiting], [], [], 0)[0], [])
+        self.assertEqual(waiting[0].receive(), 2)
+        self.assertIn(waiting[1].receive(), (b"1", b"12"))
+        until(lambda: migrations(left)[0]["state"] == b"failed", 20, "the outcome is known")
+        self.assertEqual(migrations(left)[0]["message"], b"the other node has not taken the slots")
+        until(lambda: b" handed " not in conf_of(left), 20, "the note is gone")
+        left.kill9()
+        with right.client() as sender:
+            self.assert_error(sender.call("CLUSTER", "RECEIVESLOTS", "TAKE", receipt, 50), "ERR this migration has ended here")      # though TAKE comes now
+            receipt = sender.must("CLUSTER", "RECEIVESLOTS", "BEGIN", own_id, FIRST, LAST)
+            sender.must("SET", key, "3")
+            sender.must("CLUSTER", "RECEIVESLOTS", "TAKE", receipt, 60)
+        note_handed(left, identity, 60, receipt)
+        left.start()
+        with cluster.client() as client:
+            self.assertEqual(client.must("GET", key), b"3")
+        until(lambda: migrations(left)[0]["state"] == b"success", 20, "the outcome is known")
+        until(lambda: keys_in(left) == 0, 20, "the key is removed")
+        cluster.wait_agreed()
+        self.assertIs(cluster.owner_of(LAST), right)
         cluster.check()
 
     @only("kelvin-kelvin")

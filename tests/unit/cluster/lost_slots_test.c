@@ -111,6 +111,23 @@ static void keys_of_a_slot_that_is_served_stay(void **state)
     assert_string_equal(say(rig, "GET {a}4"), "$7\nvalue-4\n");
 }
 
+/* A slot may be received again before the thread has looked at it: it had no keys when that began. */
+static void keys_that_are_received_stay(void **state)
+{
+    struct rig *rig = *state;
+
+    rig->states.receipt = 7;
+    set(rig, "a", SLOT_RECEIVED);
+    rig->client->client.receipt = 7;
+    fill(rig, "a", 10);
+    lose(rig, "a");
+    assert_string_equal(say(rig, "EXISTS {a}0 {a}9"), ":2\n");
+    rig->states.receipt = 0;
+    set(rig, "a", SLOT_FOREIGN);
+    lose(rig, "a");
+    assert_string_equal(say(rig, "DBSIZE"), ":0\n");
+}
+
 #define WITH_RIG(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
 
 int main(void)
@@ -118,6 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_RIG(all_keys_of_a_slot_go_and_no_others),
         WITH_RIG(keys_of_a_slot_that_is_served_stay),
+        WITH_RIG(keys_that_are_received_stay),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,13 +102,17 @@ static void a_file_in_the_form_of_7_2_is_read_and_written_back_byte_by_byte(void
 static void unwanted_slots_are_written_and_read(void **state)
 {
     static const char text[] = A " 10.0.0.1:6379@16379,,tls-port=0,shard-id=" A " myself,master - 0 0 1 connected 0-99\n"
-        "vars currentEpoch 9 lastVoteEpoch 2 unwanted 100,102-149,16383\n";
+        "vars currentEpoch 9 lastVoteEpoch 2 unwanted 100,102-149,16383 handed " A ":10:1700:0-9,99\n";
     struct nodes_file file;
     struct buffer out = { 0 };
 
     read_well(text, NODES_FILE_PORT_PLAIN, &file);
     assert_int_equal(slots_count(&file.unwanted), 50);
     assert_true(slots_has(&file.unwanted, 100) && !slots_has(&file.unwanted, 101) && slots_has(&file.unwanted, 149) && slots_has(&file.unwanted, 16383));
+    assert_int_equal(slots_count(&file.handed_over), 11);
+    assert_int_equal(file.handed_epoch, 10);
+    assert_int_equal(file.handed_receipt, 1700);
+    assert_memory_equal(file.handed_to.text, A, NODE_ID_SIZE);
     nodes_file_write(&file, &out);
     assert_memory_equal(out.data, text, out.size);
     buffer_release(&out);
@@ -169,6 +173,13 @@ static void what_cannot_be_is_refused_with_its_line(void **state)
         { FIRST "vars unwanted 3-2 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the unwanted slots are no ranges" },
         { FIRST "vars unwanted 16384 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the unwanted slots are no ranges" },
         { FIRST "vars unwanted 1,,2 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the unwanted slots are no ranges" },
+        { FIRST "vars handed " A ":5:6 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that are handed over are not a node, an epoch and ranges" },
+        { FIRST "vars handed " A ":5:x:1 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that are handed over are not a node, an epoch and ranges" },
+        { FIRST "vars handed " A " currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that are handed over are not a node, an epoch and ranges" },
+        { FIRST "vars handed x:5:6:1 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that are handed over are not a node, an epoch and ranges" },
+        { FIRST "vars handed " A "::6:1 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that are handed over are not a node, an epoch and ranges" },
+        { FIRST "vars handed " A ":5:6:1-x currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that are handed over are not a node, an epoch and ranges" },
+        { FIRST "vars handed " A ":18446744073709551615:6:1 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that are handed over are not a node, an epoch and ranges" },
         { FIRST "vars unwanted - currentEpoch 1 lastVoteEpoch 1\n", "line 2: the unwanted slots are no ranges" },
         { FIRST "vars currentEpoch -1 lastVoteEpoch 0\n", "line 2: an epoch is not a number" },
         { FIRST "vars currentEpoch 1 lastVoteEpoch 18446744073709551616\n", "line 2: an epoch is not a number" },

@@ -1,5 +1,5 @@
 /* Atomic migration as the bus sees it: slots that are received, taken over, given up, handed over and taken back. */
-#include "cluster/bus.h"
+#include "cluster/bus_private.h"
 
 #include "support/unit.h"
 
@@ -9,11 +9,15 @@
 
 static const int64_t noon_ms = 1700000000000;
 
+/* The cluster is ok for it. */
 static struct bus *bus_of(const char *description)
 {
     struct bus_options options = { .timeout_ms = 2000, .validity_factor = 10, .allows_replica_migration = true, .port = 7000, .bus_port = 17000 };
 
-    return bus_create(cluster_view_create(description), &options, 77, noon_ms);
+    struct bus *bus = bus_create(cluster_view_create(description), &options, 77, noon_ms);
+
+    bus->is_ok = true;
+    return bus;
 }
 
 /* Slots 100 to 149 of node a. */
@@ -49,6 +53,8 @@ static void received_slots_are_taken_with_an_epoch_above_all(void **state)
     assert_true(bus_end_receipt(bus, receipt, 100, noon_ms));
     assert_true(bus->outcome.has_promised);                             /* TAKE may not have been saved */
     assert_true(bus_end_receipt(bus, receipt + 1, 149, noon_ms));       /* as after a start */
+    assert_true(bus_end_receipt(bus, 0, 149, noon_ms));
+    assert_false(bus_end_receipt(bus, 0, 150, noon_ms));
     assert_int_equal(cluster_view_owner(bus->members, 149), 'b');
     members_verify(bus->members);
     bus_destroy(bus);
@@ -161,20 +167,103 @@ static void slots_that_have_another_owner_by_now_are_not_taken(void **state)
     bus_destroy(bus);
 }
 
+/* The sender may have given up, or been replaced, which this node would not have heard. */
+static void a_node_that_was_stopped_or_cut_off_takes_nothing(void **state)
+{
+    uint64_t receipt;
+    struct bus *bus = receiving_bus(&receipt);
+
+    bus->is_ok = false;
+    assert_string_equal(bus_take_receipt(bus, receipt, 9, noon_ms), "ERR the cluster is down for this node");
+    bus->is_ok = true;
+    assert_null(bus_keep_receipt(bus, receipt, noon_ms + 1000));
+    bus->options.timeout_ms = 15000;                    /* it was stopped for less than that */
+    assert_string_equal(bus_take_receipt(bus, receipt, 9, noon_ms + 11000), "ERR this migration is too late");
+    assert_int_equal(cluster_view_owner(bus->members, 100), 'a');
+    assert_null(bus_keep_receipt(bus, receipt, noon_ms + 11000));
+    assert_null(bus_take_receipt(bus, receipt, 9, noon_ms + 20900));
+    bus_destroy(bus);
+    bus = receiving_bus(&receipt);
+    assert_string_equal(bus_take_receipt(bus, receipt, 9, noon_ms + 2000), "ERR the cluster is down for this node");      /* for the timeout */
+    bus_destroy(bus);
+}
+
 static void slots_that_were_handed_over_are_taken_back_with_a_larger_epoch(void **state)
 {
     struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199");
-    struct slots slots = cluster_view_slots("0-9"), none = { { 0 } };
+    struct slots slots = cluster_view_slots("0-9");
+    struct node_id a = cluster_view_id('a');
 
-    bus_hand_over(bus, &slots);
+    assert_null(bus_hand_over(bus, &slots, &a, 77));
     assert_true(bus->outcome.topology_changed);
     assert_false(bus->outcome.has_promised);
-    bus_hand_over(bus, &none);
-    bus_hand_over(bus, &slots);
-    bus_take_back(bus, 4);
+    bus_end_hand_over(bus);
+    assert_null(bus_hand_over(bus, &slots, &a, 77));
+    bus_let_take(bus, 4);
+    assert_true(bus->outcome.has_promised);
+    bus_outcome_clear(bus);
+    assert_true(bus_take_back(bus));
     assert_int_equal(bus->members->myself->config_epoch, 5);
     assert_int_equal(slots_count(&bus->members->handed_over), 0);
+    assert_int_equal(bus->members->handed_epoch, 0);
     assert_true(bus->outcome.has_promised);
+    bus_destroy(bus);
+}
+
+static void slots_that_have_another_owner_are_not_taken_back(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199");
+    struct slots slots = cluster_view_slots("0-9");
+    struct node_id a = cluster_view_id('a');
+
+    assert_null(bus_hand_over(bus, &slots, &a, 77));
+    bus_let_take(bus, 4);
+    members_bind(bus->members, 5, cluster_view_node(bus->members, 'a'));
+    assert_false(bus_take_back(bus));
+    assert_int_equal(bus->members->myself->config_epoch, 2);
+    bus_end_hand_over(bus);
+    assert_non_null(bus_hand_over(bus, &slots, &a, 77));
+    bus_destroy(bus);
+}
+
+/* While it is not known who has the slots, nothing else is done to them. */
+static void what_is_handed_over_is_not_moved_otherwise(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nd slave-of-b");
+    struct slots slots = cluster_view_slots("0-9");
+    struct node_id a = cluster_view_id('a'), b = cluster_view_id('b');
+    uint64_t receipt;
+
+    assert_null(bus_hand_over(bus, &slots, &a, 77));
+    assert_non_null(strstr(bus_begin_export(bus, 9, &a), "ERR slot 9 is being handed over"));
+    assert_null(bus_begin_export(bus, 10, &a));
+    assert_non_null(strstr(bus_assign_slot(bus, 9, &a, false, noon_ms), "ERR slot 9 is being handed over"));
+    assert_non_null(strstr(bus_forget(bus, &a, noon_ms), "ERR slots are being handed over to this node"));
+    bus_manual_hear_start(bus, cluster_view_node(bus->members, 'd'));
+    assert_int_equal(bus->hold_writes_until_ms, 0);
+    bus_end_hand_over(bus);
+    bus_manual_hear_start(bus, cluster_view_node(bus->members, 'd'));
+    assert_true(bus->hold_writes_until_ms != 0);
+    assert_string_equal(bus_hand_over(bus, &slots, &a, 77), "this node's replica takes over");
+    bus_destroy(bus);
+    bus = receiving_bus(&receipt);
+    assert_non_null(strstr(bus_begin_import(bus, 100, &a), "ERR slot 100 is being received"));
+    assert_non_null(strstr(bus_assign_slot(bus, 100, &b, false, noon_ms), "ERR slot 100 is being received"));
+    bus_destroy(bus);
+}
+
+static void a_reset_ends_migrations(void **state)
+{
+    uint64_t receipt;
+    struct bus *bus = receiving_bus(&receipt);
+    struct slots own = cluster_view_slots("0-9");
+    struct node_id a = cluster_view_id('a');
+
+    assert_null(bus_hand_over(bus, &own, &a, 77));
+    bus_let_take(bus, 4);
+    assert_null(bus_reset(bus, false, false, noon_ms));
+    assert_int_equal(slots_count(&bus->members->received) + slots_count(&bus->members->unwanted) + slots_count(&bus->members->handed_over), 0);
+    assert_int_equal(bus->members->receipt + bus->members->handed_epoch, 0);
     bus_destroy(bus);
 }
 
@@ -186,10 +275,13 @@ static void a_replica_neither_receives_nor_hands_over(void **state)
     uint64_t receipt;
 
     assert_null(bus_begin_receipt(bus, &slots, &a, noon_ms, &receipt));
-    bus_hand_over(bus, &own);
+    assert_null(bus_hand_over(bus, &own, &a, 77));
+    bus_let_take(bus, 4);
+    bus->members->handed_over = (struct slots){ { 0 } };            /* else it is refused */
     assert_null(bus_assign_slot(bus, 0, &a, false, noon_ms));       /* its last one: it follows */
     assert_false(bus->members->myself->flags & NODE_MASTER);
     assert_int_equal(slots_count(&bus->members->received) + slots_count(&bus->members->handed_over), 0);
+    assert_int_equal(bus->members->handed_epoch, 0);
     assert_non_null(bus_take_receipt(bus, receipt, 9, noon_ms));
     bus_destroy(bus);
 }
@@ -204,7 +296,11 @@ int main(void)
         cmocka_unit_test(keys_of_slots_of_others_are_dropped),
         cmocka_unit_test(what_a_start_removes_is_noted),
         cmocka_unit_test(slots_that_have_another_owner_by_now_are_not_taken),
+        cmocka_unit_test(a_node_that_was_stopped_or_cut_off_takes_nothing),
         cmocka_unit_test(slots_that_were_handed_over_are_taken_back_with_a_larger_epoch),
+        cmocka_unit_test(slots_that_have_another_owner_are_not_taken_back),
+        cmocka_unit_test(what_is_handed_over_is_not_moved_otherwise),
+        cmocka_unit_test(a_reset_ends_migrations),
         cmocka_unit_test(a_replica_neither_receives_nor_hands_over),
     };
 

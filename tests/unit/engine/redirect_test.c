@@ -187,6 +187,31 @@ static void writes_of_a_slot_that_is_handed_over_wait(void **state)
     assert_string_equal(tier_box_await(rig->client), MOVED);
 }
 
+/* Another node may have it: what this one would reply may be old. */
+static void all_calls_of_a_slot_in_doubt_wait(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "SET {a}1 1"), "+OK\n");
+    set(rig, "a", SLOT_HANDED_OVER);
+    assert_false(tier_box_begin(rig->client, "INCR {a}1"));
+    set(rig, "a", SLOT_IN_DOUBT);
+    tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
+    set(rig, "a", SLOT_OWNED);
+    assert_string_equal(tier_box_await(rig->client), ":2\n");
+    set(rig, "a", SLOT_IN_DOUBT);
+    assert_string_equal(say(rig, "GET b"), "$-1\n");
+    assert_false(tier_box_begin(rig->client, "GET {a}1"));
+    set(rig, "a", SLOT_OWNED);
+    assert_string_equal(tier_box_await(rig->client), "$1\n2\n");
+    assert_string_equal(say(rig, "MULTI"), "+OK\n");
+    assert_string_equal(say(rig, "GET {a}1"), "+QUEUED\n");
+    set(rig, "a", SLOT_IN_DOUBT);
+    assert_false(tier_box_begin(rig->client, "EXEC"));
+    set(rig, "a", SLOT_FOREIGN);
+    assert_string_equal(tier_box_await(rig->client), MOVED);
+}
+
 static void a_slot_that_is_received_is_for_the_connection_that_brings_it(void **state)
 {
     struct rig *rig = *state;
@@ -330,6 +355,7 @@ int main(void)
         WITH_RIG(a_slot_that_has_just_changed_is_tried_again),
         WITH_RIG(a_slot_that_comes_is_served_to_who_asks),
         WITH_RIG(writes_of_a_slot_that_is_handed_over_wait),
+        WITH_RIG(all_calls_of_a_slot_in_doubt_wait),
         WITH_RIG(a_slot_that_is_received_is_for_the_connection_that_brings_it),
         WITH_RIG(a_transaction_is_judged_as_a_whole),
         WITH_RIG(a_call_that_waited_is_judged_again),

@@ -1,77 +1,32 @@
 """docs/migrating.md on two machines: each server has a network namespace, and so have the clients, who reach both over a router. The commands are
 those of the page, word by word. It takes root's rights and iproute2, and is skipped without."""
-import ctypes
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
+from support.machines import Network, why_not                                                       # noqa: E402
 from support.replication.load import NumberedWriter                                                 # noqa: E402
 from support.resp import Client                                                                     # noqa: E402
 from support.server import REDIS, ROOT, Server, read_text, under_test, until                        # noqa: E402
 
 PAGE = read_text(os.path.join(ROOT, "docs", "migrating.md"))
 PASSWORD = "a-long-password"
-NEW_NETWORK = 0x40000000                # CLONE_NEWNET
-
-
-def ip(*words):
-    subprocess.run(["ip"] + list(words), check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
-
-
-def enter(path):
-    """The calling thread, and what it starts, are in this network namespace from now on."""
-    with open(path) as file:
-        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), NEW_NETWORK) != 0:
-            raise OSError(ctypes.get_errno(), "setns")
-
-
-class Network:
-    """Machines `old` and `new`, each on a network of its own, and `clients`, which is a router between them."""
-
-    ADDRESSES = {"old": "10.77.1.2", "new": "10.77.2.2"}
-
-    def __init__(self):
-        self.names = {role: "kelvin-%d-%s" % (os.getpid(), role) for role in ("clients", "old", "new")}
-        self.home_fd = os.open("/proc/self/task/%d/ns/net" % threading.get_native_id(), os.O_RDONLY)
-
-    def start(self):
-        for name in self.names.values():
-            ip("netns", "add", name)
-            ip("-n", name, "link", "set", "lo", "up")
-        for number, role in enumerate(("old", "new"), 1):
-            router, link = "10.77.%d.1" % number, "to-" + role
-            ip("-n", self.names["clients"], "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", self.names[role])
-            ip("-n", self.names["clients"], "address", "add", router + "/24", "dev", link)
-            ip("-n", self.names["clients"], "link", "set", link, "up")
-            ip("-n", self.names[role], "address", "add", self.ADDRESSES[role] + "/24", "dev", "eth0")
-            ip("-n", self.names[role], "link", "set", "eth0", "up")
-            ip("-n", self.names[role], "route", "add", "default", "via", router)
-        enter("/run/netns/" + self.names["clients"])
-        with open("/proc/sys/net/ipv4/ip_forward", "w") as file:
-            file.write("1\n")
-
-    def stop(self):
-        enter("/proc/self/fd/%d" % self.home_fd)
-        os.close(self.home_fd)
-        for name in self.names.values():
-            subprocess.run(["ip", "netns", "delete", name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
 
 
 class Machine(Server):
     """A server in a namespace. `login`: what its clients say to AUTH."""
 
     def __init__(self, network, role, binary, config, login=()):
-        self.role, self.login, self.host = role, list(login), network.ADDRESSES[role]
+        self.role, self.login, self.host = role, list(login), network.addresses[role]
         options = dict.fromkeys(("port", "bind", "save", "appendonly", "dir", "enable-debug-command"))
         options["port"] = 6379 if role == "old" else 6380
-        super().__init__(options, binary=binary, config=config, start=False, prefix=["ip", "netns", "exec", network.names[role]])
+        super().__init__(options, binary=binary, config=config, start=False, prefix=network.inside(role))
 
     @property
     def address(self):
@@ -84,26 +39,13 @@ class Machine(Server):
         return client
 
 
-def why_not():
-    """Returns why there can be no namespaces here, or None."""
-    if shutil.which("ip") is None:
-        return "there is no ip (Debian: iproute2)"
-    if shutil.which("redis-cli") is None or not os.path.exists(REDIS):
-        return "there is no redis-server"
-    made = subprocess.run(["ip", "netns", "add", "kelvin-%d-try" % os.getpid()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=20)
-    if made.returncode != 0:
-        return "network namespaces can't be made: " + made.stdout.decode().strip()
-    ip("netns", "delete", "kelvin-%d-try" % os.getpid())
-    return None
-
-
 @kelvin_only
 class MachinesTest(unittest.TestCase):
     def setUp(self):
-        reason = why_not()
+        reason = why_not() or (None if shutil.which("redis-cli") and os.path.exists(REDIS) else "there is no redis-server")
         if reason is not None:
             self.skipTest(reason)
-        self.network = Network()
+        self.network = Network(["old", "new"])
         self.addCleanup(self.network.stop)
         try:
             self.network.start()
@@ -121,7 +63,7 @@ class MachinesTest(unittest.TestCase):
         self.assertRegex(PAGE, r"(?m)^    " + re.escape(line) + r"( +#.*)?$")
         for name, value in {"password": PASSWORD, **values}.items():
             line = line.replace("<%s>" % name.replace("_", " "), str(value))
-        words = [self.network.ADDRESSES.get(word, word) for word in shlex.split(line)]
+        words = [self.network.addresses.get(word, word) for word in shlex.split(line)]
         reply = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, env=self.environment, text=True)
         self.assertEqual(reply.returncode, 0, reply.stdout)
         self.assertNotRegex(reply.stdout, "ERR|NOAUTH|WRONGPASS|DENIED|NOPERM|Could not", line)

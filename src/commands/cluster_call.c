@@ -72,7 +72,7 @@ struct cluster_call *cluster_call_new_sized(struct call *call, cluster_act *act,
         return NULL;
     }
     asked = mem_zalloc(size);
-    asked->job = (struct job){ .run = run_locked, .release = release_call };
+    asked->job = (struct job){ .run = run_locked, .release = release_call, .has_only_reply_left = true };
     asked->act = act;
     asked->reply = reply;
     asked->is_tls = call->requester->flags & CLIENT_TLS;

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "engine/delivery.h"
+#include "engine/job.h"
 #include "engine/role.h"
 
 enum { ARGS_SHOWN_MAX = 128 };
@@ -129,6 +130,13 @@ const char *execute_write_refusal(const struct engine *engine)
     return bits & ROLE_READ_ONLY ? execute_readonly_error : NULL;
 }
 
+static bool has_only_reply_left(struct call *call)
+{
+    const struct job *done = call_job(call);
+
+    return done != NULL && done->has_only_reply_left;
+}
+
 /* In Redis' order. */
 bool execute_role_allows(struct call *call, uint32_t any_flags, uint32_t common_flags)
 {
@@ -144,7 +152,7 @@ bool execute_role_allows(struct call *call, uint32_t any_flags, uint32_t common_
         error = execute_stale_error;
     if (error != NULL)
         reply_errorf(call, "%s", error);
-    else if (bits & ROLE_SYNCING && !(common_flags & (COMMAND_LOADING | COMMAND_SYNCING)))
+    else if (bits & ROLE_SYNCING && !(common_flags & (COMMAND_LOADING | COMMAND_SYNCING)) && !has_only_reply_left(call))
         reply_error(call, ERR_NOT_LOADED);
     return !call->failed;
 }

@@ -24,6 +24,7 @@
 struct job {
     void (*run)(struct job *job, struct engine *engine);
     void (*release)(struct job *job);       /* frees it; on any thread. NULL: mem_free does */
+    bool has_only_reply_left;               /* when it is done: a synchronization that it has begun itself does not refuse the call */
     struct job *next;                       /* private from here on */
     struct client *client;                  /* NULL: gone */
     _Atomic bool done;

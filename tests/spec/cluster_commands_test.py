@@ -858,7 +858,7 @@ class SavingTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         self.disk = Disk(folder)
         self.addCleanup(self.disk.remove)
-        self.node = Node("kelvin", {"cluster-node-timeout": 1000}, folder=folder, environment=self.disk.environment)
+        self.node = Node("kelvin", {"cluster-node-timeout": 1000, "io-threads": 1}, folder=folder, environment=self.disk.environment)
         self.addCleanup(self.node.stop)
         self.admin = self.client()
         self.own_all_slots()
@@ -900,6 +900,25 @@ class SavingTest(unittest.TestCase):
             self.assertEqual(self.admin.must("DBSIZE"), 0)
             until(lambda: self.admin.call("CLUSTER", "ADDSLOTSRANGE", 0, 16383) == OK, 60, "the slots")
             self.await_ok()
+
+    def test_replicate_replies_ok_although_its_synchronization_has_begun(self):
+        """nodes.conf is slow, so that the worker sleeps when the command has been carried out, and the RDB is slow, so that it is loaded when the worker
+        wakes up and replies."""
+        self.assertEqual(self.admin.must("CLUSTER", "FLUSHSLOTS"), OK)
+        with Node("redis", OPTIONS) as primary:
+            primary.ask("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            self.admin.must("CLUSTER", "MEET", *primary.address, primary.bus_port)
+            until(lambda: primary.id in self.node.view() and b"handshake" not in self.admin.must("CLUSTER", "NODES"), 60, "the primary")
+            self.disk.rule(0, "write", "nodes.conf*", DELAY, delay_us=500000)
+            self.disk.rule(1, "read", "temp-*.link.rdb", DELAY, delay_us=10000000)
+            asked = self.send(["CLUSTER", "REPLICATE", primary.id])
+            until(lambda: self.disk.matched(0) > 0, 60, "the file is being saved")
+            other = self.send(["DEBUG", "SLEEP", "4"], ["DBSIZE"])
+            self.assertEqual(asked.receive(), OK)
+            self.assertEqual(other.receive(), OK)
+            self.assertEqual(other.receive()[:7], b"LOADING")
+            self.disk.heal()
+            until(lambda: b"master_link_status:up" in self.admin.must("INFO", "replication"), 60, "the link")
 
     def test_a_change_that_can_not_be_saved_is_made_later_and_no_keys_are_served_until_then(self):
         writes = (["SET", "key1", "v"], ["EVAL", "return redis.call('set', KEYS[1], 'v')", "1", "key2"], ["EVAL", "return redis.call('set', 'key3', 'v')", "0"])

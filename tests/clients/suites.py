@@ -77,7 +77,7 @@ class Pytest:
     """The tests in the source distribution of a Python package."""
 
     def __init__(self, name, package, version, arguments, limit_s=900, servers="one", folders=()):
-        """`servers`: "cluster" for the six nodes of one. `folders` that tests look for and the package lacks."""
+        """`servers`: "cluster" for the six nodes of one, "mixed" for one of which every second node is a redis-server. `folders` that tests look for and the package lacks."""
         self.name, self.package, self.version, self.arguments, self.limit_s, self.options = name, package, version, arguments, limit_s, {}
         self.servers, self.folders = servers, folders
 
@@ -263,12 +263,12 @@ def node_workload(name):
 def java_prepare(work):
     def make(path):
         shutil.copytree(os.path.join(HERE, "java"), os.path.join(path, "project"))
-        execute(["mvn", "-q", "-B", "package", "dependency:copy-dependencies", "-DoutputDirectory=target/libraries"], cwd=os.path.join(path, "project"))
+        execute(["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=target/libraries"], cwd=os.path.join(path, "project"))
     return os.path.join(once(os.path.join(work, "java"), make), "project")
 
 
 def java_workload(name):
-    return lambda folder: (["java", "-cp", "target/classes:target/libraries/*", name], {}, folder)
+    return lambda folder: (["java", "-cp", "target/libraries/*", os.path.join(HERE, "java", "src", "main", "java", name + ".java")], {}, folder)
 
 
 ALL = [
@@ -296,6 +296,8 @@ ALL = [
     Workload("node-redis", node_prepare, node_workload("node_redis_work.js")),
     Workload("node-cluster", node_prepare, node_workload("cluster_work.js"), servers="cluster"),
     Workload("jedis", java_prepare, java_workload("JedisWork")),
+    Workload("java-cluster", java_prepare, java_workload("ClusterWork"), servers="cluster"),
+    Workload("java-cluster-mixed", java_prepare, java_workload("ClusterWork"), servers="mixed"),
 ]
 
 

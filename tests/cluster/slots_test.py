@@ -9,7 +9,7 @@ import threading
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from support.cluster import SLOT_COUNT, Writers, data_of, silent, slot_of, slots_in, tags_in
+from support.cluster import SLOT_COUNT, Node, Writers, data_of, silent, slot_of, slots_in, tags_in
 from support.cluster_case import ClusterCase, Error, main
 from support.replication import readings, servers
 from support.resp import encode
@@ -151,7 +151,7 @@ class SlotsTest(ClusterCase):
         cluster.check()
 
     def scenario_open_slots_are_fixed(self):
-        """A slot of which half of the keys were moved, one that is imported only, and then one that no node has."""
+        """A slot of which half of the keys were moved, and half of the others are cold; one that is imported only; and then one that no node has."""
         cluster = self.shared()
         client, (left, right, _) = self.client(cluster), cluster.nodes
         half, importing, lost = tags_in(LOW_SLOTS, 3)
@@ -165,6 +165,9 @@ class SlotsTest(ClusterCase):
         self.assertEqual(right.ask("CLUSTER", "COUNTKEYSINSLOT", slot), 5)
         right.ask("CLUSTER", "SETSLOT", slot_of(importing), "IMPORTING", left.id)
         self.assertIn("[WARNING]", cluster.cli("check", left.name, must=False))
+        for node in (left, right):
+            for each in (slot, slot_of(importing)):
+                make_cold(node, sorted(node.ask("CLUSTER", "GETKEYSINSLOT", each, 100)))
         cluster.cli("fix", left.name)
         cluster.wait_agreed()
         cluster.check()
@@ -179,6 +182,24 @@ class SlotsTest(ClusterCase):
         cluster.wait_agreed()
         cluster.check()
         self.assertIsNotNone(cluster.owner_of(slot_of(lost)))
+
+    def scenario_set_timeout(self):
+        """In memory and in the file; without a file the command is an error, and the timeout is set all the same."""
+        cluster = self.own([])
+        for kind in self.kinds():
+            cluster.nodes.append(Node(kind, {"cluster-node-timeout": None}, config="cluster-node-timeout 15000\n"))
+        cluster.create(replicas=0)
+        self.assertIn("New node timeout set. 3 OK, 0 ERR.", cluster.cli("set-timeout", cluster.nodes[0].name, 17000))
+        for node in cluster.nodes:
+            node.restart()
+            self.assertEqual(node.ask("CONFIG", "GET", "cluster-node-timeout")[1], b"17000")
+        cluster.wait_agreed()
+        self.assertIn("Setting a node timeout of less than 100 milliseconds is a bad idea", cluster.cli("set-timeout", cluster.nodes[0].name, 99, must=False))
+        without = self.shared()
+        self.assertIn("New node timeout set. 0 OK, 3 ERR.", without.cli("set-timeout", without.nodes[0].name, 17000, must=False))
+        for node in without.nodes:
+            self.assertEqual(node.ask("CONFIG", "GET", "cluster-node-timeout")[1], b"17000")
+            node.ask("CONFIG", "SET", "cluster-node-timeout", self.options["cluster-node-timeout"])
 
     def scenario_imported_from_a_standalone(self):
         """From both kinds, with keys of all types, some of them cold."""

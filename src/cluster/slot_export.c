@@ -11,10 +11,11 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "cluster/cluster.h"
+#include "cluster/peer_link.h"
 #include "cluster/slot_copy.h"
+#include "cluster/slot_words.h"
 #include "engine/job.h"
 #include "engine/role.h"
-#include "replication/migrate_link.h"
 
 enum {
     JOBS_MAX = 64,
@@ -50,37 +51,39 @@ struct run {
     struct slot_export *exporter;
     struct slot_export_job *job;    /* its own fields under the lock */
     struct slots slots;
-    struct node_id to;
-    char ip[NODE_IP_SIZE], port[WORD_SIZE];
-    struct migrate_link link;
+    struct peer_link peer;          /* its message is why the job has failed */
     char receipt[WORD_SIZE];
     uint64_t epoch;                 /* the other node's current one, as of its last reply */
     int64_t kept_ms;
     int64_t heard_ms;               /* the time of the bus at which it had heard the other one last when that was to have dropped the slots; 0: before */
-    struct message message;
 };
 
 static const char *const state_names[] = { "waiting", "connecting", "copying", "handing-over", "success", "failed", "cancelled" };
 
 const char *slot_export_state_name(enum slot_export_state state) { return state_names[state]; }
 
-static bool has_ended(const struct slot_export_job *job) { return job->state >= EXPORT_SUCCESS; }
+bool slot_export_state_find(const char *name, enum slot_export_state *state)
+{
+    for (size_t i = 0; i < sizeof(state_names) / sizeof(state_names[0]); i++) {
+        *state = (enum slot_export_state)i;
+        if (strcmp(name, state_names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_ended(const struct slot_export_job *job) { return slot_export_has_ended(job->state); }
 
 static void set_state(struct run *run, enum slot_export_state state)
 {
     mutex_lock(&run->exporter->lock);
     run->job->state = state;
     run->job->changed_ms = clock_wall_ms();
-    run->job->message = run->message;
+    run->job->message = run->peer.message;
     mutex_unlock(&run->exporter->lock);
 }
 
-static bool fail(struct run *run, const char *text)
-{
-    if (message_is_empty(&run->message))
-        message_set(&run->message, "%s", text);
-    return false;
-}
+static bool fail(struct run *run, const char *text) { return peer_link_fail(&run->peer, text); }
 
 /* --- The slots --- */
 
@@ -123,72 +126,14 @@ static bool may_go_on(struct run *run)
     return are_mine(run) || fail(run, "the slots are not this node's any more");
 }
 
-static bool find_address(struct run *run)
-{
-    struct topology *topology = cluster_topology(run->exporter->cluster);
-    bool found = false;
-
-    for (int i = 0; i < topology->count; i++) {
-        const struct topology_node *node = &topology->nodes[i];
-
-        if (!node_id_equal(&node->id, &run->to) || node->port == 0)
-            continue;
-        snprintf(run->ip, sizeof(run->ip), "%s", node->ip);
-        snprintf(run->port, sizeof(run->port), "%u", node->port);
-        found = true;
-    }
-    topology_release(topology);
-    return found || fail(run, "the other node has no address, or no port without TLS");
-}
-
 /* --- The connection --- */
-
-/* Reads a reply of any form; its first line that is no array's is copied. False: the link has failed, or it is an error, or has one in it. */
-static bool read_reply(struct run *run, char *first, size_t room)
-{
-    bool is_first = true, is_good = true;
-
-    for (uint64_t left = 1; left > 0; left--) {
-        struct bytes line;
-        long long number;
-
-        if (migrate_link_read_line(&run->link, &line) != MIGRATE_LINK_OK || line.size == 0)
-            return fail(run, "the other node does not reply");
-        if (is_first && line.data[0] != '*') {
-            snprintf(first, room, "%.*s", (int)line.size, line.data);
-            is_first = false;
-        }
-        number = line.size > 1 && line.size < WORD_SIZE ? strtoll(line.data + 1, NULL, 10) : 0;
-        if (line.data[0] == '-') {
-            is_good = false;
-            message_set(&run->message, "the other node says: %.*s", (int)(line.size - 1), line.data + 1);
-        } else if (line.data[0] == '*' && number > 0) {
-            left += (uint64_t)number;
-        } else if (line.data[0] == '$' && number >= 0 && migrate_link_skip(&run->link, (size_t)number + 2) != MIGRATE_LINK_OK) {
-            return fail(run, "the other node does not reply");
-        }
-    }
-    return is_good;
-}
-
-/* One command and the first line of its reply. */
-static bool ask_node(struct run *run, const struct bytes *words, int count, char *reply, size_t room)
-{
-    struct buffer out = { 0 };
-    bool is_good;
-
-    migrate_link_append(&out, words, count);
-    is_good = migrate_link_write(&run->link, buffer_bytes(&out)) == MIGRATE_LINK_OK || fail(run, "the other node can't be written to");
-    buffer_release(&out);
-    return is_good && read_reply(run, reply, room);
-}
 
 static bool ask_receipt(struct run *run, const char *what, const char *more, char *reply, size_t room)
 {
     struct bytes words[] = { BYTES("CLUSTER"), BYTES("RECEIVESLOTS"), bytes_of_string(what), bytes_of_string(run->receipt),
                              more != NULL ? bytes_of_string(more) : BYTES("") };
 
-    return ask_node(run, words, more != NULL ? 5 : 4, reply, room);
+    return peer_link_ask(&run->peer, words, more != NULL ? 5 : 4, reply, room);
 }
 
 /* The receipt goes on, and the reply is the other node's epoch. */
@@ -203,70 +148,21 @@ static bool keep_alive(struct run *run)
     return true;
 }
 
-static bool authenticate(struct run *run)
-{
-    struct config *config = run->exporter->engine->config;
-    char *user = config_string(config, CONFIG_MASTERUSER), *password = config_string(config, CONFIG_MASTERAUTH), reply[WORD_SIZE];
-    bool has_user = user[0] != '\0', is_good = true;
-    struct bytes words[] = { BYTES("AUTH"), bytes_of_string(has_user ? user : password), bytes_of_string(password) };
-
-    if (password[0] != '\0')
-        is_good = ask_node(run, words, has_user ? 3 : 2, reply, sizeof(reply));
-    mem_free(user);
-    mem_free(password);
-    return is_good;
-}
-
-/* The address may be another node's by now. */
-static bool is_the_node(struct run *run)
-{
-    static const struct bytes words[] = { BYTES("CLUSTER"), BYTES("MYID") };
-    struct buffer out = { 0 };
-    struct bytes line;
-    bool is_it;
-
-    migrate_link_append(&out, words, 2);
-    is_it = migrate_link_write(&run->link, buffer_bytes(&out)) == MIGRATE_LINK_OK && migrate_link_read_line(&run->link, &line) == MIGRATE_LINK_OK &&
-        bytes_is(line, "$40") && migrate_link_read_line(&run->link, &line) == MIGRATE_LINK_OK && bytes_equal(line, bytes_of(run->to.text, NODE_ID_SIZE));
-    buffer_release(&out);
-    return is_it || fail(run, "another node is at the address of the other one, or it does not reply");
-}
-
-static bool open_link(struct run *run)
-{
-    struct engine *engine = run->exporter->engine;
-
-    migrate_link_close(&run->link);
-    migrate_link_init(&run->link, LINK_MS);
-    if (migrate_link_open(&run->link, engine, run->ip, run->port) != MIGRATE_LINK_OK)
-        return fail(run, "the other node can't be connected to");
-    return authenticate(run) && is_the_node(run);
-}
-
 static bool begin_receipt(struct run *run, char *reply, size_t room)
 {
-    struct bytes *words = mem_alloc((SLOT_COUNT + 8) * sizeof(*words));
-    char (*numbers)[WORD_SIZE] = mem_alloc((SLOT_COUNT + 2) * sizeof(*numbers)), own_id[NODE_ID_SIZE + 1];
     struct topology *topology = cluster_topology(run->exporter->cluster);
-    struct slot_range range;
-    int count = 0, number = 0;
+    struct slot_words words;
     bool is_good;
 
-    snprintf(own_id, sizeof(own_id), "%.40s", topology->nodes[topology->myself].id.text);
+    slot_words_init(&words);
+    slot_words_add(&words, BYTES("CLUSTER"));
+    slot_words_add(&words, BYTES("RECEIVESLOTS"));
+    slot_words_add(&words, BYTES("BEGIN"));
+    slot_words_add(&words, bytes_of(topology->nodes[topology->myself].id.text, NODE_ID_SIZE));
+    slot_words_add_slots(&words, &run->slots);
+    is_good = peer_link_ask(&run->peer, words.words, words.count, reply, room);
+    slot_words_release(&words);
     topology_release(topology);
-    words[count++] = BYTES("CLUSTER");
-    words[count++] = BYTES("RECEIVESLOTS");
-    words[count++] = BYTES("BEGIN");
-    words[count++] = bytes_of_string(own_id);
-    for (unsigned at = 0; slots_next(&run->slots, at, &range); at = range.last + 1U) {
-        snprintf(numbers[number], WORD_SIZE, "%u", range.first);
-        words[count++] = bytes_of_string(numbers[number++]);
-        snprintf(numbers[number], WORD_SIZE, "%u", range.last);
-        words[count++] = bytes_of_string(numbers[number++]);
-    }
-    is_good = ask_node(run, words, count, reply, room);
-    mem_free(words);
-    mem_free(numbers);
     return is_good;
 }
 
@@ -275,7 +171,7 @@ static bool connect_to(struct run *run)
 {
     char reply[WORD_SIZE];
 
-    if (!find_address(run) || !open_link(run))
+    if (!peer_link_open(&run->peer, LINK_MS))
         return false;
     for (int i = 0; i < CONNECT_TRIES && may_go_on(run); i++) {
         uint32_t version = waiting_version(&run->exporter->changed);
@@ -286,7 +182,7 @@ static bool connect_to(struct run *run)
         }
         if (strncmp(reply, "-TRYAGAIN", 9) != 0)
             return false;
-        run->message.text[0] = '\0';
+        run->peer.message.text[0] = '\0';
         waiting_wait(&run->exporter->changed, version, AGAIN_MS);
     }
     return fail(run, "the other node receives slots of another migration");
@@ -299,10 +195,10 @@ static bool send_commands(void *context, struct bytes commands, uint64_t count)
     struct run *run = context;
     char reply[WORD_SIZE];
 
-    if (migrate_link_write(&run->link, commands) != MIGRATE_LINK_OK)
-        return fail(run, "the other node can't be written to");
+    if (!peer_link_write(&run->peer, commands))
+        return false;
     for (uint64_t i = 0; i < count; i++) {
-        if (!read_reply(run, reply, sizeof(reply)))
+        if (!peer_link_read_reply(&run->peer, reply, sizeof(reply)))
             return false;
     }
     mutex_lock(&run->exporter->lock);
@@ -347,7 +243,7 @@ static bool hold_writes(struct run *run)
 {
     struct cluster *cluster = run->exporter->cluster;
     struct bus *bus = cluster_lock(cluster);
-    const char *error = bus_hand_over(bus, &run->slots, &run->to, strtoull(run->receipt, NULL, 10));
+    const char *error = bus_hand_over(bus, &run->slots, &run->peer.node, strtoull(run->receipt, NULL, 10));
     struct topology *topology;
     bool is_done;
 
@@ -396,7 +292,7 @@ static int64_t count_replicas(const struct run *run)
     for (int i = 0; i < topology->count; i++) {
         const struct topology_node *node = &topology->nodes[i];
 
-        count += node->master >= 0 && node_id_equal(&topology->nodes[node->master].id, &run->to) && !(node->flags & NODE_FAIL);
+        count += node->master >= 0 && node_id_equal(&topology->nodes[node->master].id, &run->peer.node) && !(node->flags & NODE_FAIL);
     }
     topology_release(topology);
     return count;
@@ -408,7 +304,7 @@ static bool ask_replicas(struct run *run, int64_t *count)
     char wanted[TEXT_INT_SIZE], limit[TEXT_INT_SIZE], reply[WORD_SIZE];
     struct bytes words[] = { BYTES("WAIT"), bytes_of(wanted, text_of_int(*count, wanted)), bytes_of(limit, text_of_int(SYNC_MS, limit)) };
 
-    if (!keep_alive(run) || !ask_node(run, words, 3, reply, sizeof(reply)))
+    if (!keep_alive(run) || !peer_link_ask(&run->peer, words, 3, reply, sizeof(reply)))
         return false;
     *count = strtoll(reply + 1, NULL, 10);
     return true;
@@ -423,11 +319,11 @@ static bool sync_log(struct run *run)
 
     if (!keep_alive(run))
         return false;
-    if (ask_node(run, words, 4, reply, sizeof(reply)))
+    if (peer_link_ask(&run->peer, words, 4, reply, sizeof(reply)))
         return strcmp(reply, ":1") == 0 || fail(run, "the other node's log was not synced in time");
     if (strcmp(reply, no_log) != 0)
         return false;
-    run->message.text[0] = '\0';
+    run->peer.message.text[0] = '\0';
     return true;
 }
 
@@ -483,7 +379,7 @@ static bool take_back(struct run *run, enum fate fate)
 {
     struct cluster *cluster = run->exporter->cluster;
     struct bus *bus = cluster_lock(cluster);
-    const struct node *other = members_find(bus->members, &run->to);
+    const struct node *other = members_find(bus->members, &run->peer.node);
     bool is_late = fate != TAKEN && clock_mono_us() / 1000 - run->kept_ms > RECEIPT_MS, is_over = other == NULL ? is_late : other->flags & NODE_FAIL;
 
     if (!is_over && is_late && run->heard_ms == 0)
@@ -509,13 +405,13 @@ static bool end_receipt(struct run *run, char *reply, size_t room)
 /* Asks the other node what has become of it; if it has not taken the slots, it will not. */
 static enum fate look_up_fate(struct run *run)
 {
-    struct message why = run->message;
+    struct message why = run->peer.message;
     enum fate fate = UNKNOWN;
     char reply[WORD_SIZE];
 
-    if (find_address(run) && open_link(run) && end_receipt(run, reply, sizeof(reply)))
+    if (peer_link_open(&run->peer, LINK_MS) && end_receipt(run, reply, sizeof(reply)))
         fate = reply[1] == '1' ? TAKEN : NOT_TAKEN;
-    run->message = why;
+    run->peer.message = why;
     return fate;
 }
 
@@ -526,7 +422,7 @@ static bool end_hand_over(struct run *run, enum fate fate)
         uint32_t version = waiting_version(&run->exporter->changed);
 
         if (!are_mine(run)) {
-            run->message.text[0] = '\0';
+            run->peer.message.text[0] = '\0';
             return true;
         }
         if (fate == UNKNOWN)
@@ -546,7 +442,7 @@ static bool hand_over(struct run *run, struct slot_copy *copy)
     int64_t begin_us, replicas = count_replicas(run);
     bool is_done = false;
 
-    run->link.timeout_ms = LINK_MS;
+    run->peer.link.timeout_ms = LINK_MS;
     if ((replicas > 0 && !ask_replicas(run, &replicas)) || !sync_log(run) || !keep_alive(run))
         return false;
     set_state(run, EXPORT_HANDING_OVER);
@@ -591,29 +487,29 @@ static bool migrate(struct run *run)
     if (!may_go_on(run) || !connect_to(run))
         return false;
     set_state(run, EXPORT_COPYING);
-    run->link.timeout_ms = COPY_MS;
-    copy = slot_copy_create(run->exporter->engine, &run->slots, send_commands, run, &run->message);
+    run->peer.link.timeout_ms = COPY_MS;
+    copy = slot_copy_create(run->exporter->engine, &run->slots, send_commands, run, &run->peer.message);
     is_done = copy != NULL && copy_all(run, copy) && hand_over(run, copy);
     slot_copy_destroy(copy);
-    if (!is_done && run->link.fd >= 0) {
-        struct message why = run->message;
+    if (!is_done && peer_link_is_open(&run->peer)) {
+        struct message why = run->peer.message;
 
         (void)end_receipt(run, reply, sizeof(reply));       /* or it finds out by itself */
-        run->message = why;
+        run->peer.message = why;
     }
     return is_done;
 }
 
 static void run_job(struct slot_export *exporter, struct slot_export_job *job)
 {
-    struct run run = { .exporter = exporter, .job = job, .slots = job->slots, .to = job->to };
+    struct run run = { .exporter = exporter, .job = job, .slots = job->slots };
     struct log *log = exporter->engine->log;
     bool is_done, is_cancelled;
 
-    migrate_link_init(&run.link, LINK_MS);
-    log_write(log, LOG_LEVEL_NOTICE, "Migration %s of %u slots to %.40s begins", job->name, slots_count(&run.slots), run.to.text);
+    peer_link_init(&run.peer, exporter->engine, exporter->cluster, &job->to, "the other node");
+    log_write(log, LOG_LEVEL_NOTICE, "Migration %s of %u slots to %.40s begins", job->name, slots_count(&run.slots), job->to.text);
     is_done = job->resumed != 0 ? resume_job(&run) : migrate(&run);
-    migrate_link_close(&run.link);
+    peer_link_close(&run.peer);
     mutex_lock(&exporter->lock);
     is_cancelled = exporter->is_cancelled;
     mutex_unlock(&exporter->lock);
@@ -622,7 +518,7 @@ static void run_job(struct slot_export *exporter, struct slot_export_job *job)
         log_write(log, LOG_LEVEL_NOTICE, "Migration %s has ended: %llu keys, %llu bytes, writes waited %lld us", job->name, (unsigned long long)job->keys,
             (unsigned long long)job->bytes, (long long)job->held_us);
     else
-        log_write(log, LOG_LEVEL_WARNING, "Migration %s was given up: %s", job->name, run.message.text);
+        log_write(log, LOG_LEVEL_WARNING, "Migration %s was given up: %s", job->name, run.peer.message.text);
 }
 
 /* Between two jobs, as the one that runs stays where it is. */
@@ -651,22 +547,35 @@ static struct slot_export_job *next_job(struct slot_export *exporter)
     }
     if (next != NULL) {
         next->state = EXPORT_CONNECTING;
+        next->started_ms = clock_wall_ms();
         exporter->is_cancelled = false;
     }
     mutex_unlock(&exporter->lock);
     return next;
 }
 
-static struct slot_export_job *add_job(struct slot_export *exporter, const struct slots *slots, const struct node_id *to) REQUIRES(exporter->lock);
-static struct slot_export_job *add_job(struct slot_export *exporter, const struct slots *slots, const struct node_id *to)
+static struct slot_export_job *find_job(struct slot_export *exporter, const char *name) REQUIRES(exporter->lock);
+static struct slot_export_job *find_job(struct slot_export *exporter, const char *name)
+{
+    for (int i = 0; i < exporter->count; i++) {
+        if (strcmp(exporter->jobs[i].name, name) == 0)
+            return &exporter->jobs[i];
+    }
+    return NULL;
+}
+
+/* `name` NULL: a new one. */
+static struct slot_export_job *add_job(struct slot_export *exporter, const struct slots *slots, const struct node_id *to, const char *name)
+    REQUIRES(exporter->lock);
+static struct slot_export_job *add_job(struct slot_export *exporter, const struct slots *slots, const struct node_id *to, const char *name)
 {
     struct slot_export_job *job = &exporter->jobs[exporter->count++];
     int64_t now_ms = clock_wall_ms();
-    struct node_id name;
+    struct node_id made;
 
-    node_id_make(&exporter->random, &name);
+    node_id_make(&exporter->random, &made);
     *job = (struct slot_export_job){ .slots = *slots, .to = *to, .created_ms = now_ms, .changed_ms = now_ms };
-    snprintf(job->name, sizeof(job->name), "%.40s", name.text);
+    snprintf(job->name, sizeof(job->name), "%.40s", name != NULL ? name : made.text);
     return job;
 }
 
@@ -677,7 +586,7 @@ static void add_interrupted(struct slot_export *exporter)
 
     mutex_lock(&exporter->lock);
     if (topology->handed_epoch != 0)
-        add_job(exporter, &topology->handed_over, &topology->handed_to)->resumed = topology->handed_receipt;
+        add_job(exporter, &topology->handed_over, &topology->handed_to, NULL)->resumed = topology->handed_receipt;
     mutex_unlock(&exporter->lock);
     topology_release(topology);
 }
@@ -749,9 +658,11 @@ static bool are_in_use(const struct slot_export *exporter, const struct slots *s
     return false;
 }
 
-bool slot_export_add(struct slot_export *exporter, const struct slots *slots, const struct node_id *to, int count, struct message *message)
+bool slot_export_add(struct slot_export *exporter, const struct slots *slots, const struct node_id *to, int count, const char *name, struct message *message)
 {
     mutex_lock(&exporter->lock);
+    if (name != NULL && find_job(exporter, name) != NULL)
+        message_set(message, "there is a migration of that name");
     for (int i = 0; i < count; i++) {
         if (are_in_use(exporter, &slots[i]))
             message_set(message, "some of the slots are being migrated already");
@@ -759,13 +670,13 @@ bool slot_export_add(struct slot_export *exporter, const struct slots *slots, co
     if (exporter->count + count > JOBS_MAX)
         message_set(message, "too many migrations wait");
     for (int i = 0; i < count && message_is_empty(message); i++)
-        (void)add_job(exporter, &slots[i], &to[i]);
+        (void)add_job(exporter, &slots[i], &to[i], name);
     mutex_unlock(&exporter->lock);
     waiting_bump(&exporter->changed);
     return message_is_empty(message);
 }
 
-int slot_export_cancel(struct slot_export *exporter)
+int slot_export_cancel(struct slot_export *exporter, const char *name)
 {
     int count = 0;
 
@@ -773,17 +684,31 @@ int slot_export_cancel(struct slot_export *exporter)
     for (int i = 0; i < exporter->count; i++) {
         struct slot_export_job *job = &exporter->jobs[i];
 
-        if (has_ended(job))
+        if (has_ended(job) || (name != NULL && strcmp(name, job->name) != 0))
             continue;
         count++;
-        if (job->state == EXPORT_QUEUED)
+        if (job->state == EXPORT_QUEUED) {
             job->state = EXPORT_CANCELLED;
-        else
+            job->changed_ms = clock_wall_ms();
+        } else {
             exporter->is_cancelled = true;
+        }
     }
     mutex_unlock(&exporter->lock);
     waiting_bump(&exporter->changed);
     return count;
+}
+
+bool slot_export_find(struct slot_export *exporter, const char *name, struct slot_export_job *job)
+{
+    struct slot_export_job *found;
+
+    mutex_lock(&exporter->lock);
+    found = find_job(exporter, name);
+    if (found != NULL)
+        *job = *found;
+    mutex_unlock(&exporter->lock);
+    return found != NULL;
 }
 
 int slot_export_list(struct slot_export *exporter, struct slot_export_job **jobs)

@@ -31,6 +31,8 @@ struct slot_export;
 
 enum slot_export_state { EXPORT_QUEUED, EXPORT_CONNECTING, EXPORT_COPYING, EXPORT_HANDING_OVER, EXPORT_SUCCESS, EXPORT_FAILED, EXPORT_CANCELLED };
 const char *slot_export_state_name(enum slot_export_state state);
+bool slot_export_state_find(const char *name, enum slot_export_state *state);      /* false: no state has that name */
+static inline bool slot_export_has_ended(enum slot_export_state state) { return state >= EXPORT_SUCCESS; }
 
 struct slot_export_job {
     char name[NODE_ID_SIZE + 1];
@@ -38,7 +40,7 @@ struct slot_export_job {
     struct node_id to;
     enum slot_export_state state;
     struct message message;             /* why it has failed */
-    int64_t created_ms, changed_ms;     /* Unix time */
+    int64_t created_ms, started_ms, changed_ms;     /* Unix time; 0: not yet */
     uint64_t keys, bytes;               /* sent */
     int64_t held_us;                    /* how long writes have waited */
     uint64_t resumed;                   /* 0, or the other node's number of the migration: of before a start, only its outcome is looked up */
@@ -50,10 +52,13 @@ int slot_export_start(struct engine *engine, struct cluster *cluster, struct slo
 void slot_export_stop(struct slot_export *exporter);
 void slot_export_destroy(struct slot_export *exporter);
 
-/* Queues `count` jobs. False: none, as one has slots of one that has not ended, or too many wait; `message` says which. */
-bool slot_export_add(struct slot_export *exporter, const struct slots *slots, const struct node_id *to, int count, struct message *message);
-/* All that have not ended, but for one of which TAKE was sent. Returns how many. */
-int slot_export_cancel(struct slot_export *exporter);
+/* Queues `count` jobs, with names of their own, or one with this name. False: none, as one has slots of one that has not ended, the name is taken, or too many
+ * wait; `message` says which. */
+bool slot_export_add(struct slot_export *exporter, const struct slots *slots, const struct node_id *to, int count, const char *name, struct message *message);
+/* All that have not ended, or the one of this name, but for one of which TAKE was sent. Returns how many. */
+int slot_export_cancel(struct slot_export *exporter, const char *name);
+/* A copy of the job of this name. False: there is none. */
+bool slot_export_find(struct slot_export *exporter, const char *name, struct slot_export_job *job);
 /* Copies of the jobs, the newest first: all that have not ended, and the last that have. The caller frees the array. */
 int slot_export_list(struct slot_export *exporter, struct slot_export_job **jobs);
 

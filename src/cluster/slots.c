@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/check.h"
 
 void slots_add_range(struct slots *slots, struct slot_range range)
@@ -64,4 +65,15 @@ bool slots_overlap(const struct slots *a, const struct slots *b)
             return true;
     }
     return false;
+}
+
+void slots_append_ranges(const struct slots *slots, struct buffer *text)
+{
+    struct slot_range range;
+    bool is_first = true;
+
+    for (unsigned at = 0; slots_next(slots, at, &range); at = range.last + 1U) {
+        buffer_append_format(text, "%s%u-%u", is_first ? "" : " ", range.first, range.last);
+        is_first = false;
+    }
 }

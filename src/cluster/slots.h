@@ -60,4 +60,8 @@ bool slots_equal(const struct slots *a, const struct slots *b);
  */
 bool slots_next(const struct slots *slots, unsigned from, struct slot_range *range);
 
+struct buffer;
+/* Appends the ranges as text: "0-99 200-200". */
+void slots_append_ranges(const struct slots *slots, struct buffer *text);
+
 #endif

@@ -21,10 +21,14 @@ static void run_locked(struct job *base, struct engine *engine)
 
     if (asked->awaits_lost)
         lost_slots_await(engine->replication.lost_slots);
-    asked->act(asked, engine, cluster_lock(cluster));
-    asked->was_saved = cluster_unlock(cluster) == STATUS_OK;
+    if (asked->act != NULL) {
+        asked->act(asked, engine, cluster_lock(cluster));
+        asked->was_saved = cluster_unlock(cluster) == STATUS_OK;
+    }
     if (asked->owns_partitions)
         partitions_give(engine->partitions, &asked->claim, 0);
+    if (asked->after != NULL && asked->error.size == 0)
+        asked->after(asked, engine);
 }
 
 static void release_call(struct job *base)
@@ -74,6 +78,7 @@ struct cluster_call *cluster_call_new_sized(struct call *call, cluster_act *act,
     asked = mem_zalloc(size);
     asked->job = (struct job){ .run = run_locked, .release = release_call, .has_only_reply_left = true };
     asked->act = act;
+    asked->was_saved = true;
     asked->reply = reply;
     asked->is_tls = call->requester->flags & CLIENT_TLS;
     return asked;
@@ -130,6 +135,36 @@ void cluster_call_take_node(struct call *call, struct cluster_call *asked, int a
     cluster_call_take_text(call, asked, arg);
     if (!node_id_read(asked->name, &asked->id))
         asked->id = (struct node_id){ .text = "" };
+}
+
+bool cluster_call_read_ranges(struct call *call, int *arg, struct slots *slots)
+{
+    int first_arg = *arg;
+
+    for (; *arg + 1 < call->arg_count; *arg += 2) {
+        int64_t first, last;
+
+        if (!text_to_int(call->args[*arg], &first))
+            break;
+        if (!text_to_int(call->args[*arg + 1], &last) || first < 0 || last >= SLOT_COUNT) {
+            reply_errorf(call, "ERR Invalid or out of range slot");
+            return false;
+        }
+        if (first > last) {
+            reply_errorf(call, "ERR start slot number %d is greater than end slot number %d", (int)first, (int)last);
+            return false;
+        }
+        for (int64_t slot = first; slot <= last; slot++) {
+            if (slots_has(slots, (unsigned)slot)) {
+                reply_errorf(call, "ERR Slot %d specified multiple times", (int)slot);
+                return false;
+            }
+            slots_add(slots, (unsigned)slot);
+        }
+    }
+    if (*arg == first_arg)
+        reply_error(call, ERR_SYNTAX);
+    return *arg > first_arg;
 }
 
 struct node *cluster_call_node(struct cluster_call *asked, const struct bus *bus, const char *unknown)

@@ -28,7 +28,8 @@ typedef void cluster_reply(struct call *call, const struct cluster_call *done);
 
 struct cluster_call {
     struct job job;
-    cluster_act *act;
+    cluster_act *act;               /* NULL: none */
+    void (*after)(struct cluster_call *asked, struct engine *engine);       /* then, without the lock, unless there is an error: it may ask other nodes. NULL: nothing */
     cluster_reply *reply;           /* NULL: OK */
     bool is_tls;                    /* the client's connection: of two ports it is shown the one that it can use */
 
@@ -76,6 +77,8 @@ void cluster_call_start(struct call *call, struct cluster_call *asked);
 void cluster_call_take_text(struct call *call, struct cluster_call *asked, int arg);
 /* The argument is the ID of a node. */
 void cluster_call_take_node(struct call *call, struct cluster_call *asked, int arg);
+/* Adds the ranges from args[*arg] on, pairs of numbers, at least one. False: an error was replied. */
+bool cluster_call_read_ranges(struct call *call, int *arg, struct slots *slots);
 /* For `act`: the node of that name; NULL: the error is "ERR `unknown` NAME". */
 struct node *cluster_call_node(struct cluster_call *asked, const struct bus *bus, const char *unknown);
 /* For `act`. False: the error, which may be NULL, is the reply. */

@@ -10,37 +10,6 @@
 
 enum { MIGRATIONS_MAX = 16 };           /* of one command */
 
-/* Adds the ranges from args[*arg] on: pairs of numbers. False: an error was replied. */
-static bool read_ranges(struct call *call, int *arg, struct slots *slots)
-{
-    int first_arg = *arg;
-
-    for (; *arg + 1 < call->arg_count; *arg += 2) {
-        int64_t first, last;
-
-        if (!text_to_int(call->args[*arg], &first))
-            break;
-        if (!text_to_int(call->args[*arg + 1], &last) || first < 0 || last >= SLOT_COUNT) {
-            reply_errorf(call, "ERR Invalid or out of range slot");
-            return false;
-        }
-        if (first > last) {
-            reply_errorf(call, "ERR start slot number %d is greater than end slot number %d", (int)first, (int)last);
-            return false;
-        }
-        for (int64_t slot = first; slot <= last; slot++) {
-            if (slots_has(slots, (unsigned)slot)) {
-                reply_errorf(call, "ERR Slot %d specified multiple times", (int)slot);
-                return false;
-            }
-            slots_add(slots, (unsigned)slot);
-        }
-    }
-    if (*arg == first_arg)
-        reply_error(call, ERR_SYNTAX);
-    return *arg > first_arg;
-}
-
 /* --- MIGRATESLOTS SLOTSRANGE first last [first last ...] NODE id [SLOTSRANGE ...] --- */
 
 struct wanted {
@@ -85,7 +54,7 @@ static void migrate_slots(struct cluster_call *asked, struct engine *engine, str
         if (!check_wanted(asked, bus, &wanted->slots[i], &wanted->to[i]))
             return;
     }
-    if (!slot_export_add(engine->replication.slot_export, wanted->slots, wanted->to, wanted->count, &message))
+    if (!slot_export_add(engine->replication.slot_export, wanted->slots, wanted->to, wanted->count, NULL, &message))
         cluster_call_fail(asked, "ERR %s", message.text);
 }
 
@@ -98,7 +67,7 @@ static bool read_migration(struct call *call, int *arg, struct wanted *wanted, s
         return false;
     }
     ++*arg;
-    if (!read_ranges(call, arg, slots))
+    if (!cluster_call_read_ranges(call, arg, slots))
         return false;
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
         if (slots_has(slots, slot) && slots_has(all, slot)) {
@@ -138,7 +107,7 @@ void cluster_cancelslotmigrations_command(struct call *call)
 {
     if (cluster_call_cluster(call) == NULL)
         return;
-    if (slot_export_cancel(call->engine->replication.slot_export) == 0)
+    if (slot_export_cancel(call->engine->replication.slot_export, NULL) == 0)
         reply_errorf(call, "ERR No migrations ongoing");
     else
         reply_ok(call->reply);
@@ -159,10 +128,8 @@ static void reply_number_field(struct call *call, const char *name, int64_t valu
 static void reply_job(struct call *call, const struct slot_export_job *job, const char *own_id)
 {
     struct buffer ranges = { 0 };
-    struct slot_range range;
 
-    for (unsigned at = 0; slots_next(&job->slots, at, &range); at = range.last + 1U)
-        buffer_append_format(&ranges, "%s%u-%u", ranges.size > 0 ? " " : "", range.first, range.last);
+    slots_append_ranges(&job->slots, &ranges);
     reply_map(call->reply, 12);
     reply_field(call, "name", bytes_of_string(job->name));
     reply_field(call, "operation", BYTES("EXPORT"));
@@ -196,7 +163,8 @@ void cluster_getslotmigrations_command(struct call *call)
     topology_release(topology);
 }
 
-/* --- RECEIVESLOTS BEGIN id first last [first last ...] | KEEP receipt | TAKE receipt epoch | END receipt slot | DROP first last [first last ...] --- */
+/* --- RECEIVESLOTS BEGIN id first last [first last ...] | KEEP receipt | TAKE receipt epoch | END receipt slot | DROP first last [first last ...]
+ * and of the node that is to receive: REQUEST name id first last [first last ...] | STATE name | CANCEL name --- */
 
 /* Keys of another node's slot that are here already are not known there: they would be mixed with what comes. */
 static bool are_empty(struct cluster_call *asked, struct engine *engine)
@@ -258,9 +226,42 @@ static void drop_slots(struct cluster_call *asked, struct engine *engine, struct
     cluster_call_accept(asked, bus_drop_slots(bus, &asked->slots));
 }
 
+static void request_slots(struct cluster_call *asked, struct engine *engine, struct bus *bus)
+{
+    struct message message = { "" };
+
+    if (!(bus->members->myself->flags & NODE_MASTER))
+        cluster_call_fail(asked, "ERR only a primary has slots to migrate");
+    else if (check_wanted(asked, bus, &asked->slots, &asked->id) &&
+             !slot_export_add(engine->replication.slot_export, &asked->slots, &asked->id, 1, asked->name.data, &message))
+        cluster_call_fail(asked, "ERR %s", message.text);
+}
+
+static void show_state(struct cluster_call *asked, struct engine *engine, struct bus *bus)
+{
+    struct slot_export_job job;
+
+    (void)bus;
+    if (slot_export_find(engine->replication.slot_export, asked->name.data, &job))
+        buffer_append_format(&asked->text, "%s %s", slot_export_state_name(job.state), job.message.text);
+    else
+        cluster_call_fail(asked, "NOSUCHMIGRATION this node has no migration of that name");
+}
+
+static void reply_state(struct call *call, const struct cluster_call *done)
+{
+    reply_status(call->reply, buffer_bytes(&done->text));
+}
+
+static void cancel_migration(struct cluster_call *asked, struct engine *engine, struct bus *bus)
+{
+    (void)bus;
+    asked->count = slot_export_cancel(engine->replication.slot_export, asked->name.data);
+}
+
 static void read_slots(struct call *call, struct cluster_call *asked, int arg)
 {
-    if (read_ranges(call, &arg, &asked->slots) && arg < call->arg_count)
+    if (cluster_call_read_ranges(call, &arg, &asked->slots) && arg < call->arg_count)
         reply_error(call, ERR_SYNTAX);
 }
 
@@ -269,6 +270,25 @@ static void read_begin(struct call *call, struct cluster_call *asked)
     cluster_call_take_node(call, asked, 3);
     asked->awaits_lost = true;
     read_slots(call, asked, 4);
+}
+
+/* Has the form of the ID of a node. */
+static void read_name(struct call *call, struct cluster_call *asked)
+{
+    struct node_id name;
+
+    if (!node_id_read(call->args[3], &name))
+        reply_errorf(call, "ERR Invalid name of a migration: it is not 40 letters and digits");
+    cluster_call_take_text(call, asked, 3);
+}
+
+static void read_request(struct call *call, struct cluster_call *asked)
+{
+    read_name(call, asked);
+    if (!call->failed && !node_id_read(call->args[4], &asked->id))
+        reply_errorf(call, "ERR Unknown node %.*s", (int)call->args[4].size, call->args[4].data);
+    if (!call->failed)
+        read_slots(call, asked, 5);
 }
 
 static void read_drop(struct call *call, struct cluster_call *asked) { read_slots(call, asked, 3); }
@@ -306,6 +326,9 @@ void cluster_receiveslots_command(struct call *call)
         { "take", 5, read_take, take_receipt, NULL },
         { "end", 5, read_end, end_receipt, cluster_call_reply_count },
         { "drop", -5, read_drop, drop_slots, NULL },
+        { "request", -7, read_request, request_slots, NULL },
+        { "state", 4, read_name, show_state, reply_state },
+        { "cancel", 4, read_name, cancel_migration, cluster_call_reply_count },
     };
     struct cluster_call *asked;
     size_t verb = 0;

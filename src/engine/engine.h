@@ -52,6 +52,7 @@ struct slowlog;
 struct latency;
 struct lost_slots;
 struct slot_export;
+struct slot_import;
 struct error_stats;
 struct waits;
 struct info_section;
@@ -113,6 +114,7 @@ struct engine_replication {
     struct cluster *cluster;        /* NULL: cluster-enabled no. Does not change once ports are open */
     struct lost_slots *lost_slots;  /* the same */
     struct slot_export *slot_export;        /* the same */
+    struct slot_import *slot_import;        /* the same */
 };
 
 /* Measurements for operators: parts of the room stats, likewise. Thread-safe, but for the rates, which the first worker notes. */

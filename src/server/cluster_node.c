@@ -11,6 +11,7 @@
 #include "cluster/lost_slots.h"
 #include "cluster/redirection.h"
 #include "cluster/slot_export.h"
+#include "cluster/slot_import.h"
 #include "engine/dataset.h"
 #include "engine/data_stats.h"
 #include "engine/publish.h"
@@ -41,6 +42,7 @@ struct cluster_node {
     struct cluster *cluster;
     struct lost_slots *lost;
     struct slot_export *exporter;
+    struct slot_import *importer;
     char *nodes_path;
     struct worker_pulse *pulses;    /* of each worker; under the cluster's lock */
 
@@ -552,6 +554,7 @@ static bool start_threads(struct cluster_node *node, struct message *message)
     if (error == 0)
         error = slot_export_start(node->engine, node->cluster, &node->exporter);
     node->engine->replication.slot_export = node->exporter;
+    node->engine->replication.slot_import = node->importer = slot_import_create(node->engine, node->cluster);
     if (error == 0)
         error = thread_start(&node->thread, "kelvin-role", node->engine->meter, role_main, node);
     if (error != 0)
@@ -689,6 +692,7 @@ void cluster_node_destroy(struct cluster_node *node)
         return;
     node->engine->replication.cluster = NULL;
     slot_export_destroy(node->exporter);
+    slot_import_destroy(node->importer);
     cluster_destroy(node->cluster);
     lost_slots_destroy(node->lost);
     redirect_destroy(node->engine->redirect);

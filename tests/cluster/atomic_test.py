@@ -418,7 +418,7 @@ class AtomicTest(ClusterCase):
         migrate(left, right)
         ended = wait_ended(left)
         right.ask("CONFIG", "SET", "cluster-announce-port", 0)
-        self.assertEqual((ended["state"], ended["message"]), (b"failed", b"another node is at the address of the other one, or it does not reply"))
+        self.assertEqual((ended["state"], ended["message"]), (b"failed", b"the other node is not at its address: another node replies there"))
         until(lambda: left.view()[right.id].address == address, 20, "the address is known again")
         cluster.wait_agreed()
 

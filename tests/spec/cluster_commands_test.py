@@ -559,7 +559,7 @@ class ClusterCommandsTest(unittest.TestCase):
                           == id_of(cluster, back), 60, "the slot's new owner")
                 self.both("CLUSTER NODES", index, reply=owner)
 
-    MIGRATION = b"MIGRATESLOTS", b"GETSLOTMIGRATIONS", b"CANCELSLOTMIGRATIONS", b"RECEIVESLOTS"
+    MIGRATION = b"MIGRATESLOTS", b"GETSLOTMIGRATIONS", b"CANCELSLOTMIGRATIONS", b"MIGRATION", b"RECEIVESLOTS"
 
     @kelvin_only
     def test_help(self):

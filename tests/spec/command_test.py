@@ -21,7 +21,7 @@ FIELD_TIMES = {"hexpire", "hpexpire", "hexpireat", "hpexpireat", "httl", "hpttl"
 LATER = {"delex", "digest", "msetex", "xackdel", "xdelex", "hotkeys", "hotkeys|get", "hotkeys|help", "hotkeys|reset", "hotkeys|start",
          "hotkeys|stop"}
 # Atomic migration: the first three as Valkey 9 has them.
-MIGRATION = {"cluster|migrateslots", "cluster|getslotmigrations", "cluster|cancelslotmigrations", "cluster|receiveslots"}
+MIGRATION = {"cluster|migrateslots", "cluster|getslotmigrations", "cluster|cancelslotmigrations", "cluster|migration", "cluster|receiveslots"}
 # Arguments of versions after 7.2, and what is before them.
 ARGUMENT_LATER = re.compile(r"( |\||^)([\w-]+:)?(\[[^]]*\]|[A-Z0-9]+( [\w-]+:\w+)?)@(7\.4|8\.\d)\.0")
 

@@ -222,6 +222,7 @@ static void touch_entry(struct key *key, struct entry *entry, enum key_access ac
         turn_count(call->turn, STAT_HOT_HITS, 1);
     if (UNLIKELY(call->client->flags & CLIENT_NO_TOUCH) && !(call->command->flags & COMMAND_TOUCHES))
         return;
+    partition_note_use(call->partitions, key->keyspace, key->hash, entry, access == KEY_FOR_OVERWRITING ? KEY_OVERWRITTEN : KEY_USED);
     heat_touch(&call->turn->heat, entry, call->turn->minutes, &call->turn->random);
     uses_touch(key->keyspace, entry);
 }
@@ -373,6 +374,7 @@ static void create_entry(struct key *key)
     CHECK(key->handle != 0);
     if (record != RECORD_NONE)      /* a cold key is overwritten: it is as hot as one that is loaded */
         keyspace_entry(key->keyspace, key->handle)->uses = watch->uses_of_new(watch->context, key->keyspace, key->hash) & USES_MAX;
+    partition_note_use(call->partitions, key->keyspace, key->hash, keyspace_entry(key->keyspace, key->handle), KEY_CREATED);
     key_event(key, EVENT_NEW);
 }
 

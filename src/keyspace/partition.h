@@ -5,6 +5,7 @@
 #ifndef KELVIN_KEYSPACE_PARTITION_H
 #define KELVIN_KEYSPACE_PARTITION_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,6 +16,8 @@
 #include "keyspace/partition_lock.h"
 #include "keyspace/slot.h"
 
+enum key_use { KEY_USED, KEY_OVERWRITTEN, KEY_CREATED };
+
 /* Callbacks for keys that are added, changed and removed, called under the partition's lock. Set once, before the first
  * key. */
 struct keyspace_watch {
@@ -23,6 +26,8 @@ struct keyspace_watch {
     enum record_state (*record_of_new)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
     /* After that, if there may be one: the uses that the key had when it was demoted (keyspace/uses.h); 0: none are known. */
     unsigned (*uses_of_new)(void *context, struct keyspace *keyspace, uint64_t hash);
+    /* A key was used whose hash is below sample_limit; its uses are as they were before, or it is new. Not called while sample_limit is 0. */
+    void (*used)(void *context, struct keyspace *keyspace, uint64_t hash, const struct entry *entry, enum key_use use);
     /* An entry was removed for good (deleted, expired or renamed, not demoted). */
     void (*removed)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record);
     void (*keyspace_created)(void *context, struct keyspace *keyspace);
@@ -44,6 +49,7 @@ struct partitions {
     struct key_seed seed;
     struct segment_pool *pool;
     struct keyspace_watch watch;
+    _Atomic uint32_t sample_limit;  /* uses of keys the lower half of whose hash is below it go to watch.used */
     /* Facts that calls have to look for once they have locked partitions: owners of partitions, and changes that are still to serve clients
      * that wait (engine/blocking.h). Raised before the one or the other is set under a partition's lock. */
     char apart[64];                 /* the two are written by units and for clients that wait; all else here is only read by most calls */
@@ -72,6 +78,15 @@ static inline uint32_t partition_index(const struct partitions *all, uint64_t ha
 static inline uint32_t partition_slot_count(const struct partitions *all)
 {
     return SLOT_COUNT >> all->bits;
+}
+
+/* Reports the use of a key, if it is sampled. `all` is the keyspace's, which the caller has at hand. */
+static inline void partition_note_use(struct partitions *all, struct keyspace *keyspace, uint64_t hash, const struct entry *entry, enum key_use use)
+    REQUIRES(keyspace->partition->lock);
+static inline void partition_note_use(struct partitions *all, struct keyspace *keyspace, uint64_t hash, const struct entry *entry, enum key_use use)
+{
+    if (UNLIKELY((uint32_t)hash < atomic_load_explicit(&all->sample_limit, memory_order_relaxed)))
+        all->watch.used(all->watch.context, keyspace, hash, entry, use);
 }
 
 /* The lowest hash that belongs to the partition. */

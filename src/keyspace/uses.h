@@ -18,10 +18,32 @@
 
 enum { USES_MAX = 7, USES_RANKS = 2 * (USES_MAX + 1) };
 
-static inline unsigned uses_plus(const struct entry *entry, unsigned more)
+/* --- the rules, on numbers: also for the models of tier/model.h --- */
+
+static inline unsigned uses_more(unsigned uses, unsigned more)
 {
-    return entry->uses + more < USES_MAX ? entry->uses + more : USES_MAX;
+    return uses + more < USES_MAX ? uses + more : USES_MAX;
 }
+
+/* After a touch, with which probation ends. */
+static inline unsigned uses_touched(unsigned uses, bool on_probation)
+{
+    return uses_more(uses, on_probation ? 2 : 1);
+}
+
+/* All of them, with the one that is on probation: what the ghost notes. */
+static inline unsigned uses_in_all(unsigned uses, bool on_probation)
+{
+    return uses_more(uses, on_probation ? 1 : 0);
+}
+
+/* The order of demotion, 0 to USES_RANKS - 1; 0 goes first. Of keys with the same uses the promoted one stays, as it is the one used later. */
+static inline unsigned uses_rank_of(unsigned uses, bool on_probation)
+{
+    return 2 * uses + (on_probation ? 1 : 0);
+}
+
+/* --- of an entry --- */
 
 /* A touch. Writes to the entry only if something changes. */
 static inline void uses_touch(struct keyspace *keyspace, struct entry *entry) REQUIRES(keyspace->partition->lock);
@@ -31,22 +53,20 @@ static inline void uses_touch(struct keyspace *keyspace, struct entry *entry)
         if (entry->flags & ENTRY_PINNED)        /* the use that loads it */
             return;
         keyspace_set_probation(keyspace, entry, false);
-        entry->uses = uses_plus(entry, 2) & USES_MAX;
+        entry->uses = uses_touched(entry->uses, true) & USES_MAX;
     } else if (entry->uses < USES_MAX) {
         entry->uses++;
     }
 }
 
-/* All of them, with the one that is on probation. */
 static inline unsigned uses_all(const struct entry *entry)
 {
-    return uses_plus(entry, !!(entry->flags & ENTRY_PROBATION));
+    return uses_in_all(entry->uses, entry->flags & ENTRY_PROBATION);
 }
 
-/* The order of demotion, 0 to USES_RANKS - 1; 0 goes first. Of keys with the same uses the promoted one stays, as it is the one used later. */
 static inline unsigned uses_rank(const struct entry *entry)
 {
-    return 2u * entry->uses + !!(entry->flags & ENTRY_PROBATION);
+    return uses_rank_of(entry->uses, entry->flags & ENTRY_PROBATION);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include "lifecycle/rewrite.h"
 #include "replication/follow.h"
 #include "replication/primary.h"
+#include "server/advice.h"
 
 static uint64_t hook_memory_used(void *context)
 {
@@ -22,6 +23,7 @@ void hook_cron(struct engine *engine)
     lifecycle_cron(engine);
     primary_cron(engine);
     follow_cron(engine->replication.follow);
+    advice_cron(engine);
 }
 
 static struct worker *hook_wake(void *context, struct client *client)

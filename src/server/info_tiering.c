@@ -5,6 +5,7 @@
 #include "engine/memory.h"
 #include "engine/worker.h"
 #include "lifecycle/backups.h"
+#include "server/advice.h"
 #include "server/info_rows.h"
 #include "stats/waits.h"
 
@@ -119,5 +120,6 @@ void info_tiering(struct buffer *out, void *context)
     info_float(out, "tier_warmup_seconds", (double)stats.warmup_us / 1e6);
     info_number(out, "tier_hot_bytes", (int64_t)stats.hot_bytes);
     info_number(out, "tier_held_bytes", (int64_t)stats.held_bytes);
+    advice_info(out, engine);
     write_backups(out, engine);
 }

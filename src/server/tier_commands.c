@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "keyspace/uses.h"
 #include "lifecycle/backups.h"
+#include "server/advice.h"
 #include "server/info_rows.h"
 
 enum { DEMOTE_ATTEMPTS = 3 };
@@ -322,6 +323,12 @@ static void tier_help_command(struct call *call)
 {
     static const char *const lines[] = {
         "TIER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "ADVISE",
+        "    Returns the hit ratio, reads of the store and latency to be expected at 0.25, 0.5, 1, 2 and 4 times maxmemory.",
+        "ADVISE HITRATIO <percent>",
+        "    Returns the smallest maxmemory with this hit ratio.",
+        "ADVISE COST <RAM price per GB> <SSD price per GB> [<reads per second per GB of SSD>]",
+        "    Returns the maxmemory at which RAM and SSD together cost least. A GB of SSD is good for 100 reads a second by default.",
         "BACKUP <dir>",
         "    Creates a consistent copy of all data in a new directory, with hard links, and returns its statistics.",
         "DEMOTE <key> [<key> ...]",

@@ -25,6 +25,7 @@ static const struct tier_row tier_rows[] = {
     { CONFIG_LFU_LOG_FACTOR, offsetof(struct tier_settings, lfu_log_factor) },
     { CONFIG_LFU_DECAY_TIME, offsetof(struct tier_settings, lfu_decay_minutes) },
     { CONFIG_TIER_LOAD_THREADS, offsetof(struct tier_settings, load_threads) },
+    { CONFIG_TIER_ADVISE, offsetof(struct tier_settings, advise) },
     { CONFIG_TIER_WARMUP, offsetof(struct tier_settings, warmup) },
     { CONFIG_TIER_WARMUP_RATE, offsetof(struct tier_settings, warmup_rate) },
     { CONFIG_TIER_BLOCK_CACHE, offsetof(struct tier_settings, block_cache_size) },

@@ -137,16 +137,22 @@ static unsigned rank_of(struct tier *tier, struct keyspace *keyspace, const stru
     return uses_rank(entry);
 }
 
-/* The memory that is free when the entry is gone. */
+uint64_t demotion_entry_size(const struct entry *entry, uint64_t *outside)
+{
+    *outside = 0;
+    if (!entry_is_inline(entry)) {
+        struct value value = entry_value(entry);
+
+        *outside = value_memory(&value, VALUE_SAMPLES);
+    }
+    return entry_block_size(entry) + TABLE_BUCKET_SLOTS / 2 + *outside;
+}
+
 static uint64_t bytes_of_entry(const struct entry *entry)
 {
-    uint64_t size = entry_block_size(entry) + TABLE_BUCKET_SLOTS / 2;
-    struct value value;
+    uint64_t outside;
 
-    if (entry_is_inline(entry))
-        return size;
-    value = entry_value(entry);
-    return size + value_memory(&value, VALUE_SAMPLES);
+    return demotion_entry_size(entry, &outside);
 }
 
 /* Demotes a clean entry, and puts others where they have to go. Returns the bytes that are or will be free. */

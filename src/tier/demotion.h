@@ -33,6 +33,9 @@ void demotion_note_room(struct tier *tier);
 /* TIER DEMOTE. */
 void demotion_serve_requests(struct tier *tier);
 
+/* The memory that is free when the entry is gone. `outside`: that of its value, if this is not in the entry. */
+uint64_t demotion_entry_size(const struct entry *entry, uint64_t *outside);
+
 /* Which entries a window may take. */
 enum demote_which { DEMOTE_ALL, DEMOTE_CLEAN_ONLY };
 

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "tier/advise.h"
 #include "tier/count.h"
 #include "tier/epoch.h"
 #include "tier/load.h"
@@ -124,6 +125,8 @@ void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, stru
     struct grave *grave;
 
     ASSERT_LOCKED(keyspace->partition);
+    if (advise_samples(&keyspace->partition->all->sample_limit, hash))
+        advise_remove(tier->advise, hash, keyspace->incarnation);
     if (record == RECORD_NONE)
         return;                         /* or it still has its grave */
     grave = grave_find(keyspace, hash, key);

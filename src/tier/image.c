@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/mutex.h"
+#include "tier/advising.h"
 #include "tier/collect.h"
 #include "tier/handover.h"
 #include "tier/request.h"
@@ -49,6 +50,8 @@ void tier_remember_hot(struct tier *tier, const char *dir)
     enum status status = hot_save(tier, dir, warm_pending(tier->warm));
     char text[160];
 
+    if (status == STATUS_OK)
+        status = advising_save(tier, dir);
     if (status == STATUS_OK)
         return;
     snprintf(text, sizeof(text), "Which keys are hot can't be written down for the next start (%s)", status_name(status));

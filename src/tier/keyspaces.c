@@ -1,6 +1,7 @@
 #include "tier/keyspaces.h"
 
 #include "base/mem.h"
+#include "tier/advise.h"
 #include "tier/collect.h"
 #include "tier/count.h"
 #include "tier/grave.h"
@@ -64,6 +65,7 @@ void tier_forget(struct tier *tier, struct keyspace *keyspace)
 {
     ASSERT_LOCKED(keyspace->partition);
     latch_orphan(tier, keyspace);
+    advise_forget(tier->advise);
     /* Each record has a tag, from before its put is queued until its delete was applied (tier rule 1). */
     if (recordmap_count(keyspace->tier->map) > 0)
         purge_add(tier->purge, keyspace->incarnation);
@@ -78,6 +80,7 @@ bool tier_keep_flushed(struct tier *tier, struct keyspace *keyspace)
     ASSERT_LOCKED(keyspace->partition);
     if (tier->epoch.phase == CHECKPOINT_NONE)
         return false;
+    advise_forget(tier->advise);
     loads_void_all(tier, keyspace);
     keyspace->next_flushed = partition->flushed;
     partition->flushed = keyspace;

@@ -2,6 +2,7 @@
 #include "tier/tier.h"
 
 #include "base/message.h"
+#include "tier/advising.h"
 #include "tier/collect.h"
 #include "tier/purge.h"
 #include "tier/tags.h"
@@ -46,6 +47,8 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
         tier->hooks.log(tier->hooks.context, "The image's tags are missing or damaged: they are read from the store.");
         status = rebuild_tags(tier);
     }
+    if (status == STATUS_OK)
+        advising_load(tier, image);
     if (status == STATUS_OK)
         report_lost(tier, collect_count_live(tier));
     if (status == STATUS_OK)

@@ -6,6 +6,7 @@
 #include "base/histogram.h"
 #include "keyspace/heat.h"
 #include "keyspace/uses.h"
+#include "tier/advise.h"
 #include "tier/tier_private.h"
 #include "tier/warm.h"
 #include "tier/writing.h"
@@ -105,6 +106,7 @@ void tier_reset_stats(struct tier *tier)
 {
     tier->statistics.demotions = tier->statistics.clean_demotions = tier->statistics.promotions = tier->statistics.batches = tier->statistics.false_maybes = 0;
     tier->statistics.errors = tier->statistics.unplanned_reads = tier->statistics.expired_cold = tier->statistics.resolved = 0;
+    advise_reset(tier->advise);
     histogram_clear(tier->statistics.latency, LOAD_LATENCY_BUCKETS);
 }
 

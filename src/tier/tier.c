@@ -9,6 +9,8 @@
 #include "base/message.h"
 #include "base/mutex.h"
 #include "store/store_env.h"
+#include "tier/advise.h"
+#include "tier/advising.h"
 #include "tier/collect.h"
 #include "tier/demotion.h"
 #include "tier/grave.h"
@@ -72,6 +74,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->read_pool = read_pool_create(reader_run);
     tier->writing = writing_create(options, tier->dir);
     tier->demotion = demotion_create(&tier->writing->batch);
+    tier->advise = advise_create(tier_seed(tier).sip.k0);
     statistics_init(&tier->statistics);
     damage_init(&tier->damage);
     counting_init(&tier->counting);
@@ -105,6 +108,7 @@ int tier_start(struct tier *tier, struct partitions *partitions)
         .context = tier,
         .record_of_new = grave_record_of_new,
         .uses_of_new = grave_uses_of_new,
+        .used = advising_used,
         .removed = grave_removed,
         .keyspace_created = keyspaces_created,
         .changing = handover_changing,
@@ -135,6 +139,7 @@ void tier_close(struct tier *tier)
     read_pool_destroy(tier->read_pool);
     writing_destroy(tier->writing);
     demotion_destroy(tier->demotion);
+    advise_destroy(tier->advise);
     statistics_release(&tier->statistics);
     damage_release(&tier->damage);
     counting_release(&tier->counting);

@@ -25,6 +25,8 @@
 #include "tier/recordmap.h"
 #include "value/value.h"
 
+struct advise_estimate;
+struct advise_measures;
 struct tier;
 struct load;
 struct key_list;
@@ -42,6 +44,7 @@ struct tier_settings {
     _Atomic int64_t lfu_log_factor, lfu_decay_minutes;
     _Atomic bool enabled;                   /* no: nothing is demoted; what is cold stays readable */
     _Atomic int64_t load_threads;           /* 1 .. 64 */
+    _Atomic int64_t advise;                 /* tier-advise: 0: nothing is sampled */
     _Atomic int64_t warmup;                 /* 0: the warm-up pauses */
     _Atomic int64_t warmup_rate;            /* keys a second, or KiB if they are larger; 0: no limit */
     _Atomic int64_t write_buffer_size, block_cache_size, compression;   /* taken over by reopening the store */
@@ -242,6 +245,12 @@ void tier_stats(struct tier *tier, struct tier_stats *stats);
 enum tier_order { TIER_BY_HEAT, TIER_BY_USES };
 void tier_histogram(struct tier *tier, int db, enum tier_order order, uint64_t histogram[256]);
 void tier_reset_stats(struct tier *tier);
+
+/* Predictions for other sizes of memory (tier/advise.h). By the first worker's cron, about once a second: is_due says when. The tick turns
+ * sampling on or off by tier_settings.advise. It fills in what is not the engine's in `measures`. */
+bool tier_advise_is_due(struct tier *tier, int64_t now_us);
+void tier_advise_tick(struct tier *tier, struct advise_measures *measures);
+void tier_advise_look(struct tier *tier, struct advise_estimate *estimate);     /* any thread */
 /* False: the disk is full, and the dirty keys that an image needs would take the room that removing needs. No partition is locked. */
 bool tier_image_has_room(struct tier *tier);
 /* Returns how many bytes more of the disk an image may take than one that is made now would; below 0: it does not fit. No partition is locked. */

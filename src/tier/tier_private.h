@@ -22,6 +22,7 @@
 #include "tier/stuck.h"
 #include "tier/tier.h"
 
+struct advise;
 struct collect;
 struct demotion;
 struct purge;
@@ -60,6 +61,7 @@ struct tier {
     struct access access;
     uint64_t machine_memory;                /* bytes, when it was started */
     struct read_pool *read_pool;
+    struct advise *advise;
     struct counting counting;
     struct requests requests;
     struct latch latch;                 /* partition lock */

@@ -568,6 +568,10 @@ class CheckTest(Damage, unittest.TestCase):
         status, found = check(place)
         self.assertEqual(status, 0, found)
         self.assertIn("hot is of another version", found)
+        newer(place, "advise", b"KADV1", b"KADV9", tail_sum)
+        status, found = check(place)
+        self.assertEqual(status, 0, found)
+        self.assertIn("advise is of another version", found)
         self.assertEqual(self.look(place), (set(), set()))
 
     def make_functions_newer(self, place):

@@ -22,6 +22,8 @@ OTHER_WORDS = {
     "cold-wait", "memory-wait", "owner-wait", "pause-wait", "job-wait", "fast-command",
     # fields of other replies: TIER BACKUP, CLIENT LIST, XINFO, HOTKEYS; values of fields
     "copied_bytes", "tot-mem", "argv-mem", "active-time", "total-net-bytes", "io_uring",
+    # TIER ADVISE
+    "measured_hit_ratio", "uses_per_second", "sampled_keys", "hit_ratio", "reads_per_second", "mean_usec", "p99_usec",
     # a directive of files only, one of Redis before 7, fields of INFO while a link is down or a full synchronization runs
     "rename-command", "lua-replicate-commands", "master_sync_read_bytes", "master_link_down_since_seconds",
     # DEBUG; a value of repl-diskless-load

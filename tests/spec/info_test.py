@@ -19,7 +19,8 @@ TIERING = """
     tier_segment_live_bytes tier_segment_written_bytes tier_collected_bytes tier_store_memory tier_memory_set_aside
     tier_memory_counted tier_memory_waiting_clients tier_memory_waiting_ms tier_recordmap_bytes tier_graves tier_unplanned_reads
     tier_throttled_clients tier_expired_cold tier_resolved tier_errors tier_last_error tier_damaged_records tier_warmup_state tier_warmup_keys_total
-    tier_warmup_keys_loaded tier_warmup_seconds tier_hot_bytes tier_held_bytes tier_backup_in_progress tier_backup_current_ms tier_last_backup_status
+    tier_warmup_keys_loaded tier_warmup_seconds tier_hot_bytes tier_held_bytes tier_advise_sampled_keys tier_advise_sampled_uses
+    tier_advise_known tier_advise_half_hit_ratio tier_advise_hit_ratio tier_advise_double_hit_ratio tier_backup_in_progress tier_backup_current_ms tier_last_backup_status
     tier_last_backup_time tier_last_backup_ms tier_last_backup_keys tier_last_backup_bytes tier_last_backup_copied_bytes
 """.split()
 # Fields of 7.2 that 7.0, the oracle, does not have.

@@ -13,6 +13,7 @@
 #include "persist/aof_name.h"
 #include "persist/checkpoint.h"
 #include "script/library_dump.h"
+#include "tier/advise.h"
 #include "tier/hot.h"
 #include "tier/tags.h"
 
@@ -121,11 +122,23 @@ static void read_tags(struct check *check, const char *image, const struct datas
         (unsigned long long)counts.records, (unsigned long long)counts.places, (unsigned long long)counts.twins);
 }
 
+/* A file that is only a hint is renamed. `without`: what the next start has to do without. */
+static void set_hint_aside(struct check *check, const char *path, const char *name, const char *without)
+{
+    char aside[CHECK_PATH_SIZE + 64];
+
+    snprintf(aside, sizeof(aside), "%s.%s", path, check->stamp);
+    if (rename(path, aside) == 0)
+        check_repaired(check, "%s is kept as %s.%s: the next start has no %s. Nothing is lost", name, name, check->stamp, without);
+    else
+        check_unrepaired(check, "%s can't be renamed: %s", name, strerror(errno));
+}
+
 /* A hint, without which there is no warm-up. */
 static void check_hot(struct check *check, const char *image, const struct dataset_file *dataset)
 {
     uint64_t before = check->damages;
-    char path[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64];
+    char path[CHECK_PATH_SIZE];
     struct hot_file hot;
     enum status status = hot_open(image, dataset->partition_count, &hot);
 
@@ -139,13 +152,40 @@ static void check_hot(struct check *check, const char *image, const struct datas
     check_part(check, "hot", before, "%llu keys for the warm-up", (unsigned long long)hot.key_count);
     if (status == STATUS_OK)
         hot_close(&hot);
-    if (check->damages == before || !check->repair)
+    if (check->damages > before && check->repair)
+        set_hint_aside(check, path, "hot", "warm-up");
+}
+
+/* A hint, without which TIER ADVISE begins without samples. */
+static void check_advise(struct check *check, const char *image)
+{
+    uint64_t before = check->damages;
+    struct advise_estimate estimate = { .sampled_keys = 0 };
+    struct advise *advise;
+    struct mapped file;
+    struct message message = { "" };
+    char path[CHECK_PATH_SIZE];
+    enum status status;
+
+    snprintf(path, sizeof(path), "%.4000s/advise", image);
+    if (access(path, F_OK) != 0)
         return;
-    snprintf(aside, sizeof(aside), "%s.%s", path, check->stamp);
-    if (rename(path, aside) == 0)
-        check_repaired(check, "hot is kept as hot.%s: the next start has no warm-up. Nothing is lost", check->stamp);
-    else
-        check_unrepaired(check, "hot can't be renamed: %s", strerror(errno));
+    if (!mapped_open(path, &file, &message)) {
+        check_damage(check, path, "%s", message.text);
+        return;
+    }
+    advise = advise_create(0);
+    status = advise_decode(advise, file.bytes);
+    if (status == STATUS_VERSION)
+        check_note(check, "advise is of another version: TIER ADVISE begins without samples after a start");
+    else if (status != STATUS_OK)
+        check_damage(check, path, "it is damaged");
+    advise_look(advise, &estimate);
+    check_part(check, "advise", before, "%lu keys sampled for TIER ADVISE", (unsigned long)estimate.sampled_keys);
+    advise_destroy(advise);
+    mapped_close(&file);
+    if (check->damages > before && check->repair)
+        set_hint_aside(check, path, "advise", "samples for TIER ADVISE");
 }
 
 static bool count_library(void *context, struct bytes text, struct buffer *error)
@@ -318,6 +358,7 @@ void image_check(struct check *check, int index)
     stores = stores_open(check, image, &dataset, &tags);
     stores_check(stores, &state);
     check_hot(check, image, &dataset);
+    check_advise(check, image);
     if (check->repair && !functions_are_good)
         repair_functions(check, image, &dataset);
     if (check->repair && state.damaged && state.opened)

@@ -110,7 +110,7 @@ static bool kelvin_request(void *state, const struct request *request)
     struct entry *entry = &kelvin->entries[request->key];
 
     if (sweep_has(&kelvin->sweep, request->key)) {
-        entry->uses = uses_plus(entry, entry->flags & ENTRY_PROBATION ? 2 : 1) & USES_MAX;
+        entry->uses = uses_touched(entry->uses, entry->flags & ENTRY_PROBATION) & USES_MAX;
         entry->flags = 0;
         return true;
     }

@@ -1,0 +1,346 @@
+#include "server/advice.h"
+
+#include <math.h>
+
+#include "base/histogram.h"
+#include "base/text.h"
+#include "engine/engine.h"
+#include "engine/worker.h"
+#include "server/info_rows.h"
+#include "stats/waits.h"
+#include "tier/advise.h"
+
+enum {
+    SAMPLED_USES_MIN = 100,         /* fewer say nothing */
+    STEPS = 8,                      /* between two sizes that have a model, when the best one is searched for */
+    SSD_READS = 100,                /* a second that a GB of SSD is good for, unless COST says otherwise */
+};
+static const double GB = 1 << 30;
+
+/* One size of memory. Latencies below 0: nothing was measured that they could be computed from. */
+struct advice {
+    double factor;                  /* of maxmemory */
+    double maxmemory;               /* bytes */
+    double hit_ratio;               /* percent */
+    double reads;                   /* of the store, a second */
+    double mean_us, p99_us;         /* of a command on keys: until it has run; the network not counted */
+};
+
+/* Distributions that latencies are mixed from. */
+struct latencies {
+    double hot[LATENCY_BUCKETS], cold[LATENCY_BUCKETS];     /* shares of all */
+    bool has_hot, has_cold;
+};
+
+/* Everything that advice is computed from. */
+struct base {
+    struct advise_estimate estimate;
+    struct latencies latencies;
+    double maxmemory, ssd_bytes;
+};
+
+void advice_cron(struct engine *engine)
+{
+    struct advise_measures measures;
+    int64_t now_us = engine->workers[0]->turn.now_us;
+
+    if (engine->tier == NULL || engine->state != ENGINE_READY || !tier_advise_is_due(engine->tier, now_us))
+        return;
+    measures = (struct advise_measures){
+        .now_us = now_us,
+        .hot_hits = engine_stat(engine, STAT_HOT_HITS),
+        .cold_hits = engine_stat(engine, STAT_COLD_HITS),
+        .blind_writes = engine_stat(engine, STAT_BLIND_WRITES),
+        .write_buffer_max = (uint64_t)config_number(engine->config, CONFIG_TIER_WRITE_BUFFER),
+    };
+    tier_advise_tick(engine->tier, &measures);
+}
+
+/* --- latency --- */
+
+static bool make_shares(const uint64_t counts[LATENCY_BUCKETS], double shares[LATENCY_BUCKETS])
+{
+    double total = 0;
+
+    for (int i = 0; i < LATENCY_BUCKETS; i++)
+        total += (double)counts[i];
+    for (int i = 0; i < LATENCY_BUCKETS && total > 0; i++)
+        shares[i] = (double)counts[i] / total;
+    return total > 0;
+}
+
+/* Measures commands on keys, and how long clients have waited for cold ones. */
+static void measure_latencies(const struct engine *engine, struct latencies *latencies)
+{
+    uint64_t counts[LATENCY_BUCKETS], sums[LATENCY_BUCKETS] = { 0 };
+
+    for (size_t row = 0; row < command_row_count(engine->commands); row++) {
+        const struct command *command = command_row_at(engine->commands, row);
+
+        if (command->keys == NULL)
+            continue;
+        engine_command_latency(engine, command, counts);
+        for (int i = 0; i < LATENCY_BUCKETS; i++)
+            sums[i] += counts[i];
+    }
+    latencies->has_hot = make_shares(sums, latencies->hot);
+    histogram_load(waits_histogram(engine->stats.waits, WAIT_COLD), LATENCY_BUCKETS, counts);
+    latencies->has_cold = make_shares(counts, latencies->cold);
+}
+
+/* Mixes them: a share of `misses` waits for a read of the store. */
+static void mix_latencies(const struct latencies *latencies, double misses, struct advice *advice)
+{
+    double seen = 0, mean_ns = 0;
+    int p99 = -1;
+
+    advice->mean_us = advice->p99_us = -1;
+    if (!latencies->has_hot || (!latencies->has_cold && misses > 0))
+        return;
+    for (int i = 0; i < LATENCY_BUCKETS; i++) {
+        double share = (1 - misses) * latencies->hot[i] + misses * latencies->cold[i];
+        double low = (double)histogram_bucket_min((size_t)i, LATENCY_STEP_BITS), high = (double)histogram_bucket_max((size_t)i, LATENCY_STEP_BITS);
+
+        mean_ns += share * (low + high) / 2;
+        seen += share;
+        if (p99 < 0 && seen >= 0.99)
+            p99 = i;
+    }
+    advice->mean_us = mean_ns / 1000;
+    advice->p99_us = (double)histogram_bucket_max((size_t)(p99 < 0 ? LATENCY_BUCKETS - 1 : p99), LATENCY_STEP_BITS) / 1000;
+}
+
+/* --- the replies --- */
+
+static struct advice advise_at(const struct base *base, double index)
+{
+    const struct advise_estimate *estimate = &base->estimate;
+    struct advice advice = { .factor = advise_factor(index) };
+
+    advice.maxmemory = base->maxmemory * advice.factor;
+    advice.hit_ratio = 100 * advise_between(estimate->hit_ratio, index);
+    advice.reads = estimate->seconds > 0 ? advise_between(estimate->misses, index) / estimate->seconds : 0;
+    mix_latencies(&base->latencies, 1 - advice.hit_ratio / 100, &advice);
+    return advice;
+}
+
+/* About: all uses are counted, not the sampled ones. */
+static double sampled_uses(const struct advise_estimate *estimate)
+{
+    return estimate->uses * estimate->sampled_share;
+}
+
+/* False: an error was replied. */
+static bool find_base(struct call *call, struct base *base)
+{
+    struct engine *engine = call->engine;
+    struct tier_stats stats;
+
+    *base = (struct base){ .maxmemory = (double)config_number(engine->config, CONFIG_MAXMEMORY) };
+    if (engine->tier == NULL || !config_number(engine->config, CONFIG_TIER_ENABLED))
+        reply_errorf(call, "ERR the cold tier is disabled (tier-enabled no)");
+    else if (!config_number(engine->config, CONFIG_TIER_ADVISE))
+        reply_errorf(call, "ERR uses of keys are not sampled (tier-advise no)");
+    else if (base->maxmemory == 0)
+        reply_errorf(call, "ERR maxmemory is 0: there is no size of memory to compare with");
+    else {
+        tier_advise_look(engine->tier, &base->estimate);
+        if (sampled_uses(&base->estimate) >= SAMPLED_USES_MIN) {
+            tier_stats(engine->tier, &stats);
+            base->ssd_bytes = (double)stats.store_bytes;
+            measure_latencies(engine, &base->latencies);
+            return true;
+        }
+        reply_errorf(call, "ERR too few uses of keys were sampled yet: about %.0f, and %d are needed", sampled_uses(&base->estimate),
+            SAMPLED_USES_MIN);
+    }
+    return false;
+}
+
+static void reply_number(struct call *call, const char *name, double number)
+{
+    reply_bulk_string(call->reply, name);
+    reply_bulk_format(call->reply, "%.2f", number);
+}
+
+static void reply_latency(struct call *call, const char *name, double us)
+{
+    reply_bulk_string(call->reply, name);
+    if (us < 0)
+        reply_null(call->reply);
+    else
+        reply_bulk_format(call->reply, "%.1f", us);
+}
+
+enum { ADVICE_PAIRS = 6 };
+
+static void reply_advice(struct call *call, const struct advice *advice)
+{
+    reply_number(call, "factor", advice->factor);
+    reply_bulk_string(call->reply, "maxmemory");
+    reply_integer(call->reply, (int64_t)advice->maxmemory);
+    reply_number(call, "hit_ratio", advice->hit_ratio);
+    reply_number(call, "reads_per_second", advice->reads);
+    reply_latency(call, "mean_usec", advice->mean_us);
+    reply_latency(call, "p99_usec", advice->p99_us);
+}
+
+static double measured_hit_ratio(const struct engine *engine)
+{
+    double hot = (double)engine_stat(engine, STAT_HOT_HITS), cold = (double)engine_stat(engine, STAT_COLD_HITS);
+
+    return 100 * info_ratio(hot, hot + cold);
+}
+
+static double known_percent(const struct advise_estimate *estimate)
+{
+    return 100 * (1 - info_ratio(estimate->unknown, estimate->uses));
+}
+
+static void reply_curve(struct call *call, const struct base *base)
+{
+    static const int indexes[] = { ADVISE_PRESENT - 2 * ADVISE_OCTAVE, ADVISE_PRESENT - ADVISE_OCTAVE, ADVISE_PRESENT,
+        ADVISE_PRESENT + ADVISE_OCTAVE, ADVISE_PRESENT + 2 * ADVISE_OCTAVE };
+    enum { COUNT = sizeof(indexes) / sizeof(indexes[0]) };
+    const struct advise_estimate *estimate = &base->estimate;
+
+    reply_map(call->reply, 7);
+    reply_bulk_string(call->reply, "maxmemory");
+    reply_integer(call->reply, (int64_t)base->maxmemory);
+    reply_number(call, "measured_hit_ratio", measured_hit_ratio(call->engine));
+    reply_number(call, "uses_per_second", info_ratio(estimate->uses, estimate->seconds));
+    reply_bulk_string(call->reply, "seconds");
+    reply_integer(call->reply, (int64_t)estimate->seconds);
+    reply_number(call, "known", known_percent(estimate));
+    reply_bulk_string(call->reply, "sampled_keys");
+    reply_integer(call->reply, estimate->sampled_keys);
+    reply_bulk_string(call->reply, "sizes");
+    reply_array(call->reply, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        struct advice advice = advise_at(base, indexes[i]);
+
+        reply_map(call->reply, ADVICE_PAIRS);
+        reply_advice(call, &advice);
+    }
+}
+
+/* The smallest size, in steps of a twenty-fourth of an octave. */
+static void reply_for_ratio(struct call *call, const struct base *base, double percent)
+{
+    struct advice advice = { .hit_ratio = 0 };
+
+    for (int step = 0; step <= (ADVISE_SIZES - 1) * STEPS; step++) {
+        advice = advise_at(base, (double)step / STEPS);
+        if (advice.hit_ratio < percent)
+            continue;
+        reply_map(call->reply, ADVICE_PAIRS);
+        reply_advice(call, &advice);
+        return;
+    }
+    reply_errorf(call, "ERR a hit ratio of %g is not reached up to maxmemory %.0f: it would be %.2f", percent, advice.maxmemory, advice.hit_ratio);
+}
+
+/* Prices of a GB of each, and the reads a second that a GB of SSD is good for. */
+struct prices {
+    double ram, ssd, reads;
+};
+
+/* As much SSD as the data or the reads need, whichever is more. */
+static double ssd_cost(const struct base *base, const struct prices *prices, const struct advice *advice)
+{
+    return prices->ssd * fmax(base->ssd_bytes / GB, advice->reads / prices->reads);
+}
+
+static double ram_cost(const struct prices *prices, const struct advice *advice)
+{
+    return prices->ram * advice->maxmemory / GB;
+}
+
+static void reply_for_cost(struct call *call, const struct base *base, const struct prices *prices)
+{
+    struct advice best = { .factor = 0 };
+    double best_cost = INFINITY;
+
+    for (int step = 0; step <= (ADVISE_SIZES - 1) * STEPS; step++) {
+        struct advice advice = advise_at(base, (double)step / STEPS);
+        double cost = ram_cost(prices, &advice) + ssd_cost(base, prices, &advice);
+
+        if (cost < best_cost) {
+            best = advice;
+            best_cost = cost;
+        }
+    }
+    reply_map(call->reply, ADVICE_PAIRS + 3);
+    reply_advice(call, &best);
+    reply_number(call, "ram_cost", ram_cost(prices, &best));
+    reply_number(call, "ssd_cost", ssd_cost(base, prices, &best));
+    reply_number(call, "cost", best_cost);
+}
+
+static bool arg_price(struct call *call, int index, double least, double *price)
+{
+    if (!arg_double(call, index, price))
+        return false;
+    if (isfinite(*price) && *price >= least)
+        return true;
+    reply_errorf(call, "ERR value is out of range, must be positive");
+    return false;
+}
+
+static void advise_cost(struct call *call)
+{
+    struct prices prices = { .reads = SSD_READS };
+    struct base base;
+
+    if (!arg_price(call, 3, 0, &prices.ram) || !arg_price(call, 4, 0, &prices.ssd) ||
+        (call->arg_count == 6 && !arg_price(call, 5, 1e-3, &prices.reads)) || !find_base(call, &base))
+        return;
+    reply_for_cost(call, &base, &prices);
+}
+
+static void advise_hit_ratio(struct call *call)
+{
+    struct base base;
+    double percent;
+
+    if (!arg_double(call, 3, &percent))
+        return;
+    if (!(percent >= 0 && percent <= 100)) {
+        reply_errorf(call, "ERR value is out of range, must be between 0 and 100");
+        return;
+    }
+    if (find_base(call, &base))
+        reply_for_ratio(call, &base, percent);
+}
+
+void advice_command(struct call *call)
+{
+    struct base base;
+
+    if (call->arg_count == 2) {
+        if (find_base(call, &base))
+            reply_curve(call, &base);
+    } else if (call->arg_count == 4 && bytes_is(call->args[2], "HITRATIO")) {
+        advise_hit_ratio(call);
+    } else if ((call->arg_count == 5 || call->arg_count == 6) && bytes_is(call->args[2], "COST")) {
+        advise_cost(call);
+    } else {
+        reply_error(call, ERR_SYNTAX);
+    }
+}
+
+void advice_info(struct buffer *out, struct engine *engine)
+{
+    struct advise_estimate estimate = { .seconds = 0 };
+    bool is_known;
+
+    if (engine->tier != NULL)
+        tier_advise_look(engine->tier, &estimate);
+    is_known = sampled_uses(&estimate) >= SAMPLED_USES_MIN;
+    info_number(out, "tier_advise_sampled_keys", estimate.sampled_keys);
+    info_number(out, "tier_advise_sampled_uses", (int64_t)sampled_uses(&estimate));
+    info_float(out, "tier_advise_known", estimate.uses > 0 ? known_percent(&estimate) : 0);
+    info_float(out, "tier_advise_half_hit_ratio", is_known ? 100 * estimate.hit_ratio[ADVISE_PRESENT - ADVISE_OCTAVE] : 0);
+    info_float(out, "tier_advise_hit_ratio", is_known ? 100 * estimate.hit_ratio[ADVISE_PRESENT] : 0);
+    info_float(out, "tier_advise_double_hit_ratio", is_known ? 100 * estimate.hit_ratio[ADVISE_PRESENT + ADVISE_OCTAVE] : 0);
+}

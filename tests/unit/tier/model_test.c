@@ -1,0 +1,157 @@
+/* The model of one size of memory: the policy's rules, on small cases that can be counted by hand. */
+#include "tier/model.h"
+
+#include "support/unit.h"
+
+#include "base/mem.h"
+
+enum { SLOTS = 1024, SIZE = 10 };
+
+struct rig {
+    struct model model;
+    struct model_key keys[SLOTS];
+};
+
+static int open_rig(void **state)
+{
+    struct rig *rig = mem_zalloc(sizeof(*rig));
+    struct random random;
+
+    random_init(&random, 7);
+    model_init(&rig->model, SLOTS, 1);
+    for (uint32_t slot = 0; slot < SLOTS; slot++)
+        rig->keys[slot] = (struct model_key){ .hash = random_next(&random), .size = SIZE };
+    *state = rig;
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    struct rig *rig = *state;
+
+    model_release(&rig->model);
+    mem_free(rig);
+    return 0;
+}
+
+static bool use(struct rig *rig, uint32_t slot)
+{
+    return model_use(&rig->model, rig->keys, slot);
+}
+
+static uint64_t residents(const struct rig *rig, uint32_t from, uint32_t to)
+{
+    uint64_t count = 0;
+
+    for (uint32_t slot = from; slot < to; slot++)
+        count += model_has(&rig->model, slot);
+    return count;
+}
+
+static void the_second_use_is_a_hit(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_false(use(rig, 3));
+    assert_true(use(rig, 3));
+    assert_int_equal(rig->model.count, 1);
+    assert_int_equal(rig->model.size, SIZE);
+}
+
+static void uses_are_counted_as_in_an_entry(void **state)
+{
+    struct rig *rig = *state;
+
+    use(rig, 5);
+    assert_int_equal(rig->model.cells[5], MODEL_RESIDENT | MODEL_PROBATION);
+    use(rig, 5);
+    assert_int_equal(rig->model.cells[5], MODEL_RESIDENT | 2);
+    for (int i = 0; i < 20; i++)
+        use(rig, 5);
+    assert_int_equal(rig->model.cells[5], MODEL_RESIDENT | 7);
+    assert_int_equal(rig->model.census.last[14], 1);
+    assert_int_equal(rig->model.census.last_total, 1);
+}
+
+static void no_more_stay_than_the_mark_allows(void **state)
+{
+    struct rig *rig = *state;
+
+    rig->model.mark = 100 * SIZE;
+    for (int round = 0; round < 3; round++) {
+        for (uint32_t slot = 0; slot < SLOTS; slot++) {
+            use(rig, slot);
+            assert_true(rig->model.size <= 110 * SIZE);        /* one round may take fewer than its share */
+        }
+    }
+    assert_in_range(residents(rig, 0, SLOTS), 90, 110);
+    assert_int_equal(residents(rig, 0, SLOTS), rig->model.count);
+    assert_int_equal(rig->model.count * SIZE, rig->model.size);
+}
+
+static void a_scan_does_not_displace_what_is_used_again(void **state)
+{
+    struct rig *rig = *state;
+
+    rig->model.mark = 100 * SIZE;
+    for (int round = 0; round < 4; round++) {
+        for (uint32_t slot = 0; slot < 80; slot++)
+            use(rig, slot);
+    }
+    for (uint32_t slot = 100; slot < SLOTS; slot++)     /* half of the turnovers after which uses are halved */
+        use(rig, slot);
+    assert_true(residents(rig, 0, 80) >= 76);
+}
+
+static void a_demoted_key_comes_back_with_its_uses(void **state)
+{
+    struct rig *rig = *state;
+
+    for (int i = 0; i < 4; i++)
+        use(rig, 9);
+    use(rig, 10);
+    rig->model.mark = 0;
+    model_make_room(&rig->model, rig->keys);
+    for (int i = 0; i < 100 && rig->model.count > 0; i++)
+        model_make_room(&rig->model, rig->keys);
+    assert_int_equal(rig->model.count, 0);
+    rig->model.mark = UINT64_MAX;
+    assert_false(use(rig, 9));
+    assert_in_range(rig->model.cells[9] & MODEL_USES, 1, 4);   /* they may have been halved meanwhile */
+    assert_true(rig->model.cells[9] & MODEL_PROBATION);
+    assert_false(use(rig, 11));
+    assert_int_equal(rig->model.cells[11], MODEL_RESIDENT | MODEL_PROBATION);
+}
+
+static void what_is_deleted_or_grows_changes_the_sum(void **state)
+{
+    struct rig *rig = *state;
+
+    use(rig, 1);
+    use(rig, 2);
+    model_resize(&rig->model, 1, SIZE, 50);
+    model_resize(&rig->model, 3, SIZE, 50);             /* not resident */
+    assert_int_equal(rig->model.size, 50 + SIZE);
+    model_remove(&rig->model, 1, 50);
+    model_remove(&rig->model, 3, 50);
+    assert_int_equal(rig->model.size, SIZE);
+    assert_int_equal(rig->model.count, 1);
+    assert_int_equal(rig->model.census.last_total, 1);
+    model_move(&rig->model, 2, 700);
+    assert_true(model_has(&rig->model, 700));
+    assert_false(model_has(&rig->model, 2));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_second_use_is_a_hit, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(uses_are_counted_as_in_an_entry, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(no_more_stay_than_the_mark_allows, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_scan_does_not_displace_what_is_used_again, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_demoted_key_comes_back_with_its_uses, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(what_is_deleted_or_grows_changes_the_sum, open_rig, close_rig),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -6,7 +6,6 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
-from support.cluster import Cluster                                                                  # noqa: E402
 from support.resp import OK, Error                                                                   # noqa: E402
 from support.server import Server, scaled, until                                                     # noqa: E402
 
@@ -209,9 +208,12 @@ class AdviseElsewhereTest(ServerCase):
                 self.assertEqual(float(advice(client)[1][1]["hit_ratio"]), 100)
 
     def test_in_a_cluster(self):
-        cluster = Cluster(None, 1, 0, OPTIONS)
-        self.addCleanup(cluster.discard)
-        client = cluster.clients[0]
+        node = Server({**OPTIONS, "cluster-enabled": "yes"})
+        self.addCleanup(node.discard)
+        client = node.client()
+        self.addCleanup(client.close)
+        client.must("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        until(lambda: b"cluster_state:ok" in client.must("CLUSTER", "INFO"), 20, "the cluster's state")
 
         def is_sampled():
             for start in range(0, 30000, 1000):

@@ -146,13 +146,19 @@ static void note_lost_slots(struct bus *bus)
     slots_add_all(&bus->members->unwanted, &bus->outcome.lost);
 }
 
-/* A conceded slot comes back when its new owner becomes a replica or is forgotten: nothing else notes that. */
+/* A conceded slot comes back when its new owner becomes a replica or is forgotten: nothing else notes that. A slot that went is no promise: a node that has forgotten that
+ * learns it from its new owner, who has promised, before it serves. */
 static void promise_slots(struct bus *bus)
 {
-    if (slots_equal(&bus->own->promised, &bus->members->myself->slots))
+    const struct slots *slots = &bus->members->myself->slots;
+    bool has_gained = false;
+
+    for (unsigned i = 0; i < SLOTS_WORDS; i++)
+        has_gained |= (slots_word(slots, i) & ~slots_word(&bus->own->promised, i)) != 0;
+    if (slots_equal(&bus->own->promised, slots))
         return;
-    bus->own->promised = bus->members->myself->slots;
-    bus_note(bus, BUS_CHANGE_PROMISE);
+    bus->own->promised = *slots;
+    bus_note(bus, has_gained ? BUS_CHANGE_PROMISE : BUS_CHANGE_FILE);
 }
 
 void bus_finish(struct bus *bus)

@@ -77,7 +77,7 @@ const char *bus_add_slots(struct bus *bus, const struct slots *slots)
             members_bind(bus->members, slot, bus->members->myself);
         }
     }
-    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     bus_finish(bus);
     return NULL;
 }
@@ -92,7 +92,7 @@ const char *bus_remove_slots(struct bus *bus, const struct slots *slots)
             unbind_slot(bus, slot);
         }
     }
-    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     bus_finish(bus);
     return NULL;
 }
@@ -106,7 +106,7 @@ const char *bus_flush_slots(struct bus *bus)
         for (unsigned slot = range.first; slot <= range.last; slot++)
             unbind_slot(bus, slot);
     }
-    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     bus_finish(bus);
     return NULL;
 }
@@ -143,7 +143,7 @@ static const char *begin_move(struct bus *bus, unsigned slot, const struct node_
     if (check_migrations(bus, slot) != NULL)
         return bus->own->error.text;
     members_begin_move(bus->members, &(struct node_move){ other, (uint16_t)slot, is_import });
-    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     bus_finish(bus);
     return NULL;
 }
@@ -163,7 +163,7 @@ const char *bus_end_move(struct bus *bus, unsigned slot)
     if (!(bus->members->myself->flags & NODE_MASTER))
         return not_a_primary;
     members_end_move(bus->members, slot);
-    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     bus_finish(bus);
     return NULL;
 }
@@ -206,7 +206,7 @@ const char *bus_assign_slot(struct bus *bus, unsigned slot, const struct node_id
         members_end_move(members, slot);
     slots_remove(&members->conceded, slot);
     members_bind(members, slot, owner);
-    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     if (was_mine && owner != myself && myself->slot_count == 0 && bus->options.allows_replica_migration)
         bus_role_follow(bus, owner);
     else if (owner == myself && is_import)
@@ -307,7 +307,7 @@ const char *bus_reset(struct bus *bus, bool is_hard, bool has_keys, int64_t now_
     if (is_hard)
         take_new_identity(bus);
     bus_log(bus, "Cluster reset: this node is %.40s, alone", members->myself->id.text);
-    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     bus_finish(bus);
     return NULL;
 }

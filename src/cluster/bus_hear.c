@@ -173,7 +173,7 @@ static void hear_claims(struct bus *bus, struct node *sender, const struct bus_m
         return;
     if (message->config_epoch > sender->config_epoch) {
         members_set_epoch(bus->members, sender, message->config_epoch);
-        bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+        bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     }
     claim_slots(bus->members, sender, message->config_epoch, message->slots, bus_role_following(bus), &outcome);
     bus_role_apply_claim(bus, &outcome);
@@ -252,7 +252,7 @@ static void hear_update(struct bus *bus, const struct bus_message *message)
         return;
     if (was_replica)
         note_lead(bus, about, message->about_epoch);
-    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     bus_role_apply_claim(bus, &outcome);
 }
 

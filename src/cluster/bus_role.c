@@ -12,7 +12,7 @@ void bus_role_follow(struct bus *bus, struct node *master)
     bus_end_migrations(bus);
     bus->own->election = (struct bus_election){ 0 };
     bus->own->followed = (struct node_id){ { 0 } };             /* reported at the end of the event */
-    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     bus_log(bus, "This node follows %.40s", master->id.text);
 }
 
@@ -45,7 +45,7 @@ enum claim_following bus_role_following(const struct bus *bus)
 void bus_role_apply_claim(struct bus *bus, const struct claim_outcome *outcome)
 {
     if (outcome->has_changed)
-        bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+        bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
     slots_add_all(&bus->outcome.lost, &outcome->lost);
     if (outcome->new_master != NULL)
         bus_role_follow(bus, outcome->new_master);

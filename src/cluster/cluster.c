@@ -29,7 +29,8 @@ struct cluster {
     struct bus_net_limits limits;
     struct buffer text;                 /* of nodes.conf */
     bool stopped;                       /* no hook is called any more */
-    bool is_unsaved;                    /* nodes.conf is not what there is */
+    bool is_unsaved;                    /* what there is was not even written */
+    bool is_unsynced;                   /* it was, but not to nodes.conf */
     bool save_failed;                   /* the last time; logged once */
     bool holds_writes, refuses, is_alive;       /* as the hooks know and said */
     bool has_lost;                      /* messages were dropped */
@@ -58,34 +59,35 @@ static enum status save(struct cluster *cluster, enum nodes_store_durability dur
             message.text);
     if (status == STATUS_OK && cluster->save_failed)
         log_write(cluster->log, LOG_LEVEL_NOTICE, "The cluster configuration file is saved again");
-    cluster->save_failed = status != STATUS_OK;
+    cluster->save_failed = cluster->is_unsaved = status != STATUS_OK;
+    if (status == STATUS_OK)
+        cluster->is_unsynced = durability == NODES_STORE_WRITTEN;
     return status;
 }
 
-/* Promises are saved at once; other changes with the next tick, many at a time, and those of commands at once, because their reply is a promise as
- * well. A disk that fails is tried at ticks and for changes of commands only; with a controller, which asks each few seconds, for every command. */
+/* Promises are saved and synced at once. Other changes of commands are written at once, because a process that is killed must not forget what it replied OK to, and
+ * become a promise if that fails. Other changes wait for the next tick, many at a time, which also syncs what was only written. A disk that fails is tried at
+ * ticks and for changes of commands only; with a controller, which asks each few seconds, for every command. */
 static void save_if_due(struct cluster *cluster, enum occasion occasion)
 {
     struct bus_outcome *outcome = &cluster->bus->outcome;
-    bool is_tried = !cluster->save_failed || occasion == BY_TICK;
+    bool is_tried = !cluster->save_failed || occasion == BY_TICK, writes = occasion == BY_COMMAND && outcome->has_changed;
 
-    if (cluster->is_managed && cluster->is_unsaved)
-        outcome->has_promised = is_tried = true;
-    if (occasion == BY_COMMAND && outcome->has_changed)
-        outcome->has_promised = is_tried = true;
+    if (cluster->is_managed && (cluster->is_unsaved || outcome->has_changed))
+        outcome->has_promised = is_tried = true;                /* there is no tick */
     cluster->is_unsaved |= outcome->has_changed || outcome->has_promised;
     outcome->has_changed = false;
-    if (!cluster->is_unsaved || !is_tried || (occasion != BY_TICK && !outcome->has_promised))
-        return;
-    if (save(cluster, outcome->has_promised ? NODES_STORE_NOW : NODES_STORE_SOON) == STATUS_OK)
-        cluster->is_unsaved = outcome->has_promised = false;
+    if ((outcome->has_promised && (is_tried || writes)) || (occasion == BY_TICK && (cluster->is_unsaved || cluster->is_unsynced)))
+        save(cluster, NODES_STORE_SYNCED);
+    else if (writes)
+        save(cluster, NODES_STORE_WRITTEN);
+    outcome->has_promised = cluster->is_unsaved && (outcome->has_promised || writes);
 }
 
 enum status cluster_save(struct cluster *cluster)
 {
-    enum status status = save(cluster, NODES_STORE_NOW);
+    enum status status = save(cluster, NODES_STORE_SYNCED);
 
-    cluster->is_unsaved = status != STATUS_OK;
     if (status == STATUS_OK)
         cluster->bus->outcome.has_changed = cluster->bus->outcome.has_promised = false;
     return status;
@@ -494,7 +496,7 @@ static enum status create_bus(struct cluster *cluster, const struct cluster_conf
     if (text.size > 0)
         return STATUS_OK;
     members_write(members, &cluster->text);
-    return nodes_store_save(cluster->store, buffer_bytes(&cluster->text), NODES_STORE_NOW, message);
+    return nodes_store_save(cluster->store, buffer_bytes(&cluster->text), NODES_STORE_SYNCED, message);
 }
 
 enum status cluster_create(const struct cluster_config *config, const struct cluster_hooks *hooks, struct cluster **created, struct message *message)

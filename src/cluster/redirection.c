@@ -1,27 +1,45 @@
 #include "cluster/redirection.h"
 
-static enum slot_state state_of(const struct topology *topology, unsigned slot)
+/* Of a slot that stays where it is. */
+static enum slot_state state_of_owner(const struct topology *topology, int owner)
 {
-    int owner = topology->owners[slot];
-    bool moves = topology->moves[slot] >= 0;
-
     if (owner < 0)
         return SLOT_UNASSIGNED;
-    if (owner == topology->myself && slots_has(&topology->handed_over, slot))
-        return topology->handed_epoch != 0 ? SLOT_IN_DOUBT : SLOT_HANDED_OVER;
     if (owner == topology->myself)
+        return SLOT_OWNED;
+    return owner == topology->nodes[topology->myself].master ? SLOT_OF_PRIMARY : SLOT_FOREIGN;
+}
+
+static enum slot_state state_of_moving(const struct topology *topology, unsigned slot)
+{
+    enum slot_state state = state_of_owner(topology, topology->owners[slot]);
+    bool moves = topology->moves[slot] >= 0;
+
+    if (state == SLOT_UNASSIGNED)
+        return state;
+    if (state == SLOT_OWNED && slots_has(&topology->handed_over, slot))
+        return topology->handed_epoch != 0 ? SLOT_IN_DOUBT : SLOT_HANDED_OVER;
+    if (state == SLOT_OWNED)
         return moves ? SLOT_EXPORTING : SLOT_OWNED;
     if (topology->receipt != 0 && slots_has(&topology->received, slot))
         return SLOT_RECEIVED;
-    if (moves)
-        return SLOT_IMPORTING;
-    return owner == topology->nodes[topology->myself].master ? SLOT_OF_PRIMARY : SLOT_FOREIGN;
+    return moves ? SLOT_IMPORTING : state;
 }
 
 void redirection_states(const struct topology *topology, struct slot_states *states)
 {
-    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
-        states->states[slot] = (uint8_t)state_of(topology, slot);
+    enum slot_state state = SLOT_UNASSIGNED;
+    int owner = -1;
+
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        bool moves = topology->moves[slot] >= 0 || slots_has(&topology->handed_over, slot) || slots_has(&topology->received, slot);
+
+        if (topology->owners[slot] != owner) {
+            owner = topology->owners[slot];
+            state = state_of_owner(topology, owner);
+        }
+        states->states[slot] = (uint8_t)(moves ? state_of_moving(topology, slot) : state);
+    }
     states->receipt = topology->receipt;
 }
 

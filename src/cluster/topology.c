@@ -1,5 +1,7 @@
 #include "cluster/topology.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 
 static bool is_shown(const struct node *node)
@@ -69,6 +71,21 @@ static void find_masters(struct topology *topology, const struct members *member
     }
 }
 
+/* A run of slots mostly has one owner. */
+static void copy_owners(struct topology *topology, const struct members *members)
+{
+    const struct node *owner = NULL;
+    int16_t index = -1;
+
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        if (members->owners[slot] != owner) {
+            owner = members->owners[slot];
+            index = (int16_t)index_of(topology, owner);
+        }
+        topology->owners[slot] = index;
+    }
+}
+
 struct topology *topology_create(const struct members *members, bool is_ok)
 {
     struct topology *topology = mem_zalloc(sizeof(*topology));
@@ -86,13 +103,8 @@ struct topology *topology_create(const struct members *members, bool is_ok)
     topology->handed_receipt = members->handed_receipt;
     topology->receipt = members->receipt;
     topology->myself = index_of(topology, members->myself);
-    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
-        const struct node *owner = members->owners[slot];
-
-        /* A run of slots mostly has one owner. */
-        topology->owners[slot] = slot > 0 && owner == members->owners[slot - 1] ? topology->owners[slot - 1] : (int16_t)index_of(topology, owner);
-        topology->moves[slot] = -1;
-    }
+    copy_owners(topology, members);
+    memset(topology->moves, 0xff, sizeof(topology->moves));             /* -1 */
     for (unsigned i = 0; i < members->move_count; i++)
         topology->moves[members->moves[i].slot] = (int16_t)index_of(topology, members->moves[i].other);
     return topology;

@@ -53,6 +53,7 @@ static bool parse(struct call *call, struct migration_options *options)
     options->port = call->args[PORT];
     options->db = call_integer(call, db);
     options->asks = call->engine->redirect != NULL;
+    options->cache = call->engine->replication.migrate_cache;
     if (options->timeout_ms <= 0)
         options->timeout_ms = TIMEOUT_DEFAULT_MS;
     if (options->timeout_ms > INT32_MAX)

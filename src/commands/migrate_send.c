@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "replication/migrate_cache.h"
 #include "value/codec.h"
 #include "value/string.h"
 
@@ -53,7 +54,11 @@ static void release_pieces(struct migration *migration)
 
 void migration_destroy(struct migration *migration)
 {
-    migrate_link_close(&migration->link);
+    if (migration_is_over(migration) || migration->preface_count > 0)
+        migrate_link_close(&migration->link);
+    else
+        migrate_cache_keep(migration->cache, buffer_bytes(&migration->link_name), &migration->link);
+    buffer_release(&migration->link_name);
     release_pieces(migration);
     mem_free(migration->pieces);
     buffer_release(&migration->preface);
@@ -115,8 +120,15 @@ static enum migrate_link_result send_preface(struct migration *migration)
 
 static enum migrate_link_result prepare_link(struct migration *migration, const struct engine *engine)
 {
-    enum migrate_link_result result = migrate_link_open(&migration->link, engine, migration->host, migration->port);
+    int64_t timeout_ms = migration->link.timeout_ms;
+    enum migrate_link_result result;
 
+    if (migrate_cache_take(migration->cache, buffer_bytes(&migration->link_name), &migration->link)) {
+        migration->link.timeout_ms = timeout_ms;
+        migration->preface_count = 0;
+        return MIGRATE_LINK_OK;
+    }
+    result = migrate_link_open(&migration->link, engine, migration->host, migration->port);
     return result == MIGRATE_LINK_OK ? send_preface(migration) : result;
 }
 
@@ -157,6 +169,10 @@ struct migration *migration_create(const struct migration_options *options, int 
     migration->accepted = mem_zalloc((size_t)key_count * sizeof(*migration->accepted));
     migrate_link_init(&migration->link, options->timeout_ms);
     write_preface(migration, options);
+    migration->cache = options->cache;
+    buffer_append_bytes(&migration->link_name, options->host);
+    buffer_append_format(&migration->link_name, " %s ", migration->port);
+    buffer_append_bytes(&migration->link_name, buffer_bytes(&migration->preface));
     return migration;
 }
 

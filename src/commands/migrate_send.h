@@ -3,8 +3,8 @@
  *
  *   migration_create        on the worker
  *   per round, on the worker, with the partitions locked:   migration_add for some keys, until migration_is_full
- *   per round, on a thread: the job (call_start_job_in)     connects in the first round; sends AUTH and SELECT and reads their replies
- *                                                           before it sends any key
+ *   per round, on a thread: the job (call_start_job_in)     in the first round takes a connection of the cache, or connects, sends AUTH and SELECT and
+ *                                                           reads their replies before it sends any key
  *   afterwards, on the worker:                              accepted, result and error
  *
  * A round ends with the key that makes it larger than ROUND_BYTES. A payload of more than 64 KiB is not copied after it was made.
@@ -26,12 +26,15 @@ struct migration_options {
     bool copies, replaces;
     bool asks;                      /* between the nodes of a cluster: the slot is not the other one's yet */
     int64_t timeout_ms;
+    struct migrate_cache *cache;    /* for the connection; NULL: none */
 };
 
 struct migration {
     struct job job;
     bool copies, replaces, asks;
     struct migrate_link link;
+    struct migrate_cache *cache;
+    struct buffer link_name;        /* in the cache: host, port and preface */
     char *host, *port;
     struct buffer preface;          /* AUTH and SELECT; empty when they have been sent */
     int preface_count;              /* commands in it */

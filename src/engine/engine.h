@@ -51,6 +51,7 @@ struct hot_keys;
 struct slowlog;
 struct latency;
 struct lost_slots;
+struct migrate_cache;
 struct slot_export;
 struct slot_import;
 struct error_stats;
@@ -109,6 +110,7 @@ struct engine_replication {
     struct primary *primary;
     struct follow *follow;
     struct failover *failover;
+    struct migrate_cache *migrate_cache;
     /* A node of a cluster has started with slots and without a key, and did not serve since: a replica may have the data, and must not replace it. */
     _Atomic bool has_lost_data;
     struct cluster *cluster;        /* NULL: cluster-enabled no. Does not change once ports are open */

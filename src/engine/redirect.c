@@ -49,31 +49,61 @@ static void post_to_all(struct engine *engine, void (*run)(struct mail *mail, st
     }
 }
 
+struct state_changes {
+    bool has_lost, was_held;
+};
+
+/* Writes wait. */
+static bool is_held(enum slot_state state)
+{
+    return state == SLOT_HANDED_OVER || state == SLOT_IN_DOUBT;
+}
+
+/* The first place in [place, end) whose state is another one; none: `end`. States are set by this thread only. */
+static unsigned next_change(const struct redirect *redirect, const struct slot_states *states, unsigned place, unsigned end)
+{
+    while (place < end && redirect_state(redirect, (uint64_t)place << SLOT_SHIFT) == states->states[slot_reverse((uint16_t)place)])
+        place++;
+    return place;
+}
+
+/* With their partition locked. */
+static void set_places(struct redirect *redirect, const struct slot_states *states, unsigned first, unsigned end, struct state_changes *changes)
+{
+    for (unsigned place = next_change(redirect, states, first, end); place < end; place = next_change(redirect, states, place + 1, end)) {
+        enum slot_state was = redirect_state(redirect, (uint64_t)place << SLOT_SHIFT);
+        enum slot_state now = (enum slot_state)states->states[slot_reverse((uint16_t)place)];
+
+        changes->has_lost |= now < SLOT_OWNED && was >= SLOT_OF_PRIMARY;
+        changes->was_held |= is_held(was) && !is_held(now);
+        redirect->states[place] = (uint8_t)now;
+    }
+}
+
+/* What concerns all slots is set first, and then all partitions are locked, one after the other: a call that still finds the cluster up under its locks waits in a
+ * queue by the end. Else only those with a slot that changes are. */
 void redirect_set(struct engine *engine, const struct slot_states *states)
 {
     struct redirect *redirect = engine->redirect;
     struct partitions *all = engine->partitions;
-    bool has_lost = states->is_down && !redirect->is_down, was_held = false;
+    struct state_changes changes = { .has_lost = states->is_down && !redirect->is_down };
+    bool locks_all = redirect->is_down != states->is_down || redirect->receipt != states->receipt;
+    unsigned count = partition_slot_count(all);
 
     redirect->receipt = states->receipt;
-    redirect->is_down = states->is_down;        /* first: a call that still finds it up under its locks waits in a queue by the end of the loop */
+    redirect->is_down = states->is_down;
     for (uint32_t i = 0; i < all->count; i++) {
-        unsigned first = i * SLOT_COUNT / all->count, end = (i + 1) * SLOT_COUNT / all->count;
+        unsigned first = i * count, end = first + count, changed = next_change(redirect, states, first, end);
 
+        if (changed == end && !locks_all)
+            continue;
         partition_lock(&all->partitions[i]);
-        for (unsigned place = first; place < end || place == first; place++) {      /* a partition may be a part of a slot */
-            enum slot_state now = (enum slot_state)states->states[slot_reverse((uint16_t)place)];
-            enum slot_state was = redirect_state(redirect, (uint64_t)place << SLOT_SHIFT);
-
-            has_lost |= now < SLOT_OWNED && now != was && was >= SLOT_OF_PRIMARY;
-            was_held |= (was == SLOT_HANDED_OVER || was == SLOT_IN_DOUBT) && now != SLOT_HANDED_OVER && now != SLOT_IN_DOUBT;
-            redirect->states[place] = (uint8_t)now;
-        }
+        set_places(redirect, states, changed, end, &changes);
         partition_unlock(&all->partitions[i]);
     }
-    if (was_held)
+    if (changes.was_held)
         parking_notify(engine, PARKED_FOR_PAUSE);
-    if (!has_lost)
+    if (!changes.has_lost)
         return;
     blocking_judge_again(engine);
     post_to_all(engine, end_shard_channels);

@@ -8,6 +8,7 @@
 #include "lifecycle/lifecycle.h"
 #include "lifecycle/rewrite.h"
 #include "replication/follow.h"
+#include "replication/migrate_cache.h"
 #include "replication/primary.h"
 #include "server/advice.h"
 
@@ -24,6 +25,7 @@ void hook_cron(struct engine *engine)
     primary_cron(engine);
     follow_cron(engine->replication.follow);
     advice_cron(engine);
+    migrate_cache_cron(engine->replication.migrate_cache);
 }
 
 static struct worker *hook_wake(void *context, struct client *client)

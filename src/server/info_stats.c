@@ -10,6 +10,7 @@
 #include "engine/own_expiry.h"
 #include "engine/tracking.h"
 #include "pubsub/hub.h"
+#include "replication/migrate_cache.h"
 #include "server/info_rows.h"
 #include "stats/error_stats.h"
 #include "stats/rates.h"
@@ -110,7 +111,7 @@ static void write_absent(struct buffer *out, const struct engine *engine)
 
     info_number(out, "latest_fork_usec", 0);
     info_number(out, "total_forks", 0);
-    info_number(out, "migrate_cached_sockets", 0);
+    info_number(out, "migrate_cached_sockets", migrate_cache_count(engine->replication.migrate_cache));
     info_number(out, "slave_expires_tracked_keys", engine->own_expiry != NULL ? (int64_t)own_expiry_count(engine->own_expiry) : 0);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         info_number(out, names[i], 0);

@@ -41,6 +41,7 @@
 #include "pubsub/hub.h"
 #include "replication/failover.h"
 #include "replication/follow.h"
+#include "replication/migrate_cache.h"
 #include "replication/primary.h"
 #include "server/cluster_node.h"
 #include "server/descriptors.h"
@@ -145,6 +146,7 @@ static void make_engine(struct server *server, struct key_seed seed)
     engine->replication.primary = primary_create(engine);
     engine->replication.follow = follow_create(engine, hold_tls, server);
     engine->replication.failover = failover_create(engine);
+    engine->replication.migrate_cache = migrate_cache_create();
     engine->upper.cron = hook_cron;
     engine->upper.acknowledged = primary_acknowledged;
     engine->upper.ask_replicas = primary_ask;
@@ -427,6 +429,7 @@ static void take_down(struct server *server)
     cluster_node_destroy(server->cluster_node);
     primary_destroy(engine->replication.primary);
     failover_destroy(engine->replication.failover);
+    migrate_cache_destroy(engine->replication.migrate_cache);
     follow_destroy(engine->replication.follow);
     if (engine->tier != NULL)
         tier_stop(engine->tier);

@@ -187,9 +187,13 @@ static void note_vote(struct simulation *simulation, const struct simulation_lin
     simulation->votes[simulation->vote_count++] = vote;
 }
 
+/* Slots that went are no promise. */
 static bool is_promised(const struct simulation_promise *promise, const struct bus_message *message)
 {
-    return message->config_epoch == promise->config_epoch && slots_equal(message->slots, &promise->slots);
+    struct slots all = promise->slots;
+
+    slots_add_all(&all, message->slots);
+    return message->config_epoch == promise->config_epoch && slots_equal(&all, &promise->slots);
 }
 
 /* What is sent must have been synced. */
@@ -389,8 +393,10 @@ static void tick(struct simulation *simulation, int at)
     move_data(simulation, at);
     bus_tick(simulation_bus(simulation, at), simulation_clock(simulation, at));
     simulation_do(simulation, at);
-    if (simulation->nodes[at].bus != NULL)
-        add_event(simulation, EVENT_TICK, at, 0, simulation->now_ms + TICK_MS);
+    if (simulation->nodes[at].bus == NULL)
+        return;
+    sync_file(&simulation->nodes[at]);
+    add_event(simulation, EVENT_TICK, at, 0, simulation->now_ms + TICK_MS);
 }
 
 /* At the node that is connected to. */

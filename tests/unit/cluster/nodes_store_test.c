@@ -18,9 +18,9 @@
 
 /* A folder with a file, and a disk that notes the calls that make the file durable, and ends the process at one of them. */
 struct rig {
-    char dir[64], path[80], aside[90];
+    char dir[64], path[80], aside[90], next[90];
     struct disk disk;
-    char calls[100];
+    char calls[4000];
     const char *dies_at, *fails_at;
     struct nodes_store *store;
     struct buffer text;
@@ -61,6 +61,7 @@ static void setup(struct rig *rig)
     CHECK(mkdtemp(rig->dir) != NULL);
     snprintf(rig->path, sizeof(rig->path), "%s/nodes.conf", rig->dir);
     snprintf(rig->aside, sizeof(rig->aside), "%s.tmp", rig->path);
+    snprintf(rig->next, sizeof(rig->next), "%s.next", rig->path);
     rig->disk.context = rig;
     rig->disk.write = rig_write;
     rig->disk.fsync = rig_fsync;
@@ -123,25 +124,84 @@ static void a_missing_file_is_created_empty_and_what_is_saved_is_read_again(void
     assert_int_equal(open_again(&rig), STATUS_OK);
     assert_int_equal(rig.text.size, 0);
     assert_true(file_is(&rig, ""));
-    assert_int_equal(save(&rig, "first\n", NODES_STORE_NOW), STATUS_OK);
-    assert_int_equal(save(&rig, "second, longer\n", NODES_STORE_SOON), STATUS_OK);
-    assert_int_equal(save(&rig, "third\n", NODES_STORE_SOON), STATUS_OK);
+    assert_int_equal(save(&rig, "first\n", NODES_STORE_SYNCED), STATUS_OK);
+    assert_int_equal(save(&rig, "second, longer\n", NODES_STORE_SYNCED), STATUS_OK);
+    assert_int_equal(save(&rig, "third\n", NODES_STORE_SYNCED), STATUS_OK);
     assert_int_equal(open_again(&rig), STATUS_OK);
     assert_true(bytes_equal(buffer_bytes(&rig.text), BYTES("third\n")));
     teardown(&rig);
 }
 
-static void new_contents_are_synced_before_they_have_the_name_and_a_promise_syncs_the_name(void **state)
+static void new_contents_are_synced_before_they_have_the_name_and_so_is_the_name(void **state)
 {
     struct rig rig;
 
     setup(&rig);
     assert_int_equal(open_again(&rig), STATUS_OK);
-    assert_int_equal(save(&rig, "soon", NODES_STORE_SOON), STATUS_OK);
-    assert_string_equal(rig.calls, "write sync rename ");
-    rig.calls[0] = '\0';
-    assert_int_equal(save(&rig, "now", NODES_STORE_NOW), STATUS_OK);
+    assert_int_equal(save(&rig, "now", NODES_STORE_SYNCED), STATUS_OK);
     assert_string_equal(rig.calls, "write sync rename sync-directory ");
+    teardown(&rig);
+}
+
+static bool is_read_again(struct rig *rig, const char *text)
+{
+    assert_int_equal(open_again(rig), STATUS_OK);
+    return bytes_equal(buffer_bytes(&rig->text), bytes_of_string(text));
+}
+
+static void what_is_only_written_is_not_synced_and_is_read_again(void **state)
+{
+    struct rig rig;
+
+    setup(&rig);
+    assert_int_equal(open_again(&rig), STATUS_OK);
+    assert_int_equal(save(&rig, "old", NODES_STORE_SYNCED), STATUS_OK);
+    rig.calls[0] = '\0';
+    assert_int_equal(save(&rig, "written", NODES_STORE_WRITTEN), STATUS_OK);
+    assert_string_equal(rig.calls, "write write rename ");
+    assert_true(file_is(&rig, "old"));
+    assert_true(is_locked(&rig));
+    assert_true(is_read_again(&rig, "written"));
+    assert_int_equal(save(&rig, "again", NODES_STORE_WRITTEN), STATUS_OK);      /* of the same nodes.conf */
+    assert_true(is_read_again(&rig, "again"));
+    assert_int_equal(save(&rig, "synced", NODES_STORE_SYNCED), STATUS_OK);
+    assert_int_equal(access(rig.next, F_OK), -1);
+    assert_true(is_read_again(&rig, "synced"));
+    rig.fails_at = "rename";
+    assert_int_equal(save(&rig, "new", NODES_STORE_WRITTEN), STATUS_IO);
+    assert_int_equal(access(rig.aside, F_OK), -1);
+    assert_true(is_read_again(&rig, "synced"));
+    teardown(&rig);
+}
+
+static void change_file(const char *path, size_t at, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT, 0644);
+
+    CHECK(fd >= 0 && pwrite(fd, text, strlen(text), (off_t)at) == (ssize_t)strlen(text) && close(fd) == 0);
+}
+
+static void what_was_written_is_void_once_either_file_has_changed(void **state)
+{
+    struct rig rig;
+
+    setup(&rig);
+    assert_int_equal(open_again(&rig), STATUS_OK);
+    assert_int_equal(save(&rig, "old", NODES_STORE_SYNCED), STATUS_OK);
+    for (size_t at = 0; at < 41; at++) {
+        assert_int_equal(save(&rig, "written", NODES_STORE_WRITTEN), STATUS_OK);
+        change_file(rig.next, at, "?");
+        assert_true(is_read_again(&rig, "old"));
+        assert_int_equal(truncate(rig.next, (off_t)at), 0);
+        assert_true(is_read_again(&rig, "old"));
+    }
+    assert_int_equal(save(&rig, "written", NODES_STORE_WRITTEN), STATUS_OK);
+    assert_true(is_read_again(&rig, "written"));
+    change_file(rig.path, 0, "by another program");
+    assert_true(is_read_again(&rig, "by another program"));
+    assert_int_equal(truncate(rig.path, 0), 0);
+    assert_true(is_read_again(&rig, ""));
+    unlink(rig.next);
     teardown(&rig);
 }
 
@@ -160,7 +220,7 @@ static void a_second_process_is_refused_also_after_saves(void **state)
         assert_int_equal(open_with(&other, disk_system()), STATUS_LOCKED);
         assert_null(other.store);
         assert_string_equal(other.message.text, message);
-        assert_int_equal(save(&rig, "text", NODES_STORE_SOON), STATUS_OK);
+        assert_int_equal(save(&rig, "text", NODES_STORE_SYNCED), STATUS_OK);
     }
     nodes_store_close(rig.store);
     rig.store = NULL;
@@ -181,7 +241,7 @@ static int overtaken_open(void *context, int dir, const char *path, int flags, m
     int fd = openat(dir, path, flags, mode);
 
     if (strcmp(path, overtaken->rig.path) == 0 && overtaken->opened++ == 0)
-        assert_int_equal(nodes_store_save(overtaken->first, BYTES("newer"), NODES_STORE_SOON, NULL), STATUS_OK);
+        assert_int_equal(nodes_store_save(overtaken->first, BYTES("newer"), NODES_STORE_SYNCED, NULL), STATUS_OK);
     return fd;
 }
 
@@ -210,19 +270,19 @@ static void a_failed_save_leaves_the_old_contents_and_the_next_one_succeeds(void
 
     setup(&rig);
     assert_int_equal(open_with(&rig, faulty_disk_table(disk)), STATUS_OK);
-    assert_int_equal(save(&rig, "old", NODES_STORE_NOW), STATUS_OK);
+    assert_int_equal(save(&rig, "old", NODES_STORE_SYNCED), STATUS_OK);
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         rig.message.text[0] = '\0';
         faulty_disk_set(disk, &faults[i]);
-        assert_int_equal(save(&rig, "new", NODES_STORE_NOW), faults[i].write_no_space > 0 ? STATUS_NO_SPACE : STATUS_IO);
+        assert_int_equal(save(&rig, "new", NODES_STORE_SYNCED), faults[i].write_no_space > 0 ? STATUS_NO_SPACE : STATUS_IO);
         assert_non_null(strstr(rig.message.text, "nodes.conf can't be saved: "));
         assert_true(file_is(&rig, "old"));
         assert_int_equal(access(rig.aside, F_OK), -1);
         assert_true(is_locked(&rig));
         faulty_disk_set(disk, NULL);
-        assert_int_equal(save(&rig, "new", NODES_STORE_NOW), STATUS_OK);
+        assert_int_equal(save(&rig, "new", NODES_STORE_SYNCED), STATUS_OK);
         assert_true(file_is(&rig, "new"));
-        assert_int_equal(save(&rig, "old", NODES_STORE_NOW), STATUS_OK);
+        assert_int_equal(save(&rig, "old", NODES_STORE_SYNCED), STATUS_OK);
     }
     faulty_disk_set(disk, &(struct disk_faults){ .read_error = 1000 });
     nodes_store_close(rig.store);
@@ -239,9 +299,9 @@ static void a_rename_that_fails_keeps_the_old_contents_and_the_lock(void **state
 
     setup(&rig);
     assert_int_equal(open_again(&rig), STATUS_OK);
-    assert_int_equal(save(&rig, "old", NODES_STORE_NOW), STATUS_OK);
+    assert_int_equal(save(&rig, "old", NODES_STORE_SYNCED), STATUS_OK);
     rig.fails_at = "rename";
-    assert_int_equal(save(&rig, "new", NODES_STORE_NOW), STATUS_IO);
+    assert_int_equal(save(&rig, "new", NODES_STORE_SYNCED), STATUS_IO);
     assert_true(file_is(&rig, "old"));
     assert_true(is_locked(&rig));
     teardown(&rig);
@@ -254,9 +314,11 @@ static void a_directory_that_can_not_be_synced_fails_a_promise(void **state)
     setup(&rig);
     assert_int_equal(open_again(&rig), STATUS_OK);
     rig.fails_at = "sync-directory";
-    assert_int_equal(save(&rig, "new", NODES_STORE_NOW), STATUS_IO);
+    assert_int_equal(save(&rig, "new", NODES_STORE_SYNCED), STATUS_IO);
     assert_true(is_locked(&rig));
-    assert_int_equal(save(&rig, "newer", NODES_STORE_SOON), STATUS_OK);
+    assert_int_equal(save(&rig, "newer", NODES_STORE_WRITTEN), STATUS_OK);
+    assert_true(is_read_again(&rig, "newer"));
+    unlink(rig.next);
     teardown(&rig);
 }
 
@@ -271,14 +333,14 @@ static void a_process_killed_at_any_step_of_a_save_leaves_the_old_or_the_new_con
         pid_t child;
 
         assert_int_equal(open_again(&rig), STATUS_OK);
-        assert_int_equal(save(&rig, "old", NODES_STORE_NOW), STATUS_OK);
+        assert_int_equal(save(&rig, "old", NODES_STORE_SYNCED), STATUS_OK);
         nodes_store_close(rig.store);
         rig.store = NULL;
         child = fork();
         if (child == 0) {
             CHECK(open_again(&rig) == STATUS_OK);
             rig.dies_at = steps[i];
-            (void)save(&rig, "new, and longer", NODES_STORE_NOW);
+            (void)save(&rig, "new, and longer", NODES_STORE_SYNCED);
             _exit(1);
         }
         assert_int_equal(waitpid(child, &result, 0), child);
@@ -286,7 +348,7 @@ static void a_process_killed_at_any_step_of_a_save_leaves_the_old_or_the_new_con
         assert_int_equal(open_again(&rig), STATUS_OK);          /* the lock has ended with the process */
         assert_true(bytes_equal(buffer_bytes(&rig.text), i < 3 ? BYTES("old") : BYTES("new, and longer")));
         rig.calls[0] = '\0';
-        assert_int_equal(save(&rig, "x", NODES_STORE_NOW), STATUS_OK);
+        assert_int_equal(save(&rig, "x", NODES_STORE_SYNCED), STATUS_OK);
         assert_true(file_is(&rig, "x"));
     }
     assert_int_equal(access(rig.aside, F_OK), -1);
@@ -302,9 +364,12 @@ static void a_power_cut_leaves_a_promise_or_what_came_after_it(void **state)
         setup(&rig);
         faulty_disk_track_power(disk);
         assert_int_equal(open_with(&rig, faulty_disk_table(disk)), STATUS_OK);
-        assert_int_equal(save(&rig, "before", NODES_STORE_SOON), STATUS_OK);
-        assert_int_equal(save(&rig, "promised", NODES_STORE_NOW), STATUS_OK);
-        assert_int_equal(save(&rig, "after", NODES_STORE_SOON), STATUS_OK);
+        assert_int_equal(save(&rig, "before", NODES_STORE_SYNCED), STATUS_OK);
+        assert_int_equal(save(&rig, "written before", NODES_STORE_WRITTEN), STATUS_OK);
+        assert_int_equal(save(&rig, "promised", NODES_STORE_SYNCED), STATUS_OK);
+        assert_int_equal(save(&rig, "after", seed % 3 == 0 ? NODES_STORE_WRITTEN : NODES_STORE_SYNCED), STATUS_OK);
+        if (seed % 3 == 1)
+            assert_int_equal(save(&rig, "after", NODES_STORE_WRITTEN), STATUS_OK);
         faulty_disk_cut_power(disk);
         nodes_store_close(rig.store);
         rig.store = NULL;
@@ -313,6 +378,7 @@ static void a_power_cut_leaves_a_promise_or_what_came_after_it(void **state)
         assert_true(bytes_equal(buffer_bytes(&rig.text), BYTES("promised")) || bytes_equal(buffer_bytes(&rig.text), BYTES("after")));
         faulty_disk_destroy(disk);
         unlink(rig.aside);
+        unlink(rig.next);
         teardown(&rig);
     }
 }
@@ -339,7 +405,7 @@ static void a_name_without_a_folder_is_in_the_working_directory(void **state)
     assert_int_equal(chdir(rig.dir), 0);
     assert_int_equal(nodes_store_open(disk_system(), "nodes.conf", &rig.store, &rig.text, &rig.message), STATUS_OK);
     assert_int_equal(chdir(before), 0);
-    assert_int_equal(save(&rig, "text", NODES_STORE_NOW), STATUS_OK);       /* also if that is another one by now */
+    assert_int_equal(save(&rig, "text", NODES_STORE_SYNCED), STATUS_OK);       /* also if that is another one by now */
     assert_true(file_is(&rig, "text"));
     teardown(&rig);
 }
@@ -348,7 +414,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missing_file_is_created_empty_and_what_is_saved_is_read_again),
-        cmocka_unit_test(new_contents_are_synced_before_they_have_the_name_and_a_promise_syncs_the_name),
+        cmocka_unit_test(new_contents_are_synced_before_they_have_the_name_and_so_is_the_name),
+        cmocka_unit_test(what_is_only_written_is_not_synced_and_is_read_again),
+        cmocka_unit_test(what_was_written_is_void_once_either_file_has_changed),
         cmocka_unit_test(a_second_process_is_refused_also_after_saves),
         cmocka_unit_test(a_lock_on_a_file_that_was_replaced_meanwhile_does_not_count),
         cmocka_unit_test(a_failed_save_leaves_the_old_contents_and_the_next_one_succeeds),

@@ -431,7 +431,7 @@ static enum run_result run_request(struct worker *worker, struct client *client,
             find_keys(&call, worker, hint);
         if (UNLIKELY(client->checks_acl) && !access_allows(&call, ACCESS_TOP))
             return end_refused(&call);
-        if (UNLIKELY(engine->redirect != NULL) && !redirect_allows(&call))
+        if (UNLIKELY(engine->redirect != NULL) && !redirect_is_usual(engine->redirect, &call) && !redirect_allows(&call))
             return end_redirected(&call);
         if (!is_allowed(&call))
             return end_refused(&call);

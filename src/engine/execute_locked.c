@@ -478,7 +478,7 @@ static enum residency make_resident(struct call *call, struct worker *worker)
         residency = execute_weigh(call);
     if (call->key_count > 0 && residency == RESIDENT)
         residency = look_up(call, worker);
-    if (UNLIKELY(call->engine->redirect != NULL) && residency == RESIDENT) {
+    if (UNLIKELY(call->engine->redirect != NULL) && residency == RESIDENT && !redirect_is_usual(call->engine->redirect, call)) {
         switch (redirect_judge_locked(call)) {
         case REDIRECT_RUNS: break;
         case REDIRECT_REPLIED: return REDIRECTED;

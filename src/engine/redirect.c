@@ -53,12 +53,6 @@ struct state_changes {
     bool has_lost, was_held;
 };
 
-/* Writes wait. */
-static bool is_held(enum slot_state state)
-{
-    return state == SLOT_HANDED_OVER || state == SLOT_IN_DOUBT;
-}
-
 /* The first place in [place, end) whose state is another one; none: `end`. States are set by this thread only. */
 static unsigned next_change(const struct redirect *redirect, const struct slot_states *states, unsigned place, unsigned end)
 {
@@ -75,7 +69,7 @@ static void set_places(struct redirect *redirect, const struct slot_states *stat
         enum slot_state now = (enum slot_state)states->states[slot_reverse((uint16_t)place)];
 
         changes->has_lost |= now < SLOT_OWNED && was >= SLOT_OF_PRIMARY;
-        changes->was_held |= is_held(was) && !is_held(now);
+        changes->was_held |= slot_state_is_held(was) && !slot_state_is_held(now);
         redirect->states[place] = (uint8_t)now;
     }
 }

@@ -64,6 +64,12 @@ void redirect_destroy(struct redirect *redirect);      /* NULL is fine */
  * their calls again, and so learn where it is. Without locks. */
 void redirect_set(struct engine *engine, const struct slot_states *states);
 
+/* Writes wait for the end of an atomic migration. */
+static inline bool slot_state_is_held(enum slot_state state)
+{
+    return state == SLOT_HANDED_OVER || state == SLOT_IN_DOUBT;
+}
+
 static inline enum slot_state redirect_state(const struct redirect *redirect, uint64_t hash)
 {
     return (enum slot_state)atomic_load_explicit(&redirect->states[hash >> SLOT_SHIFT], memory_order_relaxed);
@@ -74,7 +80,14 @@ static inline bool redirect_is_held(const struct redirect *redirect, uint64_t ha
 {
     enum slot_state state = redirect != NULL ? redirect_state(redirect, hash) : SLOT_OWNED;
 
-    return UNLIKELY(state == SLOT_HANDED_OVER || state == SLOT_IN_DOUBT);
+    return UNLIKELY(slot_state_is_held(state));
+}
+
+/* The usual call, which is let pass at once, early and under the locks: one key, of a slot that this server has, in a cluster that is up. */
+static inline bool redirect_is_usual(const struct redirect *redirect, const struct call *call)
+{
+    return call->key_count == 1 && call->unit == NULL && redirect_state(redirect, call->keys[0].hash) == SLOT_OWNED &&
+        !atomic_load_explicit(&redirect->is_down, memory_order_relaxed);
 }
 
 /* Whether another node sends keys to this one: the clock of their owner says when they expire, until they are this node's. `redirect` NULL: no. */

@@ -138,6 +138,30 @@ void bus_begin(struct bus *bus, int64_t real_ms)
     note_copied(bus);
 }
 
+/* A node that has become a primary removes what the one before would have removed. A slot without an owner, or one that was given up by hearsay, may still be this
+ * shard's; keys of one that is imported are wanted by now. */
+static void lose_foreign_slots(struct bus *bus)
+{
+    const struct members *members = bus->members;
+    bool has_any = false;
+
+    if (!(members->myself->flags & NODE_MASTER) || bus->options.is_managed)
+        return;
+    for (unsigned i = 0; i < SLOTS_WORDS; i++) {
+        for (uint64_t left = slots_word(&bus->facts.foreign, i) & ~slots_word(&members->unwanted, i); left != 0; left &= left - 1) {
+            unsigned slot = i * SLOTS_WORD_BITS + (unsigned)__builtin_ctzll(left);
+
+            if (members->owners[slot] == NULL || members->owners[slot] == members->myself || slots_has(&members->conceded, slot) ||
+                members_move_of(members, slot) != NULL)
+                continue;
+            slots_add(&bus->outcome.lost, slot);
+            has_any = true;
+        }
+    }
+    if (has_any)
+        bus_note(bus, BUS_CHANGE_FILE);
+}
+
 /* A slot that was lost and taken back by the same event is not lost. A start removes what is left of the others. */
 static void note_lost_slots(struct bus *bus)
 {
@@ -168,6 +192,7 @@ void bus_finish(struct bus *bus)
     if (bus->own->state_is_stale)
         bus_role_update_state(bus);
     bus_role_report_master(bus);
+    lose_foreign_slots(bus);
     note_lost_slots(bus);
     promise_slots(bus);
 }

@@ -44,6 +44,7 @@ struct bus_facts {
     bool holds_writes;                  /* primary: every write is held back, `offset` does not grow */
     bool is_loading;
     bool has_lost_data;                 /* it has started without the data that it had: see bus_is_silent */
+    struct slots foreign;               /* the primary that this node follows or has followed says that it may have keys of these slots of others */
     uint64_t links_over_limit;          /* links that were closed because their queue was too long; for CLUSTER INFO */
 };
 

@@ -34,6 +34,8 @@ struct cluster {
     bool save_failed;                   /* the last time; logged once */
     bool holds_writes, refuses, is_alive;       /* as the hooks know and said */
     bool has_lost;                      /* messages were dropped */
+    struct mutex foreign_lock;          /* held while the stream is appended to */
+    struct slots foreign;               /* as the stream has it */
     struct mutex topology_lock;         /* a leaf, held while a pointer is copied */
     struct topology *topology;
 };
@@ -135,6 +137,23 @@ static void refuse_requests(struct cluster *cluster)
     cluster->refuses = true;
 }
 
+/* A node that becomes a primary first learns what the stream had said at its end. */
+static void tell_replicas(struct cluster *cluster)
+{
+    const struct members *members = cluster->bus->members;
+    struct slots slots = members->unwanted;
+
+    if (cluster->is_managed || !(members->myself->flags & NODE_MASTER) || cluster->bus->outcome.role == BUS_ROLE_LEAD)
+        return;
+    slots_add_all(&slots, &members->handed_over);
+    mutex_lock(&cluster->foreign_lock);
+    if (!slots_equal(&cluster->foreign, &slots)) {
+        cluster->foreign = slots;
+        cluster->hooks.say_foreign(cluster->hooks.context, &slots);
+    }
+    mutex_unlock(&cluster->foreign_lock);
+}
+
 static void update_server(struct cluster *cluster)
 {
     const struct cluster_hooks *hooks = &cluster->hooks;
@@ -142,6 +161,7 @@ static void update_server(struct cluster *cluster)
     bool holds_writes = cluster->bus->hold_writes_until_ms != 0;
 
     change_role(cluster);
+    tell_replicas(cluster);
     if (outcome->topology_changed || cluster->refuses)
         publish_topology(cluster);
     cluster->refuses = false;
@@ -236,6 +256,9 @@ static void learn_facts(struct cluster *cluster)
     if (!cluster->stopped)
         cluster->hooks.facts(cluster->hooks.context, facts);
     facts->links_over_limit = bus_net_over_limit(cluster->net);
+    mutex_lock(&cluster->foreign_lock);
+    facts->foreign = cluster->foreign;
+    mutex_unlock(&cluster->foreign_lock);
 }
 
 static void begin_event(struct cluster *cluster) UNCHECKED_LOCKS;
@@ -461,6 +484,7 @@ static struct cluster *create_empty(const struct cluster_config *config, const s
     cluster->is_alive = true;
     mutex_init(&cluster->lock);
     mutex_init(&cluster->topology_lock);
+    mutex_init(&cluster->foreign_lock);
     return cluster;
 }
 
@@ -558,6 +582,7 @@ void cluster_destroy(struct cluster *cluster)
     bus_inbox_release(&cluster->inbox);
     mutex_release(&cluster->lock);
     mutex_release(&cluster->topology_lock);
+    mutex_release(&cluster->foreign_lock);
     mem_free(cluster);
 }
 
@@ -613,6 +638,20 @@ void cluster_kill_link(struct cluster *cluster, uint64_t link)
 void cluster_drop_messages(struct cluster *cluster, int type)
 {
     cluster->dropped_type = type;
+}
+
+void cluster_hear_foreign(struct cluster *cluster, const struct slots *slots)
+{
+    mutex_lock(&cluster->foreign_lock);
+    cluster->foreign = *slots;
+    mutex_unlock(&cluster->foreign_lock);
+}
+
+void cluster_say_foreign(struct cluster *cluster)
+{
+    mutex_lock(&cluster->foreign_lock);
+    cluster->hooks.say_foreign(cluster->hooks.context, &cluster->foreign);
+    mutex_unlock(&cluster->foreign_lock);
 }
 
 struct topology *cluster_topology(struct cluster *cluster)

@@ -33,6 +33,9 @@ struct cluster_hooks {
     void (*empty)(void *context);                                               /* removes the data set: CLUSTER RESET of a replica */
     void (*topology_changed)(void *context, const struct topology *topology);   /* after it was published:
                                                                                  * clients that are redirected then get the new owner */
+    /* A primary may have keys of these slots of others, or hands them over: its replicas are to be sent that before topology_changed. With a lock, that of
+     * cluster_say_foreign. */
+    void (*say_foreign)(void *context, const struct slots *slots);
     void (*refuse)(void *context);      /* requests for keys, until topology_changed: a promise can't be saved */
     void (*slots_lost)(void *context, const struct slots *slots);               /* after it was published */
     void (*deliver)(void *context, struct bytes channel, struct bytes text, bool is_shard);
@@ -70,6 +73,13 @@ enum status cluster_unlock(struct cluster *cluster);
 
 /* Writes and syncs nodes.conf although nothing has changed. The cluster is locked. A failure breaks no promise. */
 enum status cluster_save(struct cluster *cluster);
+
+/* --- Slots of others of which there are keys (bus_facts). Any thread, also with partitions locked */
+
+/* The primary says so, in the stream. */
+void cluster_hear_foreign(struct cluster *cluster, const struct slots *slots);
+/* Has the hook say it again: a replica begins to read the stream. */
+void cluster_say_foreign(struct cluster *cluster);
 
 /* --- Any thread, with any locks: the thread of the bus does it, soon. */
 

@@ -231,39 +231,6 @@ static bool read_slot(struct reader *reader, struct bytes word)
     return true;
 }
 
-static bool read_slots(struct bytes text, struct slots *slots)
-{
-    while (text.size > 0) {
-        const char *comma = memchr(text.data, ',', text.size);
-        struct bytes range = bytes_of(text.data, comma != NULL ? (size_t)(comma - text.data) : text.size), last = range;
-        const char *dash = memchr(range.data, '-', range.size);
-        uint64_t from, to;
-
-        text = bytes_of(range.data + range.size, text.size - range.size);
-        if (text.size > 0)
-            text = bytes_of(text.data + 1, text.size - 1);
-        if (dash != NULL) {
-            last = bytes_of(dash + 1, range.size - (size_t)(dash + 1 - range.data));
-            range.size = (size_t)(dash - range.data);
-        }
-        if (!number_of(range, SLOT_COUNT - 1, &from) || !number_of(last, SLOT_COUNT - 1, &to) || from > to)
-            return false;
-        slots_add_range(slots, (struct slot_range){ (uint16_t)from, (uint16_t)to });
-    }
-    return true;
-}
-
-static void write_slots(const struct slots *slots, struct buffer *out)
-{
-    const char *before = "";
-    struct slot_range range;
-
-    for (unsigned at = 0; slots_next(slots, at, &range); at = range.last + 1U) {
-        buffer_append_format(out, range.first == range.last ? "%s%u" : "%s%u-%u", before, range.first, range.last);
-        before = ",";
-    }
-}
-
 /* id:epoch:receipt:slots */
 static bool read_handed(struct nodes_file *file, struct bytes text)
 {
@@ -271,7 +238,7 @@ static bool read_handed(struct nodes_file *file, struct bytes text)
 
     return take_until(&text, ':', &id) && take_until(&text, ':', &epoch) && take_until(&text, ':', &receipt) && node_id_read(id, &file->handed_to) &&
         number_of(epoch, UINT64_MAX - 1, &file->handed_epoch) && number_of(receipt, UINT64_MAX, &file->handed_receipt) &&
-        read_slots(text, &file->handed_over);
+        slots_read(text, &file->handed_over);
 }
 
 static bool read_vars(struct reader *reader, struct bytes line)
@@ -282,7 +249,7 @@ static bool read_vars(struct reader *reader, struct bytes line)
     while (take_word(&line, &name)) {
         if (!take_word(&line, &value))
             return refuse(reader, "a variable has no value");
-        if (bytes_is(name, "unwanted") && !read_slots(value, &reader->file->unwanted))
+        if (bytes_is(name, "unwanted") && !slots_read(value, &reader->file->unwanted))
             return refuse(reader, "the unwanted slots are no ranges");
         if (bytes_is(name, "handed") && !read_handed(reader->file, value))
             return refuse(reader, "the slots that are handed over are not a node, an epoch and ranges");
@@ -547,11 +514,11 @@ void nodes_file_write(const struct nodes_file *file, struct buffer *out)
     buffer_append_format(out, "vars currentEpoch %" PRIu64 " lastVoteEpoch %" PRIu64, file->current_epoch, file->last_vote_epoch);
     if (slots_count(&file->unwanted) > 0) {
         buffer_append_string(out, " unwanted ");
-        write_slots(&file->unwanted, out);
+        slots_write(&file->unwanted, out);
     }
     if (file->handed_epoch != 0) {
         buffer_append_format(out, " handed %.40s:%" PRIu64 ":%" PRIu64 ":", file->handed_to.text, file->handed_epoch, file->handed_receipt);
-        write_slots(&file->handed_over, out);
+        slots_write(&file->handed_over, out);
     }
     buffer_append_string(out, "\n");
     mem_free(within);

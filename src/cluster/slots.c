@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "base/buffer.h"
 #include "base/check.h"
+#include "base/text.h"
 
 void slots_add_range(struct slots *slots, struct slot_range range)
 {
@@ -76,4 +76,52 @@ void slots_append_ranges(const struct slots *slots, struct buffer *text)
         buffer_append_format(text, "%s%u-%u", is_first ? "" : " ", range.first, range.last);
         is_first = false;
     }
+}
+
+void slots_write(const struct slots *slots, struct buffer *out)
+{
+    const char *before = "";
+    struct slot_range range;
+
+    for (unsigned at = 0; slots_next(slots, at, &range); at = range.last + 1U) {
+        buffer_append_format(out, range.first == range.last ? "%s%u" : "%s%u-%u", before, range.first, range.last);
+        before = ",";
+    }
+}
+
+static bool read_slot(struct bytes text, unsigned *slot)
+{
+    int64_t number;
+
+    if (!text_to_int(text, &number) || number < 0 || number >= SLOT_COUNT)
+        return false;
+    *slot = (unsigned)number;
+    return true;
+}
+
+/* "0-99", "200" */
+static bool read_range(struct bytes text, struct slots *slots)
+{
+    const char *dash = memchr(text.data, '-', text.size);
+    struct bytes begin = bytes_of(text.data, dash != NULL ? (size_t)(dash - text.data) : text.size);
+    struct bytes end = dash != NULL ? bytes_of(dash + 1, text.size - begin.size - 1) : begin;
+    unsigned first, last;
+
+    if (!read_slot(begin, &first) || !read_slot(end, &last) || first > last)
+        return false;
+    slots_add_range(slots, (struct slot_range){ (uint16_t)first, (uint16_t)last });
+    return true;
+}
+
+bool slots_read(struct bytes text, struct slots *slots)
+{
+    while (text.size > 0) {
+        const char *comma = memchr(text.data, ',', text.size);
+        size_t size = comma != NULL ? (size_t)(comma - text.data) : text.size, passed = size + (comma != NULL);
+
+        if (size == 0 || !read_range(bytes_of(text.data, size), slots))
+            return false;
+        text = bytes_of(text.data + passed, text.size - passed);
+    }
+    return true;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "keyspace/slot.h"
 
@@ -60,8 +61,11 @@ bool slots_equal(const struct slots *a, const struct slots *b);
  */
 bool slots_next(const struct slots *slots, unsigned from, struct slot_range *range);
 
-struct buffer;
 /* Appends the ranges as text: "0-99 200-200". */
 void slots_append_ranges(const struct slots *slots, struct buffer *text);
+
+/* As text: "0-99,200", at most 48 KiB; empty for none. slots_read adds; false: it is no such text, and some may have been added. */
+void slots_write(const struct slots *slots, struct buffer *out);
+bool slots_read(struct bytes text, struct slots *slots);
 
 #endif

@@ -69,6 +69,9 @@ struct engine_upper {
     /* Before the end: replicas that have not acknowledged the history up to `lsn`, of `*count`. `logs`: each of them is named in the log. Asks for
      * nothing, but sends what is to be sent. Any thread. */
     int (*lagging)(struct engine *engine, uint64_t lsn, bool logs, int *count);
+    /* NULL: no cluster. A replica of this server begins to read the stream: it is to be sent there what only the stream says. Also with partitions locked */
+    void (*stream_begins)(struct engine *engine);
+    void (*heard_sign)(struct engine *engine, const struct bytes *args, int arg_count);     /* NULL: no cluster. Of the primary's stream, on the applier's thread */
     /* NULL: no cluster. Sends a message to the other nodes, or (`is_shard`) those of the shard, soon. Any thread, also with partitions locked. */
     void (*publish)(struct engine *engine, struct bytes channel, struct bytes text, bool is_shard);
 };

@@ -212,6 +212,8 @@ bool applier_run(struct applier *applier, const struct bytes *args, int arg_coun
     case STREAMED_CHANGE:
         return run_call(applier, args, arg_count);
     case STREAMED_SIGN:
+        if (applier->engine->upper.heard_sign != NULL)
+            applier->engine->upper.heard_sign(applier->engine, args, arg_count);
         return true;
     default:                /* MULTI in a group, EXEC outside of one, and what would change this server, not its data */
         note_error(applier, args, STREAMED_FOREIGN_TEXT, strlen(STREAMED_FOREIGN_TEXT));

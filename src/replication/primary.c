@@ -380,6 +380,8 @@ static bool begin_continued(struct replica *replica, struct bytes id, int64_t of
         begin_stream(replica, REPLICA_ONLINE);
     }
     mutex_unlock(&replica->primary->lock);
+    if (good && replica->primary->engine->upper.stream_begins != NULL)
+        replica->primary->engine->upper.stream_begins(replica->primary->engine);
     if (good)
         replica->client->worker->host.output_came(replica->client);
     return good;

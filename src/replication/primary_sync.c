@@ -96,6 +96,8 @@ static void on_instant(void *context, struct full_sync_instant *instant)
     memcpy(instant->repl_id, sync->point.identity.id, sizeof(instant->repl_id));
     instant->repl_offset = sync->point.offset;
     instant->repl_stream_db = sync->point.db;
+    if (sync->primary->engine->upper.stream_begins != NULL)
+        sync->primary->engine->upper.stream_begins(sync->primary->engine);
 }
 
 static void on_grown(void *context)

@@ -423,6 +423,47 @@ static void hook_topology_changed(void *context, const struct topology *topology
     redirect_clients(node, topology, !topology->is_ok);
 }
 
+/* A replica needs to know it if it takes over: in the place of the stream before which the keys can't be wanted. A capability that redis-server does not know is
+ * skipped by it. */
+#define FOREIGN_SLOTS "kelvin-foreign-slots:"
+
+static void hook_say_foreign(void *context, const struct slots *slots)
+{
+    struct cluster_node *node = context;
+    struct history *history = &node->engine->history;
+    struct buffer text = { 0 }, sign = { 0 };
+
+    if (!history_is_on(history))
+        return;
+    buffer_append_string(&text, FOREIGN_SLOTS);
+    slots_write(slots, &text);
+    buffer_append_format(&sign, "*3\r\n$8\r\nREPLCONF\r\n$4\r\ncapa\r\n$%zu\r\n", text.size);
+    buffer_append_bytes(&sign, buffer_bytes(&text));
+    buffer_append_string(&sign, "\r\n");
+    history_append_signs(history, buffer_bytes(&sign));
+    buffer_release(&text);
+    buffer_release(&sign);
+}
+
+/* For engine->upper. */
+static void begin_stream(struct engine *engine)
+{
+    if (engine->replication.cluster != NULL)
+        cluster_say_foreign(engine->replication.cluster);
+}
+
+/* The same. */
+static void hear_sign(struct engine *engine, const struct bytes *args, int arg_count)
+{
+    struct slots slots = { { 0 } };
+    size_t size = strlen(FOREIGN_SLOTS);
+
+    if (arg_count != 3 || !bytes_is(args[1], "capa") || args[2].size < size || memcmp(args[2].data, FOREIGN_SLOTS, size) != 0)
+        return;
+    if (slots_read(bytes_of(args[2].data + size, args[2].size - size), &slots))
+        cluster_hear_foreign(engine->replication.cluster, &slots);
+}
+
 static void hook_refuse(void *context)
 {
     struct cluster_node *node = context;
@@ -484,7 +525,7 @@ static enum status create_cluster(struct cluster_node *node, struct message *mes
     struct config *config = engine->config;
     struct cluster_hooks hooks = {
         .context = node, .facts = hook_facts, .is_alive = hook_is_alive, .hold_writes = hook_hold_writes, .lead = hook_lead, .follow = hook_follow,
-        .empty = hook_empty, .topology_changed = hook_topology_changed, .refuse = hook_refuse, .slots_lost = hook_slots_lost, .deliver = hook_deliver,
+        .empty = hook_empty, .topology_changed = hook_topology_changed, .say_foreign = hook_say_foreign, .refuse = hook_refuse, .slots_lost = hook_slots_lost, .deliver = hook_deliver,
         .hold_tls = hook_hold_tls,
     };
     struct cluster_config needs = {
@@ -583,6 +624,10 @@ bool cluster_node_create(struct engine *engine, struct tls_context *(*hold_tls)(
         return false;
     engine->replication.cluster = new->cluster;
     engine->upper.publish = is_managed(engine->config) ? NULL : publish_to_nodes;
+    if (!is_managed(engine->config)) {
+        engine->upper.stream_begins = begin_stream;
+        engine->upper.heard_sign = hear_sign;
+    }
     apply_file(new);
     watch_config(new);
     return start_threads(new, message);

@@ -241,6 +241,36 @@ class AtomicTest(ClusterCase):
         cluster.check()
 
     @only("kelvin-kelvin")
+    def scenario_a_replica_that_takes_over_keeps_its_own_keys_only(self):
+        """It knows which slots its primary was receiving: their keys go. Keys that were moved one by one to a slot that had left before stay."""
+        cluster = self.own(["kelvin"] * 6)
+        cluster.create(1)
+        left, right, _ = cluster.primaries()
+        self.fill(cluster, MOVED)
+        left_replica, right_replica = (cluster.replicas_of(node)[0] for node in (left, right))
+        with right.client() as sender:
+            sender.must("CLUSTER", "RECEIVESLOTS", "BEGIN", left.id, FIRST, LAST)
+            for number in range(200):
+                sender.must("SET", "fill:%d{%s}" % (number, MOVED[0]), "old")
+            until(lambda: keys_in(right_replica) == 200, 20, "the replica has them")
+            cluster.failover(right_replica)
+        cluster.wait_agreed()
+        until(lambda: keys_in(right_replica) + keys_in(right) == 0, 20, "the keys are removed")
+        migrate(left, right_replica)
+        self.assertEqual(wait_ended(left)["state"], b"success")
+        cluster.wait_agreed()
+        until(lambda: keys_in(left) == 0, 20, "the keys are removed")
+        slot = slot_of("{%s}" % MOVED[0])
+        cluster.open_slot(slot, right_replica, left)
+        keys = right_replica.ask("CLUSTER", "GETKEYSINSLOT", slot, 10)
+        self.assertEqual(bytes(right_replica.ask("MIGRATE", *left.address, "", 0, 5000, "KEYS", *keys)), b"OK")
+        cluster.wait_synced()
+        cluster.failover(left_replica)
+        cluster.wait_agreed()
+        self.assertEqual(left_replica.ask("CLUSTER", "COUNTKEYSINSLOT", slot), 10)
+        self.assertEqual(sorted(left_replica.ask("CLUSTER", "GETKEYSINSLOT", slot, 20)), sorted(keys))
+
+    @only("kelvin-kelvin")
     def scenario_given_up(self):
         """By CANCELSLOTMIGRATIONS while the other node stands still, by FLUSHALL, by its end: nothing has happened, and it can be done again."""
         cluster = self.shared()

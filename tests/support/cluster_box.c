@@ -55,6 +55,12 @@ static void empty_hook(void *context)
     ((struct cluster_box *)context)->empties++;
 }
 
+static void say_foreign_hook(void *context, const struct slots *slots)
+{
+    (void)context;
+    (void)slots;
+}
+
 static void topology_changed_hook(void *context, const struct topology *topology)
 {
     CHECK(topology->count > 0);
@@ -113,7 +119,7 @@ void cluster_box_start(struct cluster_box *box)
     const char *const bind[] = { box->address != NULL ? box->address : "127.0.0.1", NULL };
     const struct cluster_hooks hooks = {
         .context = box, .facts = facts_hook, .is_alive = is_alive_hook, .hold_writes = hold_writes_hook, .lead = lead_hook, .follow = follow_hook,
-        .empty = empty_hook, .topology_changed = topology_changed_hook, .refuse = refuse_hook, .slots_lost = slots_lost_hook,
+        .empty = empty_hook, .topology_changed = topology_changed_hook, .say_foreign = say_foreign_hook, .refuse = refuse_hook, .slots_lost = slots_lost_hook,
         .deliver = deliver_hook, .hold_tls = hold_tls_hook,
     };
     struct cluster_config config = {

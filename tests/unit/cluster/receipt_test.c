@@ -252,6 +252,32 @@ static void what_is_handed_over_is_not_moved_otherwise(void **state)
     bus_destroy(bus);
 }
 
+/* What the primary would have removed, as its stream has said, but nothing that is or may be this shard's, or is imported. */
+static void a_replica_that_takes_over_removes_keys_of_others(void **state)
+{
+    struct bus *bus = bus_of("d slave-of-b\nb master 2 0-99\na master 3 100-199");
+    struct slots foreign = cluster_view_slots("0-9 100-109 300"), lost = cluster_view_slots("100-109"), more = cluster_view_slots("150-151 160");
+    struct node_id a = cluster_view_id('a');
+
+    bus->facts.foreign = foreign;
+    bus_tick(bus, noon_ms);
+    assert_int_equal(slots_count(&bus->outcome.lost), 0);
+    assert_null(bus_failover(bus, BUS_FAILOVER_TAKEOVER, noon_ms));
+    assert_true(slots_equal(&bus->outcome.lost, &lost));
+    assert_true(slots_equal(&bus->members->unwanted, &lost));
+    bus_outcome_clear(bus);
+    bus_tick(bus, noon_ms + 100);
+    assert_int_equal(slots_count(&bus->outcome.lost), 0);
+    bus->facts.foreign = more;                          /* was in the stream before its end, but not seen yet */
+    slots_add(&bus->members->conceded, 160);
+    assert_null(bus_begin_import(bus, 151, &a));
+    assert_true(bus->outcome.has_changed);
+    assert_int_equal(slots_count(&bus->outcome.lost), 1);
+    assert_true(slots_has(&bus->outcome.lost, 150));
+    slots_remove(&bus->members->conceded, 160);
+    bus_destroy(bus);
+}
+
 static void a_reset_ends_migrations(void **state)
 {
     uint64_t receipt;
@@ -300,6 +326,7 @@ int main(void)
         cmocka_unit_test(slots_that_were_handed_over_are_taken_back_with_a_larger_epoch),
         cmocka_unit_test(slots_that_have_another_owner_are_not_taken_back),
         cmocka_unit_test(what_is_handed_over_is_not_moved_otherwise),
+        cmocka_unit_test(a_replica_that_takes_over_removes_keys_of_others),
         cmocka_unit_test(a_reset_ends_migrations),
         cmocka_unit_test(a_replica_neither_receives_nor_hands_over),
     };

@@ -47,6 +47,7 @@ static void ranges_of_a_random_set_are_its_runs_in_order(void **state)
 
     random_init(&random, seed_new());
     for (int round = 0; round < 300; round++) {
+        struct buffer text = { 0 };
         struct slots slots = { { 0 } }, again = { { 0 } };
         struct slot_range range;
         uint8_t plain[SLOT_COUNT] = { 0 };
@@ -71,9 +72,25 @@ static void ranges_of_a_random_set_are_its_runs_in_order(void **state)
             slots_add_range(&again, range);
         }
         assert_true(slots_equal(&slots, &again));
+        slots_write(&slots, &text);
+        again = (struct slots){ { 0 } };
+        assert_true(slots_read(buffer_bytes(&text), &again));
+        assert_true(slots_equal(&slots, &again));
+        buffer_release(&text);
         slots_remove(&again, end > 0 ? end - 1 : 0);
         assert_int_equal(slots_equal(&slots, &again), count == 0);
     }
+}
+
+static void what_is_no_list_of_slots_is_refused(void **state)
+{
+    static const char *const texts[] = { "x", "-", "1-", "-1", "3-2", "16384", "0-16384", "1,,2", ",1", "1-2-3", "1 2" };
+    struct slots slots = { { 0 } };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        assert_false(slots_read(bytes_of_string(texts[i]), &slots));
+    assert_true(slots_read(BYTES(""), &slots));
+    assert_true(slots_read(BYTES("16383,0-1"), &slots));
 }
 
 int main(void)
@@ -82,6 +99,7 @@ int main(void)
         cmocka_unit_test(the_bits_are_those_of_the_bus),
         cmocka_unit_test(all_slots_are_one_range_and_none_are_no_range),
         cmocka_unit_test(ranges_of_a_random_set_are_its_runs_in_order),
+        cmocka_unit_test(what_is_no_list_of_slots_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

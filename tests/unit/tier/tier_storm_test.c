@@ -603,6 +603,7 @@ static void answered(struct box_client *client)
     thread->answered++;
     if (is_failure(task, &answer))
         return;
+    note_counts(thread);            /* a key that this call creates may have expired before it: then it was not there for a while */
     if (key->unsure && is_blind(task)) {
         note_counts(thread);
         return;

@@ -10,7 +10,10 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/disk.h"
+#include "base/file.h"
 #include "base/mem.h"
+#include "cluster/nodes_store.h"
 #include "support/certificate.h"
 #include "support/cluster_box.h"
 #include "support/faulty_disk.h"
@@ -322,6 +325,70 @@ static void a_change_without_a_promise_does_not_silence_a_node_whose_disk_fails(
     faulty_disk_destroy(disk);
 }
 
+static void copy_file(const char *from, const char *to)
+{
+    struct buffer text = { 0 };
+
+    CHECK(file_read_all(disk_system(), AT_FDCWD, from, 100000, &text) == STATUS_OK);
+    CHECK(file_overwrite(disk_system(), AT_FDCWD, to, buffer_bytes(&text)) == STATUS_OK);
+    buffer_release(&text);
+}
+
+/* What a start would read if the process was killed now. */
+static bool is_on_disk(const struct cluster_box *box, const char *text)
+{
+    char next[100], copy[100], copy_next[110];
+    struct message message = { "" };
+    struct nodes_store *store;
+    struct buffer read = { 0 };
+    bool found;
+
+    snprintf(next, sizeof(next), "%s.next", box->path);
+    snprintf(copy, sizeof(copy), "%s.copy", box->path);
+    snprintf(copy_next, sizeof(copy_next), "%s.next", copy);
+    copy_file(box->path, copy);
+    if (access(next, F_OK) == 0)
+        copy_file(next, copy_next);
+    CHECK(nodes_store_open(disk_system(), copy, &store, &read, &message) == STATUS_OK);
+    nodes_store_close(store);
+    unlink(copy);
+    unlink(copy_next);
+    buffer_append_u8(&read, 0);
+    found = strstr(read.data, text) != NULL;
+    buffer_release(&read);
+    return found;
+}
+
+static void a_command_is_written_before_its_reply_and_a_promise_is_synced(void **state)
+{
+    struct group *group = create_group(2);
+    struct cluster_box *nodes = group->nodes, *failing = &nodes[1];
+    struct faulty_disk *disk = faulty_disk_create();
+    struct slots slots = { { 0 } };
+    char wanted[60];
+    struct node_id id;
+
+    failing->disk = faulty_disk_table(disk);
+    form_cluster(group, 2);
+    assert_true(node_id_read(bytes_of_string(nodes[0].id), &id));
+    snprintf(wanted, sizeof(wanted), "[5-<-%s]", nodes[0].id);
+    faulty_disk_set(disk, &(struct disk_faults){ .sync_error = 1000 });
+    assert_null(bus_begin_import(cluster_lock(failing->cluster), 5, &id));
+    assert_int_equal(cluster_unlock(failing->cluster), STATUS_OK);
+    assert_true(is_on_disk(failing, wanted));
+    assert_int_equal(failing->refusals, 0);
+    slots_add(&slots, 5);
+    assert_null(bus_add_slots(cluster_lock(failing->cluster), &slots));
+    assert_int_equal(cluster_unlock(failing->cluster), STATUS_IO);
+    assert_int_equal(failing->refusals, 1);
+    assert_true(is_on_disk(failing, wanted));
+    faulty_disk_set(disk, NULL);
+    cluster_box_wait_info(failing, "cluster_state:ok");
+    assert_false(is_on_disk(failing, wanted));
+    destroy_group(group);
+    faulty_disk_destroy(disk);
+}
+
 static void a_port_in_use_is_refused_and_can_be_tried_again(void **state)
 {
     struct group *group = create_group(1);
@@ -365,6 +432,7 @@ int main(void)
         cmocka_unit_test(a_file_that_is_damaged_or_in_use_is_refused_and_kept),
         cmocka_unit_test(what_can_not_be_saved_is_not_done_until_it_can_be),
         cmocka_unit_test(a_change_without_a_promise_does_not_silence_a_node_whose_disk_fails),
+        cmocka_unit_test(a_command_is_written_before_its_reply_and_a_promise_is_synced),
         cmocka_unit_test(a_port_in_use_is_refused_and_can_be_tried_again),
     };
 

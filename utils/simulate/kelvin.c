@@ -19,12 +19,12 @@ struct kelvin {
     uint32_t to_age;                /* keys whose uses are still to be halved */
 };
 
-static void *kelvin_create(uint32_t key_count, uint32_t capacity)
+static void *kelvin_create(const struct room *room)
 {
     struct kelvin *kelvin = mem_zalloc(sizeof(*kelvin));
 
-    sweep_init(&kelvin->sweep, key_count, capacity);
-    kelvin->entries = mem_zalloc(key_count * sizeof(struct entry));
+    sweep_init(&kelvin->sweep, room);
+    kelvin->entries = mem_zalloc(room->key_count * sizeof(struct entry));
     random_init(&kelvin->random, 3);
     return kelvin;
 }
@@ -42,7 +42,7 @@ static void kelvin_destroy(void *state)
 
 static struct ghost *ghost_of(struct kelvin *kelvin, uint32_t key)
 {
-    return &kelvin->ghosts[(uint64_t)key * PARTITIONS / kelvin->sweep.key_count];
+    return &kelvin->ghosts[(uint64_t)key * PARTITIONS / kelvin->sweep.room->key_count];
 }
 
 static uint64_t hash_of(uint32_t key)

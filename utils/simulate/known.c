@@ -9,24 +9,25 @@ enum { SMALL_SHARE = 10, USES_MAX = 3 };
 
 struct known {
     struct chain chain;
-    uint32_t key_count, capacity, count;
+    const struct room *room;
+    uint64_t used;              /* size of the residents */
     bool *is_resident;
     uint32_t *uses;
     /* LFU */
     uint32_t least;             /* no resident has a lower count */
     /* S3-FIFO */
     uint8_t *queue;
-    uint32_t sizes[2];
-    uint64_t *left_at, left;    /* the ghost: when the key left the small queue, counted in keys that did; 0: it has not */
+    uint64_t sizes[2];
+    uint64_t *left_at, left;    /* the ghost: when the key left the small queue, by the size of all that did; 0: it has not */
 };
 
-static void *known_create(uint32_t key_count, uint32_t capacity, uint32_t list_count)
+static void *known_create(const struct room *room, uint32_t list_count)
 {
     struct known *known = mem_zalloc(sizeof(*known));
+    uint32_t key_count = room->key_count;
 
     chain_init(&known->chain, key_count, list_count);
-    known->key_count = key_count;
-    known->capacity = capacity;
+    known->room = room;
     known->is_resident = mem_zalloc(key_count * sizeof(*known->is_resident));
     known->uses = mem_zalloc(key_count * sizeof(*known->uses));
     known->queue = mem_zalloc(key_count * sizeof(*known->queue));
@@ -46,14 +47,13 @@ static void known_destroy(void *state)
     mem_free(known);
 }
 
-/* --- static --- */
+/* --- static: for keys of the size 1 --- */
 
-static void *static_create(uint32_t key_count, uint32_t capacity)
+static void *static_create(const struct room *room)
 {
     struct known *known = mem_zalloc(sizeof(*known));
 
-    known->key_count = key_count;
-    known->capacity = capacity;
+    known->room = room;
     return known;
 }
 
@@ -66,16 +66,16 @@ static bool static_request(void *state, const struct request *request)
 {
     struct known *known = state;
 
-    return request->rank < known->capacity;
+    return request->rank < known->room->capacity;
 }
 
 const struct policy_kind policy_static = { "static", static_create, static_destroy, static_request };
 
 /* --- LRU --- */
 
-static void *lru_create(uint32_t key_count, uint32_t capacity)
+static void *lru_create(const struct room *room)
 {
-    return known_create(key_count, capacity, 1);
+    return known_create(room, 1);
 }
 
 static bool lru_request(void *state, const struct request *request)
@@ -84,15 +84,16 @@ static bool lru_request(void *state, const struct request *request)
     uint32_t key = request->key;
     bool was_resident = known->is_resident[key];
 
-    if (was_resident) {
+    if (was_resident)
         chain_remove(&known->chain, key);
-    } else if (known->count == known->capacity) {
+    else
+        known->used += known->room->sizes[key];
+    while (known->used > known->room->capacity && chain_first(&known->chain, 0) != UINT32_MAX) {
         uint32_t victim = chain_first(&known->chain, 0);
 
         chain_remove(&known->chain, victim);
         known->is_resident[victim] = false;
-    } else {
-        known->count++;
+        known->used -= known->room->sizes[victim];
     }
     known->is_resident[key] = true;
     chain_append(&known->chain, 0, key);
@@ -103,9 +104,9 @@ const struct policy_kind policy_lru = { "LRU", lru_create, known_destroy, lru_re
 
 /* --- LFU --- */
 
-static void *lfu_create(uint32_t key_count, uint32_t capacity)
+static void *lfu_create(const struct room *room)
 {
-    return known_create(key_count, capacity, COUNTS);
+    return known_create(room, COUNTS);
 }
 
 static void lfu_evict(struct known *known)
@@ -116,7 +117,7 @@ static void lfu_evict(struct known *known)
         known->least++;
     chain_remove(&known->chain, victim);
     known->is_resident[victim] = false;
-    known->count--;
+    known->used -= known->room->sizes[victim];
 }
 
 /* The new key is among those that may leave: the one of the lowest count, of several the one used least recently. */
@@ -129,14 +130,14 @@ static bool lfu_request(void *state, const struct request *request)
     if (was_resident)
         chain_remove(&known->chain, key);
     else
-        known->count++;
+        known->used += known->room->sizes[key];
     known->is_resident[key] = true;
     if (uses < COUNTS - 1)
         uses = ++known->uses[key];
     chain_append(&known->chain, uses, key);
     if (uses < known->least)
         known->least = uses;
-    if (known->count > known->capacity)
+    while (known->used > known->room->capacity)
         lfu_evict(known);
     return was_resident;
 }
@@ -145,16 +146,16 @@ const struct policy_kind policy_lfu = { "LFU", lfu_create, known_destroy, lfu_re
 
 /* --- S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", 2023) --- */
 
-static void *s3fifo_create(uint32_t key_count, uint32_t capacity)
+static void *s3fifo_create(const struct room *room)
 {
-    return known_create(key_count, capacity, 2);
+    return known_create(room, 2);
 }
 
 static void s3fifo_push(struct known *known, uint8_t queue, uint32_t key)
 {
     chain_append(&known->chain, queue, key);
     known->queue[key] = queue;
-    known->sizes[queue]++;
+    known->sizes[queue] += known->room->sizes[key];
 }
 
 static uint32_t s3fifo_pop(struct known *known, uint8_t queue)
@@ -162,13 +163,13 @@ static uint32_t s3fifo_pop(struct known *known, uint8_t queue)
     uint32_t key = chain_first(&known->chain, queue);
 
     chain_remove(&known->chain, key);
-    known->sizes[queue]--;
+    known->sizes[queue] -= known->room->sizes[key];
     return key;
 }
 
 static void s3fifo_evict(struct known *known)
 {
-    while (known->sizes[SMALL] >= known->capacity / SMALL_SHARE) {
+    while (known->sizes[SMALL] > 0 && known->sizes[SMALL] >= known->room->capacity / SMALL_SHARE) {
         uint32_t key = s3fifo_pop(known, SMALL);
 
         if (known->uses[key] > 1) {
@@ -177,7 +178,8 @@ static void s3fifo_evict(struct known *known)
             continue;
         }
         known->is_resident[key] = false;
-        known->left_at[key] = ++known->left;
+        known->left += known->room->sizes[key];
+        known->left_at[key] = known->left;
         return;
     }
     for (;;) {
@@ -195,7 +197,8 @@ static void s3fifo_evict(struct known *known)
 static bool s3fifo_request(void *state, const struct request *request)
 {
     struct known *known = state;
-    uint32_t key = request->key, ghosts = known->capacity - known->capacity / SMALL_SHARE;
+    uint32_t key = request->key;
+    uint64_t ghosts = known->room->capacity - known->room->capacity / SMALL_SHARE;
     bool is_ghost = known->left_at[key] > 0 && known->left - known->left_at[key] < ghosts;
 
     if (known->is_resident[key]) {
@@ -203,7 +206,7 @@ static bool s3fifo_request(void *state, const struct request *request)
             known->uses[key]++;
         return true;
     }
-    while (known->sizes[SMALL] + known->sizes[LARGE] >= known->capacity)
+    while (known->sizes[SMALL] + known->sizes[LARGE] + known->room->sizes[key] > known->room->capacity)
         s3fifo_evict(known);
     known->is_resident[key] = true;
     known->uses[key] = 0;

@@ -7,23 +7,25 @@
 #include <stdint.h>
 
 #include "base/random.h"
+#include "policy.h"
 
 enum { SWEEP_WINDOW_MAX = 576 };
 
 struct sweep {
+    const struct room *room;
     bool *is_resident;
-    uint32_t key_count, count;
-    uint32_t high, low;         /* marks, keys */
+    uint32_t count;             /* residents */
+    uint64_t used;              /* their size */
+    uint64_t high, low;         /* marks, of `used` */
     uint32_t next;              /* key */
-    uint64_t share;             /* of 1024 */
     struct random random;
 };
 
 /* Demotes `quota` of the keys by sweep_remove. */
 typedef void sweep_window(void *state, const uint32_t *keys, int count, int quota);
 
-/* `capacity`: how many keys are in memory on average. */
-void sweep_init(struct sweep *sweep, uint32_t key_count, uint32_t capacity);
+/* The room's capacity is used on average. */
+void sweep_init(struct sweep *sweep, const struct room *room);
 void sweep_release(struct sweep *sweep);
 void sweep_add(struct sweep *sweep, uint32_t key);
 void sweep_remove(struct sweep *sweep, uint32_t key);

@@ -79,3 +79,14 @@ void workload_next(struct workload *workload, struct request *request)
     request->rank = workload->rank_of[request->key];
     workload->done++;
 }
+
+uint32_t *workload_sizes(const struct workload_kind *kind, uint32_t key_count)
+{
+    uint32_t *sizes = mem_alloc(key_count * sizeof(*sizes));
+    struct random random;
+
+    random_init(&random, 5);
+    for (uint32_t key = 0; key < key_count; key++)
+        sizes[key] = kind->is_mixed ? 1u << random_below(&random, (uint64_t)__builtin_ctz(SIZE_SPREAD) + 1) : 1;
+    return sizes;
+}

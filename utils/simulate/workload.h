@@ -6,11 +6,13 @@
 #include "policy.h"
 
 enum workload_pattern { PATTERN_ZIPF, PATTERN_DRIFT, PATTERN_LOOP, PATTERN_SCANS };
+enum { SIZE_SPREAD = 64 };      /* mixed sizes: the largest in units of the smallest */
 
 struct workload_kind {
     const char *name;
     enum workload_pattern pattern;
     double theta;
+    bool is_mixed;              /* sizes of 1 to SIZE_SPREAD, each power of two as often, whatever the popularity */
     int drift;                  /* PATTERN_DRIFT: in a window one key in `drift` changes places in the ranking with another one */
 };
 
@@ -31,6 +33,8 @@ struct workload {
 void workload_init(struct workload *workload, const struct workload_kind *kind, uint32_t key_count, uint32_t loop_size, uint64_t window,
     uint64_t seed);
 void workload_release(struct workload *workload);
-void workload_next(struct workload *workload, struct request *request);
+void workload_next(struct workload *workload, struct request *request);     /* key and rank */
+/* By key. The caller frees them. */
+uint32_t *workload_sizes(const struct workload_kind *kind, uint32_t key_count);
 
 #endif

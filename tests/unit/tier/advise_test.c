@@ -4,6 +4,7 @@
 #include "support/unit.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/buffer.h"
@@ -378,7 +379,7 @@ static void hostile_bytes_are_refused_or_harmless(void **state)
     begin(rig, 60, 20);
     tick(rig, 1, 20);
     advise_encode(rig->advise, &good);
-    for (int round = 0; round < 5000; round++) {
+    for (int round = 0; round < 500; round++) {
         struct buffer text = { 0 };
 
         buffer_append_bytes(&text, buffer_bytes(&good));
@@ -394,6 +395,56 @@ static void hostile_bytes_are_refused_or_harmless(void **state)
         buffer_release(&text);
     }
     buffer_release(&good);
+}
+
+/* --- threads --- */
+
+enum { THREADS = 3, THREAD_KEYS = 500 };
+
+/* Each thread has keys of its own; in the end half of them are left. */
+struct user {
+    pthread_t thread;
+    struct rig *rig;
+    uint64_t first;
+};
+
+static void *use_keys(void *context)
+{
+    struct user *user = context;
+    struct advise_use use = { .incarnation = DB, .size = SIZE };
+
+    for (uint64_t i = 0; i < 4 * THREAD_KEYS; i++) {
+        use.hash = hash_of(user->first + i % THREAD_KEYS);
+        use.kind = i < THREAD_KEYS ? ADVISE_CREATE : ADVISE_USE;
+        if (advise_samples(&user->rig->limit, use.hash))
+            advise_use(user->rig->advise, &use, &user->rig->limit);
+    }
+    for (uint64_t i = 0; i < THREAD_KEYS; i += 2)
+        advise_remove(user->rig->advise, hash_of(user->first + i), DB);
+    return NULL;
+}
+
+static void threads_use_keys_while_others_look(void **state)
+{
+    struct rig *rig = *state;
+    struct user users[THREADS];
+    struct buffer text = { 0 };
+
+    tick(rig, 1, 1000);
+    for (int i = 0; i < THREADS; i++) {
+        users[i] = (struct user){ .rig = rig, .first = (uint64_t)i * THREAD_KEYS };
+        assert_int_equal(pthread_create(&users[i].thread, NULL, use_keys, &users[i]), 0);
+    }
+    for (int i = 0; i < 20; i++) {
+        tick(rig, 1, 1000);
+        text.size = 0;
+        advise_encode(rig->advise, &text);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(users[i].thread, NULL), 0);
+    tick(rig, 1, 1000);
+    assert_int_equal(rig->estimate.sampled_keys, THREADS * THREAD_KEYS / 2);
+    buffer_release(&text);
 }
 
 static void between_two_sizes_values_are_interpolated(void **state)
@@ -425,6 +476,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damage_is_found_and_changes_nothing, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(another_version_is_not_damage, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(hostile_bytes_are_refused_or_harmless, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(threads_use_keys_while_others_look, open_rig, close_rig),
         cmocka_unit_test(between_two_sizes_values_are_interpolated),
     };
 

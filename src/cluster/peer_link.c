@@ -17,7 +17,7 @@ void peer_link_init(struct peer_link *peer, struct engine *engine, struct cluste
 
 void peer_link_close(struct peer_link *peer) { migrate_link_close(&peer->link); }
 
-bool peer_link_is_open(const struct peer_link *peer) { return peer->link.fd >= 0; }
+bool peer_link_is_open(const struct peer_link *peer) { return migrate_link_is_open(&peer->link); }
 
 bool peer_link_fail(struct peer_link *peer, const char *text)
 {
@@ -37,17 +37,19 @@ static bool fail_of_node(struct peer_link *peer, const char *what)
 static bool find_address(struct peer_link *peer)
 {
     struct topology *topology = cluster_topology(peer->cluster);
+    bool is_tls = config_number(peer->engine->config, CONFIG_TLS_CLUSTER) != 0;
 
     for (int i = 0; i < topology->count; i++) {
         const struct topology_node *node = &topology->nodes[i];
+        unsigned port = is_tls ? node->tls_port : node->port;
 
-        if (!node_id_equal(&node->id, &peer->node) || node->port == 0)
+        if (!node_id_equal(&node->id, &peer->node) || port == 0)
             continue;
         snprintf(peer->ip, sizeof(peer->ip), "%s", node->ip);
-        snprintf(peer->port, sizeof(peer->port), "%u", node->port);
+        snprintf(peer->port, sizeof(peer->port), "%u", port);
     }
     topology_release(topology);
-    return peer->ip[0] != '\0' || fail_of_node(peer, "has no address, or no port without TLS");
+    return peer->ip[0] != '\0' || fail_of_node(peer, is_tls ? "has no address, or no port with TLS" : "has no address, or no port without TLS");
 }
 
 static bool authenticate(struct peer_link *peer)
@@ -86,6 +88,17 @@ static bool is_the_node(struct peer_link *peer)
     return is_it || fail_of_node(peer, "is not at its address: another node replies there");
 }
 
+static bool fail_of_connecting(struct peer_link *peer)
+{
+    struct message why = peer->link.reason;
+
+    if (message_is_empty(&why))
+        return fail_of_node(peer, "can't be connected to");
+    if (message_is_empty(&peer->message))
+        message_set(&peer->message, "%s can't be connected to: %s", peer->name, why.text);
+    return false;
+}
+
 bool peer_link_open(struct peer_link *peer, int64_t timeout_ms)
 {
     migrate_link_close(&peer->link);
@@ -93,7 +106,7 @@ bool peer_link_open(struct peer_link *peer, int64_t timeout_ms)
     if (!find_address(peer))
         return false;
     if (migrate_link_open(&peer->link, peer->engine, peer->ip, peer->port) != MIGRATE_LINK_OK)
-        return fail_of_node(peer, "can't be connected to");
+        return fail_of_connecting(peer);
     return authenticate(peer) && is_the_node(peer);
 }
 

@@ -76,14 +76,14 @@ bool follow_is_loading(struct follow *follow)
 
 /* --- REPLICAOF --- */
 
-static struct tls_context *hold_tls(const struct follow *follow)
+struct tls_context *follow_hold_tls(const struct follow *follow)
 {
     return follow->hold_tls != NULL ? follow->hold_tls(follow->tls_context) : NULL;
 }
 
 bool follow_has_tls(struct follow *follow)
 {
-    struct tls_context *tls = hold_tls(follow);
+    struct tls_context *tls = follow_hold_tls(follow);
 
     tls_context_drop(tls);
     return tls != NULL;
@@ -107,7 +107,7 @@ static void fill_in(struct follow *follow, struct link_options *options, char *s
         offer[0] = '\0';
     *options = (struct link_options){
         .host = follow->host, .port = (uint16_t)follow->port, .source_address = strings[3], .user = strings[0], .password = strings[1],
-        .with_tls = with_tls, .tls = with_tls ? hold_tls(follow) : NULL,
+        .with_tls = with_tls, .tls = with_tls ? follow_hold_tls(follow) : NULL,
         .listening_port = (uint16_t)port, .announce_ip = strings[2],
         .timeout_ms = config_number(config, CONFIG_REPL_TIMEOUT) * 1000, .disk = disk_system(), .dir = ".",
         .image_offer = offer, .image_dir = follow->image_dir,

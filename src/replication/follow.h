@@ -35,6 +35,8 @@ enum { FOLLOW_HOST_SIZE = 256 };
 
 /* `hold_tls`: a reference to the context of connections that the server opens; NULL: it has none. */
 struct follow *follow_create(struct engine *engine, struct tls_context *(*hold_tls)(void *context), void *context);
+/* A reference to that context, which the caller drops; NULL: there is none. Any thread. */
+struct tls_context *follow_hold_tls(const struct follow *follow);
 /* Ends it, and waits for its threads. Before what the engine is made of goes. */
 void follow_stop(struct follow *follow);
 void follow_destroy(struct follow *follow);         /* NULL is fine */

@@ -1,8 +1,6 @@
 #include "replication/migrate_cache.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -76,11 +74,12 @@ static struct kept *take_named(struct migrate_cache *cache, struct bytes name)
 }
 
 /* What comes without having been asked for belongs to the end of the connection. */
-static bool is_quiet(const struct migrate_link *link)
+static bool is_quiet(struct migrate_link *link)
 {
     char byte;
+    size_t got;
 
-    return recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR);
+    return wire_read(&link->wire, &byte, 1, &got) == WIRE_OK && got == 0;
 }
 
 bool migrate_cache_take(struct migrate_cache *cache, struct bytes name, struct migrate_link *link)
@@ -114,7 +113,7 @@ void migrate_cache_keep(struct migrate_cache *cache, struct bytes name, struct m
 {
     struct kept *oldest = NULL;
 
-    if (cache == NULL || link->fd < 0 || link->from != link->to) {
+    if (cache == NULL || !migrate_link_is_open(link) || link->from != link->to) {
         migrate_link_close(link);
         return;
     }
@@ -123,7 +122,7 @@ void migrate_cache_keep(struct migrate_cache *cache, struct bytes name, struct m
         oldest = remove_at(cache, 0);
     cache->all[cache->count++] = new_kept(name, link);
     mutex_unlock(&cache->lock);
-    link->fd = -1;
+    wire_init(&link->wire);             /* its own no more */
     if (oldest != NULL)
         close_kept(oldest);
 }

@@ -11,7 +11,7 @@ from support.case import kelvin_only, main                                      
 from support.resp import OK, Error                                                                  # noqa: E402
 from support.server import ROOT, Server, port_free, read_text, under_test, until                                                  # noqa: E402
 
-DOCUMENTS = ["README.md", "docs/operating.md", "docs/migrating.md", "docs/differences.md"]
+DOCUMENTS = ["README.md", "docs/operating.md", "docs/tuning.md", "docs/migrating.md", "docs/differences.md"]
 UNITS = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 # Words in backticks with a hyphen or an underscore that are neither directives nor fields of INFO.
 OTHER_WORDS = {
@@ -26,6 +26,8 @@ OTHER_WORDS = {
     "measured_hit_ratio", "uses_per_second", "sampled_keys", "hit_ratio", "reads_per_second", "mean_usec", "p99_usec",
     # a directive of files only, one of Redis before 7, fields of INFO while a link is down or a full synchronization runs
     "rename-command", "lua-replicate-commands", "master_sync_read_bytes", "master_link_down_since_seconds",
+    # states of CLUSTER MIGRATION
+    "accumulate-buffer", "wait-stream-eof", "send-bulk-and-stream",
     # DEBUG; a value of repl-diskless-load
     "expiry_is_suspended", "on-empty-db",
 }
@@ -114,7 +116,7 @@ class DocumentsTest(unittest.TestCase):
             self.assertEqual(self.client.call("CONFIG", "SET", name, self.config[name]), OK)
 
     def test_what_to_watch_is_there(self):
-        for row in self.rows("## What to watch", 10) + self.rows("## Replication", 3):
+        for row in self.rows("## What to watch", 10) + self.rows("## Running replicas", 3):
             for name in re.findall(r"`([a-z0-9_]+)`", row[0]):
                 self.assertTrue(name in self.info or name in self.config or name in OTHER_WORDS, name)
 

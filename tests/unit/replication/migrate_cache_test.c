@@ -14,9 +14,9 @@ static struct migrate_link new_link(int *other)
     struct migrate_link link;
     int pair[2];
 
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
     migrate_link_init(&link, 100);
-    link.fd = pair[0];
+    wire_open(&link.wire, pair[0]);
     *other = pair[1];
     return link;
 }
@@ -35,14 +35,14 @@ static void a_link_is_taken_once_by_its_name(void **state)
     int other, fd;
 
     link = new_link(&other);
-    fd = link.fd;
+    fd = link.wire.fd;
     migrate_cache_keep(cache, BYTES("a"), &link);
-    assert_int_equal(link.fd, -1);
+    assert_false(migrate_link_is_open(&link));
     assert_int_equal(migrate_cache_count(cache), 1);
     assert_false(migrate_cache_take(cache, BYTES("ab"), &taken));
     assert_false(migrate_cache_take(cache, BYTES("A"), &taken));
     assert_true(migrate_cache_take(cache, BYTES("a"), &taken));
-    assert_int_equal(taken.fd, fd);
+    assert_int_equal(taken.wire.fd, fd);
     assert_false(migrate_cache_take(cache, BYTES("a"), &link));
     assert_int_equal(migrate_cache_count(cache), 0);
     assert_false(is_closed(other));
@@ -71,7 +71,7 @@ static void what_the_other_server_has_closed_or_has_written_to_is_not_used_again
     assert_true(migrate_cache_take(cache, BYTES("a"), &link));
     assert_int_equal(migrate_cache_count(cache), 0);
     CHECK(write(good, "x", 1) == 1);
-    assert_int_equal(read(link.fd, &(char){ 0 }, 1), 1);
+    assert_int_equal(read(link.wire.fd, &(char){ 0 }, 1), 1);
     migrate_link_close(&link);
     migrate_cache_destroy(cache);
     close(good);

@@ -116,12 +116,20 @@ enum status dataset_size(struct engine *engine, const struct claim *as, int db, 
     return STATUS_OK;
 }
 
-/* Takes expired keys, and those that do not match, out of a page. */
-static void page_filter(struct scan_page *page, const struct bytes *pattern, int64_t now_ms)
+/* Another node sends it to this one, which does not serve it yet. */
+static bool is_received(const struct engine *engine, struct bytes key)
+{
+    return redirect_receives(engine->redirect) && redirect_state(engine->redirect, slot_first_hash(slot_of_key(key))) == SLOT_RECEIVED;
+}
+
+/* Takes expired keys, those that do not match, and those of slots that are received out of a page. */
+static void page_filter(const struct engine *engine, struct scan_page *page, const struct bytes *pattern, int64_t now_ms)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < page->count; i++) {
+        if (is_received(engine, scan_page_key(page, i)))
+            continue;
         if (page->keys[i].expire_ms >= 0 && page->keys[i].expire_ms <= now_ms)
             continue;
         if (pattern != NULL && !text_matches(*pattern, scan_page_key(page, i), TEXT_CASE_EXACT))
@@ -159,7 +167,7 @@ static void read_page(struct dataset_job *job, struct engine *engine, uint64_t c
     struct scan_page *page)
 {
     tier_scan(engine->tier, engine->partitions, &job->reader, job->db, cursor, count, page);
-    page_filter(page, pattern, job->now_ms);
+    page_filter(engine, page, pattern, job->now_ms);
     if (page->lsn > job->lsn)
         job->lsn = page->lsn;
 }

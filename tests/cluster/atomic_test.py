@@ -602,14 +602,14 @@ class KilledTest(ClusterCase):
             left.start()
             until(lambda: left.state()["cluster_state"] == "ok", 30, "it serves")
             self.assertEqual(migrations(left)[0]["state"], b"handing-over")
-            waiting = [self.connect(left, timeout=60) for _ in range(2)]
-            for client, words in zip(waiting, (("APPEND", key, "2"), ("GET", key))):
+            waiting = [self.connect(left, timeout=60) for _ in range(3)]
+            for client, words in zip(waiting, (("APPEND", key, "2"), ("EVAL", "return redis.call('APPEND', KEYS[1], '3')", 1, key), ("GET", key))):
                 client.send(encode(words))
-            until(lambda: left.ask("CLIENT", "LIST").count(b"cmd=append") + left.ask("CLIENT", "LIST").count(b"cmd=get ") == 2, 20, "they wait")
+            until(lambda: len(re.findall(rb"cmd=(append|eval|get) ", left.ask("CLIENT", "LIST"))) == 3, 20, "they wait")
             self.assertEqual(left.ask("CLUSTER", "COUNTKEYSINSLOT", LAST), 0)       # others do not
             self.assertEqual(select.select([client.socket for client in waiting], [], [], 0)[0], [])
-        self.assertEqual(waiting[0].receive(), 2)
-        self.assertIn(waiting[1].receive(), (b"1", b"12"))
+        self.assertEqual(sorted((waiting[0].receive(), waiting[1].receive())), [2, 3])
+        self.assertIn(waiting[2].receive(), (b"1", b"12", b"13", b"123", b"132"))
         until(lambda: migrations(left)[0]["state"] == b"failed", 20, "the outcome is known")
         self.assertEqual(migrations(left)[0]["message"], b"the other node has not taken the slots")
         until(lambda: b" handed " not in conf_of(left), 20, "the note is gone")

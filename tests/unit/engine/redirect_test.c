@@ -3,6 +3,8 @@
 
 #include "base/mem.h"
 #include "engine/redirect.h"
+#include "engine/running_scripts.h"
+#include "script/registry.h"
 #include "support/tier_box.h"
 
 struct rig {
@@ -187,6 +189,29 @@ static void writes_of_a_slot_that_is_handed_over_wait(void **state)
     assert_string_equal(tier_box_await(rig->client), MOVED);
 }
 
+/* A script without a shebang does not say whether it writes. */
+static void scripts_of_a_slot_that_is_handed_over_wait(void **state)
+{
+    struct rig *rig = *state;
+    struct engine *engine = &rig->box.engine;
+
+    engine->scripts = registry_create();
+    engine->running_scripts = running_scripts_create();
+    set(rig, "a", SLOT_HANDED_OVER);
+    assert_false(tier_box_begin(rig->client, "EVAL return(redis.call('INCR',KEYS[1])) 1 {a}1"));
+    set(rig, "a", SLOT_OWNED);
+    assert_string_equal(tier_box_await(rig->client), ":1\n");
+    set(rig, "a", SLOT_HANDED_OVER);
+    assert_string_equal(say(rig, "EVAL_RO return(redis.call('GET',KEYS[1])) 1 {a}1"), "$1\n1\n");
+    assert_false(tier_box_begin(rig->client, "EVAL return(redis.call('INCR',KEYS[1])) 1 {a}1"));
+    set(rig, "a", SLOT_FOREIGN);
+    assert_string_equal(tier_box_await(rig->client), MOVED);
+    running_scripts_destroy(engine->running_scripts);
+    registry_destroy(engine->scripts);
+    engine->running_scripts = NULL;
+    engine->scripts = NULL;
+}
+
 /* Another node may have it: what this one would reply may be old. */
 static void all_calls_of_a_slot_in_doubt_wait(void **state)
 {
@@ -226,6 +251,11 @@ static void a_slot_that_is_received_is_for_the_connection_that_brings_it(void **
     rig->client->client.receipt = 7;
     assert_string_equal(say(rig, "SET a 1 PXAT 1"), "+OK\n");      /* its sender says what has expired */
     assert_string_equal(say(rig, "INCR a"), ":2\n");
+    assert_string_equal(say(rig, "SET {a}1 1"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE {a}1"), ":1\n");
+    assert_string_equal(say(rig, "KEYS *"), "*0\n");               /* not shown until the slot is this node's */
+    assert_string_equal(say(rig, "SCAN 0 COUNT 1000"), "*2\n$1\n0\n*0\n");
+    assert_string_equal(say(rig, "RANDOMKEY"), "$-1\n");
     assert_string_equal(say(rig, "SET b 1 PXAT 1"), "+OK\n");
     assert_string_equal(say(rig, "FLUSHALL"), "+OK\n");
     assert_string_equal(say(rig, "SET a 1"), MOVED);
@@ -355,6 +385,7 @@ int main(void)
         WITH_RIG(a_slot_that_has_just_changed_is_tried_again),
         WITH_RIG(a_slot_that_comes_is_served_to_who_asks),
         WITH_RIG(writes_of_a_slot_that_is_handed_over_wait),
+        WITH_RIG(scripts_of_a_slot_that_is_handed_over_wait),
         WITH_RIG(all_calls_of_a_slot_in_doubt_wait),
         WITH_RIG(a_slot_that_is_received_is_for_the_connection_that_brings_it),
         WITH_RIG(a_transaction_is_judged_as_a_whole),

@@ -80,9 +80,9 @@ static void save_if_due(struct cluster *cluster, enum occasion occasion)
     cluster->is_unsaved |= outcome->has_changed || outcome->has_promised;
     outcome->has_changed = false;
     if ((outcome->has_promised && (is_tried || writes)) || (occasion == BY_TICK && (cluster->is_unsaved || cluster->is_unsynced)))
-        save(cluster, NODES_STORE_SYNCED);
+        (void)save(cluster, NODES_STORE_SYNCED);
     else if (writes)
-        save(cluster, NODES_STORE_WRITTEN);
+        (void)save(cluster, NODES_STORE_WRITTEN);
     outcome->has_promised = cluster->is_unsaved && (outcome->has_promised || writes);
 }
 

@@ -86,7 +86,7 @@ static enum migrate_link_result connect_to(struct migrate_link *link, const stru
 }
 
 /* Sends what the wire has to send. False: it has failed, or the time is up. */
-static bool flush(struct migrate_link *link, int64_t deadline_ms)
+static bool flush_output(struct migrate_link *link, int64_t deadline_ms)
 {
     while (wire_flush(&link->wire) == WIRE_OK) {
         if (!wire_has_output(&link->wire))
@@ -107,7 +107,7 @@ static bool shake_hands(struct migrate_link *link)
 
         if (result != WIRE_OK)
             wire_reason(&link->wire, result, &link->reason);
-        if (!flush(link, deadline_ms) || result != WIRE_OK)     /* an alert is sent, too */
+        if (!flush_output(link, deadline_ms) || result != WIRE_OK)     /* an alert is sent, too */
             return false;
         if (!is_done && !wait_until_ready(link, POLLIN, deadline_ms))
             return false;
@@ -147,7 +147,7 @@ enum migrate_link_result migrate_link_write(struct migrate_link *link, struct by
     while (bytes.size > 0) {
         struct bytes part = bytes_of(bytes.data, bytes.size > CHUNK ? CHUNK : bytes.size);
 
-        if (wire_write(&link->wire, part) != WIRE_OK || !flush(link, deadline_of(link)))
+        if (wire_write(&link->wire, part) != WIRE_OK || !flush_output(link, deadline_of(link)))
             return MIGRATE_LINK_WRITE_FAILED;
         bytes = bytes_of(bytes.data + part.size, bytes.size - part.size);
     }
@@ -181,7 +181,7 @@ static bool read_some(struct migrate_link *link, int64_t deadline_ms)
     if (wire_read(&link->wire, link->in + link->to, sizeof(link->in) - link->to, &got) != WIRE_OK)
         return false;
     link->to += got;
-    if (!flush(link, deadline_ms))      /* TLS may have something to say */
+    if (!flush_output(link, deadline_ms))      /* TLS may have something to say */
         return false;
     return got > 0 || wait_until_ready(link, POLLIN, deadline_ms);
 }

@@ -367,6 +367,14 @@ static void measure_overhead(struct advise *advise, const struct advise_measures
     advise->overhead = advise->overhead < 0 ? overhead : advise->overhead + (overhead - advise->overhead) / OVERHEAD_MEMORY;
 }
 
+/* Bytes by which the record map is larger than at the present size, as more keys are cold; below 0: smaller. */
+static double more_records(const struct advise *advise, const struct model *model, const struct advise_measures *measures)
+{
+    double fewer_hot = (double)advise->models[ADVISE_PRESENT].count - (double)model->count;
+
+    return measures->record_size * fewer_hot / share_of(advise);
+}
+
 /* Half way between the watermarks, as memory is while keys are demoted. */
 static void set_marks(struct advise *advise, const struct advise_measures *measures)
 {
@@ -375,9 +383,9 @@ static void set_marks(struct advise *advise, const struct advise_measures *measu
 
     for (int i = 0; i < ADVISE_SIZES; i++) {
         double factor = advise_factor(i), buffer = fmin(measures->write_buffer * factor, (double)measures->write_buffer_max);
-        double room = fmax(max * factor * middle - advise->overhead - buffer, max * factor / SIZE_MIN_SHARE);
-        double share = fmin(band * max * factor / room, 0.5) * MODEL_SHARE_ONE;
         struct model *model = &advise->models[i];
+        double room = fmax(max * factor * middle - advise->overhead - buffer - more_records(advise, model, measures), max * factor / SIZE_MIN_SHARE);
+        double share = fmin(band * max * factor / room, 0.5) * MODEL_SHARE_ONE;
 
         model->mark = (uint64_t)(room * share_of(advise));
         model->share = share < MODEL_SHARE_ONE / 100 ? MODEL_SHARE_ONE / 100 : (uint32_t)share;

@@ -71,6 +71,7 @@ struct advise_measures {
     uint32_t high_percent, low_percent;     /* watermarks */
     uint64_t write_buffer;                  /* bytes: of memory_used at maxmemory, what grows with it (up to a limit) ... */
     uint64_t write_buffer_max;              /* ... which is this */
+    double record_size;                     /* bytes of RAM for the record of a cold key */
     uint64_t hot_keys, hot_bytes;           /* entries, and the bytes of these with their tables */
 };
 

@@ -58,6 +58,7 @@ void tier_advise_tick(struct tier *tier, struct advise_measures *measures)
 {
     struct partitions *all = tier->partitions;
     _Atomic uint32_t *limit = &all->sample_limit;
+    uint64_t records = 0, record_bytes = 0;
 
     if (!tier->settings.advise) {
         advise_clear(tier->advise, limit);
@@ -81,9 +82,12 @@ void tier_advise_tick(struct tier *tier, struct advise_measures *measures)
                 continue;
             measures->hot_keys += keyspace->table.count;
             measures->hot_bytes += keyspace_live_size(keyspace);
+            records += recordmap_count(keyspace->tier->map);
+            record_bytes += recordmap_size(keyspace->tier->map);
         }
         partition_unlock(partition);
     }
+    measures->record_size = records > 0 ? (double)record_bytes / (double)records : 0;
     advise_tick(tier->advise, measures, limit);
 }
 

@@ -146,6 +146,26 @@ static void with_uniform_use_the_hit_ratio_is_the_share_that_fits(void **state)
     assert_near(rig->estimate.misses[ADVISE_PRESENT], 0.5 * 40000 * 128, 0.03 * 40000 * 128);
 }
 
+/* 20 bytes for each key of 100 that is cold: with half the memory 750 fit instead of 1000, as 80 * 750 = 100 * 1000 - 20 * 2000. */
+static void records_of_cold_keys_take_room(void **state)
+{
+    struct rig *rig = *state;
+
+    rig->measures.record_size = 20;
+    begin(rig, 4000, 2000);
+    for (int i = 0; i < 40; i++) {
+        for (int n = 0; n < 1000; n++)
+            use(rig, random_below(&rig->random, 4000));
+        tick(rig, 1, 2000);
+        if (i == 10) {
+            advise_reset(rig->advise);
+            rig->measures.hot_hits = 0;
+        }
+    }
+    assert_near(rig->estimate.hit_ratio[ADVISE_PRESENT], 0.5, 0.03);
+    assert_near(rig->estimate.hit_ratio[ADVISE_PRESENT - ADVISE_OCTAVE], 0.1875, 0.03);
+}
+
 static void overwritten_cold_keys_are_neither_hits_nor_misses(void **state)
 {
     struct rig *rig = *state;
@@ -464,6 +484,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_is_sampled_before_the_first_tick, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(sizes_that_have_room_for_all_have_no_misses, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(with_uniform_use_the_hit_ratio_is_the_share_that_fits, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(records_of_cold_keys_take_room, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(overwritten_cold_keys_are_neither_hits_nor_misses, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_is_not_in_the_sample_yet_counts_as_far_as_it_is_known, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(keys_that_are_deleted_or_flushed_leave_the_sample, open_rig, close_rig),

@@ -148,6 +148,21 @@ static void note_lead(struct bus *bus, struct node *node, uint64_t epoch)
         node->peer.said_epoch = epoch;
 }
 
+/* What a third node says that `about` claims. */
+static void hear_hearsay(struct bus *bus, struct node *about, uint64_t epoch, const struct slots *slots)
+{
+    bool was_replica = about->flags & NODE_REPLICA;
+    struct claim_outcome outcome;
+
+    if (!claim_update(bus->members, about, epoch, slots, bus_role_following(bus), &outcome))
+        return;
+    if (was_replica)
+        note_lead(bus, about, epoch);
+    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
+    bus_role_apply_claim(bus, &outcome);
+}
+
+/* A primary that has become a replica says what its new master claims: if that one's own header is late, the slots would have no owner until it comes. */
 static void hear_role(struct bus *bus, struct node *sender, const struct bus_message *message)
 {
     struct node *master = node_id_is_none(&message->master) ? NULL : bus_known(bus, &message->master);
@@ -160,6 +175,8 @@ static void hear_role(struct bus *bus, struct node *sender, const struct bus_mes
     } else {
         if (master == sender || (sender->flags & NODE_REPLICA && sender->master == master))
             return;
+        if (master != NULL && sender->flags & NODE_MASTER)
+            hear_hearsay(bus, master, message->config_epoch, message->slots);
         members_set_master(bus->members, sender, master);
     }
     bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
@@ -245,15 +262,9 @@ static void hear_fail(struct bus *bus, struct node *sender, const struct bus_mes
 static void hear_update(struct bus *bus, const struct bus_message *message)
 {
     struct node *about = bus_known(bus, &message->about);
-    bool was_replica = about != NULL && about->flags & NODE_REPLICA;
-    struct claim_outcome outcome;
 
-    if (about == NULL || !claim_update(bus->members, about, message->about_epoch, message->about_slots, bus_role_following(bus), &outcome))
-        return;
-    if (was_replica)
-        note_lead(bus, about, message->about_epoch);
-    bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
-    bus_role_apply_claim(bus, &outcome);
+    if (about != NULL)
+        hear_hearsay(bus, about, message->about_epoch, message->about_slots);
 }
 
 static void deliver(struct bus *bus, const struct bus_message *message)

@@ -539,6 +539,25 @@ static void a_late_header_of_a_candidate_does_not_take_its_slots(void **state)
     bus_destroy(bus);
 }
 
+/* The first that this node hears of a failover. */
+static void a_replaced_primary_says_who_has_its_slots(void **state)
+{
+    struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc slave-of-a\n" "d slave-of-a");
+    struct slots slots = cluster_view_slots("100-199");
+    struct bus_message message = message_of('a', BUS_PING);
+
+    message.slots = &slots;
+    message.current_epoch = message.config_epoch = 4;
+    message.master = cluster_view_id('c');
+    message.flags = NODE_REPLICA;
+    hear_new(bus, &message, "10.0.0.1");
+    assert_true(node_of(bus, 'c')->flags & NODE_MASTER);
+    assert_true(node_of(bus, 'a')->master == node_of(bus, 'c'));
+    assert_int_equal(cluster_view_owner(bus->members, 150), 'c');
+    assert_int_equal(node_of(bus, 'c')->config_epoch, 4);
+    bus_destroy(bus);
+}
+
 /* The message of this type that was sent last. */
 static struct bus_message sent_message(const struct bus *bus, enum bus_type type)
 {
@@ -876,6 +895,7 @@ int main(void)
         cmocka_unit_test(a_node_that_has_missed_the_introduction_is_introduced_again),
         cmocka_unit_test(a_replica_of_a_replica_follows_the_primary_if_that_lasts),
         cmocka_unit_test(a_late_header_of_a_candidate_does_not_take_its_slots),
+        cmocka_unit_test(a_replaced_primary_says_who_has_its_slots),
         cmocka_unit_test(a_node_that_claims_what_a_newer_one_has_is_sent_an_update),
         cmocka_unit_test(a_primary_says_that_it_is_paused_once_its_writes_are_held),
         cmocka_unit_test(a_node_that_shows_that_it_takes_extensions_is_sent_them_at_once),

@@ -167,7 +167,8 @@ class AdviseKeptTest(ServerCase):
         kept = sampled(self.server)
         self.assertGreater(kept, 100)
         self.c.must("BGREWRITEAOF")
-        until(lambda: self.server.info("persistence")["aof_rewrite_in_progress"] == "0", 60, "the checkpoint")
+        until(lambda: self.server.info("persistence")["aof_rewrites"] != "0" and
+              self.server.info("persistence")["aof_rewrite_in_progress"] == "0", 60, "the checkpoint")
         image = [name for name in os.listdir(self.log()) if name.endswith(".base.image")]
         path = os.path.join(self.log(), image[0], "advise")
         self.assertTrue(os.path.exists(path))

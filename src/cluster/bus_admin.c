@@ -202,6 +202,8 @@ const char *bus_assign_slot(struct bus *bus, unsigned slot, const struct node_id
         return bus_refuse(bus, "ERR Can't assign hashslot %u to a different node while I still hold keys for this hash slot.", slot);
     if (check_migrations(bus, slot) != NULL)
         return bus->own->error.text;
+    if (owner == myself && is_import && members->handed_epoch != 0)
+        return "TRYAGAIN Slots of this node are being handed over";             /* it would need a new epoch */
     if (!has_keys && move != NULL && !is_import)
         members_end_move(members, slot);
     slots_remove(&members->conceded, slot);

@@ -124,6 +124,8 @@ const char *bus_take_receipt(struct bus *bus, uint64_t receipt, uint64_t epoch, 
         error = check_owners(bus, &slots, bus_known(bus, &bus->own->receipt.from));
     if (error == NULL)
         error = check_time(bus);
+    if (error == NULL && members->handed_epoch != 0)
+        error = "TRYAGAIN this node's own slots are being handed over";        /* see take_epoch */
     if (error == NULL && epoch <= members->current_epoch)
         error = bus_refuse(bus, "TRYAGAIN the epoch is not above %llu", (unsigned long long)members->current_epoch);
     if (error != NULL)
@@ -204,7 +206,7 @@ bool bus_take_back(struct bus *bus)
 {
     struct members *members = bus->members;
 
-    if (!own_all(members, &members->handed_over))
+    if (!bus->is_ok || !own_all(members, &members->handed_over))
         return false;
     members_set_epoch(members, members->myself, members->handed_epoch + 1);
     bus_note(bus, BUS_CHANGE_PROMISE);

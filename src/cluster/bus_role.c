@@ -45,7 +45,7 @@ enum claim_following bus_role_following(const struct bus *bus)
 void bus_role_apply_claim(struct bus *bus, const struct claim_outcome *outcome)
 {
     if (outcome->has_changed)
-        bus_note(bus, BUS_CHANGE_FILE | BUS_CHANGE_MAP);
+        bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);     /* who forgets it could vote for, or be, a replica of the old owner, without these slots' keys */
     slots_add_all(&bus->outcome.lost, &outcome->lost);
     if (outcome->new_master != NULL)
         bus_role_follow(bus, outcome->new_master);

@@ -138,10 +138,11 @@ const struct node *claim_newer_owner(const struct members *members, const struct
     return NULL;
 }
 
-/* False: there is no larger one, which only a broken or hostile node can bring about. */
+/* False: there is no larger one, which only a broken or hostile node can bring about; or another node may be taking slots with an epoch that was larger than this node's when
+ * it was let: by a later one this node would take them back. */
 static bool take_epoch(struct members *members)
 {
-    if (members->current_epoch == UINT64_MAX)
+    if (members->current_epoch == UINT64_MAX || members->handed_epoch != 0)
         return false;
     members_set_epoch(members, members->myself, members->current_epoch + 1);
     return true;

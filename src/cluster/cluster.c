@@ -59,11 +59,11 @@ static enum status save(struct cluster *cluster, enum nodes_store_durability dur
     if (status != STATUS_OK && !cluster->save_failed)
         log_write(cluster->log, LOG_LEVEL_WARNING, "%s. It is tried again and again; until then this node makes no promises, and votes for no replica.",
             message.text);
-    if (status == STATUS_OK && cluster->save_failed)
+    cluster->is_unsaved = status != STATUS_OK;
+    cluster->is_unsynced = status != STATUS_OK || durability == NODES_STORE_WRITTEN;
+    if (status == STATUS_OK && cluster->save_failed && durability == NODES_STORE_SYNCED)
         log_write(cluster->log, LOG_LEVEL_NOTICE, "The cluster configuration file is saved again");
-    cluster->save_failed = cluster->is_unsaved = status != STATUS_OK;
-    if (status == STATUS_OK)
-        cluster->is_unsynced = durability == NODES_STORE_WRITTEN;
+    cluster->save_failed = status != STATUS_OK || (cluster->save_failed && cluster->is_unsynced);
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "replication/migrate_cache.h"
 #include "value/codec.h"
@@ -54,10 +55,9 @@ static void release_pieces(struct migration *migration)
 
 void migration_destroy(struct migration *migration)
 {
-    if (migration_is_over(migration) || migration->preface_count > 0)
-        migrate_link_close(&migration->link);
-    else
+    if (!migration_is_over(migration) && migrate_link_is_open(&migration->link))
         migrate_cache_keep(migration->cache, buffer_bytes(&migration->link_name), &migration->link);
+    migrate_link_close(&migration->link);
     buffer_release(&migration->link_name);
     release_pieces(migration);
     mem_free(migration->pieces);
@@ -93,6 +93,7 @@ static enum migrate_link_result read_reply(struct migration *migration, bool *ac
     *accepted = false;
     if (result != MIGRATE_LINK_OK)
         return result;
+    migration->link_is_old = false;
     if (bytes_equal(line, BYTES("+OK"))) {
         *accepted = true;
         return MIGRATE_LINK_OK;
@@ -113,23 +114,25 @@ static enum migrate_link_result send_preface(struct migration *migration)
         result = read_reply(migration, &accepted);
         migration->refused = migration->refused || !accepted;
     }
-    buffer_release(&migration->preface);
-    migration->preface_count = 0;
     return result;
 }
 
-static enum migrate_link_result prepare_link(struct migration *migration, const struct engine *engine)
+static enum migrate_link_result open_link(struct migration *migration, const struct engine *engine)
+{
+    enum migrate_link_result result = migrate_link_open(&migration->link, engine, migration->host, migration->port);
+
+    return result == MIGRATE_LINK_OK ? send_preface(migration) : result;
+}
+
+static enum migrate_link_result take_link(struct migration *migration, const struct engine *engine)
 {
     int64_t timeout_ms = migration->link.timeout_ms;
-    enum migrate_link_result result;
 
-    if (migrate_cache_take(migration->cache, buffer_bytes(&migration->link_name), &migration->link)) {
-        migration->link.timeout_ms = timeout_ms;
-        migration->preface_count = 0;
-        return MIGRATE_LINK_OK;
-    }
-    result = migrate_link_open(&migration->link, engine, migration->host, migration->port);
-    return result == MIGRATE_LINK_OK ? send_preface(migration) : result;
+    if (!migrate_cache_take(migration->cache, buffer_bytes(&migration->link_name), &migration->link))
+        return open_link(migration, engine);
+    migration->link.timeout_ms = timeout_ms;
+    migration->link_is_old = true;
+    return MIGRATE_LINK_OK;
 }
 
 static enum migrate_link_result send_round(struct migration *migration)
@@ -143,14 +146,31 @@ static enum migrate_link_result send_round(struct migration *migration)
     return result;
 }
 
+/* The other server may have lost a connection of the cache without a word, or be about to close it: if it ends before any reply the round is sent once more by a new
+ * one. What has taken all the time is not tried again. */
+static void send_first_round(struct migration *migration, const struct engine *engine)
+{
+    int64_t begin_us = clock_mono_us();
+
+    migration->result = take_link(migration, engine);
+    if (!migration_is_over(migration))
+        migration->result = send_round(migration);
+    if (migration->result == MIGRATE_LINK_OK || !migration->link_is_old || clock_mono_us() - begin_us >= migration->link.timeout_ms * 1000)
+        return;
+    migrate_link_close(&migration->link);
+    migration->result = open_link(migration, engine);
+    if (!migration_is_over(migration))
+        migration->result = send_round(migration);
+}
+
 static void run_job(struct job *job, struct engine *engine)
 {
     struct migration *migration = (struct migration *)job;
 
-    if (migration->preface_count > 0)
-        migration->result = prepare_link(migration, engine);
-    if (!migration_is_over(migration))
+    if (migrate_link_is_open(&migration->link))
         migration->result = send_round(migration);
+    else
+        send_first_round(migration, engine);
     if (migration->result != MIGRATE_LINK_OK)
         migrate_link_close(&migration->link);
 }

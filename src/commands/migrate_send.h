@@ -36,7 +36,8 @@ struct migration {
     struct migrate_cache *cache;
     struct buffer link_name;        /* in the cache: host, port and preface */
     char *host, *port;
-    struct buffer preface;          /* AUTH and SELECT; empty when they have been sent */
+    bool link_is_old;               /* of the cache, and there was no reply yet */
+    struct buffer preface;          /* AUTH and SELECT */
     int preface_count;              /* commands in it */
     int key_next;                   /* the call's next key to be looked at */
     /* Fields of this round. */

@@ -74,18 +74,19 @@ static void set_places(struct redirect *redirect, const struct slot_states *stat
     }
 }
 
-/* What concerns all slots is set first, and then all partitions are locked, one after the other: a call that still finds the cluster up under its locks waits in a
- * queue by the end. Else only those with a slot that changes are. */
+/* Down is said before any slot changes, and up after all have. Then all partitions are locked, one after the other: a call that still finds the cluster up under its locks
+ * waits in a queue by the end. Else only those with a slot that changes are. */
 void redirect_set(struct engine *engine, const struct slot_states *states)
 {
     struct redirect *redirect = engine->redirect;
     struct partitions *all = engine->partitions;
-    struct state_changes changes = { .has_lost = states->is_down && !redirect->is_down };
-    bool locks_all = redirect->is_down != states->is_down || redirect->receipt != states->receipt;
+    bool goes_down = states->is_down && !redirect->is_down, locks_all = goes_down || redirect->receipt != states->receipt;
+    struct state_changes changes = { .has_lost = goes_down };
     unsigned count = partition_slot_count(all);
 
     redirect->receipt = states->receipt;
-    redirect->is_down = states->is_down;
+    if (goes_down)
+        redirect->is_down = true;
     for (uint32_t i = 0; i < all->count; i++) {
         unsigned first = i * count, end = first + count, changed = next_change(redirect, states, first, end);
 
@@ -95,6 +96,7 @@ void redirect_set(struct engine *engine, const struct slot_states *states)
         set_places(redirect, states, changed, end, &changes);
         partition_unlock(&all->partitions[i]);
     }
+    redirect->is_down = states->is_down;
     if (changes.was_held)
         parking_notify(engine, PARKED_FOR_PAUSE);
     if (!changes.has_lost)

@@ -36,6 +36,7 @@ void migrate_link_init(struct migrate_link *link, int64_t timeout_ms)
 void migrate_link_close(struct migrate_link *link)
 {
     wire_close(&link->wire);
+    link->from = link->to = 0;
 }
 
 static int64_t deadline_of(const struct migrate_link *link)

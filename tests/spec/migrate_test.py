@@ -2,6 +2,7 @@
 import glob
 import os
 import socket
+import struct
 import sys
 import threading
 import time
@@ -252,6 +253,7 @@ class ThereAndBackTest(MigrateCase):
         self.r.must("ACL", "SETUSER", "mover", "on", ">secret", "allkeys", "allcommands")
         self.addCleanup(self.r.call, "CONFIG", "SET", "requirepass", "")
         self.r.must("CONFIG", "SET", "requirepass", "pass")
+        self.r.must("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")        # MIGRATE may have kept connections
         self.c.must("MSET", "a", 1, "b", 2, "c", 3)
         self.assertEqual(bytes(self.migrate(key="a"))[:57], b"ERR Target instance replied with error: NOAUTH Authentica")
         self.assertEqual(bytes(self.migrate("AUTH", "wrong", key="a"))[:52], b"ERR Target instance replied with error: WRONGPASS in")
@@ -461,6 +463,24 @@ class BadTargetTest(MigrateCase):
         self.assertEqual(self.migrate("KEYS", "a", "b", "c", to=self.target(accepts(None))), READING)
         self.check_here("a", "b", "c")
 
+    def test_one_that_loses_the_connection_that_was_kept(self):
+        """It is reset with the second key: each next MIGRATE has to make a new one. Without an old one, a reset is an error."""
+        def serve(target, connection):
+            target.read(connection, b"SELECT\r\n$1\r\n0\r\n")
+            connection.sendall(b"+OK\r\n")
+            target.note(connection.recv(1 << 20))
+            connection.sendall(b"+OK\r\n")
+            connection.recv(1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+        target = self.target(serve)
+        for key in ("a", "b", "c"):
+            self.c.must("SET", key, key)
+            self.assertEqual(self.migrate(key=key, to=target), OK)
+        self.assertEqual(len(target.connections), 3)
+        self.assertEqual([command[1] for command in requests(target.received) if command[0] == b"RESTORE"], [b"a", b"b", b"c"])
+        self.assertEqual(self.c.must("EXISTS", "a", "b", "c"), 0)
+
     def test_one_that_closes_after_it_has_accepted_some(self):
         def serve(target, connection):
             target.read(connection, b"0\r\n")
@@ -600,9 +620,10 @@ class OthersTest(MigrateCase):
         def serve(target, connection):
             target.read(connection, b"0\r\n")
             connection.sendall(b"+OK\r\n")
-            target.note(connection.recv(1 << 20))
-            accept.wait()
-            connection.sendall(b"+OK\r\n")
+            while got := connection.recv(1 << 20):          # it is used again
+                target.note(got)
+                accept.wait()
+                connection.sendall(b"+OK\r\n")
         target = self.target(serve)
         movers = [self.client() for _ in keys]
         for key, mover in zip(keys, movers):

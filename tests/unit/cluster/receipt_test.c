@@ -60,6 +60,31 @@ static void received_slots_are_taken_with_an_epoch_above_all(void **state)
     bus_destroy(bus);
 }
 
+/* By an epoch that is later than the one with which another node may be taking slots of this one, this node would take them back. */
+static void no_epoch_is_raised_while_slots_may_be_taken(void **state)
+{
+    uint64_t receipt;
+    struct bus *bus = receiving_bus(&receipt);
+    struct slots own = cluster_view_slots("0-9");
+    struct node_id a = cluster_view_id('a'), b = cluster_view_id('b');
+    bool bumped;
+
+    assert_null(bus_hand_over(bus, &own, &a, 1));
+    bus_let_take(bus, 4);
+    assert_string_equal(bus_take_receipt(bus, receipt, 9, noon_ms), "TRYAGAIN this node's own slots are being handed over");
+    bus_bump_epoch(bus, &bumped);
+    assert_false(bumped);
+    assert_null(bus_begin_import(bus, 180, &a));
+    assert_string_equal(bus_assign_slot(bus, 180, &b, false, noon_ms), "TRYAGAIN Slots of this node are being handed over");
+    assert_int_equal(cluster_view_owner(bus->members, 180), 'a');
+    assert_int_equal(bus->members->myself->config_epoch, 2);
+    bus_end_hand_over(bus);
+    assert_null(bus_assign_slot(bus, 180, &b, false, noon_ms));
+    assert_null(bus_take_receipt(bus, receipt, 9, noon_ms));
+    assert_int_equal(bus->members->myself->config_epoch, 9);
+    bus_destroy(bus);
+}
+
 static void what_is_given_up_is_lost_and_never_taken(void **state)
 {
     uint64_t receipt, next;
@@ -316,6 +341,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(received_slots_are_taken_with_an_epoch_above_all),
+        cmocka_unit_test(no_epoch_is_raised_while_slots_may_be_taken),
         cmocka_unit_test(what_is_given_up_is_lost_and_never_taken),
         cmocka_unit_test(a_sender_that_says_nothing_is_given_up),
         cmocka_unit_test(slots_of_others_and_those_that_move_by_keys_are_refused),

@@ -149,7 +149,8 @@ void bus_drop_unwanted(struct bus *bus);
 /* `receipt`: the other node's number. Writes to these slots of this node wait from now on, until they have another owner, or bus_end_hand_over. They are not moved otherwise meanwhile, no replica is
  * let take over by agreement, and the other node is not forgotten. The error is without a code. */
 const char *bus_hand_over(struct bus *bus, const struct slots *slots, const struct node_id *to, uint64_t receipt);
-/* From now on the other node may take them, with epochs up to this one: reads wait, too. Known after a start as well: the outcome has to be looked up then. */
+/* From now on the other node may take them, with epochs up to this one: reads wait, too, and this node raises its own epoch for nothing. Known after a start as well: the outcome has to be
+ * looked up then. 0: it has refused, and no longer may. */
 void bus_let_take(struct bus *bus, uint64_t epoch);
 /* The other node has taken them, or will not. */
 void bus_end_hand_over(struct bus *bus);

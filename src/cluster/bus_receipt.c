@@ -190,7 +190,7 @@ const char *bus_hand_over(struct bus *bus, const struct slots *slots, const stru
 void bus_let_take(struct bus *bus, uint64_t epoch)
 {
     bus->members->handed_epoch = epoch;
-    bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
+    bus_note(bus, (epoch != 0 ? BUS_CHANGE_PROMISE : BUS_CHANGE_FILE) | BUS_CHANGE_MAP);
     bus_finish(bus);
 }
 

@@ -24,7 +24,8 @@ enum {
     COPY_MS = 30000,                /* the same while a value may be large */
     AGAIN_MS = 100,
     CONNECT_TRIES = 600,            /* while the other node receives from another one, or removes what it had received */
-    TAKE_TRIES = 5,
+    TAKE_TRIES = 8,
+    TAKE_AGAIN_MS = 30,
     KEEP_MS = 1000,
     RECEIPT_MS = 12000,             /* the other node refuses TAKE by then (bus_receipt.c) */
     SYNC_MS = 4000,                 /* for its replicas, and its disk: less than LINK_MS */
@@ -247,8 +248,6 @@ static bool hold_writes(struct run *run)
     struct topology *topology;
     bool is_done;
 
-    if (bus->members->current_epoch > run->epoch)
-        run->epoch = bus->members->current_epoch;
     (void)cluster_unlock(cluster);
     if (error != NULL)
         return fail(run, error);
@@ -345,13 +344,28 @@ static bool let_take(struct run *run)
     struct cluster *cluster = run->exporter->cluster;
     struct topology *topology = cluster_topology(cluster);
     bool is_ok = topology->is_ok;
+    struct bus *bus;
 
     topology_release(topology);
     if (!is_ok)
         return fail(run, "the cluster is down for this node: it may have been replaced");
-    run->epoch++;
-    bus_let_take(cluster_lock(cluster), run->epoch);
+    bus = cluster_lock(cluster);
+    if (bus->members->current_epoch > run->epoch)
+        run->epoch = bus->members->current_epoch;       /* this node may have taken slots meanwhile */
+    bus_let_take(bus, ++run->epoch);
     return cluster_unlock(cluster) == STATUS_OK || fail(run, "nodes.conf can't be saved");
+}
+
+/* The other node has refused the epoch, and no other was sent: it does not have the slots. Two nodes that hand slots over to each other refuse both, so each waits for a time of its
+ * own, in which it takes what the other one hands over. */
+static void wait_to_take(struct run *run)
+{
+    struct cluster *cluster = run->exporter->cluster;
+    uint32_t version = waiting_version(&run->exporter->changed);
+
+    bus_let_take(cluster_lock(cluster), 0);
+    (void)cluster_unlock(cluster);
+    waiting_wait(&run->exporter->changed, version, 1 + (int)(clock_mono_us() % TAKE_AGAIN_MS));
 }
 
 static enum fate take(struct run *run)
@@ -367,8 +381,9 @@ static enum fate take(struct run *run)
             return TAKEN;
         if (strncmp(reply, "-TRYAGAIN", 9) != 0)
             return UNKNOWN;             /* also after an error: it may only be the file that could not be saved yet */
+        wait_to_take(run);
         if (!keep_alive(run))
-            return NOT_TAKEN;           /* it has replied that it did not take them with this epoch, and no other was sent */
+            return NOT_TAKEN;
     }
     return NOT_TAKEN;
 }

@@ -364,6 +364,33 @@ class AtomicTest(ClusterCase):
         cluster.wait_agreed()
 
     @only("kelvin-kelvin")
+    def scenario_two_nodes_give_each_other_slots(self):
+        """Each takes slots while its own are being taken: epochs that pass each other must not bring a slot back."""
+        cluster = self.shared()
+        left, right, _ = cluster.nodes
+        pairs, begin = ((left, right, 0), (right, left, 6000)), time.time()
+        with Writers(cluster, tags=tags_in([*range(20), *range(6000, 6020)], 20)) as writers:
+            writers.wait_for(20)
+            for slot in range(20):
+                for source, target, first in pairs:
+                    migrate(source, target, first + slot, first + slot)
+            for source, _, _ in pairs:
+                until(lambda source=source: all(each["state"] in ENDED for each in migrations(source)), 120, "all migrations have ended")
+            writers.wait_for(20)
+            writers.check()
+        ended = [each["state"] for source, _, _ in pairs for each in migrations(source) if int(each["create_time"]) >= int(begin)]
+        self.assertGreater(ended.count(b"success"), 20)         # each may refuse what comes while it waits itself
+        cluster.wait_agreed()
+        for source, target, first in pairs:
+            for slot in range(first, first + 20):
+                if cluster.owner_of(slot) is target:
+                    migrate(target, source, slot, slot)
+            wait_ended(target)
+        until(lambda: all(each["state"] in ENDED for node in (left, right) for each in migrations(node)), 120, "all are back")
+        cluster.wait_agreed()
+        cluster.check()
+
+    @only("kelvin-kelvin")
     def scenario_sender_that_cannot_save_hands_nothing_over(self):
         cluster = self.shared()
         left, right, _ = cluster.nodes

@@ -148,7 +148,7 @@ static void note_lead(struct bus *bus, struct node *node, uint64_t epoch)
         node->peer.said_epoch = epoch;
 }
 
-/* What a third node says that `about` claims. */
+/* Applies the claims of `about` as a third node has reported them. */
 static void hear_hearsay(struct bus *bus, struct node *about, uint64_t epoch, const struct slots *slots)
 {
     bool was_replica = about->flags & NODE_REPLICA;

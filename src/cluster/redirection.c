@@ -1,6 +1,6 @@
 #include "cluster/redirection.h"
 
-/* Of a slot that stays where it is. */
+/* The state of a slot that is not being moved. */
 static enum slot_state state_of_owner(const struct topology *topology, int owner)
 {
     if (owner < 0)

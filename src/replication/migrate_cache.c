@@ -73,7 +73,7 @@ static struct kept *take_named(struct migrate_cache *cache, struct bytes name)
     return kept;
 }
 
-/* What comes without having been asked for belongs to the end of the connection. */
+/* Bytes that come without a request belong to the end of the connection. */
 static bool is_quiet(struct migrate_link *link)
 {
     char byte;

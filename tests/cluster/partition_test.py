@@ -122,7 +122,7 @@ class PartitionTest(ClusterCase):
         self.assertEqual(self.client(cluster).must("GET", prober.key), b"new")
 
     def scenario_no_majority(self):
-        """Each primary with another one's replica: nobody is elected, and all stop. Afterwards all suspect all, and any may be replaced."""
+        """Each primary with another one's replica: no node is elected, and all stop. Afterwards all suspect all, and any may be replaced."""
         cluster, writers = self.start()
         probers = [self.probe(node) for node in cluster.nodes[:3]]
         self.network.part("04", "15", "23")

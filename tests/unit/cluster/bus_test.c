@@ -539,7 +539,7 @@ static void a_late_header_of_a_candidate_does_not_take_its_slots(void **state)
     bus_destroy(bus);
 }
 
-/* The first that this node hears of a failover. */
+/* This header is the first sign of a failover for this node. */
 static void a_replaced_primary_says_who_has_its_slots(void **state)
 {
     struct bus *bus = bus_of("b master 2 0-99\na master 3 100-199\nc slave-of-a\n" "d slave-of-a");

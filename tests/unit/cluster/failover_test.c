@@ -560,7 +560,7 @@ static void check_owner(struct simulation *simulation, unsigned slot, int owner)
         assert_true(simulation->nodes[i].bus == NULL || simulation->nodes[i].bus->members->owners[slot] == simulation_view(simulation, i, owner));
 }
 
-/* redis 6339: its replica, which has the keys, gets the slot if anyone had been told by the bus; else the source keeps it. */
+/* redis 6339: its replica, which has the keys, gets the slot if any node was notified by the bus; else the source keeps it. */
 static void a_slot_whose_new_owner_is_gone_for_good_has_an_owner(void **state)
 {
     for (int i = 0; i < 8; i++) {
@@ -575,7 +575,7 @@ static void a_slot_whose_new_owner_is_gone_for_good_has_an_owner(void **state)
     }
 }
 
-/* Only the source was told, by the command: it does not claim the slot, and nobody else does, until redis-cli --cluster fix gives it to a node. */
+/* Only the source was notified, by the command: it does not claim the slot, and no other node does, until redis-cli --cluster fix gives it to a node. */
 static void a_slot_that_nobody_claims_is_given_by_hand(void **state)
 {
     struct simulation *simulation = lose_target(true, false, false);
@@ -707,7 +707,7 @@ static bool node_0_knows_2(struct simulation *simulation)
     return simulation_view(simulation, 0, 2) != NULL;
 }
 
-/* redis 7330: node 0 has forgotten a dead node, and hears of it again by gossip; then a node of another cluster gets its address. */
+/* redis 7330: node 0 has forgotten a dead node, and is notified of it again by gossip; then a node of another cluster gets its address. */
 static void gossip_about_a_dead_node_does_not_merge_clusters(void **state)
 {
     struct simulation *simulation = simulation_create_alone(5, T, seed_new());

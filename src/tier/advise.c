@@ -11,7 +11,7 @@
 enum {
     SLOTS_MIN = 64, SLOTS_MAX = 32768,
     FULL_QUARTERS = 3,              /* of four slots at most are used */
-    SPARSE_SHARE = 8,               /* the limit is doubled when there are fewer than this part of ADVISE_KEYS_MAX */
+    SPARSE_SHARE = 8,               /* the limit is doubled when there are fewer keys than this part of ADVISE_KEYS_MAX; slots are given back likewise */
     SLOT_SHIFT = 32,                /* bits that are neither in the limit nor, with 14 bits of slots or less, those of the partition */
     OVERHEAD_MEMORY = 4,            /* the measure of the overhead is a mean of about this many ticks */
     US_A_SECOND = 1000000,
@@ -227,6 +227,17 @@ static void ensure_room(struct advise *advise, _Atomic uint32_t *published)
     }
 }
 
+/* Gives slots back that few keys are left in: the models look at all of them at times. */
+static void shrink_if_sparse(struct advise *advise)
+{
+    uint32_t slot_count = advise->slot_count;
+
+    while (slot_count > SLOTS_MIN && advise->count < slot_count / SPARSE_SHARE)
+        slot_count /= 2;
+    if (slot_count < advise->slot_count)
+        rebuild(advise, slot_count, NULL, 0);
+}
+
 /* --- uses --- */
 
 /* A key that was not in the sample: it is known whether it was hot with the present memory. If so, it would have been with more; if not, it would
@@ -436,6 +447,7 @@ void advise_tick(struct advise *advise, const struct advise_measures *measures, 
     }
     if (advise->limit < ADVISE_LIMIT_MAX && advise->count < ADVISE_KEYS_MAX / SPARSE_SHARE)
         change_limit(advise, 2 * advise->limit, limit);
+    shrink_if_sparse(advise);
     advise->is_on = true;
     atomic_store_explicit(limit, advise->limit, memory_order_relaxed);
     mutex_unlock(&advise->lock);
@@ -487,7 +499,7 @@ size_t advise_memory(struct advise *advise)
     size_t size = sizeof(*advise);
 
     mutex_lock(&advise->lock);
-    size += advise->slot_count * (sizeof(struct model_key) + ADVISE_SIZES);
+    size += advise->slot_count * (sizeof(struct model_key) + ADVISE_SIZES) + advise->slot_count / 8 * ADVISE_SIZES;
     for (int i = 0; i < ADVISE_SIZES; i++)
         size += (size_t)advise->models[i].ghost.bucket_count * 4 * sizeof(uint16_t);
     mutex_unlock(&advise->lock);

@@ -8,7 +8,9 @@
 enum {
     LIMIT_VISITS = 64,              /* residents looked at by one limit */
     AGE_TURNOVERS = 3, AGE_GAP_SHARE = 16,      /* as in demotion.c */
-    STEP = 8,                       /* slots that are passed over at a time, if none has a resident */
+    AGE_COUNT_MIN = 64,             /* of fewer residents, uses are halved as seldom as of so many: each time takes a look at the whole table */
+    ROUND_MIN = 8,                  /* residents that go in one round at least, so that the next one that goes is never far */
+    WORD = 64,                      /* slots in a word of `residents` */
 };
 
 static unsigned uses_of(uint8_t cell)
@@ -23,26 +25,41 @@ static unsigned rank_of(uint8_t cell)
 
 void model_init(struct model *model, uint32_t slot_count, uint64_t seed)
 {
-    *model = (struct model){ .cells = mem_zalloc(slot_count), .slot_count = slot_count, .mark = UINT64_MAX, .share = MODEL_SHARE_ONE / 32 };
+    *model = (struct model){
+        .cells = mem_zalloc(slot_count), .residents = mem_zalloc(slot_count / WORD * sizeof(uint64_t)), .slot_count = slot_count,
+        .mark = UINT64_MAX, .share = MODEL_SHARE_ONE / 32,
+    };
     random_init(&model->random, seed);
 }
 
 void model_release(struct model *model)
 {
     mem_free(model->cells);
+    mem_free(model->residents);
     ghost_release(&model->ghost);
 }
 
-static void count_in(struct model *model, uint8_t cell, uint32_t size)
+static uint64_t bit_of(uint32_t slot)
 {
+    return UINT64_C(1) << slot % WORD;
+}
+
+static void count_in(struct model *model, uint32_t slot, uint32_t size)
+{
+    uint8_t cell = model->cells[slot];
+
+    model->residents[slot / WORD] |= bit_of(slot);
     model->count++;
     model->size += size;
     model->census.last[rank_of(cell)]++;
     model->census.last_total++;
 }
 
-static void count_out(struct model *model, uint8_t cell, uint32_t size)
+static void count_out(struct model *model, uint32_t slot, uint32_t size)
 {
+    uint8_t cell = model->cells[slot];
+
+    model->residents[slot / WORD] &= ~bit_of(slot);
     model->count--;
     model->size -= size;
     model->census.last[rank_of(cell)]--;
@@ -52,14 +69,16 @@ static void count_out(struct model *model, uint8_t cell, uint32_t size)
 void model_replace(struct model *model, uint8_t *cells, uint32_t slot_count, const struct model_key *keys)
 {
     mem_free(model->cells);
+    mem_free(model->residents);
     model->cells = cells;
+    model->residents = mem_zalloc(slot_count / WORD * sizeof(uint64_t));
     model->slot_count = slot_count;
     model->cursor = 0;
     model->count = model->size = 0;
     model->census = (struct census){ 0 };
     for (uint32_t slot = 0; slot < slot_count; slot++) {
         if (cells[slot] != 0)
-            count_in(model, cells[slot], keys[slot].size);
+            count_in(model, slot, keys[slot].size);
     }
 }
 
@@ -73,7 +92,7 @@ static void set_cell(struct model *model, uint32_t slot, uint8_t cell)
 void model_add(struct model *model, const struct model_key *keys, uint32_t slot, uint8_t cell)
 {
     model->cells[slot] = cell;
-    count_in(model, cell, keys[slot].size);
+    count_in(model, slot, keys[slot].size);
     model_make_room(model, keys);
 }
 
@@ -99,46 +118,80 @@ void model_resize(struct model *model, uint32_t slot, uint32_t from, uint32_t to
 void model_remove(struct model *model, uint32_t slot, uint32_t size)
 {
     if (model->cells[slot] != 0)
-        count_out(model, model->cells[slot], size);
+        count_out(model, slot, size);
     model->cells[slot] = 0;
 }
 
 void model_move(struct model *model, uint32_t from, uint32_t to)
 {
+    if (model->cells[from] == 0)
+        return;
     model->cells[to] = model->cells[from];
+    model->residents[to / WORD] |= bit_of(to);
     model->cells[from] = 0;
+    model->residents[from / WORD] &= ~bit_of(from);
+}
+
+/* The next slot from this one on, in a circle, that has a resident. There is one. */
+static uint32_t next_resident(const struct model *model, uint32_t slot)
+{
+    uint32_t at = slot / WORD, mask = model->slot_count / WORD - 1;
+    uint64_t word = model->residents[at] & ~(bit_of(slot) - 1);
+
+    while (word == 0) {
+        at = (at + 1) & mask;
+        word = model->residents[at];
+    }
+    return at * WORD + (uint32_t)__builtin_ctzll(word);
+}
+
+static uint32_t slot_after(const struct model *model, uint32_t slot)
+{
+    return (slot + 1) & (model->slot_count - 1);
 }
 
 static void halve_uses(struct model *model)
 {
-    memset(model->census.last, 0, sizeof(model->census.last));
-    for (uint32_t slot = 0; slot < model->slot_count; slot++) {
-        uint8_t cell = model->cells[slot];
+    uint32_t slot = 0;
 
-        if (cell == 0)
-            continue;
+    memset(model->census.last, 0, sizeof(model->census.last));
+    for (uint64_t i = 0; i < model->count; i++) {
+        uint8_t cell;
+
+        slot = next_resident(model, slot);
+        cell = model->cells[slot];
         cell = (uint8_t)((cell & ~MODEL_USES) | uses_of(cell) >> 1);
         model->cells[slot] = cell;
         model->census.last[rank_of(cell)]++;
+        slot = slot_after(model, slot);
     }
     ghost_age(&model->ghost, model->count);
     model->taken = 0;
 }
 
-static struct census_limit find_limit(const struct model *model)
+static struct census_limit find_limit(const struct model *model, uint32_t share)
 {
     static const uint32_t no_counts[CENSUS_RANKS];
 
-    return census_limit(&model->census, model->share, MODEL_SHARE_ONE, no_counts, 0);
+    return census_limit(&model->census, share, MODEL_SHARE_ONE, no_counts, 0);
 }
 
 /* As in demotion.c. */
 static void age_if_due(struct model *model)
 {
-    bool is_high = find_limit(model).rank >= USES_RANKS / 2;
+    bool is_high = find_limit(model, model->share).rank >= USES_RANKS / 2;
+    uint64_t count = model->count > AGE_COUNT_MIN ? model->count : AGE_COUNT_MIN;
 
-    if (model->taken >= AGE_TURNOVERS * model->count || (is_high && model->taken > model->count / AGE_GAP_SHARE))
+    if (model->taken >= AGE_TURNOVERS * count || (is_high && model->taken > count / AGE_GAP_SHARE))
         halve_uses(model);
+}
+
+/* Up to where the next ones go. */
+static struct census_limit next_limit(const struct model *model)
+{
+    uint64_t least = model->count > ROUND_MIN ? ROUND_MIN * MODEL_SHARE_ONE / model->count : MODEL_SHARE_ONE;
+
+    return find_limit(model, model->share > least ? model->share : (uint32_t)least);
 }
 
 static bool is_beyond(struct model *model, struct census_limit limit, unsigned rank)
@@ -155,42 +208,21 @@ static void demote(struct model *model, const struct model_key *keys, uint32_t s
     model->taken++;
 }
 
-/* Returns the next slot that has a resident, or the one after `budget` slots. */
-static uint32_t next_resident(const struct model *model, uint32_t slot, uint32_t *budget)
-{
-    while (*budget > 0 && model->cells[slot] == 0) {
-        uint32_t step = 1;
-        uint64_t cells;
-
-        if (slot % STEP == 0) {
-            memcpy(&cells, model->cells + slot, sizeof(cells));
-            step = cells == 0 ? STEP : 1;
-        }
-        slot = (slot + step) & (model->slot_count - 1);
-        *budget -= step < *budget ? step : *budget;
-    }
-    return slot;
-}
-
 void model_make_room(struct model *model, const struct model_key *keys)
 {
-    uint32_t budget = model->slot_count;
     struct census_limit limit;
 
     if (model->size <= model->mark)
         return;
     age_if_due(model);
-    limit = find_limit(model);
-    for (int visits = 1; model->size > model->mark && budget > 0; visits++) {
-        uint32_t slot = next_resident(model, model->cursor, &budget);
+    limit = next_limit(model);
+    for (uint64_t visits = 1, count = model->count; model->size > model->mark && visits <= count; visits++) {
+        uint32_t slot = next_resident(model, model->cursor);
 
-        if (budget == 0)
-            break;
         if (is_beyond(model, limit, rank_of(model->cells[slot])))
             demote(model, keys, slot);
         if (visits % LIMIT_VISITS == 0)
-            limit = find_limit(model);
-        model->cursor = (slot + 1) & (model->slot_count - 1);
-        budget--;
+            limit = next_limit(model);
+        model->cursor = slot_after(model, slot);
     }
 }

@@ -6,7 +6,7 @@
  * simpler: residents leave one window after the other as others come, between the two marks, instead of from above the high mark to the low
  * one; and the census is always exact.
  *
- * Owner: the caller's lock. Memory: a byte for each slot, and the ghost's.
+ * Owner: the caller's lock. Memory: nine bits for each slot, and the ghost's.
  */
 #ifndef KELVIN_TIER_MODEL_H
 #define KELVIN_TIER_MODEL_H
@@ -30,10 +30,11 @@ struct model_key {
 
 struct model {
     uint8_t *cells;             /* by slot */
-    uint32_t slot_count;        /* a power of two, at least 8 */
+    uint64_t *residents;        /* a bit for each slot: its cell is not 0. Few residents among many slots are found fast */
+    uint32_t slot_count;        /* a power of two, at least 64 */
     uint32_t cursor;            /* the slot at which demotion continues */
     uint64_t mark;              /* bytes of residents: more do not stay */
-    uint32_t share;             /* of MODEL_SHARE_ONE: how much of the residents goes in one round of the slots */
+    uint32_t share;             /* of MODEL_SHARE_ONE: how much of the residents goes in one round of the slots; eight at least */
     uint64_t count, size;       /* residents, and their bytes */
     uint64_t taken;             /* demoted since uses were halved */
     struct census census;       /* `last` only */
@@ -55,7 +56,7 @@ void model_add(struct model *model, const struct model_key *keys, uint32_t slot,
 void model_resize(struct model *model, uint32_t slot, uint32_t from, uint32_t to);     /* the key's size */
 void model_remove(struct model *model, uint32_t slot, uint32_t size);                  /* it was deleted */
 void model_move(struct model *model, uint32_t from, uint32_t to);                      /* to another slot, which is free */
-/* Residents leave until they are within the mark, or the whole way round was made. */
+/* Residents leave until they are within the mark, or each was looked at once. */
 void model_make_room(struct model *model, const struct model_key *keys);
 
 #endif

@@ -275,6 +275,30 @@ static void memory_is_bounded_and_the_estimate_holds_with_fewer_keys(void **stat
     assert_int_equal(rig->limit, ADVISE_LIMIT_MAX / 8);
 }
 
+static void slots_of_keys_that_are_gone_are_given_back(void **state)
+{
+    enum { KEYS = 20000 };
+    struct rig *rig = *state;
+    const uint32_t none[] = { DB + 1 };
+
+    begin(rig, KEYS, KEYS);
+    assert_true(advise_memory(rig->advise) > 1000000);
+    for (uint64_t key = 100; key < KEYS; key++)
+        advise_remove(rig->advise, hash_of(key), DB);
+    tick(rig, 1, KEYS);
+    assert_int_equal(rig->estimate.sampled_keys, 100);
+    assert_true(advise_memory(rig->advise) < 600000);
+    for (uint64_t key = 0; key < 100; key++)
+        use(rig, key);
+    tick(rig, 1, KEYS);
+    assert_int_equal(rig->estimate.sampled_keys, 100);
+    assert_near(rig->estimate.hit_ratio[ADVISE_PRESENT], 1, 0);
+    create(rig, KEYS);
+    advise_sweep(rig->advise, none, 1);         /* FLUSHALL */
+    tick(rig, 1, KEYS);
+    assert_true(advise_memory(rig->advise) < 600000);
+}
+
 static void what_was_long_ago_counts_less(void **state)
 {
     struct rig *rig = *state;
@@ -490,6 +514,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(keys_that_are_deleted_or_flushed_leave_the_sample, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(the_sample_has_what_exists, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(memory_is_bounded_and_the_estimate_holds_with_fewer_keys, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(slots_of_keys_that_are_gone_are_given_back, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_was_long_ago_counts_less, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(another_maxmemory_begins_again, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(switched_off_it_forgets_all, open_rig, close_rig),

@@ -142,6 +142,64 @@ static void what_is_deleted_or_grows_changes_the_sum(void **state)
     assert_false(model_has(&rig->model, 2));
 }
 
+/* They find the next one that goes at each use, however small the share is that goes in a round. */
+static void few_residents_are_within_the_mark_after_each_use(void **state)
+{
+    struct rig *rig = *state;
+
+    rig->model.mark = 4 * SIZE;
+    rig->model.share = MODEL_SHARE_ONE / 100;
+    for (uint32_t i = 0; i < 20 * SLOTS; i++) {
+        use(rig, i * 7 % SLOTS);
+        assert_true(rig->model.size <= rig->model.mark);
+    }
+    assert_int_equal(rig->model.count, 4);
+}
+
+/* Halving looks at the whole table. */
+static void few_residents_are_not_halved_all_the_time(void **state)
+{
+    struct rig *rig = *state;
+
+    rig->model.mark = 4 * SIZE;
+    for (uint32_t slot = 0; slot < 150; slot++)
+        use(rig, slot);
+    assert_int_equal(rig->model.taken, 146);
+}
+
+static void assert_bits_are_right(const struct rig *rig)
+{
+    uint64_t count = 0;
+
+    for (uint32_t slot = 0; slot < rig->model.slot_count; slot++) {
+        assert_int_equal(rig->model.residents[slot / 64] >> slot % 64 & 1, model_has(&rig->model, slot));
+        count += model_has(&rig->model, slot);
+    }
+    assert_int_equal(count, rig->model.count);
+}
+
+static void each_resident_has_its_bit(void **state)
+{
+    struct rig *rig = *state;
+    uint8_t *cells = mem_zalloc(SLOTS / 2);
+
+    rig->model.mark = 50 * SIZE;
+    for (uint32_t i = 0; i < 4 * SLOTS; i++) {
+        use(rig, i * 7 % (SLOTS / 2));
+        if (i % 3 == 0)
+            model_remove(&rig->model, i % SLOTS, SIZE);
+        if (i % 5 == 0) {
+            model_move(&rig->model, i * 11 % (SLOTS / 2), SLOTS - 1);
+            model_remove(&rig->model, SLOTS - 1, SIZE);
+        }
+    }
+    assert_bits_are_right(rig);
+    for (uint32_t slot = 0; slot < SLOTS / 2; slot++)
+        cells[slot] = rig->model.cells[slot];
+    model_replace(&rig->model, cells, SLOTS / 2, rig->keys);
+    assert_bits_are_right(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +208,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_more_stay_than_the_mark_allows, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_scan_does_not_displace_what_is_used_again, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_demoted_key_comes_back_with_its_uses, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(few_residents_are_within_the_mark_after_each_use, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(few_residents_are_not_halved_all_the_time, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(each_resident_has_its_bit, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_is_deleted_or_grows_changes_the_sum, open_rig, close_rig),
     };
 

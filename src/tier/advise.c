@@ -437,10 +437,10 @@ bool advise_is_due(struct advise *advise, int64_t now_us)
 void advise_tick(struct advise *advise, const struct advise_measures *measures, _Atomic uint32_t *limit)
 {
     mutex_lock(&advise->lock);
-    if (measures->memory_max != advise->memory_max && advise->memory_max != 0)
-        clear_sums(advise);
-    advise->memory_max = measures->memory_max;
     take_sums_over(advise, measures);
+    if (measures->memory_max != advise->memory_max)
+        clear_sums(advise);             /* what was counted until now was with the other one */
+    advise->memory_max = measures->memory_max;
     if (measures->memory_max > 0) {
         measure_overhead(advise, measures);
         set_marks(advise, measures);

@@ -331,6 +331,28 @@ static void another_maxmemory_begins_again(void **state)
     assert_int_equal(rig->estimate.sampled_keys, 1000);
 }
 
+static void a_time_without_maxmemory_does_not_count(void **state)
+{
+    struct rig *rig = *state;
+
+    begin(rig, 1000, 250);
+    tick(rig, 1, 0);
+    for (int i = 0; i < 3000; i++)
+        use(rig, (uint64_t)i % 1000);
+    tick(rig, 1, 0);
+    assert_true(rig->estimate.uses > 0);
+    for (int i = 0; i < 1000; i++)
+        use(rig, (uint64_t)i % 1000);
+    tick(rig, 1, 250);
+    assert_near(rig->estimate.uses, 0, 0);
+    assert_near(rig->estimate.seconds, 0, 0);
+    for (int i = 0; i < 3000; i++)
+        use(rig, (uint64_t)i % 1000);                   /* a loop */
+    tick(rig, 1, 250);
+    assert_near(rig->estimate.uses, 3000 * 128, 100);
+    assert_true(rig->estimate.hit_ratio[ADVISE_PRESENT] < 0.4);
+}
+
 static void switched_off_it_forgets_all(void **state)
 {
     struct rig *rig = *state;
@@ -517,6 +539,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(slots_of_keys_that_are_gone_are_given_back, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_was_long_ago_counts_less, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(another_maxmemory_begins_again, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_time_without_maxmemory_does_not_count, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(switched_off_it_forgets_all, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_is_written_comes_back, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(damage_is_found_and_changes_nothing, open_rig, close_rig),

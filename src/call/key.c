@@ -220,9 +220,9 @@ static void touch_entry(struct key *key, struct entry *entry, enum key_access ac
         turn_count(call->turn, STAT_COLD_HITS, 1);
     else
         turn_count(call->turn, STAT_HOT_HITS, 1);
+    partition_note_use(call->partitions, key->keyspace, key->hash, entry, access == KEY_FOR_OVERWRITING ? KEY_OVERWRITTEN : KEY_USED);
     if (UNLIKELY(call->client->flags & CLIENT_NO_TOUCH) && !(call->command->flags & COMMAND_TOUCHES))
         return;
-    partition_note_use(call->partitions, key->keyspace, key->hash, entry, access == KEY_FOR_OVERWRITING ? KEY_OVERWRITTEN : KEY_USED);
     heat_touch(&call->turn->heat, entry, call->turn->minutes, &call->turn->random);
     uses_touch(key->keyspace, entry);
 }

@@ -146,14 +146,24 @@ static void remove_at(struct advise *advise, uint32_t slot)
 
 static bool is_among(uint32_t incarnation, const uint32_t *incarnations, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (incarnations[i] == incarnation)
+    size_t from = 0;
+
+    while (count > 0) {
+        size_t half = count / 2;
+
+        if (incarnations[from + half] == incarnation)
             return true;
+        if (incarnations[from + half] < incarnation) {
+            from += half + 1;
+            count -= half + 1;
+        } else {
+            count = half;
+        }
     }
     return false;
 }
 
-/* Makes the tables again, with `slot_count` slots, of keys below the limit and of these incarnations (NULL: of all). */
+/* Makes the tables again, with `slot_count` slots, of keys below the limit and of these incarnations, which are sorted (NULL: of all). */
 static void rebuild(struct advise *advise, uint32_t slot_count, const uint32_t *incarnations, size_t incarnation_count)
 {
     const struct advise old = *advise;
@@ -471,7 +481,6 @@ void advise_reset(struct advise *advise)
 {
     mutex_lock(&advise->lock);
     clear_sums(advise);
-    advise->hot_hits = advise->cold_hits = advise->blind_writes = 0;
     mutex_unlock(&advise->lock);
 }
 
@@ -509,6 +518,7 @@ size_t advise_memory(struct advise *advise)
 /* --- the file --- */
 
 static const char magic[8] = "KADV1\n";
+static const double FILE_NUMBER_MAX = 1e15;
 
 enum {
     VERSION_AT = 4,             /* in the magic */
@@ -577,13 +587,14 @@ static uint64_t take_number(struct reading *reading, size_t size)
     return number;
 }
 
+/* Numbers above FILE_NUMBER_MAX would overflow in sums. */
 static double take_double(struct reading *reading, double least)
 {
     double number;
 
     memcpy(&number, reading->at, sizeof(number));
     reading->at += sizeof(number);
-    reading->failed = reading->failed || !isfinite(number) || number < least;
+    reading->failed = reading->failed || !(number >= least && number <= FILE_NUMBER_MAX);
     return number;
 }
 
@@ -650,7 +661,7 @@ static void take_all(struct advise *advise, struct reading *reading, size_t size
     count = take_number(reading, 4);
     advise->memory_max = take_number(reading, 8);
     advise->overhead = take_double(reading, -1);
-    if (advise->limit == 0 || advise->limit > ADVISE_LIMIT_MAX || (advise->limit & (advise->limit - 1)) != 0 || count > ADVISE_KEYS_MAX ||
+    if (advise->limit == 0 || advise->limit > ADVISE_LIMIT_MAX || (advise->limit & (advise->limit - 1)) != 0 || count >= ADVISE_KEYS_MAX ||
         size != HEAD_SIZE + SUMS_SIZE + count * KEY_SIZE + SUM_SIZE)
         reading->failed = true;
     take_sums(reading, &advise->sums);
@@ -662,7 +673,7 @@ static void take_all(struct advise *advise, struct reading *reading, size_t size
         take_key(advise, reading);
 }
 
-enum status advise_decode(struct advise *advise, struct bytes text)
+enum status advise_decode(struct advise *advise, struct bytes text, _Atomic uint32_t *limit)
 {
     struct reading reading = { text.data + sizeof(magic), false };
     struct advise was;
@@ -689,6 +700,7 @@ enum status advise_decode(struct advise *advise, struct bytes text)
         advise->overhead = was.overhead;
     } else {
         release_keys(&was);
+        atomic_store_explicit(limit, advise->limit, memory_order_relaxed);
     }
     mutex_unlock(&advise->lock);
     return reading.failed ? STATUS_CORRUPT : STATUS_OK;

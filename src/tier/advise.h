@@ -95,7 +95,7 @@ void advise_forget(struct advise *advise);                      /* some database
 bool advise_is_due(struct advise *advise, int64_t now_us);
 /* About once a second, by one thread: takes sums over, and adapts the models' marks. It turns sampling on. */
 void advise_tick(struct advise *advise, const struct advise_measures *measures, _Atomic uint32_t *limit);
-/* After advise_forget: keys of other incarnations than these `count` go. True: it was due. */
+/* After advise_forget: keys of other incarnations than these `count`, which are sorted, go. True: it was due. */
 bool advise_sweep_is_due(struct advise *advise);
 void advise_sweep(struct advise *advise, const uint32_t *incarnations, size_t count);
 void advise_clear(struct advise *advise, _Atomic uint32_t *limit);  /* off: all is forgotten */
@@ -109,8 +109,9 @@ double advise_between(const double values[ADVISE_SIZES], double index);
 
 /* Bytes that it had, for a file beside the image: see docs/formats/aof.md. The ghosts are not in them. */
 void advise_encode(struct advise *advise, struct buffer *out);
-/* STATUS_VERSION, STATUS_CORRUPT: nothing was changed. Before there are uses. */
-enum status advise_decode(struct advise *advise, struct bytes text);
+/* STATUS_VERSION, STATUS_CORRUPT: nothing was changed. Before there are uses. `limit`, as for advise_use, is set, so that deletes are reported;
+ * uses do not count before the next tick. */
+enum status advise_decode(struct advise *advise, struct bytes text, _Atomic uint32_t *limit);
 
 size_t advise_memory(struct advise *advise);                    /* bytes that it has */
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -29,7 +30,7 @@ void advising_used(void *context, struct keyspace *keyspace, uint64_t hash, cons
     struct advise_use noted = {
         .kind = kinds[use], .hash = hash, .incarnation = keyspace->incarnation, .size = fit(size), .outside = fit(outside),
         .uses = entry->uses, .on_probation = entry->flags & ENTRY_PROBATION,
-        .is_cold = use == KEY_CREATED ? entry_record(entry) != RECORD_NONE : (entry->flags & ENTRY_PINNED) != 0,
+        .is_cold = use == KEY_CREATED ? entry_record(entry) == RECORD_UNKNOWN : (entry->flags & ENTRY_PINNED) != 0,
     };
 
     advise_use(tier->advise, &noted, &keyspace->partition->all->sample_limit);
@@ -38,6 +39,13 @@ void advising_used(void *context, struct keyspace *keyspace, uint64_t hash, cons
 bool tier_advise_is_due(struct tier *tier, int64_t now_us)
 {
     return advise_is_due(tier->advise, now_us);
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+    return (a > b) - (a < b);
 }
 
 static void sweep_if_due(struct tier *tier)
@@ -50,6 +58,7 @@ static void sweep_if_due(struct tier *tier)
     living = mem_alloc((size_t)all->db_count * sizeof(*living));
     for (int db = 0; db < all->db_count; db++)
         living[db] = all->incarnations[db];
+    qsort(living, (size_t)all->db_count, sizeof(*living), compare_numbers);
     advise_sweep(tier->advise, living, (size_t)all->db_count);
     mem_free(living);
 }
@@ -96,6 +105,13 @@ void tier_advise_look(struct tier *tier, struct advise_estimate *estimate)
     advise_look(tier->advise, estimate);
 }
 
+void advising_forget(struct tier *tier)
+{
+    const uint32_t none = 0;
+
+    advise_sweep(tier->advise, &none, 0);
+}
+
 /* --- the file --- */
 
 enum status advising_save(struct tier *tier, const char *dir)
@@ -123,7 +139,7 @@ void advising_load(struct tier *tier, const char *dir)
     snprintf(path, sizeof(path), "%s/advise", dir);
     status = file_read_all(disk_system(), AT_FDCWD, path, FILE_SIZE_MAX, &text);
     if (status == STATUS_OK)
-        status = advise_decode(tier->advise, buffer_bytes(&text));
+        status = advise_decode(tier->advise, buffer_bytes(&text), &tier->partitions->sample_limit);
     buffer_release(&text);
     if (status == STATUS_OK || status == STATUS_NOT_FOUND)
         return;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "tier/advising.h"
 #include "tier/collect.h"
 #include "tier/image.h"
 #include "tier/purge.h"
@@ -47,6 +48,7 @@ enum status tier_seed_of(const char *image, uint64_t number, struct key_seed *se
 /* All that is about the records of the old store. */
 static void forget_store(struct tier *tier)
 {
+    advising_forget(tier);
     warm_destroy(tier->warm);
     tier->warm = NULL;
     collect_destroy(tier);

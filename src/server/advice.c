@@ -15,7 +15,7 @@ enum {
     STEPS = 8,                      /* between two sizes that have a model, when the best one is searched for */
     SSD_READS = 100,                /* a second that a GB of SSD is good for, unless COST says otherwise */
 };
-static const double GB = 1 << 30;
+static const double GB = 1 << 30, PRICE_MAX = 1e12;
 
 /* One size of memory. Latencies below 0: nothing was measured that they could be computed from. */
 struct advice {
@@ -48,11 +48,12 @@ void advice_cron(struct engine *engine)
         return;
     measures = (struct advise_measures){
         .now_us = now_us,
-        .hot_hits = engine_stat(engine, STAT_HOT_HITS),
-        .cold_hits = engine_stat(engine, STAT_COLD_HITS),
-        .blind_writes = engine_stat(engine, STAT_BLIND_WRITES),
+        .resets = atomic_load(&engine->stats_epoch),
         .write_buffer_max = (uint64_t)config_number(engine->config, CONFIG_TIER_WRITE_BUFFER),
     };
+    measures.hot_hits = engine_stat(engine, STAT_HOT_HITS);
+    measures.cold_hits = engine_stat(engine, STAT_COLD_HITS);
+    measures.blind_writes = engine_stat(engine, STAT_BLIND_WRITES);
     tier_advise_tick(engine->tier, &measures);
 }
 
@@ -163,6 +164,12 @@ static void reply_number(struct call *call, const char *name, double number)
     reply_bulk_format(call->reply, "%.2f", number);
 }
 
+/* Six times a maxmemory may be more than the largest integer. */
+static int64_t fit_integer(double number)
+{
+    return number < (double)INT64_MAX ? (int64_t)number : INT64_MAX;
+}
+
 static void reply_latency(struct call *call, const char *name, double us)
 {
     reply_bulk_string(call->reply, name);
@@ -178,7 +185,7 @@ static void reply_advice(struct call *call, const struct advice *advice)
 {
     reply_number(call, "factor", advice->factor);
     reply_bulk_string(call->reply, "maxmemory");
-    reply_integer(call->reply, (int64_t)advice->maxmemory);
+    reply_integer(call->reply, fit_integer(advice->maxmemory));
     reply_number(call, "hit_ratio", advice->hit_ratio);
     reply_number(call, "reads_per_second", advice->reads);
     reply_latency(call, "mean_usec", advice->mean_us);
@@ -206,11 +213,11 @@ static void reply_curve(struct call *call, const struct base *base)
 
     reply_map(call->reply, 7);
     reply_bulk_string(call->reply, "maxmemory");
-    reply_integer(call->reply, (int64_t)base->maxmemory);
+    reply_integer(call->reply, fit_integer(base->maxmemory));
     reply_number(call, "measured_hit_ratio", measured_hit_ratio(call->engine));
     reply_number(call, "uses_per_second", info_ratio(estimate->uses, estimate->seconds));
     reply_bulk_string(call->reply, "seconds");
-    reply_integer(call->reply, (int64_t)estimate->seconds);
+    reply_integer(call->reply, fit_integer(estimate->seconds));
     reply_number(call, "known", known_percent(estimate));
     reply_bulk_string(call->reply, "sampled_keys");
     reply_integer(call->reply, estimate->sampled_keys);
@@ -281,9 +288,11 @@ static bool arg_price(struct call *call, int index, double least, double *price)
 {
     if (!arg_double(call, index, price))
         return false;
-    if (isfinite(*price) && *price >= least)
+    if (*price >= least && *price <= PRICE_MAX) {
+        *price = fabs(*price);          /* not -0 */
         return true;
-    reply_errorf(call, "ERR value is out of range, must be positive");
+    }
+    reply_errorf(call, "ERR value is out of range, must be between %g and %g", least, PRICE_MAX);
     return false;
 }
 
@@ -338,7 +347,7 @@ void advice_info(struct buffer *out, struct engine *engine)
         tier_advise_look(engine->tier, &estimate);
     is_known = sampled_uses(&estimate) >= SAMPLED_USES_MIN;
     info_number(out, "tier_advise_sampled_keys", estimate.sampled_keys);
-    info_number(out, "tier_advise_sampled_uses", (int64_t)sampled_uses(&estimate));
+    info_number(out, "tier_advise_sampled_uses", fit_integer(sampled_uses(&estimate)));
     info_float(out, "tier_advise_known", estimate.uses > 0 ? known_percent(&estimate) : 0);
     info_float(out, "tier_advise_half_hit_ratio", is_known ? 100 * estimate.hit_ratio[ADVISE_PRESENT - ADVISE_OCTAVE] : 0);
     info_float(out, "tier_advise_hit_ratio", is_known ? 100 * estimate.hit_ratio[ADVISE_PRESENT] : 0);

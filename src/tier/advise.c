@@ -38,7 +38,7 @@ struct advise {
     struct sums sums;               /* decayed, of all keys */
     /* The last tick. */
     int64_t ticked_us;              /* 0: none yet */
-    uint64_t hot_hits, cold_hits, blind_writes, memory_max;
+    uint64_t resets, hot_hits, cold_hits, blind_writes, memory_max;
     double overhead;                /* bytes that are not of hot keys; below 0: not measured yet */
 };
 
@@ -417,9 +417,13 @@ static void set_marks(struct advise *advise, const struct advise_measures *measu
 static void take_sums_over(struct advise *advise, const struct advise_measures *measures)
 {
     double elapsed = advise->ticked_us > 0 ? (double)(measures->now_us - advise->ticked_us) / US_A_SECOND : 0;
-    double uses = grown(&advise->hot_hits, measures->hot_hits) + grown(&advise->cold_hits, measures->cold_hits) +
-                  grown(&advise->blind_writes, measures->blind_writes);
+    double uses;
 
+    if (measures->resets != advise->resets)
+        advise->hot_hits = advise->cold_hits = advise->blind_writes = 0;
+    advise->resets = measures->resets;
+    uses = grown(&advise->hot_hits, measures->hot_hits) + grown(&advise->cold_hits, measures->cold_hits) +
+           grown(&advise->blind_writes, measures->blind_writes);
     decay(&advise->sums, exp2(-elapsed / ADVISE_HALF_LIFE_S));
     fold(advise);
     if (advise->ticked_us > 0) {

@@ -66,7 +66,8 @@ struct advise_estimate {
 /* Measures of the server, for the tick. */
 struct advise_measures {
     int64_t now_us;                         /* monotonic */
-    uint64_t hot_hits, cold_hits, blind_writes;     /* ever growing, but for CONFIG RESETSTAT */
+    uint64_t resets;                        /* of the next three, by CONFIG RESETSTAT: read before them */
+    uint64_t hot_hits, cold_hits, blind_writes;     /* ever growing otherwise */
     uint64_t memory_max, memory_used;       /* bytes; used: as demotion counts it */
     uint32_t high_percent, low_percent;     /* watermarks */
     uint64_t write_buffer;                  /* bytes: of memory_used at maxmemory, what grows with it (up to a limit) ... */

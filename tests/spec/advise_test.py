@@ -61,9 +61,20 @@ class AdviseTest(ServerCase):
         """Until the tick has taken the uses over."""
         until(lambda: int(self.server.info("tiering")["tier_advise_sampled_uses"]) > uses / 128 * 0.99, 20, "the next tick")
 
+    def set_maxmemory(self, size):
+        """And waits until it is what is predicted from: uses before the first tick that sees it do not count."""
+        def is_counted():
+            self.c.pipeline(["GET", "used"] for _ in range(1000))
+            return self.server.info("tiering")["tier_advise_sampled_uses"] != "0"
+        self.c.must("CONFIG", "SET", "maxmemory", size)
+        self.c.must("CONFIG", "RESETSTAT")
+        self.c.must("SET", "used", "v")
+        until(is_counted, 20, "the tick after that")
+        self.c.must("DEL", "used")
+
     def test_what_is_predicted_for_the_present_size_is_measured(self):
         keys, rand = scaled(200000), random.Random(1)
-        self.c.must("CONFIG", "SET", "maxmemory", int(keys * 160))
+        self.set_maxmemory(int(keys * 160))
         fill(self.c, keys)
         read(self.c, keys, keys, rand)
         self.assertEqual(self.c.must("CONFIG", "RESETSTAT"), OK)
@@ -102,11 +113,54 @@ class AdviseTest(ServerCase):
         self.assertEqual(float(by_reads["hit_ratio"]), 100)
         for reply in (by_ram, by_reads):
             self.assertAlmostEqual(float(reply["cost"]), float(reply["ram_cost"]) + float(reply["ssd_cost"]), delta=0.02)
+        free = facts(self.c.must("TIER", "ADVISE", "COST", "-0", "-0"))
+        self.assertEqual([bytes(free[name]) for name in ("ram_cost", "ssd_cost", "cost")], [b"0.00"] * 3)
+        dear = facts(self.c.must("TIER", "ADVISE", "COST", "1e12", "1e12", "1e-3"))
+        self.assertGreater(float(dear["factor"]), 0)
         self.assertAlmostEqual(float(by_ram["cost"]), 5 * by_ram["maxmemory"] / (1 << 30), delta=0.01)
+
+    def test_sizes_beyond_the_largest_integer(self):
+        fill(self.c, 20000)
+        self.set_maxmemory((1 << 63) - 1)
+        self.c.must("CONFIG", "RESETSTAT")
+        read(self.c, 30000, 20000, random.Random(4))
+        until(lambda: not isinstance(self.c.call("TIER", "ADVISE"), Error), 20, "the next tick")
+        sizes = advice(self.c)[1]
+        self.assertEqual(sizes[4]["maxmemory"], (1 << 63) - 1)
+        self.assertTrue(all(size["maxmemory"] > 0 for size in sizes.values()), sizes)
+
+    def test_uses_that_do_not_touch_are_sampled(self):
+        """They are counted as hits and misses."""
+        fill(self.c, 30000)
+        self.c.must("CONFIG", "SET", "tier-advise", "no")
+        until(lambda: sampled(self.server) == 0, 20, "the tick that forgets all")
+        self.c.must("CONFIG", "SET", "tier-advise", "yes")
+        self.c.must("CLIENT", "NO-TOUCH", "ON")
+
+        def is_sampled():
+            read(self.c, 30000, 30000, random.Random(5))
+            return sampled(self.server) > 50
+        until(is_sampled, 20, "keys that were read")
+
+    def test_a_key_that_is_created_again_is_known(self):
+        fill(self.c, 30000)
+        for start in range(0, 30000, 1000):
+            self.c.must("TIER", "DEMOTE", *["k%d" % i for i in range(start, start + 1000)])
+        self.assertGreater(int(self.server.info("tiering")["tier_cold_keys"]), 0)
+        read_all = [["GET", "k%d" % i] for i in range(30000)]
+        self.c.pipeline(read_all)
+        for start in range(0, 30000, 100):
+            self.c.pipeline([["MULTI"]] + [words for i in range(start, start + 100) for words in (["DEL", "k%d" % i], ["SET", "k%d" % i, "v"])] + [["EXEC"]])
+        self.c.must("CONFIG", "RESETSTAT")
+        for start in range(0, 30000, 100):
+            self.c.pipeline([["MULTI"]] + [words for i in range(start, start + 100) for words in (["DEL", "k%d" % i], ["SET", "k%d" % i, "v"])] + [["EXEC"]])
+        self.c.pipeline(read_all)
+        self.counted(30000)
+        self.assertEqual(float(self.server.info("tiering")["tier_advise_known"]), 100)
 
     def test_a_hit_ratio_that_no_size_has(self):
         keys, rand = 100000, random.Random(2)
-        self.c.must("CONFIG", "SET", "maxmemory", 12 * MB)      # six times this is not enough
+        self.set_maxmemory(12 * MB)      # six times this is not enough
         fill(self.c, keys, 1000)
         self.c.must("CONFIG", "RESETSTAT")
         read(self.c, keys // 2, keys, rand)
@@ -120,7 +174,8 @@ class AdviseTest(ServerCase):
             self.assertEqual(bytes(self.c.call("TIER", "ADVISE", *words)), b"ERR syntax error", words)
         for words in (["HITRATIO", "x"], ["COST", "x", "1"], ["COST", "1", "x"], ["COST", "1", "1", "x"]):
             self.assertEqual(bytes(self.c.call("TIER", "ADVISE", *words)), b"ERR value is not a valid float", words)
-        for words in (["HITRATIO", "-1"], ["HITRATIO", "100.1"], ["COST", "-1", "1"], ["COST", "1", "-1"], ["COST", "1", "1", "0"], ["COST", "inf", "1"]):
+        for words in (["HITRATIO", "-1"], ["HITRATIO", "100.1"], ["COST", "-1", "1"], ["COST", "1", "-1"], ["COST", "1", "1", "0"], ["COST", "inf", "1"],
+                      ["COST", "1e307", "1"], ["COST", "1", "1.1e12"], ["COST", "1", "1", "1e13"]):
             self.assertIn(b"ERR value is out of range", self.c.call("TIER", "ADVISE", *words), words)
         self.c.must("CONFIG", "RESETSTAT")
         self.assertIn(b"ERR too few uses of keys were sampled yet", self.c.call("TIER", "ADVISE"))
@@ -175,6 +230,12 @@ class AdviseKeptTest(ServerCase):
         self.server.kill9()
         self.server.start()
         self.assertEqual(sampled(self.server), kept)
+        self.c = self.server.client()
+        self.c.pipeline(["DEL", "k%d" % i] for i in range(50000))       # before the restart, but after the image
+        self.assertEqual(self.c.must("DBSIZE"), 0)
+        self.server.kill9()
+        self.server.start()
+        self.assertEqual(sampled(self.server), 0)
         self.server.kill9()
         with open(path, "r+b") as file:
             file.seek(1000)
@@ -207,6 +268,16 @@ class AdviseElsewhereTest(ServerCase):
                 read(client, 100000, 30000, random.Random(3))
                 until(lambda: not isinstance(client.call("TIER", "ADVISE"), Error), 20, "the tick")
                 self.assertEqual(float(advice(client)[1][1]["hit_ratio"]), 100)
+
+    def test_a_full_synchronization_begins_without_samples(self):
+        with Server(OPTIONS) as replica, replica.client() as client:
+            wait_on(replica)
+            fill(client, 30000)
+            self.assertGreater(sampled(replica), 100)
+            client.must("REPLICAOF", "127.0.0.1", self.server.port)
+            until(lambda: replica.info("replication")["master_link_status"] == "up", 60, "the link")
+            self.assertEqual(client.must("DBSIZE"), 0)
+            until(lambda: sampled(replica) == 0, 20, "the sweep")
 
     def test_in_a_cluster(self):
         node = Server({**OPTIONS, "cluster-enabled": "yes"})

@@ -476,11 +476,13 @@ static void a_node_that_has_missed_the_introduction_is_introduced_again(void **s
 {
     struct simulation *simulation = simulation_create_alone(2, T, seed_new());
 
+    simulation->delay_ms_max = 1;                                               /* the PONG arrives before the other one can have connected and sent its PING */
     simulation_meet(simulation, 0, 1);
     while (simulation->sent[BUS_PONG] == 0)
-        simulation_run(simulation, 10);
-    simulation_run(simulation, 30);
+        simulation_run(simulation, 1);
+    simulation_run(simulation, 1);
     assert_non_null(simulation_view(simulation, 0, 1));
+    assert_true(simulation_view(simulation, 0, 1)->peer.is_met);
     simulation_kill(simulation, 1, SIMULATION_DIES_NOW);                        /* what it knew is not in its file */
     simulation_start(simulation, 1, SIMULATION_DISK_SYNCED);
     simulation_run(simulation, 10 * T);

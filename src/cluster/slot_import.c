@@ -172,46 +172,45 @@ static bool ask_owner(struct slot_import *import, const struct slot_import_task 
     return is_good;
 }
 
-static bool ask_of(struct slot_import *import, const struct slot_import_task *task, struct bytes verb, char *reply, struct message *message)
+/* The tasks of one command, and what became of asking their owners. */
+struct round {
+    struct slot_import_task *tasks;
+    int count;
+    bool is_silent[TASKS_MAX];      /* its owner has not replied; the task's message says why */
+};
+
+static void begin_round(struct slot_import *import, struct round *round)
 {
+    *round = (struct round){ .count = 0 };
+    round->count = slot_import_list(import, &round->tasks);
+}
+
+static const struct slot_import_task *find_silent(const struct round *round, const struct node_id *owner)
+{
+    for (int i = 0; i < round->count; i++) {
+        if (round->is_silent[i] && node_id_equal(&round->tasks[i].from, owner))
+            return &round->tasks[i];
+    }
+    return NULL;
+}
+
+/* An owner that has not replied in this round is not asked again: each time would take seconds. False: no reply (an empty one), or an error. */
+static bool ask_of(struct slot_import *import, struct round *round, int at, struct bytes verb, char *reply, struct message *message)
+{
+    struct slot_import_task *task = &round->tasks[at];
+    const struct slot_import_task *silent = find_silent(round, &task->from);
     struct bytes words[] = { BYTES("CLUSTER"), BYTES("RECEIVESLOTS"), verb, bytes_of_string(task->name) };
 
-    return ask_owner(import, task, words, 4, reply, message);
-}
-
-static void own_id_of(const struct slot_import *import, char id[NODE_ID_SIZE + 1])
-{
-    struct topology *topology = cluster_topology(import->cluster);
-
-    snprintf(id, NODE_ID_SIZE + 1, "%.40s", topology->nodes[topology->myself].id.text);
-    topology_release(topology);
-}
-
-bool slot_import_begin(struct slot_import *import, const struct slots *slots, const struct node_id *from, char *name, struct message *message)
-{
-    struct slot_import_task task;
-    struct slot_words words;
-    char own_id[NODE_ID_SIZE + 1], reply[REPLY_SIZE];
-    bool is_good;
-
-    slot_import_refresh(import);
-    if (!add_task(import, slots, from, &task, message))
+    reply[0] = '\0';
+    if (silent != NULL) {
+        *message = silent->message;
         return false;
-    own_id_of(import, own_id);
-    slot_words_init(&words);
-    slot_words_add(&words, BYTES("CLUSTER"));
-    slot_words_add(&words, BYTES("RECEIVESLOTS"));
-    slot_words_add(&words, BYTES("REQUEST"));
-    slot_words_add(&words, bytes_of_string(task.name));
-    slot_words_add(&words, bytes_of_string(own_id));
-    slot_words_add_slots(&words, slots);
-    is_good = ask_owner(import, &task, words.words, words.count, reply, message);
-    slot_words_release(&words);
-    if (is_good)
-        memcpy(name, task.name, sizeof(task.name));
-    else
-        forget_task(import, task.name);
-    return is_good;
+    }
+    if (ask_owner(import, task, words, 4, reply, message))
+        return true;
+    round->is_silent[at] = reply[0] == '\0';
+    task->message = *message;
+    return false;
 }
 
 /* Who has the slots, by the topology. OWNER_LOST: the node that was asked has failed, or is not known any more. */
@@ -242,12 +241,13 @@ static enum whereabouts find_slots(const struct slot_import *import, const struc
 }
 
 /* The reply is "+state message". An error that begins with its code: there is no such job, as after a restart of the owner. */
-static void ask_for_state(struct slot_import *import, const struct slot_import_task *task, bool are_of_owner)
+static void ask_for_state(struct slot_import *import, struct round *round, int at, bool are_of_owner)
 {
+    const struct slot_import_task *task = &round->tasks[at];
     struct message message = { "" };
-    char reply[REPLY_SIZE] = "", *text;
+    char reply[REPLY_SIZE], *text;
     enum slot_export_state state = task->state;
-    bool is_known = ask_of(import, task, BYTES("STATE"), reply, &message);
+    bool is_known = ask_of(import, round, at, BYTES("STATE"), reply, &message);
 
     text = strchr(reply, ' ');
     if (is_known && text != NULL) {
@@ -261,8 +261,9 @@ static void ask_for_state(struct slot_import *import, const struct slot_import_t
     }
 }
 
-static void refresh_task(struct slot_import *import, const struct slot_import_task *task)
+static void refresh_task(struct slot_import *import, struct round *round, int at)
 {
+    const struct slot_import_task *task = &round->tasks[at];
     enum whereabouts whereabouts = find_slots(import, task);
 
     if (whereabouts == AT_MYSELF)
@@ -270,33 +271,92 @@ static void refresh_task(struct slot_import *import, const struct slot_import_ta
     else if (whereabouts == OWNER_LOST)
         set_state(import, task->name, EXPORT_FAILED, "the owner of the slots has failed, or was forgotten");
     else
-        ask_for_state(import, task, whereabouts == AT_OWNER);
+        ask_for_state(import, round, at, whereabouts == AT_OWNER);
 }
 
-void slot_import_refresh(struct slot_import *import)
+/* That of this name, or all if NULL, and only if they have not ended. */
+static bool is_wanted(const struct slot_import_task *task, const char *name)
 {
-    struct slot_import_task *tasks;
-    int count = slot_import_list(import, &tasks);
+    return !slot_export_has_ended(task->state) && (name == NULL || strcmp(name, task->name) == 0);
+}
 
-    for (int i = 0; i < count; i++) {
-        if (!slot_export_has_ended(tasks[i].state))
-            refresh_task(import, &tasks[i]);
+void slot_import_refresh(struct slot_import *import, const char *name)
+{
+    struct round round;
+
+    begin_round(import, &round);
+    for (int i = 0; i < round.count; i++) {
+        if (is_wanted(&round.tasks[i], name))
+            refresh_task(import, &round, i);
     }
-    mem_free(tasks);
+    mem_free(round.tasks);
 }
 
 int slot_import_cancel(struct slot_import *import, const char *name, struct message *message)
 {
-    struct slot_import_task *tasks;
-    int count = slot_import_list(import, &tasks), cancelled = 0;
+    struct round round;
     char reply[REPLY_SIZE];
+    int cancelled = 0;
 
-    for (int i = 0; i < count; i++) {
-        if (slot_export_has_ended(tasks[i].state) || (name != NULL && strcmp(name, tasks[i].name) != 0))
-            continue;
-        if (ask_of(import, &tasks[i], BYTES("CANCEL"), reply, message) && reply[1] == '1')
+    begin_round(import, &round);
+    for (int i = 0; i < round.count; i++) {
+        if (is_wanted(&round.tasks[i], name) && ask_of(import, &round, i, BYTES("CANCEL"), reply, message) && reply[1] == '1')
             cancelled++;
     }
-    mem_free(tasks);
+    mem_free(round.tasks);
     return cancelled;
+}
+
+/* --- Beginning --- */
+
+static void own_id_of(const struct slot_import *import, char id[NODE_ID_SIZE + 1])
+{
+    struct topology *topology = cluster_topology(import->cluster);
+
+    snprintf(id, NODE_ID_SIZE + 1, "%.40s", topology->nodes[topology->myself].id.text);
+    topology_release(topology);
+}
+
+/* The tasks that are in the way may have ended since their owners were asked last. */
+static bool add_after_refresh(struct slot_import *import, const struct slots *slots, const struct node_id *from, struct slot_import_task *task,
+                              struct message *message)
+{
+    struct round round;
+    bool is_full;
+
+    begin_round(import, &round);
+    is_full = round.count == TASKS_MAX;
+    for (int i = 0; i < round.count; i++) {
+        if (is_wanted(&round.tasks[i], NULL) && (is_full || slots_overlap(&round.tasks[i].slots, slots)))
+            refresh_task(import, &round, i);
+    }
+    mem_free(round.tasks);
+    *message = (struct message){ "" };
+    return add_task(import, slots, from, task, message);
+}
+
+bool slot_import_begin(struct slot_import *import, const struct slots *slots, const struct node_id *from, char *name, struct message *message)
+{
+    struct slot_import_task task;
+    struct slot_words words;
+    char own_id[NODE_ID_SIZE + 1], reply[REPLY_SIZE];
+    bool is_good;
+
+    if (!add_task(import, slots, from, &task, message) && !add_after_refresh(import, slots, from, &task, message))
+        return false;
+    own_id_of(import, own_id);
+    slot_words_init(&words);
+    slot_words_add(&words, BYTES("CLUSTER"));
+    slot_words_add(&words, BYTES("RECEIVESLOTS"));
+    slot_words_add(&words, BYTES("REQUEST"));
+    slot_words_add(&words, bytes_of_string(task.name));
+    slot_words_add(&words, bytes_of_string(own_id));
+    slot_words_add_slots(&words, slots);
+    is_good = ask_owner(import, &task, words.words, words.count, reply, message);
+    slot_words_release(&words);
+    if (is_good)
+        memcpy(name, task.name, sizeof(task.name));
+    else
+        forget_task(import, task.name);
+    return is_good;
 }

@@ -6,7 +6,7 @@
  *   CLUSTER RECEIVESLOTS STATE name ->                          +state message
  *   CLUSTER RECEIVESLOTS CANCEL name ->                         :1, or :0: it can't be cancelled any more
  *
- * Threads: any, without locks. Functions that ask other nodes wait for them, up to some seconds for each.
+ * Threads: any, without locks. Functions that ask other nodes wait for them, up to some seconds for each; a node that does not reply is asked once in each call.
  */
 #ifndef KELVIN_CLUSTER_SLOT_IMPORT_H
 #define KELVIN_CLUSTER_SLOT_IMPORT_H
@@ -32,8 +32,8 @@ void slot_import_destroy(struct slot_import *import);       /* NULL is fine */
 bool slot_import_begin(struct slot_import *import, const struct slots *slots, const struct node_id *from, char *name, struct message *message);
 /* Asks for those that have not ended: the one of this name, or all if NULL. *message: why one could not be cancelled. Returns how many were. */
 int slot_import_cancel(struct slot_import *import, const char *name, struct message *message);
-/* Asks for the states of those that have not ended. */
-void slot_import_refresh(struct slot_import *import);
+/* Asks for the states of those that have not ended: the one of this name, or all if NULL. */
+void slot_import_refresh(struct slot_import *import, const char *name);
 /* Copies, the newest first, as of the last refresh. The caller frees the array. */
 int slot_import_list(struct slot_import *import, struct slot_import_task **tasks);
 

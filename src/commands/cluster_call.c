@@ -119,6 +119,7 @@ struct cluster_call *cluster_call_new_managed(struct call *call, cluster_act *ac
 
 void cluster_call_start(struct call *call, struct cluster_call *asked)
 {
+    asked->job.lane = asked->after != NULL ? JOB_OF_NETWORK : JOB_PLAIN;
     if (call->failed)
         release_call(&asked->job);
     else

@@ -120,8 +120,7 @@ static void cancel_imports(struct call *call)
 
 static void refresh(struct cluster_call *asked, struct engine *engine)
 {
-    (void)asked;
-    slot_import_refresh(engine->replication.slot_import);
+    slot_import_refresh(engine->replication.slot_import, asked->name.data);
 }
 
 /* One task, in the words of Redis. */

@@ -5,7 +5,7 @@
 #include "base/thread.h"
 #include "engine/engine.h"
 
-enum { OWNER_THREADS_MAX = 64 };
+enum { ADDED_THREADS_MAX = 64 };        /* of each lane to which threads are added */
 
 struct lane {
     struct job_pool *pool;
@@ -112,7 +112,8 @@ struct job_pool *job_pool_create(struct engine *engine, int thread_count)
     pool->engine = engine;
     mutex_init(&pool->lock);
     init_lane(pool, JOB_PLAIN, thread_count);
-    init_lane(pool, JOB_OF_OWNER, OWNER_THREADS_MAX);
+    init_lane(pool, JOB_OF_OWNER, ADDED_THREADS_MAX);
+    init_lane(pool, JOB_OF_NETWORK, ADDED_THREADS_MAX);
     return pool;
 }
 
@@ -121,6 +122,8 @@ int job_pool_start(struct job_pool *pool)
     struct lane *plain = &pool->lanes[JOB_PLAIN];
     int error = add_thread(&pool->lanes[JOB_OF_OWNER]);
 
+    if (error == 0)
+        error = add_thread(&pool->lanes[JOB_OF_NETWORK]);
     while (error == 0 && plain->thread_count < plain->thread_max)
         error = add_thread(plain);
     return error;
@@ -222,7 +225,7 @@ static void add_thread_if_needed(struct job_pool *pool, struct lane *lane)
 void call_start_job(struct call *call, struct job *job)
 {
     struct job_pool *pool = call->engine->jobs;
-    struct lane *lane = &pool->lanes[call->unit != NULL ? JOB_OF_OWNER : JOB_PLAIN];
+    struct lane *lane = &pool->lanes[call->unit != NULL ? JOB_OF_OWNER : job->lane];
 
     call_wait_job(call, job);
     mutex_lock(&pool->lock);

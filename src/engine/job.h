@@ -21,9 +21,20 @@
 
 #include "call/call.h"
 
+/* Where a job runs. */
+enum job_lane {
+    JOB_PLAIN,      /* on one of a few threads. It may wait for owners of partitions */
+    JOB_OF_OWNER,   /* of a unit, which may own partitions meanwhile: must not queue after jobs that wait for owners. Threads are added as
+                     * they are needed. It has to end soon when job_must_end */
+    JOB_OF_NETWORK, /* asks other nodes, which may be hung, or may be asking this one: no other job queues after it. Threads are added as they are
+                     * needed. It may wait for owners, and has to end soon when job_must_end */
+    JOB_LANE_COUNT,
+};
+
 struct job {
     void (*run)(struct job *job, struct engine *engine);
     void (*release)(struct job *job);       /* frees it; on any thread. NULL: mem_free does */
+    enum job_lane lane;                     /* where it runs, unless its call belongs to a unit */
     bool has_only_reply_left;               /* when it is done: a synchronization that it has begun itself does not refuse the call */
     struct job *next;                       /* private from here on */
     struct client *client;                  /* NULL: gone */
@@ -31,14 +42,6 @@ struct job {
 };
 
 struct job_pool;
-
-/* Where a job runs. */
-enum job_lane {
-    JOB_PLAIN,      /* on one of a few threads. It may wait for owners of partitions */
-    JOB_OF_OWNER,   /* of a unit, which may own partitions meanwhile: must not queue after jobs that wait for owners. Threads are added as
-                     * they are needed. It has to end soon when job_must_end */
-    JOB_LANE_COUNT,
-};
 
 struct job_pool *job_pool_create(struct engine *engine, int thread_count);
 /* Starts the threads. Returns 0, or the error number: then no job may be started. */
@@ -51,7 +54,7 @@ bool job_pool_is_idle(struct job_pool *pool);
 void *call_job(struct call *call);                  /* the finished job, or NULL */
 /* The same, and it is the call's from now on: to start it again, or to release it. */
 void *call_take_job(struct call *call);
-/* In the lane of owners if the call belongs to a unit. */
+/* In the job's lane, or in that of owners if the call belongs to a unit. */
 void call_start_job(struct call *call, struct job *job);
 /* The server ends, or is about to. Any thread. */
 bool job_must_end(const struct engine *engine);

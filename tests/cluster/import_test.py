@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """CLUSTER MIGRATION of Redis 8.4: the node that is to have the slots asks for them, and the one that has them carries it out."""
 import os
+import re
+import select
 import signal
 import sys
 
@@ -8,6 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from support.cluster import Writers, tags_in
 from support.cluster_case import ClusterCase, main, only
+from support.resp import encode
 from support.server import until
 
 FIRST, LAST = 0, 199
@@ -146,7 +149,73 @@ class ImportTest(ClusterCase):
                 self.assert_error(client.call("CLUSTER", "MIGRATION", "CANCEL", "ID", name), "ERR the owner of the slots does not reply")
         finally:
             left.process.send_signal(signal.SIGCONT)
-        until(lambda: right.ask("CLUSTER", "MIGRATION", "CANCEL", "ALL") + len([1 for task in tasks(right) if task["state"] in ENDED]) > 0, 60, "it is cancelled")
+        right.ask("CLUSTER", "MIGRATION", "CANCEL", "ALL")
+        ended(right, name)
+        go_on()
+        cluster.wait_agreed()
+
+    def stop(self, node):
+        """Returns what lets it go on."""
+        node.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(node.process.send_signal, signal.SIGCONT)
+        return lambda: node.process.send_signal(signal.SIGCONT)
+
+    @only("kelvin-kelvin")
+    def scenario_other_commands_do_not_wait_for_an_owner_that_is_stopped(self):
+        """More imports wait for it than the pool has threads for plain jobs."""
+        cluster = self.shared()
+        left, right, _ = cluster.nodes
+        resume = self.stop(left)
+        imports = [right.client(timeout=60) for _ in range(4)]
+        for at, client in enumerate(imports):
+            self.addCleanup(client.close)
+            client.send(encode(("CLUSTER", "MIGRATION", "IMPORT", FIRST + at, FIRST + at)))
+        with right.client(timeout=60) as client:
+            until(lambda: client.must("CLIENT", "LIST").count(b"cmd=cluster|migration") == len(imports), 60, "the imports wait")
+            client.must("CLUSTER", "NODES")
+            client.must("CLUSTER", "SETSLOT", LAST, "STABLE")
+            self.assertEqual(select.select([each.socket for each in imports], [], [], 0)[0], [], "an import has replied before them")
+        for client in imports:
+            self.assert_error(client.receive(), "ERR the owner of the slots does not reply")
+        resume()
+        cluster.wait_agreed()
+
+    @only("kelvin-kelvin")
+    def scenario_a_round_asks_a_silent_owner_once(self):
+        cluster = self.shared()
+        left, right, _ = cluster.nodes
+        go_on = self.block(left, right)
+        names = [right.ask("CLUSTER", "MIGRATION", "IMPORT", slot, slot) for slot in (FIRST, FIRST + 1, FIRST + 2)]
+        with left.client(timeout=60) as watcher, right.client(timeout=60) as client:
+            def connections():
+                return int(re.search(rb"total_connections_received:(\d+)", watcher.must("INFO", "stats")).group(1))
+            for words, count in (("STATUS ID " + NAME, 0), ("STATUS ID " + names[0].decode(), 1), ("STATUS ALL", 1), ("CANCEL ALL", 1)):
+                before = connections()
+                resume = self.stop(left)
+                reply = client.call("CLUSTER", "MIGRATION", *words.split())
+                resume()
+                left.ask("PING")                        # its connection is accepted after the others
+                self.assertEqual(connections() - before, count + 1, words)
+                if words == "STATUS ALL":
+                    self.assertEqual([dict(zip(task[::2], task[1::2]))[b"last_error"] for task in reply if task[1] in names], [b"the owner of the slots does not reply"] * len(names))
+        right.ask("CLUSTER", "MIGRATION", "CANCEL", "ALL")
+        for name in names:
+            ended(right, name)
+        go_on()
+        cluster.wait_agreed()
+
+    @only("kelvin-kelvin")
+    def scenario_one_that_has_ended_is_not_in_the_way(self):
+        """Its end is found out by the next request for the slots, without STATUS."""
+        cluster = self.shared()
+        left, right, _ = cluster.nodes
+        go_on = self.block(left, right)
+        name = right.ask("CLUSTER", "MIGRATION", "IMPORT", FIRST, FIRST)
+        self.assertEqual(left.ask("CLUSTER", "MIGRATION", "CANCEL", "ID", name), 1)
+        ended(left, name)
+        other = right.ask("CLUSTER", "MIGRATION", "IMPORT", FIRST, FIRST)
+        self.assertEqual(right.ask("CLUSTER", "MIGRATION", "CANCEL", "ID", other), 1)
+        ended(right, other)
         go_on()
         cluster.wait_agreed()
 

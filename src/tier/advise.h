@@ -10,8 +10,8 @@
  *
  * Sums halve in ADVISE_HALF_LIFE_S. They begin again when maxmemory changes, and by CONFIG RESETSTAT; the models go on.
  *
- * Lock: its own, a leaf; uses are counted under a partition's lock. Memory: about 40 bytes for each sampled key and 3 for each resident of a model,
- * 3.5 MB at most.
+ * Lock: its own, a leaf; uses are counted under a partition's lock. Memory: 42 bytes for each slot, of which a quarter is free at least,
+ * and 2 to 4 for each resident of a model in its ghost: 2.5 MB at most, and 3.8 MB while tables are made again.
  */
 #ifndef KELVIN_TIER_ADVISE_H
 #define KELVIN_TIER_ADVISE_H

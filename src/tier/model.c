@@ -8,7 +8,7 @@
 enum {
     LIMIT_VISITS = 64,              /* residents looked at by one limit */
     AGE_TURNOVERS = 3, AGE_GAP_SHARE = 16,      /* as in demotion.c */
-    AGE_COUNT_MIN = 64,             /* of fewer residents, uses are halved as seldom as of so many: each time takes a look at the whole table */
+    AGE_COUNT_MIN = 64,             /* with fewer residents uses are halved as seldom as with this many: each time takes a look at the whole table */
     ROUND_MIN = 8,                  /* residents that go in one round at least, so that the next one that goes is never far */
     WORD = 64,                      /* slots in a word of `residents` */
 };

@@ -166,6 +166,7 @@ static void check_advise(struct check *check, const char *image)
     struct message message = { "" };
     char path[CHECK_PATH_SIZE];
     enum status status;
+    _Atomic uint32_t limit = 0;
 
     snprintf(path, sizeof(path), "%.4000s/advise", image);
     if (access(path, F_OK) != 0)
@@ -175,7 +176,7 @@ static void check_advise(struct check *check, const char *image)
         return;
     }
     advise = advise_create(0);
-    status = advise_decode(advise, file.bytes);
+    status = advise_decode(advise, file.bytes, &limit);
     if (status == STATUS_VERSION)
         check_note(check, "advise is of another version: TIER ADVISE begins without samples after a start");
     else if (status != STATUS_OK)

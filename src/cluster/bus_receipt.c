@@ -206,7 +206,7 @@ bool bus_take_back(struct bus *bus)
 {
     struct members *members = bus->members;
 
-    if (!bus->is_ok || !own_all(members, &members->handed_over))
+    if (!own_all(members, &members->handed_over))
         return false;
     members_set_epoch(members, members->myself, members->handed_epoch + 1);
     bus_note(bus, BUS_CHANGE_PROMISE);

@@ -277,7 +277,8 @@ static void die(struct simulation *simulation, int at)
     node->bus = NULL;
     node->death = SIMULATION_LIVES;
     node->starts++;
-    memset(node->link_of, 0, node->number_room * sizeof(*node->link_of));
+    if (node->number_room > 0)
+        memset(node->link_of, 0, node->number_room * sizeof(*node->link_of));
 }
 
 static void change_role(const struct simulation *simulation, struct simulation_node *node)

@@ -30,7 +30,7 @@ struct cluster {
     struct buffer text;                 /* of nodes.conf */
     bool stopped;                       /* no hook is called any more */
     bool is_unsaved;                    /* what there is was not even written */
-    bool is_unsynced;                   /* it was, but not to nodes.conf */
+    bool is_unsynced;                   /* what was written last is not in nodes.conf, or not synced */
     bool save_failed;                   /* the last time; logged once */
     bool holds_writes, refuses, is_alive;       /* as the hooks know and said */
     bool has_lost;                      /* messages were dropped */

@@ -54,6 +54,7 @@ static bool parse(struct call *call, struct migration_options *options)
     options->db = call_integer(call, db);
     options->asks = call->engine->redirect != NULL;
     options->cache = call->engine->replication.migrate_cache;
+    options->has_tls = config_number(call->engine->config, CONFIG_TLS_CLUSTER) != 0;
     if (options->timeout_ms <= 0)
         options->timeout_ms = TIMEOUT_DEFAULT_MS;
     if (options->timeout_ms > INT32_MAX)

@@ -55,9 +55,10 @@ static void release_pieces(struct migration *migration)
 
 void migration_destroy(struct migration *migration)
 {
-    if (!migration_is_over(migration) && migrate_link_is_open(&migration->link))
+    if (migration_is_over(migration))
+        migrate_link_close(&migration->link);
+    else
         migrate_cache_keep(migration->cache, buffer_bytes(&migration->link_name), &migration->link);
-    migrate_link_close(&migration->link);
     buffer_release(&migration->link_name);
     release_pieces(migration);
     mem_free(migration->pieces);
@@ -191,7 +192,7 @@ struct migration *migration_create(const struct migration_options *options, int 
     write_preface(migration, options);
     migration->cache = options->cache;
     buffer_append_bytes(&migration->link_name, options->host);
-    buffer_append_format(&migration->link_name, " %s ", migration->port);
+    buffer_append_format(&migration->link_name, " %s %s ", migration->port, options->has_tls ? "tls" : "plain");
     buffer_append_bytes(&migration->link_name, buffer_bytes(&migration->preface));
     return migration;
 }

@@ -27,6 +27,7 @@ struct migration_options {
     bool asks;                      /* between the nodes of a cluster: the slot is not the other one's yet */
     int64_t timeout_ms;
     struct migrate_cache *cache;    /* for the connection; NULL: none */
+    bool has_tls;                   /* connections have it now: one without is not used again */
 };
 
 struct migration {
@@ -34,7 +35,7 @@ struct migration {
     bool copies, replaces, asks;
     struct migrate_link link;
     struct migrate_cache *cache;
-    struct buffer link_name;        /* in the cache: host, port and preface */
+    struct buffer link_name;        /* in the cache: host, port, whether it has TLS, and preface */
     char *host, *port;
     bool link_is_old;               /* of the cache, and there was no reply yet */
     struct buffer preface;          /* AUTH and SELECT */

@@ -69,7 +69,7 @@ static void set_places(struct redirect *redirect, const struct slot_states *stat
         enum slot_state now = (enum slot_state)states->states[slot_reverse((uint16_t)place)];
 
         changes->has_lost |= now < SLOT_OWNED && was >= SLOT_OF_PRIMARY;
-        changes->was_held |= slot_state_is_held(was) && !slot_state_is_held(now);
+        changes->was_held |= slot_state_is_held(was);       /* also if it still is: reads go on when it is known that the slot was not taken */
         redirect->states[place] = (uint8_t)now;
     }
 }

@@ -77,8 +77,9 @@ static void fill_round(struct call *call, struct migration *migration)
         struct key key;
         int64_t ttl_ms;
 
-        if (key_open(call, call->keys[index].arg, KEY_FOR_READING, &key) && time_left(&key, &ttl_ms))
+        if (key_open(call, call->keys[index].arg, KEY_FOR_LOOKING, &key) && time_left(&key, &ttl_ms))
             migration_add(migration, index, key.name, &key.value, ttl_ms);
+        key_count_read(&key);
     }
 }
 

@@ -147,6 +147,15 @@ static void discard_damaged(struct call *call, struct tier *tier)
     call->handles_stale = true;         /* as in execute_make_resident */
 }
 
+/* A call that adds no heat makes no key hot either. */
+static enum tier_purpose purpose_of(const struct call *call)
+{
+    uint32_t flags = call->command->flags;
+    bool adds_no_heat = flags & COMMAND_NO_TOUCH || (call->client->flags & CLIENT_NO_TOUCH && !(flags & COMMAND_TOUCHES));
+
+    return adds_no_heat && flags & COMMAND_READONLY ? TIER_TO_LOOK : TIER_TO_USE;
+}
+
 /* With the partitions locked: finds each key's entry, and asks the tier for those that may be cold. A key that is only overwritten
  * need not be loaded. */
 static enum residency look_up(struct call *call, struct worker *worker)
@@ -196,7 +205,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
         }
         if (__builtin_expect(call->turn->memory_fill >= 0, 0) && call->unit == NULL && execute_lacks_memory(call, keyspace, key))
             return SHORT;
-        switch (tier_load(tier, keyspace, key->hash, call->args[key->arg], call->requester, worker->reader)) {
+        switch (tier_load(tier, keyspace, key->hash, call->args[key->arg], purpose_of(call), call->requester, worker->reader)) {
         case TIER_ABSENT:
             break;
         case TIER_WAIT:

@@ -182,6 +182,7 @@ struct loading {
     struct worker *worker;
     int seen, posted;
     uint64_t posted_bytes, pinned_bytes, limit;     /* 0: no limit */
+    enum tier_purpose purpose;
     enum unit_loading result;
 };
 
@@ -206,7 +207,7 @@ static void load_key(struct loading *loading, struct keyspace *keyspace, const s
             loading->pinned_bytes += value_memory(&value, 5);
         return;
     }
-    switch (tier_load(call->engine->tier, keyspace, key->hash, key->name, call->client, loading->worker->reader)) {
+    switch (tier_load(call->engine->tier, keyspace, key->hash, key->name, loading->purpose, call->client, loading->worker->reader)) {
     case TIER_ABSENT:
         return;
     case TIER_WAIT:
@@ -257,7 +258,9 @@ static bool is_too_much(const struct loading *loading)
 
 enum unit_loading unit_load(struct call *call, struct worker *worker)
 {
-    struct loading loading = { .call = call, .worker = worker, .result = UNIT_IS_RESIDENT };
+    /* Keys that MIGRATE sends away are to stay cold here if they are not deleted. */
+    enum tier_purpose purpose = call->command->flags & COMMAND_OWNS_KEYS ? TIER_TO_LOOK : TIER_TO_USE;
+    struct loading loading = { .call = call, .worker = worker, .purpose = purpose, .result = UNIT_IS_RESIDENT };
 
     loading.limit = (uint64_t)config_number(call->engine->config, CONFIG_MAXMEMORY) / PINNED_SHARE;
     if (call->engine->tier == NULL || call->command->flags & COMMAND_EXCLUSIVE || call->client->caller & TRAIT_CLAIMS_NOTHING)

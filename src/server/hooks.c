@@ -67,6 +67,13 @@ static void hook_free_keyspace(void *context, struct keyspace *keyspace)
     lazy_free_keyspace(engine->lazy_free, keyspace);
 }
 
+static void hook_free_later(void *context, struct value value)
+{
+    struct engine *engine = context;
+
+    lazy_free_value(engine->lazy_free, value);
+}
+
 static void hook_log(void *context, const char *text)
 {
     struct engine *engine = context;
@@ -117,13 +124,6 @@ static void hook_event(void *context, const struct key *key, enum event event)
     event_note(context, key->call, key->keyspace, key->hash, key->name, event);
 }
 
-static void hook_free_later(void *context, struct value value)
-{
-    struct engine *engine = context;
-
-    lazy_free_value(engine->lazy_free, value);
-}
-
 static bool hook_load_in_place(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     struct engine *engine = context;
@@ -164,6 +164,7 @@ struct tier_hooks hooks_of_tier(struct engine *engine)
         .meter = engine->meter,
         .notice = hook_notice,
         .free_keyspace = hook_free_keyspace,
+        .free_value = hook_free_later,
         .log = hook_log,
         .wants_checkpoint = hook_wants_checkpoint,
         .log_lacks_room = hook_log_lacks_room,

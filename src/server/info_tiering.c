@@ -84,6 +84,7 @@ void info_tiering(struct buffer *out, void *context)
     info_number(out, "tier_demotions", (int64_t)(stats.demotions + stats.clean_demotions));
     info_number(out, "tier_clean_demotions", (int64_t)stats.clean_demotions);
     info_number(out, "tier_promotions", (int64_t)stats.promotions);
+    info_number(out, "tier_looks", (int64_t)stats.looks);
     info_number(out, "tier_batches", (int64_t)stats.batches);
     info_text(out, "tier_read_method", stats.reads_by_ring ? "io_uring" : "threads");
     info_number(out, "tier_ring_reads", (int64_t)stats.ring_reads);

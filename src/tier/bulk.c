@@ -95,7 +95,8 @@ static void install(struct tier_bulk *bulk, const struct bulk_read *wanted, stru
     keyspace = tier_living_keyspace(partition, reading->incarnation);
     if (keyspace != NULL && is_still_cold(keyspace, reading, key) && (steps->is_welcome == NULL || steps->is_welcome(steps->context, record))) {
         keyspace_assert_locked(keyspace);
-        entry = load_install(bulk->tier, keyspace, reading->hash, key, record);
+        entry = load_install(keyspace, reading->hash, key, record);
+        statistics_count(&bulk->tier->statistics.promotions);
         if (steps->installed != NULL)
             steps->installed(steps->context, keyspace, entry, wanted->note);
     }

@@ -72,15 +72,42 @@ void load_void(struct tier *tier, struct load *load)
     wake_waits(tier, load, NULL);
 }
 
-static void free_if_unused(struct load *load)
+/* The entry of a key that was only looked at leaves as it came: nothing is written, and its uses are as they were. One that has changed, or is in use by
+ * another thread, stays. */
+static void forget_looked_at(struct tier *tier, struct load *load, uint32_t handle) REQUIRES(load->partition->lock);
+static void forget_looked_at(struct tier *tier, struct load *load, uint32_t handle)
+{
+    struct keyspace *keyspace = load->keyspace;
+    const struct entry *entry = keyspace_entry(keyspace, handle);
+    struct value value;
+
+    keyspace_assert_locked(keyspace);
+    if (load->is_used || entry_record(entry) != RECORD_CLEAN || !(entry->flags & ENTRY_PROBATION) || entry->flags & (ENTRY_WRITING | ENTRY_LATCHED)) {
+        statistics_count(&tier->statistics.promotions);
+        return;
+    }
+    statistics_count(&tier->statistics.looks);
+    ghost_note(&keyspace->tier->ghost, load->node.hash, entry->uses, keyspace->table.count);
+    keyspace_remove(keyspace, load->node.hash, handle, &value);
+    if (value_is_object(&value) && tier->hooks.free_value != NULL)
+        tier->hooks.free_value(tier->hooks.context, value);
+    else
+        value_free(&value);
+}
+
+static void free_if_unused(struct tier *tier, struct load *load) REQUIRES(load->partition->lock);
+static void free_if_unused(struct tier *tier, struct load *load)
 {
     if (load->pins > 0 || load->in_flight)
         return;
     if (load->keyspace != NULL) {
         uint32_t handle = keyspace_find(load->keyspace, load->node.hash, load->node.key);
 
-        if (handle != 0)
+        if (handle != 0) {
             keyspace_entry(load->keyspace, handle)->flags &= (uint8_t)~ENTRY_PINNED;
+            if (load->is_looked_at)
+                forget_looked_at(tier, load, handle);
+        }
         keyed_remove(&load->keyspace->tier->loads, &load->node);
     }
     mem_free(load);
@@ -100,7 +127,7 @@ void loads_void_all(struct tier *tier, struct keyspace *keyspace)
         load->keyspace = NULL;
         partition_assert_locked(load->partition);
         load_void(tier, load);
-        free_if_unused(load);
+        free_if_unused(tier, load);
         slot = 0;
     }
 }
@@ -159,8 +186,8 @@ static void wait_for(struct load *load, struct client *client)
     }
 }
 
-enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
-    struct tier_reader *reader)
+enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum tier_purpose purpose,
+    struct client *client, struct tier_reader *reader)
 {
     struct load *load;
 
@@ -176,6 +203,7 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
         return TIER_ABSENT;
     if (load == NULL)
         load = load_create(keyspace, hash, key);
+    load->is_used |= purpose == TIER_TO_USE;
     if (load->in_flight)
         load->state = LOAD_READING;     /* perhaps an older read of it is still under way: its end posts nothing, so wait for it */
     else
@@ -212,13 +240,13 @@ void tier_release(struct tier *tier, struct client *client)
         if (wait->waiting)
             atomic_fetch_sub(&client->loads.pending, 1);
         load->pins--;
-        free_if_unused(load);
+        free_if_unused(tier, load);
         partition_unlock(partition);
         mem_free(wait);
     }
 }
 
-struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct record *record)
+struct entry *load_install(struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct record *record)
 {
     uint32_t handle;
     struct entry *entry;
@@ -229,7 +257,6 @@ struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_
     entry->heat = record->heat;
     entry->heat_minutes = record->heat_minutes;
     entry->uses = ghost_take(&keyspace->tier->ghost, hash) & USES_MAX;      /* a new entry is on probation */
-    statistics_count(&tier->statistics.promotions);
     return entry;
 }
 
@@ -251,7 +278,10 @@ static bool settle_load(struct tier *tier, struct load *load, enum status status
     }
     load->state = LOAD_DONE;
     keyspace_assert_locked(keyspace);
-    entry = load_install(tier, keyspace, load->node.hash, load->node.key, record);
+    entry = load_install(keyspace, load->node.hash, load->node.key, record);
+    load->is_looked_at = !load->is_used && load->pins > 0;
+    if (!load->is_looked_at)
+        statistics_count(&tier->statistics.promotions);
     if (load->pins > 0)
         entry->flags |= ENTRY_PINNED;
     return true;
@@ -275,7 +305,7 @@ static void finish_load(struct tier *tier, struct load *load, enum status status
             load->state = LOAD_DONE;    /* it was voided, and another client asked since: that client looks again */
         wake_waits(tier, load, &rings);
     }
-    free_if_unused(load);
+    free_if_unused(tier, load);
     partition_unlock(partition);
     ring_all(tier, &rings);
     if (!is_taken && status == STATUS_OK)
@@ -383,7 +413,8 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
     status = read_in_place(tier, &reading, &buffers, &record);
     reading_end(&reading);
     if (status == STATUS_OK) {
-        load_install(tier, keyspace, hash, key, &record);
+        load_install(keyspace, hash, key, &record);
+        statistics_count(&tier->statistics.promotions);
         load = load_find(keyspace, hash, key);
         if (load != NULL && load->state == LOAD_READING) {
             partition_assert_locked(load->partition);

@@ -34,6 +34,8 @@ struct load {
     uint32_t posted_ticket;
     bool in_flight;                 /* a reader has `reading`, which is immutable then */
     int pins;                       /* waits that refer to it */
+    bool is_used;                   /* a client has asked for it to use it */
+    bool is_looked_at;              /* nobody had when it was installed: unless one does, it is cold again when the pins have gone */
     struct tier_wait *waits;
     int64_t posted_us;
     struct reading reading;
@@ -62,8 +64,8 @@ void loads_void_all(struct tier *tier, struct keyspace *keyspace) REQUIRES(keysp
 /* Decodes a record that was read; its value borrows from that. Otherwise the status is as of a failed reading. No lock is needed. */
 enum status load_decode(struct tier *tier, const struct reading *reading, const struct read_record *read, struct record *record);
 
-/* Makes a clean entry of a record, on probation, and takes the record's value. The key has no entry; the partition is locked. */
-struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct record *record) REQUIRES(keyspace->partition->lock);
+/* Makes a clean entry of a record, on probation, and takes the record's value. The caller counts it as a promotion, if it is one. The key has no entry; the partition is locked. */
+struct entry *load_install(struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct record *record) REQUIRES(keyspace->partition->lock);
 
 /* The limits of encodings, for decoding a record. */
 struct value_limits tier_limits(const struct tier *tier);

@@ -56,6 +56,7 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         .demotions = tier->statistics.demotions,
         .clean_demotions = tier->statistics.clean_demotions,
         .promotions = tier->statistics.promotions,
+        .looks = tier->statistics.looks,
         .batches = tier->statistics.batches,
         .loads_waiting = tier->loads_waiting,
         .reads_by_ring = tier->rings.worker_count > 0,
@@ -104,7 +105,7 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
 
 void tier_reset_stats(struct tier *tier)
 {
-    tier->statistics.demotions = tier->statistics.clean_demotions = tier->statistics.promotions = tier->statistics.batches = tier->statistics.false_maybes = 0;
+    tier->statistics.demotions = tier->statistics.clean_demotions = tier->statistics.promotions = tier->statistics.looks = tier->statistics.batches = tier->statistics.false_maybes = 0;
     tier->statistics.errors = tier->statistics.unplanned_reads = tier->statistics.expired_cold = tier->statistics.resolved = 0;
     advise_reset(tier->advise);
     histogram_clear(tier->statistics.latency, LOAD_LATENCY_BUCKETS);

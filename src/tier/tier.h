@@ -65,6 +65,7 @@ struct tier_hooks {
     void (*log)(void *context, const char *text);               /* a sentence for the operator, worth a warning */
     void (*notice)(void *context, const char *text);            /* a sentence for the log, not a warning; NULL is fine */
     void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background; only checkpoints need it */
+    void (*free_value)(void *context, struct value value);      /* the same; any lock may be held. NULL: at once */
     void (*ring)(void *context, struct worker *worker);         /* of `wake`; any thread */
     /* The disk has room that only a checkpoint can free: files that were removed, and are in the last one. Once in ten seconds at most. False, or NULL:
      * there is no log, so none will be made. */
@@ -133,8 +134,11 @@ enum tier_load_result {
     TIER_WAIT,          /* it may be cold: `client` waits for it; its load is in the reader, or on its way */
     TIER_FAILED,        /* its record can't be read: the client gets an error */
 };
-enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
-    struct tier_reader *reader);
+/* What the key is loaded for. TO_LOOK: what the call needs is not its value (TTL, STRLEN), or no heat is to be added: when all clients that waited for the
+ * load have been released, the key is cold again, as if it had not been read, unless one of them loads it to use it, or it has changed. */
+enum tier_purpose { TIER_TO_USE, TIER_TO_LOOK };
+enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum tier_purpose purpose,
+    struct client *client, struct tier_reader *reader);
 
 /* After TIER_FAILED, or STATUS_CORRUPT of tier_load_in_place, for a key that is only to be deleted: it gets an entry with an empty value in the place
  * of its damaged record. False: the record could not be read for another reason. The partition is locked. */
@@ -224,7 +228,7 @@ enum tier_warmup { TIER_WARMUP_IDLE, TIER_WARMUP_RUNNING, TIER_WARMUP_OFF, TIER_
 struct tier_stats {
     enum tier_state state;
     uint64_t hot_keys, cold_keys, unknown_keys, dirty_keys;
-    uint64_t demotions, clean_demotions, promotions, batches;
+    uint64_t demotions, clean_demotions, promotions, looks, batches;    /* looks: loads that left the key cold */
     uint64_t loads_waiting, load_p50_us, load_p99_us, false_maybes;
     bool reads_by_ring;                     /* workers read cold keys themselves (tier/reader.h) */
     uint64_t ring_reads, ring_batches;      /* reads that they did, and in how many batches */

@@ -241,16 +241,51 @@ class TierFiguresTest(TierCase):
         self.assertEqual(self.moved(before, "tier_misses"), 3000)
         self.assertLessEqual(self.moved(before, "tier_promotions"), 0)
 
-    def test_ttl_and_type_load_without_heat(self):
+    def test_metadata_of_a_cold_key_leaves_it_cold(self):
         self.c.must("SET", "k", "v", "EX", 1000)
-        self.make_cold("k")
-        self.assertTrue(990 <= self.c.must("TTL", "k") <= 1000)
-        self.make_cold("k")
-        self.assertEqual(bytes(self.c.must("TYPE", "k")), b"string")
-        self.make_cold("k")
-        self.assertEqual(self.c.must("OBJECT", "ENCODING", "k"), b"embstr")
+        self.c.must("HSET", "hash", "field", "value")
+        self.c.must("RPUSH", "list", *range(2000))
+        self.c.must("SADD", "set", "a", "b", "c")
+        self.c.must("ZADD", "zset", 1, "a", 2, "b")
+        self.c.must("XADD", "stream", "1-1", "field", "value")
+        self.c.must("XGROUP", "CREATE", "stream", "group", "0")
+        keys = ["k", "hash", "list", "set", "zset", "stream"]
+        asks = [("TTL", "k"), ("PTTL", "hash"), ("EXPIRETIME", "set"), ("PEXPIRETIME", "list"), ("STRLEN", "k"), ("HLEN", "hash"),
+                ("HSTRLEN", "hash", "field"), ("HTTL", "hash", "FIELDS", 1, "field"), ("LLEN", "list"), ("SCARD", "set"), ("ZCARD", "zset"),
+                ("XLEN", "stream"), ("XINFO", "STREAM", "stream"), ("XINFO", "GROUPS", "stream"), ("OBJECT", "FREQ", "zset")]
+        asks += [(*words, key) for key in keys for words in (("TYPE",), ("OBJECT", "ENCODING"), ("MEMORY", "USAGE"))]
+        exact = [ask for ask in asks if ask[0] != "PTTL" and ask[:2] not in (("OBJECT", "FREQ"), ("MEMORY", "USAGE"))]
+        hot = [self.c.must(*ask) for ask in exact]
+        self.make_cold(*keys)
+        before = self.tiering()
+        self.assertEqual([self.c.must(*ask) for ask in exact], hot)
+        self.c.pipeline(asks)
+        until(lambda: all(self.where(key) == "cold" for key in keys))
+        self.assertEqual(self.moved(before, "tier_promotions"), 0)
+        self.assertEqual(self.moved(before, "tier_demotions") + self.moved(before, "tier_clean_demotions"), 0)
+        self.assertEqual(self.moved(before, "tier_looks"), len(exact) + len(asks))
+        self.assertEqual(self.c.must("GET", "k"), b"v")
+        self.assertEqual(self.where("k"), "hot")
+
+    def test_a_client_without_touch_makes_nothing_hot(self):
+        self.c.must("MSET", "a", 1, "b", 2)
+        self.make_cold("a", "b")
+        self.c.must("CLIENT", "NO-TOUCH", "ON")
+        self.assertEqual(self.c.must("MGET", "a", "b"), [b"1", b"2"])
+        self.assertEqual([self.where("a"), self.where("b")], ["cold", "cold"])
+        self.c.must("INCR", "a")
+        self.c.must("TOUCH", "b")
+        self.assertEqual([self.where("a"), self.where("b")], ["hot", "hot"])
+        self.c.must("CLIENT", "NO-TOUCH", "OFF")
+        self.assertEqual(self.c.must("MGET", "a", "b"), [b"2", b"2"])
+
+    def test_exists_makes_a_key_hot_without_heat(self):
+        self.c.must("SET", "k", "v")
+        heat = self.c.must("OBJECT", "FREQ", "k")
         self.make_cold("k")
         self.assertEqual(self.c.must("EXISTS", "k"), 1)
+        self.assertEqual(self.where("k"), "hot")
+        self.assertLessEqual(self.c.must("OBJECT", "FREQ", "k"), heat)
 
     def test_no_unplanned_reads_and_no_errors(self):
         info = self.tiering()

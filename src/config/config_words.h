@@ -1,4 +1,4 @@
-/* Words: splits lines of a configuration file into words, and quotes words. Private to config/config*.c. */
+/* Words: splits lines of a configuration file into words, and quotes words. For config/config*.c, and for files of the same form. */
 #ifndef KELVIN_CONFIG_CONFIG_WORDS_H
 #define KELVIN_CONFIG_CONFIG_WORDS_H
 

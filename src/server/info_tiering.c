@@ -85,6 +85,8 @@ void info_tiering(struct buffer *out, void *context)
     info_number(out, "tier_clean_demotions", (int64_t)stats.clean_demotions);
     info_number(out, "tier_promotions", (int64_t)stats.promotions);
     info_number(out, "tier_looks", (int64_t)stats.looks);
+    info_number(out, "tier_pinned_keys", (int64_t)stats.pinned_keys);
+    info_number(out, "tier_rules", (int64_t)stats.rules);
     info_number(out, "tier_batches", (int64_t)stats.batches);
     info_text(out, "tier_read_method", stats.reads_by_ring ? "io_uring" : "threads");
     info_number(out, "tier_ring_reads", (int64_t)stats.ring_reads);

@@ -50,6 +50,7 @@
 #include "server/hooks.h"
 #include "server/info_rows.h"
 #include "server/process.h"
+#include "server/tier_rules.h"
 #include "server/tuning.h"
 #include "stats/error_stats.h"
 #include "stats/latency.h"
@@ -488,7 +489,15 @@ static bool open_tier(struct server *server, struct key_seed *seed)
         .hooks = hooks_of_tier(&server->engine),
     };
 
-    return opening_tier(&server->load.opening, &needs, seed);
+    struct message message = { "" };
+
+    if (!opening_tier(&server->load.opening, &needs, seed))
+        return false;
+    if (tier_rules_load(&server->engine, &message))
+        return true;
+    log_write(server->engine.log, LOG_LEVEL_WARNING, "%s", message.text);
+    tier_close(server->engine.tier);
+    return false;
 }
 
 static bool open_cluster_node(struct server *server)

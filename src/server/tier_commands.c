@@ -10,6 +10,7 @@
 #include "lifecycle/backups.h"
 #include "server/advice.h"
 #include "server/info_rows.h"
+#include "server/tier_rules.h"
 
 enum { DEMOTE_ATTEMPTS = 3 };
 
@@ -333,8 +334,21 @@ static void tier_help_command(struct call *call)
         "    Creates a consistent copy of all data in a new directory, with hard links, and returns its statistics.",
         "DEMOTE <key> [<key> ...]",
         "    Moves keys to the store, however often they were used. Returns how many of them are now cold.",
+        "PIN <key> [<key> ...]",
+        "    Loads keys, and keeps them in RAM however rarely they are used, until UNPIN, also over restarts. Returns how many there are.",
+        "PINNED",
+        "    Returns the names that are pinned in this database.",
         "PROMOTE <key> [<key> ...]",
         "    Loads keys into RAM without counting a use. Returns how many of them are now in RAM.",
+        "RULE ADD <pattern> never-cold | cold-first | min-idle <seconds>",
+        "    Keys that match stay in RAM, leave it before all others, or stay until they were not used for so long. The first rule that",
+        "    matches decides; a pattern that has a rule gets another one. Keys that are cold stay cold until they are asked for.",
+        "RULE DEL <pattern>",
+        "    Removes a rule. Returns 1, or 0 if there is none.",
+        "RULE LIST",
+        "    Returns the rules in the order in which they are tried.",
+        "UNPIN <key> [<key> ...]",
+        "    Lets pinned keys become cold again. Returns how many of them were pinned.",
         "WHERE <key>",
         "    Returns where the key is: hot (in RAM), cold (in the store), or nil.",
         "STATS",

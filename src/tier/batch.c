@@ -275,7 +275,7 @@ static void finish_put(struct tier *tier, struct keyspace *keyspace, const struc
     if (entry != NULL && entry->flags & ENTRY_WRITING) {
         entry->flags &= (uint8_t)~ENTRY_WRITING;
         keyspace_set_record(keyspace, entry, RECORD_CLEAN);
-        if (item->kind == BATCH_DEMOTE && !(entry->flags & ENTRY_PINNED)) {
+        if (item->kind == BATCH_DEMOTE && !(entry->flags & ENTRY_PINNED) && !tier_keeps(tier, keyspace, entry)) {
             demote_entry(tier, keyspace, item->hash, handle);
             statistics_count(&tier->statistics.demotions);
             result = TIER_MOVED;

@@ -20,6 +20,7 @@
 
 enum {
     RANK_NOT_NOW = USES_RANKS,      /* the entry can't be taken */
+    RANK_FIRST,                     /* a rule says that it goes before all others */
     AGE_TURNOVERS = 3,              /* uses are halved when this many times the hot keys were demoted ... */
     AGE_GAP_SHARE = 16,             /* ... or a sixteenth of them, if none has less than half of the uses that can be counted */
     BATCH_ITEMS_MAX = 8192,
@@ -125,8 +126,10 @@ static bool is_too_large(struct tier *tier, struct keyspace *keyspace, const str
     return oversized_is(tier, keyspace, key_hash(&keyspace->partition->all->seed, entry_key(entry)), entry, OVERSIZED_PROBABLY);
 }
 
-/* 0 goes first. RANK_NOT_NOW: the entry can't be taken. */
-static unsigned rank_of(struct tier *tier, struct keyspace *keyspace, const struct entry *entry, enum demote_which which)
+/* 0 goes first, after RANK_FIRST. RANK_NOT_NOW: the entry can't be taken. */
+static unsigned rank_of(struct tier *tier, struct keyspace *keyspace, const struct entry *entry, enum demote_which which, const struct key_rules *rules)
+    REQUIRES(keyspace->partition->lock);
+static unsigned rank_of(struct tier *tier, struct keyspace *keyspace, const struct entry *entry, enum demote_which which, const struct key_rules *rules)
 {
     if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || epoch_bars_write(tier, keyspace, entry)) {
         stuck_note_held(&tier->stuck);
@@ -134,6 +137,11 @@ static unsigned rank_of(struct tier *tier, struct keyspace *keyspace, const stru
     }
     if (entry_record(entry) != RECORD_CLEAN && (which == DEMOTE_CLEAN_ONLY || is_too_large(tier, keyspace, entry)))
         return RANK_NOT_NOW;
+    switch (rules != NULL ? tier_judge(rules, keyspace, entry) : KEY_RULES_BY_USES) {
+    case KEY_RULES_KEEP: return RANK_NOT_NOW;
+    case KEY_RULES_FIRST: return RANK_FIRST;
+    case KEY_RULES_BY_USES: break;
+    }
     return uses_rank(entry);
 }
 
@@ -210,21 +218,23 @@ uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t 
     uint8_t ranks[DEMOTE_WINDOW_MAX];
     uint32_t count = window_collect(keyspace, handles);
     size_t before = store_batch_size(targets->batch->store);
+    const struct key_rules *rules = rulebook_hold_if_any(&tier->rules);
     struct census_limit limit;
     uint64_t freed = 0;
 
     ASSERT_LOCKED(keyspace->partition);
     age_window(tier, keyspace, handles, count);
     for (uint32_t i = 0; i < count; i++) {
-        ranks[i] = (uint8_t)rank_of(tier, keyspace, keyspace_entry(keyspace, handles[i]), which);
+        ranks[i] = (uint8_t)rank_of(tier, keyspace, keyspace_entry(keyspace, handles[i]), which, rules);
         if (ranks[i] != RANK_NOT_NOW)
-            counts[ranks[i]]++;
+            counts[ranks[i] == RANK_FIRST ? 0 : ranks[i]]++;
     }
+    key_rules_release(rules);
     census_add(&tier->demotion->census, counts, count);
     limit = census_limit(&tier->demotion->census, share, DEMOTE_SHARE_ONE, counts, count);
     /* Other threads wait for the lock: what is left of the window's share, the next round of the windows takes. */
     for (uint32_t i = 0; i < count && store_batch_size(targets->batch->store) - before < BATCH_HOLD_ENOUGH; i++) {
-        if (ranks[i] != RANK_NOT_NOW && is_beyond(limit, ranks[i], random))
+        if (ranks[i] == RANK_FIRST || (ranks[i] != RANK_NOT_NOW && is_beyond(limit, ranks[i], random)))
             freed += take_entry(tier, keyspace, handles[i], targets);
     }
     return freed;
@@ -512,7 +522,7 @@ static enum attempt attempt_demotion(struct tier *tier, struct demote_request *r
     if (entry == NULL)
         return ATTEMPT_ENDED;
     keyspace_assert_locked(keyspace);
-    if (entry->flags & ENTRY_PINNED || epoch_bars_write(tier, keyspace, entry)) {
+    if (entry->flags & ENTRY_PINNED || epoch_bars_write(tier, keyspace, entry) || tier_keeps(tier, keyspace, entry)) {
         return ATTEMPT_ENDED;
     } else if (entry_record(entry) == RECORD_CLEAN) {
         demote_entry(tier, keyspace, request->hash, handle);

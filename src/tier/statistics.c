@@ -47,6 +47,15 @@ static void note_store(struct tier *tier, struct tier_stats *stats)
     stats->segment_written_bytes = segments.written_bytes;
 }
 
+static void note_rules(struct tier *tier, struct tier_stats *stats)
+{
+    const struct key_rules *rules = rulebook_hold(&tier->rules);
+
+    stats->pinned_keys = key_rules_pin_count(rules);
+    stats->rules = key_rules_count(rules);
+    key_rules_release(rules);
+}
+
 void tier_stats(struct tier *tier, struct tier_stats *stats)
 {
     uint64_t counts[LOAD_LATENCY_BUCKETS], total, records = 0, recorded = 0, newer;
@@ -71,6 +80,7 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         .resolved = tier->statistics.resolved,
     };
     note_store(tier, stats);
+    note_rules(tier, stats);
     damage_count(tier, &stats->damaged_records, &newer);
     stats->collected_bytes = tier->statistics.collected_bytes;
     for (uint32_t i = 0; i < tier->partitions->count; i++) {

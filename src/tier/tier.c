@@ -75,6 +75,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->writing = writing_create(options, tier->dir);
     tier->demotion = demotion_create(&tier->writing->batch);
     tier->advise = advise_create(tier_seed(tier).sip.k0);
+    rulebook_init(&tier->rules);
     statistics_init(&tier->statistics);
     damage_init(&tier->damage);
     counting_init(&tier->counting);
@@ -93,6 +94,11 @@ struct key_seed tier_seed(const struct tier *tier)
 struct tier_settings *tier_settings(struct tier *tier)
 {
     return &tier->settings;
+}
+
+struct rulebook *tier_rules(struct tier *tier)
+{
+    return &tier->rules;
 }
 
 void tier_set_expiry(struct tier *tier, bool on)
@@ -140,6 +146,7 @@ void tier_close(struct tier *tier)
     writing_destroy(tier->writing);
     demotion_destroy(tier->demotion);
     advise_destroy(tier->advise);
+    rulebook_destroy(&tier->rules);
     statistics_release(&tier->statistics);
     damage_release(&tier->damage);
     counting_release(&tier->counting);

@@ -27,6 +27,7 @@
 
 struct advise_estimate;
 struct advise_measures;
+struct rulebook;
 struct tier;
 struct load;
 struct key_list;
@@ -112,6 +113,7 @@ struct tier_options {
 struct tier *tier_open(const struct tier_options *options, struct message *message);
 struct key_seed tier_seed(const struct tier *tier);         /* the store's */
 struct tier_settings *tier_settings(struct tier *tier);
+struct rulebook *tier_rules(struct tier *tier);             /* tier/key_rules.h */
 /* Becomes the partitions' watch; starts the writer and the read pool. Returns 0, or the error number: the system gives no thread, and the tier is to be closed. */
 int tier_start(struct tier *tier, struct partitions *partitions);
 void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the clock: not while replaying, nor on a
@@ -134,7 +136,7 @@ enum tier_load_result {
     TIER_WAIT,          /* it may be cold: `client` waits for it; its load is in the reader, or on its way */
     TIER_FAILED,        /* its record can't be read: the client gets an error */
 };
-/* What the key is loaded for. TO_LOOK: what the call needs is not its value (TTL, STRLEN), or no heat is to be added: when all clients that waited for the
+/* TO_LOOK: the call needs a fact about the key and not its value (TTL, STRLEN), or is to add no heat: when all clients that waited for the
  * load have been released, the key is cold again, as if it had not been read, unless one of them loads it to use it, or it has changed. */
 enum tier_purpose { TIER_TO_USE, TIER_TO_LOOK };
 enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum tier_purpose purpose,
@@ -236,6 +238,7 @@ struct tier_stats {
     uint64_t segments, segment_bytes, segment_live_bytes;       /* files; their bytes; those of live records, about */
     uint64_t segment_written_bytes, collected_bytes;            /* since the start; moved by garbage collection */
     uint64_t unplanned_reads, errors, expired_cold, resolved;
+    uint64_t pinned_keys, rules;            /* names that are pinned; tier/key_rules.h */
     uint64_t hot_bytes, held_bytes;         /* of entries and tables: needed, and held */
     enum tier_warmup warmup;                /* idle: there is nothing to bring back */
     uint64_t warmup_keys, warmup_loaded;    /* hot at the image; of them back, by whatever way */

@@ -2,7 +2,9 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/mutex.h"
+#include "keyspace/heat.h"
 
 struct keyspace *tier_living_keyspace(struct partition *partition, uint32_t incarnation)
 {
@@ -48,4 +50,27 @@ uint64_t tier_record_size(struct tier *tier)
     uint64_t count = tier->statistics.record_count;
 
     return count > 0 ? tier->statistics.record_bytes / count : 0;
+}
+
+/* Idle for at least as long, whenever in its minute it was used. */
+static int64_t idle_s(const struct entry *entry)
+{
+    int64_t now_ms = clock_wall_ms(), idle = (int64_t)heat_idle(entry->heat_minutes, heat_minutes(now_ms)) * 60 + now_ms / 1000 % 60 - 60;
+
+    return idle > 0 ? idle : 0;
+}
+
+enum key_rules_verdict tier_judge(const struct key_rules *rules, const struct keyspace *keyspace, const struct entry *entry)
+{
+    ASSERT_LOCKED(keyspace->partition);
+    return key_rules_judge(rules, keyspace->db, entry_key(entry), idle_s(entry));
+}
+
+bool tier_keeps(struct tier *tier, const struct keyspace *keyspace, const struct entry *entry)
+{
+    const struct key_rules *rules = rulebook_hold_if_any(&tier->rules);
+    bool keeps = rules != NULL && tier_judge(rules, keyspace, entry) == KEY_RULES_KEEP;
+
+    key_rules_release(rules);
+    return keeps;
 }

@@ -18,6 +18,7 @@
 #include "tier/look_up.h"
 #include "tier/oversized.h"
 #include "tier/request.h"
+#include "tier/key_rules.h"
 #include "tier/statistics.h"
 #include "tier/stuck.h"
 #include "tier/tier.h"
@@ -45,6 +46,7 @@ struct tier {
     struct tier_hooks hooks;
 
     struct tier_settings settings;
+    struct rulebook rules;
     _Atomic int state;                  /* enum tier_state: writing.c */
     _Atomic bool stopping;              /* tier_stop: all threads end */
     _Atomic bool expire_cold;           /* not while replaying */
@@ -98,6 +100,11 @@ static inline bool tier_is_sealing(const struct tier *tier)
 {
     return tier->sealing != NULL;
 }
+
+/* Returns what the rules say of an entry; the partition is locked. NULL: there are none. */
+enum key_rules_verdict tier_judge(const struct key_rules *rules, const struct keyspace *keyspace, const struct entry *entry) REQUIRES(keyspace->partition->lock);
+/* The same, by the rules that are valid: it must stay in RAM. */
+bool tier_keeps(struct tier *tier, const struct keyspace *keyspace, const struct entry *entry) REQUIRES(keyspace->partition->lock);
 
 /* Counts an error and keeps it for tier_last_error. */
 void tier_note_error(struct tier *tier, const char *what, enum status status);

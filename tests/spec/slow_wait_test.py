@@ -271,7 +271,7 @@ class NoTouchTest(ServerCase):
         self.assertEqual(self.c.must("TIER", "DEMOTE", "a", "b"), 2)
         quiet = self.quiet()
         self.assertEqual(quiet.must("GET", "a"), b"v" * 100)
-        self.assertEqual(self.c.must("TIER", "WHERE", "a"), b"hot")
+        self.assertEqual(self.c.must("TIER", "WHERE", "a"), b"cold")
         self.assertEqual(self.freq("a"), before)
         self.c.must("GET", "b")
         self.assertGreater(self.freq("b"), before)

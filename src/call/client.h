@@ -106,6 +106,20 @@ struct client_parking {
     struct client *prev, *next;             /* in that queue */
 };
 
+/* A time at which its worker does something for a client (engine/deadlines.h). */
+struct deadline {
+    int64_t at_us;                          /* monotonic clock */
+    void (*passed)(struct worker *worker, struct deadline *deadline);
+    int place;                              /* in the worker's heap, from 1 on; 0: none */
+};
+
+/* CLIENT TIER-WAIT: how long its calls wait for cold keys, before they reply an error. */
+struct client_cold_wait {
+    bool is_bounded;
+    int64_t max_ms;                         /* if it is bounded; 0: not at all */
+    struct deadline deadline;               /* of the call that waits */
+};
+
 /* Positions in the history. */
 struct client_lsns {
     uint64_t written;                       /* of its own last change */
@@ -147,6 +161,7 @@ struct client {
     bool paused;                            /* CLIENT PAUSE delays its request; counted in engine->clients.paused */
     bool dead;                              /* closed; its unit, or its worker's mail, still refers to it. Owner: its worker */
     struct client_loads loads;
+    struct client_cold_wait cold_wait;
     struct client *prev, *next;             /* in its worker's list of all clients */
     struct client_parking parking;
     struct client_lsns lsn;

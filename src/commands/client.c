@@ -80,6 +80,19 @@ void client_notouch_command(struct call *call)
     switch_flag(call, CLIENT_NO_TOUCH);
 }
 
+/* -1: as long as it takes. */
+void client_tierwait_command(struct call *call)
+{
+    struct client_cold_wait *wait = &call->client->cold_wait;
+    int64_t ms;
+
+    if (!arg_integer_between(call, 2, -1, INT32_MAX, "ERR the time is a number of milliseconds, or -1: as long as it takes", &ms))
+        return;
+    wait->is_bounded = ms >= 0;
+    wait->max_ms = ms;
+    reply_ok(call->reply);
+}
+
 /* OFF and SKIP get no reply. */
 void client_reply_command(struct call *call)
 {
@@ -197,6 +210,8 @@ void client_help_command(struct call *call)
         "    Chooses whether this connection is kept when clients use too much memory.",
         "NO-TOUCH (ON|OFF)",
         "    Chooses whether this connection's commands do not change the heat of keys.",
+        "TIER-WAIT <milliseconds>",
+        "    A command that needs keys from the disk replies -COLD after that time, and they are loaded meanwhile. -1: it waits.",
         "PAUSE <timeout> [WRITE|ALL]",
         "    Delays all commands, or those that write, for that many milliseconds.",
         "REPLY (ON|OFF|SKIP)",

@@ -103,6 +103,7 @@ void reset_command(struct call *call)
     delivery_unsubscribe_all(client);
     tracking_turn_off(client);
     client->db = 0;
+    client->cold_wait.is_bounded = false;
     access_begin(client);
     client_set_text(client, &client->names.name, bytes_of(NULL, 0));
     call->reply->protocol = 2;

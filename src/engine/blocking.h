@@ -105,9 +105,6 @@ void blocking_forget(struct client *client);
 /* At the end of a turn: the worker's clients get the replies that the worker itself has for them. */
 void blocking_deliver(struct worker *worker);
 
-/* The worker's alarm rang (worker.h): waiters whose time is up are finished, and the alarm is set for the next. */
-void blocking_alarm(struct worker *worker);
-
 /* The worker was rung, possibly because the log has been synced: clients that wait for that are served. On the worker. */
 void blocking_check_synced(struct worker *worker);
 

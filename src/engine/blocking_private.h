@@ -40,7 +40,7 @@ struct waiter {
     uint8_t type;                   /* enum value_type: of values that may serve it */
     struct synced_aim aim;          /* how it ends when the time is up */
     bool wakes_on_removal;          /* so may the key's removal, or a value of another type */
-    int64_t deadline_us;            /* monotonic clock; 0: none */
+    struct deadline deadline;       /* its worker. Its time is immutable; 0: it has none */
     const struct command *command;
     struct bytes *args;
     int arg_count;
@@ -55,7 +55,6 @@ struct waiter {
     uint64_t lsn, lsn_written;
     struct client *client;          /* its worker; NULL: gone */
     bool is_delivered;             /* its worker: the message has run, or is not needed */
-    int deadline_at;                /* its worker: place in the heap, -1: none */
     struct waiter *prev, *next;     /* `registry` */
     struct waiter *synced_prev, *synced_next;       /* its worker: in worker->synced_first, if `end` is one of WAITAOF's */
 };
@@ -121,12 +120,6 @@ struct waited *waited_find(const struct waited_table *table, int db, uint64_t ha
 void queue_join(struct blocking *blocking, struct waiter *waiter, struct place *place, uint64_t hash, struct bytes key);
 /* With `serving` held; locks the partition. */
 void queue_leave(struct blocking *blocking, struct place *place);
-
-/* blocking_deadlines.c. On the waiter's worker. Without a deadline they do nothing. */
-void deadline_add(struct worker *worker, struct waiter *waiter);
-void deadline_remove(struct worker *worker, struct waiter *waiter);
-/* The worker's alarm rings for the first one that is left. */
-void deadline_set_alarm(struct worker *worker);
 
 /* blocking_synced.c. On the waiter's worker. For others than WAITAOF's waiters they do nothing. */
 void synced_add(struct worker *worker, struct waiter *waiter);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/deadlines.h"
 #include "engine/redirect.h"
 #include "engine/synced.h"
 #include "engine/tracking.h"
@@ -19,7 +20,7 @@ static void registry_add(struct blocking *blocking, struct waiter *waiter)
         waiter->next->prev = waiter;
     blocking->waiters = waiter;
     mutex_unlock(&blocking->registry);
-    if (waiter->deadline_us > 0)
+    if (waiter->deadline.at_us > 0)
         blocking->with_deadline++;
     if (waiter->retry_ms != 0)
         blocking->with_retry++;
@@ -35,7 +36,7 @@ static void registry_remove(struct blocking *blocking, struct waiter *waiter)
     if (waiter->next != NULL)
         waiter->next->prev = waiter->prev;
     mutex_unlock(&blocking->registry);
-    if (waiter->deadline_us > 0)
+    if (waiter->deadline.at_us > 0)
         blocking->with_deadline--;
     if (waiter->retry_ms != 0)
         blocking->with_retry--;
@@ -50,51 +51,6 @@ void waiter_free(struct waiter *waiter)
     mem_free(waiter->places);
     mem_free(waiter->args);
     mem_free(waiter);
-}
-
-void blocking_register(struct call *call, struct worker *worker)
-{
-    struct blocking *blocking = call->engine->blocking;
-    const struct call_wait *wait = call->wait;
-    struct client *client = call->client;
-    size_t args_size;
-    struct waiter *waiter = mem_zalloc(sizeof(*waiter));
-
-    CHECK(client->waiter == NULL);
-    *waiter = (struct waiter){
-        .engine = call->engine,
-        .worker = worker,
-        .client_id = client->id,
-        .address = mem_string(bytes_of_string(client->address)),
-        .flags = client->flags & CLIENT_NO_TOUCH,
-        .db = call->db,
-        .protocol = client->reply.protocol,
-        .type = wait->type,
-        .aim = { wait->end, wait->here, wait->there },
-        .wakes_on_removal = wait->wakes_on_removal,
-        .deadline_us = wait->deadline_us,
-        .user = client->user,
-        .retry_ms = wait->retry_ms,
-        .command = call->command,
-        .args = mem_copy_array(wait->args, wait->arg_count, &args_size),
-        .arg_count = wait->arg_count,
-        .places = mem_alloc((size_t)wait->key_count * sizeof(struct place)),
-        .client = client,
-    };
-    if (waiter->user != NULL)
-        acl_user_hold(waiter->user);
-    client->waiter = waiter;
-    deadline_add(worker, waiter);
-    synced_add(worker, waiter);
-    waiter->size = sizeof(*waiter) + args_size;
-    for (int i = 0; i < wait->key_count; i++) {
-        struct bytes key = call->args[wait->key_first + i];
-
-        waiter->size += sizeof(struct place) + sizeof(struct waited) + key.size;
-        queue_join(blocking, waiter, &waiter->places[waiter->place_count], key_hash(&call->partitions->seed, key), key);
-    }
-    blocking->waiting_count++;
-    registry_add(blocking, waiter);         /* now others may find it there; in its queues they do when the locks are given back */
 }
 
 /* With `serving` held. */
@@ -125,17 +81,55 @@ static void end_in_time(struct worker *worker, struct waiter *waiter)
     worker->host.resume(waiter->client);
 }
 
-void blocking_alarm(struct worker *worker)
+static void pass_deadline(struct worker *worker, struct deadline *deadline)
 {
-    int64_t now_us = clock_mono_us();
+    end_in_time(worker, (struct waiter *)((char *)deadline - offsetof(struct waiter, deadline)));
+}
 
-    while (worker->deadline_count > 0 && worker->deadlines[0]->deadline_us <= now_us) {
-        struct waiter *waiter = worker->deadlines[0];
+void blocking_register(struct call *call, struct worker *worker)
+{
+    struct blocking *blocking = call->engine->blocking;
+    const struct call_wait *wait = call->wait;
+    struct client *client = call->client;
+    size_t args_size;
+    struct waiter *waiter = mem_zalloc(sizeof(*waiter));
 
-        deadline_remove(worker, waiter);
-        end_in_time(worker, waiter);
+    CHECK(client->waiter == NULL);
+    *waiter = (struct waiter){
+        .engine = call->engine,
+        .worker = worker,
+        .client_id = client->id,
+        .address = mem_string(bytes_of_string(client->address)),
+        .flags = client->flags & CLIENT_NO_TOUCH,
+        .db = call->db,
+        .protocol = client->reply.protocol,
+        .type = wait->type,
+        .aim = { wait->end, wait->here, wait->there },
+        .wakes_on_removal = wait->wakes_on_removal,
+        .deadline = { .at_us = wait->deadline_us, .passed = pass_deadline },
+        .user = client->user,
+        .retry_ms = wait->retry_ms,
+        .command = call->command,
+        .args = mem_copy_array(wait->args, wait->arg_count, &args_size),
+        .arg_count = wait->arg_count,
+        .places = mem_alloc((size_t)wait->key_count * sizeof(struct place)),
+        .client = client,
+    };
+    if (waiter->user != NULL)
+        acl_user_hold(waiter->user);
+    client->waiter = waiter;
+    if (waiter->deadline.at_us > 0)
+        deadline_add(worker, &waiter->deadline);
+    synced_add(worker, waiter);
+    waiter->size = sizeof(*waiter) + args_size;
+    for (int i = 0; i < wait->key_count; i++) {
+        struct bytes key = call->args[wait->key_first + i];
+
+        waiter->size += sizeof(struct place) + sizeof(struct waited) + key.size;
+        queue_join(blocking, waiter, &waiter->places[waiter->place_count], key_hash(&call->partitions->seed, key), key);
     }
-    deadline_set_alarm(worker);
+    blocking->waiting_count++;
+    registry_add(blocking, waiter);         /* now others may find it there; in its queues they do when the locks are given back */
 }
 
 /* From the beginning after each, as a client that goes on may close others. */
@@ -255,7 +249,7 @@ static void end_waiter(struct worker *worker, struct client *client)
     struct waiter *waiter = client->waiter;
 
     client->waiter = NULL;
-    deadline_remove(worker, waiter);
+    deadline_remove(worker, &waiter->deadline);
     synced_remove(worker, waiter);
     waiter_free(waiter);
 }
@@ -293,7 +287,7 @@ void blocking_forget(struct client *client)
 
     client->waiter = NULL;
     waiter->client = NULL;
-    deadline_remove(waiter->worker, waiter);
+    deadline_remove(waiter->worker, &waiter->deadline);
     synced_remove(waiter->worker, waiter);
     mutex_lock(&blocking->serving);
     if (!waiter->is_done) {

@@ -6,6 +6,7 @@
 #include "engine/access.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
+#include "engine/deadlines.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/execute_private.h"
@@ -279,6 +280,7 @@ static int64_t begin_call(struct worker *worker, struct client *client)
         client->parked = false;
         if (client->owned.claim != NULL)
             owners_forget(&worker->engine->partitions->owners, &client->owned);
+        deadline_remove(worker, &client->cold_wait.deadline);
         atomic_fetch_sub_explicit(&worker->engine->clients.parked, 1, memory_order_relaxed);
         execute_note_resumed(client, started_ns / 1000);
     } else {

@@ -1,8 +1,13 @@
 /* The keys of a call that are not simply there: held, cold, too many, or asked for by its handler (tier rules 7 to 9). */
 #include "engine/execute_private.h"
 
+#include <stddef.h>
+
+#include "base/clock.h"
 #include "engine/big_call.h"
+#include "engine/deadlines.h"
 #include "engine/expiry.h"
+#include "engine/parking.h"
 #include "tier/image.h"
 
 enum { BIG_CALL_SHARE = 4 };
@@ -124,4 +129,28 @@ void execute_take_asked(struct call *call)
     call->handles_stale = false;
     call->expired = call->expired_last = NULL;      /* they are in the log */
     call->asks = false;
+}
+
+static void resume_cold(struct worker *worker, struct deadline *deadline)
+{
+    struct client *client = (struct client *)((char *)deadline - offsetof(struct client, cold_wait.deadline));
+
+    worker->host.resume(client);
+}
+
+bool execute_ends_cold_wait(struct call *call, struct worker *worker)
+{
+    struct client *client = call->client;
+    struct client_cold_wait *wait = &client->cold_wait;
+    int64_t waited_us = client->request.has_waited ? client->request.waited_us[WAIT_COLD] : 0;
+
+    if (waited_us >= wait->max_ms * 1000) {
+        parking_give_pins(worker, client);
+        reply_errorf(call, "COLD a key of this call is not in memory; it is being loaded");
+        return true;
+    }
+    wait->deadline.at_us = clock_mono_us() + wait->max_ms * 1000 - waited_us;
+    wait->deadline.passed = resume_cold;
+    deadline_add(worker, &wait->deadline);
+    return false;
 }

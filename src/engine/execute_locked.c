@@ -527,6 +527,8 @@ static bool must_run_again(struct call *call, struct worker *worker, enum reside
     enum parking parking = parking_of(residency);
     bool must_queue = parking != PARKED_NOT;
 
+    if (UNLIKELY(client->cold_wait.is_bounded) && residency == WAITING && call->unit == NULL && execute_ends_cold_wait(call, worker))
+        return false;
     if ((must_queue || residency == OWNED) && client->caller & TRAIT_NOT_PARKED)
         client->flags |= CLIENT_HELD_BACK;
     else if (residency == OWNED)

@@ -77,6 +77,9 @@ bool execute_role_allows(struct call *call, uint32_t any_flags, uint32_t common_
 const char *execute_write_refusal(const struct engine *engine);
 extern const char execute_stale_error[], execute_readonly_error[];
 
+/* The call waits for cold keys. True: not any longer than its client's CLIENT TIER-WAIT; an error was replied, and the loads go on. Without locks. */
+bool execute_ends_cold_wait(struct call *call, struct worker *worker);
+
 /* Gates. Without locks. `flags` are those of the call's command, or of all that it will run. */
 
 /* True if the call may go on; else it is parked, or was refused. */

@@ -6,6 +6,7 @@
 #include "engine/big_call.h"
 #include "engine/blocking.h"
 #include "engine/client_ids.h"
+#include "engine/deadlines.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
@@ -136,6 +137,7 @@ static bool let_client_go(struct worker *worker, struct client *client)
     delivery_forget(client);        /* its unit may have subscribed after it was closed */
     parking_remove(worker, client);
     owners_forget(&engine->partitions->owners, &client->owned);
+    deadline_remove(worker, &client->cold_wait.deadline);
     transaction_end(client);
     if (client->waiter != NULL)
         blocking_forget(client);

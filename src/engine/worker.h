@@ -64,7 +64,7 @@ struct worker_host {
     void *loop;                             /* of the first three */
     void (*pace_soon)(void *loop);          /* calls parking_resume for PARKED_FOR_MEMORY in about a millisecond, until none is left; NULL: the mail does it */
     void (*expire_soon)(void *loop, int64_t pause_ms);      /* calls expiry_continue then; NULL: the next tick goes on */
-    void (*set_alarm)(void *loop, int64_t at_us);   /* calls blocking_alarm then (monotonic clock); replaces an earlier one */
+    void (*set_alarm)(void *loop, int64_t at_us);   /* calls deadlines_alarm then (monotonic clock); replaces an earlier one */
     /* Called on this worker. */
     void (*resume)(struct client *client);          /* run its parked request again */
     void (*discard)(struct client *client);         /* a dead client's memory may go */
@@ -91,7 +91,7 @@ struct worker {
     uint32_t held_at;               /* this worker: the partition that a waiter's command has found owned */
     struct mail *delivery_first, *delivery_last;            /* this worker: replies for its own clients that waited for keys */
     struct subscribers *subscribers;        /* this worker: of its clients (engine/delivery.h); NULL: there were none yet */
-    struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
+    struct deadline **deadlines;    /* this worker: a heap (engine/deadlines.h) */
     int deadline_count, deadline_capacity;
     struct waiter *synced_first;    /* this worker: those of its clients that wait for the log to be synced (WAITAOF) */
     struct worker_scripts scripts;

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "engine/blocking.h"
 #include "engine/cron.h"
+#include "engine/deadlines.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/expiry.h"
@@ -359,7 +360,7 @@ static void on_alarm(uv_timer_t *handle)
     struct loop *loop = handle->data;
 
     loop_enter_turn(loop);
-    blocking_alarm(&loop->worker);
+    deadlines_alarm(&loop->worker);
 }
 
 static void set_alarm(void *context, int64_t at_us)

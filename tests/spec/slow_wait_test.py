@@ -18,8 +18,7 @@ DELAY_US = 200000
 NOTE = re.compile(rb"\(waited (\d+) us: ([a-z]+-wait) (\d+)(?:, ([a-z]+-wait) (\d+))*\)")
 
 
-@unittest.skipIf(is_redis(), "redis-server has no cold keys")
-class ColdWaitTest(unittest.TestCase):
+class ColdWaitCase(unittest.TestCase):
     """A disk that needs 0.2 s for a read, and cold keys that no cache holds."""
 
     @classmethod
@@ -62,6 +61,9 @@ class ColdWaitTest(unittest.TestCase):
         self.assertIsNotNone(match, entry)
         return int(match.group(1)), match.group(2), int(match.group(3))
 
+
+@unittest.skipIf(is_redis(), "redis-server has no cold keys")
+class ColdWaitTest(ColdWaitCase):
     def test_the_slow_log_says_how_long_a_call_waited_for_a_cold_key(self):
         key = self.cold.pop()
         self.slow_read("GET", key)
@@ -199,6 +201,94 @@ class OtherWaitsTest(ServerCase):
         self.assertIsNotNone(other.call("BLPOP", "list", 0.2))
         self.assertEqual(self.c.must("SLOWLOG", "LEN"), 0)
         self.assertEqual(self.c.must("LATENCY", "LATEST"), [])
+
+
+@unittest.skipIf(is_redis(), "redis-server has no cold keys")
+class TierWaitTest(ColdWaitCase):
+    """CLIENT TIER-WAIT, with a disk that needs three seconds for a read: what is replied before comes from the bound."""
+    LONG_US = 3000000
+
+    def setUp(self):
+        super().setUp()
+        self.other = self.server.client()
+        self.addCleanup(self.other.close)
+        self.disk.rule(0, "read", "store/*", DELAY, delay_us=self.LONG_US)
+        self.addCleanup(self.disk.heal)
+
+    def assert_cold(self, reply):
+        """The load that it did not wait for is still under way."""
+        self.assertIsInstance(reply, Error)
+        self.assertTrue(reply.startswith(b"COLD "), reply)
+        self.assertGreater(int(self.server.info("tiering")["tier_loads_waiting"]), 0)
+
+    def where(self, key):
+        return self.other.must("TIER", "WHERE", key)
+
+    def test_no_wait_at_all_and_the_load_goes_on(self):
+        key = self.cold.pop()
+        self.assertEqual(self.c.must("CLIENT", "TIER-WAIT", 0), OK)
+        self.assert_cold(self.c.call("GET", key))
+        self.disk.heal()
+        until(lambda: self.where(key) == b"hot", 20, "the end of the load")
+        self.assertEqual(len(self.c.must("GET", key)), 1000)
+
+    def test_a_bound(self):
+        key = self.cold.pop()
+        self.c.must("CLIENT", "TIER-WAIT", 20)
+        self.assert_cold(self.c.call("GET", key))
+        self.assert_cold(self.c.call("MGET", "absent", key))
+        self.assert_cold(self.c.call("APPEND", key, "more"))
+        self.assert_cold(self.c.call("BLPOP", "absent", key, 0))
+        self.assertIn("errorstat_COLD", self.server.info("errorstats"))
+        self.disk.heal()
+        until(lambda: self.where(key) == b"hot", 20, "the end of the load")
+        self.assertEqual(len(self.c.must("GET", key)), 1000)
+
+    def test_replies_of_a_pipeline_keep_their_order(self):
+        cold, other = self.cold.pop(), self.cold.pop()
+        self.other.must("SET", "hot", 1)
+        self.c.must("CLIENT", "TIER-WAIT", 10)
+        replies = self.c.exchange(b"".join(encode(words) for words in (["GET", "hot"], ["GET", cold], ["INCR", "hot"], ["GET", other], ["PING"])), 5)
+        self.assertEqual((replies[0], replies[2], bytes(replies[4])), (b"1", 2, b"PONG"))
+        self.assert_cold(replies[1])
+        self.assert_cold(replies[3])
+
+    def test_a_bound_that_is_longer_than_the_load(self):
+        key = self.cold.pop()
+        self.disk.rule(0, "read", "store/*", DELAY, delay_us=DELAY_US)
+        self.c.must("CLIENT", "TIER-WAIT", 60000)
+        self.assertEqual(len(self.c.must("GET", key)), 1000)
+        self.assertEqual(self.where(key), b"hot")
+
+    def test_transactions_and_scripts_wait(self):
+        key, other = self.cold.pop(), self.cold.pop()
+        self.disk.rule(0, "read", "store/*", DELAY, delay_us=DELAY_US)
+        self.c.must("CLIENT", "TIER-WAIT", 0)
+        self.c.must("MULTI")
+        self.c.must("STRLEN", key)
+        self.assertEqual(self.c.must("EXEC"), [1000])
+        self.assertEqual(self.c.must("EVAL", "return redis.call('STRLEN', KEYS[1])", 1, other), 1000)
+
+    def test_it_ends_with_minus_one_and_with_reset(self):
+        self.disk.rule(0, "read", "store/*", DELAY, delay_us=DELAY_US)
+        for end in (["CLIENT", "TIER-WAIT", -1], ["RESET"]):
+            self.c.must("CLIENT", "TIER-WAIT", 0)
+            self.c.must(*end)
+            self.assertEqual(len(self.c.must("GET", self.cold.pop())), 1000)
+        for wrong in ("-2", "x", "2147483648", ""):
+            self.assertIsInstance(self.c.call("CLIENT", "TIER-WAIT", wrong), Error)
+
+    def test_clients_that_go_while_they_wait(self):
+        keys = [self.cold.pop() for _ in range(10)]
+        for key in keys:
+            client = self.server.client()
+            client.must("CLIENT", "TIER-WAIT", 60000)
+            client.send(encode(["GET", key]))
+            until(lambda: int(self.server.info("tiering")["tier_loads_waiting"]) > 0, 20, "a load")
+            client.close()
+        self.disk.heal()
+        until(lambda: all(self.where(key) == b"hot" for key in keys), 20, "the loads")
+        self.assertEqual(len(self.c.must("GET", keys[0])), 1000)
 
 
 class NoTouchTest(ServerCase):

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "commands/rows.h"
 #include "engine/blocking.h"
+#include "engine/deadlines.h"
 #include "engine/event.h"
 #include "engine/unit.h"
 #include "support/engine_box.h"
@@ -168,7 +169,7 @@ static void whose_time_is_up_leaves_and_the_alarm_is_set_for_the_next(void **sta
     assert_true(box->alarm_us < now_us + 999000000);
     while (clock_mono_us() < box->alarm_us)
         ;
-    blocking_alarm(&box->base.workers[0]);
+    deadlines_alarm(&box->base.workers[0]);
     expect(box, 2, "*-1\r\n");
     expect(box, 0, "");
     assert_true(box->alarm_us >= now_us + 999000000);
@@ -408,7 +409,7 @@ static void a_key_is_kept_only_as_long_as_its_waiter_waits(void **state)
         } else if (way == 1) {
             while (clock_mono_us() < box->alarm_us)
                 ;
-            blocking_alarm(&box->base.workers[0]);
+            deadlines_alarm(&box->base.workers[0]);
         } else {
             blocking_unblock(&box->base.workers[1], box->clients[0].id, BLOCKING_TIMED_OUT);
         }

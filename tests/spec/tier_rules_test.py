@@ -134,7 +134,7 @@ class RuleTest(RulesCase):
 
 
 @kelvin_only
-class FileTest(ServerCase):
+class SavedTest(ServerCase):
     options = OPTIONS
 
     def names(self, client):

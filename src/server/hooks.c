@@ -4,6 +4,7 @@
 #include "engine/event.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
+#include "engine/redirect.h"
 #include "engine/watch.h"
 #include "lifecycle/lifecycle.h"
 #include "lifecycle/rewrite.h"
@@ -58,6 +59,13 @@ static void hook_expired(void *context, struct keyspace *keyspace, uint64_t hash
         partition_note_change(keyspace->partition, history_append(&engine->history, keyspace->db, words, 2));
     event_note_deleted(engine, keyspace, hash, key, event);
     engine->dirty++;
+}
+
+static bool hook_is_received(void *context, uint64_t hash)
+{
+    const struct engine *engine = context;
+
+    return redirect_receives(engine->redirect) && redirect_state(engine->redirect, hash) == SLOT_RECEIVED;
 }
 
 static void hook_free_keyspace(void *context, struct keyspace *keyspace)
@@ -161,6 +169,7 @@ struct tier_hooks hooks_of_tier(struct engine *engine)
         .ring = hook_ring,
         .memory_freed = hook_memory_freed,
         .expired = hook_expired,
+        .is_received = hook_is_received,
         .meter = engine->meter,
         .notice = hook_notice,
         .free_keyspace = hook_free_keyspace,

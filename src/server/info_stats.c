@@ -81,7 +81,7 @@ static void write_departures(struct buffer *out, struct engine *engine)
     info_float(out, "expired_stale_perc", stale_percent(engine));
     write_stat(out, "expired_time_cap_reached_count", engine, STAT_EXPIRE_CUT);
     info_number(out, "expire_cycle_cpu_milliseconds", (int64_t)engine_stat(engine, STAT_EXPIRE_US) / 1000);
-    write_stat(out, "evicted_keys", engine, STAT_EVICTED_KEYS);
+    info_number(out, "evicted_keys", (int64_t)(engine_stat(engine, STAT_EVICTED_KEYS) + tier.evicted_cold));
     write_stat(out, "evicted_clients", engine, STAT_EVICTED_CLIENTS);
     info_number(out, "total_eviction_exceeded_time", (engine->memory.over_us + over_us) / 1000);
     info_number(out, "current_eviction_exceeded_time", over_us / 1000);

@@ -113,6 +113,7 @@ void info_tiering(struct buffer *out, void *context)
     info_number(out, "tier_unplanned_reads", (int64_t)stats.unplanned_reads);
     info_number(out, "tier_throttled_clients", (int64_t)engine_stat(engine, STAT_THROTTLED));
     info_number(out, "tier_expired_cold", (int64_t)stats.expired_cold);
+    info_number(out, "tier_evicted_cold", (int64_t)stats.evicted_cold);
     info_number(out, "tier_resolved", (int64_t)stats.resolved);
     info_number(out, "tier_errors", (int64_t)stats.errors);
     write_message(out, "tier_last_error", stats.last_error);

@@ -21,6 +21,7 @@ static const struct tier_row tier_rows[] = {
     { CONFIG_TIER_LOW_WATERMARK, offsetof(struct tier_settings, low_percent) },
     { CONFIG_TIER_BATCH_SIZE, offsetof(struct tier_settings, batch_size) },
     { CONFIG_TIER_MAX_SIZE, offsetof(struct tier_settings, store_size_max) },
+    { CONFIG_TIER_FULL_POLICY, offsetof(struct tier_settings, full_policy) },
     { CONFIG_TIER_SPACE_TARGET, offsetof(struct tier_settings, space_target) },
     { CONFIG_LFU_LOG_FACTOR, offsetof(struct tier_settings, lfu_log_factor) },
     { CONFIG_LFU_DECAY_TIME, offsetof(struct tier_settings, lfu_decay_minutes) },

@@ -573,6 +573,18 @@ struct segment *segments_victim(struct segments *segments, unsigned target_perce
     return best;
 }
 
+struct segment *segments_oldest(struct segments *segments)
+{
+    int64_t now_ms = clock_mono_us() / 1000;
+    struct segment *oldest = NULL;
+
+    for (struct segment *segment = segments->first; segment != NULL; segment = segment->next) {
+        if (can_be_collected(segment, now_ms) && (oldest == NULL || segment->sequence < oldest->sequence))
+            oldest = segment;
+    }
+    return oldest;
+}
+
 enum status segments_retire(struct segments *segments, struct segment *segment)
 {
     char path[SEGMENT_PATH_SIZE];

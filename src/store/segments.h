@@ -186,6 +186,8 @@ void segments_measure(const struct segments *segments, struct segments_stats *st
  * target / (100 - target) bytes for each byte that it frees. And merging small ones makes them fewer. A segment with one huge record is never
  * small: writing that record again would make another one like it. */
 struct segment *segments_victim(struct segments *segments, unsigned target_percent, uint64_t first_sequence);
+/* The one that was begun first, of those that can be collected; NULL: there is none. */
+struct segment *segments_oldest(struct segments *segments);
 bool segment_is_dead(const struct segment *segment);       /* no live records */
 uint64_t segment_live_bytes(const struct segment *segment); /* about what it takes to write its live records again */
 /* A sync of it failed, so it is the next victim: what it has may be lost, and segments_sync fails until its live records were written again. */

@@ -20,6 +20,7 @@ enum {
     HELD_PART = 10,                 /* of tier-max-size, or */
     HELD_MAX = 64 << 20,            /* bytes without a limit: what only the base image may have, for a store that is full to move more */
     ASK_EVERY_MS = 5000,            /* for a checkpoint; what moved meanwhile is then free, and more can be moved */
+    ASK_EVERY_MS_HELD = 200,        /* the same, if demotion waits for it */
     TARGET_WHEN_FULL = 95,          /* percent, in the place of tier-space-target when tier-max-size is reached */
 };
 
@@ -41,6 +42,8 @@ struct dropped {
 
 struct collect {
     struct segment *victim;         /* NULL: none */
+    bool sheds;                     /* it was taken to delete cold keys (tier/shed.h) */
+    uint64_t shed_count;            /* keys of it that were deleted */
     struct segment_walk walk;
     bool is_damaged;                /* a record of the victim is damaged, first at: */
     uint64_t damaged_at;
@@ -52,7 +55,6 @@ struct collect {
     uint64_t seen_bytes;            /* written to segments at the end of the last step */
     int64_t look_at_ms;
     int64_t ask_at_ms;
-    _Atomic uint64_t linked_at_image, linked_at_base;   /* segments_stats.linked_bytes then */
     _Atomic bool is_counted;        /* it is known what is live; before, everything is kept */
 
     struct mutex lock;              /* leaf */
@@ -198,6 +200,10 @@ static void move_record(struct tier *tier, const struct segment_record *record, 
 
     if (!is_live(tier, record, place, partition))
         return;
+    if (collect->sheds && shed_record(tier, partition, record, place, &tier->writing->batch)) {
+        collect->shed_count++;
+        return;
+    }
     if (collect->count == collect->capacity) {
         collect->capacity = collect->capacity * 2 + 256;
         collect->moved = mem_realloc(collect->moved, collect->capacity * sizeof(struct moved));
@@ -258,6 +264,8 @@ static void end_victim(struct tier *tier)
     struct collect *collect = tier->collect;
 
     segment_walk_end(&collect->walk);
+    if (collect->sheds)
+        shed_note_segment(tier, collect->shed_count);
     if (collect->is_damaged && !collect->is_reported && !segment_is_dead(collect->victim))
         report_bytes(tier);
     if (collect->is_unread || (!segment_is_dead(collect->victim) && !collect->is_damaged))
@@ -265,6 +273,7 @@ static void end_victim(struct tier *tier)
     else if (!segment_is_dead(collect->victim))
         segment_spare(collect->victim);
     collect->victim = NULL;
+    collect->sheds = false;
     collect->is_damaged = collect->is_unread = collect->is_reported = false;
 }
 
@@ -306,6 +315,7 @@ static bool move_some(struct tier *tier, enum status *status)
     if (*status != STATUS_OK)
         return true;                /* what is moved is finished by the next step */
     finish_moved(tier);
+    writing_commit(tier);           /* the graves of what was deleted */
     if (found != STATUS_OK && found != STATUS_CORRUPT && found != STATUS_NOT_FOUND) {
         tier_note_error(tier, "a segment can't be read", found);
         collect->is_unread = true;
@@ -365,22 +375,14 @@ static void look_after(struct tier *tier, struct segments *segments)
         tier_note_error(tier, "a segment can't be synced", status);
 }
 
-static uint64_t linked_bytes(const struct tier *tier)
-{
-    struct segments_stats stats;
-
-    segments_measure(store_segments(tier->store), &stats);
-    return stats.linked_bytes;
-}
-
 void collect_note_image(struct tier *tier)
 {
-    tier->collect->linked_at_image = linked_bytes(tier);
+    tier->size.linked_at_image = usage_linked(tier);
 }
 
 void collect_note_base(struct tier *tier)
 {
-    tier->collect->linked_at_base = tier->collect->linked_at_image;
+    tier->size.linked_at_base = tier->size.linked_at_image;
 }
 
 /* False: there is no log, so none will be made. */
@@ -393,13 +395,13 @@ static bool ask_for_checkpoint(struct tier *tier)
         return true;
     if (tier->hooks.wants_checkpoint == NULL || !tier->hooks.wants_checkpoint(tier->hooks.context))
         return false;
-    collect->ask_at_ms = now_ms + ASK_EVERY_MS;
+    collect->ask_at_ms = now_ms + (shed_holds_demotion(tier) ? ASK_EVERY_MS_HELD : ASK_EVERY_MS);
     return true;
 }
 
 bool collect_awaits_checkpoint(struct tier *tier)
 {
-    return tier->writing->disk_is_full && linked_bytes(tier) > tier->collect->linked_at_base && ask_for_checkpoint(tier);
+    return tier->writing->disk_is_full && usage_linked(tier) > tier->size.linked_at_base && ask_for_checkpoint(tier);
 }
 
 /* Moving takes room first, and gives it back only when no image has the old segment: until then there has to be room for the next checkpoint. */
@@ -414,14 +416,14 @@ static bool has_room_to_move(struct tier *tier, const struct segment *victim)
 /* The store is full. */
 static bool may_move(struct tier *tier, const struct segment *victim)
 {
-    uint64_t held = linked_bytes(tier) - tier->collect->linked_at_base, limit = (uint64_t)tier->settings.store_size_max;
+    uint64_t held = usage_held(tier), limit = (uint64_t)tier->settings.store_size_max;
 
     if (victim != NULL && segment_is_suspect(victim))
         return true;
     if (held > (limit > 0 ? limit / HELD_PART : HELD_MAX) || (victim == NULL && held > 0)) {
         if (ask_for_checkpoint(tier))
             return false;
-        tier->collect->linked_at_base = linked_bytes(tier);     /* images of dumps had them, which are removed when these end */
+        tier->size.linked_at_base = usage_linked(tier);     /* images of dumps had them, which are removed when these end */
     }
     return victim != NULL && has_room_to_move(tier, victim);
 }
@@ -433,10 +435,30 @@ static struct segment *find_victim(struct tier *tier)
     unsigned target = tier->state == TIER_FULL ? TARGET_WHEN_FULL : (unsigned)tier->settings.space_target;
     struct segment *victim = NULL;
 
+    if (target < SHED_LIVE_TARGET && tier->settings.full_policy == TIER_FULL_VOLATILE_TTL && shed_is_due(tier))
+        target = SHED_LIVE_TARGET;
     if (tier->writing->disk_is_full)
         victim = segments_victim(segments, target, damage_base(&tier->damage));
     if (victim == NULL || !has_room_to_move(tier, victim))
         victim = segments_victim(segments, target, 0);
+    return victim;
+}
+
+/* Files that the base image has are not free before the next one. */
+static void free_held(struct tier *tier)
+{
+    if (!ask_for_checkpoint(tier))
+        tier->size.linked_at_base = usage_linked(tier);
+}
+
+/* Garbage is collected first. */
+static struct segment *find_to_shed(struct tier *tier)
+{
+    struct segment *victim = shed_takes_segments(tier) ? segments_oldest(store_segments(tier->store)) : NULL;
+
+    if (shed_needs_room(tier) && usage_held(tier) > (uint64_t)tier->settings.store_size_max / HELD_PART)
+        free_held(tier);
+    tier->collect->sheds = victim != NULL;
     return victim;
 }
 
@@ -449,7 +471,10 @@ static bool take_victim(struct tier *tier)
 
     if (tier->state == TIER_FULL && !may_move(tier, victim))
         victim = NULL;
+    if (victim == NULL)
+        victim = find_to_shed(tier);
     collect->victim = victim;
+    collect->shed_count = 0;
     if (victim != NULL)
         segment_walk_begin(segments, victim, &collect->walk);
     return victim != NULL;

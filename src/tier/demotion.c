@@ -471,6 +471,10 @@ bool demotion_run(struct tier *tier)
         demotion->is_running = false;
         return false;
     }
+    if (shed_holds_demotion(tier)) {
+        stuck_end(tier);        /* there will be room on the disk */
+        return false;
+    }
     if (stuck_pauses(tier))
         return false;
     memory_is_over(tier, tier->settings.low_percent, &need);

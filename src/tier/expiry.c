@@ -205,3 +205,62 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
     key_list_release(&step.unread);
     return step.done;
 }
+
+/* --- whether they have expired or not --- */
+
+struct visit {
+    struct tier *tier;
+    const struct nominees *nominees;
+    struct key_list unread;             /* note: the index */
+    struct batch *batch;
+};
+
+static void list_unread(struct visit *visit, size_t index)
+{
+    struct partitions *partitions = visit->tier->partitions;
+    const struct nominee *nominee = &visit->nominees->list[index];
+    struct bytes key = nominees_key(visit->nominees, index);
+    struct partition *partition = &partitions->partitions[partition_index(partitions, nominee->hash)];
+
+    partition_lock(partition);
+    if (judge_nominee(visit->tier, partition, nominee, key) == VERDICT_READ)
+        key_list_add(&visit->unread, tier_keyspace_of(partition, nominee->incarnation), nominee->hash, key)->note = index;
+    partition_unlock(partition);
+}
+
+static void visit_listed(struct visit *visit, const struct listed_key *listed, expiry_visitor *visitor, void *context)
+{
+    const struct nominee *nominee = &visit->nominees->list[listed->note];
+    struct bytes key = nominees_key(visit->nominees, listed->note);
+    struct keyspace *keyspace;
+    bool is_deleted = false;
+
+    if (listed->status != STATUS_OK || listed->gone_ms != nominee->expire_ms)
+        return;
+    partition_lock(listed->partition);
+    keyspace = tier_living_keyspace(listed->partition, nominee->incarnation);
+    if (keyspace != NULL && judge_nominee(visit->tier, listed->partition, nominee, key) == VERDICT_READ)
+        is_deleted = visitor(context, listed->partition, keyspace, nominee->hash, key, visit->batch);
+    partition_unlock(listed->partition);
+    if (is_deleted)
+        store_batch_delete_expiry(visit->batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);
+}
+
+bool expiry_visit(struct tier *tier, struct buffer *from, int count, struct batch *batch, expiry_visitor *visitor, void *context)
+{
+    struct nominees nominees = { 0 };
+    struct visit visit = { .tier = tier, .nominees = &nominees, .batch = batch };
+    enum status status = store_expired(tier->store, from, INT64_MAX, count, nominees_add, &nominees);
+    bool more = nominees.count == (size_t)count;
+
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        tier_note_error(tier, "expiry keys can't be looked up", status);
+    for (size_t i = 0; i < nominees.count; i++)
+        list_unread(&visit, i);
+    look_up(tier, look_up_reader(tier), &visit.unread);
+    for (size_t i = 0; i < visit.unread.count; i++)
+        visit_listed(&visit, &visit.unread.keys[i], visitor, context);
+    nominees_release(&nominees);
+    key_list_release(&visit.unread);
+    return more;
+}

@@ -240,6 +240,7 @@ void tier_release(struct tier *tier, struct client *client)
         if (wait->waiting)
             atomic_fetch_sub(&client->loads.pending, 1);
         load->pins--;
+        partition_assert_locked(load->partition);
         free_if_unused(tier, load);
         partition_unlock(partition);
         mem_free(wait);
@@ -305,6 +306,7 @@ static void finish_load(struct tier *tier, struct load *load, enum status status
             load->state = LOAD_DONE;    /* it was voided, and another client asked since: that client looks again */
         wake_waits(tier, load, &rings);
     }
+    partition_assert_locked(load->partition);
     free_if_unused(tier, load);
     partition_unlock(partition);
     ring_all(tier, &rings);

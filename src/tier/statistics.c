@@ -77,6 +77,7 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         .unplanned_reads = tier->statistics.unplanned_reads,
         .errors = tier->statistics.errors,
         .expired_cold = tier->statistics.expired_cold,
+        .evicted_cold = tier->statistics.evicted_cold,
         .resolved = tier->statistics.resolved,
     };
     note_store(tier, stats);
@@ -116,7 +117,7 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
 void tier_reset_stats(struct tier *tier)
 {
     tier->statistics.demotions = tier->statistics.clean_demotions = tier->statistics.promotions = tier->statistics.looks = tier->statistics.batches = tier->statistics.false_maybes = 0;
-    tier->statistics.errors = tier->statistics.unplanned_reads = tier->statistics.expired_cold = tier->statistics.resolved = 0;
+    tier->statistics.errors = tier->statistics.unplanned_reads = tier->statistics.expired_cold = tier->statistics.evicted_cold = tier->statistics.resolved = 0;
     advise_reset(tier->advise);
     histogram_clear(tier->statistics.latency, LOAD_LATENCY_BUCKETS);
 }

@@ -14,7 +14,7 @@
 enum { LOAD_LATENCY_BUCKETS = 128, LOAD_LATENCY_STEP_BITS = 2 };
 
 struct statistics {
-    _Atomic uint64_t demotions, clean_demotions, promotions, looks, batches, false_maybes, errors, unplanned_reads, expired_cold, resolved;
+    _Atomic uint64_t demotions, clean_demotions, promotions, looks, batches, false_maybes, errors, unplanned_reads, expired_cold, evicted_cold, resolved;
     _Atomic uint64_t ring_reads, ring_batches;      /* by workers on their rings */
     _Atomic uint64_t graves;            /* that there are */
     _Atomic uint64_t graves_seen;       /* looks at a grave by the writer, to bury it */

@@ -147,6 +147,7 @@ void tier_close(struct tier *tier)
     demotion_destroy(tier->demotion);
     advise_destroy(tier->advise);
     rulebook_destroy(&tier->rules);
+    shed_release(&tier->shed);
     statistics_release(&tier->statistics);
     damage_release(&tier->damage);
     counting_release(&tier->counting);

@@ -34,12 +34,16 @@ struct key_list;
 struct tier_reader;
 struct worker;
 
+/* tier-full-policy, in the order of its words: which cold keys are deleted so that the store stays below tier-max-size (tier/shed.h). */
+enum tier_full_policy { TIER_FULL_NOEVICTION, TIER_FULL_ALLKEYS_COLDEST, TIER_FULL_VOLATILE_COLDEST, TIER_FULL_VOLATILE_TTL };
+
 /* All in bytes or as said; 0 is off. Any thread sets them, any reads them. */
 struct tier_settings {
     _Atomic int64_t memory_max;             /* maxmemory; 0: no limit, nothing is demoted but on request */
     _Atomic int64_t high_percent, low_percent;      /* tier-high-watermark, tier-low-watermark */
     _Atomic int64_t batch_size;             /* tier-batch-size */
     _Atomic int64_t store_size_max;         /* tier-max-size */
+    _Atomic int64_t full_policy;            /* enum tier_full_policy */
     _Atomic int64_t space_target;           /* tier-space-target: percent of the segments' bytes that should be live */
     _Atomic int64_t record_size_max;        /* of a big value's record with its key; 0: STORE_RECORD_SIZE_MAX, less for tests only */
     _Atomic int64_t lfu_log_factor, lfu_decay_minutes;
@@ -58,8 +62,10 @@ struct tier_hooks {
     /* Called when what the client waited for is there; any lock may be held. Returns the worker that has to be rung, if possible when no
      * partition is locked: that is a system call, and the first thing that the worker does is to lock the partition. NULL: none. */
     struct worker *(*wake)(void *context, struct client *client);
+    /* The key's slot is being received, so that it must not be deleted here. Under the partition's lock. NULL: none is. */
+    bool (*is_received)(void *context, uint64_t hash);
     void (*memory_freed)(void *context);                        /* clients that wait for memory may go on */
-    /* An expired cold key is deleted: log it. `event` is EVENT_EXPIRED, or EVENT_HEXPIRED of a hash's last field. Under the partition's
+    /* A cold key is deleted: log it. `event` is EVENT_EXPIRED, EVENT_HEXPIRED of a hash's last field, or EVENT_EVICTED. Under the partition's
      * lock. */
     void (*expired)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event);
     struct meter *meter;                                        /* counts the memory of the tier's threads; NULL: it is not counted */
@@ -237,7 +243,7 @@ struct tier_stats {
     uint64_t store_bytes, store_memory, recordmap_bytes, graves;
     uint64_t segments, segment_bytes, segment_live_bytes;       /* files; their bytes; those of live records, about */
     uint64_t segment_written_bytes, collected_bytes;            /* since the start; moved by garbage collection */
-    uint64_t unplanned_reads, errors, expired_cold, resolved;
+    uint64_t unplanned_reads, errors, expired_cold, evicted_cold, resolved;
     uint64_t pinned_keys, rules;            /* names that are pinned; tier/key_rules.h */
     uint64_t hot_bytes, held_bytes;         /* of entries and tables: needed, and held */
     enum tier_warmup warmup;                /* idle: there is nothing to bring back */

@@ -18,10 +18,12 @@
 #include "tier/look_up.h"
 #include "tier/oversized.h"
 #include "tier/request.h"
+#include "tier/shed.h"
 #include "tier/key_rules.h"
 #include "tier/statistics.h"
 #include "tier/stuck.h"
 #include "tier/tier.h"
+#include "tier/usage.h"
 
 struct advise;
 struct collect;
@@ -86,6 +88,8 @@ struct tier {
     struct stuck stuck;
     struct oversized oversized;
     struct expiry_walk expiry;
+    struct shed shed;
+    struct store_size size;
     struct outdated outdated;
     struct look_up_owner look_ups;
 };

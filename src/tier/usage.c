@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "tier/tier_private.h"
 
 /* A file with several links, of which others may be met. */
 struct linked {
@@ -84,4 +85,42 @@ uint64_t usage_measure(const char *store, const char *images)
     }
     mem_free(usage.linked);
     return usage.size;
+}
+
+static void measure(const struct tier *tier, struct segments_stats *stats)
+{
+    segments_measure(store_segments(tier->store), stats);
+}
+
+static int64_t segment_bytes(const struct tier *tier)
+{
+    struct segments_stats stats;
+
+    measure(tier, &stats);
+    return (int64_t)(stats.bytes + stats.linked_bytes);
+}
+
+void usage_note_measured(struct tier *tier)
+{
+    tier->size.segments_then = segment_bytes(tier);
+}
+
+uint64_t usage_now(const struct tier *tier)
+{
+    int64_t size = (int64_t)tier->statistics.store_bytes + segment_bytes(tier) - tier->size.segments_then;
+
+    return size > 0 ? (uint64_t)size : 0;
+}
+
+uint64_t usage_linked(const struct tier *tier)
+{
+    struct segments_stats stats;
+
+    measure(tier, &stats);
+    return stats.linked_bytes;
+}
+
+uint64_t usage_held(const struct tier *tier)
+{
+    return usage_linked(tier) - tier->size.linked_at_base;
 }

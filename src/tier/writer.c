@@ -72,6 +72,8 @@ static bool delete_some(struct tier *tier)
         expiry_step(tier, clock_wall_ms(), EXPIRED_A_ROUND, batch, &more_expired);
         more = more || more_expired;
     }
+    if (shed_soonest(tier, batch))
+        more = true;
     writing_commit(tier);
     return more;
 }

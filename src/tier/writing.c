@@ -126,6 +126,7 @@ void writing_measure(struct tier *tier)
     if (began_ms < tier->writing->measure_at_ms)
         return;
     tier->statistics.store_bytes = usage_measure(tier->dir, tier->images);
+    usage_note_measured(tier);
     took_ms = clock_mono_us() / 1000 - began_ms;
     tier->writing->measure_at_ms = began_ms +
         (took_ms > MEASURE_EVERY_MS / MEASURE_SHARE ? took_ms * MEASURE_SHARE : MEASURE_EVERY_MS);
@@ -157,10 +158,10 @@ void writing_help_log(struct tier *tier)
 void writing_check_size(struct tier *tier)
 {
     int64_t limit = tier->settings.store_size_max;
-    uint64_t size = tier->statistics.store_bytes;
+    uint64_t size = usage_now(tier);
     bool has_room = has_reserve(tier);
 
-    if (tier->state == TIER_OK && limit > 0 && size > (uint64_t)limit) {
+    if (tier->state == TIER_OK && limit > 0 && size > (uint64_t)limit && !shed_holds_demotion(tier)) {
         tier->state = TIER_FULL;
         tier->hooks.log(tier->hooks.context, "The cold tier has reached tier-max-size. Nothing more is demoted until there is room.");
         tier->hooks.memory_freed(tier->hooks.context);

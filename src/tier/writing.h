@@ -49,7 +49,7 @@ bool writing_recover(struct tier *tier);
 
 /* Measures the store's size on the disk, now and then. No lock is held: there may be many files. */
 void writing_measure(struct tier *tier);
-/* Enters or leaves TIER_FULL by what was measured. */
+/* Enters or leaves TIER_FULL by the size. */
 void writing_check_size(struct tier *tier);
 /* The log is on the same disk. If that can't be written for lack of room, the reserve is given up for it, and the tier is full. */
 void writing_help_log(struct tier *tier);

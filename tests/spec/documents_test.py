@@ -15,6 +15,8 @@ DOCUMENTS = ["README.md", "docs/operating.md", "docs/tuning.md", "docs/migrating
 UNITS = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 # Words in backticks with a hyphen or an underscore that are neither directives nor fields of INFO.
 OTHER_WORDS = {
+    # values of directives
+    "allkeys-coldest", "volatile-coldest", "volatile-ttl",
     # programs, files, things of other programs
     "kelvin-check", "kelvin-server", "kelvin-benchmark", "kelvin-simulate", "redis-server", "redis-cli", "redis-check-rdb", "redis-check-aof",
     "redis-benchmark", "kelvin-id", "kelvin-stage", "failover-timeout",

@@ -106,7 +106,7 @@ static void get_all_shows_the_directives_of_redis_and_our_own(void **state)
         /* client-output-pending-max, script-heap-max, slowlog-log-waits-slower-than, repl-backlog-disk-size, repl-field-times,
          * repl-image-sync, repl-promotion-timeout */
 
-    assert_int_equal(own, 28);
+    assert_int_equal(own, 29);
     assert_int_equal(get(*state, "*").count, redis + own - 2);        /* tier-table-size and tier-segment-size are hidden */
 }
 

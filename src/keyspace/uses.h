@@ -37,10 +37,12 @@ static inline unsigned uses_in_all(unsigned uses, bool on_probation)
     return uses_more(uses, on_probation ? 1 : 0);
 }
 
-/* The order of demotion, 0 to USES_RANKS - 1; 0 goes first. Of keys with the same uses the promoted one stays, as it is the one used later. */
+/* The order of demotion, 0 to USES_RANKS - 1; 0 goes first. Of keys with the same uses the one on probation goes, as it has displaced others
+ * already: a loop over more keys than fit keeps the same part of them, and a scan displaces nothing. With one use it stays: the ghost has
+ * seen it come back, and the other one has not been used since uses were halved. (docs/decisions/0012-equal-uses.md) */
 static inline unsigned uses_rank_of(unsigned uses, bool on_probation)
 {
-    return 2 * uses + (on_probation ? 1 : 0);
+    return 2 * uses + (on_probation == (uses == 1) ? 1 : 0);
 }
 
 /* --- of an entry --- */

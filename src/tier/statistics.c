@@ -142,7 +142,7 @@ void tier_histogram(struct tier *tier, int db, enum tier_order order, uint64_t h
                 continue;
             while ((entry = heap_walk(&keyspace->heap, segment, &unit)) != NULL) {
                 unit += entry_block_size(entry) / ENTRY_UNIT;
-                histogram[order == TIER_BY_USES ? uses_rank(entry) : heat_now(&settings, entry->heat, entry->heat_minutes, now)]++;
+                histogram[order == TIER_BY_USES ? 2 * entry->uses + !!(entry->flags & ENTRY_PROBATION) : heat_now(&settings, entry->heat, entry->heat_minutes, now)]++;
             }
         }
         partition_unlock(partition);

@@ -253,8 +253,7 @@ struct tier_stats {
     char last_error[TIER_ERROR_SIZE];
 };
 void tier_stats(struct tier *tier, struct tier_stats *stats);
-/* Counts of hot keys by heat, decayed to now, or by the rank of their uses, which is the order of demotion (keyspace/uses.h). Locks each partition
- * in turn. */
+/* Counts of hot keys by heat, decayed to now, or by twice their uses, plus one if they are on probation. Locks each partition in turn. */
 enum tier_order { TIER_BY_HEAT, TIER_BY_USES };
 void tier_histogram(struct tier *tier, int db, enum tier_order order, uint64_t histogram[256]);
 void tier_reset_stats(struct tier *tier);

@@ -42,9 +42,10 @@ static void uses_stop_at_the_maximum(void **state)
     struct entry entry = { .flags = ENTRY_PROBATION, .uses = USES_MAX };
 
     assert_int_equal(uses_all(&entry), USES_MAX);
-    assert_int_equal(uses_rank(&entry), USES_RANKS - 1);
+    assert_int_equal(uses_rank(&entry), USES_RANKS - 2);
     touch(&keyspace, &entry, 20);
     assert_int_equal(entry.uses, USES_MAX);
+    assert_int_equal(uses_rank(&entry), USES_RANKS - 1);
 }
 
 static void uses_take_nothing_from_the_size_of_a_value(void **state)
@@ -57,14 +58,24 @@ static void uses_take_nothing_from_the_size_of_a_value(void **state)
     assert_int_equal(entry.uses, USES_MAX);
 }
 
-/* A key that is read once, as by a scan, goes before each key that was used more often before. */
+static struct entry entry_of(unsigned uses, bool on_probation)
+{
+    return (struct entry){ .flags = on_probation ? ENTRY_PROBATION : 0, .uses = uses & USES_MAX };
+}
+
+/* A key that is read once, as by a scan or by a loop over more than fits, goes before each key that was used more often before. */
 static void more_uses_are_a_higher_rank_and_probation_decides_between_equals(void **state)
 {
-    struct entry once = { .flags = ENTRY_PROBATION }, idle = { 0 }, used = { .uses = 1 }, back = { .flags = ENTRY_PROBATION, .uses = 1 };
+    for (unsigned uses = 0; uses <= USES_MAX; uses++) {
+        struct entry resident = entry_of(uses, false), newcomer = entry_of(uses, true);
 
-    assert_true(uses_rank(&idle) < uses_rank(&once));
-    assert_true(uses_rank(&once) < uses_rank(&used));
-    assert_true(uses_rank(&used) < uses_rank(&back));
+        assert_int_equal(uses_rank(&resident) / 2, uses);
+        assert_int_equal(uses_rank(&newcomer) / 2, uses);
+        if (uses == 1)
+            assert_true(uses_rank(&newcomer) > uses_rank(&resident));
+        else
+            assert_true(uses_rank(&newcomer) < uses_rank(&resident));
+    }
 }
 
 int main(void)

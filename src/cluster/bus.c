@@ -53,6 +53,10 @@ struct bus *bus_create(struct members *members, const struct bus_options *option
     bus->own->now_ms = bus->own->real_ms = now_ms;
     bus->facts.link_age_ms = -1;
     bus->own->promised = members->myself->slots;
+    if (!options->is_managed && !(members->myself->flags & NODE_MASTER)) {
+        members->handed_over = (struct slots){ { 0 } };
+        members->handed_epoch = 0;
+    }
     random_init(&bus->own->random, seed);
     for (unsigned i = 0; i < members->count; i++) {
         members->all[i]->peer.added_ms = now_ms;
@@ -129,7 +133,7 @@ static void note_copied(struct bus *bus)
 void bus_begin(struct bus *bus, int64_t real_ms)
 {
     struct bus_private *own = bus->own;
-    int64_t step_ms = real_ms - own->real_ms, most_ms = step_ms_max(bus);
+    int64_t step_ms = real_ms - own->real_ms, most_ms = bus->options.is_managed ? INT64_MAX : step_ms_max(bus);     /* managed: there are no ticks */
 
     own->real_ms = real_ms;
     own->now_ms += step_ms < 0 ? 0 : step_ms > most_ms ? most_ms : step_ms;
@@ -187,6 +191,10 @@ static void promise_slots(struct bus *bus)
 
 void bus_finish(struct bus *bus)
 {
+    if (bus->options.is_managed) {
+        note_lost_slots(bus);
+        return;                         /* all else is the controller's */
+    }
     bus_manual_step(bus);
     bus_election_step(bus);
     if (bus->own->state_is_stale)

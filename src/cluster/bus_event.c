@@ -44,6 +44,7 @@ void bus_end_migrations(struct bus *bus)
 
     members->unwanted = members->received = members->handed_over = (struct slots){ { 0 } };
     members->receipt = members->handed_epoch = 0;
+    moved_slots_release(&members->moved);
 }
 
 bool bus_hands_over_to(const struct bus *bus, const struct node_id *id)

@@ -150,6 +150,10 @@ bool bus_gossip_start_handshake(struct bus *bus, const char *ip, uint16_t port, 
 /* --- bus_receipt */
 
 void bus_receipt_step(struct bus *bus);
+/* NULL: the slots may be taken now, as far as no epoch counts. */
+const char *bus_receipt_judge(struct bus *bus, uint64_t receipt);
+/* After it was taken: no slot is received any more. */
+void bus_receipt_forget(struct bus *bus);
 
 /* --- bus_role */
 

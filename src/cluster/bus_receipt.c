@@ -10,7 +10,7 @@ static void prolong(struct bus *bus)
     bus->own->receipt.until_real_ms = bus->own->real_ms + RECEIPT_MS;
 }
 
-static void forget_slots(struct bus *bus)
+void bus_receipt_forget(struct bus *bus)
 {
     bus->members->received = (struct slots){ { 0 } };
     bus->members->receipt = 0;
@@ -20,7 +20,7 @@ static void forget_slots(struct bus *bus)
 static void drop_slots(struct bus *bus)
 {
     slots_add_all(&bus->outcome.lost, &bus->members->received);
-    forget_slots(bus);
+    bus_receipt_forget(bus);
 }
 
 void bus_drop_unwanted(struct bus *bus)
@@ -107,6 +107,17 @@ static const char *check_time(const struct bus *bus)
     return own->now_ms >= own->receipt.until_ms || own->real_ms >= own->receipt.until_real_ms ? "ERR this migration is too late" : NULL;
 }
 
+const char *bus_receipt_judge(struct bus *bus, uint64_t receipt)
+{
+    const char *error = check_receipt(bus, receipt);
+
+    if (error == NULL && bus_known(bus, &bus->own->receipt.from) == NULL)
+        error = "ERR the sender was forgotten";
+    if (error == NULL)
+        error = check_owners(bus, &bus->members->received, bus_known(bus, &bus->own->receipt.from));
+    return error != NULL ? error : check_time(bus);
+}
+
 const char *bus_take_receipt(struct bus *bus, uint64_t receipt, uint64_t epoch, int64_t now_ms)
 {
     struct members *members = bus->members;
@@ -117,13 +128,7 @@ const char *bus_take_receipt(struct bus *bus, uint64_t receipt, uint64_t epoch, 
     bus_begin(bus, now_ms);
     if (receipt != 0 && receipt == bus->own->receipt.taken)
         return NULL;
-    error = check_receipt(bus, receipt);
-    if (error == NULL && bus_known(bus, &bus->own->receipt.from) == NULL)
-        error = "ERR the sender was forgotten";
-    if (error == NULL)
-        error = check_owners(bus, &slots, bus_known(bus, &bus->own->receipt.from));
-    if (error == NULL)
-        error = check_time(bus);
+    error = bus_receipt_judge(bus, receipt);
     if (error == NULL && members->handed_epoch != 0)
         error = "TRYAGAIN this node's own slots are being handed over";        /* see take_epoch */
     if (error == NULL && epoch <= members->current_epoch)
@@ -138,7 +143,7 @@ const char *bus_take_receipt(struct bus *bus, uint64_t receipt, uint64_t epoch, 
     }
     members_set_epoch(members, members->myself, epoch);
     bus->own->receipt.taken = receipt;
-    forget_slots(bus);
+    bus_receipt_forget(bus);
     bus_log(bus, "%u slots of %.40s are this node's, in epoch %llu", slots_count(&slots), bus->own->receipt.from.text, (unsigned long long)epoch);
     bus_gossip_pong_to_all(bus);
     bus_finish(bus);
@@ -177,6 +182,8 @@ const char *bus_hand_over(struct bus *bus, const struct slots *slots, const stru
 {
     if (!own_all(bus->members, slots))
         return "the slots are not this node's any more";
+    if (bus->members->handed_epoch != 0)
+        return "it is not known yet whether other slots were taken";
     if (bus->hold_writes_until_ms != 0)
         return "this node's replica takes over";
     bus->members->handed_over = *slots;

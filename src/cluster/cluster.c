@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "cluster/bus_net.h"
 #include "cluster/managed.h"
+#include "cluster/managed_move.h"
 #include "cluster/nodes_store.h"
 #include "cluster/bus_inbox.h"
 
@@ -36,6 +37,8 @@ struct cluster {
     bool has_lost;                      /* messages were dropped */
     struct mutex foreign_lock;          /* held while the stream is appended to */
     struct slots foreign;               /* as the stream has it */
+    struct buffer moves;                /* the same, with a controller: members_write_moves */
+    _Atomic bool has_heard;             /* `moves` is the primary's, and not in the table yet */
     struct mutex topology_lock;         /* a leaf, held while a pointer is copied */
     struct topology *topology;
 };
@@ -137,13 +140,51 @@ static void refuse_requests(struct cluster *cluster)
     cluster->refuses = true;
 }
 
+/* With a controller. */
+static void tell_moves(struct cluster *cluster)
+{
+    struct buffer text = { 0 };
+
+    if (cluster->bus->members->myself->master != NULL)
+        return;
+    members_write_moves(cluster->bus->members, &text);
+    mutex_lock(&cluster->foreign_lock);
+    if (!bytes_equal(buffer_bytes(&text), buffer_bytes(&cluster->moves))) {
+        cluster->moves.size = 0;
+        buffer_append_bytes(&cluster->moves, buffer_bytes(&text));
+        cluster->hooks.say_moves(cluster->hooks.context, buffer_bytes(&text));
+    }
+    mutex_unlock(&cluster->foreign_lock);
+    buffer_release(&text);
+}
+
+/* With a controller: reads the stream's last word into the table. A text that is none was said by a later version. */
+static void hear_moves(struct cluster *cluster)
+{
+    struct buffer text = { 0 };
+
+    if (!cluster->has_heard)
+        return;
+    mutex_lock(&cluster->foreign_lock);
+    cluster->has_heard = false;
+    buffer_append_bytes(&text, buffer_bytes(&cluster->moves));
+    mutex_unlock(&cluster->foreign_lock);
+    if (!managed_hear_moves(cluster->bus, buffer_bytes(&text)))
+        log_write(cluster->log, LOG_LEVEL_WARNING, "What the primary says of slots that have moved can't be read");
+    buffer_release(&text);
+}
+
 /* A node that becomes a primary first learns what the stream had said at its end. */
 static void tell_replicas(struct cluster *cluster)
 {
     const struct members *members = cluster->bus->members;
     struct slots slots = members->unwanted;
 
-    if (cluster->is_managed || !(members->myself->flags & NODE_MASTER) || cluster->bus->outcome.role == BUS_ROLE_LEAD)
+    if (cluster->is_managed) {
+        tell_moves(cluster);
+        return;
+    }
+    if (!(members->myself->flags & NODE_MASTER) || cluster->bus->outcome.role == BUS_ROLE_LEAD)
         return;
     slots_add_all(&slots, &members->handed_over);
     mutex_lock(&cluster->foreign_lock);
@@ -161,6 +202,10 @@ static void update_server(struct cluster *cluster)
     bool holds_writes = cluster->bus->hold_writes_until_ms != 0;
 
     change_role(cluster);
+    if (outcome->role == BUS_ROLE_LEAD && cluster->has_heard) {
+        hear_moves(cluster);                                    /* at the end of the stream */
+        save_if_due(cluster, BY_COMMAND);
+    }
     tell_replicas(cluster);
     if (outcome->topology_changed || cluster->refuses)
         publish_topology(cluster);
@@ -266,6 +311,10 @@ static void begin_event(struct cluster *cluster)
 {
     mutex_lock(&cluster->lock);
     learn_facts(cluster);
+    if (!cluster->is_managed || cluster->stopped)
+        return;
+    hear_moves(cluster);
+    managed_step(cluster->bus, clock_wall_ms());
 }
 
 static void end_event(struct cluster *cluster, enum occasion occasion) UNCHECKED_LOCKS;
@@ -517,6 +566,7 @@ static enum status create_bus(struct cluster *cluster, const struct cluster_conf
     if (cluster->is_managed)
         managed_refresh(cluster->bus);
     cluster->topology = new_topology(cluster);
+    members_write_moves(members, &cluster->moves);
     if (text.size > 0)
         return STATUS_OK;
     members_write(members, &cluster->text);
@@ -577,6 +627,7 @@ void cluster_destroy(struct cluster *cluster)
     nodes_store_close(cluster->store);
     bus_orders_release(&cluster->orders);
     buffer_release(&cluster->text);
+    buffer_release(&cluster->moves);
     free_words(cluster->bind);
     mem_free(cluster->bind_source);
     bus_inbox_release(&cluster->inbox);
@@ -650,7 +701,19 @@ void cluster_hear_foreign(struct cluster *cluster, const struct slots *slots)
 void cluster_say_foreign(struct cluster *cluster)
 {
     mutex_lock(&cluster->foreign_lock);
-    cluster->hooks.say_foreign(cluster->hooks.context, &cluster->foreign);
+    if (cluster->is_managed)
+        cluster->hooks.say_moves(cluster->hooks.context, buffer_bytes(&cluster->moves));
+    else
+        cluster->hooks.say_foreign(cluster->hooks.context, &cluster->foreign);
+    mutex_unlock(&cluster->foreign_lock);
+}
+
+void cluster_hear_moves(struct cluster *cluster, struct bytes text)
+{
+    mutex_lock(&cluster->foreign_lock);
+    cluster->moves.size = 0;
+    buffer_append_bytes(&cluster->moves, text);
+    cluster->has_heard = true;
     mutex_unlock(&cluster->foreign_lock);
 }
 

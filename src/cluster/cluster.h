@@ -36,6 +36,8 @@ struct cluster_hooks {
     /* A primary may have keys of these slots of others, or hands them over: its replicas are to be sent that before topology_changed. With a lock, that of
      * cluster_say_foreign. */
     void (*say_foreign)(void *context, const struct slots *slots);
+    /* The same with a controller, of what migrations have changed: for cluster_hear_moves. */
+    void (*say_moves)(void *context, struct bytes text);
     void (*refuse)(void *context);      /* requests for keys, until topology_changed: a promise can't be saved */
     void (*slots_lost)(void *context, const struct slots *slots);               /* after it was published */
     void (*deliver)(void *context, struct bytes channel, struct bytes text, bool is_shard);
@@ -80,6 +82,8 @@ enum status cluster_save(struct cluster *cluster);
 void cluster_hear_foreign(struct cluster *cluster, const struct slots *slots);
 /* Has the hook say it again: a replica begins to read the stream. */
 void cluster_say_foreign(struct cluster *cluster);
+/* The same with a controller. What is heard counts from the next event on. */
+void cluster_hear_moves(struct cluster *cluster, struct bytes text);
 
 /* --- Any thread, with any locks: the thread of the bus does it, soon. */
 

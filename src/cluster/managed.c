@@ -6,22 +6,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cluster/bus_private.h"
-#include "cluster/claim.h"
-
-const char managed_not_initialized[] = "CLUSTERDOWN The cluster is not initialized";
-
-void managed_refresh(struct bus *bus)
-{
-    const struct members *members = bus->members;
-    bool is_ok = managed_is_initialized(bus) && (!bus->options.requires_full_coverage || claim_covers_all(members));
-
-    for (unsigned i = 0; i < members->count; i++)
-        members->all[i]->is_connected = true;           /* as far as this node can know */
-    if (is_ok != bus->is_ok)
-        bus_log(bus, "Cluster state changed: %s", is_ok ? "ok" : "fail");
-    bus->outcome.topology_changed |= is_ok != bus->is_ok;
-    bus->is_ok = is_ok;
-}
+#include "cluster/managed_move.h"
 
 /* --- From one table to the next --- */
 
@@ -44,12 +29,13 @@ static void note_lost(struct bus *bus, const struct members *next)
     }
 }
 
-/* Takes over `next`. Keys of slots that others have now are lost while this node is a primary of the topology: a replica gets its primary's data, and one that
- * was left out may have been left out by mistake. */
-static void adopt(struct bus *bus, struct members *next, bool is_member)
+/* Takes over `next`, but for what migrations have changed and it does not name. Keys of slots that others have now are lost while this node is a primary of the
+ * topology: a replica gets its primary's data, and one that was left out may have been left out by mistake. */
+static void adopt(struct bus *bus, struct members *next, bool is_member, const struct slots *named)
 {
     const struct node *was = bus->members->myself, *is = next->myself;
 
+    managed_carry(bus, next, is_member, named);
     if (is->master != NULL)
         bus->outcome.role = follows_the_same(was, is) ? BUS_ROLE_KEPT : BUS_ROLE_FOLLOW;
     else if (was->master != NULL)
@@ -58,9 +44,12 @@ static void adopt(struct bus *bus, struct members *next, bool is_member)
         note_lost(bus, next);
     members_destroy(bus->members);
     bus->members = next;
+    if (bus->outcome.role == BUS_ROLE_LEAD)
+        managed_lose_moved(bus);
     bus_note(bus, BUS_CHANGE_PROMISE | BUS_CHANGE_MAP);
     bus_log(bus, "Topology version %" PRIu64 ": this node is a %s with %u slots", next->current_epoch, is->master != NULL ? "replica" : "primary", is->slot_count);
     managed_refresh(bus);
+    bus_finish(bus);
 }
 
 static void name_shards(struct members *members)
@@ -211,8 +200,9 @@ static bool replicas_have_primaries(const struct members *members)
     return true;
 }
 
-static const char *replace_table(struct bus *bus, const struct translation *translated)
+static const char *replace_table(struct bus *bus, const struct translation *translated, enum managed_force force)
 {
+    struct slots named = { { 0 } };
     const char *error = NULL;
     struct members *next = read_table(bus, buffer_bytes(&translated->out), &error);
 
@@ -223,7 +213,9 @@ static const char *replace_table(struct bus *bus, const struct translation *tran
         return "ERR Invalid cluster nodes info: the master of a slave is a slave";
     }
     name_shards(next);
-    adopt(bus, next, translated->has_myself);
+    if (force == MANAGED_FORCED)
+        slots_add_range(&named, (struct slot_range){ 0, SLOT_COUNT - 1 });
+    adopt(bus, next, translated->has_myself, &named);
     return NULL;
 }
 
@@ -241,7 +233,7 @@ const char *managed_set_nodes(struct bus *bus, struct bytes text, int64_t versio
         return "ERR Invalid cluster nodes info: it is too long";
     error = translate(&translation, text);
     if (error == NULL)
-        error = replace_table(bus, &translation);
+        error = replace_table(bus, &translation, force);
     buffer_release(&translation.out);
     return error;
 }
@@ -263,6 +255,7 @@ static struct members *copy_table(struct bus *bus)
 const char *managed_set_slots(struct bus *bus, struct slot_range range, const struct node_id *owner_id, int64_t version)
 {
     struct node *owner = members_find(bus->members, owner_id);
+    struct slots named = { { 0 } };
     struct members *next;
 
     if (version < 1 || (uint64_t)version != bus->members->current_epoch + 1)
@@ -274,13 +267,15 @@ const char *managed_set_slots(struct bus *bus, struct slot_range range, const st
     next = copy_table(bus);
     if (next == NULL)
         return bus->own->error.text;
+    managed_undo_moves(next);
+    slots_add_range(&named, range);
     for (unsigned slot = range.first; slot <= range.last; slot++)
         members_bind(next, slot, members_find(next, owner_id));
     for (unsigned i = 0; i < next->count; i++) {
         if (next->all[i]->flags & NODE_MASTER)
             members_set_epoch(next, next->all[i], (uint64_t)version);
     }
-    adopt(bus, next, true);
+    adopt(bus, next, true, &named);
     return NULL;
 }
 

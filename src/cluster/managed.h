@@ -13,19 +13,12 @@
 #ifndef KELVIN_CLUSTER_MANAGED_H
 #define KELVIN_CLUSTER_MANAGED_H
 
-#include "cluster/bus.h"
-
-extern const char managed_not_initialized[];        /* an error: no topology was sent yet */
-
-static inline bool managed_is_initialized(const struct bus *bus) { return bus->members->current_epoch > 0; }
-
-/* After bus_create, and after the options have changed: whether the cluster is ok. */
-void managed_refresh(struct bus *bus);
+#include "cluster/managed_state.h"
 
 /* CLUSTERX. NULL: done. Otherwise the error, with its code; then nothing has changed. */
 
 const char *managed_set_id(struct bus *bus, const struct node_id *id);
-/* The version that is there already changes nothing, and a lower one is an error, but with FORCED. */
+/* The version that is there already changes nothing, and a lower one is an error, but with FORCED, which also ends what migrations have left (managed_move.h). */
 enum managed_force { MANAGED_NOT_FORCED, MANAGED_FORCED };
 const char *managed_set_nodes(struct bus *bus, struct bytes text, int64_t version, enum managed_force force);
 /* The version is the next one. */

@@ -290,12 +290,11 @@ struct members *members_create_from(const struct nodes_file *file, int64_t now_m
     members->current_epoch = file->current_epoch;
     members->last_vote_epoch = file->last_vote_epoch;
     members->unwanted = file->unwanted;
-    if (members->myself->flags & NODE_MASTER) {
-        members->handed_over = file->handed_over;
-        members->handed_to = file->handed_to;
-        members->handed_receipt = file->handed_receipt;
-        members->handed_epoch = file->handed_epoch;
-    }
+    members->handed_over = file->handed_over;
+    members->handed_to = file->handed_to;
+    members->handed_receipt = file->handed_receipt;
+    members->handed_epoch = file->handed_epoch;
+    moved_slots_copy(&members->moved, &file->moved);
     for (uint32_t i = 0; i < file->node_count; i++) {
         if (!node_id_is_none(&file->nodes[i].master))
             members_set_master(members, members_find(members, &file->nodes[i].id), members_find(members, &file->nodes[i].master));
@@ -320,6 +319,7 @@ void members_destroy(struct members *members)
         destroy_node(members->all[i]);
     mem_free(members->all);
     mem_free(members->moves);
+    moved_slots_release(&members->moved);
     mem_free(members);
 }
 
@@ -341,6 +341,26 @@ static struct nodes_file_node file_node_of(const struct node *node)
     if (is_written(node->master))
         to.master = node->master->id;
     return to;
+}
+
+static void copy_migrations(const struct members *members, struct nodes_file *file)
+{
+    file->handed_over = members->handed_over;
+    file->handed_to = members->handed_to;
+    file->handed_receipt = members->handed_receipt;
+    file->handed_epoch = members->handed_epoch;
+    moved_slots_copy(&file->moved, &members->moved);
+}
+
+void members_write_moves(const struct members *members, struct buffer *out)
+{
+    struct nodes_file *file = mem_zalloc(sizeof(*file));
+
+    copy_migrations(members, file);
+    buffer_append_format(out, " version %llu", (unsigned long long)members->current_epoch);
+    nodes_file_write_moves(file, out);
+    nodes_file_release(file);
+    mem_free(file);
 }
 
 void members_write(const struct members *members, struct buffer *out)
@@ -372,10 +392,7 @@ void members_write(const struct members *members, struct buffer *out)
             file->moves[file->move_count++] = (struct nodes_file_move){ move->other->id, move->slot, move->is_import };
     }
     file->unwanted = members->unwanted;
-    file->handed_over = members->handed_over;
-    file->handed_to = members->handed_to;
-    file->handed_receipt = members->handed_receipt;
-    file->handed_epoch = members->handed_epoch;
+    copy_migrations(members, file);
     nodes_file_write(file, out);
     nodes_file_release(file);
     mem_free(file);
@@ -409,6 +426,8 @@ void members_verify(const struct members *members)
         CHECK(members->owners[slot] == NULL || slots_has(&members->owners[slot]->slots, slot));
         CHECK(!slots_has(&members->unclaimed, slot) || members->owners[slot] != NULL);
         CHECK(!slots_has(&members->conceded, slot) || (members->owners[slot] != members->myself && members->myself->flags & NODE_MASTER));
+        CHECK(members->owners[slot] == NULL || moved_slots_find(&members->moved, slot) == NULL ||
+              node_id_equal(&members->owners[slot]->id, &moved_slots_find(&members->moved, slot)->to));
         bound += members->owners[slot] != NULL;
     }
     CHECK(bound == owned && members->myself->flags & NODE_MYSELF);

@@ -15,6 +15,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/random.h"
+#include "cluster/moved_slots.h"
 #include "cluster/node_id.h"
 #include "cluster/node_text.h"
 #include "cluster/nodes_file.h"
@@ -85,6 +86,7 @@ struct members {
     struct node_id handed_to;                   /* that other one */
     uint64_t handed_receipt;                    /* its number of the migration */
     uint64_t handed_epoch;                      /* the largest with which it may have taken them; 0: it has not. These four are saved if it may */
+    struct moved_slots moved;                   /* by managed_move.h: their owner is the node that they went to, or none if that is not known */
     struct node_move *moves;                    /* in the order of the slots */
     unsigned move_count, move_room;
     uint64_t current_epoch, last_vote_epoch;
@@ -95,6 +97,9 @@ struct members *members_create(struct random *random);
 /* Makes the table of a file. Missing shard IDs are those of the master, or random. PING and PONG that were there are taken for `now_ms`. */
 struct members *members_create_from(const struct nodes_file *file, int64_t now_ms, struct random *random);
 void members_destroy(struct members *members);        /* NULL is fine */
+
+/* Appends the current epoch, `handed_*` and `moved` only (nodes_file_read_moves). */
+void members_write_moves(const struct members *members, struct buffer *out);
 
 /* Appends the text of nodes.conf. Nodes in a handshake are left out, and moves to and from them: their IDs are not theirs. */
 void members_write(const struct members *members, struct buffer *out);

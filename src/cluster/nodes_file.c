@@ -253,6 +253,8 @@ static bool read_vars(struct reader *reader, struct bytes line)
             return refuse(reader, "the unwanted slots are no ranges");
         if (bytes_is(name, "handed") && !read_handed(reader->file, value))
             return refuse(reader, "the slots that are handed over are not a node, an epoch and ranges");
+        if (bytes_is(name, "moved") && !moved_slots_read(&reader->file->moved, value))
+            return refuse(reader, "the slots that have moved are not two nodes and ranges");
         if (!bytes_is(name, "currentEpoch") && !bytes_is(name, "lastVoteEpoch"))
             continue;                                               /* of a later version */
         if (!number_of(value, UINT64_MAX, &number))
@@ -447,6 +449,7 @@ void nodes_file_release(struct nodes_file *file)
 {
     mem_free(file->nodes);
     mem_free(file->moves);
+    moved_slots_release(&file->moved);
     *file = (struct nodes_file){ 0 };
 }
 
@@ -490,6 +493,32 @@ static void write_node(const struct nodes_file *file, uint32_t index, struct buf
                          node->ping_sent_ms, node->pong_ms, node->config_epoch, node->is_connected ? "connected" : "disconnected");
 }
 
+void nodes_file_write_moves(const struct nodes_file *file, struct buffer *out)
+{
+    if (file->handed_epoch != 0) {
+        buffer_append_format(out, " handed %.40s:%" PRIu64 ":%" PRIu64 ":", file->handed_to.text, file->handed_epoch, file->handed_receipt);
+        slots_write(&file->handed_over, out);
+    }
+    for (unsigned i = 0; i < file->moved.count; i++) {
+        buffer_append_string(out, " moved ");
+        moved_set_write(&file->moved.all[i], out);
+    }
+}
+
+bool nodes_file_read_moves(struct bytes text, struct nodes_file *file)
+{
+    struct bytes name, value;
+
+    while (take_word(&text, &name)) {
+        if (!take_word(&text, &value))
+            return false;
+        if (bytes_is(name, "handed") ? !read_handed(file, value) : bytes_is(name, "version") ? !number_of(value, UINT64_MAX, &file->current_epoch) :
+            !bytes_is(name, "moved") || !moved_slots_read(&file->moved, value))
+            return false;
+    }
+    return true;
+}
+
 void nodes_file_write(const struct nodes_file *file, struct buffer *out)
 {
     struct slot_range *within = mem_alloc((file->node_count + 1) * sizeof(*within));
@@ -516,10 +545,7 @@ void nodes_file_write(const struct nodes_file *file, struct buffer *out)
         buffer_append_string(out, " unwanted ");
         slots_write(&file->unwanted, out);
     }
-    if (file->handed_epoch != 0) {
-        buffer_append_format(out, " handed %.40s:%" PRIu64 ":%" PRIu64 ":", file->handed_to.text, file->handed_epoch, file->handed_receipt);
-        slots_write(&file->handed_over, out);
-    }
+    nodes_file_write_moves(file, out);
     buffer_append_string(out, "\n");
     mem_free(within);
 }

@@ -23,6 +23,7 @@
 #include "base/bytes.h"
 #include "base/message.h"
 #include "base/status.h"
+#include "cluster/moved_slots.h"
 #include "cluster/node_id.h"
 #include "cluster/slots.h"
 #include "keyspace/slot.h"
@@ -55,10 +56,11 @@ struct nodes_file {
     uint32_t myself;                    /* index */
     uint64_t current_epoch, last_vote_epoch;
     uint16_t owners[SLOT_COUNT];        /* index of the node + 1; 0: none */
-    struct slots unwanted;              /* see struct members, as for the next four */
+    struct slots unwanted;              /* see struct members, as for the next five */
     struct slots handed_over;
     struct node_id handed_to;
     uint64_t handed_epoch, handed_receipt;
+    struct moved_slots moved;           /* belongs to it */
 };
 
 /* Which port an address has if the file, of 7.0 or older, does not say: with `tls-cluster` it is the one for TLS. */
@@ -70,5 +72,10 @@ enum status nodes_file_read(struct bytes text, enum nodes_file_port port, struct
 void nodes_file_release(struct nodes_file *file);
 
 void nodes_file_write(const struct nodes_file *file, struct buffer *out);
+
+/* Only what migrations have left: `handed_*` and `moved`, as words of the last line, each after a blank; empty for none. nodes_file_read_moves also reads
+ * "version <current_epoch>". It adds, to a file that is zeroed, and released also after false: it is no such text. */
+void nodes_file_write_moves(const struct nodes_file *file, struct buffer *out);
+bool nodes_file_read_moves(struct bytes text, struct nodes_file *file);
 
 #endif

@@ -11,8 +11,9 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "cluster/cluster.h"
-#include "cluster/peer_link.h"
 #include "cluster/slot_copy.h"
+#include "cluster/slot_run.h"
+#include "cluster/slot_settle.h"
 #include "cluster/slot_words.h"
 #include "engine/job.h"
 #include "engine/role.h"
@@ -20,18 +21,15 @@
 enum {
     JOBS_MAX = 64,
     JOBS_KEPT = 32,                 /* of those that have ended, no more than this in all */
-    LINK_MS = 5000,                 /* for each step of the connection */
     COPY_MS = 30000,                /* the same while a value may be large */
-    AGAIN_MS = 100,
     CONNECT_TRIES = 600,            /* while the other node receives from another one, or removes what it had received */
     TAKE_TRIES = 8,
     TAKE_AGAIN_MS = 30,
     KEEP_MS = 1000,
     RECEIPT_MS = 12000,             /* the other node refuses TAKE by then (bus_receipt.c) */
-    SYNC_MS = 4000,                 /* for its replicas, and its disk: less than LINK_MS */
     LAG_MAX = 64 << 10,             /* bytes of the history that writes may wait for */
     FOLLOW_MS = 5,
-    WORD_SIZE = 32,
+    AWAIT_MS = 100,                 /* until it is looked whether the server ends */
 };
 
 struct slot_export {
@@ -45,18 +43,6 @@ struct slot_export {
     struct slot_export_job jobs[JOBS_MAX];      /* the oldest first */
     int count;
     bool is_cancelled;              /* the one that runs */
-};
-
-/* The job that runs. Owner: the thread. */
-struct run {
-    struct slot_export *exporter;
-    struct slot_export_job *job;    /* its own fields under the lock */
-    struct slots slots;
-    struct peer_link peer;          /* its message is why the job has failed */
-    char receipt[WORD_SIZE];
-    uint64_t epoch;                 /* the other node's current one, as of its last reply */
-    int64_t kept_ms;
-    int64_t heard_ms;               /* the time of the bus at which it had heard the other one last when that was to have dropped the slots; 0: before */
 };
 
 static const char *const state_names[] = { "waiting", "connecting", "copying", "handing-over", "success", "failed", "cancelled" };
@@ -75,16 +61,16 @@ bool slot_export_state_find(const char *name, enum slot_export_state *state)
 
 static bool has_ended(const struct slot_export_job *job) { return slot_export_has_ended(job->state); }
 
-static void set_state(struct run *run, enum slot_export_state state)
+static void set_state(struct slot_run *run, enum slot_export_state state)
 {
     mutex_lock(&run->exporter->lock);
     run->job->state = state;
     run->job->changed_ms = clock_wall_ms();
     run->job->message = run->peer.message;
     mutex_unlock(&run->exporter->lock);
+    if (slot_export_has_ended(state))
+        waiting_bump(run->changed);
 }
-
-static bool fail(struct run *run, const char *text) { return peer_link_fail(&run->peer, text); }
 
 /* --- The slots --- */
 
@@ -102,9 +88,9 @@ static bool are_owned_by(const struct topology *topology, const struct slots *sl
     return true;
 }
 
-static bool are_mine(const struct run *run)
+static bool are_mine(const struct slot_run *run)
 {
-    struct topology *topology = cluster_topology(run->exporter->cluster);
+    struct topology *topology = cluster_topology(run->cluster);
     bool are = are_owned_by(topology, &run->slots, topology->myself) && topology->nodes[topology->myself].flags & NODE_MASTER;
 
     topology_release(topology);
@@ -112,7 +98,7 @@ static bool are_mine(const struct run *run)
 }
 
 /* Whether the job may go on. */
-static bool may_go_on(struct run *run)
+static bool may_go_on(struct slot_run *run)
 {
     struct slot_export *exporter = run->exporter;
     bool is_cancelled;
@@ -121,37 +107,17 @@ static bool may_go_on(struct run *run)
     is_cancelled = exporter->is_cancelled;
     mutex_unlock(&exporter->lock);
     if (exporter->stopping || job_must_end(exporter->engine))
-        return fail(run, "the server ends");
+        return slot_run_fail(run, "the server ends");
     if (is_cancelled)
-        return fail(run, "cancelled");
-    return are_mine(run) || fail(run, "the slots are not this node's any more");
+        return slot_run_fail(run, "cancelled");
+    return are_mine(run) || slot_run_fail(run, "the slots are not this node's any more");
 }
 
 /* --- The connection --- */
 
-static bool ask_receipt(struct run *run, const char *what, const char *more, char *reply, size_t room)
+static bool begin_receipt(struct slot_run *run, char *reply, size_t room)
 {
-    struct bytes words[] = { BYTES("CLUSTER"), BYTES("RECEIVESLOTS"), bytes_of_string(what), bytes_of_string(run->receipt),
-                             more != NULL ? bytes_of_string(more) : BYTES("") };
-
-    return peer_link_ask(&run->peer, words, more != NULL ? 5 : 4, reply, room);
-}
-
-/* The receipt goes on, and the reply is the other node's epoch. */
-static bool keep_alive(struct run *run)
-{
-    char reply[WORD_SIZE];
-
-    if (!ask_receipt(run, "KEEP", NULL, reply, sizeof(reply)))
-        return false;
-    run->epoch = strtoull(reply + 1, NULL, 10);
-    run->kept_ms = clock_mono_us() / 1000;
-    return true;
-}
-
-static bool begin_receipt(struct run *run, char *reply, size_t room)
-{
-    struct topology *topology = cluster_topology(run->exporter->cluster);
+    struct topology *topology = cluster_topology(run->cluster);
     struct slot_words words;
     bool is_good;
 
@@ -168,33 +134,33 @@ static bool begin_receipt(struct run *run, char *reply, size_t room)
 }
 
 /* The other node may receive from another one, or still remove what it has received before. */
-static bool connect_to(struct run *run)
+static bool connect_to(struct slot_run *run)
 {
-    char reply[WORD_SIZE];
+    char reply[SLOT_RUN_WORD_SIZE];
 
-    if (!peer_link_open(&run->peer, LINK_MS))
+    if (!peer_link_open(&run->peer, SLOT_RUN_LINK_MS))
         return false;
     for (int i = 0; i < CONNECT_TRIES && may_go_on(run); i++) {
-        uint32_t version = waiting_version(&run->exporter->changed);
+        uint32_t version = waiting_version(run->changed);
 
         if (begin_receipt(run, reply, sizeof(reply))) {
             snprintf(run->receipt, sizeof(run->receipt), "%s", reply + 1);
-            return keep_alive(run);
+            return slot_run_keep(run);
         }
         if (strncmp(reply, "-TRYAGAIN", 9) != 0)
             return false;
         run->peer.message.text[0] = '\0';
-        waiting_wait(&run->exporter->changed, version, AGAIN_MS);
+        waiting_wait(run->changed, version, SLOT_RUN_AGAIN_MS);
     }
-    return fail(run, "the other node receives slots of another migration");
+    return slot_run_fail(run, "the other node receives slots of another migration");
 }
 
 /* --- Copying --- */
 
 static bool send_commands(void *context, struct bytes commands, uint64_t count)
 {
-    struct run *run = context;
-    char reply[WORD_SIZE];
+    struct slot_run *run = context;
+    char reply[SLOT_RUN_WORD_SIZE];
 
     if (!peer_link_write(&run->peer, commands))
         return false;
@@ -208,41 +174,45 @@ static bool send_commands(void *context, struct bytes commands, uint64_t count)
     return true;
 }
 
-static bool step(struct run *run, struct slot_copy *copy)
+static bool step(struct slot_run *run, struct slot_copy *copy)
 {
     struct message message = { "" };
 
     if (!may_go_on(run))
         return false;
-    if (clock_mono_us() / 1000 - run->kept_ms > KEEP_MS && !keep_alive(run))
+    if (clock_mono_us() / 1000 - run->kept_ms > KEEP_MS && !slot_run_keep(run))
         return false;
     if (!slot_copy_step(copy, &message))
-        return fail(run, message.text);
+        return slot_run_fail(run, message.text);
     mutex_lock(&run->exporter->lock);
     run->job->keys = slot_copy_key_count(copy);
     mutex_unlock(&run->exporter->lock);
     return true;
 }
 
-static bool copy_all(struct run *run, struct slot_copy *copy)
+static bool copy_all(struct slot_run *run, struct slot_copy *copy)
 {
+    bool is_due = false;
+
     for (;;) {
         if (!step(run, copy))
             return false;
         if (slot_copy_has_keys_left(copy))
             continue;
-        if (slot_copy_lag(copy) <= LAG_MAX)
+        if (slot_copy_lag(copy) <= LAG_MAX && !slot_settle_compare_versions(run, &is_due))
+            return false;
+        if (slot_copy_lag(copy) <= LAG_MAX && is_due)
             return true;
-        waiting_wait(&run->exporter->changed, waiting_version(&run->exporter->changed), FOLLOW_MS);
+        waiting_wait(run->changed, waiting_version(run->changed), FOLLOW_MS);
     }
 }
 
 /* --- Handing over --- */
 
 /* False: they are not this node's any more, or the outcome can't be published now. */
-static bool hold_writes(struct run *run)
+static bool hold_writes(struct slot_run *run)
 {
-    struct cluster *cluster = run->exporter->cluster;
+    struct cluster *cluster = run->cluster;
     struct bus *bus = cluster_lock(cluster);
     const char *error = bus_hand_over(bus, &run->slots, &run->peer.node, strtoull(run->receipt, NULL, 10));
     struct topology *topology;
@@ -250,23 +220,23 @@ static bool hold_writes(struct run *run)
 
     (void)cluster_unlock(cluster);
     if (error != NULL)
-        return fail(run, error);
+        return slot_run_fail(run, error);
     topology = cluster_topology(cluster);
     is_done = slots_equal(&topology->handed_over, &run->slots);         /* not while a promise of before can't be saved */
     topology_release(topology);
-    return is_done || fail(run, "nodes.conf can't be saved");
+    return is_done || slot_run_fail(run, "nodes.conf can't be saved");
 }
 
-static void release_writes(struct run *run)
+static void release_writes(struct slot_run *run)
 {
-    bus_end_hand_over(cluster_lock(run->exporter->cluster));
-    (void)cluster_unlock(run->exporter->cluster);
+    bus_end_hand_over(cluster_lock(run->cluster));
+    (void)cluster_unlock(run->cluster);
 }
 
 /* Calls and units that had begun have ended. Returns the position of the last change. */
-static uint64_t await_writes(struct run *run)
+static uint64_t await_writes(struct slot_run *run)
 {
-    struct partitions *all = run->exporter->engine->partitions;
+    struct partitions *all = run->engine->partitions;
     struct partition_bits wanted = { { 0 } };
     struct claim claim = { 0 };
     struct slot_range range;
@@ -277,49 +247,34 @@ static uint64_t await_writes(struct run *run)
             partition_bits_add(&wanted, partition_index(all, slot_first_hash((uint16_t)slot)));
     }
     partitions_own(all, &claim, &wanted);
-    lsn = history_end(&run->exporter->engine->history);
+    lsn = history_end(&run->engine->history);
     partitions_give(all, &claim, 0);
     return lsn;
 }
 
-/* How many replicas the other node should have. */
-static int64_t count_replicas(const struct run *run)
-{
-    struct topology *topology = cluster_topology(run->exporter->cluster);
-    int64_t count = 0;
-
-    for (int i = 0; i < topology->count; i++) {
-        const struct topology_node *node = &topology->nodes[i];
-
-        count += node->master >= 0 && node_id_equal(&topology->nodes[node->master].id, &run->peer.node) && !(node->flags & NODE_FAIL);
-    }
-    topology_release(topology);
-    return count;
-}
-
 /* *count: how many replicas are asked for, and found. */
-static bool ask_replicas(struct run *run, int64_t *count)
+static bool ask_replicas(struct slot_run *run, int64_t *count)
 {
-    char wanted[TEXT_INT_SIZE], limit[TEXT_INT_SIZE], reply[WORD_SIZE];
-    struct bytes words[] = { BYTES("WAIT"), bytes_of(wanted, text_of_int(*count, wanted)), bytes_of(limit, text_of_int(SYNC_MS, limit)) };
+    char wanted[TEXT_INT_SIZE], limit[TEXT_INT_SIZE], reply[SLOT_RUN_WORD_SIZE];
+    struct bytes words[] = { BYTES("WAIT"), bytes_of(wanted, text_of_int(*count, wanted)), bytes_of(limit, text_of_int(SLOT_RUN_SYNC_MS, limit)) };
 
-    if (!keep_alive(run) || !peer_link_ask(&run->peer, words, 3, reply, sizeof(reply)))
+    if (!slot_run_keep(run) || !peer_link_ask(&run->peer, words, 3, reply, sizeof(reply)))
         return false;
     *count = strtoll(reply + 1, NULL, 10);
     return true;
 }
 
 /* Without a log there is nothing to sync. */
-static bool sync_log(struct run *run)
+static bool sync_log(struct slot_run *run)
 {
     static const char no_log[] = "-ERR WAITAOF cannot be used";
     char limit[TEXT_INT_SIZE], reply[sizeof(no_log)];
-    struct bytes words[] = { BYTES("WAITAOF"), BYTES("1"), BYTES("0"), bytes_of(limit, text_of_int(SYNC_MS, limit)) };
+    struct bytes words[] = { BYTES("WAITAOF"), BYTES("1"), BYTES("0"), bytes_of(limit, text_of_int(SLOT_RUN_SYNC_MS, limit)) };
 
-    if (!keep_alive(run))
+    if (!slot_run_keep(run))
         return false;
     if (peer_link_ask(&run->peer, words, 4, reply, sizeof(reply)))
-        return strcmp(reply, ":1") == 0 || fail(run, "the other node's log was not synced in time");
+        return strcmp(reply, ":1") == 0 || slot_run_fail(run, "the other node's log was not synced in time");
     if (strcmp(reply, no_log) != 0)
         return false;
     run->peer.message.text[0] = '\0';
@@ -327,75 +282,73 @@ static bool sync_log(struct run *run)
 }
 
 /* The other node's disk and replicas have what those of this one had. Replicas that did not have it in time before writes were held are not waited for. */
-static bool is_kept_there(struct run *run, int64_t replicas)
+static bool is_kept_there(struct slot_run *run, int64_t replicas)
 {
     int64_t found = replicas;
 
     if (!sync_log(run) || (replicas > 0 && !ask_replicas(run, &found)))
         return false;
-    return found >= replicas || fail(run, "the replicas of the other node did not get it all in time");
+    return found >= replicas || slot_run_fail(run, "the replicas of the other node did not get it all in time");
 }
 
-enum fate { TAKEN, NOT_TAKEN, UNKNOWN };
-
 /* Saved: a start has to ask what has become of it. */
-static bool let_take(struct run *run)
+static bool let_take(struct slot_run *run)
 {
-    struct cluster *cluster = run->exporter->cluster;
+    struct cluster *cluster = run->cluster;
     struct topology *topology = cluster_topology(cluster);
     bool is_ok = topology->is_ok;
     struct bus *bus;
 
     topology_release(topology);
     if (!is_ok)
-        return fail(run, "the cluster is down for this node: it may have been replaced");
+        return slot_run_fail(run, "the cluster is down for this node: it may have been replaced");
     bus = cluster_lock(cluster);
     if (bus->members->current_epoch > run->epoch)
         run->epoch = bus->members->current_epoch;       /* this node may have taken slots meanwhile */
     bus_let_take(bus, ++run->epoch);
-    return cluster_unlock(cluster) == STATUS_OK || fail(run, "nodes.conf can't be saved");
+    return cluster_unlock(cluster) == STATUS_OK || slot_run_fail(run, "nodes.conf can't be saved");
 }
 
 /* The other node has refused the epoch, and no other was sent: it does not have the slots. Two nodes that hand slots over to each other refuse both, so each waits for a time of its
  * own, in which it takes what the other one hands over. */
-static void wait_to_take(struct run *run)
+static void wait_to_take(struct slot_run *run)
 {
-    struct cluster *cluster = run->exporter->cluster;
-    uint32_t version = waiting_version(&run->exporter->changed);
+    struct cluster *cluster = run->cluster;
+    uint32_t version = waiting_version(run->changed);
 
     bus_let_take(cluster_lock(cluster), 0);
     (void)cluster_unlock(cluster);
-    waiting_wait(&run->exporter->changed, version, 1 + (int)(clock_mono_us() % TAKE_AGAIN_MS));
+    waiting_wait(run->changed, version, 1 + (int)(clock_mono_us() % TAKE_AGAIN_MS));
 }
 
-static enum fate take(struct run *run)
+static enum slot_fate take(struct slot_run *run)
 {
-    char epoch[WORD_SIZE], reply[WORD_SIZE];
+    char epoch[SLOT_RUN_WORD_SIZE], reply[SLOT_RUN_WORD_SIZE];
 
     for (int i = 0; i < TAKE_TRIES; i++) {
         if (!let_take(run))
-            return NOT_TAKEN;
+            return SLOT_NOT_TAKEN;
         snprintf(epoch, sizeof(epoch), "%llu", (unsigned long long)run->epoch);
         reply[0] = '\0';
-        if (ask_receipt(run, "TAKE", epoch, reply, sizeof(reply)))
-            return TAKEN;
+        if (slot_run_ask(run, "TAKE", epoch, reply, sizeof(reply)))
+            return SLOT_TAKEN;
         if (strncmp(reply, "-TRYAGAIN", 9) != 0)
-            return UNKNOWN;             /* also after an error: it may only be the file that could not be saved yet */
+            return SLOT_FATE_UNKNOWN;             /* also after an error: it may only be the file that could not be saved yet */
         wait_to_take(run);
-        if (!keep_alive(run))
-            return NOT_TAKEN;
+        if (!slot_run_keep(run))
+            return SLOT_NOT_TAKEN;
     }
-    return NOT_TAKEN;
+    return SLOT_NOT_TAKEN;
 }
 
 /* True: the other node has failed, or has said by the bus that it still does not have the slots, long after it would have dropped them; and the slots are
  * this node's again, with a larger epoch than the other one could take them with. If it has said that it took them, only its failure counts. */
-static bool take_back(struct run *run, enum fate fate)
+static bool take_back(struct slot_run *run, enum slot_fate fate)
 {
-    struct cluster *cluster = run->exporter->cluster;
+    struct cluster *cluster = run->cluster;
     struct bus *bus = cluster_lock(cluster);
     const struct node *other = members_find(bus->members, &run->peer.node);
-    bool is_late = fate != TAKEN && clock_mono_us() / 1000 - run->kept_ms > RECEIPT_MS, is_over = other == NULL ? is_late : other->flags & NODE_FAIL;
+    bool is_late = fate != SLOT_TAKEN && clock_mono_us() / 1000 - run->kept_ms > RECEIPT_MS, is_over = other == NULL ? is_late : other->flags & NODE_FAIL;
 
     if (!is_over && is_late && run->heard_ms == 0)
         run->heard_ms = other->peer.heard_ms;
@@ -406,68 +359,46 @@ static bool take_back(struct run *run, enum fate fate)
     return is_over;
 }
 
-/* Ends it, unless the other node has taken the slots: it replies 1 then. */
-static bool end_receipt(struct run *run, char *reply, size_t room)
-{
-    struct slot_range range;
-    char slot[WORD_SIZE];
-
-    (void)slots_next(&run->slots, 0, &range);
-    snprintf(slot, sizeof(slot), "%u", range.first);
-    return ask_receipt(run, "END", slot, reply, room);
-}
-
-/* Asks the other node what has become of it; if it has not taken the slots, it will not. */
-static enum fate look_up_fate(struct run *run)
-{
-    struct message why = run->peer.message;
-    enum fate fate = UNKNOWN;
-    char reply[WORD_SIZE];
-
-    if (peer_link_open(&run->peer, LINK_MS) && end_receipt(run, reply, sizeof(reply)))
-        fate = reply[1] == '1' ? TAKEN : NOT_TAKEN;
-    run->peer.message = why;
-    return fate;
-}
-
 /* Until the outcome is known, or the server ends: a shutdown that is given up changes nothing. */
-static bool end_hand_over(struct run *run, enum fate fate)
+static bool end_hand_over(struct slot_run *run, enum slot_fate fate)
 {
-    while (!run->exporter->stopping) {
-        uint32_t version = waiting_version(&run->exporter->changed);
+    while (!*run->stopping) {
+        uint32_t version = waiting_version(run->changed);
 
         if (!are_mine(run)) {
             run->peer.message.text[0] = '\0';
             return true;
         }
-        if (fate == UNKNOWN)
-            fate = look_up_fate(run);
-        if (fate == NOT_TAKEN)
-            return fail(run, "the other node has not taken the slots");
+        if (fate == SLOT_FATE_UNKNOWN)
+            fate = slot_run_look_up(run);
+        if (fate == SLOT_NOT_TAKEN)
+            return slot_run_fail(run, "the other node has not taken the slots");
         if (take_back(run, fate))
-            return fail(run, "the other node has failed, or can't be reached");
-        waiting_wait(&run->exporter->changed, version, fate == TAKEN ? FOLLOW_MS : AGAIN_MS);
+            return slot_run_fail(run, "the other node has failed, or can't be reached");
+        waiting_wait(run->changed, version, fate == SLOT_TAKEN ? FOLLOW_MS : SLOT_RUN_AGAIN_MS);
     }
-    return fail(run, "the server ends");
+    return slot_run_fail(run, "the server ends");
 }
 
-static bool hand_over(struct run *run, struct slot_copy *copy)
+static bool hand_over(struct slot_run *run, struct slot_copy *copy)
 {
     struct message message = { "" };
-    int64_t begin_us, replicas = count_replicas(run);
+    int64_t begin_us, named = slot_run_count_replicas(run, &run->peer.node, &run->peer.node), replicas = named;
     bool is_done = false;
 
-    run->peer.link.timeout_ms = LINK_MS;
-    if ((replicas > 0 && !ask_replicas(run, &replicas)) || !sync_log(run) || !keep_alive(run))
+    run->peer.link.timeout_ms = SLOT_RUN_LINK_MS;
+    if ((replicas > 0 && !ask_replicas(run, &replicas)) || !sync_log(run) || !slot_run_keep(run))
         return false;
+    if (run->is_managed && replicas < named)
+        return slot_run_fail(run, "a replica of the other node does not reply: it would not have the slots if it were promoted");
     set_state(run, EXPORT_HANDING_OVER);
     begin_us = clock_mono_us();
     if (hold_writes(run)) {
         if (!slot_copy_finish(copy, await_writes(run), &message))
-            (void)fail(run, message.text);
-        else if (is_kept_there(run, replicas) && keep_alive(run) && may_go_on(run))
-            is_done = end_hand_over(run, take(run));
-        if (!run->exporter->stopping)       /* else writes may be the other node's by now */
+            (void)slot_run_fail(run, message.text);
+        else if (is_kept_there(run, replicas) && slot_run_keep(run) && may_go_on(run))
+            is_done = run->is_managed ? slot_settle(run, slot_settle_take(run)) : end_hand_over(run, take(run));
+        if (!*run->stopping && !run->leaves_doubt)         /* else writes may be the other node's by now */
             release_writes(run);
     }
     mutex_lock(&run->exporter->lock);
@@ -479,51 +410,61 @@ static bool hand_over(struct run *run, struct slot_copy *copy)
 /* --- Jobs --- */
 
 /* A hand-over of before a start: the other node may have taken the slots. */
-static bool resume_job(struct run *run)
+static bool resume_job(struct slot_run *run)
 {
     bool is_done;
 
     set_state(run, EXPORT_HANDING_OVER);
     run->kept_ms = clock_mono_us() / 1000;
-    snprintf(run->receipt, sizeof(run->receipt), "%llu", (unsigned long long)run->job->resumed);
-    is_done = end_hand_over(run, UNKNOWN);
-    if (!run->exporter->stopping)
+    snprintf(run->receipt, sizeof(run->receipt), "%llu", (unsigned long long)run->job->receipt);
+    is_done = run->is_managed ? slot_settle(run, SLOT_FATE_UNKNOWN) : end_hand_over(run, SLOT_FATE_UNKNOWN);
+    if (!*run->stopping && !run->leaves_doubt)
         release_writes(run);
     return is_done;
 }
 
-static bool migrate(struct run *run)
+static bool migrate(struct slot_run *run)
 {
     struct slot_copy *copy;
     bool is_done;
-    char reply[WORD_SIZE];
+    char reply[SLOT_RUN_WORD_SIZE];
 
     set_state(run, EXPORT_CONNECTING);
     if (!may_go_on(run) || !connect_to(run))
         return false;
     set_state(run, EXPORT_COPYING);
     run->peer.link.timeout_ms = COPY_MS;
-    copy = slot_copy_create(run->exporter->engine, &run->slots, send_commands, run, &run->peer.message);
+    copy = slot_copy_create(run->engine, &run->slots, send_commands, run, &run->peer.message);
     is_done = copy != NULL && copy_all(run, copy) && hand_over(run, copy);
     slot_copy_destroy(copy);
     if (!is_done && peer_link_is_open(&run->peer)) {
         struct message why = run->peer.message;
 
-        (void)end_receipt(run, reply, sizeof(reply));       /* or it finds out by itself */
+        (void)slot_run_end(run, reply, sizeof(reply));       /* or it finds out by itself */
         run->peer.message = why;
     }
     return is_done;
 }
 
+static bool is_managed(const struct slot_export *exporter)
+{
+    struct topology *topology = cluster_topology(exporter->cluster);
+    bool is = topology->is_managed;
+
+    topology_release(topology);
+    return is;
+}
+
 static void run_job(struct slot_export *exporter, struct slot_export_job *job)
 {
-    struct run run = { .exporter = exporter, .job = job, .slots = job->slots };
+    struct slot_run run = { .exporter = exporter, .job = job, .engine = exporter->engine, .cluster = exporter->cluster, .changed = &exporter->changed, .stopping = &exporter->stopping,
+        .slots = job->slots, .is_managed = is_managed(exporter) };
     struct log *log = exporter->engine->log;
     bool is_done, is_cancelled;
 
     peer_link_init(&run.peer, exporter->engine, exporter->cluster, &job->to, "the other node");
     log_write(log, LOG_LEVEL_NOTICE, "Migration %s of %u slots to %.40s begins", job->name, slots_count(&run.slots), job->to.text);
-    is_done = job->resumed != 0 ? resume_job(&run) : migrate(&run);
+    is_done = job->is_resumed ? resume_job(&run) : migrate(&run);
     peer_link_close(&run.peer);
     mutex_lock(&exporter->lock);
     is_cancelled = exporter->is_cancelled;
@@ -594,16 +535,40 @@ static struct slot_export_job *add_job(struct slot_export *exporter, const struc
     return job;
 }
 
-/* Adds the hand-over that a start has interrupted, as nodes.conf says. */
+/* Adds the hand-over that a start has interrupted, as nodes.conf says, or whose primary this node has replaced. No job runs. */
 static void add_interrupted(struct slot_export *exporter)
 {
     struct topology *topology = cluster_topology(exporter->cluster);
 
     mutex_lock(&exporter->lock);
-    if (topology->handed_epoch != 0)
-        add_job(exporter, &topology->handed_over, &topology->handed_to, NULL)->resumed = topology->handed_receipt;
+    forget_ended(exporter);
+    if (topology->handed_epoch != 0 && topology->nodes[topology->myself].master < 0 && exporter->count < JOBS_MAX) {
+        struct slot_export_job *job = add_job(exporter, &topology->handed_over, &topology->handed_to, NULL);
+
+        job->is_resumed = true;
+        job->receipt = topology->handed_receipt;
+    }
     mutex_unlock(&exporter->lock);
     topology_release(topology);
+}
+
+/* With a controller: an event, so that what the primary has said is saved, and what this node has to find out if it has replaced one. Returns in how many milliseconds there
+ * is to be another one, as a sender of slots may say nothing any more; -1: when it is woken. */
+static int64_t take_note(struct slot_export *exporter)
+{
+    struct topology *topology;
+    int64_t again_ms = -1;
+
+    if (!is_managed(exporter))
+        return -1;
+    (void)cluster_lock(exporter->cluster);
+    (void)cluster_unlock(exporter->cluster);
+    add_interrupted(exporter);
+    topology = cluster_topology(exporter->cluster);
+    if (topology->receipt != 0)
+        again_ms = KEEP_MS;
+    topology_release(topology);
+    return again_ms;
 }
 
 static void export_main(void *context)
@@ -611,15 +576,20 @@ static void export_main(void *context)
     struct slot_export *exporter = context;
 
     while (exporter->engine->state == ENGINE_LOADING && !exporter->stopping)
-        waiting_wait(&exporter->changed, waiting_version(&exporter->changed), AGAIN_MS);
+        waiting_wait(&exporter->changed, waiting_version(&exporter->changed), SLOT_RUN_AGAIN_MS);
     while (!exporter->stopping) {
         uint32_t version = waiting_version(&exporter->changed);
         struct slot_export_job *job = next_job(exporter);
+        int64_t again_ms = -1;
 
+        if (job == NULL) {
+            again_ms = take_note(exporter);
+            job = next_job(exporter);
+        }
         if (job != NULL)
             run_job(exporter, job);
         else
-            waiting_wait(&exporter->changed, version, -1);
+            waiting_wait(&exporter->changed, version, again_ms);
     }
 }
 
@@ -660,6 +630,39 @@ void slot_export_destroy(struct slot_export *exporter)
         return;
     mutex_release(&exporter->lock);
     mem_free(exporter);
+}
+
+void slot_export_wake(struct slot_export *exporter)
+{
+    if (exporter != NULL)
+        waiting_bump(&exporter->changed);
+}
+
+bool slot_export_is_busy(struct slot_export *exporter)
+{
+    bool is_busy = false;
+
+    mutex_lock(&exporter->lock);
+    for (int i = 0; i < exporter->count; i++)
+        is_busy |= !has_ended(&exporter->jobs[i]);
+    mutex_unlock(&exporter->lock);
+    return is_busy;
+}
+
+bool slot_export_await(struct slot_export *exporter, const char *name, int64_t limit_ms, struct slot_export_job *job)
+{
+    int64_t begin_ms = clock_mono_us() / 1000;
+
+    for (;;) {
+        uint32_t version = waiting_version(&exporter->changed);
+        int64_t left_ms = limit_ms < 0 ? AWAIT_MS : limit_ms - (clock_mono_us() / 1000 - begin_ms);
+
+        if (!slot_export_find(exporter, name, job))
+            return false;
+        if (has_ended(job) || left_ms <= 0 || exporter->stopping || job_must_end(exporter->engine))
+            return true;
+        waiting_wait(&exporter->changed, version, left_ms < AWAIT_MS ? left_ms : AWAIT_MS);
+    }
 }
 
 /* Whether a job that has not ended has some of the slots. */

@@ -15,6 +15,9 @@
  * with a larger epoch. The other node refuses a TAKE that comes when this one may have given up, or been replaced: later than ten seconds after KEEP, or while the
  * cluster is down for it.
  *
+ * With a controller (managed_move.h) TAKE names the version of the topology instead of an epoch, and "may be taken" is on this node's replicas, too, before it is sent: the
+ * one that is promoted asks then. There is no bus: the other node, or the one that has replaced it, says whether it has the slots, or a later topology does.
+ *
  * Jobs run one after the other on a thread, `kelvin-export`. Threads: any, without locks.
  */
 #ifndef KELVIN_CLUSTER_SLOT_EXPORT_H
@@ -43,7 +46,8 @@ struct slot_export_job {
     int64_t created_ms, started_ms, changed_ms;     /* Unix time; 0: not yet */
     uint64_t keys, bytes;               /* sent */
     int64_t held_us;                    /* how long writes have waited */
-    uint64_t resumed;                   /* 0, or the other node's number of the migration: of before a start, only its outcome is looked up */
+    bool is_resumed;                    /* it was handing over before a start, or on another node: only its outcome is looked up */
+    uint64_t receipt;                   /* the other node's number of it, then */
 };
 
 /* Returns 0, or the error number: the system gives no thread. */
@@ -52,6 +56,10 @@ int slot_export_start(struct engine *engine, struct cluster *cluster, struct slo
 void slot_export_stop(struct slot_export *exporter);
 void slot_export_destroy(struct slot_export *exporter);
 
+/* The cluster has another topology, or has heard something of its primary: there may be a hand-over whose outcome this node has to look up. Any thread, with
+ * any locks. NULL is fine. */
+void slot_export_wake(struct slot_export *exporter);
+
 /* Queues `count` jobs, with names of their own, or one with this name. False: none, as one has slots of one that has not ended, the name is taken, or too many
  * wait; `message` says which. */
 bool slot_export_add(struct slot_export *exporter, const struct slots *slots, const struct node_id *to, int count, const char *name, struct message *message);
@@ -59,6 +67,10 @@ bool slot_export_add(struct slot_export *exporter, const struct slots *slots, co
 int slot_export_cancel(struct slot_export *exporter, const char *name);
 /* A copy of the job of this name. False: there is none. */
 bool slot_export_find(struct slot_export *exporter, const char *name, struct slot_export_job *job);
+/* Whether one has not ended. */
+bool slot_export_is_busy(struct slot_export *exporter);
+/* Waits until the job of this name has ended, the time is up, or the server ends; -1: no limit. Not on a worker, nor with a lock. False: there is none; *job is as it is then. */
+bool slot_export_await(struct slot_export *exporter, const char *name, int64_t limit_ms, struct slot_export_job *job);
 /* Copies of the jobs, the newest first: all that have not ended, and the last that have. The caller frees the array. */
 int slot_export_list(struct slot_export *exporter, struct slot_export_job **jobs);
 

@@ -1,12 +1,14 @@
 /* Atomic migration: CLUSTER MIGRATESLOTS and its like for administrators, and RECEIVESLOTS, which the sending node calls (cluster/slot_export.h). */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cluster/managed_move.h"
 #include "cluster/slot_export.h"
 #include "commands/cluster_call.h"
 #include "commands/cluster_keys.h"
 #include "commands/handlers.h"
 #include "engine/dataset.h"
 #include "engine/redirect.h"
+#include "persist/aof.h"
 
 enum { MIGRATIONS_MAX = 16 };           /* of one command */
 
@@ -163,7 +165,8 @@ void cluster_getslotmigrations_command(struct call *call)
     topology_release(topology);
 }
 
-/* --- RECEIVESLOTS BEGIN id first last [first last ...] | KEEP receipt | TAKE receipt epoch | END receipt slot | DROP first last [first last ...]
+/* --- RECEIVESLOTS BEGIN id first last [first last ...] | KEEP receipt | TAKE receipt epoch | END receipt slot [id] | DROP first last [first last ...]
+ * with a controller, whose topology has a version, TAKE receipt version, and END with the ID of the node that asks;
  * and of the node that is to receive: REQUEST name id first last [first last ...] | STATE name | CANCEL name --- */
 
 /* Keys of another node's slot that are here already are not known there: they would be mixed with what comes. */
@@ -185,12 +188,35 @@ static bool are_empty(struct cluster_call *asked, struct engine *engine)
     return true;
 }
 
+static bool are_slots_of(const struct bus *bus, const struct slots *slots, const struct node_id *id)
+{
+    const struct node *node = members_find(bus->members, id);
+    struct slot_range range;
+
+    for (unsigned at = 0; slots_next(slots, at, &range); at = range.last + 1U) {
+        for (unsigned slot = range.first; slot <= range.last; slot++) {
+            if (bus->members->owners[slot] != node)
+                return false;
+        }
+    }
+    return node != NULL;
+}
+
+/* With a controller keys that are here, of a migration that was not ended by a node which this one has replaced, give way to those of the owner. */
 static void begin_receipt(struct cluster_call *asked, struct engine *engine, struct bus *bus)
 {
+    bool replaces = bus->options.is_managed && bus->members->receipt == 0 && are_slots_of(bus, &asked->slots, &asked->id);
+    const char *error;
     uint64_t receipt;
 
-    if (are_empty(asked, engine) && cluster_call_accept(asked, bus_begin_receipt(bus, &asked->slots, &asked->id, clock_wall_ms(), &receipt)))
-        asked->count = (int64_t)receipt;
+    if (are_empty(asked, engine)) {
+        if (cluster_call_accept(asked, bus_begin_receipt(bus, &asked->slots, &asked->id, clock_wall_ms(), &receipt)))
+            asked->count = (int64_t)receipt;
+    } else if (replaces) {
+        asked->error.size = 0;
+        error = bus_drop_slots(bus, &asked->slots);
+        cluster_call_fail(asked, "%s", error != NULL ? error : "TRYAGAIN keys that are here of these slots are being removed");
+    }
 }
 
 static void reply_receipt(struct call *call, const struct cluster_call *done)
@@ -199,24 +225,64 @@ static void reply_receipt(struct call *call, const struct cluster_call *done)
     reply_integer(call->reply, done->count);
 }
 
+/* WAITAOF follows it when all was sent: with appendfsync everysec the log would be synced within a second only, and writes at the other node wait for that. */
 static void keep_receipt(struct cluster_call *asked, struct engine *engine, struct bus *bus)
 {
-    (void)engine;
+    if (engine->aof != NULL)
+        aof_request_sync(engine->aof, aof_appended(engine->aof));
     if (cluster_call_accept(asked, bus_keep_receipt(bus, (uint64_t)asked->number, clock_wall_ms())))
         asked->count = (int64_t)bus->members->current_epoch;
+}
+
+/* Served only if it is saved: who forgets it would remove the keys. */
+static void take_managed(struct cluster_call *asked, struct engine *engine, struct bus *bus)
+{
+    struct managed_taken undo;
+
+    if (!cluster_call_accept(asked, managed_take(bus, (uint64_t)asked->number, (uint64_t)asked->count, clock_wall_ms(), &undo)))
+        return;
+    if (slots_count(&undo.slots) == 0 || cluster_save(engine->replication.cluster) == STATUS_OK)
+        return;
+    managed_untake(bus, &undo);
+    cluster_call_fail(asked, "ERR nodes.conf can't be saved");
 }
 
 static void take_receipt(struct cluster_call *asked, struct engine *engine, struct bus *bus)
 {
     if (asked->number != 0 && engine->redirect->flushed == (uint64_t)asked->number)
         cluster_call_fail(asked, "ERR this node was flushed meanwhile");
+    else if (bus->options.is_managed)
+        take_managed(asked, engine, bus);
     else
         cluster_call_accept(asked, bus_take_receipt(bus, (uint64_t)asked->number, (uint64_t)asked->count, clock_wall_ms()));
 }
 
+/* The connection has written what the replicas are sent of it, so that its WAIT waits for that. */
+static void note_written(struct call *call) { call->requester->lsn.written = history_end(&call->engine->history); }
+
+static void reply_taken(struct call *call, const struct cluster_call *done)
+{
+    (void)done;
+    note_written(call);
+    reply_ok(call->reply);
+}
+
+static void reply_end(struct call *call, const struct cluster_call *done)
+{
+    note_written(call);
+    reply_integer(call->reply, done->count);
+}
+
 static void end_receipt(struct cluster_call *asked, struct engine *engine, struct bus *bus)
 {
+    bool was_taken;
+
     (void)engine;
+    if (bus->options.is_managed) {
+        if (cluster_call_accept(asked, managed_end_receipt(bus, (uint64_t)asked->number, (unsigned)asked->choice, &asked->id, clock_wall_ms(), &was_taken)))
+            asked->count = was_taken;
+        return;
+    }
     asked->count = bus_end_receipt(bus, (uint64_t)asked->number, (unsigned)asked->choice, clock_wall_ms());
 }
 
@@ -310,29 +376,32 @@ static void read_end(struct call *call, struct cluster_call *asked)
     if (slot < 0 || slot >= SLOT_COUNT)
         reply_errorf(call, "ERR Invalid or out of range slot");
     asked->choice = (int)slot;
+    if (call->arg_count == 6)
+        cluster_call_take_node(call, asked, 5);
 }
 
 void cluster_receiveslots_command(struct call *call)
 {
     static const struct {
         const char *name;
-        int arg_count;                  /* negative: at least */
+        int arg_count, more;            /* more: that there may be; -1: any number */
+        bool is_of_bus;                 /* not with a controller */
         void (*read)(struct call *call, struct cluster_call *asked);
         cluster_act *act;
         cluster_reply *reply;
     } verbs[] = {
-        { "begin", -6, read_begin, begin_receipt, reply_receipt },
-        { "keep", 4, read_keep, keep_receipt, cluster_call_reply_count },
-        { "take", 5, read_take, take_receipt, NULL },
-        { "end", 5, read_end, end_receipt, cluster_call_reply_count },
-        { "drop", -5, read_drop, drop_slots, NULL },
-        { "request", -7, read_request, request_slots, NULL },
-        { "state", 4, read_name, show_state, reply_state },
-        { "cancel", 4, read_name, cancel_migration, cluster_call_reply_count },
+        { "begin", 6, -1, false, read_begin, begin_receipt, reply_receipt },
+        { "keep", 4, 0, false, read_keep, keep_receipt, cluster_call_reply_count },
+        { "take", 5, 0, false, read_take, take_receipt, reply_taken },
+        { "end", 5, 1, false, read_end, end_receipt, reply_end },
+        { "drop", 5, -1, false, read_drop, drop_slots, NULL },
+        { "request", 7, -1, true, read_request, request_slots, NULL },
+        { "state", 4, 0, true, read_name, show_state, reply_state },
+        { "cancel", 4, 0, true, read_name, cancel_migration, cluster_call_reply_count },
     };
     struct cluster_call *asked;
     size_t verb = 0;
-    int wanted;
+    int more;
 
     while (verb < sizeof(verbs) / sizeof(verbs[0]) && !arg_is(call, 2, verbs[verb].name))
         verb++;
@@ -340,12 +409,12 @@ void cluster_receiveslots_command(struct call *call)
         reply_error(call, ERR_SYNTAX);
         return;
     }
-    wanted = verbs[verb].arg_count;
-    if (wanted < 0 ? call->arg_count < -wanted : call->arg_count != wanted) {
+    more = call->arg_count - verbs[verb].arg_count;
+    if (more < 0 || (verbs[verb].more >= 0 && more > verbs[verb].more)) {
         reply_wrong_arity(call);
         return;
     }
-    asked = cluster_call_new_gossip(call, verbs[verb].act, verbs[verb].reply);
+    asked = (verbs[verb].is_of_bus ? cluster_call_new_gossip : cluster_call_new)(call, verbs[verb].act, verbs[verb].reply);
     if (asked == NULL)
         return;
     verbs[verb].read(call, asked);

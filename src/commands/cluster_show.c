@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cluster/managed.h"
+#include "cluster/slot_export.h"
 #include "commands/cluster_call.h"
 #include "commands/handlers.h"
 #include "keyspace/slot.h"
@@ -320,13 +321,51 @@ void cluster_nodes_command(struct call *call)
         cluster_call_start(call, asked);
 }
 
+static const char *kvrocks_state(enum slot_export_state state)
+{
+    if (!slot_export_has_ended(state))
+        return "start";
+    return state == EXPORT_SUCCESS ? "success" : "fail";
+}
+
+/* As the Kvrocks controller reads it; early ones have another name for the slots. */
+static void append_migration(struct buffer *text, const struct slots *slots, const struct node_id *to, const char *state)
+{
+    struct buffer ranges = { 0 };
+
+    slots_write(slots, &ranges);
+    buffer_append_format(text, "migrating_slot: %.*s\r\nmigrating_slot(s): %.*s\r\ndestination_node: %.40s\r\nmigrating_state: %s\r\n", (int)ranges.size,
+        ranges.data, (int)ranges.size, ranges.data, to->text, state);
+    buffer_release(&ranges);
+}
+
+/* The last one; after a start, or on a node that has replaced another one, that of which the topology does not know yet. */
+static void describe_migration(struct engine *engine, const struct bus *bus, struct buffer *text)
+{
+    const struct moved_slots *moved = &bus->members->moved;
+    struct slot_export_job *jobs;
+    int count = slot_export_list(engine->replication.slot_export, &jobs);
+
+    if (count > 0)
+        append_migration(text, &jobs[0].slots, &jobs[0].to, kvrocks_state(jobs[0].state));
+    for (unsigned i = 0; i < moved->count && count == 0; i++) {
+        if (node_id_equal(&moved->all[i].from, &bus->members->myself->id)) {
+            append_migration(text, &moved->all[i].slots, &moved->all[i].to, "success");
+            break;
+        }
+    }
+    mem_free(jobs);
+}
+
 static void describe_info(struct cluster_call *asked, struct engine *engine, struct bus *bus)
 {
-    (void)engine;
-    if (bus->options.is_managed && !managed_is_initialized(bus))
+    if (bus->options.is_managed && !managed_is_initialized(bus)) {
         cluster_call_fail(asked, "%s", managed_not_initialized);
-    else
-        bus_describe_info(bus, &asked->text);
+        return;
+    }
+    bus_describe_info(bus, &asked->text);
+    if (bus->options.is_managed && bus->members->myself->master == NULL)
+        describe_migration(engine, bus, &asked->text);
 }
 
 void cluster_info_command(struct call *call)

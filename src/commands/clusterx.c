@@ -4,6 +4,8 @@
 #include "base/arrival.h"
 #include "base/mem.h"
 #include "cluster/managed.h"
+#include "cluster/managed_move.h"
+#include "cluster/slot_export.h"
 #include "commands/cluster_call.h"
 #include "commands/handlers.h"
 #include "engine/role.h"
@@ -92,10 +94,111 @@ void clusterx_setslot_command(struct call *call)
     cluster_call_start(call, asked);
 }
 
+/* --- MIGRATE slots id [ASYNC | SYNC [timeout]] --- */
+
+struct migration {
+    struct cluster_call asked;
+    struct slots slots;
+    char name[NODE_ID_SIZE + 1];
+    int64_t limit_ms;               /* SYNC; -1: none */
+    bool has_ended;
+};
+
+static void make_name(char name[NODE_ID_SIZE + 1])
+{
+    struct random random;
+    struct node_id id;
+    uint64_t seed;
+
+    random_system(&seed, sizeof(seed));
+    random_init(&random, seed);
+    node_id_make(&random, &id);
+    memcpy(name, id.text, NODE_ID_SIZE);
+    name[NODE_ID_SIZE] = '\0';
+}
+
+static void begin_migration(struct cluster_call *asked, struct engine *engine, struct bus *bus)
+{
+    struct migration *migration = (struct migration *)asked;
+    struct slot_export *exporter = engine->replication.slot_export;
+    struct message message = { "" };
+
+    make_name(migration->name);
+    if (!(bus->members->myself->flags & NODE_MASTER))
+        cluster_call_fail(asked, "ERR Slave can't migrate slot");
+    else if (slot_export_is_busy(exporter))
+        cluster_call_fail(asked, "ERR There is already a migrating job");
+    else if (cluster_call_accept(asked, managed_may_migrate(bus, &migration->slots, &asked->id)) &&
+             !slot_export_add(exporter, &migration->slots, &asked->id, 1, migration->name, &message))
+        cluster_call_fail(asked, "ERR %s", message.text);
+}
+
+/* SYNC. */
+static void await_migration(struct cluster_call *asked, struct engine *engine)
+{
+    struct migration *migration = (struct migration *)asked;
+    struct slot_export_job job;
+
+    if (!slot_export_await(engine->replication.slot_export, migration->name, migration->limit_ms, &job)) {
+        cluster_call_fail(asked, "ERR the migration has ended, and others since");
+        return;
+    }
+    migration->has_ended = slot_export_has_ended(job.state);
+    if (migration->has_ended && job.state != EXPORT_SUCCESS)
+        cluster_call_fail(asked, "ERR %s", job.message.text);
+}
+
+static void reply_migrated(struct call *call, const struct cluster_call *done)
+{
+    const struct migration *migration = (const struct migration *)done;
+
+    if (done->after == NULL || migration->has_ended)
+        reply_ok(call->reply);
+    else
+        reply_null(call->reply);        /* the time is up */
+}
+
+/* False: an error was replied. */
+static bool read_mode(struct call *call, struct migration *migration)
+{
+    int64_t limit_s = 0;
+
+    migration->limit_ms = -1;
+    if (call->arg_count == 4 || (call->arg_count == 5 && arg_is(call, 4, "async")))
+        return true;
+    if (arg_is(call, 4, "async"))
+        reply_errorf(call, "ERR Async migration does not support timeout");
+    else if (!arg_is(call, 4, "sync"))
+        reply_errorf(call, "ERR Invalid sync flag");
+    else if (call->arg_count == 6 && (!text_to_int(call->args[5], &limit_s) || limit_s > INT32_MAX))
+        reply_errorf(call, "ERR timeout is not an integer or out of range");
+    else if (limit_s < 0)
+        reply_errorf(call, "ERR timeout is negative");
+    if (call->failed)
+        return false;
+    migration->limit_ms = limit_s > 0 ? limit_s * 1000 : -1;
+    migration->asked.after = await_migration;
+    return true;
+}
+
 void clusterx_migrate_command(struct call *call)
 {
-    if (cluster_call_is_managed(call))
-        reply_errorf(call, "ERR CLUSTERX MIGRATE is not supported: this version moves slots with cluster-control gossip only");
+    struct migration *migration;
+    struct slot_range range;
+
+    if (!cluster_call_is_managed(call))
+        return;
+    if (call->arg_count > 6) {
+        reply_wrong_arity(call);
+        return;
+    }
+    migration = (struct migration *)cluster_call_new_sized(call, begin_migration, reply_migrated, sizeof(*migration));
+    if (migration == NULL)
+        return;
+    cluster_call_take_node(call, &migration->asked, 3);
+    if (read_range(call, 2, &range) && read_mode(call, migration))
+        slots_add_range(&migration->slots, range);
+    cluster_call_start(call, &migration->asked);
 }
 
 void clusterx_version_command(struct call *call)
@@ -162,7 +265,7 @@ void clusterx_help_command(struct call *call)
         "HEARTBEAT <master-id> <lease-ms> <election-version>",
         "    Lets this node, if it is that master, serve writes until the lease ends.",
         "MIGRATE <slots> <node-id> [ASYNC|SYNC [<timeout>]]",
-        "    Is not supported.",
+        "    Moves slots of this node with their keys to another master. SYNC waits for it, for that many seconds at most.",
         "MYID",
         "    Returns the ID of this node.",
         "SETNODEID <node-id>",

@@ -421,29 +421,38 @@ static void hook_topology_changed(void *context, const struct topology *topology
     else if (topology->is_managed && topology->has_leases)
         role_need_lease(node->engine);
     redirect_clients(node, topology, !topology->is_ok);
+    slot_export_wake(node->exporter);
 }
 
 /* A replica needs to know it if it takes over: in the place of the stream before which the keys can't be wanted. A capability that redis-server does not know is
  * skipped by it. */
 #define FOREIGN_SLOTS "kelvin-foreign-slots:"
+#define MOVED_SLOTS "kelvin-moved-slots:"           /* with a controller */
 
-static void hook_say_foreign(void *context, const struct slots *slots)
+static void say(struct cluster_node *node, const char *name, struct bytes text)
 {
-    struct cluster_node *node = context;
     struct history *history = &node->engine->history;
-    struct buffer text = { 0 }, sign = { 0 };
+    struct buffer sign = { 0 };
 
     if (!history_is_on(history))
         return;
-    buffer_append_string(&text, FOREIGN_SLOTS);
-    slots_write(slots, &text);
-    buffer_append_format(&sign, "*3\r\n$8\r\nREPLCONF\r\n$4\r\ncapa\r\n$%zu\r\n", text.size);
-    buffer_append_bytes(&sign, buffer_bytes(&text));
+    buffer_append_format(&sign, "*3\r\n$8\r\nREPLCONF\r\n$4\r\ncapa\r\n$%zu\r\n%s", strlen(name) + text.size, name);
+    buffer_append_bytes(&sign, text);
     buffer_append_string(&sign, "\r\n");
     history_append_signs(history, buffer_bytes(&sign));
-    buffer_release(&text);
     buffer_release(&sign);
 }
+
+static void hook_say_foreign(void *context, const struct slots *slots)
+{
+    struct buffer text = { 0 };
+
+    slots_write(slots, &text);
+    say(context, FOREIGN_SLOTS, buffer_bytes(&text));
+    buffer_release(&text);
+}
+
+static void hook_say_moves(void *context, struct bytes text) { say(context, MOVED_SLOTS, text); }
 
 /* For engine->upper. */
 static void begin_stream(struct engine *engine)
@@ -452,16 +461,31 @@ static void begin_stream(struct engine *engine)
         cluster_say_foreign(engine->replication.cluster);
 }
 
+/* The rest of a text that begins with `name`. False: it does not. */
+static bool begins_with(struct bytes text, const char *name, struct bytes *rest)
+{
+    size_t size = strlen(name);
+
+    if (text.size < size || memcmp(text.data, name, size) != 0)
+        return false;
+    *rest = bytes_of(text.data + size, text.size - size);
+    return true;
+}
+
 /* The same. */
 static void hear_sign(struct engine *engine, const struct bytes *args, int arg_count)
 {
     struct slots slots = { { 0 } };
-    size_t size = strlen(FOREIGN_SLOTS);
+    struct bytes text;
 
-    if (arg_count != 3 || !bytes_is(args[1], "capa") || args[2].size < size || memcmp(args[2].data, FOREIGN_SLOTS, size) != 0)
+    if (arg_count != 3 || !bytes_is(args[1], "capa"))
         return;
-    if (slots_read(bytes_of(args[2].data + size, args[2].size - size), &slots))
+    if (is_managed(engine->config) && begins_with(args[2], MOVED_SLOTS, &text)) {
+        cluster_hear_moves(engine->replication.cluster, text);
+        slot_export_wake(engine->replication.slot_export);
+    } else if (!is_managed(engine->config) && begins_with(args[2], FOREIGN_SLOTS, &text) && slots_read(text, &slots)) {
         cluster_hear_foreign(engine->replication.cluster, &slots);
+    }
 }
 
 static void hook_refuse(void *context)
@@ -525,7 +549,7 @@ static enum status create_cluster(struct cluster_node *node, struct message *mes
     struct config *config = engine->config;
     struct cluster_hooks hooks = {
         .context = node, .facts = hook_facts, .is_alive = hook_is_alive, .hold_writes = hook_hold_writes, .lead = hook_lead, .follow = hook_follow,
-        .empty = hook_empty, .topology_changed = hook_topology_changed, .say_foreign = hook_say_foreign, .refuse = hook_refuse, .slots_lost = hook_slots_lost, .deliver = hook_deliver,
+        .empty = hook_empty, .topology_changed = hook_topology_changed, .say_foreign = hook_say_foreign, .say_moves = hook_say_moves, .refuse = hook_refuse, .slots_lost = hook_slots_lost, .deliver = hook_deliver,
         .hold_tls = hook_hold_tls,
     };
     struct cluster_config needs = {
@@ -624,10 +648,8 @@ bool cluster_node_create(struct engine *engine, struct tls_context *(*hold_tls)(
         return false;
     engine->replication.cluster = new->cluster;
     engine->upper.publish = is_managed(engine->config) ? NULL : publish_to_nodes;
-    if (!is_managed(engine->config)) {
-        engine->upper.stream_begins = begin_stream;
-        engine->upper.heard_sign = hear_sign;
-    }
+    engine->upper.stream_begins = begin_stream;
+    engine->upper.heard_sign = hear_sign;
     apply_file(new);
     watch_config(new);
     return start_threads(new, message);
@@ -666,23 +688,26 @@ static bool take_slots_of_keys(struct cluster_node *node, struct message *messag
     return message_is_empty(message);
 }
 
-/* With a controller: keys of slots that other nodes have, as of a server that was stopped while it removed them. They are kept, as a node of the bus keeps them,
- * because the topology may be older than the keys. */
-static bool warn_of_foreign_keys(struct cluster_node *node, struct message *message)
+/* With a controller: what was lost, or received of a migration that has not ended, is removed. Other keys of slots that other nodes have are kept, as a node of the
+ * bus keeps them, because the topology may be older than the keys. */
+static bool check_foreign_keys(struct cluster_node *node, struct message *message)
 {
-    struct topology *topology = cluster_topology(node->cluster);
-    bool is_primary = topology->nodes[topology->myself].master < 0;
+    struct bus *bus = cluster_lock(node->cluster);
+    const struct members *members = bus->members;
+    bool is_primary = members->myself->master == NULL;
     enum status status = STATUS_OK;
     bool has_keys = false;
     unsigned slots = 0;
 
     for (uint16_t slot = 0; slot < SLOT_COUNT && is_primary && status == STATUS_OK; slot++) {
-        if (topology->owners[slot] < 0 || topology->owners[slot] == topology->myself)
+        if (members->owners[slot] == NULL || members->owners[slot] == members->myself || slots_has(&members->unwanted, slot))
             continue;
         status = dataset_slot_has_keys(node->engine, slot, &has_keys);
         slots += has_keys;
     }
-    topology_release(topology);
+    if (is_primary)
+        bus_drop_unwanted(bus);
+    (void)cluster_unlock(node->cluster);            /* a disk that is full is no reason to end */
     if (slots > 0)
         log_write(node->engine->log, LOG_LEVEL_WARNING, "There are keys in %u slots of other nodes: they are kept, and are seen again if this node gets the slots", slots);
     if (status != STATUS_OK)
@@ -709,7 +734,7 @@ static bool has_lost_data(struct cluster_node *node)
 bool cluster_node_start(struct cluster_node *node, struct message *message)
 {
     if (node != NULL && is_managed(node->engine->config))
-        return warn_of_foreign_keys(node, message);
+        return check_foreign_keys(node, message);
     if (node != NULL)
         node->engine->replication.has_lost_data = has_lost_data(node);
     return node == NULL || (take_slots_of_keys(node, message) && cluster_start(node->cluster, message) == STATUS_OK);

@@ -5,10 +5,11 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "cluster/managed.h"
+#include "cluster/managed_move.h"
 #include "support/cluster_view.h"
 #include "support/fuzz.h"
 
-enum { TEXT_MAX = 20000, NODES_MAX = 6 };
+enum { TEXT_MAX = 20000, NODES_MAX = 6, NOW_MS = 1000 };
 
 static struct members *read_again(struct fuzz_input *input, struct bytes text)
 {
@@ -17,7 +18,7 @@ static struct members *read_again(struct fuzz_input *input, struct bytes text)
     struct members *members;
 
     CHECK(nodes_file_read(text, NODES_FILE_PORT_PLAIN, file, &message) == STATUS_OK);
-    members = members_create_from(file, 1000, &input->random);
+    members = members_create_from(file, NOW_MS, &input->random);
     nodes_file_release(file);
     mem_free(file);
     return members;
@@ -52,20 +53,53 @@ static void give_slots(struct fuzz_input *input, struct bus *bus)
     members_verify(bus->members);
 }
 
+/* What migrations leave is of any topology, or of none. */
+static void move_slots(struct fuzz_input *input, struct bus *bus)
+{
+    struct slots slots = { { 0 } };
+    struct node_id to = cluster_view_id((char)('a' + (int)fuzz_below(input, NODES_MAX + 1)));
+    struct slot_range range = { .first = (uint16_t)fuzz_below(input, 200) };
+    struct managed_taken undo;
+    struct buffer text = { 0 };
+    uint64_t receipt;
+
+    range.last = (uint16_t)(range.first + fuzz_below(input, 100));
+    slots_add_range(&slots, range);
+    if (bus_hand_over(bus, &slots, &to, 7) == NULL) {
+        bus_let_take(bus, bus->members->current_epoch);
+        if (fuzz_below(input, 2) == 0)
+            managed_end_hand_over(bus);
+    }
+    if (bus_begin_receipt(bus, &slots, &to, NOW_MS, &receipt) == NULL && managed_take(bus, receipt, bus->members->current_epoch, NOW_MS, &undo) == NULL &&
+        fuzz_below(input, 2) == 0)
+        managed_untake(bus, &undo);
+    members_verify(bus->members);
+    members_write_moves(bus->members, &text);
+    if (fuzz_below(input, 2) == 0)
+        fuzz_damage(input, &text, BYTES(" :,-0123456789abcdemovdhn"), 3, TEXT_MAX);
+    (void)managed_hear_moves(bus, buffer_bytes(&text));
+    members_verify(bus->members);
+    buffer_release(&text);
+}
+
 static void run_text(struct fuzz_input *input, struct bytes text)
 {
     struct bus_options options = { .timeout_ms = 1000, .is_managed = true, .is_tls = fuzz_below(input, 2) == 0 };
-    struct bus *bus = bus_create(cluster_view_create("a master 3 0-99\nb master 3 100-199\nc slave-of-b\n"), &options, 1, 1000);
+    struct bus *bus = bus_create(cluster_view_create("a master 3 0-99\nb master 3 100-199\nc slave-of-b\n"), &options, 1, NOW_MS);
     struct bytes copy = fuzz_exact_copy(text);
     uint64_t version = bus->members->current_epoch;
     const char *error;
 
     managed_refresh(bus);
+    if (fuzz_below(input, 2) == 0)
+        move_slots(input, bus);
     bus_outcome_clear(bus);
     error = managed_set_nodes(bus, copy, 7, MANAGED_NOT_FORCED);
     CHECK(bus->members->current_epoch == (error == NULL ? 7 : version) && bus->outcome.has_promised == (error == NULL));
     members_verify(bus->members);
     check_file(input, bus);
+    give_slots(input, bus);
+    move_slots(input, bus);
     give_slots(input, bus);
     check_file(input, bus);
     bus_destroy(bus);

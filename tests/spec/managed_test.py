@@ -192,8 +192,8 @@ class ManagedTest(unittest.TestCase):
         self.assertEqual(client.must("CLUSTER", "SAVECONFIG"), OK)
         self.assertEqual(client.must("CLUSTER", "LINKS"), [])
         self.assertIn(b"cluster_current_epoch:%d\r\n" % controller.version, client.must("CLUSTER", "INFO"))
-        for words in ("1 " + "a" * 40, "1-2 " + "a" * 40 + " SYNC 5"):
-            self.refused(client, b"ERR CLUSTERX MIGRATE is not supported", "CLUSTERX", "MIGRATE", *words.split())
+        for words in ("REQUEST " + "n" * 40 + " " + "a" * 40 + " 1 2", "STATE " + "n" * 40, "CANCEL " + "n" * 40):
+            self.refused(client, b"ERR This needs cluster-control gossip", "CLUSTER", "RECEIVESLOTS", *words.split())
         self.assertIn(b"CLUSTERX <subcommand>", client.must("CLUSTERX", "HELP")[0])
         with Node("kelvin") as gossip, gossip.client() as there:
             for command in ("VERSION", "MYID", "HELP", "SETNODEID " + "a" * 40, "SETNODES x 1", "SETSLOT 1 NODE x 1", "MIGRATE 1 x", "HEARTBEAT x 1 1"):

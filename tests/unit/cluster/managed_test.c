@@ -2,62 +2,11 @@
 
 #include "support/unit.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "support/cluster_view.h"
-
-/* The node `a`, without a topology. */
-static struct bus *new_bus(void)
-{
-    struct bus_options options = { .timeout_ms = 1000, .requires_full_coverage = true, .is_managed = true, .port = 1, .bus_port = 2 };
-    struct bus *bus = bus_create(cluster_view_create("a master 0"), &options, 1, 1000);
-
-    managed_refresh(bus);
-    bus_outcome_clear(bus);
-    return bus;
-}
-
-/* "a 7000 master - 0-99": the letter stands for the ID; and so after slave. */
-static void expand(const char *lines, char *out, size_t size)
-{
-    size_t used = 0;
-
-    for (const char *at = lines; *at != '\0';) {
-        const char *end = strchr(at, '\n');
-        char rest[200], role[20], master[8] = "", letter;
-        int port, consumed = 0;
-
-        assert_int_equal(sscanf(at, "%c %d %19s %7s%n", &letter, &port, role, master, &consumed), 4);
-        snprintf(rest, sizeof(rest), "%.*s", (int)(end - at - consumed), at + consumed);
-        used += (size_t)snprintf(out + used, size - used, "%.40s 127.0.0.1 %d %s %.*s%s\n", cluster_view_id(letter).text, port, role,
-            master[0] == '-' ? 1 : 40, master[0] == '-' ? "-" : cluster_view_id(master[0]).text, rest);
-        at = end + 1;
-    }
-    assert_true(used < size);
-}
-
-static const char *set_nodes(struct bus *bus, const char *lines, int64_t version, enum managed_force force)
-{
-    char text[4000];
-
-    expand(lines, text, sizeof(text));
-    return managed_set_nodes(bus, bytes_of_string(text), version, force);
-}
-
-/* It is done, and saved before anything else. */
-static void accept(struct bus *bus, const char *lines, int64_t version)
-{
-    const char *error;
-
-    bus_outcome_clear(bus);
-    error = set_nodes(bus, lines, version, MANAGED_NOT_FORCED);
-    if (error != NULL)
-        fail_msg("%s", error);
-    members_verify(bus->members);
-    assert_true(bus->outcome.has_changed && bus->outcome.has_promised && bus->outcome.topology_changed);
-}
+#include "support/managed_view.h"
 
 static void refuse(struct bus *bus, const char *error, const char *why)
 {
@@ -74,11 +23,11 @@ static const char b_leads[] = "a 1 slave b\nb 2 master - 0-8191\nc 3 master - 81
 
 static void a_topology_says_who_has_which_slots_and_roles(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
     struct members *members;
 
     assert_false(managed_is_initialized(bus) || bus->is_ok);
-    accept(bus, two_shards, 7);
+    managed_view_accept(bus, two_shards, 7);
     members = bus->members;
     assert_true(managed_is_initialized(bus) && bus->is_ok);
     assert_int_equal(members->count, 4);
@@ -96,35 +45,35 @@ static void a_topology_says_who_has_which_slots_and_roles(void **state)
 
 static void roles_change_by_the_topology(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
 
-    accept(bus, two_shards, 1);
-    accept(bus, b_leads, 2);
+    managed_view_accept(bus, two_shards, 1);
+    managed_view_accept(bus, b_leads, 2);
     assert_int_equal(bus->outcome.role, BUS_ROLE_FOLLOW);
     assert_int_equal(bus->members->myself->master->port, 2);
     assert_int_equal(slots_count(&bus->outcome.lost), 0);       /* a replica gets its primary's data */
-    accept(bus, b_leads, 3);
+    managed_view_accept(bus, b_leads, 3);
     assert_int_equal(bus->outcome.role, BUS_ROLE_KEPT);
-    accept(bus, "a 1 slave b\nb 9 master - 0-8191\nc 3 master - 8192-16383\nd 4 slave c\n", 4);
+    managed_view_accept(bus, "a 1 slave b\nb 9 master - 0-8191\nc 3 master - 8192-16383\nd 4 slave c\n", 4);
     assert_int_equal(bus->outcome.role, BUS_ROLE_FOLLOW);       /* its primary has another port */
-    accept(bus, two_shards, 5);
+    managed_view_accept(bus, two_shards, 5);
     assert_int_equal(bus->outcome.role, BUS_ROLE_LEAD);
     bus_destroy(bus);
 }
 
 static void keys_are_lost_with_their_slots_but_not_those_of_a_node_that_was_left_out(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
     struct slots expected = cluster_view_slots("100-8191");
 
-    accept(bus, two_shards, 1);
-    accept(bus, "a 1 master - 0-99\nc 3 master - 100-16383\n", 2);
+    managed_view_accept(bus, two_shards, 1);
+    managed_view_accept(bus, "a 1 master - 0-99\nc 3 master - 100-16383\n", 2);
     assert_true(slots_equal(&bus->outcome.lost, &expected));
-    accept(bus, "a 1 master -\nc 3 master - 100-16383\n", 3);
+    managed_view_accept(bus, "a 1 master -\nc 3 master - 100-16383\n", 3);
     assert_int_equal(slots_count(&bus->outcome.lost), 0);       /* no node has the slots now */
     assert_false(bus->is_ok);
-    accept(bus, two_shards, 4);
-    accept(bus, "c 3 master - 0-16383\n", 5);
+    managed_view_accept(bus, two_shards, 4);
+    managed_view_accept(bus, "c 3 master - 0-16383\n", 5);
     assert_int_equal(slots_count(&bus->outcome.lost), 0);
     assert_int_equal(bus->members->count, 2);
     assert_true(bus->members->myself->flags & NODE_MASTER && bus->members->myself->slot_count == 0);
@@ -133,26 +82,26 @@ static void keys_are_lost_with_their_slots_but_not_those_of_a_node_that_was_left
 
 static void a_replica_that_was_left_out_leads(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
 
-    accept(bus, b_leads, 1);
-    accept(bus, "b 2 master - 0-16383\n", 2);
+    managed_view_accept(bus, b_leads, 1);
+    managed_view_accept(bus, "b 2 master - 0-16383\n", 2);
     assert_int_equal(bus->outcome.role, BUS_ROLE_LEAD);
     bus_destroy(bus);
 }
 
 static void an_old_version_is_refused_and_the_same_one_changes_nothing(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
 
-    accept(bus, two_shards, 5);
+    managed_view_accept(bus, two_shards, 5);
     bus_outcome_clear(bus);
-    refuse(bus, set_nodes(bus, b_leads, 4, MANAGED_NOT_FORCED), "version");
-    refuse(bus, set_nodes(bus, b_leads, 0, MANAGED_FORCED), "version");
-    assert_null(set_nodes(bus, b_leads, 5, MANAGED_NOT_FORCED));
+    refuse(bus, managed_view_set(bus, b_leads, 4, MANAGED_NOT_FORCED), "version");
+    refuse(bus, managed_view_set(bus, b_leads, 0, MANAGED_FORCED), "version");
+    assert_null(managed_view_set(bus, b_leads, 5, MANAGED_NOT_FORCED));
     assert_false(bus->outcome.has_changed);
     assert_int_equal(cluster_view_owner(bus->members, 0), 'a');
-    assert_null(set_nodes(bus, b_leads, 4, MANAGED_FORCED));
+    assert_null(managed_view_set(bus, b_leads, 4, MANAGED_FORCED));
     assert_int_equal(bus->members->current_epoch, 4);
     assert_int_equal(cluster_view_owner(bus->members, 0), 'b');
     assert_int_equal(bus->outcome.role, BUS_ROLE_FOLLOW);
@@ -161,12 +110,12 @@ static void an_old_version_is_refused_and_the_same_one_changes_nothing(void **st
 
 static void all_nodes_of_a_shard_name_it_alike_and_a_failover_keeps_the_name(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
     struct node_id shard = cluster_view_id('a');
 
-    accept(bus, two_shards, 1);
+    managed_view_accept(bus, two_shards, 1);
     assert_true(node_id_equal(&cluster_view_node(bus->members, 'b')->shard_id, &shard));
-    accept(bus, b_leads, 2);
+    managed_view_accept(bus, b_leads, 2);
     assert_true(node_id_equal(&cluster_view_node(bus->members, 'b')->shard_id, &shard));
     assert_true(node_id_equal(&cluster_view_node(bus->members, 'a')->shard_id, &shard));
     bus_destroy(bus);
@@ -174,11 +123,11 @@ static void all_nodes_of_a_shard_name_it_alike_and_a_failover_keeps_the_name(voi
 
 static void slots_are_given_in_the_next_version(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
     struct node_id b = cluster_view_id('b'), c = cluster_view_id('c'), x = cluster_view_id('x');
     struct slots expected = cluster_view_slots("10-20");
 
-    accept(bus, two_shards, 5);
+    managed_view_accept(bus, two_shards, 5);
     bus_outcome_clear(bus);
     refuse(bus, managed_set_slots(bus, (struct slot_range){ 10, 20 }, &c, 5), "the next one is 6");
     refuse(bus, managed_set_slots(bus, (struct slot_range){ 10, 20 }, &c, 7), "the next one is 6");
@@ -196,7 +145,7 @@ static void slots_are_given_in_the_next_version(void **state)
 
 static void a_node_gets_its_id(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
     struct node_id id, b = cluster_view_id('b');
 
     assert_true(node_id_read(BYTES("AZaz09AZaz09AZaz09AZaz09AZaz09AZaz09AZaz"), &id));
@@ -205,7 +154,7 @@ static void a_node_gets_its_id(void **state)
     bus_outcome_clear(bus);
     assert_null(managed_set_id(bus, &id));
     assert_false(bus->outcome.has_changed);
-    accept(bus, "b 2 master - 0-16383\n", 1);
+    managed_view_accept(bus, "b 2 master - 0-16383\n", 1);
     bus_outcome_clear(bus);
     refuse(bus, managed_set_id(bus, &b), "another node");
     bus_destroy(bus);
@@ -213,7 +162,7 @@ static void a_node_gets_its_id(void **state)
 
 static void the_file_has_the_id_the_topology_and_the_election(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
     struct buffer text = { 0 }, again = { 0 };
     struct message message = { "" };
     struct nodes_file *file = mem_alloc(sizeof(*file));
@@ -221,7 +170,7 @@ static void the_file_has_the_id_the_topology_and_the_election(void **state)
     struct random random;
 
     random_init(&random, 1);
-    accept(bus, two_shards, 9);
+    managed_view_accept(bus, two_shards, 9);
     assert_null(managed_heartbeat(bus, &a, 12));
     members_write(bus->members, &text);
     bus_destroy(bus);
@@ -241,12 +190,12 @@ static void the_file_has_the_id_the_topology_and_the_election(void **state)
 
 static void a_heartbeat_names_this_nodes_primary_and_no_older_election(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
     struct node_id a = cluster_view_id('a'), b = cluster_view_id('b');
 
     bus_outcome_clear(bus);
     refuse(bus, managed_heartbeat(bus, &a, 1), "CLUSTERDOWN The cluster is not initialized");
-    accept(bus, two_shards, 1);
+    managed_view_accept(bus, two_shards, 1);
     bus_outcome_clear(bus);
     refuse(bus, managed_heartbeat(bus, &b, 3), "master mismatch");
     assert_int_equal(bus->members->last_vote_epoch, 0);
@@ -256,7 +205,7 @@ static void a_heartbeat_names_this_nodes_primary_and_no_older_election(void **st
     assert_null(managed_heartbeat(bus, &a, 3));
     refuse(bus, managed_heartbeat(bus, &a, 2), "election version mismatch");
     refuse(bus, managed_heartbeat(bus, &a, -1), "election version mismatch");
-    accept(bus, b_leads, 2);
+    managed_view_accept(bus, b_leads, 2);
     bus_outcome_clear(bus);
     refuse(bus, managed_heartbeat(bus, &a, 3), "master mismatch");
     assert_null(managed_heartbeat(bus, &b, 3));                 /* a replica is notified of its primary */
@@ -265,10 +214,10 @@ static void a_heartbeat_names_this_nodes_primary_and_no_older_election(void **st
 
 static void a_reset_forgets_the_topology_and_the_election_and_hard_the_id(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
     struct node_id a = cluster_view_id('a');
 
-    accept(bus, two_shards, 4);
+    managed_view_accept(bus, two_shards, 4);
     assert_null(managed_heartbeat(bus, &a, 3));
     bus_outcome_clear(bus);
     assert_non_null(managed_reset(bus, true, true, 2000));
@@ -277,7 +226,7 @@ static void a_reset_forgets_the_topology_and_the_election_and_hard_the_id(void *
     members_verify(bus->members);
     assert_true(!managed_is_initialized(bus) && !bus->is_ok && bus->members->last_vote_epoch == 0 && bus->members->count == 1);
     assert_true(node_id_equal(&bus->members->myself->id, &a));
-    accept(bus, two_shards, 1);
+    managed_view_accept(bus, two_shards, 1);
     assert_null(managed_reset(bus, true, false, 3000));
     assert_false(managed_is_initialized(bus) || node_id_equal(&bus->members->myself->id, &a));
     bus_destroy(bus);
@@ -285,26 +234,26 @@ static void a_reset_forgets_the_topology_and_the_election_and_hard_the_id(void *
 
 static void coverage_counts_if_it_is_required(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
     struct bus_options options = bus->options;
 
-    accept(bus, "a 1 master - 0-100\n", 1);
+    managed_view_accept(bus, "a 1 master - 0-100\n", 1);
     assert_false(bus->is_ok);
     options.requires_full_coverage = false;
     bus_set_options(bus, &options);
     managed_refresh(bus);
     assert_true(bus->is_ok);
-    accept(bus, "a 1 master - 0-16383\nb 2 slave,fail a\n", 2);
+    managed_view_accept(bus, "a 1 master - 0-16383\nb 2 slave,fail a\n", 2);
     assert_true(cluster_view_node(bus->members, 'b')->flags & NODE_FAIL);
     bus_destroy(bus);
 }
 
 static void with_tls_the_ports_are_those_of_tls(void **state)
 {
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
 
     bus->options.is_tls = true;
-    accept(bus, two_shards, 1);
+    managed_view_accept(bus, two_shards, 1);
     assert_int_equal(cluster_view_node(bus->members, 'c')->port, 0);
     assert_int_equal(cluster_view_node(bus->members, 'c')->tls_port, 3);
     bus_destroy(bus);
@@ -327,12 +276,12 @@ static void texts_that_are_no_topology_are_refused(void **state)
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 1.2.3.4 1 master\n", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 1.2.3.4 1 master - 1\t2\n",
         "vars currentEpoch 5 lastVoteEpoch 9\n", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 1.2.3.4 1 master -\nvars currentEpoch 5 lastVoteEpoch 9\n",
     };
-    struct bus *bus = new_bus();
+    struct bus *bus = managed_view_bus('a');
 
-    accept(bus, two_shards, 1);
+    managed_view_accept(bus, two_shards, 1);
     bus_outcome_clear(bus);
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
-        refuse(bus, set_nodes(bus, plain[i], 2, MANAGED_NOT_FORCED), "ERR Invalid cluster nodes info: ");
+        refuse(bus, managed_view_set(bus, plain[i], 2, MANAGED_NOT_FORCED), "ERR Invalid cluster nodes info: ");
     for (size_t i = 0; i < sizeof(raw) / sizeof(raw[0]); i++)
         refuse(bus, managed_set_nodes(bus, bytes_of_string(raw[i]), 2, MANAGED_NOT_FORCED), "ERR Invalid cluster nodes info: ");
     assert_int_equal(bus->members->count, 4);

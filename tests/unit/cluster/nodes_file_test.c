@@ -119,6 +119,24 @@ static void unwanted_slots_are_written_and_read(void **state)
     nodes_file_release(&file);
 }
 
+static void slots_that_have_moved_are_written_and_read(void **state)
+{
+    static const char text[] = A " 10.0.0.1:6379@16379,,tls-port=0,shard-id=" A " myself,master - 0 0 1 connected 0-99\n"
+        "vars currentEpoch 9 lastVoteEpoch 2 moved " A ":" B ":100,102-149 moved " B ":" A ":5\n";
+    struct nodes_file file;
+    struct buffer out = { 0 };
+
+    read_well(text, NODES_FILE_PORT_PLAIN, &file);
+    assert_int_equal(file.moved.count, 2);
+    assert_null(moved_slots_find(&file.moved, 101));
+    assert_memory_equal(moved_slots_find(&file.moved, 149)->to.text, B, NODE_ID_SIZE);
+    assert_memory_equal(moved_slots_find(&file.moved, 5)->to.text, A, NODE_ID_SIZE);
+    nodes_file_write(&file, &out);
+    assert_memory_equal(out.data, text, out.size);
+    buffer_release(&out);
+    nodes_file_release(&file);
+}
+
 static void older_files_and_those_that_a_person_edited_are_read(void **state)
 {
     struct nodes_file file;
@@ -180,6 +198,9 @@ static void what_cannot_be_is_refused_with_its_line(void **state)
         { FIRST "vars handed " A "::6:1 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that are handed over are not a node, an epoch and ranges" },
         { FIRST "vars handed " A ":5:6:1-x currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that are handed over are not a node, an epoch and ranges" },
         { FIRST "vars handed " A ":18446744073709551615:6:1 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that are handed over are not a node, an epoch and ranges" },
+        { FIRST "vars moved " A ":" B " currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that have moved are not two nodes and ranges" },
+        { FIRST "vars moved " A ":x:1 currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that have moved are not two nodes and ranges" },
+        { FIRST "vars moved " A ":" B ":1-x currentEpoch 1 lastVoteEpoch 1\n", "line 2: the slots that have moved are not two nodes and ranges" },
         { FIRST "vars unwanted - currentEpoch 1 lastVoteEpoch 1\n", "line 2: the unwanted slots are no ranges" },
         { FIRST "vars currentEpoch -1 lastVoteEpoch 0\n", "line 2: an epoch is not a number" },
         { FIRST "vars currentEpoch 1 lastVoteEpoch 18446744073709551616\n", "line 2: an epoch is not a number" },
@@ -409,6 +430,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_in_the_form_of_7_2_is_read_and_written_back_byte_by_byte),
         cmocka_unit_test(unwanted_slots_are_written_and_read),
+        cmocka_unit_test(slots_that_have_moved_are_written_and_read),
         cmocka_unit_test(older_files_and_those_that_a_person_edited_are_read),
         cmocka_unit_test(what_cannot_be_is_refused_with_its_line),
         cmocka_unit_test(a_part_of_a_file_is_refused),

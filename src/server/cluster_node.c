@@ -15,6 +15,7 @@
 #include "engine/dataset.h"
 #include "engine/data_stats.h"
 #include "engine/publish.h"
+#include "engine/pulse.h"
 #include "engine/role.h"
 #include "lifecycle/emptying.h"
 #include "pubsub/hub.h"
@@ -24,13 +25,6 @@
 enum {
     BUS_PORT_DISTANCE = 10000,      /* from the port of clients, unless cluster-port says another one */
     AGAIN_MS = 100,                 /* until a change of the role that was refused is tried again */
-    TICKS_MISSED = 3,               /* of its timer: then a worker may hang */
-};
-
-/* Turns of a worker, as seen at the last look at which there were new ones. */
-struct worker_pulse {
-    uint64_t turns;
-    int64_t at_ms;                  /* monotonic */
 };
 
 enum role_wish { WISH_NONE, WISH_FOLLOW, WISH_LEAD };
@@ -44,7 +38,7 @@ struct cluster_node {
     struct slot_export *exporter;
     struct slot_import *importer;
     char *nodes_path;
-    struct worker_pulse *pulses;    /* of each worker; under the cluster's lock */
+    struct pulse *pulse;            /* of the workers; under the cluster's lock */
 
     struct thread thread;
     struct waiting asked;           /* something is wished, was done, or the server ends */
@@ -294,26 +288,11 @@ static void hook_facts(void *context, struct bus_facts *facts)
     mutex_unlock(&node->lock);
 }
 
-/* Each has ended a turn lately: of its timer, if there was nothing else to do. */
 static bool hook_is_alive(void *context)
 {
     struct cluster_node *node = context;
-    struct engine *engine = node->engine;
-    int64_t now_ms = clock_mono_us() / 1000, patience_ms = config_number(engine->config, CONFIG_CLUSTER_NODE_TIMEOUT) / 2;
-    int64_t period_ms = 1000 / config_number(engine->config, CONFIG_HZ);
-    bool is_alive = true;
 
-    if (patience_ms < TICKS_MISSED * period_ms)
-        patience_ms = TICKS_MISSED * period_ms;
-    for (int i = 0; i < engine->worker_count; i++) {
-        uint64_t turns = atomic_load_explicit(&engine->workers[i]->turn.stats[STAT_TURNS], memory_order_relaxed);
-        struct worker_pulse *pulse = &node->pulses[i];
-
-        if (turns != pulse->turns || pulse->at_ms == 0)
-            *pulse = (struct worker_pulse){ turns, now_ms };
-        is_alive = is_alive && now_ms - pulse->at_ms <= patience_ms;
-    }
-    return is_alive;
+    return pulse_look(node->pulse, clock_mono_us() / 1000);
 }
 
 static void hook_hold_writes(void *context, bool holds)
@@ -605,7 +584,7 @@ static struct cluster_node *create_node(struct engine *engine)
 
     node->engine = engine;
     node->nodes_path = config_string(engine->config, CONFIG_CLUSTER_CONFIG_FILE);
-    node->pulses = mem_zalloc((size_t)engine->worker_count * sizeof(*node->pulses));
+    node->pulse = pulse_create(engine);
     mutex_init(&node->lock);
     engine->redirect = redirect_create(append_address, node);
     return node;
@@ -769,6 +748,6 @@ void cluster_node_destroy(struct cluster_node *node)
     node->engine->redirect = NULL;
     mutex_release(&node->lock);
     mem_free(node->nodes_path);
-    mem_free(node->pulses);
+    pulse_destroy(node->pulse);
     mem_free(node);
 }

@@ -132,6 +132,31 @@ struct acl_user *acl_authenticate(struct acl *acl, struct bytes name, struct byt
     return user;
 }
 
+bool acl_is_open(struct acl *acl)
+{
+    const struct acl_rules *rules;
+    bool is_open;
+
+    mutex_lock(&acl->lock);
+    rules = acl_user_rules(acl->first);
+    is_open = acl->user_count == 1 && acl_rules_allow_all(rules) && acl_rules_need_no_password(rules);
+    mutex_unlock(&acl->lock);
+    return is_open;
+}
+
+bool acl_may_call(struct acl *acl, const struct acl_user *user, const struct command *command)
+{
+    struct bytes name = bytes_of_string(command->name);
+    struct acl_request request = { .command = command, .args = &name, .arg_count = 1 };
+    int argument;
+    bool may;
+
+    mutex_lock(&acl->lock);
+    may = acl_check(acl_user_rules(user), &request, &argument) == ACL_ALLOWED;
+    mutex_unlock(&acl->lock);
+    return may;
+}
+
 struct acl_user **acl_users(struct acl *acl, size_t *count)
 {
     struct acl_user **users;

@@ -37,6 +37,12 @@ const struct acl_rules *acl_user_rules(const struct acl_user *user);    /* one a
  * password of the same length. */
 struct acl_user *acl_authenticate(struct acl *acl, struct bytes name, struct bytes password);
 
+/* For threads that are no workers: rules are not replaced meanwhile. */
+/* Every client may do everything: there is no user but the default one, which needs no password. */
+bool acl_is_open(struct acl *acl);
+/* Whether the user, which is held, may call a command that needs no key and no channel. */
+bool acl_may_call(struct acl *acl, const struct acl_user *user, const struct command *command);
+
 /* All users in the order of their names, each held, in a block that is freed with mem_free after they were released. */
 struct acl_user **acl_users(struct acl *acl, size_t *count);
 

@@ -1,5 +1,7 @@
 #include "engine/data_stats.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "engine/memory.h"
 #include "engine/scripts.h"
@@ -80,6 +82,34 @@ bool database_key_count(struct engine *engine, int db, uint64_t *count)
         return tier_count_now(engine->tier, NULL, db, count);
     *count = partitions_entry_count(engine->partitions, db);
     return true;
+}
+
+static void add_keys(const struct keyspace *keyspace, struct database_keys *keys)
+{
+    uint64_t all = tier_keyspace_count(keyspace);
+
+    keys->hot += keyspace->table.count;
+    keys->cold += all > keyspace->table.count ? all - keyspace->table.count : 0;
+    keys->expiring += keyspace->expiring_count;
+}
+
+void database_keys(struct engine *engine, struct database_keys *keys)
+{
+    int db_count = engine->partitions->db_count;
+
+    memset(keys, 0, (size_t)db_count * sizeof(*keys));
+    for (uint32_t i = 0; i < engine->partitions->count; i++) {
+        struct partition *partition = &engine->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < db_count; db++) {
+            const struct keyspace *keyspace = partition_keyspace_if(partition, db);
+
+            if (keyspace != NULL)
+                add_keys(keyspace, &keys[db]);
+        }
+        partition_unlock(partition);
+    }
 }
 
 struct sampling {

@@ -29,6 +29,14 @@ uint64_t database_table_size(struct engine *engine, int db);
  * counted twice. */
 bool database_key_count(struct engine *engine, int db, uint64_t *count);
 
+/* Keys of all databases at once: `keys` has one for each database. Each partition is locked once, so they are not of one instant; and see
+ * tier_keyspace_count. */
+struct database_keys {
+    uint64_t hot, cold;
+    uint64_t expiring;          /* of the hot ones: those with a time to live */
+};
+void database_keys(struct engine *engine, struct database_keys *keys);
+
 /* Keys in RAM that expire: their number, and a sample of them. */
 struct expiry_stats {
     uint64_t count;

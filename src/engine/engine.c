@@ -44,6 +44,11 @@ struct command_totals engine_command_totals(const struct engine *engine, const s
 void engine_command_latency(const struct engine *engine, const struct command *command, uint64_t counts[LATENCY_BUCKETS])
 {
     memset(counts, 0, LATENCY_BUCKETS * sizeof(*counts));
+    engine_add_command_latency(engine, command, counts);
+}
+
+void engine_add_command_latency(const struct engine *engine, const struct command *command, uint64_t counts[LATENCY_BUCKETS])
+{
     for (int i = 0; i < engine->worker_count; i++)
         command_stats_sum_latency(engine->workers[i]->turn.command_stats, command->id, engine->stats_epoch, counts);
     if (engine->streamed.commands != NULL)

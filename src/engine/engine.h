@@ -258,6 +258,8 @@ void engine_reset_stats(struct engine *engine);
 /* Returns the totals of a command over all workers (any thread). */
 struct command_totals engine_command_totals(const struct engine *engine, const struct command *command);
 void engine_command_latency(const struct engine *engine, const struct command *command, uint64_t counts[LATENCY_BUCKETS]);
+/* Adds them to what is there: for sums of several commands. */
+void engine_add_command_latency(const struct engine *engine, const struct command *command, uint64_t counts[LATENCY_BUCKETS]);
 /* A dump or the log can't be written: writes of clients are refused. *number: the log's errno; 0: it is the dump. Any thread. */
 bool engine_disks_fail(struct engine *engine, int *number);
 /* The log's disk is full, and what was set aside on it is given up: calls that may take memory (COMMAND_DENYOOM) are refused, so that there is

@@ -34,6 +34,7 @@
 #include "lifecycle/replay.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/shutdown.h"
+#include "metrics/metrics.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/tls.h"
@@ -85,6 +86,7 @@ struct server {
     int loop_count;
     struct tls *tls;
     struct listener *listener;
+    struct metrics *metrics;
     struct cluster_node *cluster_node;      /* NULL: cluster-enabled no */
     struct descriptors descriptors;
     struct server_load load;
@@ -421,6 +423,7 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
+    metrics_stop(server->metrics);
     cluster_node_stop(server->cluster_node);
     failover_stop(engine->replication.failover);
     follow_stop(engine->replication.follow);
@@ -469,6 +472,11 @@ static void open_sockets(struct server *server)
 
     if (tls_is_used(engine->config) && !tls_configure(server->tls)) {
         log_write(engine->log, LOG_LEVEL_WARNING, "Failed to configure TLS. Check logs for more info.");
+        return;
+    }
+    server->metrics = metrics_start(engine, &message);
+    if (server->metrics == NULL) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
         return;
     }
     server->listener = listener_open(server->loops[0], server->loops, server->loop_count, &message);

@@ -5,6 +5,7 @@
 
 struct waits {
     _Atomic uint64_t counts[WAIT_REASONS][LATENCY_BUCKETS];
+    _Atomic uint64_t sums_us[WAIT_REASONS];
 };
 
 static const char *const names[WAIT_REASONS] = {
@@ -23,18 +24,28 @@ void waits_destroy(struct waits *waits)
 
 void waits_note(struct waits *waits, enum wait_reason reason, int64_t us)
 {
-    histogram_count(waits->counts[reason], LATENCY_BUCKETS, LATENCY_STEP_BITS, us < 0 ? 0 : (uint64_t)us * 1000);
+    uint64_t waited_us = us < 0 ? 0 : (uint64_t)us;
+
+    histogram_count(waits->counts[reason], LATENCY_BUCKETS, LATENCY_STEP_BITS, waited_us * 1000);
+    atomic_fetch_add_explicit(&waits->sums_us[reason], waited_us, memory_order_relaxed);
 }
 
 void waits_reset(struct waits *waits)
 {
-    for (int reason = 0; reason < WAIT_REASONS; reason++)
+    for (int reason = 0; reason < WAIT_REASONS; reason++) {
         histogram_clear(waits->counts[reason], LATENCY_BUCKETS);
+        atomic_store_explicit(&waits->sums_us[reason], 0, memory_order_relaxed);
+    }
 }
 
 const _Atomic uint64_t *waits_histogram(const struct waits *waits, enum wait_reason reason)
 {
     return waits->counts[reason];
+}
+
+uint64_t waits_sum_us(const struct waits *waits, enum wait_reason reason)
+{
+    return atomic_load_explicit(&waits->sums_us[reason], memory_order_relaxed);
 }
 
 static uint64_t percentile_us(const uint64_t counts[LATENCY_BUCKETS], uint64_t total, double percent)

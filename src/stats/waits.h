@@ -24,6 +24,7 @@ void waits_reset(struct waits *waits);
 
 /* LATENCY_BUCKETS counters by nanoseconds, as those of commands (call/command_stats.h). */
 const _Atomic uint64_t *waits_histogram(const struct waits *waits, enum wait_reason reason);
+uint64_t waits_sum_us(const struct waits *waits, enum wait_reason reason);      /* of all that are in it */
 
 struct waits_summary {
     uint64_t calls, p50_us, p99_us;                 /* 0: there were none */

@@ -41,8 +41,7 @@ void counting_let_in(struct counting *counting)
         sched_yield();
 }
 
-/* Keys of a keyspace, unknown ones not corrected for. */
-static uint64_t count_of(const struct keyspace *keyspace)
+uint64_t tier_keyspace_count(const struct keyspace *keyspace)
 {
     uint64_t count = keyspace->table.count;
 
@@ -67,7 +66,7 @@ bool tier_count_now(struct tier *tier, const struct claim *as, int db, uint64_t 
             exact = false;
         if (keyspace == NULL)
             continue;
-        *count += count_of(keyspace);
+        *count += tier_keyspace_count(keyspace);
         if (keyspace->tier != NULL && (keyspace->record_counts[RECORD_UNKNOWN] > 0 || keyspace->tier->unknown_graves > 0))
             exact = false;
     }
@@ -192,7 +191,7 @@ static bool count_at_once(struct tier *tier, int db, struct key_list *unknowns, 
         keyspace = partition_keyspace_if(&all->partitions[i], db);
         if (keyspace == NULL)
             continue;
-        *count += count_of(keyspace);
+        *count += tier_keyspace_count(keyspace);
         take_noted(keyspace->tier, keyspace, unknowns);
         if (keyspace->tier->counted != number && keyspace->record_counts[RECORD_UNKNOWN] + keyspace->tier->unknown_graves > 0)
             whole = false;

@@ -25,7 +25,10 @@ struct value_limits tier_limits(const struct tier *tier)
 
 static void note_latency(struct tier *tier, int64_t us)
 {
-    histogram_count(tier->statistics.latency, LOAD_LATENCY_BUCKETS, LOAD_LATENCY_STEP_BITS, us < 1 ? 1 : (uint64_t)us);
+    uint64_t taken_us = us < 1 ? 1 : (uint64_t)us;
+
+    histogram_count(tier->statistics.latency, LOAD_LATENCY_BUCKETS, LOAD_LATENCY_STEP_BITS, taken_us);
+    statistics_add(&tier->statistics.latency_us, taken_us);
 }
 
 /* Workers that have to be rung when the lock has been released. */

@@ -114,12 +114,19 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
     mutex_unlock(&tier->statistics.error_lock);
 }
 
+uint64_t tier_load_latency(const struct tier *tier, uint64_t counts[LOAD_LATENCY_BUCKETS])
+{
+    histogram_load(tier->statistics.latency, LOAD_LATENCY_BUCKETS, counts);
+    return tier->statistics.latency_us;
+}
+
 void tier_reset_stats(struct tier *tier)
 {
     tier->statistics.demotions = tier->statistics.clean_demotions = tier->statistics.promotions = tier->statistics.looks = tier->statistics.batches = tier->statistics.false_maybes = 0;
     tier->statistics.errors = tier->statistics.unplanned_reads = tier->statistics.expired_cold = tier->statistics.evicted_cold = tier->statistics.resolved = 0;
     advise_reset(tier->advise);
     histogram_clear(tier->statistics.latency, LOAD_LATENCY_BUCKETS);
+    tier->statistics.latency_us = 0;
 }
 
 void tier_histogram(struct tier *tier, int db, enum tier_order order, uint64_t histogram[256])

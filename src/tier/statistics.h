@@ -11,8 +11,6 @@
 #include "base/mutex.h"
 #include "tier/tier.h"
 
-enum { LOAD_LATENCY_BUCKETS = 128, LOAD_LATENCY_STEP_BITS = 2 };
-
 struct statistics {
     _Atomic uint64_t demotions, clean_demotions, promotions, looks, batches, false_maybes, errors, unplanned_reads, expired_cold, evicted_cold, resolved;
     _Atomic uint64_t ring_reads, ring_batches;      /* by workers on their rings */
@@ -21,7 +19,8 @@ struct statistics {
     _Atomic uint64_t store_bytes;       /* on disk, images included */
     _Atomic uint64_t collected_bytes;   /* of records that garbage collection has moved */
     _Atomic uint64_t record_bytes, record_count;    /* of all puts and loads so far */
-    _Atomic uint64_t latency[LOAD_LATENCY_BUCKETS]; /* of loads that a client waited for */
+    _Atomic uint64_t latency[LOAD_LATENCY_BUCKETS]; /* of loads that a client waited for: microseconds */
+    _Atomic uint64_t latency_us;                    /* their sum */
     struct mutex error_lock;            /* leaf */
     char last_error[TIER_ERROR_SIZE];   /* error_lock */
 };

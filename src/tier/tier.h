@@ -202,6 +202,9 @@ enum status tier_count(struct tier *tier, int db, bool in_unit, uint64_t *count)
 /* The same without blocking; false if there are unknowns, or a partition is owned by a unit that is not `as`. */
 bool tier_count_now(struct tier *tier, const struct claim *as, int db, uint64_t *count);
 
+/* Keys of a keyspace, hot and cold, whose partition is locked. One that was overwritten while it may be cold counts twice, until the writer has resolved it. */
+uint64_t tier_keyspace_count(const struct keyspace *keyspace);
+
 /* The same for the keys of one slot, where hashes are by slot. Keys that have expired and are still there count. `reader` may block. */
 enum status tier_slot_count(struct tier *tier, const struct reader *reader, int db, uint16_t slot, uint64_t *count);
 /* Without reading the store; false if there are unknowns, or another unit owns the slot's partition and the reader may not block. */
@@ -253,6 +256,9 @@ struct tier_stats {
     char last_error[TIER_ERROR_SIZE];
 };
 void tier_stats(struct tier *tier, struct tier_stats *stats);
+/* How long the loads took that a client waited for: counters by microseconds (base/histogram.h). Returns the sum. Takes no lock. */
+enum { LOAD_LATENCY_BUCKETS = 128, LOAD_LATENCY_STEP_BITS = 2 };
+uint64_t tier_load_latency(const struct tier *tier, uint64_t counts[LOAD_LATENCY_BUCKETS]);
 /* Counts of hot keys by heat, decayed to now, or by twice their uses, plus one if they are on probation. Locks each partition in turn. */
 enum tier_order { TIER_BY_HEAT, TIER_BY_USES };
 void tier_histogram(struct tier *tier, int db, enum tier_order order, uint64_t histogram[256]);

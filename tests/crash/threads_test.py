@@ -12,10 +12,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.disk import shim_path                                                                  # noqa: E402
 from support.resp import OK, Closed, Error, Status                                                          # noqa: E402
-from support.server import ROOT, Server, is_sanitized, until                           # noqa: E402
+from support.server import ROOT, Server, is_sanitized, port_free, until                           # noqa: E402
 
 # Without one of these the server does not start.
-NEEDED = ["kelvin-worker", "kelvin-free", "kelvin-job", "kelvin-load", "kelvin-writer", "kelvin-compact", "kelvin-replay", "kelvin-flusher"]
+NEEDED = ["kelvin-worker", "kelvin-free", "kelvin-job", "kelvin-load", "kelvin-writer", "kelvin-compact", "kelvin-replay", "kelvin-flusher", "kelvin-http", "kelvin-page"]
 # What they do is done in another way, later, or not at all.
 SPARED = ["kelvin-fetch", "kelvin-warm", "kelvin-purge", "kelvin-close"]
 # The command fails that needs it.
@@ -82,7 +82,7 @@ class ThreadsTest(unittest.TestCase):
         self.assertEqual(sorted(found), sorted(NEEDED + SPARED + OF_COMMANDS + RETRIED + NOT_STARTED))
 
     def test_a_start_without_a_thread_ends_with_its_reason(self):
-        self.begin(**{"appendonly": "yes", "maxmemory": "100mb", "io-threads": 2})
+        self.begin(**{"appendonly": "yes", "maxmemory": "100mb", "io-threads": 2, "metrics-port": port_free()})
         for i in range(100):
             self.c.must("SET", "k%d" % i, i)
         self.assertEqual(self.server.terminate(), 0)
@@ -134,6 +134,7 @@ class ThreadsTest(unittest.TestCase):
         self.fails(["BGSAVE"], b"could not create a thread")
         self.fails(["SAVE"], b"could not create a thread")
         self.fails(["CONFIG", "SET", "appendonly", "no"], b"could not create a thread")
+        self.fails(["CONFIG", "SET", "metrics-port", port_free()], b"Can't start the thread of metrics-port")
         self.assertEqual(self.c.must("CONFIG", "GET", "appendonly"), [b"appendonly", b"yes"])
         self.fails(["TIER", "BACKUP", "backup"], b"could not create a thread")
         self.assertEqual(self.c.must("CONFIG", "SET", "tier-load-threads", 7), OK)

@@ -256,6 +256,47 @@ static void changes_while_clients_log_in(void **state)
     buffer_release(&error);
 }
 
+static bool may_call_info(struct acl_box *box, const char *name)
+{
+    struct acl_user *user = acl_find(box->acl, bytes_of_string(name));
+    bool may = acl_may_call(box->acl, user, command_find_own(box->commands, BYTES("info")));
+
+    acl_user_release(user);
+    return may;
+}
+
+static void who_may_come_without_a_name(void **state)
+{
+    struct acl_box *box = *state;
+    struct acl_change *change;
+
+    assert_true(acl_is_open(box->acl));
+    assert_true(may_call_info(box, "default"));
+    change = acl_change_require_password(box->acl, BYTES("secret"));
+    acl_change_publish(change);
+    acl_change_release(change);
+    assert_false(acl_is_open(box->acl));
+    change = acl_change_require_password(box->acl, BYTES(""));
+    acl_change_publish(change);
+    acl_change_release(change);
+    assert_true(acl_is_open(box->acl));
+    assert_null(acl_box_set(box, "u", "on >secret +get"));
+    assert_false(acl_is_open(box->acl));
+    assert_false(may_call_info(box, "u"));
+    assert_null(acl_box_set(box, "u", "+info"));
+    assert_true(may_call_info(box, "u"));
+}
+
+static void a_default_user_with_limits_is_no_open_door(void **state)
+{
+    struct acl_box *box = *state;
+
+    assert_null(acl_box_set(box, "default", "-flushall"));
+    assert_false(acl_is_open(box->acl));
+    assert_null(acl_box_set(box, "default", "+@all off"));
+    assert_false(acl_is_open(box->acl));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +309,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(passwords, setup, teardown),
         cmocka_unit_test_setup_teardown(requirepass, setup, teardown),
         cmocka_unit_test_setup_teardown(changes_while_clients_log_in, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_may_come_without_a_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_default_user_with_limits_is_no_open_door, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,11 +102,11 @@ static void every_default_is_shown_as_redis_shows_it(void **state)
 static void get_all_shows_the_directives_of_redis_and_our_own(void **state)
 {
     int redis = sizeof(redis_defaults) / sizeof(*redis_defaults) + 1;       /* dir */
-    int own = CONFIG_PARTITIONS - CONFIG_TIER_ENABLED + 1 + 7;
+    int own = CONFIG_PARTITIONS - CONFIG_TIER_ENABLED + 1 + 9;
         /* client-output-pending-max, script-heap-max, slowlog-log-waits-slower-than, repl-backlog-disk-size, repl-field-times,
-         * repl-image-sync, repl-promotion-timeout */
+         * repl-image-sync, repl-promotion-timeout, metrics-port, metrics-bind */
 
-    assert_int_equal(own, 29);
+    assert_int_equal(own, 31);
     assert_int_equal(get(*state, "*").count, redis + own - 2);        /* tier-table-size and tier-segment-size are hidden */
 }
 

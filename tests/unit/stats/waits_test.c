@@ -36,6 +36,10 @@ static void percentiles_are_near_the_waits(void **state)
     assert_int_equal(summary.calls, 100);
     assert_in_range(summary.p50_us, 100, 113);
     assert_in_range(summary.p99_us, 20000, 22500);
+    assert_int_equal(waits_sum_us(*state, WAIT_COLD), 90 * 100 + 10 * 20000);
+    assert_int_equal(waits_sum_us(*state, WAIT_MEMORY), 0);
+    waits_reset(*state);
+    assert_int_equal(waits_sum_us(*state, WAIT_COLD), 0);
 }
 
 static void each_reason_has_its_own(void **state)

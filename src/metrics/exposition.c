@@ -8,6 +8,7 @@
 
 #include "base/histogram.h"
 #include "base/text.h"
+#include "metrics/exposition_protobuf.h"
 
 /* --- Accept --- */
 
@@ -64,20 +65,31 @@ static bool is_type(const struct accepted *accepted, const char *type)
     return accepted->type_size == strlen(type) && strncasecmp(accepted->text, type, accepted->type_size) == 0;
 }
 
-static bool has_version(const struct accepted *accepted, const char *version)
+/* Without the parameter: `missing`. */
+static bool has_parameter(const struct accepted *accepted, const char *name, const char *wanted, bool missing)
 {
     const char *value;
     size_t size;
 
-    return !find_parameter(accepted, "version", &value, &size) || (size == strlen(version) && memcmp(value, version, size) == 0);
+    if (!find_parameter(accepted, name, &value, &size))
+        return missing;
+    return size == strlen(wanted) && memcmp(value, wanted, size) == 0;
+}
+
+static bool is_protobuf(const struct accepted *accepted)
+{
+    return is_type(accepted, "application/vnd.google.protobuf") && has_parameter(accepted, "proto", "io.prometheus.client.MetricFamily", false) &&
+        has_parameter(accepted, "encoding", "delimited", false);
 }
 
 /* False: it is no type that there is. A browser accepts anything, but shows text/plain and offers to save other types. */
 static bool format_of(const struct accepted *accepted, enum exposition_format *format)
 {
-    if (is_type(accepted, "application/openmetrics-text"))
+    if (is_protobuf(accepted))
+        *format = EXPOSITION_PROTOBUF;
+    else if (is_type(accepted, "application/openmetrics-text"))
         *format = EXPOSITION_OPENMETRICS;
-    else if ((is_type(accepted, "text/plain") && has_version(accepted, "0.0.4")) || is_type(accepted, "text/html") || is_type(accepted, "text/*"))
+    else if ((is_type(accepted, "text/plain") && has_parameter(accepted, "version", "0.0.4", true)) || is_type(accepted, "text/html") || is_type(accepted, "text/*"))
         *format = EXPOSITION_TEXT;
     else if (is_type(accepted, "*/*") || is_type(accepted, "application/*"))
         *format = EXPOSITION_OPENMETRICS;
@@ -109,53 +121,33 @@ enum exposition_format exposition_choose(const char *accept)
 
 const char *exposition_type(enum exposition_format format)
 {
-    return format == EXPOSITION_OPENMETRICS ? "application/openmetrics-text; version=1.0.0; charset=utf-8" : "text/plain; version=0.0.4; charset=utf-8";
+    static const char *const types[] = {
+        [EXPOSITION_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        [EXPOSITION_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
+        [EXPOSITION_PROTOBUF] = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited",
+    };
+
+    return types[format];
 }
 
 /* --- Text --- */
 
-static const char *const suffixes[] = { [METRIC_COUNTER] = "_total", [METRIC_GAUGE] = "", [METRIC_INFO] = "_info", [METRIC_HISTOGRAM] = "" };
-
-/* The size of the UTF-8 character there; 0: it is none. Surrogates, and what could be shorter, are none. */
-static size_t character_size(const unsigned char *at, size_t left)
-{
-    static const unsigned char second_min[] = { [0xe0 - 0xe0] = 0xa0, [0xf0 - 0xe0] = 0x90 }, second_max[] = { [0xed - 0xe0] = 0x9f, [0xf4 - 0xe0] = 0x8f };
-    size_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
-    size_t lead = at[0] >= 0xe0 ? at[0] - 0xe0u : sizeof(second_min);
-
-    if (size == 0 || size > left)
-        return 0;
-    for (size_t i = 1; i < size; i++) {
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    if (lead < sizeof(second_min) && second_min[lead] != 0 && at[1] < second_min[lead])
-        return 0;
-    if (lead < sizeof(second_max) && second_max[lead] != 0 && at[1] > second_max[lead])
-        return 0;
-    return size;
-}
-
 static void append_escaped(struct buffer *out, struct bytes text, bool quotes)
 {
-    const unsigned char *at = (const unsigned char *)text.data;
+    struct buffer valid = { 0 };
 
-    for (size_t left = text.size; left > 0;) {
-        size_t size = character_size(at, left);
-
-        if (size == 0)
-            buffer_append_string(out, "\xef\xbf\xbd");
-        else if (*at == '\n')
+    metric_append_utf8(&valid, text);
+    for (size_t i = 0; i < valid.size; i++) {
+        if (valid.data[i] == '\n')
             buffer_append_string(out, "\\n");
-        else if (*at == '\\')
+        else if (valid.data[i] == '\\')
             buffer_append_string(out, "\\\\");
-        else if (*at == '"' && quotes)
+        else if (valid.data[i] == '"' && quotes)
             buffer_append_string(out, "\\\"");
         else
-            buffer_append(out, at, size);
-        at += size > 0 ? size : 1;
-        left -= size > 0 ? size : 1;
+            buffer_append_u8(out, (uint8_t)valid.data[i]);
     }
+    buffer_release(&valid);
 }
 
 static void append_number(struct buffer *out, double number)
@@ -174,12 +166,17 @@ void exposition_begin(struct exposition *exposition, const struct metric *family
 {
     bool is_open = exposition->format == EXPOSITION_OPENMETRICS;
     struct buffer *out = exposition->out;
-    const char *suffix = is_open ? "" : suffixes[family->kind];
+    const char *suffix = is_open ? "" : metric_suffix(family->kind);
     static const char *const kinds[] = {
         [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_INFO] = "info", [METRIC_HISTOGRAM] = "histogram",
     };
 
     exposition->family = *family;
+    if (exposition->format == EXPOSITION_PROTOBUF) {
+        exposition_protobuf_flush(exposition);
+        exposition_protobuf_begin(exposition);
+        return;
+    }
     buffer_append_format(out, "# HELP %s%s ", family->name, suffix);
     append_escaped(out, bytes_of_string(family->help), is_open);
     buffer_append_format(out, "\n# TYPE %s%s %s\n", family->name, suffix, family->kind == METRIC_INFO && !is_open ? "gauge" : kinds[family->kind]);
@@ -212,39 +209,81 @@ static void append_name(const struct exposition *exposition, const char *suffix,
 
 void exposition_integer(struct exposition *exposition, const struct label *labels, int label_count, uint64_t number)
 {
-    append_name(exposition, suffixes[exposition->family.kind], labels, label_count, NULL);
+    if (exposition->format == EXPOSITION_PROTOBUF) {
+        exposition_protobuf_number(exposition, labels, label_count, (double)number);
+        return;
+    }
+    append_name(exposition, metric_suffix(exposition->family.kind), labels, label_count, NULL);
     buffer_append_format(exposition->out, "%" PRIu64 "\n", number);
 }
 
 void exposition_number(struct exposition *exposition, const struct label *labels, int label_count, double number)
 {
-    append_name(exposition, suffixes[exposition->family.kind], labels, label_count, NULL);
+    if (exposition->format == EXPOSITION_PROTOBUF) {
+        exposition_protobuf_number(exposition, labels, label_count, number);
+        return;
+    }
+    append_name(exposition, metric_suffix(exposition->family.kind), labels, label_count, NULL);
     append_number(exposition->out, number);
     buffer_append_u8(exposition->out, '\n');
 }
 
-void exposition_histogram(struct exposition *exposition, const struct label *labels, int label_count, const struct exposition_histogram *histogram)
+/* --- Histograms --- */
+
+/* Calls `write` for each limit and at last for +Inf. Returns the count of all. */
+typedef void write_bucket(void *context, double limit, uint64_t seen);
+static uint64_t each_bucket(const struct exposition_histogram *histogram, write_bucket *write, void *context)
 {
     uint64_t seen = 0;
     size_t bucket = 0;
-    double limit;
 
     for (unsigned bits = histogram->first; bits <= histogram->last; bits++) {
         size_t end = histogram_bucket(UINT64_C(1) << bits, histogram->step_bits);
 
         for (; bucket < end && bucket < histogram->bucket_count; bucket++)
             seen += histogram->counts[bucket];
-        limit = (double)(UINT64_C(1) << bits) / histogram->per_unit;
-        append_name(exposition, "_bucket", labels, label_count, &limit);
-        buffer_append_format(exposition->out, "%" PRIu64 "\n", seen);
+        write(context, (double)(UINT64_C(1) << bits) / histogram->per_unit, seen);
     }
     for (; bucket < histogram->bucket_count; bucket++)
         seen += histogram->counts[bucket];
-    limit = INFINITY;
-    append_name(exposition, "_bucket", labels, label_count, &limit);
-    buffer_append_format(exposition->out, "%" PRIu64 "\n", seen);
+    write(context, INFINITY, seen);
+    return seen;
+}
+
+struct text_buckets {
+    const struct exposition *exposition;
+    const struct label *labels;
+    int label_count;
+};
+
+static void write_text(void *context, double limit, uint64_t seen)
+{
+    const struct text_buckets *text = context;
+
+    append_name(text->exposition, "_bucket", text->labels, text->label_count, &limit);
+    buffer_append_format(text->exposition->out, "%" PRIu64 "\n", seen);
+}
+
+static void write_protobuf(void *context, double limit, uint64_t seen)
+{
+    exposition_protobuf_bucket(context, limit, seen);
+}
+
+void exposition_histogram(struct exposition *exposition, const struct label *labels, int label_count, const struct exposition_histogram *histogram)
+{
+    struct text_buckets text = { exposition, labels, label_count };
+    struct buffer buckets = { 0 };
+    uint64_t count;
+
+    if (exposition->format == EXPOSITION_PROTOBUF) {
+        count = each_bucket(histogram, write_protobuf, &buckets);
+        exposition_protobuf_histogram(exposition, labels, label_count, histogram, &buckets, count);
+        buffer_release(&buckets);
+        return;
+    }
+    count = each_bucket(histogram, write_text, &text);
     append_name(exposition, "_count", labels, label_count, NULL);
-    buffer_append_format(exposition->out, "%" PRIu64 "\n", seen);
+    buffer_append_format(exposition->out, "%" PRIu64 "\n", count);
     append_name(exposition, "_sum", labels, label_count, NULL);
     append_number(exposition->out, histogram->sum);
     buffer_append_u8(exposition->out, '\n');
@@ -252,6 +291,9 @@ void exposition_histogram(struct exposition *exposition, const struct label *lab
 
 void exposition_end(struct exposition *exposition)
 {
-    if (exposition->format == EXPOSITION_OPENMETRICS)
+    if (exposition->format == EXPOSITION_PROTOBUF)
+        exposition_protobuf_flush(exposition);
+    else if (exposition->format == EXPOSITION_OPENMETRICS)
         buffer_append_string(exposition->out, "# EOF\n");
+    buffer_release(&exposition->message);
 }

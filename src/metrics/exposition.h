@@ -1,11 +1,11 @@
-/* Exposition: metrics as text for Prometheus: OpenMetrics 1.0, or the format of Prometheus 0.0.4 for programs that do not accept the former.
+/* Exposition: metrics for Prometheus: OpenMetrics 1.0, the text format 0.0.4 for programs that do not accept the former, or protobuf, which has native histograms.
  *
  *     exposition_begin(&out, &(struct metric){ "kelvin_keys", METRIC_GAUGE, NULL, "Keys." });
  *     exposition_integer(&out, labels, 2, 12);             kelvin_keys{db="0",tier="hot"} 12
  *     ...
  *     exposition_end(&out);                                # EOF
  *
- * Nothing is remembered but the family that was begun. Pure: no clocks, no locks.
+ * All zero but for `out` and `format` is a new one. Pure: no clocks, no locks.
  */
 #ifndef KELVIN_METRICS_EXPOSITION_H
 #define KELVIN_METRICS_EXPOSITION_H
@@ -14,33 +14,15 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "metrics/metric.h"
 
-enum exposition_format { EXPOSITION_OPENMETRICS, EXPOSITION_TEXT };
-
-enum metric_kind {
-    METRIC_COUNTER,         /* only grows; samples have the suffix _total */
-    METRIC_GAUGE,
-    METRIC_INFO,            /* its labels are the value; samples have the suffix _info */
-    METRIC_HISTOGRAM,
-};
-
-/* A family. The name ends with the unit, if there is one: "kelvin_memory_used_bytes". */
-struct metric {
-    const char *name;
-    enum metric_kind kind;
-    const char *unit;       /* "seconds", "bytes", "ratio"; NULL: a number of things */
-    const char *help;       /* a sentence */
-};
-
-struct label {
-    const char *name;
-    struct bytes value;     /* any bytes: what is not UTF-8 becomes U+FFFD */
-};
+enum exposition_format { EXPOSITION_OPENMETRICS, EXPOSITION_TEXT, EXPOSITION_PROTOBUF };
 
 struct exposition {
     struct buffer *out;
     enum exposition_format format;
     struct metric family;           /* begun last */
+    struct buffer message;          /* protobuf: that family. exposition_end frees it */
 };
 
 /* The format that a client prefers by its header Accept; OpenMetrics if it says nothing. Browsers, which ask for text/html, get 0.0.4. */
@@ -63,6 +45,7 @@ struct exposition_histogram {
 };
 void exposition_histogram(struct exposition *exposition, const struct label *labels, int label_count, const struct exposition_histogram *histogram);
 
+/* The last call: completes the output, and frees what the exposition has. */
 void exposition_end(struct exposition *exposition);
 
 #endif

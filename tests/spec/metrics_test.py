@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
-from support.openmetrics import OPENMETRICS, TEXT, get, parse, scrape, value                        # noqa: E402
+from support.openmetrics import OPENMETRICS, PROTOBUF, TEXT, get, parse, parse_protobuf, scrape, value   # noqa: E402
 from support.resp import OK, Error                                                                  # noqa: E402
 from support.server import ROOT, Server, is_sanitized, port_free, read_text, until                  # noqa: E402
 
@@ -154,6 +154,41 @@ class MetricsTest(unittest.TestCase):
         for name in HISTOGRAMS[1:]:
             self.assertEqual((value(families, name, "_count"), value(families, name, "_sum")), (0, 0), name)
         self.assertEqual(value(families, "kelvin_commands", family="string"), 0)
+
+    def test_protobuf_has_the_same_and_native_histograms(self):
+        self.begin(maxmemory="100mb")
+        for i in range(200):
+            self.c.must("SET", "k%d" % i, "v")
+            self.c.must("LPUSH", "l", "v" * i)
+        self.c.must("DEBUG", "SLEEP", 0.05)
+        self.assertEqual(self.c.must("TIER", "DEMOTE", *["k%d" % i for i in range(50)]), 50)
+        for i in range(50):
+            self.c.must("GET", "k%d" % i)
+        status, headers, body = self.get("/metrics", text=False, Accept=PROTOBUF + ",text/plain;q=0.5")
+        self.assertEqual((status, headers["Content-Type"]), (200, PROTOBUF))
+        families, natives = parse_protobuf(body)
+        plain = parse(self.get("/metrics", Accept="text/plain")[2], TEXT)
+        self.assertEqual(len(families), len(plain))
+        for family in plain.values():
+            suffix = {"counter": "_total", "info": "_info"}.get(family.kind, "")
+            found = families[family.name + suffix]
+            self.assertEqual((found.kind, found.help), ("gauge" if family.kind == "info" else family.kind, family.help))
+            self.assertEqual(len(found.samples), len(family.samples), family.name)
+            if family.kind == "histogram":
+                limits = {key: number for (end, key), number in family.samples.items() if end == "_bucket"}
+                self.assertEqual(sorted((key[:-1], float(key[-1][1]), number) for key, number in limits.items()),
+                                 sorted((key[:-1], key[-1][1], number) for (end, key), number in found.samples.items() if end == "_bucket"))
+        for (name, labels), buckets in natives.items():
+            with self.subTest(name=name, labels=labels):
+                self.assertEqual(sum(count for _, count in buckets), families[name].samples["_count", labels])
+                self.assertEqual(buckets, sorted(buckets))
+                # A native bucket's values are at most one bucket from where they were: the text's buckets say about the same.
+                for (end, key), seen in families[name].samples.items():
+                    if end == "_bucket" and key[:-1] == labels:
+                        self.assertLessEqual(sum(count for limit, count in buckets if limit <= key[-1][1] / 1.3), seen)
+                        self.assertGreaterEqual(sum(count for limit, count in buckets if limit <= key[-1][1] * 1.3), seen)
+        slept = [limit for limit, count in natives["kelvin_command_duration_seconds", (("family", "server"),)] if 0.045 < limit < 1 and count]
+        self.assertTrue(slept and 0.05 / 1.1 < slept[0], slept)
 
     def test_series_are_few_whatever_clients_do(self):
         self.begin(databases=1000)

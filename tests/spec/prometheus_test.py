@@ -31,9 +31,7 @@ scrape_configs:
 """
 
 
-@kelvin_only
-@unittest.skipIf(shutil.which("prometheus") is None, "prometheus is not installed")
-class PrometheusTest(unittest.TestCase):
+class PrometheusCase(unittest.TestCase):
     flags = []
 
     @classmethod
@@ -94,6 +92,10 @@ class PrometheusTest(unittest.TestCase):
                 client.must("GET", "k%d" % i)
             client.call("INCR", "h")
 
+
+@kelvin_only
+@unittest.skipIf(shutil.which("prometheus") is None, "prometheus is not installed")
+class PrometheusTest(PrometheusCase):
     def test_the_rules_are_good_to_promtool(self):
         done = subprocess.run(["promtool", "check", "rules", RULES], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
@@ -151,12 +153,38 @@ class PrometheusTest(unittest.TestCase):
         for rule in found:
             self.query(rule["query"])
 
+    def test_histograms_have_percentiles(self):
+        self.work()
+        query = "histogram_quantile(0.5, sum by (le) (kelvin_load_duration_seconds_bucket))"
+        found = until(lambda: [sample for sample in self.query(query) if sample["value"][1] != "NaN"], 30, "a median")
+        self.assertTrue(0 < float(found[0]["value"][1]) < 9)
+
     def test_an_alert_is_raised(self):
         with self.replica.client() as client:
             client.must("CONFIG", "SET", "maxmemory", 1)
             until(lambda: self.query('ALERTS{alertname="KelvinMemoryOverLimit"}'), 30, "the alert")
             client.must("CONFIG", "SET", "maxmemory", "100mb")
             until(lambda: not self.query('ALERTS{alertname="KelvinMemoryOverLimit"}'), 30, "its end")
+
+
+@kelvin_only
+@unittest.skipIf(shutil.which("prometheus") is None, "prometheus is not installed")
+class NativeTest(PrometheusCase):
+    """A Prometheus that asks for native histograms."""
+    flags = ["--enable-feature=native-histograms"]
+
+    def test_histograms_are_native(self):
+        self.work()
+        for name, label in (("kelvin_command_duration_seconds", '{family="string"}'), ("kelvin_load_duration_seconds", ""), ("kelvin_cold_wait_seconds", "")):
+            query = "histogram_quantile(0.5, sum(%s%s))" % (name, label)
+            found = until(lambda query=query: [sample for sample in self.query(query) if sample["value"][1] not in ("NaN", "0")], 30, query)
+            self.assertTrue(0 < float(found[0]["value"][1]) < 9, found)
+            self.assertEqual(self.query(name + "_bucket"), [])
+        with self.primary.client() as client:
+            client.must("PFADD", "p1", 1)
+            client.must("PFADD", "p2", 1)
+        counted = 'sum(histogram_count(kelvin_command_duration_seconds{family="hyperloglog"}))'
+        until(lambda: [sample["value"][1] for sample in self.query(counted)] == ["4"], 30, "two calls, that the replica has applied, too")
 
 
 if __name__ == "__main__":

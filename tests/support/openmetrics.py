@@ -9,6 +9,7 @@ import collections
 import http.client
 import math
 import re
+import struct
 
 Family = collections.namedtuple("Family", "name kind unit help samples")        # samples: {(suffix, ((label, value) ...)): number}
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -18,6 +19,7 @@ SUFFIXES = {"counter": ["_total"], "gauge": [""], "info": ["_info"], "histogram"
 UNITS = ["seconds", "bytes", "ratio"]
 # Parts of names that say a unit in another way than the conventions want.
 FORBIDDEN = re.compile(r"_(ms|usec|us|milliseconds|microseconds|kb|mb|kilobytes|percent|total|count|sum|bucket|info|created)$")
+PROTOBUF = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 OPENMETRICS, TEXT = "application/openmetrics-text; version=1.0.0; charset=utf-8", "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -132,6 +134,102 @@ def parse(text, kind=OPENMETRICS):
     return parser.families
 
 
+# Protobuf: only what /metrics has of it.
+
+def fields_of(data):
+    """Yields the numbers and values of a message's fields: integers, doubles, bytes."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        number = shift = 0
+        while True:
+            byte = data[at]
+            at, number, shift = at + 1, number | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return number
+    while at < len(data):
+        tag = varint()
+        if tag & 7 == 0:
+            yield tag >> 3, varint()
+        elif tag & 7 == 1:
+            at += 8
+            yield tag >> 3, struct.unpack("<d", data[at - 8:at])[0]
+        elif tag & 7 == 2:
+            size = varint()
+            at += size
+            if at > len(data):
+                raise ValueError("a field that is cut off")
+            yield tag >> 3, data[at - size:at]
+        else:
+            raise ValueError("a wire type: %d" % (tag & 7))
+
+
+def signed(number):
+    return number >> 1 ^ -(number & 1)
+
+
+def packed(data):
+    """Numbers of a packed field of sint64."""
+    numbers = []
+    for byte in data:
+        if not numbers or numbers[-1][2]:
+            numbers.append([0, 0, False])
+        last = numbers[-1]
+        last[0], last[1], last[2] = last[0] | (byte & 127) << last[1], last[1] + 7, byte < 128
+    return [signed(number) for number, _, _ in numbers]
+
+
+def natives_of(fields):
+    """The native buckets of a histogram: their upper limits and counts."""
+    schema = next(signed(value) for number, value in fields if number == 5)
+    deltas = [delta for number, value in fields if number == 13 for delta in packed(value)]
+    found, index, count = [], 0, 0
+    for number, value in fields:
+        if number == 12:
+            span = dict(fields_of(value))
+            index += signed(span[1])
+            for _ in range(span[2]):
+                count += deltas.pop(0)
+                found.append((2 ** (index / 2 ** schema), count))
+                index += 1
+    if deltas or any(count <= 0 for _, count in found):
+        raise ValueError("native buckets: %s and %s" % (found, deltas))
+    return found
+
+
+def parse_protobuf(data):
+    """Returns families as parse does, and native buckets: {(family, labels): [(limit, count)]}, the first of them that of zero."""
+    families, natives, at = {}, {}, 0
+    kinds = {0: "counter", 1: "gauge", 4: "histogram"}
+    while at < len(data):
+        size = shift = 0
+        while True:
+            byte = data[at]
+            at, size, shift = at + 1, size | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                break
+        message = list(fields_of(data[at:at + size]))
+        at += size
+        name, help_, kind = [next(value for number, value in message if number == wanted) for wanted in (1, 2, 3)]
+        family = Family(name.decode(), kinds[kind], next((value.decode() for number, value in message if number == 5), None), help_.decode(), {})
+        for metric in [list(fields_of(value)) for number, value in message if number == 4]:
+            labels = tuple(tuple(part.decode() for _, part in fields_of(value)) for number, value in metric if number == 1)
+            number, content = metric[-1]
+            content = list(fields_of(content))
+            if number in (2, 3):
+                family.samples["", labels] = content[0][1]
+                continue
+            family.samples["_count", labels], family.samples["_sum", labels] = content[0][1], content[1][1]
+            for number, bucket in content:
+                if number == 3:
+                    (_, seen), (_, limit) = fields_of(bucket)
+                    family.samples["_bucket", labels + (("le", limit),)] = seen
+            natives[family.name, labels] = [(0, next(value for number, value in content if number == 7))] + natives_of(content)
+        families[family.name] = family
+    return families, natives
+
+
 def value(families, name, suffix=None, **labels):
     """Of the sample with these labels, whatever their order."""
     family = families[name]
@@ -142,15 +240,16 @@ def value(families, name, suffix=None, **labels):
     return found[0]
 
 
-def get(port, path="/metrics", method="GET", user=None, host="127.0.0.1", timeout=30, **headers):
-    """Returns the status, the headers and the body of a request."""
+def get(port, path="/metrics", method="GET", user=None, host="127.0.0.1", timeout=30, text=True, **headers):
+    """Returns the status, the headers and the body of a request; its bytes, unless it is text."""
     connection = http.client.HTTPConnection(host, port, timeout=timeout)
     if user is not None:
         headers["Authorization"] = "Basic " + base64.b64encode(":".join(user).encode()).decode()
     try:
         connection.request(method, path, headers=headers)
         reply = connection.getresponse()
-        return reply.status, dict(reply.getheaders()), reply.read().decode()
+        body = reply.read()
+        return reply.status, dict(reply.getheaders()), body.decode() if text else body
     finally:
         connection.close()
 

@@ -165,6 +165,30 @@ static void limits_beyond_the_buckets_are_no_error(void **state)
     assert_written(&out, "x_bucket{le=\"1.024e-6\"} 8\nx_bucket{le=\"2.048e-6\"} 8\nx_bucket{le=\"+Inf\"} 8\nx_count 8\nx_sum 0\n");
 }
 
+static void assert_bytes(struct buffer *out, const char *bytes, size_t size)
+{
+    assert_int_equal(out->size, size);
+    assert_memory_equal(out->data, bytes, size);
+    buffer_release(out);
+}
+
+/* A family after its length: name, help, type, unit, and the metric: labels, the number as a double. */
+static void protobuf_has_a_message_for_each_family(void **state)
+{
+    static const char bytes[] = "\x26\x0a\x07x_total\x12\x02H.\x18\x00\x2a\x01u" "\x22\x12" "\x0a\x05\x0a\x01l\x12\x00" "\x1a\x09\x09\x00\x00\x00\x00\x00\x00\x00\x40"
+        "\x09\x0a\x01y\x12\x02H.\x18\x01";
+    struct exposition exposition;
+    struct buffer out;
+
+    (void)state;
+    begin(&exposition, &out, EXPOSITION_PROTOBUF);
+    exposition_begin(&exposition, &(struct metric){ "x", METRIC_COUNTER, "u", "H." });
+    exposition_integer(&exposition, &(struct label){ "l", BYTES("") }, 1, 2);
+    exposition_begin(&exposition, &(struct metric){ "y", METRIC_GAUGE, NULL, "H." });
+    exposition_end(&exposition);
+    assert_bytes(&out, bytes, sizeof(bytes) - 1);
+}
+
 static void the_client_chooses_the_format(void **state)
 {
     static const struct {
@@ -181,6 +205,10 @@ static void the_client_chooses_the_format(void **state)
         { "application/openmetrics-text;q=0.4,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", EXPOSITION_TEXT },
         { "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8", EXPOSITION_TEXT },
         { "image/png", EXPOSITION_OPENMETRICS },
+        { "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,*/*;q=0.1",
+          EXPOSITION_PROTOBUF },
+        { "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text,text/plain;q=0.5", EXPOSITION_TEXT },
+        { "application/vnd.google.protobuf;encoding=delimited,text/plain;q=0.5", EXPOSITION_TEXT },
         { "text/plain;q=0", EXPOSITION_OPENMETRICS },
         { "text/plain;q=0.001, application/openmetrics-text;q=0", EXPOSITION_TEXT },
         /* Hostile. */
@@ -208,6 +236,7 @@ int main(void)
         cmocka_unit_test(numbers_are_what_prometheus_reads),
         cmocka_unit_test(buckets_are_cumulative_and_exact),
         cmocka_unit_test(limits_beyond_the_buckets_are_no_error),
+        cmocka_unit_test(protobuf_has_a_message_for_each_family),
         cmocka_unit_test(the_client_chooses_the_format),
     };
 

@@ -110,27 +110,43 @@ static int64_t port_min(void)
     return port;
 }
 
+/* Reports addresses of a list that this machine does not have. */
+static void examine_bind(struct examination *it, enum config_id id)
+{
+    char *list = config_string(it->config, id), *rest = NULL;
+    struct message message = { "" };
+
+    for (char *word = strtok_r(list, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+        if (word[0] != '-' && !sockets_has_address(word, &message))
+            report(it, true, "%s%s", id == CONFIG_METRICS_BIND ? "metrics-" : "", message.text);
+    }
+    mem_free(list);
+}
+
 static void examine_addresses(struct examination *it)
 {
-    static const enum config_id ids[] = { CONFIG_PORT, CONFIG_TLS_PORT };
+    static const enum config_id ids[] = { CONFIG_PORT, CONFIG_TLS_PORT, CONFIG_METRICS_PORT };
     int64_t port = config_number(it->config, CONFIG_PORT), tls_port = config_number(it->config, CONFIG_TLS_PORT), least = port_min();
-    char *list = config_string(it->config, CONFIG_BIND), *socket = config_string(it->config, CONFIG_UNIXSOCKET), *rest = NULL;
+    int64_t metrics_port = config_number(it->config, CONFIG_METRICS_PORT);
+    char *list = config_string(it->config, CONFIG_BIND), *socket = config_string(it->config, CONFIG_UNIXSOCKET);
     struct message message = { "" };
 
     if (socket[0] == '\0' && ((port == 0 && tls_port == 0) || list[0] == '\0'))
         report(it, true, "no client can connect: port, tls-port and unixsocket are off, or bind is empty");
     if (port != 0 && port == tls_port)
         report(it, true, "port and tls-port are both %" PRId64, port);
-    for (int i = 0; i < 2; i++) {
+    if (metrics_port != 0 && (metrics_port == port || metrics_port == tls_port))
+        report(it, true, "metrics-port and %s are both %" PRId64, metrics_port == port ? "port" : "tls-port", metrics_port);
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
         int64_t number = config_number(it->config, ids[i]);
 
         if (number != 0 && number < least)
             report(it, false, "%s %" PRId64 ": this user may bind ports from %" PRId64 " on only", config_name(ids[i]), number, least);
     }
-    for (char *word = strtok_r(list, " ", &rest); word != NULL && (port != 0 || tls_port != 0); word = strtok_r(NULL, " ", &rest)) {
-        if (word[0] != '-' && !sockets_has_address(word, &message))
-            report(it, true, "%s", message.text);
-    }
+    if (port != 0 || tls_port != 0)
+        examine_bind(it, CONFIG_BIND);
+    if (metrics_port != 0)
+        examine_bind(it, CONFIG_METRICS_BIND);
     if (tls_is_used(it->config) && !tls_check(it->config, &message))
         report(it, true, "%s", message.text);
     mem_free(socket);

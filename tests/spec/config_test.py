@@ -364,6 +364,8 @@ class CheckTest(unittest.TestCase):
             "'rename-command NOSUCH X': No such command in rename-command",
             "test.conf:7: user 'a': Error in ACL SETUSER modifier '+nosuch': Unknown command or category name in ACL"]))
         self.assertEqual(self.check("dir ./\nport 0\n")[1], ["no client can connect: port, tls-port and unixsocket are off, or bind is empty"])
+        self.assertEqual(self.check("dir ./\nport 7001\nmetrics-port 7001\nmetrics-bind 203.0.113.9 -203.0.113.10\n")[1],
+                         ["metrics-port and port are both 7001", "metrics-bind 203.0.113.9: this machine does not have the address"])
         self.assertEqual(self.check("dir ./\naclfile nosuch.acl\n")[1],
                          ["Error loading ACLs, opening file 'nosuch.acl': No such file or directory"])
 

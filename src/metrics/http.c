@@ -293,7 +293,7 @@ static enum MHD_Result answer_late(struct http *http, struct exchange *exchange)
     mutex_unlock(&http->lock);
     if (is_done)
         return reply(exchange->connection, &exchange->response);
-    return reply_sentence(exchange->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+    return reply_sentence(exchange->connection, MHD_HTTP_SERVICE_UNAVAILABLE, http->stopping ? "The server is ending." :
         "The numbers can't be read now: the pages before this one take long, or a call has had its partitions locked for seconds.");
 }
 

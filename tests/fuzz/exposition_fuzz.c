@@ -1,0 +1,82 @@
+/* Hostile bytes as the header Accept, and as the value of a label in all formats: the text must be one line with balanced quotes, and valid UTF-8 stays as it is.
+ * First byte: which.
+ */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "metrics/exposition.h"
+#include "support/fuzz.h"
+
+static void choose(struct bytes text)
+{
+    char *accept = mem_string(text);
+    enum exposition_format format = exposition_choose(accept);
+
+    CHECK(exposition_type(format) != NULL);
+    mem_free(accept);
+}
+
+/* x{l="..."} 1, and a line end: in the quotes no quote or line end without a backslash before it. */
+static void check_line(struct bytes line)
+{
+    size_t at = strlen("x{l=\""), end = line.size - strlen("\"} 1\n");
+
+    CHECK(line.size >= at + strlen("\"} 1\n") && memcmp(line.data, "x{l=\"", at) == 0 && memcmp(line.data + end, "\"} 1\n", line.size - end) == 0);
+    for (; at < end; at++) {
+        CHECK(line.data[at] != '"' && line.data[at] != '\n');
+        at += line.data[at] == '\\';
+    }
+    CHECK(at == end);
+}
+
+static void write_label(struct bytes value, enum exposition_format format)
+{
+    struct buffer out = { 0 };
+    struct exposition exposition = { .out = &out, .format = format };
+
+    exposition_begin(&exposition, &(struct metric){ "x", METRIC_GAUGE, NULL, "X." });
+    if (format == EXPOSITION_TEXT)
+        out.size = 0;
+    exposition_integer(&exposition, &(struct label){ "l", value }, 1, 1);
+    exposition_end(&exposition);
+    if (format == EXPOSITION_TEXT)
+        check_line(buffer_bytes(&out));
+    buffer_release(&out);
+}
+
+/* What was made valid is valid. */
+static void check_utf8(struct bytes text)
+{
+    struct buffer once = { 0 }, twice = { 0 };
+
+    metric_append_utf8(&once, text);
+    metric_append_utf8(&twice, buffer_bytes(&once));
+    CHECK(bytes_equal(buffer_bytes(&once), buffer_bytes(&twice)));
+    buffer_release(&once);
+    buffer_release(&twice);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input fuzz;
+    struct buffer input = { 0 };
+    struct bytes exact;
+    bool is_accept;
+
+    fuzz_begin(&fuzz, data, size);
+    is_accept = fuzz_below(&fuzz, 2) == 0;
+    fuzz_rest(&fuzz, &input);
+    exact = fuzz_exact_copy(buffer_bytes(&input));
+    if (is_accept) {
+        choose(exact);
+    } else {
+        write_label(exact, EXPOSITION_TEXT);
+        write_label(exact, EXPOSITION_OPENMETRICS);
+        write_label(exact, EXPOSITION_PROTOBUF);
+        check_utf8(exact);
+    }
+    mem_free((void *)exact.data);
+    buffer_release(&input);
+    return 0;
+}

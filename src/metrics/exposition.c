@@ -153,13 +153,14 @@ static void append_escaped(struct buffer *out, struct bytes text, bool quotes)
 static void append_number(struct buffer *out, double number)
 {
     char digits[TEXT_DOUBLE_SIZE];
+    size_t size = text_of_double(number, digits);
 
     if (isnan(number))
         buffer_append_string(out, "NaN");
     else if (isinf(number))
         buffer_append_string(out, number > 0 ? "+Inf" : "-Inf");
     else
-        buffer_append(out, digits, text_of_double(number, digits));
+        buffer_append(out, digits, size);
 }
 
 void exposition_begin(struct exposition *exposition, const struct metric *family)

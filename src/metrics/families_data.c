@@ -139,6 +139,8 @@ static void write_traffic(struct exposition *out, const struct readings *reading
     family_labelled(out, &(struct metric){ "kelvin_tier_demotions", METRIC_COUNTER, NULL, "Keys that were demoted, by whether a record was written." }, "record",
         (struct family_sample[]){ { "written", (double)tier->demotions }, { "kept", (double)tier->clean_demotions } }, 2);
     family_counter(out, "kelvin_tier_promotions", NULL, "Keys that were loaded from the store.", (double)tier->promotions);
+    family_counter(out, "kelvin_tier_looks", NULL, "Reads of the store for calls that only look at a key, which stays cold.", (double)tier->looks);
+    family_counter(out, "kelvin_tier_ring_reads", NULL, "Reads of the store by workers, on io_uring.", (double)tier->ring_reads);
     family_counter(out, "kelvin_tier_batches", NULL, "Batches that were written to the store.", (double)tier->batches);
     family_gauge(out, "kelvin_tier_loads_waiting", NULL, "Loads that have not ended.", (double)tier->loads_waiting);
     write_loads(out, readings->engine);
@@ -157,6 +159,7 @@ void families_tier(struct exposition *out, const struct readings *readings)
     write_traffic(out, readings);
     family_gauge(out, "kelvin_tier_dirty_keys", NULL, "Hot keys whose record is missing or older.", (double)tier->dirty_keys);
     family_gauge(out, "kelvin_tier_unknown_keys", NULL, "Keys that were overwritten, and whose record was not looked for yet.", (double)tier->unknown_keys);
+    family_gauge(out, "kelvin_tier_pinned_keys", NULL, "Keys that TIER PIN keeps in RAM.", (double)tier->pinned_keys);
     family_gauge(out, "kelvin_tier_graves", NULL, "Deleted keys whose record is still in the store.", (double)tier->graves);
     family_gauge(out, "kelvin_tier_hot_bytes", "bytes", "Memory that hot keys need: entries and tables.", (double)tier->hot_bytes);
     family_gauge(out, "kelvin_tier_recordmap_bytes", "bytes", "Memory of the record map.", (double)tier->recordmap_bytes);

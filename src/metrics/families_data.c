@@ -99,7 +99,8 @@ void families_keys(struct exposition *out, const struct readings *readings)
     family_counter(out, "kelvin_keys_expired", NULL, "Keys that were removed because their time was up.",
         stat_of(readings, STAT_EXPIRED_KEYS) + (double)readings->tier.expired_cold);
     family_counter(out, "kelvin_fields_expired", NULL, "Fields of hashes that were removed because their time was up.", stat_of(readings, STAT_EXPIRED_FIELDS));
-    family_counter(out, "kelvin_keys_evicted", NULL, "Keys that were deleted because there is no memory.", stat_of(readings, STAT_EVICTED_KEYS));
+    family_counter(out, "kelvin_keys_evicted", NULL, "Keys that were deleted because there is no memory, or no room on the disk.",
+        stat_of(readings, STAT_EVICTED_KEYS) + (double)readings->tier.evicted_cold);
     family_counter(out, "kelvin_keyspace_hits", NULL, "Look-ups of reading commands that found the key.", stat_of(readings, STAT_KEYSPACE_HITS));
     family_counter(out, "kelvin_keyspace_misses", NULL, "Look-ups of reading commands that did not.", stat_of(readings, STAT_KEYSPACE_MISSES));
 }

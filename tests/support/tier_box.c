@@ -159,8 +159,8 @@ static void open_store(struct tier_box *box, const struct tier_box_options *opti
         .write_buffer_size = options->write_buffer_size > 0 ? options->write_buffer_size : 64 * 1024,
         .loader_count = 2,
         .by_slot = options->by_slot,
-        .hooks = { box, hook_memory_used, hook_wake, hook_memory_freed, hook_expired, NULL, hook_log,
-            .free_keyspace = hook_free_keyspace, .ring = hook_ring, .limits = hook_limits },
+        .hooks = { .context = box, .memory_used = hook_memory_used, .wake = hook_wake, .memory_freed = hook_memory_freed, .expired = hook_expired,
+            .log = hook_log, .free_keyspace = hook_free_keyspace, .ring = hook_ring, .limits = hook_limits },
     };
 
     snprintf(box->root, sizeof(box->root), "%s/tier-XXXXXX", temporary != NULL ? temporary : "/tmp");

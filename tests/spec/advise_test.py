@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
 from support.resp import OK, Error                                                                   # noqa: E402
-from support.server import Server, scaled, until                                                     # noqa: E402
+from support.server import Server, port_free, scaled, until                                                 # noqa: E402
 
 MB = 1 << 20
 OPTIONS = {"maxmemory": 32 * MB, "tier-warmup": "no", "save": ""}
@@ -280,7 +280,7 @@ class AdviseElsewhereTest(ServerCase):
             until(lambda: sampled(replica) == 0, 20, "the sweep")
 
     def test_in_a_cluster(self):
-        node = Server({**OPTIONS, "cluster-enabled": "yes"})
+        node = Server({**OPTIONS, "cluster-enabled": "yes", "cluster-port": port_free()})
         self.addCleanup(node.discard)
         client = node.client()
         self.addCleanup(client.close)

@@ -166,7 +166,8 @@ static bool is_among(uint32_t incarnation, const uint32_t *incarnations, size_t 
 /* Makes the tables again, with `slot_count` slots, of keys below the limit and of these incarnations, which are sorted (NULL: of all). */
 static void rebuild(struct advise *advise, uint32_t slot_count, const uint32_t *incarnations, size_t incarnation_count)
 {
-    const struct advise old = *advise;
+    struct model_key *old = advise->keys;
+    uint32_t old_count = advise->slot_count;
     uint8_t *cells[ADVISE_SIZES];
 
     advise->keys = mem_zalloc(slot_count * sizeof(struct model_key));
@@ -174,8 +175,8 @@ static void rebuild(struct advise *advise, uint32_t slot_count, const uint32_t *
     advise->count = 0;
     for (int i = 0; i < ADVISE_SIZES; i++)
         cells[i] = mem_zalloc(slot_count);
-    for (uint32_t from = 0; from < old.slot_count; from++) {
-        const struct model_key *key = &old.keys[from];
+    for (uint32_t from = 0; from < old_count; from++) {
+        const struct model_key *key = &old[from];
         uint32_t slot;
 
         if (key->size == 0 || (uint32_t)key->hash >= advise->limit ||
@@ -185,11 +186,11 @@ static void rebuild(struct advise *advise, uint32_t slot_count, const uint32_t *
         advise->keys[slot] = *key;
         advise->count++;
         for (int i = 0; i < ADVISE_SIZES; i++)
-            cells[i][slot] = old.models[i].cells[from];
+            cells[i][slot] = advise->models[i].cells[from];
     }
     for (int i = 0; i < ADVISE_SIZES; i++)
         model_replace(&advise->models[i], cells[i], slot_count, advise->keys);
-    mem_free(old.keys);
+    mem_free(old);
 }
 
 static double share_of(const struct advise *advise)

@@ -43,8 +43,7 @@ void exists_command(struct call *call)
 
     for (int arg = 1; arg < call->arg_count; arg++) {
         count += key_open(call, arg, KEY_FOR_LOOKING, &key);
-        if (key.keyspace != NULL)
-            key_count_read(&key);
+        key_count_read(&key);
     }
     reply_integer(call->reply, count);
 }

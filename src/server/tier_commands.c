@@ -69,7 +69,7 @@ static void copy_keys(struct tier_job *job, const struct bytes *keys, size_t cou
     job->key_count = kept;
 }
 
-static bool is_on(struct call *call)
+bool tier_commands_may_run(struct call *call)
 {
     if (call->engine->tier != NULL)
         return true;
@@ -82,7 +82,7 @@ static struct tier_job *job_of(struct call *call, void (*run)(struct job *job, s
 {
     struct tier_job *job = call_job(call);
 
-    if (job == NULL && !is_on(call))
+    if (job == NULL && !tier_commands_may_run(call))
         return NULL;
     if (job != NULL)
         return job;
@@ -143,7 +143,7 @@ static void tier_promote_command(struct call *call)
 {
     int64_t hot = 0;
 
-    if (!is_on(call))
+    if (!tier_commands_may_run(call))
         return;
     for (int i = 2; i < call->arg_count; i++) {
         struct key key;
@@ -264,7 +264,7 @@ static void tier_backup_command(struct call *call)
     enum task_start started;
     char *dir;
 
-    if (job == NULL && !is_on(call))
+    if (job == NULL && !tier_commands_may_run(call))
         return;
     if (job != NULL) {
         if (job->done.status == STATUS_OK)

@@ -13,6 +13,7 @@
 #include "config/config_words.h"
 #include "engine/access.h"
 #include "engine/engine.h"
+#include "server/tier_commands.h"
 #include "tier/key_rules.h"
 
 static const char file_name[] = "tier.rules";
@@ -152,9 +153,8 @@ struct change {
     /* Changes a copy of the rules. Returns how many changes it has made; -1: `error` says why not. */
     int64_t (*make)(struct change *change, struct key_rules *rules);
     int db;
-    struct bytes *words;            /* in `text` */
+    struct bytes *words;
     int word_count;
-    char *text;
     /* Results. */
     int64_t result;
     struct message error;
@@ -165,7 +165,6 @@ static void release_change(struct job *job)
     struct change *change = (struct change *)job;
 
     mem_free(change->words);
-    mem_free(change->text);
     mem_free(change);
 }
 
@@ -208,8 +207,8 @@ static void run_change(struct job *job, struct engine *engine)
 static const struct change *change_of(struct call *call, int first, bool (*wants)(struct call *call, int arg), int64_t (*make)(struct change *, struct key_rules *))
 {
     struct change *change = call_job(call);
-    size_t size = 0;
-    char *next;
+    struct bytes *words;
+    size_t size;
 
     if (change != NULL) {
         if (change->result < 0)
@@ -220,28 +219,14 @@ static const struct change *change_of(struct call *call, int first, bool (*wants
     change->job = (struct job){ .run = run_change, .release = release_change };
     change->make = make;
     change->db = call->db;
-    for (int arg = first; arg < call->arg_count; arg++)
-        size += call->args[arg].size;
-    next = change->text = mem_alloc(size + 1);
-    change->words = mem_alloc((size_t)(call->arg_count - first + 1) * sizeof(*change->words));
+    words = arena_alloc(call->arena, (size_t)(call->arg_count - first + 1) * sizeof(*words));
     for (int arg = first; arg < call->arg_count; arg++) {
-        if (wants != NULL && !wants(call, arg))
-            continue;
-        if (call->args[arg].size > 0)
-            memcpy(next, call->args[arg].data, call->args[arg].size);
-        change->words[change->word_count++] = bytes_of(next, call->args[arg].size);
-        next += call->args[arg].size;
+        if (wants == NULL || wants(call, arg))
+            words[change->word_count++] = call->args[arg];
     }
+    change->words = mem_copy_array(words, change->word_count, &size);
     call_start_job(call, &change->job);
     return NULL;
-}
-
-static bool is_on(struct call *call)
-{
-    if (call->engine->tier != NULL)
-        return true;
-    reply_errorf(call, "ERR the cold tier is disabled (tier-enabled no)");
-    return false;
 }
 
 /* --- pins --- */
@@ -284,7 +269,7 @@ void tier_pin_command(struct call *call)
     const struct change *done;
     int64_t count = 0;
 
-    if (!is_on(call))
+    if (!tier_commands_may_run(call))
         return;
     done = change_of(call, 2, is_there, make_pins);
     if (done == NULL)
@@ -298,7 +283,7 @@ void tier_unpin_command(struct call *call)
 {
     const struct change *done;
 
-    if (!is_on(call) || !access_allows_arguments(call, 2))
+    if (!tier_commands_may_run(call) || !access_allows_arguments(call, 2))
         return;
     done = change_of(call, 2, NULL, make_unpins);
     if (done != NULL)
@@ -326,7 +311,7 @@ void tier_pinned_command(struct call *call)
     const struct key_rules *rules;
     struct reply_later later;
 
-    if (!is_on(call))
+    if (!tier_commands_may_run(call))
         return;
     rules = rulebook_hold(tier_rules(call->engine->tier));
     later = reply_later_begin(call->reply);
@@ -376,7 +361,7 @@ void tier_rule_command(struct call *call)
     const char *wrong;
     struct key_rule rule;
 
-    if (!is_on(call))
+    if (!tier_commands_may_run(call))
         return;
     if (arg_is(call, 2, "add")) {
         wrong = call_job(call) == NULL ? read_rule(call->args + 3, call->arg_count - 3, &rule) : NULL;

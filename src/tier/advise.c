@@ -690,7 +690,9 @@ enum status advise_decode(struct advise *advise, struct bytes text, _Atomic uint
     if (memcmp(text.data, magic, sizeof(magic)) != 0)
         return STATUS_CORRUPT;
     mutex_lock(&advise->lock);
-    was = *advise;
+    was = (struct advise){ .limit = advise->limit, .keys = advise->keys, .slot_count = advise->slot_count, .count = advise->count, .sums = advise->sums,
+        .memory_max = advise->memory_max, .overhead = advise->overhead };
+    memcpy(was.models, advise->models, sizeof(was.models));
     make_empty(advise, 1);
     take_all(advise, &reading, text.size);
     if (reading.failed) {

@@ -413,6 +413,15 @@ static bool has_room_to_move(struct tier *tier, const struct segment *victim)
     return room / 2 > (int64_t)segment_live_bytes(victim);
 }
 
+/* Files that the base image has are free with the next one. False: without a log images of dumps had them, which are removed when these end. */
+static bool ask_to_free_held(struct tier *tier)
+{
+    if (ask_for_checkpoint(tier))
+        return true;
+    tier->size.linked_at_base = usage_linked(tier);
+    return false;
+}
+
 /* The store is full. */
 static bool may_move(struct tier *tier, const struct segment *victim)
 {
@@ -421,9 +430,8 @@ static bool may_move(struct tier *tier, const struct segment *victim)
     if (victim != NULL && segment_is_suspect(victim))
         return true;
     if (held > (limit > 0 ? limit / HELD_PART : HELD_MAX) || (victim == NULL && held > 0)) {
-        if (ask_for_checkpoint(tier))
+        if (ask_to_free_held(tier))
             return false;
-        tier->size.linked_at_base = usage_linked(tier);     /* images of dumps had them, which are removed when these end */
     }
     return victim != NULL && has_room_to_move(tier, victim);
 }
@@ -444,20 +452,13 @@ static struct segment *find_victim(struct tier *tier)
     return victim;
 }
 
-/* Files that the base image has are not free before the next one. */
-static void free_held(struct tier *tier)
-{
-    if (!ask_for_checkpoint(tier))
-        tier->size.linked_at_base = usage_linked(tier);
-}
-
 /* Garbage is collected first. */
 static struct segment *find_to_shed(struct tier *tier)
 {
     struct segment *victim = shed_takes_segments(tier) ? segments_oldest(store_segments(tier->store)) : NULL;
 
     if (shed_needs_room(tier) && usage_held(tier) > (uint64_t)tier->settings.store_size_max / HELD_PART)
-        free_held(tier);
+        (void)ask_to_free_held(tier);
     tier->collect->sheds = victim != NULL;
     return victim;
 }

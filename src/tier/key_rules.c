@@ -25,15 +25,6 @@ static uint64_t hash_of(int db, struct bytes key)
     return xxh3(key) + (uint64_t)db * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static struct bytes copy_bytes(struct bytes bytes)
-{
-    char *copy = mem_alloc(bytes.size + 1);
-
-    if (bytes.size > 0)
-        memcpy(copy, bytes.data, bytes.size);
-    return bytes_of(copy, bytes.size);
-}
-
 struct key_rules *key_rules_create(void)
 {
     struct key_rules *rules = mem_zalloc(sizeof(*rules));
@@ -95,7 +86,7 @@ bool key_rules_add(struct key_rules *rules, const struct key_rule *rule)
         return false;
     if (at == rules->count) {
         rules->list = mem_realloc(rules->list, (rules->count + 1) * sizeof(*rules->list));
-        rules->list[rules->count++].pattern = copy_bytes(rule->pattern);
+        rules->list[rules->count++].pattern = bytes_of(mem_string(rule->pattern), rule->pattern.size);
     }
     rules->list[at].kind = rule->kind;
     rules->list[at].idle_s = rule->kind == KEY_RULE_MIN_IDLE ? rule->idle_s : 0;

@@ -11,6 +11,7 @@ enum {
     BEGIN_PERCENT = 85,             /* of tier-max-size: removed files that a checkpoint has may take a tenth more */
     URGENT_PERCENT = 97,            /* uses do not count */
     PAUSE_US = 2000000,             /* after nothing could be deleted */
+    HOLD_US_MAX = 10000000,
     KEYS_A_STEP = 1000,
 };
 
@@ -49,9 +50,19 @@ bool shed_takes_segments(struct tier *tier)
     return tier->settings.full_policy != TIER_FULL_VOLATILE_TTL && shed_is_due(tier);
 }
 
+void shed_note_size(struct tier *tier)
+{
+    bool is_over = tier->settings.store_size_max > 0 && usage_now(tier) > (uint64_t)tier->settings.store_size_max;
+
+    if (!is_over)
+        tier->shed.over_us = 0;
+    else if (tier->shed.over_us == 0)
+        tier->shed.over_us = clock_mono_us();
+}
+
 bool shed_holds_demotion(struct tier *tier)
 {
-    return is_allowed(tier) && usage_now(tier) > (uint64_t)tier->settings.store_size_max;
+    return is_allowed(tier) && tier->shed.over_us != 0 && clock_mono_us() - tier->shed.over_us < HOLD_US_MAX;
 }
 
 static void pause_shedding(struct tier *tier)

@@ -12,7 +12,6 @@
 #ifndef KELVIN_TIER_SHED_H
 #define KELVIN_TIER_SHED_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,6 +26,7 @@ struct tier;
 struct shed {
     uint64_t fruitless;             /* segments since something was deleted */
     int64_t again_us;               /* monotonic: not before */
+    int64_t over_us;                /* monotonic: since when the store is above tier-max-size; 0: it is not */
     struct buffer from;             /* volatile-ttl: the place among the expiry keys */
     bool has_deleted;               /* in the last step there */
 };
@@ -38,7 +38,10 @@ bool shed_is_due(struct tier *tier);
 bool shed_needs_room(struct tier *tier);
 /* Segments are to be taken for it, the oldest first. */
 bool shed_takes_segments(struct tier *tier);
-/* Nothing is demoted for the moment: the store has reached tier-max-size, and this is about to make room. */
+/* Once a round, before anything asks for the size. */
+void shed_note_size(struct tier *tier);
+/* Nothing is demoted for the moment: the store has reached tier-max-size, and this, or the next checkpoint, is about to make room. Not for longer than ten
+ * seconds at a time: what holds the room may never go, and clients wait. */
 bool shed_holds_demotion(struct tier *tier);
 
 /* A live record of a segment that was taken. True: its key is deleted, its grave is in the batch. Otherwise it has to be written again. */

@@ -161,6 +161,7 @@ void writing_check_size(struct tier *tier)
     uint64_t size = usage_now(tier);
     bool has_room = has_reserve(tier);
 
+    shed_note_size(tier);
     if (tier->state == TIER_OK && limit > 0 && size > (uint64_t)limit && !shed_holds_demotion(tier)) {
         tier->state = TIER_FULL;
         tier->hooks.log(tier->hooks.context, "The cold tier has reached tier-max-size. Nothing more is demoted until there is room.");

@@ -1,11 +1,13 @@
 """tier-full-policy: near tier-max-size cold keys are deleted, so that writes are never refused; which ones, what clients, log and replicas see of it, and when
 there is nothing to delete."""
+import errno
 import os
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import main                                                                        # noqa: E402
+from support.disk import FAIL, Disk                                                                  # noqa: E402
 from support.resp import OK, Error                                                                   # noqa: E402
 from support.server import Server, is_redis, until                                                   # noqa: E402
 
@@ -155,6 +157,26 @@ class CopiesTest(unittest.TestCase):
         server.start()
         with server.client(timeout=60) as client:
             self.assertEqual(sorted(client.must("KEYS", "*")), before)
+
+    def test_checkpoints_that_fail_leave_no_client_waiting(self):
+        """Removed files stay with the last checkpoint, so there is no room: writes are refused in the end, and accepted when a checkpoint succeeds."""
+        server = Server(dict(OPTIONS, appendonly="yes", **{"tier-full-policy": "allkeys-coldest"}), start=False)
+        self.addCleanup(server.discard)
+        disk = Disk(server.folder)
+        self.addCleanup(disk.remove)
+        server.environment = disk.environment
+        server.start()
+        with server.client(timeout=60) as client:
+            self.assertEqual(fill(client, 0, 20000), [])
+            client.must("BGREWRITEAOF")
+            until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 30, "the checkpoint")
+            disk.rule(0, "link", "*", FAIL, error=errno.EIO)
+            errors = fill(client, 20000, COUNT // 2)
+            self.assertTrue(errors and errors[-1].startswith(b"OOM"), len(errors))
+            disk.heal()
+            client.must("BGREWRITEAOF")
+            until(lambda: client.call("SET", "after", "x" * 1000) == OK, 60, "room")
+            self.assertEqual(client.must("GET", "after"), b"x" * 1000)
 
     def test_replicas_delete_what_the_primary_deletes(self):
         primary = Server(dict(OPTIONS, **{"tier-full-policy": "allkeys-coldest"}))

@@ -160,18 +160,18 @@ class CopiesTest(unittest.TestCase):
 
     def test_checkpoints_that_fail_leave_no_client_waiting(self):
         """Removed files stay with the last checkpoint, so there is no room: writes are refused in the end, and accepted when a checkpoint succeeds."""
-        server = Server(dict(OPTIONS, appendonly="yes", **{"tier-full-policy": "allkeys-coldest"}), start=False)
+        server = Server(dict(OPTIONS, appendonly="yes", maxmemory=12 * MB, **{"tier-full-policy": "allkeys-coldest", "tier-max-size": 2 * LIMIT}), start=False)
         self.addCleanup(server.discard)
         disk = Disk(server.folder)
         self.addCleanup(disk.remove)
         server.environment = disk.environment
         server.start()
         with server.client(timeout=60) as client:
-            self.assertEqual(fill(client, 0, 20000), [])
+            self.assertEqual(fill(client, 0, 35000), [])
             client.must("BGREWRITEAOF")
             until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 30, "the checkpoint")
             disk.rule(0, "link", "*", FAIL, error=errno.EIO)
-            errors = fill(client, 20000, COUNT // 2)
+            errors = fill(client, 35000, COUNT)
             self.assertTrue(errors and errors[-1].startswith(b"OOM"), len(errors))
             disk.heal()
             client.must("BGREWRITEAOF")

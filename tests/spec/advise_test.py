@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
 from support.resp import OK, Error                                                                   # noqa: E402
-from support.server import Server, port_free, scaled, until                                                 # noqa: E402
+from support.server import Server, port_free, until                                                         # noqa: E402
 
 MB = 1 << 20
 OPTIONS = {"maxmemory": 32 * MB, "tier-warmup": "no", "save": ""}
@@ -73,7 +73,7 @@ class AdviseTest(ServerCase):
         self.c.must("DEL", "used")
 
     def test_what_is_predicted_for_the_present_size_is_measured(self):
-        keys, rand = scaled(200000), random.Random(1)
+        keys, rand = 200000, random.Random(1)      # fewer are less memory than the models can predict
         self.set_maxmemory(int(keys * 160))
         fill(self.c, keys)
         read(self.c, keys, keys, rand)

@@ -5,7 +5,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
 from support.resp import OK, Error                                                                   # noqa: E402
-from support.server import Server, scaled, until                                                     # noqa: E402
+from support.server import Server, until                                                             # noqa: E402
 
 MB = 1 << 20
 OPTIONS = {"maxmemory": 24 * MB, "save": "", "partitions": 4, "tier-block-cache": MB}
@@ -27,7 +27,7 @@ class RulesCase(ServerCase):
 
     def press(self, name="press", size=64 * MB):
         """Writes more than the memory has, twice, so that everything that may be demoted is."""
-        for start in range(0, scaled(size) // 1000, 500):
+        for start in range(0, size // 1000, 500):
             self.c.pipeline(["SET", "%s:%d" % (name, i), "x" * 1000] for i in range(start, start + 500))
 
     def hot(self, keys):

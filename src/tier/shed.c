@@ -23,9 +23,7 @@ void shed_release(struct shed *shed)
 /* Bytes on the disk that deleting can still make less, in percent of tier-max-size. */
 static uint64_t filled_percent(struct tier *tier)
 {
-    uint64_t used = usage_now(tier), held = usage_held(tier);
-
-    return used > held ? (uint64_t)((double)(used - held) * 100 / (double)tier->settings.store_size_max) : 0;
+    return (uint64_t)((double)usage_own(tier) * 100 / (double)tier->settings.store_size_max);
 }
 
 /* Replicas delete what their primaries do. */

@@ -70,11 +70,21 @@ static int compare_linked(const void *a, const void *b)
     return first->inode < second->inode ? -1 : first->inode > second->inode;
 }
 
-uint64_t usage_measure(const char *store, const char *images)
+static uint64_t sum_linked(const struct usage *usage)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < usage->count; i++)
+        sum += usage->linked[i].size;
+    return sum;
+}
+
+uint64_t usage_measure(const char *store, const char *images, uint64_t *own)
 {
     struct usage usage = { 0 };
 
     add_directory(&usage, AT_FDCWD, store, FILES_TOO, 0);
+    *own = usage.size + sum_linked(&usage);
     if (images != NULL)
         add_directory(&usage, AT_FDCWD, images, DIRECTORIES_ONLY, 2);
     if (usage.count > 0)
@@ -92,24 +102,37 @@ static void measure(const struct tier *tier, struct segments_stats *stats)
     segments_measure(store_segments(tier->store), stats);
 }
 
-static int64_t segment_bytes(const struct tier *tier)
+void usage_note_measured(struct tier *tier, uint64_t own)
 {
     struct segments_stats stats;
 
     measure(tier, &stats);
-    return (int64_t)(stats.bytes + stats.linked_bytes);
+    tier->size.own = own;
+    tier->size.segments_then = stats.bytes;
+    tier->size.linked_then = stats.linked_bytes;
 }
 
-void usage_note_measured(struct tier *tier)
+/* What segments have grown by, or shrunk, is added. */
+static uint64_t add_growth(uint64_t size, uint64_t now, uint64_t then)
 {
-    tier->size.segments_then = segment_bytes(tier);
+    return now >= then || then - now < size ? size + now - then : 0;
 }
 
 uint64_t usage_now(const struct tier *tier)
 {
-    int64_t size = (int64_t)tier->statistics.store_bytes + segment_bytes(tier) - tier->size.segments_then;
+    const struct store_size *size = &tier->size;
+    struct segments_stats stats;
 
-    return size > 0 ? (uint64_t)size : 0;
+    measure(tier, &stats);
+    return add_growth(tier->statistics.store_bytes, stats.bytes + stats.linked_bytes, size->segments_then + size->linked_then);
+}
+
+uint64_t usage_own(const struct tier *tier)
+{
+    struct segments_stats stats;
+
+    measure(tier, &stats);
+    return add_growth(tier->size.own, stats.bytes, tier->size.segments_then);
 }
 
 uint64_t usage_linked(const struct tier *tier)

@@ -160,8 +160,8 @@ class CopiesTest(unittest.TestCase):
         with server.client(timeout=60) as client:
             self.assertEqual(sorted(client.must("KEYS", "*")), before)
 
-    def test_checkpoints_that_fail_leave_no_client_waiting(self):
-        """Removed files stay with the last checkpoint, so there is no room: writes are refused in the end, and accepted when a checkpoint succeeds."""
+    def start_with_checkpoint(self):
+        """Returns a server with a log and one checkpoint, and its disk."""
         server = Server(dict(OPTIONS, appendonly="yes", **{"tier-full-policy": "allkeys-coldest"}), start=False)
         self.addCleanup(server.discard)
         disk = Disk(server.folder)
@@ -172,13 +172,32 @@ class CopiesTest(unittest.TestCase):
             self.assertEqual(fill(client, 0, 50000), [])
             client.must("BGREWRITEAOF")
             until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 30, "the checkpoint")
-            disk.rule(0, "link", "*", FAIL, error=errno.EIO)
+        return server, disk
+
+    def check_not_emptied(self, server):
+        """Keys whose bytes only images have are not deleted: that would make no room."""
+        self.assertGreater(int(tiering(server)["tier_segment_live_bytes"]), LIMIT * 7 // 10)
+
+    def test_checkpoints_that_fail_leave_no_client_waiting(self):
+        """Removed files stay with the last checkpoint, so there is no room: writes are refused in the end, and accepted when a checkpoint succeeds."""
+        server, disk = self.start_with_checkpoint()
+        with server.client(timeout=60) as client:
+            disk.rule(0, "create", "*.image*", FAIL, error=errno.EIO)
             errors = fill(client, 50000, COUNT)
             self.assertTrue(errors and errors[-1].startswith(b"OOM"), len(errors))
+            self.check_not_emptied(server)
             disk.heal()
             client.call("BGREWRITEAOF")         # if none runs already
             until(lambda: client.call("SET", "after", "x" * 1000) == OK, 60, "room")
             self.assertEqual(client.must("GET", "after"), b"x" * 1000)
+
+    def test_images_that_are_copies_do_not_empty_the_store(self):
+        """A file system without hard links."""
+        server, disk = self.start_with_checkpoint()
+        with server.client(timeout=60) as client:
+            disk.rule(0, "link", "*", FAIL, error=errno.EPERM)
+            fill(client, 50000, COUNT // 2)
+            self.check_not_emptied(server)
 
     def test_replicas_delete_what_the_primary_deletes(self):
         primary = Server(dict(OPTIONS, **{"tier-full-policy": "allkeys-coldest"}))

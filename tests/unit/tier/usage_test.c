@@ -59,6 +59,8 @@ static int close_root(void **state)
 
 static void each_file_counts_once(void **state)
 {
+    uint64_t own;
+
     (void)state;
     make_file("store/1.ldb", 1000);             /* of the store and both images */
     assert_int_equal(link(path_of("store/1.ldb"), path_of("log/1.base.image/store/1.ldb")), 0);
@@ -69,9 +71,12 @@ static void each_file_counts_once(void **state)
     assert_int_equal(link(path_of("log/1.base.image/store/4.ldb"), path_of("log/2.base.image/store/4.ldb")), 0);
     make_file("log/1.base.image/tags", 5000000);
     make_file("log/1.incr.aof", 60000000);      /* the log is not the tier's */
-    assert_int_equal(usage_measure(path_of("store"), path_of("log")), 5431200);
-    assert_int_equal(usage_measure(path_of("store"), NULL), 1200);
-    assert_int_equal(usage_measure(path_of("none"), path_of("neither")), 0);
+    assert_int_equal(usage_measure(path_of("store"), path_of("log"), &own), 5431200);
+    assert_int_equal(own, 1200);
+    assert_int_equal(usage_measure(path_of("store"), NULL, &own), 1200);
+    assert_int_equal(own, 1200);
+    assert_int_equal(usage_measure(path_of("none"), path_of("neither"), &own), 0);
+    assert_int_equal(own, 0);
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 #include "metrics/http.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <arpa/inet.h>
@@ -13,10 +14,12 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/endpoint.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "metrics/addresses.h"
+#include "metrics/host.h"
 
 enum {
     REQUEST_MEMORY = 16 * 1024,     /* of a connection: its request line and headers */
@@ -25,7 +28,7 @@ enum {
     POLLED_BEFORE = 2,              /* the bell, libmicrohttpd's epoll */
 };
 
-static const char plain[] = "text/plain; charset=utf-8";
+static const char plain[] = "text/plain; charset=utf-8", ending[] = "The server is ending.";
 
 /* A connection. kelvin-http only. */
 struct visitor {
@@ -200,6 +203,13 @@ static enum MHD_Result reply_sentence(struct MHD_Connection *connection, int sta
 
 /* --- Requests: kelvin-http --- */
 
+static struct visitor *visitor_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info != NULL ? info->socket_context : NULL;
+}
+
 static void note_address(struct MHD_Connection *connection, char out[64])
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -221,6 +231,16 @@ static void note_address(struct MHD_Connection *connection, char out[64])
     }
 }
 
+static bool has_foreign_name(struct MHD_Connection *connection)
+{
+    const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    char machine[HOST_NAME_MAX + 1] = "", ip[ENDPOINT_IP_SIZE];
+
+    endpoint_ip_of_self(visitor_of(connection)->fd, ip);
+    gethostname(machine, sizeof(machine) - 1);
+    return host_is_loopback(ip) && !host_is_own(host, machine);
+}
+
 static enum http_admission ask_admission(struct http *http, struct MHD_Connection *connection)
 {
     struct http_caller caller = { .user = NULL };
@@ -232,6 +252,7 @@ static enum http_admission ask_admission(struct http *http, struct MHD_Connectio
     if (user == NULL || password == NULL)
         caller.user = caller.password = NULL;
     note_address(connection, caller.address);
+    caller.has_foreign_name = has_foreign_name(connection);
     admission = http->options.admit(http->options.context, &caller);
     MHD_free(user);
     MHD_free(password);
@@ -272,9 +293,14 @@ static enum MHD_Result answer(struct http *http, struct exchange *exchange, cons
             return reply_sentence(connection, MHD_HTTP_UNAUTHORIZED, "This server has users: name and password of one that may call INFO are needed.");
         if (admission == HTTP_FORBIDDEN)
             return reply_sentence(connection, MHD_HTTP_FORBIDDEN, "This user may not call INFO.");
+        if (admission == HTTP_FOREIGN_NAME)
+            return reply_sentence(connection, MHD_HTTP_FORBIDDEN, "This address is only for this machine: call it localhost, or by its IP address.");
     }
     read_headers(connection, &exchange->request);
     exchange->response = (struct http_response){ .status = MHD_HTTP_OK, .type = plain };
+    /* libmicrohttpd ends the process if a connection is suspended when its daemon is stopped: also one with further requests in its buffer. */
+    if (exchange->route->thread == HTTP_APART && http->stopping)
+        return reply_sentence(connection, MHD_HTTP_SERVICE_UNAVAILABLE, ending);
     if (exchange->route->thread == HTTP_APART) {
         ask_for_page(http, exchange);
         return MHD_YES;
@@ -293,15 +319,8 @@ static enum MHD_Result answer_late(struct http *http, struct exchange *exchange)
     mutex_unlock(&http->lock);
     if (is_done)
         return reply(exchange->connection, &exchange->response);
-    return reply_sentence(exchange->connection, MHD_HTTP_SERVICE_UNAVAILABLE, http->stopping ? "The server is ending." :
+    return reply_sentence(exchange->connection, MHD_HTTP_SERVICE_UNAVAILABLE, http->stopping ? ending :
         "The numbers can't be read now: the pages before this one take long, or a call has had its partitions locked for seconds.");
-}
-
-static struct visitor *visitor_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-
-    return info != NULL ? info->socket_context : NULL;
 }
 
 static bool is_known_method(const char *method)

@@ -56,11 +56,13 @@ struct http_route {
 struct http_caller {
     const char *user, *password;    /* of HTTP Basic authentication; NULL: there is none */
     char address[64];               /* "127.0.0.1:50312" */
+    bool has_foreign_name;          /* it reached a loopback address under the name of another machine (metrics/host.h) */
 };
 enum http_admission {
     HTTP_ADMITTED,
     HTTP_LOGIN_WANTED,              /* 401: no user, or a wrong password */
     HTTP_FORBIDDEN,                 /* 403: the user may not */
+    HTTP_FOREIGN_NAME,              /* 403: has_foreign_name */
 };
 
 struct http_options {

@@ -148,7 +148,8 @@ static void log_refusal(struct engine *engine, const struct http_caller *caller,
     buffer_release(&line);
 }
 
-/* A request without a user is how programs find out that one is wanted: that is not in the log. */
+/* A request without a user is how programs find out that one is wanted: that is not in the log. A name and password protect from DNS rebinding, too: a
+ * browser does not send them to another domain. */
 static enum http_admission admit(void *context, const struct http_caller *caller)
 {
     struct metrics *metrics = context;
@@ -158,7 +159,7 @@ static enum http_admission admit(void *context, const struct http_caller *caller
     bool may;
 
     if (acl_is_open(acl))
-        return HTTP_ADMITTED;
+        return caller->has_foreign_name ? HTTP_FOREIGN_NAME : HTTP_ADMITTED;
     if (caller->user == NULL)
         return HTTP_LOGIN_WANTED;
     user = acl_authenticate(acl, bytes_of_string(caller->user), bytes_of_string(caller->password));

@@ -1,11 +1,13 @@
-/* Hostile bytes as the header Accept, and as the value of a label in all formats: the text must be one line with balanced quotes, and valid UTF-8 stays as it is.
+/* Hostile bytes as the headers Accept and Host, and as the value of a label in all formats: the text must be one line with balanced quotes, and valid UTF-8 stays as it is.
  * First byte: which.
  */
 #include <string.h>
+#include <strings.h>
 
 #include "base/check.h"
 #include "base/mem.h"
 #include "metrics/exposition.h"
+#include "metrics/host.h"
 #include "support/fuzz.h"
 
 static void choose(struct bytes text)
@@ -15,6 +17,21 @@ static void choose(struct bytes text)
 
     CHECK(exposition_type(format) != NULL);
     mem_free(accept);
+}
+
+/* A port at the end changes nothing. */
+static void name(struct bytes text)
+{
+    char *host = mem_string(text);
+    struct buffer with_port = { 0 };
+    bool is_own = host_is_own(host, "machine");
+
+    buffer_append_format(&with_port, "%s:9121", host);
+    buffer_append_u8(&with_port, 0);
+    CHECK(strchr(host, ':') != NULL || host_is_own(with_port.data, "machine") == is_own);
+    CHECK(!is_own || host_is_own(host, "another") || strncasecmp(host, "machine", strlen("machine")) == 0);
+    mem_free(host);
+    buffer_release(&with_port);
 }
 
 /* x{l="..."} 1, and a line end: in the quotes no quote or line end without a backslash before it. */
@@ -62,14 +79,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input fuzz;
     struct buffer input = { 0 };
     struct bytes exact;
-    bool is_accept;
+    uint64_t kind;
 
     fuzz_begin(&fuzz, data, size);
-    is_accept = fuzz_below(&fuzz, 2) == 0;
+    kind = fuzz_below(&fuzz, 3);
     fuzz_rest(&fuzz, &input);
     exact = fuzz_exact_copy(buffer_bytes(&input));
-    if (is_accept) {
+    if (kind == 0) {
         choose(exact);
+    } else if (kind == 2) {
+        name(exact);
     } else {
         write_label(exact, EXPOSITION_TEXT);
         write_label(exact, EXPOSITION_OPENMETRICS);

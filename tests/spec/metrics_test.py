@@ -337,6 +337,28 @@ class MetricsTest(unittest.TestCase):
         self.c.must("ACL", "DELUSER", "watcher")
         self.assertEqual(self.get("/metrics")[0], 200)
 
+    def test_a_page_of_a_stranger_can_not_have_its_domain_be_this_machine(self):
+        self.begin(**{"metrics-bind": "*"})
+        for host in ("evil.example", "evil.example:%d" % self.port, "localhost.evil.example", ""):
+            self.assertEqual((self.get("/metrics", Host=host)[0], self.get("/health/live", Host=host)[0]), (403, 200), host)
+        for host in ("127.0.0.1", "[::1]:1", "localhost:%d" % self.port, "kelvin.localhost", socket.gethostname()):
+            self.assertEqual(self.get("/metrics", Host=host)[0], 200, host)
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as client:      # not a browser
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            self.assertEqual(client.recv(12)[-4:], b" 200")
+        # A name and password can't come from a stranger's page.
+        self.c.must("ACL", "SETUSER", "watcher", "on", ">w", "+info")
+        self.assertEqual(self.get("/metrics", Host="evil.example")[0], 401)
+        self.assertEqual(self.get("/metrics", Host="kelvin.example", user=("watcher", "w"))[0], 200)
+        self.c.must("ACL", "DELUSER", "watcher")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:                     # an address that others reach, if there is one
+            try:
+                probe.connect(("192.0.2.1", 9))
+                address = probe.getsockname()[0]
+            except OSError:
+                return
+        self.assertEqual(self.get("/metrics", host=address, Host="kelvin.example")[0], 200)
+
     def test_users_change_while_it_is_asked_for(self):
         self.begin(**{"io-threads": 2})
         self.c.must("CONFIG", "SET", "requirepass", "secret")

@@ -3,14 +3,17 @@
 
 #include "support/unit.h"
 
+#include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "base/waiting.h"
 
 enum { PAGE_MS = 50, WAIT_MS = 20000 };
@@ -72,6 +75,7 @@ static enum http_admission admit(void *context, const struct http_caller *caller
 static const struct http_route routes[] = {
     { "/fast", HTTP_AT_ONCE, HTTP_OPEN, serve_fast },
     { "/slow", HTTP_APART, HTTP_OPEN, serve_slow },
+    { "/busy", HTTP_AT_ONCE, HTTP_OPEN, serve_slow },
     { "/guarded", HTTP_AT_ONCE, HTTP_GUARDED, serve_fast },
     { NULL, HTTP_AT_ONCE, HTTP_OPEN, NULL },
 };
@@ -268,6 +272,59 @@ static void the_end_does_not_wait_for_clients(void **state)
     close(waits);
 }
 
+static void destroy(void *context)
+{
+    http_destroy(context);
+}
+
+static bool page_thread_runs(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    bool runs = false;
+
+    assert_non_null(tasks);
+    while ((task = readdir(tasks)) != NULL) {
+        char path[64], name[32] = "";
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%.16s/comm", task->d_name);
+        file = fopen(path, "r");
+        if (file == NULL)
+            continue;
+        runs = runs || (fgets(name, sizeof(name), file) != NULL && strcmp(name, "kelvin-page\n") == 0);
+        fclose(file);
+    }
+    closedir(tasks);
+    return runs;
+}
+
+/* While kelvin-http is busy: it reads the request when it is already to end. */
+static void a_request_that_comes_with_the_end_is_refused(void **state)
+{
+    struct box *box = *state;
+    struct thread thread = { 0 };
+    int busy = visit(box), fd = visit(box);
+
+    say(fd, "GET /fast HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(fd, "fast ", "HTTP/1.1 200", "");
+    box->is_held = true;
+    say(busy, "GET /busy HTTP/1.1\r\nHost: x\r\n\r\n");
+    wait_for(box, &box->begun, 1);
+    say(fd, "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(thread_start(&thread, "destroy", NULL, destroy, box->http), 0);
+    while (page_thread_runs())
+        sched_yield();
+    release_pages(box);
+    expect(busy, "line 9999\n", "HTTP/1.1 200", "line 0\n");
+    expect(fd, NULL, "HTTP/1.1 503", "The server is ending.");
+    thread_join(&thread);
+    box->http = NULL;
+    assert_int_equal(box->begun, 1);
+    close(busy);
+    close(fd);
+}
+
 /* The one that was served something the longest ago is closed. */
 static void there_is_room_for_one_more(void **state)
 {
@@ -454,6 +511,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_page_that_takes_too_long_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(clients_that_leave_take_nothing_along, setup_patient, teardown),
         cmocka_unit_test_setup_teardown(the_end_does_not_wait_for_clients, setup_patient, teardown),
+        cmocka_unit_test_setup_teardown(a_request_that_comes_with_the_end_is_refused, setup_patient, teardown),
         cmocka_unit_test_setup_teardown(there_is_room_for_one_more, setup, teardown),
         cmocka_unit_test_setup_teardown(silent_ones_do_not_keep_others_out, setup, teardown),
         cmocka_unit_test_setup_teardown(who_comes_is_asked_for_a_name, setup, teardown),

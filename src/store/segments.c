@@ -418,14 +418,11 @@ size_t segments_pending(const struct segments *segments)
 
 /* --- live records --- */
 
-/* For a slot whose file is missing. NULL: there is no such slot. */
-static struct segment *add_lost(struct segments *segments, uint64_t place)
+/* For a slot whose file is missing. */
+static struct segment *add_lost(struct segments *segments, uint32_t slot)
 {
-    struct segment *segment;
+    struct segment *segment = segment_create(0, slot);
 
-    if (slot_of(place) >= 1u << PLACE_SLOT_BITS)
-        return NULL;
-    segment = segment_create(0, slot_of(place));
     segment->is_lost = true;
     segment->next = segments->lost;
     segments->lost = segment;
@@ -433,20 +430,20 @@ static struct segment *add_lost(struct segments *segments, uint64_t place)
     return segment;
 }
 
-bool segments_alive(struct segments *segments, uint64_t place)
+bool segments_alive(struct segments *segments, uint32_t slot, uint64_t weight)
 {
-    struct segment *segment = segment_at(segments, place);
+    struct segment *segment;
 
+    CHECK(slot < 1u << PLACE_SLOT_BITS);
+    segment = atomic_load_explicit(&segments->slots[slot], memory_order_acquire);
     if (segment == NULL)
-        segment = add_lost(segments, place);
-    if (segment == NULL)
-        return false;
-    atomic_fetch_add_explicit(&segment->live, place_weight(place), memory_order_relaxed);
-    atomic_fetch_add_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
+        segment = add_lost(segments, slot);
+    atomic_fetch_add_explicit(&segment->live, weight, memory_order_relaxed);
+    atomic_fetch_add_explicit(&segments->live_weight, weight, memory_order_relaxed);
     if (!segment->is_lost)
         return true;
-    segment->weight += place_weight(place);
-    segments->total_weight += place_weight(place);
+    segment->weight += weight;
+    segments->total_weight += weight;
     return false;
 }
 

@@ -162,8 +162,9 @@ static inline uint64_t place_weight(uint64_t place)
 /* The sum over all live records. */
 uint64_t segments_live_weight(const struct segments *segments);
 
-/* A map has the place: only for places that were in a map at the last image, before anything is put. False: its segment is missing. */
-bool segments_alive(struct segments *segments, uint64_t place);
+/* Maps have places in a slot, with the sum of their weights: only for those that were in a map at the last image, before anything is put. False: the
+ * segment is missing. */
+bool segments_alive(struct segments *segments, uint32_t slot, uint64_t weight);
 /* No map has the place any more. */
 void segments_dead(struct segments *segments, uint64_t place);
 

@@ -438,13 +438,12 @@ enum status store_open(const struct store_options *options, struct store **store
     opened->env->NewLogger("", &db_options.info_log);
     opened->logger.reset(db_options.info_log);
     db_options.env = opened->env;
-    db_options.filter_policy = opened->bloom.get();
     db_options.block_cache = opened->cache.get();
     db_options.block_size = or_default(options->block_size, 8 * 1024);
     db_options.write_buffer_size = or_default(options->write_buffer_size, 16 * size_mib);
     db_options.max_file_size = or_default(options->file_size_max, 32 * size_mib);
     db_options.max_open_files = open_files(options->tables_open_max);
-    db_options.compression = options->compression ? leveldb::kSnappyCompression : leveldb::kNoCompression;
+    opened->set_compression(options->compression);
     opened->tuning = { db_options.write_buffer_size, or_default(options->block_cache_size, size_mib), options->compression };
     db_options.paranoid_checks = true;      /* see the header */
 
@@ -770,7 +769,7 @@ void store_tune(struct store *store, const struct store_tuning *tuning)
 static void apply_tuning(struct store *store)
 {
     store->options.write_buffer_size = store->tuning.write_buffer_size;
-    store->options.compression = store->tuning.compression ? leveldb::kSnappyCompression : leveldb::kNoCompression;
+    store->set_compression(store->tuning.compression);
     store->cache.reset(leveldb::NewLRUCache(store->tuning.block_cache_size));
     store->options.block_cache = store->cache.get();
 }

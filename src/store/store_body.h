@@ -22,6 +22,13 @@
 struct store {
     ~store();
 
+    /* The filter pays only where records are in LevelDB; with records in segments only that of a damaged one is looked up there. */
+    void set_compression(bool is_compressed)
+    {
+        options.compression = is_compressed ? leveldb::kSnappyCompression : leveldb::kNoCompression;
+        options.filter_policy = is_compressed ? bloom.get() : nullptr;
+    }
+
     std::string dir;                        /* these are set by store_open, and not changed later except where noted */
     std::unique_ptr<struct store_env> env_owned;
     struct store_env *env = nullptr;

@@ -147,33 +147,52 @@ static bool bury_dropped(struct tier *tier)
 
 /* --- what is live at the start --- */
 
-/* Returns how many of the map's records are in missing segments. */
-static uint64_t count_map(struct segments *segments, const struct recordmap *map)
+/* By slot. Summed up here: the counters of segments are shared, and there may be 10^8 records. */
+struct live {
+    uint64_t *weights, *counts;
+};
+
+static void count_map(const struct live *live, const struct recordmap *map)
 {
     struct recordmap_walk walk;
     struct recordmap_record record;
-    uint64_t lost = 0;
 
     recordmap_walk_begin(&walk, map, 0);
-    while (recordmap_walk_next(&walk, &record))
-        lost += record.place != 0 && !segments_alive(segments, record.place);
-    return lost;
+    while (recordmap_walk_next(&walk, &record)) {
+        if (record.place == 0)
+            continue;
+        live->weights[place_slot(record.place)] += place_weight(record.place);
+        live->counts[place_slot(record.place)]++;
+    }
+}
+
+static void count_maps(const struct live *live, struct partitions *partitions)
+{
+    for (uint32_t i = 0; i < partitions->count; i++) {
+        struct partition *partition = &partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < partitions->db_count; db++) {
+            if (partition->keyspaces[db] != NULL)
+                count_map(live, partition->keyspaces[db]->tier->map);
+        }
+        partition_unlock(partition);
+    }
 }
 
 uint64_t collect_count_live(struct tier *tier)
 {
+    size_t slot_count = (size_t)1 << PLACE_SLOT_BITS;
+    struct live live = { mem_zalloc(slot_count * sizeof(uint64_t)), mem_zalloc(slot_count * sizeof(uint64_t)) };
     uint64_t lost = 0;
 
-    for (uint32_t i = 0; i < tier->partitions->count; i++) {
-        struct partition *partition = &tier->partitions->partitions[i];
-
-        partition_lock(partition);
-        for (int db = 0; db < tier->partitions->db_count; db++) {
-            if (partition->keyspaces[db] != NULL)
-                lost += count_map(store_segments(tier->store), partition->keyspaces[db]->tier->map);
-        }
-        partition_unlock(partition);
+    count_maps(&live, tier->partitions);
+    for (size_t slot = 0; slot < slot_count; slot++) {
+        if (live.counts[slot] > 0 && !segments_alive(store_segments(tier->store), (uint32_t)slot, live.weights[slot]))
+            lost += live.counts[slot];
     }
+    mem_free(live.weights);
+    mem_free(live.counts);
     tier->collect->is_counted = true;
     return lost;
 }

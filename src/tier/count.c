@@ -139,7 +139,7 @@ static void hold_writer(struct counting *counting)
 
 /* The entries that are unknown are resolved first, a partition at a time, so that few are left for the count itself. The thread that
  * holds the counting lock may do the writer's work. */
-static void resolve_beforehand(struct tier *tier, int db, struct key_list *unknowns)
+static void resolve_beforehand(struct tier *tier, struct tier_reader **look_ups, int db, struct key_list *unknowns)
 {
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];
@@ -151,7 +151,7 @@ static void resolve_beforehand(struct tier *tier, int db, struct key_list *unkno
         if (keyspace != NULL)
             note_unknown(keyspace, unknowns);
         partition_unlock(partition);
-        (void)resolve_entries(tier, unknowns, NULL, NULL);       /* what can't be read is looked up again in the count */
+        (void)resolve_entries(tier, look_ups, unknowns, NULL, NULL);       /* what can't be read is looked up again in the count */
         mutex_unlock(&tier->counting.lock);
     }
 }
@@ -201,14 +201,12 @@ static bool count_at_once(struct tier *tier, int db, struct key_list *unknowns, 
 }
 
 /* An unknown that has a record was counted twice (an entry) or although it is gone (a grave): one too many in either case. */
-static enum status count_correct(struct tier *tier, struct key_list *unknowns, uint32_t incarnation, uint64_t *count)
+static enum status count_correct(struct tier *tier, struct tier_reader **look_ups, struct key_list *unknowns, uint32_t incarnation, uint64_t *count)
 {
-    struct tier_reader *reader = unknowns->count > 0 ? look_up_open(tier) : NULL;
     enum status status = STATUS_OK;
     bool has_record;
 
-    look_up(tier, reader, unknowns);
-    reader_close(reader);
+    look_up(tier, look_ups, unknowns);
     for (size_t i = 0; i < unknowns->count; i++) {
         const struct listed_key *listed = &unknowns->keys[i];
 
@@ -352,6 +350,7 @@ enum status tier_slot_count(struct tier *tier, const struct reader *reader, int 
 {
     struct partition *partition = partition_of_slot(tier->partitions, slot);
     struct key_list unknowns = { 0 };
+    struct tier_reader *look_ups = NULL;
     struct keyspace *keyspace;
     uint32_t incarnation = 0;
     enum status status;
@@ -369,8 +368,9 @@ enum status tier_slot_count(struct tier *tier, const struct reader *reader, int 
     partition_unlock(partition);
     if (owns)
         partitions_give(tier->partitions, &claim, 0);
-    status = count_correct(tier, &unknowns, incarnation, count);
+    status = count_correct(tier, &look_ups, &unknowns, incarnation, count);
     mutex_unlock(&tier->counting.lock);
+    reader_close(look_ups);
     key_list_release(&unknowns);
     return status;
 }
@@ -378,11 +378,12 @@ enum status tier_slot_count(struct tier *tier, const struct reader *reader, int 
 enum status tier_count(struct tier *tier, int db, bool in_unit, uint64_t *count)
 {
     struct key_list unknowns = { 0 };
+    struct tier_reader *look_ups = NULL;
     struct claim claim;
     uint32_t incarnation;
     enum status status;
 
-    resolve_beforehand(tier, db, &unknowns);
+    resolve_beforehand(tier, &look_ups, db, &unknowns);
     if (in_unit)
         hold_writer(&tier->counting);
     else
@@ -391,8 +392,9 @@ enum status tier_count(struct tier *tier, int db, bool in_unit, uint64_t *count)
         key_list_clear(&unknowns);
     if (!in_unit)
         owners_give(&tier->partitions->owners, &claim);
-    status = count_correct(tier, &unknowns, incarnation, count);
+    status = count_correct(tier, &look_ups, &unknowns, incarnation, count);
     mutex_unlock(&tier->counting.lock);
+    reader_close(look_ups);
     key_list_release(&unknowns);
     return status;
 }

@@ -351,7 +351,7 @@ static uint64_t resolve_unknown(struct tier *tier, struct demote_targets *target
     tier->demotion->resolved_bytes = 0;
     if (targets->unknown.count == 0)
         return 0;
-    (void)resolve_entries(tier, &targets->unknown, put_resolved, tier);
+    (void)resolve_entries(tier, &tier->look_ups, &targets->unknown, put_resolved, tier);
     return tier->demotion->resolved_bytes;
 }
 
@@ -567,7 +567,7 @@ static void demote_requested(struct tier *tier, struct demote_request *request)
         attempt = attempt_demotion(tier, request, partition, &incarnation);
         partition_unlock(partition);
         demoted_free(tier);
-        if (attempt == ATTEMPT_UNKNOWN && resolve_entries(tier, &tier->demotion->targets.unknown, NULL, NULL) != STATUS_OK) {
+        if (attempt == ATTEMPT_UNKNOWN && resolve_entries(tier, &tier->look_ups, &tier->demotion->targets.unknown, NULL, NULL) != STATUS_OK) {
             request->result = TIER_MOVE_FAILED;
             return;
         }

@@ -195,7 +195,7 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
         look_at(&step, i);
         walk->from_ms = nominees.list[i].expire_ms;
     }
-    look_up(tier, look_up_reader(tier), &step.unread);
+    look_up(tier, &tier->look_ups, &step.unread);
     for (size_t i = 0; i < step.unread.count; i++)
         judge_record(&step, &step.unread.keys[i]);
     *more = nominees.count == (size_t)count;
@@ -257,7 +257,7 @@ bool expiry_visit(struct tier *tier, struct buffer *from, int count, struct batc
         tier_note_error(tier, "expiry keys can't be looked up", status);
     for (size_t i = 0; i < nominees.count; i++)
         list_unread(&visit, i);
-    look_up(tier, look_up_reader(tier), &visit.unread);
+    look_up(tier, &tier->look_ups, &visit.unread);
     for (size_t i = 0; i < visit.unread.count; i++)
         visit_listed(&visit, &visit.unread.keys[i], visitor, context);
     nominees_release(&nominees);

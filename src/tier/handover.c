@@ -165,7 +165,7 @@ static const struct listed_key *next_unknown(struct tier *tier, struct unknowns 
             if (handed->unknown)
                 key_list_add_in(list, handed->partition, handed->incarnation, handed->hash, handed->key);
         }
-        look_up(tier, look_up_reader(tier), list);
+        look_up(tier, &tier->look_ups, list);
     }
     return &list->keys[unknowns->next++];
 }

@@ -11,11 +11,23 @@
 #include "tier/purge.h"
 #include "tier/tier_private.h"
 
+static struct recordmap *create_map(const struct partition *partition)
+{
+    return recordmap_create((uint8_t)((uint64_t)partition->index * 256 / partition->all->count));
+}
+
 void keyspaces_created(void *context, struct keyspace *keyspace)
 {
     (void)context;
     keyspace->tier = mem_zalloc(sizeof(*keyspace->tier));
-    keyspace->tier->map = recordmap_create((uint8_t)((uint64_t)keyspace->partition->index * 256 / keyspace->partition->all->count));
+    keyspace->tier->map = create_map(keyspace->partition);
+}
+
+void keyspaces_empty_map(struct keyspace *keyspace)
+{
+    ASSERT_LOCKED(keyspace->partition);
+    recordmap_destroy(keyspace->tier->map);
+    keyspace->tier->map = create_map(keyspace->partition);
 }
 
 bool keyspaces_incarnation_is_taken(void *context, uint32_t incarnation)

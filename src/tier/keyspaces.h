@@ -8,11 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct keyspace;
+#include "keyspace/partition.h"
 struct tier;
 
 /* The partitions' watch; `tier` is a struct tier. */
 void keyspaces_created(void *tier, struct keyspace *keyspace);
+/* No key has a record any more, as far as the map knows. */
+void keyspaces_empty_map(struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);
 bool keyspaces_incarnation_is_taken(void *tier, uint32_t incarnation);
 
 /* A checkpoint does not need flushed keyspaces any more: forgets and frees them. No partition is locked. */

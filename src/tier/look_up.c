@@ -34,28 +34,11 @@ static void found_record(void *context, struct reading *reading, struct read_rec
     reading_end(reading);
 }
 
-struct tier_reader *look_up_open(struct tier *tier)
+static struct tier_reader *open_reader(struct tier *tier)
 {
     struct reader_options options = { .done = found_record, .record_max = READER_RECORD_MAX, .flight_max = READS_MAX };
 
     return reader_open(tier, &options);
-}
-
-void look_up_own(struct tier *tier)
-{
-    tier->look_ups.reader = look_up_open(tier);
-    tier->look_ups.thread = pthread_self();
-}
-
-void look_up_disown(struct tier *tier)
-{
-    reader_close(tier->look_ups.reader);
-    tier->look_ups.reader = NULL;
-}
-
-struct tier_reader *look_up_reader(const struct tier *tier)
-{
-    return pthread_equal(tier->look_ups.thread, pthread_self()) ? tier->look_ups.reader : NULL;
 }
 
 void look_up_key(struct tier *tier, struct listed_key *listed, struct bytes key)
@@ -92,10 +75,10 @@ static size_t look_up_some(struct tier *tier, struct tier_reader *reader, struct
     return end;
 }
 
-void look_up(struct tier *tier, struct tier_reader *reader, struct key_list *list)
+void look_up(struct tier *tier, struct tier_reader **reader, struct key_list *list)
 {
-    for (size_t i = 0; i < list->count && reader == NULL; i++)
-        look_up_key(tier, &list->keys[i], key_list_key(list, i));
-    for (size_t i = 0; i < list->count && reader != NULL; )
-        i = look_up_some(tier, reader, list, i);
+    if (list->count > 0 && *reader == NULL)
+        *reader = open_reader(tier);
+    for (size_t i = 0; i < list->count; )
+        i = look_up_some(tier, *reader, list, i);
 }

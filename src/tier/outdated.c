@@ -84,7 +84,7 @@ static void judge_record(struct step *step, const struct listed_key *listed)
 
 static void read_records(struct step *step)
 {
-    look_up(step->tier, look_up_reader(step->tier), &step->unread);
+    look_up(step->tier, &step->tier->look_ups, &step->unread);
     for (size_t i = 0; i < step->unread.count; i++)
         judge_record(step, &step->unread.keys[i]);
     key_list_clear(&step->unread);

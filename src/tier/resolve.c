@@ -10,11 +10,11 @@ static bool may_resolve(const struct tier *tier, const struct keyspace *keyspace
     return entry_record(entry) == RECORD_UNKNOWN && !epoch_bars_write(tier, keyspace, entry);
 }
 
-enum status resolve_entries(struct tier *tier, struct key_list *list, resolved_entry *resolved, void *context)
+enum status resolve_entries(struct tier *tier, struct tier_reader **reader, struct key_list *list, resolved_entry *resolved, void *context)
 {
     enum status status = STATUS_OK;
 
-    look_up(tier, look_up_reader(tier), list);
+    look_up(tier, reader, list);
     for (size_t i = 0; i < list->count; i++) {
         struct listed_key *listed = &list->keys[i];
         struct bytes key = key_list_key(list, i);

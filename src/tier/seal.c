@@ -176,7 +176,7 @@ static void write_big(struct sealing *sealing, struct key_list *big)
 /* Writes what a piece collected: reads for those whose record is unknown (they are written in the next pass), and the batch. */
 static void write_collected(struct sealing *sealing)
 {
-    if (resolve_entries(sealing->tier, &sealing->unknown, NULL, NULL) != STATUS_OK)
+    if (resolve_entries(sealing->tier, &sealing->tier->look_ups, &sealing->unknown, NULL, NULL) != STATUS_OK)
         sealing->status = STATUS_IO;
     write_big(sealing, &sealing->big);
     commit_batch(sealing);
@@ -204,7 +204,7 @@ static void write_urgent(struct sealing *sealing)
             key_list_add(&sealing->unknown, keyspace, listed->hash, key);
         partition_unlock(listed->partition);
     }
-    if (resolve_entries(tier, &sealing->unknown, NULL, NULL) != STATUS_OK)
+    if (resolve_entries(tier, &tier->look_ups, &sealing->unknown, NULL, NULL) != STATUS_OK)
         sealing->status = STATUS_IO;
     write_big(sealing, urgent);
     key_list_release(urgent);

@@ -35,7 +35,7 @@ static size_t bury_keyspace(struct tier *tier, struct keyspace *keyspace, size_t
 /* Graves of which it is not known whether there is a record: reads, without a lock, and buries or frees them. */
 static void resolve_graves(struct tier *tier, struct key_list *unknown, struct batch *batch)
 {
-    look_up(tier, look_up_reader(tier), unknown);
+    look_up(tier, &tier->look_ups, unknown);
     for (size_t i = 0; i < unknown->count; i++) {
         struct listed_key *listed = &unknown->keys[i];
         struct bytes key = key_list_key(unknown, i);

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/mapped.h"
 #include "base/mem.h"
+#include "tier/keyspaces.h"
 #include "tier/tags_private.h"
 #include "tier/tier_private.h"
 
@@ -123,15 +124,18 @@ bool tags_read(struct tags_reader *reader, struct recordmap_record *record)
     return true;
 }
 
-static const char *check_records(const struct tags_section *section)
+/* Checks the records, and adds them to a map (`fill` NULL: to none). */
+static const char *read_records(const struct tags_section *section, struct recordmap_fill *fill)
 {
     struct tags_reader reader;
     struct recordmap_record record;
     uint64_t by_slot = 0;
 
     tags_reader_init(&reader, section);
-    while (tags_read(&reader, &record))
-        ;
+    while (tags_read(&reader, &record)) {
+        if (fill != NULL)
+            recordmap_fill(fill, &record);
+    }
     if (reader.index < section->count)
         return "tags are out of order, or a record is not one";
     for (size_t at = 0; at < section->slots.size; at += 4)
@@ -167,7 +171,16 @@ static void pass_read(const struct tags_file *file, size_t *from, size_t at)
     *from = at;
 }
 
-static const char *check_sections(const struct tags_file *file, uint64_t partition_count)
+/* Sets `*problem` to what is wrong, or NULL. */
+typedef void section_reader(void *context, const struct tags_section *section, const char **problem);
+
+static void check_section(void *context, const struct tags_section *section, const char **problem)
+{
+    (void)context;
+    *problem = read_records(section, NULL);
+}
+
+static const char *read_sections(const struct tags_file *file, uint64_t partition_count, section_reader *read, void *context)
 {
     size_t at = TAGS_HEAD_SIZE, end = file->bytes.size - TAGS_END_SIZE, from = 0;
     struct tags_section section, last = { 0 };
@@ -181,7 +194,7 @@ static const char *check_sections(const struct tags_file *file, uint64_t partiti
             return "a section of no such partition";
         if (section.partition == last.partition && section.incarnation <= last.incarnation)
             return "sections are out of order";
-        problem = check_records(&section);
+        read(context, &section, &problem);
         if (problem != NULL)
             return problem;
         last = section;
@@ -204,7 +217,8 @@ static uint64_t checksum(const struct tags_file *file)
     return crc;
 }
 
-static const char *check_file(const struct tags_file *file, uint32_t *partition_count)
+/* The head and the checksum, then each section. */
+static const char *read_file(const struct tags_file *file, uint32_t *partition_count, section_reader *read, void *context)
 {
     struct bytes bytes = file->bytes;
 
@@ -217,7 +231,14 @@ static const char *check_file(const struct tags_file *file, uint32_t *partition_
     *partition_count = (uint32_t)number_at(bytes.data + 8, 4);
     if (*partition_count == 0 || *partition_count > SLOT_COUNT)
         return "it has no such number of partitions";
-    return check_sections(file, *partition_count);
+    return read_sections(file, *partition_count, read, context);
+}
+
+static enum status status_of(const char *problem)
+{
+    if (problem == NULL)
+        return STATUS_OK;
+    return problem == newer_version ? STATUS_VERSION : STATUS_CORRUPT;
 }
 
 enum status tags_walk_file(const struct tags_file *file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
@@ -228,11 +249,11 @@ enum status tags_walk_file(const struct tags_file *file, uint32_t *partition_cou
     size_t from = 0;
 
     *partition_count = 0;
-    wrong = check_file(file, partition_count);
+    wrong = read_file(file, partition_count, check_section, NULL);
     if (problem != NULL)
         *problem = wrong;
     if (wrong != NULL)
-        return wrong == newer_version ? STATUS_VERSION : STATUS_CORRUPT;
+        return status_of(wrong);
     for (size_t at = TAGS_HEAD_SIZE; found != NULL && at < bytes.size - TAGS_END_SIZE; pass_read(file, &from, at)) {
         wrong = next_section(bytes, bytes.size - TAGS_END_SIZE, &at, &section);
         CHECK(wrong == NULL);
@@ -258,38 +279,52 @@ static int db_of(const struct partitions *partitions, uint32_t incarnation)
     return -1;
 }
 
-static void fill_map(struct recordmap *map, const struct tags_section *section)
-{
-    struct tags_reader reader;
-    struct recordmap_record record;
-    struct recordmap_fill fill;
-
-    recordmap_fill_begin(&fill, map, section->count);
-    tags_reader_init(&reader, section);
-    while (tags_read(&reader, &record))
-        recordmap_fill(&fill, &record);
-    recordmap_fill_end(&fill);
-}
-
-static bool load_section(void *context, const struct tags_section *section)
+static void load_section(void *context, const struct tags_section *section, const char **problem)
 {
     struct partitions *partitions = context;
     struct partition *partition = &partitions->partitions[section->partition];
     int db = db_of(partitions, section->incarnation);
+    struct recordmap_fill fill;
     struct keyspace *keyspace;
 
-    if (db < 0)
-        return true;
+    if (db < 0) {
+        *problem = read_records(section, NULL);
+        return;
+    }
     partition_lock(partition);
     keyspace = partition_keyspace(partition, db);
-    fill_map(keyspace->tier->map, section);
+    recordmap_fill_begin(&fill, keyspace->tier->map, section->count);
+    *problem = read_records(section, &fill);
+    recordmap_fill_end(&fill);
     for (size_t i = 0; i < section->slots.size / 4; i++)
         keyspace->slots[i].records = (uint32_t)number_at(section->slots.data + 4 * i, 4);
     partition_unlock(partition);
-    return true;
 }
 
-enum status tags_load(struct tier *tier, struct partitions *partitions, const char *dir)
+/* Empties the maps again, after something turned out to be wrong. */
+static void unload(struct partitions *partitions)
+{
+    size_t slot_count = tags_slots_size(partitions->seed.by_slot, partitions->count) / sizeof(uint32_t);
+
+    for (uint32_t i = 0; i < partitions->count; i++) {
+        struct partition *partition = &partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < partitions->db_count; db++) {
+            struct keyspace *keyspace = partition_keyspace_if(partition, db);
+
+            if (keyspace == NULL)
+                continue;
+            keyspace_assert_locked(keyspace);
+            keyspaces_empty_map(keyspace);
+            for (size_t slot = 0; slot < slot_count; slot++)
+                keyspace->slots[slot].records = 0;
+        }
+        partition_unlock(partition);
+    }
+}
+
+enum status tags_load(struct partitions *partitions, const char *dir)
 {
     struct message message;
     struct mapped mapped;
@@ -297,7 +332,6 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
     uint32_t partition_count;
     enum status status = STATUS_CORRUPT;
 
-    (void)tier;
     snprintf(path, sizeof(path), "%s/tags", dir);
     if (!mapped_open(path, &mapped, &message))
         return STATUS_NOT_FOUND;
@@ -305,7 +339,9 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
      * must not be in memory beside them. */
     if (mapped.bytes.size >= TAGS_HEAD_SIZE && number_at(mapped.bytes.data + 8, 4) == partitions->count &&
         is_by_slot(mapped.bytes) == partitions->seed.by_slot)
-        status = tags_walk_file(&(struct tags_file){ mapped.bytes, mapped_forget }, &partition_count, load_section, partitions, NULL);
+        status = status_of(read_file(&(struct tags_file){ mapped.bytes, mapped_forget }, &partition_count, load_section, partitions));
+    if (status != STATUS_OK)
+        unload(partitions);
     mapped_close(&mapped);
     return status;
 }

@@ -63,7 +63,7 @@ void tags_end(struct buffer *file);
 enum status tags_save(struct tier *tier, const char *dir);
 
 /* Into empty partitions, before anything runs. Keyspaces are created for what is found; incarnations that no database has are passed
- * over. STATUS_CORRUPT, STATUS_NOT_FOUND: nothing was loaded. */
-enum status tags_load(struct tier *tier, struct partitions *partitions, const char *dir);
+ * over. STATUS_CORRUPT, STATUS_VERSION, STATUS_NOT_FOUND: nothing was loaded. */
+enum status tags_load(struct partitions *partitions, const char *dir);
 
 #endif

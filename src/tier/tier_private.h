@@ -91,7 +91,7 @@ struct tier {
     struct shed shed;
     struct store_size size;
     struct outdated outdated;
-    struct look_up_owner look_ups;
+    struct tier_reader *look_ups;
 };
 
 /* The keyspace with this incarnation, wherever SWAPDB has put it. NULL: it was flushed. */

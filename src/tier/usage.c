@@ -112,7 +112,7 @@ void usage_note_measured(struct tier *tier, uint64_t own)
     tier->size.linked_then = stats.linked_bytes;
 }
 
-/* What segments have grown by, or shrunk, is added. */
+/* Returns `size` with the difference of the two, which may be negative. */
 static uint64_t add_growth(uint64_t size, uint64_t now, uint64_t then)
 {
     return now >= then || then - now < size ? size + now - then : 0;

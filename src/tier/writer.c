@@ -11,6 +11,7 @@
 #include "tier/pause.h"
 #include "tier/purge.h"
 #include "tier/read_pool.h"
+#include "tier/reader.h"
 #include "tier/replace.h"
 #include "tier/resolve.h"
 #include "tier/seal.h"
@@ -91,7 +92,7 @@ static bool tidy_some(struct tier *tier, bool more)
         outdated_step(tier);
     if (sweep_unknown(tier, UNKNOWN_A_ROUND, &writer->unknown, &writer->next_unknown) == UNKNOWN_A_ROUND)
         more = true;
-    if (resolve_entries(tier, &writer->unknown, NULL, NULL) != STATUS_OK)
+    if (resolve_entries(tier, &tier->look_ups, &writer->unknown, NULL, NULL) != STATUS_OK)
         more = false;               /* the store can't be read: not at once */
     return sweep_compact(tier) || more;
 }
@@ -178,7 +179,6 @@ static void writer_main(void *context)
 {
     struct tier *tier = context;
 
-    look_up_own(tier);
     while (!tier->stopping) {
         bool more, is_sealing;
 
@@ -200,7 +200,8 @@ static void writer_main(void *context)
     replace_refuse(tier);
     seal_abort(tier, STATUS_CLOSED);
     purge_stop(tier);
-    look_up_disown(tier);
+    reader_close(tier->look_ups);
+    tier->look_ups = NULL;
 }
 
 int writer_start(struct tier *tier)

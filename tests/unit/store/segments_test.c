@@ -182,7 +182,7 @@ static void test_sizes(void **state)
     open_segments(fixture);
     for (int i = 0; i < COUNT; i++) {
         expect(fixture, places[i], (uint64_t)i, sizes[i], SEGMENT_DIRECT);
-        assert_true(segments_alive(fixture->segments, places[i]));
+        assert_true(segments_alive(fixture->segments, place_slot(places[i]), place_weight(places[i])));
     }
 }
 
@@ -587,7 +587,7 @@ static void test_lost_slots(void **state)
     open_segments(fixture);
     lost_slot = place_slot(places[0]);
     for (int i = 0; i < COUNT; i++)
-        assert_int_equal(segments_alive(fixture->segments, places[i]), place_slot(places[i]) != lost_slot);
+        assert_int_equal(segments_alive(fixture->segments, place_slot(places[i]), place_weight(places[i])), place_slot(places[i]) != lost_slot);
     for (int i = 0; i < COUNT; i++) {           /* enough for all free slots that come first */
         assert_true(place_slot(put(fixture, (uint64_t)i, 300)) != lost_slot);
         assert_int_equal(segments_write(fixture->segments), STATUS_OK);

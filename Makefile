@@ -66,7 +66,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz
 # libFuzzer brings a main of its own; elsewhere ours takes its place.
 FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
-TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check $(BUILD)/kelvin-simulate
+TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check $(BUILD)/kelvin-simulate $(BUILD)/kelvin-top
 
 .PHONY: all server tools shim units fuzzers benches checked run test test-all debug asan tsan clang unit spec crash replication cluster random crash-long lint clang-check arm64-check cover \
 	compile_commands.json bench clients redis-suite fuzz soak install uninstall deb tarball package-check deps deps-test help clean
@@ -169,9 +169,12 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.c.o $(FUZZ_MAIN) $(SUPPORT) $(LIBRA
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.c.o $(SUPPORT) $(LIBRARY)
 	$(call say,LINK $@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-$(BUILD)/kelvin-benchmark: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/benchmark/*.c)) $(LIBRARY)
+$(BUILD)/kelvin-benchmark: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/benchmark/*.c utils/common/*.c)) $(LIBRARY)
 	$(call say,LINK $@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lhiredis $(MALLOC) -lpthread -lm
+$(BUILD)/kelvin-top: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/top/*.c utils/common/*.c) utils/benchmark/replies.c) $(LIBRARY)
+	$(call say,LINK $@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lssl -lcrypto $(MALLOC) -lpthread -lm
 
 $(BUILD)/kelvin-simulate: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/simulate/*.c) utils/benchmark/zipf.c) $(LIBRARY)
 	$(call say,LINK $@)

@@ -205,16 +205,45 @@ static bool make_server(struct tls_context *context, const struct tls_settings *
     return true;
 }
 
+static bool has_client_key(const struct tls_settings *settings)
+{
+    return settings->client_cert_file[0] != '\0' && settings->client_key_file[0] != '\0';
+}
+
 static bool make_client(struct tls_context *context, const struct tls_settings *settings, struct message *message)
 {
     SSL_CTX *ctx = context->client = new_ctx(CLIENT_END, settings, message);
-    bool own = settings->client_cert_file[0] != '\0' && settings->client_key_file[0] != '\0';
+    bool own = has_client_key(settings);
 
     if (ctx == NULL)
         return false;
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    if (!own && settings->cert_file[0] == '\0')
+        return true;
     return load_key(ctx, own ? settings->client_cert_file : settings->cert_file, own ? settings->client_key_file : settings->key_file,
         own ? settings->client_key_file_pass : settings->key_file_pass, message);
+}
+
+static struct tls_context *new_context(void)
+{
+    struct tls_context *context = mem_zalloc(sizeof(*context));
+
+    ERR_clear_error();
+    context->references = 1;
+    context->bio = tls_bio_create();
+    return context;
+}
+
+struct tls_context *tls_context_create_client(const struct tls_settings *settings, struct message *message)
+{
+    struct tls_context *context = new_context();
+    bool has_authorities = settings->ca_cert_file[0] != '\0' || settings->ca_cert_dir[0] != '\0';
+
+    if (context->bio != NULL && make_client(context, settings, message) &&
+        (has_authorities || SSL_CTX_set_default_verify_paths(context->client) == 1))
+        return context;
+    tls_context_drop(context);
+    return NULL;
 }
 
 struct tls_context *tls_context_create(const struct tls_settings *settings, struct message *message)
@@ -223,10 +252,7 @@ struct tls_context *tls_context_create(const struct tls_settings *settings, stru
 
     if (!check_settings(settings, message))
         return NULL;
-    ERR_clear_error();
-    context = mem_zalloc(sizeof(*context));
-    context->references = 1;
-    context->bio = tls_bio_create();
+    context = new_context();
     if (context->bio != NULL && make_server(context, settings, message) && make_client(context, settings, message))
         return context;
     tls_context_drop(context);

@@ -36,6 +36,9 @@ struct tls_context;
 
 /* Reads the files. NULL: `message` has the reason. The caller holds the first reference. */
 struct tls_context *tls_context_create(const struct tls_settings *settings, struct message *message);
+/* A context for a program that only opens connections, as kelvin-top: no certificate of its own unless client_cert_file and client_key_file are set,
+ * and the system's CA certificates unless others are named. tls_context_new_server must not be called with it. */
+struct tls_context *tls_context_create_client(const struct tls_settings *settings, struct message *message);
 struct tls_context *tls_context_hold(struct tls_context *context);
 void tls_context_drop(struct tls_context *context);         /* frees it with the last reference; NULL is fine */
 

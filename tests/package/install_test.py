@@ -16,7 +16,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.dirname(os.environ.get("KELVIN_SERVER") or os.path.join(ROOT, "build/release/kelvin-server"))
-PROGRAMS = ["kelvin-server", "kelvin-check", "kelvin-benchmark", "kelvin-simulate"]
+PROGRAMS = ["kelvin-server", "kelvin-check", "kelvin-benchmark", "kelvin-simulate", "kelvin-top"]
 # Tenths of what systemd-analyze calls exposure; 10 is "safe", 100 "unsafe".
 EXPOSURE_MAX = 15
 

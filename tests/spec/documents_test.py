@@ -18,7 +18,7 @@ OTHER_WORDS = {
     # values of directives
     "allkeys-coldest", "volatile-coldest", "volatile-ttl",
     # programs, files, things of other programs
-    "kelvin-check", "kelvin-server", "kelvin-benchmark", "kelvin-simulate", "redis-server", "redis-cli", "redis-check-rdb", "redis-check-aof",
+    "kelvin-check", "kelvin-server", "kelvin-benchmark", "kelvin-simulate", "kelvin-top", "redis-server", "redis-cli", "redis-check-rdb", "redis-check-aof",
     "redis-benchmark", "kelvin-id", "kelvin-stage", "failover-timeout",
     # events of LATENCY and classes of waits
     "cold-wait", "memory-wait", "owner-wait", "pause-wait", "job-wait", "fast-command",

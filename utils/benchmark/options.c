@@ -1,116 +1,96 @@
 #include "options.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "../common/command_line.h"
 #include "base/random.h"
 
-enum kind {
-    KIND_HEADING,       /* not an option: a heading of the help */
-    KIND_FLAG,          /* bool */
-    KIND_TEXT,          /* const char * */
-    KIND_COUNT,         /* uint64_t, least .. most */
-    KIND_REAL,          /* double, least .. most */
-    KIND_SIZES,         /* two adjacent uint64_t: "a" or "a-b" */
-    KIND_RATIO,         /* two adjacent uint64_t: "a:b" */
-    KIND_DISTRIBUTION,  /* enum distribution */
-};
-
-/* A row is the complete description of an option: its names, its syntax and bounds, the field that it sets, its help. */
-struct row {
-    enum kind kind;
-    char letter;                /* 0: none */
-    const char *name;
-    const char *argument;
-    const char *help;
-    size_t offset;
-    double least, most;
-    size_t given_offset;        /* a bool that is set if the option is given; 0: none */
-};
+static bool parse_sizes(const char *text, void *field);
+static bool parse_ratio(const char *text, void *field);
+static bool parse_distribution(const char *text, void *field);
 
 #define OPTION(kind_, letter_, name_, argument_, field, help_, ...) \
-    { .kind = kind_, .letter = letter_, .name = name_, .argument = argument_, \
+    { .kind = OPTION_##kind_, .letter = letter_, .name = name_, .argument = argument_, \
       .offset = offsetof(struct options, field), .help = help_, __VA_ARGS__ }
 #define LIMITS(least_, most_) .least = least_, .most = most_
 #define GIVEN(field) .given_offset = offsetof(struct options, field)
-#define HEADING(help_) { .kind = KIND_HEADING, .help = help_ }
+#define HEADING(help_) { .kind = OPTION_HEADING, .help = help_ }
 
 #define MANY 1e18
 
-static const struct row rows[] = {
+static const struct option_row rows[] = {
     HEADING("Server"),
-    OPTION(KIND_TEXT, 'h', "host", "HOST", host, "name or address (127.0.0.1)"),
-    OPTION(KIND_COUNT, 'p', "port", "PORT", port, "TCP port (6379)", LIMITS(1, 65535)),
-    OPTION(KIND_TEXT, 's', "socket", "PATH", socket, "Unix socket instead of host and port"),
-    OPTION(KIND_TEXT, 'a', "pass", "PASSWORD", password, "password for AUTH"),
-    OPTION(KIND_TEXT, 0, "user", "NAME", user, "ACL user for AUTH"),
-    OPTION(KIND_COUNT, 0, "dbnum", "N", dbnum, "database to SELECT (0)", LIMITS(0, 1e9)),
-    OPTION(KIND_COUNT, 0, "resp", "2|3", resp, "protocol (2)", LIMITS(2, 3)),
+    OPTION(TEXT, 'h', "host", "HOST", host, "name or address (127.0.0.1)"),
+    OPTION(COUNT, 'p', "port", "PORT", port, "TCP port (6379)", LIMITS(1, 65535)),
+    OPTION(TEXT, 's', "socket", "PATH", socket, "Unix socket instead of host and port"),
+    OPTION(TEXT, 'a', "pass", "PASSWORD", password, "password for AUTH"),
+    OPTION(TEXT, 0, "user", "NAME", user, "ACL user for AUTH"),
+    OPTION(COUNT, 0, "dbnum", "N", dbnum, "database to SELECT (0)", LIMITS(0, 1e9)),
+    OPTION(COUNT, 0, "resp", "2|3", resp, "protocol (2)", LIMITS(2, 3)),
 
     HEADING("Load"),
-    OPTION(KIND_TEXT, 't', "tests", "LIST", tests,
+    OPTION(TEXT, 't', "tests", "LIST", tests,
         "tests to run, separated by commas; listed below\n(ping,set,get,incr,hset,mset)"),
-    OPTION(KIND_FLAG, 0, "load", NULL, load, "first write each key exactly once, in order (with -P 32 unless -P is given)"),
-    OPTION(KIND_COUNT, 'n', "requests", "N", requests, "requests per test (100000)", LIMITS(1, MANY)),
-    OPTION(KIND_REAL, 0, "duration", "SECONDS", duration_s,
+    OPTION(FLAG, 0, "load", NULL, load, "first write each key exactly once, in order (with -P 32 unless -P is given)"),
+    OPTION(COUNT, 'n', "requests", "N", requests, "requests per test (100000)", LIMITS(1, MANY)),
+    OPTION(REAL, 0, "duration", "SECONDS", duration_s,
         "run each test for this time instead of -n requests; --load is always complete", LIMITS(0.001, 1e7)),
-    OPTION(KIND_COUNT, 'c', "clients", "N", clients, "connections (50)", LIMITS(1, 100000)),
-    OPTION(KIND_COUNT, 0, "threads", "N", threads, "threads, which share the connections (1)", LIMITS(1, 256)),
-    OPTION(KIND_COUNT, 'P', "pipeline", "N", pipeline, "requests sent together on a connection (1)",
+    OPTION(COUNT, 'c', "clients", "N", clients, "connections (50)", LIMITS(1, 100000)),
+    OPTION(COUNT, 0, "threads", "N", threads, "threads, which share the connections (1)", LIMITS(1, 256)),
+    OPTION(COUNT, 'P', "pipeline", "N", pipeline, "requests sent together on a connection (1)",
         LIMITS(1, 100000), GIVEN(pipeline_given)),
-    OPTION(KIND_REAL, 0, "rps", "N", rps,
+    OPTION(REAL, 0, "rps", "N", rps,
         "at most N requests per second in total, at even intervals; latency is then\n"
         "measured from when a request was due, so that it includes stalls of the server", LIMITS(0.001, 1e12)),
-    OPTION(KIND_RATIO, 0, "ratio", "R:W", read_share, "ratio of reads to writes in the test mixed (9:1)"),
-    OPTION(KIND_COUNT, 0, "ttl", "SECONDS", ttl_s, "expiry of the keys that set, load and mixed write",
+    OPTION(OTHER, 0, "ratio", "R:W", read_share, "ratio of reads to writes in the test mixed (9:1)", .parse = parse_ratio),
+    OPTION(COUNT, 0, "ttl", "SECONDS", ttl_s, "expiry of the keys that set, load and mixed write",
         LIMITS(1, 1e9)),
-    OPTION(KIND_COUNT, 0, "seed", "N", seed,
+    OPTION(COUNT, 0, "seed", "N", seed,
         "seed of the random numbers: the same seed repeats the same requests with -n and\n"
         "one thread (default: a random one, reported in JSON)", LIMITS(0, MANY), GIVEN(seed_given)),
 
     HEADING("Keys"),
-    OPTION(KIND_COUNT, 'r', "keys", "N", keys.count, "number of keys: 0 .. N-1 (100000)", LIMITS(1, MANY)),
-    OPTION(KIND_TEXT, 0, "key-prefix", "TEXT", key_prefix, "prefix of every key (key:)"),
-    OPTION(KIND_COUNT, 0, "key-size", "BYTES", key_size, "size of a key: prefix, zeros, number (16)",
+    OPTION(COUNT, 'r', "keys", "N", keys.count, "number of keys: 0 .. N-1 (100000)", LIMITS(1, MANY)),
+    OPTION(TEXT, 0, "key-prefix", "TEXT", key_prefix, "prefix of every key (key:)"),
+    OPTION(COUNT, 0, "key-size", "BYTES", key_size, "size of a key: prefix, zeros, number (16)",
         LIMITS(1, 65536)),
-    OPTION(KIND_DISTRIBUTION, 0, "distribution", "uniform|zipfian|hot|sequential", keys.distribution,
-        "distribution of the keys of requests (uniform)"),
-    OPTION(KIND_REAL, 0, "zipf-theta", "X", keys.zipf_theta, "skew of zipfian (0.99)", LIMITS(0.001, 20)),
-    OPTION(KIND_REAL, 0, "hot-percent", "F", keys.hot_percent,
+    OPTION(OTHER, 0, "distribution", "uniform|zipfian|hot|sequential", keys.distribution,
+        "distribution of the keys of requests (uniform)", .parse = parse_distribution),
+    OPTION(REAL, 0, "zipf-theta", "X", keys.zipf_theta, "skew of zipfian (0.99)", LIMITS(0.001, 20)),
+    OPTION(REAL, 0, "hot-percent", "F", keys.hot_percent,
         "percentage of requests for the hot keys, the others are uniform over the rest;\n"
         "implies --distribution hot (90)", LIMITS(0, 100), GIVEN(hot_percent_given)),
-    OPTION(KIND_COUNT, 0, "hot-keys", "N", keys.hot_count,
+    OPTION(COUNT, 0, "hot-keys", "N", keys.hot_count,
         "number of hot keys, scattered over the key space; implies --distribution hot\n"
         "(a tenth of the keys)", LIMITS(1, MANY), GIVEN(hot_keys_given)),
 
     HEADING("Values"),
-    OPTION(KIND_SIZES, 'd', "data-size", "A[-B]", values.size_min,
-        "size of values in bytes; A-B: each key has its own size in this range (3)"),
-    OPTION(KIND_COUNT, 0, "generation", "N", values.generation,
+    OPTION(OTHER, 'd', "data-size", "A[-B]", values.size_min,
+        "size of values in bytes; A-B: each key has its own size in this range (3)", .parse = parse_sizes),
+    OPTION(COUNT, 0, "generation", "N", values.generation,
         "which of a key's values is written and expected (0): after overwriting with\n"
         "another generation, --verify finds lost updates", LIMITS(0, MANY)),
-    OPTION(KIND_COUNT, 0, "members", "N", members, "number of different members of sets, sorted sets and hashes (100)",
+    OPTION(COUNT, 0, "members", "N", members, "number of different members of sets, sorted sets and hashes (100)",
         LIMITS(1, 1e9)),
-    OPTION(KIND_FLAG, 0, "verify", NULL, verify,
+    OPTION(FLAG, 0, "verify", NULL, verify,
         "compare every byte that get, mget, hget and mixed read, and check that set, mset,\n"
         "mixed and load return OK; the exit status is 1 if a value is wrong or missing.\n"
         "Requires the -d, -r, --generation and key options that the data was written with"),
-    OPTION(KIND_FLAG, 0, "allow-missing", NULL, allow_missing, "with --verify: missing keys are not an error"),
+    OPTION(FLAG, 0, "allow-missing", NULL, allow_missing, "with --verify: missing keys are not an error"),
 
     HEADING("Report"),
-    OPTION(KIND_FLAG, 'q', "quiet", NULL, quiet, "one line per test"),
-    OPTION(KIND_FLAG, 0, "csv", NULL, csv, "comma separated, with a header line"),
-    OPTION(KIND_FLAG, 0, "json", NULL, json, "one JSON object"),
-    OPTION(KIND_FLAG, 0, "info", NULL, info, "run INFO before and after each test: hits, misses, tier, memory"),
-    OPTION(KIND_COUNT, 0, "series", "MS", period_ms,
+    OPTION(FLAG, 'q', "quiet", NULL, quiet, "one line per test"),
+    OPTION(FLAG, 0, "csv", NULL, csv, "comma separated, with a header line"),
+    OPTION(FLAG, 0, "json", NULL, json, "one JSON object"),
+    OPTION(FLAG, 0, "info", NULL, info, "run INFO before and after each test: hits, misses, tier, memory"),
+    OPTION(COUNT, 0, "series", "MS", period_ms,
         "number of replies and longest latency in each period of MS milliseconds (JSON): shows stalls", LIMITS(1, 1e6)),
-    OPTION(KIND_COUNT, 0, "server-pid", "PID", server_pid, "process whose CPU time per request is reported",
+    OPTION(COUNT, 0, "server-pid", "PID", server_pid, "process whose CPU time per request is reported",
         LIMITS(1, 1e9)),
-    OPTION(KIND_FLAG, 0, "progress", NULL, progress, "show progress on stderr even if it is not a terminal"),
-    OPTION(KIND_FLAG, 0, "help", NULL, help, "show this help"),
-    OPTION(KIND_FLAG, 0, "version", NULL, version, "show the version"),
+    OPTION(FLAG, 0, "progress", NULL, progress, "show progress on stderr even if it is not a terminal"),
+    OPTION(FLAG, 0, "help", NULL, help, "show this help"),
+    OPTION(FLAG, 0, "version", NULL, version, "show the version"),
 };
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
@@ -122,134 +102,38 @@ static const char *const distribution_names[] = {
     [DISTRIBUTION_SEQUENTIAL] = "sequential",
 };
 
-static bool count_parse(const char *text, size_t size, double least, double most, uint64_t *count)
-{
-    uint64_t number = 0;
-
-    if (size == 0 || size > 19)
-        return false;
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        number = number * 10 + (uint64_t)(text[i] - '0');
-    }
-    *count = number;
-    return (double)number >= least && (double)number <= most;
-}
-
-static bool real_parse(const char *text, double least, double most, double *real)
-{
-    char *end;
-
-    *real = strtod(text, &end);
-    return end != text && *end == 0 && isfinite(*real) && *real >= least && *real <= most;
-}
-
-/* "a", or "a-b" with a <= b. */
-static bool sizes_parse(const char *text, uint64_t *sizes)
+/* "a", or "a-b" with a <= b: two adjacent uint64_t. */
+static bool parse_sizes(const char *text, void *field)
 {
     const char *dash = strchr(text, '-');
     const double most = 512.0 * 1024 * 1024;
-    size_t first = dash ? (size_t)(dash - text) : strlen(text);
+    uint64_t *sizes = field;
 
-    if (!count_parse(text, first, 0, most, &sizes[0]))
+    if (!command_line_count(bytes_of(text, dash ? (size_t)(dash - text) : strlen(text)), 0, most, &sizes[0]))
         return false;
     sizes[1] = sizes[0];
-    return dash == NULL || (count_parse(dash + 1, strlen(dash + 1), 0, most, &sizes[1]) && sizes[0] <= sizes[1]);
+    return dash == NULL || (command_line_count(bytes_of_string(dash + 1), 0, most, &sizes[1]) && sizes[0] <= sizes[1]);
 }
 
-static bool ratio_parse(const char *text, uint64_t *shares)
+/* "a:b": two adjacent uint64_t. */
+static bool parse_ratio(const char *text, void *field)
 {
     const char *colon = strchr(text, ':');
+    uint64_t *shares = field;
 
-    return colon != NULL && count_parse(text, (size_t)(colon - text), 0, 1e9, &shares[0]) &&
-           count_parse(colon + 1, strlen(colon + 1), 0, 1e9, &shares[1]) && shares[0] + shares[1] > 0;
+    return colon != NULL && command_line_count(bytes_of(text, (size_t)(colon - text)), 0, 1e9, &shares[0]) &&
+           command_line_count(bytes_of_string(colon + 1), 0, 1e9, &shares[1]) && shares[0] + shares[1] > 0;
 }
 
-static bool distribution_parse(const char *text, enum distribution *distribution)
+static bool parse_distribution(const char *text, void *field)
 {
     for (size_t i = 0; i < sizeof(distribution_names) / sizeof(distribution_names[0]); i++) {
         if (strcmp(text, distribution_names[i]) == 0) {
-            *distribution = (enum distribution)i;
+            *(enum distribution *)field = (enum distribution)i;
             return true;
         }
     }
     return false;
-}
-
-static bool row_set(const struct row *row, struct options *options, const char *text)
-{
-    void *field = (char *)options + row->offset;
-
-    if (row->given_offset > 0)
-        *(bool *)((char *)options + row->given_offset) = true;
-    switch (row->kind) {
-    case KIND_FLAG: *(bool *)field = true; return true;
-    case KIND_TEXT: *(const char **)field = text; return true;
-    case KIND_COUNT: return count_parse(text, strlen(text), row->least, row->most, field);
-    case KIND_REAL: return real_parse(text, row->least, row->most, field);
-    case KIND_SIZES: return sizes_parse(text, field);
-    case KIND_RATIO: return ratio_parse(text, field);
-    case KIND_DISTRIBUTION: return distribution_parse(text, field);
-    case KIND_HEADING: break;
-    }
-    return false;
-}
-
-static const struct row *row_by_name(const char *name, size_t size)
-{
-    for (int i = 0; i < ROWS; i++)
-        if (rows[i].name && strlen(rows[i].name) == size && memcmp(rows[i].name, name, size) == 0)
-            return &rows[i];
-    return NULL;
-}
-
-static const struct row *row_by_letter(char letter)
-{
-    for (int i = 0; i < ROWS; i++)
-        if (letter != 0 && rows[i].letter == letter)
-            return &rows[i];
-    return NULL;
-}
-
-/* Parses one option with its argument: "--name value", "--name=value", "-x value" or "-xvalue". Returns the number of
- * words, 0 after an error.
- */
-static int option_take(struct options *options, char **argv, char *error, size_t error_size)
-{
-    const char *word = argv[0], *value = NULL;
-    const struct row *row;
-    int words = 1;
-
-    if (word[1] == '-') {
-        size_t size = strcspn(word + 2, "=");
-
-        row = row_by_name(word + 2, size);
-        value = word[2 + size] == '=' ? word + 2 + size + 1 : NULL;
-    } else {
-        row = row_by_letter(word[1]);
-        value = word[1] && word[2] ? word + 2 : NULL;
-    }
-    if (row == NULL || (row->kind == KIND_FLAG && value != NULL)) {
-        snprintf(error, error_size, "unknown option '%s' (see --help)", word);
-        return 0;
-    }
-    if (row->kind != KIND_FLAG && value == NULL) {
-        value = argv[words++];
-        if (value == NULL) {
-            snprintf(error, error_size, "option '%s' requires an argument: %s", word, row->argument);
-            return 0;
-        }
-    }
-    if (!row_set(row, options, value)) {
-        if (row->most > 0)
-            snprintf(error, error_size, "--%s: '%s' is not a number from %.12g to %.12g", row->name, value, row->least,
-                row->most);
-        else
-            snprintf(error, error_size, "--%s: '%s' is not of the form %s", row->name, value, row->argument);
-        return 0;
-    }
-    return words;
 }
 
 /* Computes the remaining fields and checks the combination of options. Returns NULL, or what is wrong with it. */
@@ -300,13 +184,8 @@ bool options_parse(struct options *options, int argc, char **argv, char *error, 
         .keys = { .count = 100000, .zipf_theta = 0.99, .hot_percent = 90 },
         .values = { .size_min = 3, .size_max = 3 },
     };
-    while (i < argc && argv[i][0] == '-') {
-        int words = option_take(options, argv + i, error, error_size);
-
-        if (words == 0)
-            return false;
-        i += words;
-    }
+    if (!command_line_parse(rows, ROWS, options, argv, &i, error, error_size))
+        return false;
     options->command = i < argc ? argv + i : NULL;
     if (options->help)
         return true;
@@ -316,32 +195,9 @@ bool options_parse(struct options *options, int argc, char **argv, char *error, 
     return problem == NULL;
 }
 
-static void row_help(FILE *out, const struct row *row)
-{
-    enum { COLUMN = 28 };
-    char left[64];
-    int used = snprintf(left, sizeof(left), "  %c%c%s --%s%s%s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ',
-        row->letter ? "," : " ", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
-
-    fprintf(out, "%-*s", COLUMN, left);
-    if (used >= COLUMN)
-        fprintf(out, "\n%*s", COLUMN, "");
-    for (const char *c = row->help; *c; c++) {
-        fputc(*c, out);
-        if (*c == '\n')
-            fprintf(out, "%*s", COLUMN, "");
-    }
-    fputc('\n', out);
-}
-
 void options_help(FILE *out)
 {
     fputs("Usage: kelvin-benchmark [option ...] [command argument ...]\n"
           "Generates load on a Redis-compatible server and measures throughput, latency, CPU time and hit ratios.\n", out);
-    for (int i = 0; i < ROWS; i++) {
-        if (rows[i].kind == KIND_HEADING)
-            fprintf(out, "\n%s:\n", rows[i].help);
-        else
-            row_help(out, &rows[i]);
-    }
+    command_line_help(rows, ROWS, out);
 }

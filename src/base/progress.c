@@ -85,7 +85,7 @@ void progress_amount(double number, enum progress_unit unit, struct buffer *out)
 }
 
 /* The facts come after the bar, in the order of importance. */
-static void append_facts(const struct progress *progress, struct buffer *out)
+void progress_facts(const struct progress *progress, struct buffer *out)
 {
     double left = progress_left_s(progress);
 
@@ -107,6 +107,19 @@ static void append_facts(const struct progress *progress, struct buffer *out)
     }
 }
 
+void progress_rest(const struct progress *progress, struct buffer *out)
+{
+    double left = progress_left_s(progress);
+
+    if (left < 0)
+        return;
+    buffer_append_string(out, ", ");
+    progress_time(left, out);
+    buffer_append_string(out, " left at ");
+    progress_amount(progress->rate, progress->unit, out);
+    buffer_append_string(out, "/s");
+}
+
 void progress_text(const struct progress *progress, const char *what, int columns, struct buffer *out)
 {
     enum { BAR_MIN = 8, BAR_MAX = 40 };
@@ -114,7 +127,7 @@ void progress_text(const struct progress *progress, const char *what, int column
     size_t begin = out->size;
     int room;
 
-    append_facts(progress, &facts);
+    progress_facts(progress, &facts);
     room = columns - (int)strlen(what) - (int)facts.size - 1;
     buffer_append_string(out, what);
     if (progress->total > 0 && room >= BAR_MIN) {

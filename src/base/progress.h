@@ -29,9 +29,15 @@ double progress_fraction(const struct progress *progress);
 /* Seconds until it is done at the present rate; below 0: not known. */
 double progress_left_s(const struct progress *progress);
 
-/* Appends "what [#####.....]  52 %  431k/s  1:23 left", at most `columns` characters: what does not fit is left out, the bar first. Without a
+/* Appends "what [#####.....]  52 %  1:23 left  431k/s", at most `columns` characters: what does not fit is left out, the bar first. Without a
  * total there are the amount and the rate only. */
 void progress_text(const struct progress *progress, const char *what, int columns, struct buffer *out);
+
+/* Appends " 52 %  1:23 left  431k/s": the same without name and bar. */
+void progress_facts(const struct progress *progress, struct buffer *out);
+
+/* Appends ", 1:23 left at 431k/s" for a line of a log; nothing while that is not known. */
+void progress_rest(const struct progress *progress, struct buffer *out);
 
 /* Appends a bar of `width` characters, brackets included: "[####......]". A fraction that is no number from 0 to 1 is taken as the nearer end. */
 void progress_bar(double fraction, int width, struct buffer *out);

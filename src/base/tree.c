@@ -143,12 +143,18 @@ struct clone {
 
 static enum status clone_file(const struct clone *clone, const char *from, const char *to, const struct stat *info)
 {
-    clone->totals->files++;
-    clone->totals->bytes += (uint64_t)info->st_size;
-    if (clone->may_link(from) && link(from, to) == 0)
-        return STATUS_OK;
-    clone->totals->copied_bytes += (uint64_t)info->st_size;
-    return tree_copy_file(from, to, clone->stop, clone->message);
+    struct tree_totals *totals = clone->totals;
+    enum status status = STATUS_OK;
+
+    if (!clone->may_link(from) || link(from, to) != 0) {
+        totals->copied_bytes += (uint64_t)info->st_size;
+        status = tree_copy_file(from, to, clone->stop, clone->message);
+    }
+    totals->files++;
+    totals->bytes += (uint64_t)info->st_size;
+    if (totals->progress != NULL)
+        totals->progress(totals->progress_context, totals->bytes);
+    return status;
 }
 
 static enum status clone_level(const struct clone *clone, const char *from, const char *to, int depth)

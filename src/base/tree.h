@@ -24,6 +24,8 @@ enum status tree_walk(const char *dir, tree_found *found, void *context, struct 
  * ends it early, with STATUS_CLOSED. On failure what was made is removed. */
 struct tree_totals {
     uint64_t files, bytes, copied_bytes;    /* bytes: of all files; copied: of those that are no links */
+    void (*progress)(void *context, uint64_t bytes);    /* NULL, or called after each file with the bytes of all files so far */
+    void *progress_context;
 };
 typedef bool tree_may_link(const char *path);
 enum status tree_clone(const char *from, const char *to, tree_may_link *may_link, const _Atomic bool *stop, struct tree_totals *totals,

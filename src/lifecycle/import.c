@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/progress.h"
 #include "base/text.h"
 #include "engine/delete_key.h"
 #include "engine/engine.h"
@@ -419,6 +420,7 @@ enum status import_rdb(struct engine *engine, int fd, const struct import_rules 
 struct dump {
     struct engine *engine;
     int64_t told_ms;
+    struct progress progress;
 };
 
 static void dump_progress(void *context, uint64_t done)
@@ -426,19 +428,24 @@ static void dump_progress(void *context, uint64_t done)
     struct dump *dump = context;
     struct engine *engine = dump->engine;
     int64_t now = clock_mono_us() / 1000;
+    struct buffer rest = { 0 };
 
     engine->loading_done = done;
     if (now - dump->told_ms < PROGRESS_LOG_MS)
         return;
     dump->told_ms = now;
-    log_write(engine->log, LOG_LEVEL_NOTICE, "Loading the dump: %.1f %% of %.1f MB",
-        engine->loading_total > 0 ? 100.0 * (double)done / (double)engine->loading_total : 100.0, (double)engine->loading_total / 1e6);
+    progress_note(&dump->progress, done, now * 1000);
+    progress_rest(&dump->progress, &rest);
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Loading the dump: %.1f %% of %.1f MB%.*s",
+        engine->loading_total > 0 ? 100.0 * (double)done / (double)engine->loading_total : 100.0, (double)engine->loading_total / 1e6,
+        (int)rest.size, rest.size > 0 ? rest.data : "");
+    buffer_release(&rest);
 }
 
 enum status import_dump(struct engine *engine, const char *path, struct import_result *result, struct message *message)
 {
     static const struct import_rules rules = { .twins = IMPORT_REFUSES_TWINS };
-    struct dump dump = { engine, clock_mono_us() / 1000 };
+    struct dump dump = { .engine = engine, .told_ms = clock_mono_us() / 1000 };
     enum status status;
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -452,6 +459,7 @@ enum status import_dump(struct engine *engine, const char *path, struct import_r
     engine->loading_done = 0;
     engine->loading_since_ms = clock_wall_ms();
     engine->loading_since_us = clock_mono_us();
+    progress_begin(&dump.progress, PROGRESS_BYTES, engine->loading_total, engine->loading_since_us);
     status = import_rdb(engine, fd, &rules, dump_progress, &dump, result, message);
     engine->loading_done = result->size;
     close(fd);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/progress_report.h"
 #include "base/tree.h"
 #include "engine/engine.h"
 #include "engine/scripts.h"
@@ -292,6 +293,11 @@ bool opening_log(struct opening *opening)
     return good;
 }
 
+static void log_restored(void *context, const char *line)
+{
+    log_write(context, LOG_LEVEL_NOTICE, "%s", line);
+}
+
 bool opening_restore_backup(struct engine *engine, const char *from)
 {
     struct config *config = engine->config;
@@ -300,13 +306,14 @@ bool opening_restore_backup(struct engine *engine, const char *from)
     struct message message;
     struct backup_places places = { dir, name, store };
     struct backup_result result;
+    struct progress_report report = { .output = progress_report_output(), .say = log_restored, .context = engine->log };
     bool good = false;
 
     if (!config_number(config, CONFIG_APPENDONLY)) {
         log_write(engine->log, LOG_LEVEL_WARNING, "--restore needs appendonly yes: what was restored would not be served. Nothing was touched.");
     } else if (rdb[0] != '\0' && access(rdb, F_OK) == 0) {
         log_write(engine->log, LOG_LEVEL_WARNING, "--restore: there is data already, in '%s': nothing was touched.", rdb);
-    } else if (backup_restore(&places, from, config_database_count(config), &result, &message) != STATUS_OK) {
+    } else if (backup_restore(&places, from, config_database_count(config), &report, &result, &message) != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The backup '%s' can't be restored: %s", from, message.text);
     } else {
         log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the backup %s from '%s': %llu keys as of its cut, %llu bytes, %llu of them copied",

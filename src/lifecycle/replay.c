@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/progress.h"
 #include "call/streamed.h"
 #include "engine/engine.h"
 #include "engine/script_run.h"
@@ -19,6 +20,7 @@ struct replay {
     struct client client;
     struct ahead *ahead;
     int64_t logged_ms;
+    struct progress progress;
     bool is_of_replica;             /* the log has a primary's stream, as it came */
     uint64_t passed_over;           /* commands of it that could not run here */
     char error[256];
@@ -168,19 +170,25 @@ static void replay_progress(void *context, uint64_t done, uint64_t total)
 {
     struct replay *replay = context;
     int64_t now = clock_mono_us() / 1000;
+    struct buffer rest = { 0 };
 
     worker_begin_turn(replay->worker);
     replay->worker->turn.clock_stopped = true;
     replay->engine->loading_total = total;
     replay->engine->loading_done = done;
-    if (replay->logged_ms == 0)
+    if (replay->logged_ms == 0) {
         replay->logged_ms = now;
+        progress_begin(&replay->progress, PROGRESS_BYTES, total, now * 1000);
+    }
     if (now - replay->logged_ms < PROGRESS_LOG_MS)
         return;
     replay->logged_ms = now;
-    log_write(replay->engine->log, LOG_LEVEL_NOTICE, "Replaying the AOF: %.1f %% of %.1f MB",
+    progress_note(&replay->progress, done, now * 1000);
+    progress_rest(&replay->progress, &rest);
+    log_write(replay->engine->log, LOG_LEVEL_NOTICE, "Replaying the AOF: %.1f %% of %.1f MB%.*s",
         total > 0 ? 100.0 * (double)done / (double)total : 100.0,
-        (double)total / 1e6);
+        (double)total / 1e6, (int)rest.size, rest.size > 0 ? rest.data : "");
+    buffer_release(&rest);
 }
 
 static bool is_replica(const struct engine *engine)

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/message.h"
+#include "base/progress_report.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "base/tree.h"
@@ -366,8 +367,8 @@ static enum status read_note(const char *from, struct note *note, struct backup_
     return STATUS_OK;
 }
 
-/* Checks that each file of the image exists and has the size it had. */
-static enum status check_sizes(const struct note *note, const char *image, struct message *message)
+/* Checks that each file of the image exists and has the size it had. `*sum` is increased by the sizes. */
+static enum status check_sizes(const struct note *note, const char *image, uint64_t *sum, struct message *message)
 {
     for (const char *line = strstr(note->text.data, "\nfile "); line != NULL; line = strstr(line + 1, "\nfile ")) {
         char path[TREE_PATH_SIZE], name[NAME_MAX + 1];
@@ -382,6 +383,7 @@ static enum status check_sizes(const struct note *note, const char *image, struc
             message_set(message, "'%.150s' has %lld bytes instead of %llu", path, (long long)info.st_size, size);
             return STATUS_CORRUPT;
         }
+        *sum += size;
     }
     return STATUS_OK;
 }
@@ -429,11 +431,17 @@ static enum status check_image(const char *image, int databases, struct backup_r
     return status;
 }
 
+static void note_restored(void *context, uint64_t bytes)
+{
+    progress_report_note(context, bytes);
+}
+
 static enum status restore_log(const struct backup_places *places, const struct note *note, const char *from, int databases,
-    struct backup_result *result, struct message *message)
+    struct progress_report *report, struct backup_result *result, struct message *message)
 {
     struct aof_manifest old, manifest;
-    struct tree_totals totals = { 0 };
+    struct tree_totals totals = { .progress = note_restored, .progress_context = report };
+    uint64_t size = 0;
     char path[TREE_PATH_SIZE], image[TREE_PATH_SIZE], log[TREE_PATH_SIZE], name[NAME_MAX + 1];
     struct aof_file *base;
     enum status status;
@@ -457,14 +465,16 @@ static enum status restore_log(const struct backup_places *places, const struct 
     if (status == STATUS_OK && (base == NULL || !aof_name_is_image(base->name) || !make_path(image, "%s/%s", path, base->name)))
         status = fail_invalid(message, "the manifest in '%.150s' names no image", path);
     if (status == STATUS_OK && strcmp(base->name, note->image) == 0)
-        status = check_sizes(note, image, message);
+        status = check_sizes(note, image, &size, message);
     if (status == STATUS_OK)
         status = check_image(image, databases, result, message);
     tree_remove(log);
     if (status == STATUS_OK && mkdir(log, 0755) != 0)
         status = fail_errno(message, "can't create", log);
+    progress_report_begin(report, "restoring the backup", PROGRESS_BYTES, size);
     if (status == STATUS_OK)
         status = copy_files(places, &old, path, log, &manifest, &totals, message);
+    progress_report_hide(report);
     if (status == STATUS_OK && aof_manifest_last_seq(&manifest) == 0)
         status = add_empty_increment(&manifest, log, places->log_name, 1, message);
     if (status == STATUS_OK)
@@ -484,8 +494,8 @@ static enum status restore_log(const struct backup_places *places, const struct 
     return status;
 }
 
-enum status backup_restore(const struct backup_places *places, const char *from, int databases, struct backup_result *result,
-    struct message *message)
+enum status backup_restore(const struct backup_places *places, const char *from, int databases, struct progress_report *report,
+    struct backup_result *result, struct message *message)
 {
     struct note note;
     enum status status;
@@ -498,7 +508,7 @@ enum status backup_restore(const struct backup_places *places, const char *from,
         return fail_invalid(message, "there is data already, in '%.150s': nothing was changed", places->log_name);
     status = read_note(from, &note, result, message);
     if (status == STATUS_OK)
-        status = restore_log(places, &note, from, databases, result, message);
+        status = restore_log(places, &note, from, databases, report, result, message);
     buffer_release(&note.text);
     return status;
 }

@@ -21,6 +21,8 @@
 
 enum { BACKUP_ID_SIZE = 41 };
 
+struct progress_report;
+
 struct backup_places {
     const char *log_dir, *log_name;     /* appenddirname, appendfilename: plain names */
     const char *store_dir;              /* tier-dir */
@@ -50,8 +52,8 @@ void backup_clean(const char *store_dir);
 /* Restores a backup to the working directory's log directory, which must not exist or must be empty. Verified first: manifest, files and
  * their sizes, databases, record maps. `databases` is the number in the configuration. The backup is only read; increments that a server
  * has written to it since are restored, too. STATUS_INVALID: there is data here already, or it is not a (complete) backup. `*result` is
- * filled. */
-enum status backup_restore(const struct backup_places *places, const char *from, int databases, struct backup_result *result,
-    struct message *message);
+ * filled. `report` says how far it is; its output is set. */
+enum status backup_restore(const struct backup_places *places, const char *from, int databases, struct progress_report *report,
+    struct backup_result *result, struct message *message);
 
 #endif

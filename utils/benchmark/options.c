@@ -1,7 +1,6 @@
 #include "options.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "../common/command_line.h"
 #include "base/random.h"
@@ -88,7 +87,7 @@ static const struct option_row rows[] = {
         "number of replies and longest latency in each period of MS milliseconds (JSON): shows stalls", LIMITS(1, 1e6)),
     OPTION(COUNT, 0, "server-pid", "PID", server_pid, "process whose CPU time per request is reported",
         LIMITS(1, 1e9)),
-    OPTION(FLAG, 0, "progress", NULL, progress, "show progress on stderr even if it is not a terminal"),
+    OPTION(FLAG, 0, "progress", NULL, progress, "draw the bar of progress on stderr even if it is not a terminal; without, there\nis a line every ten seconds then, and nothing with -q"),
     OPTION(FLAG, 0, "help", NULL, help, "show this help"),
     OPTION(FLAG, 0, "version", NULL, version, "show the version"),
 };
@@ -168,8 +167,8 @@ static const char *options_settle(struct options *options)
         options->threads = options->clients;
     if (!options->seed_given)
         random_system(&options->seed, sizeof(options->seed));
-    if (!options->progress)
-        options->progress = options->format != FORMAT_QUIET && isatty(STDERR_FILENO);
+    options->progress_output = options->progress ? PROGRESS_ON_TERMINAL : options->format == FORMAT_QUIET ? PROGRESS_SILENT
+                                                                                                        : progress_report_output();
     return NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/progress_report.h"
 #include "keys.h"
 #include "values.h"
 
@@ -52,6 +53,7 @@ struct options {
     bool quiet, csv, json;
     enum format format;
     bool progress;
+    enum progress_output progress_output;
 
     bool help, version;
 };

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/progress_report.h"
 #include "cpu.h"
 #include "options.h"
 #include "worker.h"
@@ -98,32 +99,29 @@ static uint64_t replies_so_far(const struct stage *stage)
     return replies;
 }
 
-/* "get [#####.....]  52 %  431020/s": replies by time or by count, and the rate since the last call. */
-static void progress_show(const struct stage *stage, uint64_t *shown, int64_t *shown_ns)
+/* The total of a test that is limited by time is what it will be at the mean rate so far. */
+static void progress_show(const struct stage *stage, struct progress_report *report)
 {
-    enum { WIDTH = 30 };
     const struct worker_plan *plan = &stage->plan;
-    int64_t now = clock_mono_ns();
     uint64_t replies = replies_so_far(stage);
-    double part = plan->end_ns < INT64_MAX ? (double)(now - stage->start_ns) / (double)(plan->end_ns - stage->start_ns)
-                                           : (double)replies / (double)plan->requests;
-    int filled = (int)((part > 1 ? 1 : part) * WIDTH);
+    double part;
 
-    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f %%  %.0f/s   ", workload_name(plan->workload), filled,
-        "##############################", WIDTH - filled, "..............................", (part > 1 ? 1 : part) * 100,
-        now > *shown_ns ? (double)(replies - *shown) * 1e9 / (double)(now - *shown_ns) : 0);
-    *shown = replies;
-    *shown_ns = now;
+    if (plan->end_ns < INT64_MAX) {
+        part = (double)(clock_mono_ns() - stage->start_ns) / (double)(plan->end_ns - stage->start_ns);
+        report->progress.total = part >= 1 ? replies : (uint64_t)((double)replies / part);
+    }
+    progress_report_note(report, replies);
 }
 
 /* Waits until all workers have ended. True if a signal interrupted them. */
 static bool workers_watch(struct stage *stage, int signals)
 {
     struct pollfd polled[] = { { .fd = stage->plan.done_event, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
-    bool progress = stage->options->progress, interrupted = false;
-    uint64_t ended = 0, shown = 0;
-    int64_t shown_ns = stage->start_ns;
+    struct progress_report report = { .output = stage->options->progress_output };
+    bool progress = report.output != PROGRESS_SILENT, interrupted = false;
+    uint64_t ended = 0;
 
+    progress_report_begin(&report, workload_name(stage->plan.workload), PROGRESS_COUNT, stage->plan.requests);
     while (ended < stage->worker_count) {
         int ready = poll(polled, 2, progress ? PROGRESS_MS : -1);
         uint64_t more;
@@ -136,10 +134,9 @@ static bool workers_watch(struct stage *stage, int signals)
             interrupted = true;
         }
         if (progress && ready == 0)
-            progress_show(stage, &shown, &shown_ns);
+            progress_show(stage, &report);
     }
-    if (progress)
-        fprintf(stderr, "\r%78s\r", "");
+    progress_report_hide(&report);
     return interrupted;
 }
 

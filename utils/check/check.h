@@ -24,6 +24,7 @@
 #include "base/bytes.h"
 #include "base/mapped.h"
 #include "base/message.h"
+#include "base/progress_report.h"
 #include "persist/aof_manifest.h"
 #include "persist/dataset_file.h"
 
@@ -40,6 +41,8 @@ struct check {
     struct aof_manifest manifest;
     uint64_t damages, repairs, unrepaired;
     int shown;                      /* problems shown of the current part */
+    uint64_t progressed;            /* as it was noted last */
+    struct progress_report report;  /* of the current part; the functions of report.c hide it when they print */
 };
 
 /* report.c. check_damage counts a problem, and shows the first ones of each part. */
@@ -51,6 +54,9 @@ void check_repaired(struct check *check, const char *format, ...) __attribute__(
 void check_unrepaired(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Ends a part with one line: ok if `damages` is still `before`. */
 void check_part(struct check *check, const char *part, uint64_t before, const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Shows on stderr how far a part is, about every MiB or thousand items: call it as often as it is convenient. */
+void check_progress_begin(struct check *check, const char *part, enum progress_unit unit, uint64_t total);
+void check_progress(struct check *check, uint64_t done);
 /* A key as text: with escapes, cut when it is long. `text` has CHECK_KEY_SIZE bytes and is returned. */
 enum { CHECK_KEY_SIZE = 200 };
 const char *check_key(struct bytes key, char *text);
@@ -75,6 +81,7 @@ struct tag_file {
     struct mapped file;
     bool good;
     uint32_t partition_count;
+    uint64_t record_count;
 };
 struct store_state {
     bool damaged;                   /* blocks, files or records of it */

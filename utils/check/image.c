@@ -118,6 +118,7 @@ static void read_tags(struct check *check, const char *image, const struct datas
         check_damage(check, path, "%u partitions instead of %u", (unsigned)tags->partition_count, (unsigned)dataset->partition_count);
     else
         tags->good = true;
+    tags->record_count = counts.records;
     check_part(check, "tags", before, "%llu bytes, %llu records, %llu of them with places, %llu twins", (unsigned long long)tags->file.bytes.size,
         (unsigned long long)counts.records, (unsigned long long)counts.places, (unsigned long long)counts.twins);
 }

@@ -15,8 +15,17 @@
 #include "persist/rdb_reader.h"
 
 struct counting {
+    struct check *check;
     uint64_t commands;
 };
+
+static void show_progress(void *context, uint64_t done, uint64_t total)
+{
+    struct check *check = ((struct counting *)context)->check;
+
+    check->report.progress.total = total;
+    check_progress(check, done);
+}
 
 static bool count_command(void *context, const struct bytes *args, int arg_count)
 {
@@ -31,7 +40,7 @@ static enum trouble check_commands(struct check *check, const struct aof_file *f
     uint64_t *size)
 {
     struct aof_manifest one;
-    struct counting counting = { 0 };
+    struct counting counting = { .check = check };
     char path[CHECK_PATH_SIZE];
     struct message message = { "" };
     struct mapped mapped;
@@ -47,8 +56,9 @@ static enum trouble check_commands(struct check *check, const struct aof_file *f
     aof_manifest_init(&one);
     aof_manifest_add(&one, bytes_of_string(file->name), 1, file->type);
     one.files[0].valid_size = file->valid_size;
+    check_progress_begin(check, file->name, PROGRESS_BYTES, *size);
     status = aof_replay_files(&(struct aof_replay){ .dir_fd = check->dir_fd, .manifest = &one, .run = count_command, .context = &counting,
-        .damaged_at = where }, &message);
+        .progress = show_progress, .damaged_at = where }, &message);
     aof_manifest_release(&one);
     *commands += counting.commands;
     if (status == STATUS_OK) {

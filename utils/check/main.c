@@ -167,6 +167,7 @@ int main(int count, char **arguments)
     struct options options;
 
     check->name = "appendonly.aof";
+    check->report.output = progress_report_output();
     read_options(check, count, arguments, &options);
     if (options.status < 0) {
         snprintf(check->stamp, sizeof(check->stamp), "bad-%lld", (long long)time(NULL));

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -33,6 +34,7 @@ void rdb_check(struct check *check, const char *path)
     struct message message = { "" };
     struct rdb_reader *reader;
     struct rdb_part part;
+    struct stat info;
     enum status status;
     int fd = open(path, O_RDONLY | O_CLOEXEC), version;
 
@@ -42,11 +44,13 @@ void rdb_check(struct check *check, const char *path)
         return;
     }
     reader = rdb_reader_create_file(fd);
+    check_progress_begin(check, "rdb", PROGRESS_BYTES, fstat(fd, &info) == 0 ? (uint64_t)info.st_size : 0);
     while ((status = rdb_read(reader, &part, &message)) == STATUS_OK && part.kind != RDB_PART_END) {
         if (part.kind == RDB_PART_KEY) {
             keys++;
             check_value(check, path, &part, &unknown);
         }
+        check_progress(check, rdb_reader_offset(reader));
         functions += part.kind == RDB_PART_FUNCTION;
     }
     version = rdb_reader_version(reader);

@@ -11,6 +11,7 @@ void check_damage(struct check *check, const char *where, const char *format, ..
     va_list arguments;
 
     check->damages++;
+    progress_report_hide(&check->report);
     if (check->shown++ >= SHOWN_MAX) {
         if (check->shown == SHOWN_MAX + 1)
             printf("  ! ... more problems are counted, but not shown\n");
@@ -34,7 +35,7 @@ void check_note(struct check *check, const char *format, ...)
 {
     va_list arguments;
 
-    (void)check;
+    progress_report_hide(&check->report);
     printf("  - ");
     va_start(arguments, format);
     vprintf(format, arguments);
@@ -47,6 +48,7 @@ void check_repaired(struct check *check, const char *format, ...)
     va_list arguments;
 
     check->repairs++;
+    progress_report_hide(&check->report);
     printf("  + repaired: ");
     va_start(arguments, format);
     vprintf(format, arguments);
@@ -60,6 +62,7 @@ void check_unrepaired(struct check *check, const char *format, ...)
     va_list arguments;
 
     check->unrepaired++;
+    progress_report_hide(&check->report);
     printf("  x %s: ", check->repair ? "can't be repaired" : "--repair can't repair this");
     va_start(arguments, format);
     vprintf(format, arguments);
@@ -71,6 +74,7 @@ void check_part(struct check *check, const char *part, uint64_t before, const ch
 {
     va_list arguments;
 
+    progress_report_hide(&check->report);
     printf("%-10s %s", part, check->damages == before ? "ok" : "DAMAGED");
     if (check->damages != before)
         printf(" (%llu)", (unsigned long long)(check->damages - before));
@@ -81,6 +85,22 @@ void check_part(struct check *check, const char *part, uint64_t before, const ch
     putchar('\n');
     fflush(stdout);
     check->shown = 0;
+}
+
+void check_progress_begin(struct check *check, const char *part, enum progress_unit unit, uint64_t total)
+{
+    progress_report_begin(&check->report, part, unit, total);
+}
+
+/* The clock is read once for many calls. */
+void check_progress(struct check *check, uint64_t done)
+{
+    const uint64_t step = check->report.progress.unit == PROGRESS_BYTES ? 1 << 20 : 1000;
+
+    if (done < check->progressed || done - check->progressed >= step) {
+        check->progressed = done;
+        progress_report_note(&check->report, done);
+    }
 }
 
 const char *check_key(struct bytes key, char *text)

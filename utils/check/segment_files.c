@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/tree.h"
@@ -47,6 +48,7 @@ static void walk_records(struct file_walk *walk, struct bytes bytes, struct segm
             pass_on(walk, piece, at, size, &record);
         at += size;
         good_end = at;
+        check_progress(walk->check, walk->counts->bytes + at);
     }
     if (good_end < bytes.size)
         pass_on(walk, piece, good_end, bytes.size - good_end, NULL);
@@ -79,7 +81,6 @@ static void walk_file(struct file_walk *walk, const char *dir, const char *name,
         check_damage(walk->check, name, "can't be read: %s", message.text);
         return;
     }
-    walk->counts->bytes += mapped.bytes.size;
     if (segment_head_parse(mapped.bytes, &sequence, &piece.slot) == STATUS_VERSION)
         check_newer(walk->check, name);
     else if (!has_head(name, mapped.bytes, &piece.slot)) {
@@ -88,6 +89,7 @@ static void walk_file(struct file_walk *walk, const char *dir, const char *name,
     } else {
         walk_records(walk, mapped.bytes, &piece);
     }
+    walk->counts->bytes += mapped.bytes.size;
     mapped_close(&mapped);
 }
 
@@ -104,6 +106,20 @@ static int compare_names(const struct dirent **a, const struct dirent **b)
     return first < second ? -1 : first > second;
 }
 
+static uint64_t size_of(const char *dir, struct dirent **names, int count)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < count; i++) {
+        char path[CHECK_PATH_SIZE * 2];
+        struct stat info;
+
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name);
+        bytes += stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+    }
+    return bytes;
+}
+
 void segment_files_walk(struct check *check, const char *dir, segment_met *met, void *context, struct segment_counts *counts)
 {
     struct file_walk walk = { check, met, context, counts };
@@ -111,6 +127,7 @@ void segment_files_walk(struct check *check, const char *dir, segment_met *met, 
     int count = scandir(dir, &names, is_segment, compare_names);
 
     *counts = (struct segment_counts){ 0 };
+    check_progress_begin(check, "segments", PROGRESS_BYTES, size_of(dir, names, count));
     for (int i = 0; i < count; i++) {
         walk_file(&walk, dir, names[i]->d_name, i);
         free(names[i]);

@@ -96,6 +96,8 @@ static uint64_t check_table(struct store_files *files, const char *name)
             (unsigned long long)checked.table->size);
         files->damaged = true;
     }
+    files->checked_bytes += mapped.bytes.size;
+    check_progress(files->check, files->checked_bytes);
     mapped_close(&mapped);
     return counts.blocks;
 }
@@ -173,6 +175,15 @@ static void check_missing(struct store_files *files)
     }
 }
 
+static uint64_t table_bytes(const struct store_files *files)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < files->version.count; i++)
+        bytes += files->version.tables[i].live ? files->version.tables[i].size : 0;
+    return bytes;
+}
+
 enum pass { PASS_NAMES, PASS_MANIFEST, PASS_REST };
 
 static void check_each_file(struct store_files *files, enum pass pass, uint64_t *tables, uint64_t *blocks)
@@ -216,6 +227,7 @@ void store_files_check(struct store_files *files)
         check_each_file(files, PASS_NAMES, NULL, NULL);
         check_current(files);
         check_each_file(files, PASS_MANIFEST, NULL, NULL);
+        check_progress_begin(files->check, "tables", PROGRESS_BYTES, table_bytes(files));
         check_each_file(files, PASS_REST, &tables, &blocks);
         check_missing(files);
         if (dataset_file_verify_store(files->dataset, files->image, &message) != STATUS_OK) {

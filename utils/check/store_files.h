@@ -23,6 +23,7 @@ struct store_files {
     bool damaged, current_is_bad, log_is_cut;
     struct store_key_range *ranges;
     size_t range_count;
+    uint64_t checked_bytes;         /* of tables so far */
 };
 
 /* `image` and `dataset` are borrowed until the release. */

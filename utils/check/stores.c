@@ -222,7 +222,10 @@ static bool on_item(void *context, const struct store_item *item)
     char key[CHECK_KEY_SIZE];
 
     switch (item->kind) {
-    case STORE_RECORD: on_record(stores, item); break;
+    case STORE_RECORD:
+        on_record(stores, item);
+        check_progress(stores->check, stores->records);
+        break;
     case STORE_EXPIRY: on_expiry(stores, item); break;
     case STORE_META: break;
     case STORE_STRANGE:
@@ -431,7 +434,10 @@ static void check_segments(struct stores *stores)
 
 static void read_index(struct stores *stores)
 {
-    enum status status = store_walk(stores->store, on_item, stores);
+    enum status status;
+
+    check_progress_begin(stores->check, "index", PROGRESS_COUNT, stores->tags->record_count);
+    status = store_walk(stores->store, on_item, stores);
 
     if (status != STATUS_OK) {
         check_damage(stores->check, "store", "not all of it can be read (%s)", status_name(status));

@@ -139,7 +139,7 @@ struct fetcher *fetcher_start(const struct options *options, struct message *mes
     CHECK(fetcher->timer >= 0 && fetcher->event >= 0);
     CHECK(timerfd_settime(fetcher->timer, 0, &(struct itimerspec){ interval, interval }, NULL) == 0);
     mutex_init(&fetcher->lock);
-    error = thread_start_detached("kelvin-fetch", NULL, fetcher_main, fetcher);
+    error = thread_start_detached("top-fetch", NULL, fetcher_main, fetcher);
     if (error == 0)
         return fetcher;
     message_set(message, "no thread: %s", strerror(error));

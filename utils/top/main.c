@@ -229,6 +229,8 @@ static int run(const struct options *options)
     }
     loop(&top);
     terminal_close(&top.terminal);
+    reading_destroy(top.before);
+    reading_destroy(top.now);
     return top.status;
 }
 

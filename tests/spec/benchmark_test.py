@@ -8,11 +8,14 @@ import io
 import json
 import os
 import signal
+import re
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
+import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.resp import Incomplete, Parser                                                          # noqa: E402
@@ -314,6 +317,66 @@ class LoadTest(ToolCase):
         self.assertEqual(code, 0)
         json.loads(out)
         self.assertIn("ping [", err)
+
+    def draw(self, *arguments, status=0):
+        """Returns the standard output and the drawing's root, which is checked to be one that browsers show without running anything."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "d.svg")
+            code, out, err = run(self.server.port, "--svg", path, *arguments)
+            self.assertEqual((code, err), (status, ""))
+            with open(path, "rb") as file:
+                text = file.read()
+        self.assertRegex(text, rb"\A[ -~\n]+\Z")
+        self.assertNotRegex(text, rb"(?i)<script|javascript|onload|href|@import|url\(")
+        self.assertIn(b"prefers-color-scheme: dark", text)
+        root = xml.etree.ElementTree.fromstring(text)
+        self.assertEqual({element.tag.split("}")[1] for element in root.iter()} - {"svg", "style", "g", "text", "line", "polyline", "desc"}, set())
+        for element in root.iter("{http://www.w3.org/2000/svg}polyline"):
+            for point in element.get("points").split():
+                x, y = (float(number) for number in point.split(","))
+                self.assertTrue(0 <= x <= float(root.get("width")) and 0 <= y <= float(root.get("height")), point)
+        return out, root
+
+    @staticmethod
+    def texts(root, tag="text"):
+        return [element.text for element in root.iter("{http://www.w3.org/2000/svg}" + tag)]
+
+    def test_a_drawing_has_the_numbers_that_are_printed(self):
+        out, root = self.draw("--json", "--series", 100, "-t", "set,mixed", "-n", 3000, "-r", 100)
+        texts, described = self.texts(root), self.texts(root, "desc")
+        self.assertEqual([text for text in texts if text in ("set", "mixed")], ["set", "mixed"])
+        for test in json.loads(out)["tests"]:
+            latency = test["latency_us"]
+            self.assertIn("%d requests in %.3f s, %.0f requests/s" % (test["requests"], test["seconds"], test["requests_per_second"]), texts)
+            numbers = [float(number) for text in texts if text.startswith("latency ms:") for number in re.findall(r" ([\d.]+)(?=  |$)", text)]
+            for name in ("mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"):
+                self.assertTrue(any(abs(number - latency[name] / 1000) < 0.00051 for number in numbers), (name, latency, numbers))
+            self.assertIn("replies in each 0.1 s: " + " ".join(str(count) for count in test["series"]["replies"]), described)
+        out, root = self.draw("-t", "set", "-n", 1000)
+        printed = [" ".join(line.split()[2:]) for line in out.split("\n") if line.startswith("  latency ms")]
+        self.assertEqual([" ".join(text.split()[2:]) for text in self.texts(root) if text.startswith("latency ms:")], printed)
+        self.assertNotIn("keyspace", out)           # INFO's numbers are printed with --info only
+
+    def test_a_drawing_has_the_hit_ratio_over_time(self):
+        for i in range(75):
+            self.c.must("SET", key(i), "x")
+        _, root = self.draw("-t", "get", "-n", 3000, "-r", 100, "--distribution", "sequential", "-c", 1)
+        tier = b"tier_hot_hits" in self.c.must("INFO", "everything")
+        ratios = [float(number) for text in self.texts(root, "desc") if text.startswith("hit ratio") for number in text.split(":")[1].split()]
+        self.assertEqual(set(ratios), {100.0 if tier else 75.0})
+        _, root = self.draw("-t", "ping", "-n", 1000)
+        self.assertIn("no key was looked up", self.texts(root))
+
+    def test_a_drawing_without_info_or_requests(self):
+        self.c.must("ACL", "SETUSER", "plain", "on", ">word", "~*", "+set", "+ping")
+        _, root = self.draw("--user", "plain", "-a", "word", "-t", "set", "-n", 1000)
+        self.assertIn("no hit ratio: the server does not reply to INFO", self.texts(root))
+        _, root = self.draw("-n", 10, '<b>&"\x01\u00e4', "x", status=1)
+        self.assertIn('<b>&"???', self.texts(root))
+        self.assertTrue(any(text.endswith(", 10 ERRORS") for text in self.texts(root)), self.texts(root))
+        code, out, err = run(self.server.port, "-t", "ping", "-n", 10, "--svg", "/no/such/folder/d.svg")
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("No such file", err)
 
     def test_sigint_prints_the_results_so_far(self):
         with start(self.server.port, "--json", "-t", "set,get", "--duration", 100, "-r", 10) as process:

@@ -3,6 +3,7 @@
  * Exit status: 0 success; 1 the connection was lost, the server returned errors or (--verify) wrong or missing values;
  * 2 the command line is invalid; 130 interrupted.
  */
+#include <errno.h>
 #include <hiredis/hiredis.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "control.h"
+#include "drawing.h"
 #include "keys.h"
 #include "options.h"
 #include "report.h"
@@ -71,11 +73,27 @@ static void schedule_release(struct schedule *schedule)
         workload_destroy(schedule->workloads[i]);
 }
 
+static bool write_drawing(const struct options *options, const struct drawing *drawing)
+{
+    char title[400], error[600];
+
+    if (options->socket)
+        snprintf(title, sizeof(title), "kelvin-benchmark: %.300s", options->socket);
+    else
+        snprintf(title, sizeof(title), "kelvin-benchmark: %.300s:%u", options->host, (unsigned)options->port);
+    if (drawing_write(drawing, title, options->svg) == STATUS_OK)
+        return true;
+    snprintf(error, sizeof(error), "--svg: can't write '%.300s': %s", options->svg, strerror(errno));
+    complain(error);
+    return false;
+}
+
 static int schedule_run(const struct schedule *schedule, const struct options *options, struct redisContext *control,
     int signals)
 {
     int status = EXIT_FINE;
     enum run_end end = RUN_COMPLETE;
+    struct drawing drawing = { .panels = 0 };
 
     report_begin(options);
     for (size_t i = 0; i < schedule->count && end == RUN_COMPLETE; i++) {
@@ -83,6 +101,8 @@ static int schedule_run(const struct schedule *schedule, const struct options *o
 
         run_workload(&run, schedule->workloads[i], options, i, control, signals);
         report_run(options, workload_name(schedule->workloads[i]), &run, i);
+        if (options->svg)
+            drawing_add(&drawing, options, workload_name(schedule->workloads[i]), &run);
         end = run.end;
         if (end == RUN_FAILED)
             complain(run.failure);
@@ -91,6 +111,9 @@ static int schedule_run(const struct schedule *schedule, const struct options *o
         run_release(&run);
     }
     report_end(options);
+    if (options->svg && !write_drawing(options, &drawing) && status == EXIT_FINE)
+        status = EXIT_TROUBLE;
+    drawing_release(&drawing);
     return status;
 }
 
@@ -128,7 +151,10 @@ static int benchmark(const struct options *options)
     char error[256];
     int status = EXIT_USAGE;
 
-    if (!schedule_make(&schedule, options, keys, error, sizeof(error))) {
+    if (options->svg && drawing_write(&(struct drawing){ .panels = 0 }, "", options->svg) != STATUS_OK) {
+        snprintf(error, sizeof(error), "--svg: can't write '%.100s': %s", options->svg, strerror(errno));
+        complain(error);
+    } else if (!schedule_make(&schedule, options, keys, error, sizeof(error))) {
         complain(error);
     } else if ((control = control_open(options, PROTOCOL_RESP2, error, sizeof(error))) == NULL) {
         complain(error);
@@ -137,7 +163,7 @@ static int benchmark(const struct options *options)
         int signals = signals_open();
 
         descriptors_allow();
-        status = schedule_run(&schedule, options, options->info ? control : NULL, signals);
+        status = schedule_run(&schedule, options, options->info || options->svg ? control : NULL, signals);
         close(signals);
     }
     if (control)

@@ -85,6 +85,9 @@ static const struct option_row rows[] = {
     OPTION(FLAG, 0, "info", NULL, info, "run INFO before and after each test: hits, misses, tier, memory"),
     OPTION(COUNT, 0, "series", "MS", period_ms,
         "number of replies and longest latency in each period of MS milliseconds (JSON): shows stalls", LIMITS(1, 1e6)),
+    OPTION(TEXT, 0, "svg", "FILE", svg,
+        "also draw latency percentiles, throughput over time and hit ratio over time;\n"
+        "for that INFO is read each second"),
     OPTION(COUNT, 0, "server-pid", "PID", server_pid, "process whose CPU time per request is reported",
         LIMITS(1, 1e9)),
     OPTION(FLAG, 0, "progress", NULL, progress, "draw the bar of progress on stderr even if it is not a terminal; without, there\nis a line every ten seconds then, and nothing with -q"),
@@ -192,6 +195,13 @@ bool options_parse(struct options *options, int argc, char **argv, char *error, 
     if (problem)
         snprintf(error, error_size, "%s", problem);
     return problem == NULL;
+}
+
+uint64_t options_period_ms(const struct options *options)
+{
+    enum { PERIOD_MS = 100 };
+
+    return options->period_ms > 0 ? options->period_ms : options->svg != NULL ? PERIOD_MS : 0;
 }
 
 void options_help(FILE *out)

@@ -49,6 +49,7 @@ struct options {
     /* checks and output */
     bool verify, allow_missing;
     bool info;
+    const char *svg;                /* the file; NULL: none */
     uint64_t server_pid;            /* 0: none */
     bool quiet, csv, json;
     enum format format;
@@ -60,6 +61,9 @@ struct options {
 
 /* False: `error` has one line with what is wrong with the command line. */
 bool options_parse(struct options *options, int argc, char **argv, char *error, size_t error_size);
+
+/* The length of the periods of reply counts; 0: they are not counted. */
+uint64_t options_period_ms(const struct options *options);
 
 void options_help(FILE *out);
 

@@ -7,14 +7,9 @@
 #include "options.h"
 #include "run.h"
 
-static const struct percentile {
-    double percent;
-    const char *name;
-} percentiles[] = {
+const struct percentile report_percentiles[REPORT_PERCENTILES] = {
     { 50, "p50" }, { 90, "p90" }, { 99, "p99" }, { 99.9, "p99.9" }, { 99.99, "p99.99" },
 };
-
-enum { PERCENTILES = sizeof(percentiles) / sizeof(percentiles[0]) };
 
 static const char *const class_names[] = { [REQUEST_READ] = "reads", [REQUEST_WRITE] = "writes" };
 
@@ -73,9 +68,9 @@ bool report_is_clean(const struct options *options, const struct run *run)
 static void text_latency(const char *name, const struct histogram *latency)
 {
     printf("  %-12s mean %.3f", name, us(histogram_mean(latency)) / 1000);
-    for (int i = 0; i < PERCENTILES; i++)
-        printf("  %s %.3f", percentiles[i].name,
-            us((double)histogram_percentile(latency, percentiles[i].percent)) / 1000);
+    for (int i = 0; i < REPORT_PERCENTILES; i++)
+        printf("  %s %.3f", report_percentiles[i].name,
+            us((double)histogram_percentile(latency, report_percentiles[i].percent)) / 1000);
     printf("  max %.3f\n", us((double)histogram_max(latency)) / 1000);
 }
 
@@ -160,8 +155,8 @@ static void quiet_run(const char *name, const struct run *run, const struct tall
 static void csv_begin(void)
 {
     printf("test,end,requests,seconds,requests_per_second,errors,found,missing,wrong,mean_us,min_us");
-    for (int i = 0; i < PERCENTILES; i++)
-        printf(",%s_us", percentiles[i].name);
+    for (int i = 0; i < REPORT_PERCENTILES; i++)
+        printf(",%s_us", report_percentiles[i].name);
     printf(",max_us,client_cpu_us_per_request,server_cpu_us_per_request,keyspace_hits,keyspace_misses,"
            "tier_hot_hits,tier_cold_hits,tier_misses,used_memory_rss\n");
 }
@@ -177,8 +172,8 @@ static void csv_run(const char *name, const struct run *run, const struct tally 
     printf("\",%s,%llu,%.6f,%.2f,%llu,%llu,%llu,%llu,%.3f,%.3f", end_names[run->end], big(total->replies), run->seconds,
         per_second(total->replies, run->seconds), big(total->errors), big(total->found), big(total->missing),
         big(total->wrong), us(histogram_mean(total->latency)), us((double)histogram_min(total->latency)));
-    for (int i = 0; i < PERCENTILES; i++)
-        printf(",%.3f", us((double)histogram_percentile(total->latency, percentiles[i].percent)));
+    for (int i = 0; i < REPORT_PERCENTILES; i++)
+        printf(",%.3f", us((double)histogram_percentile(total->latency, report_percentiles[i].percent)));
     printf(",%.3f,%.4f,", us((double)histogram_max(total->latency)), us_each(run->client_cpu_ns, total->replies));
     if (run->has_server_cpu)
         printf("%.4f", us_each(run->server_cpu_ns, total->replies));
@@ -237,9 +232,9 @@ static void json_tally(const struct tally *tally)
            "   \"latency_us\": {\"mean\": %.3f, \"min\": %.3f",
         big(tally->replies), big(tally->errors), big(tally->found), big(tally->missing), big(tally->wrong),
         us(histogram_mean(tally->latency)), us((double)histogram_min(tally->latency)));
-    for (int i = 0; i < PERCENTILES; i++)
-        printf(", \"%s\": %.3f", percentiles[i].name,
-            us((double)histogram_percentile(tally->latency, percentiles[i].percent)));
+    for (int i = 0; i < REPORT_PERCENTILES; i++)
+        printf(", \"%s\": %.3f", report_percentiles[i].name,
+            us((double)histogram_percentile(tally->latency, report_percentiles[i].percent)));
     printf(", \"max\": %.3f}", us((double)histogram_max(tally->latency)));
 }
 

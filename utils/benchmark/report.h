@@ -8,6 +8,14 @@
 struct options;
 struct run;
 
+/* What is reported of latencies besides mean, least and most. */
+enum { REPORT_PERCENTILES = 5 };
+struct percentile {
+    double percent;
+    const char *name;
+};
+extern const struct percentile report_percentiles[REPORT_PERCENTILES];
+
 void report_begin(const struct options *options);
 void report_run(const struct options *options, const char *name, const struct run *run, size_t index);
 void report_end(const struct options *options);

@@ -16,7 +16,7 @@
 #include "options.h"
 #include "worker.h"
 
-enum { PROGRESS_MS = 250, LOAD_PIPELINE = 32 };
+enum { PROGRESS_MS = 250, LOAD_PIPELINE = 32, SAMPLE_NS = 1000000000 };
 
 /* The state of a run while it is active. */
 struct stage {
@@ -27,6 +27,8 @@ struct stage {
     struct worker **workers;
     size_t worker_count;
     int64_t start_ns;
+    struct redisContext *control;       /* NULL: no samples of INFO */
+    int64_t sample_ns;                  /* when the next one is due */
 };
 
 static bool connections_open(struct stage *stage, char *error, size_t error_size)
@@ -66,7 +68,8 @@ static void plan_make(struct stage *stage, const struct workload *workload, size
     plan->done_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     CHECK(plan->stop_event >= 0 && plan->done_event >= 0);
     stage->start_ns = plan->start_ns = clock_mono_ns();
-    plan->period_ns = (int64_t)options->period_ms * 1000000;
+    stage->sample_ns = stage->start_ns + SAMPLE_NS;
+    plan->period_ns = (int64_t)options_period_ms(options) * 1000000;
     plan->end_ns = timed ? stage->start_ns + (int64_t)(options->duration_s * 1e9) : INT64_MAX;
 }
 
@@ -113,8 +116,33 @@ static void progress_show(const struct stage *stage, struct progress_report *rep
     progress_report_note(report, replies);
 }
 
+static void keep_sample(struct run *run, double seconds, const struct server_info *info)
+{
+    struct info_sample sample = { .seconds = seconds };
+
+    sample.hits = info->has_tier ? info->tier_hot_hits : info->keyspace_hits;
+    sample.misses = info->has_tier ? info->tier_cold_hits : info->keyspace_misses;
+    run->samples = mem_realloc(run->samples, (run->sample_count + 1) * sizeof(*run->samples));
+    run->samples[run->sample_count++] = sample;
+}
+
+/* Reads INFO about once a second. A server that does not reply to that has no more samples; the test says what else is wrong with it. */
+static void sample_info(struct stage *stage, struct run *run)
+{
+    int64_t now_ns = clock_mono_ns();
+    struct server_info info;
+
+    if (stage->control == NULL || now_ns < stage->sample_ns)
+        return;
+    stage->sample_ns = now_ns + SAMPLE_NS;
+    if (control_info(stage->control, &info) == STATUS_OK)
+        keep_sample(run, (double)(now_ns - stage->start_ns) / 1e9, &info);
+    else
+        stage->control = NULL;
+}
+
 /* Waits until all workers have ended. True if a signal interrupted them. */
-static bool workers_watch(struct stage *stage, int signals)
+static bool workers_watch(struct stage *stage, struct run *run, int signals)
 {
     struct pollfd polled[] = { { .fd = stage->plan.done_event, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
     struct progress_report report = { .output = stage->options->progress_output };
@@ -123,7 +151,7 @@ static bool workers_watch(struct stage *stage, int signals)
 
     progress_report_begin(&report, workload_name(stage->plan.workload), PROGRESS_COUNT, stage->plan.requests);
     while (ended < stage->worker_count) {
-        int ready = poll(polled, 2, progress ? PROGRESS_MS : -1);
+        int ready = poll(polled, 2, progress || stage->control != NULL ? PROGRESS_MS : -1);
         uint64_t more;
 
         if (ready > 0 && polled[0].revents && read(stage->plan.done_event, &more, sizeof(more)) == sizeof(more))
@@ -135,6 +163,7 @@ static bool workers_watch(struct stage *stage, int signals)
         }
         if (progress && ready == 0)
             progress_show(stage, &report);
+        sample_info(stage, run);
     }
     progress_report_hide(&report);
     return interrupted;
@@ -193,7 +222,7 @@ static void stage_run(struct stage *stage, struct run *run, const struct workloa
     plan_make(stage, workload, index);
     run->pipeline = stage->plan.pipeline;
     workers_start(stage);
-    if (workers_watch(stage, signals))
+    if (workers_watch(stage, run, signals))
         run->end = RUN_INTERRUPTED;
     workers_collect(stage, run);
     run->client_cpu_ns = own_cpu_ns() - own_cpu;
@@ -209,6 +238,27 @@ static void stage_run(struct stage *stage, struct run *run, const struct workloa
     close(stage->plan.done_event);
 }
 
+/* For a drawing alone INFO is not necessary. */
+static void run_info_before(struct run *run, const struct options *options, struct redisContext **control)
+{
+    if (*control == NULL || control_info(*control, &run->info_before) == STATUS_OK)
+        return;
+    *control = NULL;
+    if (options->info)
+        run_fail(run, "INFO failed");
+}
+
+static void run_info_after(struct run *run, const struct options *options, struct redisContext *control)
+{
+    bool good = control_info(control, &run->info_after) == STATUS_OK;
+
+    if (good && options->svg)
+        keep_sample(run, run->seconds, &run->info_after);
+    run->has_info = good && options->info;
+    if (!good && options->info)
+        run_fail(run, "INFO failed");
+}
+
 void run_workload(struct run *run, const struct workload *workload, const struct options *options, size_t index,
     struct redisContext *control, int signals)
 {
@@ -218,19 +268,21 @@ void run_workload(struct run *run, const struct workload *workload, const struct
     result_init(&run->result);
     if (!connections_open(&stage, run->failure, sizeof(run->failure)))
         run->end = RUN_FAILED;
-    else if (control && control_info(control, &run->info_before) != STATUS_OK)
-        run_fail(run, "INFO failed");
+    else
+        run_info_before(run, options, &control);
+    if (control && options->svg && run->end == RUN_COMPLETE) {
+        stage.control = control;
+        keep_sample(run, 0, &run->info_before);
+    }
     if (run->end == RUN_COMPLETE)
         stage_run(&stage, run, workload, index, signals);
     connections_close(&stage);
-    if (control && run->end != RUN_FAILED) {
-        run->has_info = control_info(control, &run->info_after) == STATUS_OK;
-        if (!run->has_info)
-            run_fail(run, "INFO failed");
-    }
+    if (control && run->end != RUN_FAILED)
+        run_info_after(run, options, control);
 }
 
 void run_release(struct run *run)
 {
     result_release(&run->result);
+    mem_free(run->samples);
 }

@@ -18,6 +18,12 @@ enum run_end {
     RUN_FAILED,             /* the connection was lost or a reply was invalid; `failure` has the reason */
 };
 
+/* The counters of the hit ratio at a moment of a run: of hot and cold keys if the server has a tier, else of all look-ups. */
+struct info_sample {
+    double seconds;                     /* since its start */
+    uint64_t hits, misses;
+};
+
 struct run {
     enum run_end end;
     char failure[256];
@@ -30,6 +36,8 @@ struct run {
     uint64_t server_cpu_ns;
     bool has_info;
     struct server_info info_before, info_after;
+    struct info_sample *samples;        /* about each second, with --svg */
+    size_t sample_count;
 };
 
 /* Opens the connections, runs the workload, closes them. `control` may be NULL if --info is not set.

@@ -449,10 +449,10 @@ bool segments_alive(struct segments *segments, uint32_t slot, uint64_t weight)
 
 void segments_dead(struct segments *segments, uint64_t place)
 {
-    struct segment *segment = segment_at(segments, place);
+    struct segment *segment = place_is_in_segment(place) ? segment_at(segments, place) : NULL;
 
     if (segment == NULL)
-        return;                     /* there is no such slot */
+        return;
     atomic_fetch_sub_explicit(&segment->live, place_weight(place), memory_order_relaxed);
     atomic_fetch_sub_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
 }

@@ -48,6 +48,17 @@ enum {
 struct segments;
 struct segment;
 
+/* Places without bytes in a segment: no record begins in a segment's head. */
+enum {
+    PLACE_IN_LEVELDB = 0,       /* under its key, or not known yet */
+    PLACE_NOWHERE = 1,          /* only the index has the key: what is in RAM is newer, and the record's bytes were given up (tier/stale.h) */
+};
+
+static inline bool place_is_in_segment(uint64_t place)
+{
+    return place > PLACE_NOWHERE;
+}
+
 static inline unsigned place_kind(uint64_t place)
 {
     return (unsigned)(place >> PLACE_CLASS_BITS) & ((1u << SEGMENT_KIND_BITS) - 1);
@@ -165,7 +176,7 @@ uint64_t segments_live_weight(const struct segments *segments);
 /* Maps have places in a slot, with the sum of their weights: only for those that were in a map at the last image, before anything is put. False: the
  * segment is missing. */
 bool segments_alive(struct segments *segments, uint32_t slot, uint64_t weight);
-/* No map has the place any more. */
+/* No map has the place any more. Nothing is done for places without bytes in a segment. */
 void segments_dead(struct segments *segments, uint64_t place);
 
 struct segments_stats {

@@ -93,7 +93,7 @@ static uint64_t put_record(struct tier *tier, struct batch *batch, uint32_t inca
 static void set_place(struct tier *tier, struct batch *batch, struct keyspace *keyspace, uint64_t hash, struct bytes key, uint64_t place,
     bool is_new)
 {
-    uint64_t before = 0;
+    uint64_t before = PLACE_IN_LEVELDB;
 
     if (is_new) {
         recordmap_add(keyspace->tier->map, hash, key, place);
@@ -102,9 +102,8 @@ static void set_place(struct tier *tier, struct batch *batch, struct keyspace *k
         CHECK(recordmap_find(keyspace->tier->map, hash, key, &before));
         recordmap_move(keyspace->tier->map, hash, key, before, place);
     }
-    if (before != 0)
-        segments_dead(store_segments(tier->store), before);
-    else if (place != 0)
+    segments_dead(store_segments(tier->store), before);
+    if (before == PLACE_IN_LEVELDB && place != PLACE_IN_LEVELDB)
         store_batch_index(batch->store, keyspace->incarnation, hash, key);
 }
 
@@ -293,8 +292,7 @@ static void finish_handed(struct tier *tier, struct keyspace *keyspace, const st
     keyspace_assert_locked(keyspace);
     CHECK(recordmap_find(keyspace->tier->map, item->hash, key, &before));
     recordmap_move(keyspace->tier->map, item->hash, key, before, item->place);
-    if (before != 0)
-        segments_dead(store_segments(tier->store), before);
+    segments_dead(store_segments(tier->store), before);
 }
 
 static void finish_bury(struct tier *tier, struct keyspace *keyspace, const struct batch_item *item, struct bytes key)
@@ -314,7 +312,7 @@ static void finish_item(struct tier *tier, const struct batch *batch, const stru
     struct bytes key = bytes_of(batch->text.data + item->key_at, item->key_size);
 
     if (keyspace == NULL) {             /* flushed meanwhile: its records are purged as a whole */
-        if (item->kind == BATCH_HANDED && item->place != 0)
+        if (item->kind == BATCH_HANDED)
             segments_dead(store_segments(tier->store), item->place);
         if (item->request != NULL)
             item->request->result = TIER_NOT_THERE;

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "tier/reserve.h"
+#include "tier/stale.h"
 #include "tier/tier_private.h"
 #include "tier/writing.h"
 
@@ -139,8 +140,7 @@ static bool bury_dropped(struct tier *tier)
             collect->dropping = NULL;
             continue;
         }
-        if (record.place != 0)
-            segments_dead(store_segments(tier->store), record.place);
+        segments_dead(store_segments(tier->store), record.place);
     }
     return true;
 }
@@ -159,7 +159,7 @@ static void count_map(const struct live *live, const struct recordmap *map)
 
     recordmap_walk_begin(&walk, map, 0);
     while (recordmap_walk_next(&walk, &record)) {
-        if (record.place == 0)
+        if (!place_is_in_segment(record.place))
             continue;
         live->weights[place_slot(record.place)] += place_weight(record.place);
         live->counts[place_slot(record.place)]++;
@@ -199,17 +199,19 @@ uint64_t collect_count_live(struct tier *tier)
 
 /* --- moving --- */
 
-static bool is_live(struct tier *tier, const struct segment_record *record, uint64_t place, struct partition *partition)
+static bool is_needed(struct tier *tier, const struct segment_record *record, uint64_t place, struct partition *partition)
 {
     struct keyspace *keyspace;
-    bool is_live = false;
+    bool is_needed = false;
 
     partition_lock(partition);
     keyspace = tier_keyspace_of(partition, record->incarnation);
-    if (keyspace != NULL && keyspace->tier != NULL)
-        is_live = recordmap_has_place(keyspace->tier->map, record->hash, place);
+    if (keyspace != NULL && keyspace->tier != NULL && recordmap_has_place(keyspace->tier->map, record->hash, place)) {
+        keyspace_assert_locked(keyspace);
+        is_needed = !stale_give_up(tier, keyspace, record->hash, record->key, place);
+    }
     partition_unlock(partition);
-    return is_live;
+    return is_needed;
 }
 
 static void move_record(struct tier *tier, const struct segment_record *record, uint64_t place)
@@ -217,7 +219,7 @@ static void move_record(struct tier *tier, const struct segment_record *record, 
     struct collect *collect = tier->collect;
     struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, record->hash)];
 
-    if (!is_live(tier, record, place, partition))
+    if (!is_needed(tier, record, place, partition))
         return;
     if (collect->sheds && shed_record(tier, partition, record, place, &tier->writing->batch)) {
         collect->shed_count++;

@@ -78,8 +78,7 @@ static void remove_record(struct tier *tier, struct keyspace *keyspace, const st
 {
     recordmap_remove(keyspace->tier->map, grave->node.hash, grave->node.key, grave->place);
     keyspace_count_records(keyspace, grave->node.hash, -1);
-    if (grave->place != 0)
-        segments_dead(store_segments(tier->store), grave->place);
+    segments_dead(store_segments(tier->store), grave->place);
 }
 
 enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)

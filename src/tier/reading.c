@@ -18,20 +18,25 @@ void read_buffers_shrink(struct read_buffers *buffers, size_t size_max)
         segment_buffer_release(&buffers->aligned);
 }
 
+bool reading_find(const struct keyspace *keyspace, uint64_t hash, struct bytes key, uint64_t *place)
+{
+    return recordmap_find(keyspace->tier->map, hash, key, place) && *place != PLACE_NOWHERE;
+}
+
 bool reading_is_possible(const struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     uint64_t place;
 
-    return recordmap_find(keyspace->tier->map, hash, key, &place);
+    return reading_find(keyspace, hash, key, &place);
 }
 
 bool reading_begin(struct tier *tier, const struct keyspace *keyspace, uint64_t hash, struct bytes key, struct reading *reading)
 {
     ASSERT_LOCKED(keyspace->partition);
     *reading = (struct reading){ .hash = hash, .key = key, .incarnation = keyspace->incarnation };
-    if (!recordmap_find(keyspace->tier->map, hash, key, &reading->place))
+    if (!reading_find(keyspace, hash, key, &reading->place))
         return false;
-    if (reading->place != 0)
+    if (reading->place != PLACE_IN_LEVELDB)
         reading->segment = segments_pin(store_segments(tier->store), reading->place);
     return true;
 }

@@ -48,7 +48,8 @@ void read_buffers_release(struct read_buffers *buffers);
 /* Frees buffers of more than `size_max` bytes. */
 void read_buffers_shrink(struct read_buffers *buffers, size_t size_max);
 
-/* Under the partition's lock. False: the key certainly has no record. */
+/* Under the partition's lock. False: the key certainly has no record that could be read. */
+bool reading_find(const struct keyspace *keyspace, uint64_t hash, struct bytes key, uint64_t *place) REQUIRES(keyspace->partition->lock);
 bool reading_is_possible(const struct keyspace *keyspace, uint64_t hash, struct bytes key) REQUIRES(keyspace->partition->lock);
 
 /* Under the partition's lock. False: the key certainly has no record. */

@@ -2,6 +2,7 @@
 
 #include "tier/epoch.h"
 #include "tier/look_up.h"
+#include "tier/stale.h"
 #include "tier/tier_private.h"
 
 /* Not if the entry may have been handed over to a checkpoint: the record that is about to be written would be forgotten. */
@@ -34,6 +35,8 @@ enum status resolve_entries(struct tier *tier, struct tier_reader **reader, stru
             keyspace_assert_locked(keyspace);
             keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), has_record ? RECORD_STALE : RECORD_NONE);
             statistics_count(&tier->statistics.resolved);
+            if (listed->status == STATUS_OK)
+                stale_give_up_found(tier, keyspace, listed->hash, key);
             if (resolved != NULL)
                 resolved(context, keyspace, listed->hash, handle);
         }

@@ -226,9 +226,9 @@ static uint64_t scan_cold(struct tier *tier, struct store_iterator *iterator, st
         if (grave_find(keyspace, hashes[i], key) != NULL && handle == 0)
             continue;
         /* Deleted before this scan began, and the record was deleted only after the iterator was opened: its tag is gone, too. */
-        if (handle == 0 && !recordmap_find(keyspace->tier->map, hashes[i], key, &place))
+        if (handle == 0 && !reading_find(keyspace, hashes[i], key, &place))
             continue;
-        if (handle == 0 && place != 0)
+        if (handle == 0 && place != PLACE_IN_LEVELDB)
             cold_key->type = (enum value_type)place_kind(place);
         if (page_has(hot, hot_count, hashes[i], key))
             continue;

@@ -112,6 +112,7 @@ struct saving {
     struct buffer text;             /* not written yet */
     struct pause pause;
     bool is_wanted;                 /* the writer has other work, too: there are no more pauses */
+    bool lacks_records;             /* the map has one that is nowhere: an image would lose its key */
 };
 
 /* A part of the keyspace's section: records from *from on, at least PART_RECORDS and all of the last tag. False: that was all. */
@@ -127,6 +128,7 @@ static bool save_part(struct saving *saving, struct keyspace *keyspace, uint32_t
         if (count >= PART_RECORDS && record.tag != *last)
             break;
         put_record(&saving->text, &record, place_size, last);
+        saving->lacks_records |= record.place == PLACE_NOWHERE;
     }
     partition_unlock(keyspace->partition);
     if (more)
@@ -232,7 +234,7 @@ enum status tags_save(struct tier *tier, const char *dir)
     status = flush(&saving);
     for (uint32_t i = 0; i < tier->partitions->count && status == STATUS_OK; i++) {
         save_partition(&saving, &tier->partitions->partitions[i]);
-        status = flush(&saving);
+        status = saving.lacks_records ? STATUS_CORRUPT : flush(&saving);
         rest(&saving);
     }
     put_end(&saving.text, saving.crc);

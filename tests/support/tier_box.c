@@ -556,6 +556,7 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
     struct store_record record;
     struct tally tally = { 0 };
     enum status status;
+    uint64_t place;
 
     keyspace_verify(keyspace);
     while ((status = store_next(iterator, &record)) == STATUS_OK &&
@@ -578,6 +579,8 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
                 verify_expiry(box, keyspace, &record);
             tally.with_record += state == RECORD_STALE || state == RECORD_CLEAN;
         }
+        if (grave == NULL && (handle == 0 || entry_record(keyspace_entry(keyspace, handle)) != RECORD_STALE))
+            BOX_DEMAND(box, recordmap_find(part->map, record.hash, record.key, &place) && place != PLACE_NOWHERE, "a record that is needed is nowhere");
         tally.shadowed += handle != 0 || grave != NULL;
         if (handle == 0 && grave == NULL)
             verify_expiry(box, keyspace, &record);
@@ -608,7 +611,7 @@ static void verify_places(struct tier_box *box, const struct keyspace *keyspace,
     while (recordmap_walk_next(&walk, &record)) {
         struct segment *segment;
 
-        if (record.place == 0)
+        if (!place_is_in_segment(record.place))
             continue;
         segment = segments_pin(segments, record.place);
         BOX_DEMAND(box, segment != NULL, "a place without a segment");

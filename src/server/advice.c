@@ -2,42 +2,17 @@
 
 #include <math.h>
 
-#include "base/histogram.h"
 #include "base/text.h"
 #include "engine/engine.h"
+#include "engine/sizing.h"
 #include "engine/worker.h"
 #include "server/info_rows.h"
-#include "stats/waits.h"
-#include "tier/advise.h"
 
 enum {
-    SAMPLED_USES_MIN = 100,         /* fewer say nothing */
     STEPS = 8,                      /* between two sizes that have a model, when the best one is searched for */
     SSD_READS = 100,                /* a second that a GB of SSD is good for, unless COST says otherwise */
 };
 static const double GB = 1 << 30, PRICE_MAX = 1e12;
-
-/* One size of memory. Latencies below 0: nothing was measured that they could be computed from. */
-struct advice {
-    double factor;                  /* of maxmemory */
-    double maxmemory;               /* bytes */
-    double hit_ratio;               /* percent */
-    double reads;                   /* of the store, a second */
-    double mean_us, p99_us;         /* of a command on keys: until it has run; the network not counted */
-};
-
-/* Distributions that latencies are mixed from. */
-struct latencies {
-    double hot[LATENCY_BUCKETS], cold[LATENCY_BUCKETS];     /* shares of all */
-    bool has_hot, has_cold;
-};
-
-/* Everything that advice is computed from. */
-struct base {
-    struct advise_estimate estimate;
-    struct latencies latencies;
-    double maxmemory, ssd_bytes;
-};
 
 void advice_cron(struct engine *engine)
 {
@@ -57,105 +32,28 @@ void advice_cron(struct engine *engine)
     tier_advise_tick(engine->tier, &measures);
 }
 
-/* --- latency --- */
-
-static bool make_shares(const uint64_t counts[LATENCY_BUCKETS], double shares[LATENCY_BUCKETS])
-{
-    double total = 0;
-
-    for (int i = 0; i < LATENCY_BUCKETS; i++)
-        total += (double)counts[i];
-    for (int i = 0; i < LATENCY_BUCKETS && total > 0; i++)
-        shares[i] = (double)counts[i] / total;
-    return total > 0;
-}
-
-/* Measures commands on keys, and how long clients have waited for cold ones. */
-static void measure_latencies(const struct engine *engine, struct latencies *latencies)
-{
-    uint64_t counts[LATENCY_BUCKETS], sums[LATENCY_BUCKETS] = { 0 };
-
-    for (size_t row = 0; row < command_row_count(engine->commands); row++) {
-        const struct command *command = command_row_at(engine->commands, row);
-
-        if (command->keys == NULL)
-            continue;
-        engine_command_latency(engine, command, counts);
-        for (int i = 0; i < LATENCY_BUCKETS; i++)
-            sums[i] += counts[i];
-    }
-    latencies->has_hot = make_shares(sums, latencies->hot);
-    histogram_load(waits_histogram(engine->stats.waits, WAIT_COLD), LATENCY_BUCKETS, counts);
-    latencies->has_cold = make_shares(counts, latencies->cold);
-}
-
-/* Mixes them: a share of `misses` waits for a read of the store. */
-static void mix_latencies(const struct latencies *latencies, double misses, struct advice *advice)
-{
-    double seen = 0, mean_ns = 0;
-    int p99 = -1;
-
-    advice->mean_us = advice->p99_us = -1;
-    if (!latencies->has_hot || (!latencies->has_cold && misses > 0))
-        return;
-    for (int i = 0; i < LATENCY_BUCKETS; i++) {
-        double share = (1 - misses) * latencies->hot[i] + misses * latencies->cold[i];
-        double low = (double)histogram_bucket_min((size_t)i, LATENCY_STEP_BITS), high = (double)histogram_bucket_max((size_t)i, LATENCY_STEP_BITS);
-
-        mean_ns += share * (low + high) / 2;
-        seen += share;
-        if (p99 < 0 && seen >= 0.99)
-            p99 = i;
-    }
-    advice->mean_us = mean_ns / 1000;
-    advice->p99_us = (double)histogram_bucket_max((size_t)(p99 < 0 ? LATENCY_BUCKETS - 1 : p99), LATENCY_STEP_BITS) / 1000;
-}
-
 /* --- the replies --- */
 
-static struct advice advise_at(const struct base *base, double index)
-{
-    const struct advise_estimate *estimate = &base->estimate;
-    struct advice advice = { .factor = advise_factor(index) };
-
-    advice.maxmemory = base->maxmemory * advice.factor;
-    advice.hit_ratio = 100 * advise_between(estimate->hit_ratio, index);
-    advice.reads = estimate->seconds > 0 ? advise_between(estimate->misses, index) / estimate->seconds : 0;
-    mix_latencies(&base->latencies, 1 - advice.hit_ratio / 100, &advice);
-    return advice;
-}
-
-/* About: all uses are counted, not the sampled ones. */
-static double sampled_uses(const struct advise_estimate *estimate)
-{
-    return estimate->uses * estimate->sampled_share;
-}
-
 /* False: an error was replied. */
-static bool find_base(struct call *call, struct base *base)
+static bool find_sizing(struct call *call, struct sizing *sizing)
 {
-    struct engine *engine = call->engine;
-    struct tier_stats stats;
-
-    *base = (struct base){ .maxmemory = (double)config_number(engine->config, CONFIG_MAXMEMORY) };
-    if (engine->tier == NULL || !config_number(engine->config, CONFIG_TIER_ENABLED))
+    switch (sizing_look(call->engine, sizing)) {
+    case SIZING_NO_TIER:
         reply_errorf(call, "ERR the cold tier is disabled (tier-enabled no)");
-    else if (!config_number(engine->config, CONFIG_TIER_ADVISE))
+        return false;
+    case SIZING_NOT_SAMPLED:
         reply_errorf(call, "ERR uses of keys are not sampled (tier-advise no)");
-    else if (base->maxmemory == 0)
+        return false;
+    case SIZING_NO_LIMIT:
         reply_errorf(call, "ERR maxmemory is 0: there is no size of memory to compare with");
-    else {
-        tier_advise_look(engine->tier, &base->estimate);
-        if (sampled_uses(&base->estimate) >= SAMPLED_USES_MIN) {
-            tier_stats(engine->tier, &stats);
-            base->ssd_bytes = (double)stats.store_bytes;
-            measure_latencies(engine, &base->latencies);
-            return true;
-        }
-        reply_errorf(call, "ERR too few uses of keys were sampled yet: about %.0f, and %d are needed", sampled_uses(&base->estimate),
-            SAMPLED_USES_MIN);
+        return false;
+    case SIZING_FEW_USES:
+        reply_errorf(call, "ERR too few uses of keys were sampled yet: about %.0f, and %d are needed", sizing_sampled_uses(&sizing->estimate), SIZING_USES_MIN);
+        return false;
+    case SIZING_KNOWN:
+        break;
     }
-    return false;
+    return true;
 }
 
 static void reply_number(struct call *call, const char *name, double number)
@@ -181,7 +79,7 @@ static void reply_latency(struct call *call, const char *name, double us)
 
 enum { ADVICE_PAIRS = 6 };
 
-static void reply_advice(struct call *call, const struct advice *advice)
+static void reply_advice(struct call *call, const struct sizing_point *advice)
 {
     reply_number(call, "factor", advice->factor);
     reply_bulk_string(call->reply, "maxmemory");
@@ -204,16 +102,16 @@ static double known_percent(const struct advise_estimate *estimate)
     return 100 * (1 - info_ratio(estimate->unknown, estimate->uses));
 }
 
-static void reply_curve(struct call *call, const struct base *base)
+static void reply_curve(struct call *call, const struct sizing *sizing)
 {
     static const int indexes[] = { ADVISE_PRESENT - 2 * ADVISE_OCTAVE, ADVISE_PRESENT - ADVISE_OCTAVE, ADVISE_PRESENT,
         ADVISE_PRESENT + ADVISE_OCTAVE, ADVISE_PRESENT + 2 * ADVISE_OCTAVE };
     enum { COUNT = sizeof(indexes) / sizeof(indexes[0]) };
-    const struct advise_estimate *estimate = &base->estimate;
+    const struct advise_estimate *estimate = &sizing->estimate;
 
     reply_map(call->reply, 7);
     reply_bulk_string(call->reply, "maxmemory");
-    reply_integer(call->reply, fit_integer(base->maxmemory));
+    reply_integer(call->reply, fit_integer(sizing->maxmemory));
     reply_number(call, "measured_hit_ratio", measured_hit_ratio(call->engine));
     reply_number(call, "uses_per_second", info_ratio(estimate->uses, estimate->seconds));
     reply_bulk_string(call->reply, "seconds");
@@ -224,7 +122,7 @@ static void reply_curve(struct call *call, const struct base *base)
     reply_bulk_string(call->reply, "sizes");
     reply_array(call->reply, COUNT);
     for (int i = 0; i < COUNT; i++) {
-        struct advice advice = advise_at(base, indexes[i]);
+        struct sizing_point advice = sizing_at(sizing, indexes[i]);
 
         reply_map(call->reply, ADVICE_PAIRS);
         reply_advice(call, &advice);
@@ -232,12 +130,12 @@ static void reply_curve(struct call *call, const struct base *base)
 }
 
 /* The smallest size, in steps of a twenty-fourth of an octave. */
-static void reply_for_ratio(struct call *call, const struct base *base, double percent)
+static void reply_for_ratio(struct call *call, const struct sizing *sizing, double percent)
 {
-    struct advice advice = { .hit_ratio = 0 };
+    struct sizing_point advice = { .hit_ratio = 0 };
 
     for (int step = 0; step <= (ADVISE_SIZES - 1) * STEPS; step++) {
-        advice = advise_at(base, (double)step / STEPS);
+        advice = sizing_at(sizing, (double)step / STEPS);
         if (advice.hit_ratio < percent)
             continue;
         reply_map(call->reply, ADVICE_PAIRS);
@@ -250,27 +148,28 @@ static void reply_for_ratio(struct call *call, const struct base *base, double p
 /* Prices of a GB of each, and the reads a second that a GB of SSD is good for. */
 struct prices {
     double ram, ssd, reads;
+    double ssd_bytes;           /* that the data have now */
 };
 
 /* As much SSD as the data or the reads need, whichever is more. */
-static double ssd_cost(const struct base *base, const struct prices *prices, const struct advice *advice)
+static double ssd_cost(const struct prices *prices, const struct sizing_point *advice)
 {
-    return prices->ssd * fmax(base->ssd_bytes / GB, advice->reads / prices->reads);
+    return prices->ssd * fmax(prices->ssd_bytes / GB, advice->reads / prices->reads);
 }
 
-static double ram_cost(const struct prices *prices, const struct advice *advice)
+static double ram_cost(const struct prices *prices, const struct sizing_point *advice)
 {
     return prices->ram * advice->maxmemory / GB;
 }
 
-static void reply_for_cost(struct call *call, const struct base *base, const struct prices *prices)
+static void reply_for_cost(struct call *call, const struct sizing *sizing, const struct prices *prices)
 {
-    struct advice best = { .factor = 0 };
+    struct sizing_point best = { .factor = 0 };
     double best_cost = INFINITY;
 
     for (int step = 0; step <= (ADVISE_SIZES - 1) * STEPS; step++) {
-        struct advice advice = advise_at(base, (double)step / STEPS);
-        double cost = ram_cost(prices, &advice) + ssd_cost(base, prices, &advice);
+        struct sizing_point advice = sizing_at(sizing, (double)step / STEPS);
+        double cost = ram_cost(prices, &advice) + ssd_cost(prices, &advice);
 
         if (cost < best_cost) {
             best = advice;
@@ -280,7 +179,7 @@ static void reply_for_cost(struct call *call, const struct base *base, const str
     reply_map(call->reply, ADVICE_PAIRS + 3);
     reply_advice(call, &best);
     reply_number(call, "ram_cost", ram_cost(prices, &best));
-    reply_number(call, "ssd_cost", ssd_cost(base, prices, &best));
+    reply_number(call, "ssd_cost", ssd_cost(prices, &best));
     reply_number(call, "cost", best_cost);
 }
 
@@ -299,17 +198,20 @@ static bool arg_price(struct call *call, int index, double least, double *price)
 static void advise_cost(struct call *call)
 {
     struct prices prices = { .reads = SSD_READS };
-    struct base base;
+    struct sizing sizing;
+    struct tier_stats stats;
 
     if (!arg_price(call, 3, 0, &prices.ram) || !arg_price(call, 4, 0, &prices.ssd) ||
-        (call->arg_count == 6 && !arg_price(call, 5, 1e-3, &prices.reads)) || !find_base(call, &base))
+        (call->arg_count == 6 && !arg_price(call, 5, 1e-3, &prices.reads)) || !find_sizing(call, &sizing))
         return;
-    reply_for_cost(call, &base, &prices);
+    tier_stats(call->engine->tier, &stats);
+    prices.ssd_bytes = (double)stats.store_bytes;
+    reply_for_cost(call, &sizing, &prices);
 }
 
 static void advise_hit_ratio(struct call *call)
 {
-    struct base base;
+    struct sizing sizing;
     double percent;
 
     if (!arg_double(call, 3, &percent))
@@ -318,17 +220,17 @@ static void advise_hit_ratio(struct call *call)
         reply_errorf(call, "ERR value is out of range, must be between 0 and 100");
         return;
     }
-    if (find_base(call, &base))
-        reply_for_ratio(call, &base, percent);
+    if (find_sizing(call, &sizing))
+        reply_for_ratio(call, &sizing, percent);
 }
 
 void advice_command(struct call *call)
 {
-    struct base base;
+    struct sizing sizing;
 
     if (call->arg_count == 2) {
-        if (find_base(call, &base))
-            reply_curve(call, &base);
+        if (find_sizing(call, &sizing))
+            reply_curve(call, &sizing);
     } else if (call->arg_count == 4 && bytes_is(call->args[2], "HITRATIO")) {
         advise_hit_ratio(call);
     } else if ((call->arg_count == 5 || call->arg_count == 6) && bytes_is(call->args[2], "COST")) {
@@ -345,9 +247,9 @@ void advice_info(struct buffer *out, struct engine *engine)
 
     if (engine->tier != NULL)
         tier_advise_look(engine->tier, &estimate);
-    is_known = sampled_uses(&estimate) >= SAMPLED_USES_MIN;
+    is_known = sizing_sampled_uses(&estimate) >= SIZING_USES_MIN;
     info_number(out, "tier_advise_sampled_keys", estimate.sampled_keys);
-    info_number(out, "tier_advise_sampled_uses", fit_integer(sampled_uses(&estimate)));
+    info_number(out, "tier_advise_sampled_uses", fit_integer(sizing_sampled_uses(&estimate)));
     info_float(out, "tier_advise_known", estimate.uses > 0 ? known_percent(&estimate) : 0);
     info_float(out, "tier_advise_half_hit_ratio", is_known ? 100 * estimate.hit_ratio[ADVISE_PRESENT - ADVISE_OCTAVE] : 0);
     info_float(out, "tier_advise_hit_ratio", is_known ? 100 * estimate.hit_ratio[ADVISE_PRESENT] : 0);

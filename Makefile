@@ -126,6 +126,8 @@ $(BUILD)/src/%.cc.o: src/%.cc
 	$(call say,CXX $<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
+# It has the page in it.
+$(BUILD)/src/metrics/page.c.o: src/metrics/page.html
 # Read again when LIBURING is another one than in the last build.
 $(BUILD)/src/base/read_ring.c.o: $(BUILD)/liburing-$(LIBURING)
 $(BUILD)/liburing-$(LIBURING):

@@ -157,6 +157,18 @@ bool acl_may_call(struct acl *acl, const struct acl_user *user, const struct com
     return may;
 }
 
+bool acl_may_list_keys(struct acl *acl, const struct acl_user *user, const struct command *command)
+{
+    struct bytes name = bytes_of_string(command->name);
+    struct acl_request request = { .command = command, .args = &name, .arg_count = 1 };
+    bool may;
+
+    mutex_lock(&acl->lock);
+    may = acl_rules_read_every_key(acl_user_rules(user), &request);
+    mutex_unlock(&acl->lock);
+    return may;
+}
+
 struct acl_user **acl_users(struct acl *acl, size_t *count)
 {
     struct acl_user **users;

@@ -42,6 +42,8 @@ struct acl_user *acl_authenticate(struct acl *acl, struct bytes name, struct byt
 bool acl_is_open(struct acl *acl);
 /* Whether the user, which is held, may call a command that needs no key and no channel. */
 bool acl_may_call(struct acl *acl, const struct acl_user *user, const struct command *command);
+/* The same, and every key for reading, as one selector allows it. */
+bool acl_may_list_keys(struct acl *acl, const struct acl_user *user, const struct command *command);
 
 /* All users in the order of their names, each held, in a block that is freed with mem_free after they were released. */
 struct acl_user **acl_users(struct acl *acl, size_t *count);

@@ -184,6 +184,8 @@ static enum MHD_Result reply(struct MHD_Connection *connection, struct http_resp
     MHD_add_response_header(page, MHD_HTTP_HEADER_CONTENT_TYPE, response->type);
     MHD_add_response_header(page, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(page, "X-Content-Type-Options", "nosniff");
+    if (response->policy != NULL)
+        MHD_add_response_header(page, "Content-Security-Policy", response->policy);
     if (response->status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(page, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     if (response->status == MHD_HTTP_UNAUTHORIZED)
@@ -295,6 +297,7 @@ static enum MHD_Result answer(struct http *http, struct exchange *exchange, cons
             return reply_sentence(connection, MHD_HTTP_FORBIDDEN, "This user may not call INFO.");
         if (admission == HTTP_FOREIGN_NAME)
             return reply_sentence(connection, MHD_HTTP_FORBIDDEN, "This address is only for this machine: call it localhost, or by its IP address.");
+        exchange->request.is_privileged = admission == HTTP_PRIVILEGED;
     }
     read_headers(connection, &exchange->request);
     exchange->response = (struct http_response){ .status = MHD_HTTP_OK, .type = plain };

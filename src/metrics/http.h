@@ -31,11 +31,13 @@ struct http;
 
 struct http_request {
     char accept[HTTP_ACCEPT_SIZE];  /* the header Accept; a longer one counts as none: "" */
+    bool is_privileged;             /* as `admit` said; false on pages that are open */
 };
 
 struct http_response {
     int status;                     /* 200, unless the function says otherwise */
-    const char *type;               /* of the body: Content-Type; a constant */
+    const char *type;               /* of the body: Content-Type. It has to stay as long as the server, as the next */
+    const char *policy;             /* Content-Security-Policy; NULL: none */
     struct buffer body;
 };
 
@@ -60,6 +62,7 @@ struct http_caller {
 };
 enum http_admission {
     HTTP_ADMITTED,
+    HTTP_PRIVILEGED,                /* admitted, and http_request.is_privileged */
     HTTP_LOGIN_WANTED,              /* 401: no user, or a wrong password */
     HTTP_FORBIDDEN,                 /* 403: the user may not */
     HTTP_FOREIGN_NAME,              /* 403: has_foreign_name */

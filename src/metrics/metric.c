@@ -7,14 +7,14 @@ const char *metric_suffix(enum metric_kind kind)
     return suffixes[kind];
 }
 
-/* The size of the UTF-8 character there; 0: it is none. Surrogates, and what could be shorter, are none. */
-static size_t character_size(const unsigned char *at, size_t left)
+size_t metric_utf8_size(struct bytes text)
 {
+    const unsigned char *at = (const unsigned char *)text.data;
     static const unsigned char second_min[] = { [0xe0 - 0xe0] = 0xa0, [0xf0 - 0xe0] = 0x90 }, second_max[] = { [0xed - 0xe0] = 0x9f, [0xf4 - 0xe0] = 0x8f };
     size_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
     size_t lead = at[0] >= 0xe0 ? at[0] - 0xe0u : sizeof(second_min);
 
-    if (size == 0 || size > left)
+    if (size == 0 || size > text.size)
         return 0;
     for (size_t i = 1; i < size; i++) {
         if ((at[i] & 0xc0) != 0x80)
@@ -29,12 +29,10 @@ static size_t character_size(const unsigned char *at, size_t left)
 
 void metric_append_utf8(struct buffer *out, struct bytes text)
 {
-    const unsigned char *at = (const unsigned char *)text.data;
-
-    for (size_t left = text.size, size; left > 0; at += size, left -= size) {
-        size = character_size(at, left);
+    for (size_t at = 0, size; at < text.size; at += size) {
+        size = metric_utf8_size(bytes_of(text.data + at, text.size - at));
         if (size > 0) {
-            buffer_append(out, at, size);
+            buffer_append(out, text.data + at, size);
         } else {
             buffer_append_string(out, "\xef\xbf\xbd");
             size = 1;

@@ -8,18 +8,23 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cluster/cluster.h"
-#include "cluster/topology.h"
 #include "engine/engine.h"
+#include "engine/memory.h"
 #include "engine/pulse.h"
-#include "engine/role.h"
 #include "metrics/families.h"
+#include "metrics/hour.h"
 #include "metrics/http.h"
+#include "metrics/overview.h"
+#include "metrics/page.h"
+#include "metrics/ready.h"
 
 struct metrics {
     struct engine *engine;
     struct http *http;
     struct pulse *pulse;            /* kelvin-http */
+    struct hour *hour;
+    struct overview overview;           /* kelvin-page */
+    char *page_policy;              /* immutable */
 };
 
 /* --- /metrics --- */
@@ -67,67 +72,64 @@ static void serve_live(void *context, const struct http_request *request, struct
     serve_health(response, pulse_look(metrics->pulse, clock_mono_us() / 1000) ? NULL : "A worker has not ended a turn for too long.");
 }
 
-static bool not_ready(struct message *message, const char *reason)
-{
-    message_set(message, "%s", reason);
-    return false;
-}
-
-static bool role_is_ready(struct engine *engine, struct message *message)
-{
-    uint32_t bits = role_bits(engine);
-
-    if (bits & ROLE_SYNCING)
-        return not_ready(message, "A full synchronization from the primary is being loaded.");
-    if (bits & ROLE_STALE)
-        return not_ready(message, "The link to the primary is down, and replica-serve-stale-data is no.");
-    if (bits & ROLE_LEASED && role_lease_has_ended(engine))
-        return not_ready(message, "The lease of this primary has ended.");
-    if (bits & ROLE_FEW_REPLICAS)
-        return not_ready(message, "Fewer replicas than min-replicas-to-write are good: writes are refused.");
-    return true;
-}
-
-static bool cluster_is_ready(struct engine *engine, struct message *message)
-{
-    struct cluster *cluster = engine->replication.cluster;
-    struct topology *topology;
-    bool is_ok;
-
-    if (cluster == NULL)
-        return true;
-    topology = cluster_topology(cluster);
-    is_ok = topology->is_ok;
-    topology_release(topology);
-    return is_ok || not_ready(message, "The cluster is down, as this node sees it.");
-}
-
-static bool is_ready(struct engine *engine, struct message *message)
-{
-    int number;
-
-    if (engine->state == ENGINE_LOADING)
-        return not_ready(message, "The data is being loaded.");
-    if (engine->state == ENGINE_STOPPING)
-        return not_ready(message, "The server is ending.");
-    if (!role_is_ready(engine, message))
-        return false;
-    if (engine_disks_fail(engine, &number))
-        return not_ready(message, number != 0 ? "The log can't be written: writes are refused." : "The last dump has failed: writes are refused.");
-    if (engine_disk_refuses_growth(engine))
-        return not_ready(message, "The disk is full: writes are refused, but those that remove.");
-    if (memory_state(engine) == MEMORY_OUT && config_number(engine->config, CONFIG_MAXMEMORY_POLICY) == CONFIG_POLICY_NOEVICTION)
-        return not_ready(message, "Memory is used up and can't be freed: writes are refused.");
-    return cluster_is_ready(engine, message);
-}
-
 static void serve_ready(void *context, const struct http_request *request, struct http_response *response)
 {
     struct metrics *metrics = context;
-    struct message message = { "" };
+    const struct reason *reason = ready_look(metrics->engine);
 
     (void)request;
-    serve_health(response, is_ready(metrics->engine, &message) ? NULL : message.text);
+    serve_health(response, reason == NULL ? NULL : reason->what);
+}
+
+/* --- / --- */
+
+static void serve_page(void *context, const struct http_request *request, struct http_response *response)
+{
+    const struct metrics *metrics = context;
+
+    (void)request;
+    response->type = "text/html; charset=utf-8";
+    response->policy = metrics->page_policy;
+    buffer_append_bytes(&response->body, page_html());
+}
+
+static void serve_status(void *context, const struct http_request *request, struct http_response *response)
+{
+    struct metrics *metrics = context;
+
+    response->type = "application/json";
+    overview_write(&metrics->overview, request->is_privileged, &response->body);
+}
+
+/* Takes leaves only. */
+static void note_totals(struct metrics *metrics, int64_t now_us)
+{
+    struct engine *engine = metrics->engine;
+    struct memory_view room;
+    struct hour_totals totals;
+
+    memory_look(engine, &room);
+    totals = (struct hour_totals){
+        .hot = engine_stat(engine, STAT_HOT_HITS),
+        .cold = engine_stat(engine, STAT_COLD_HITS),
+        .commands = engine_stat(engine, STAT_COMMANDS),
+        .memory = room.limit > 0 ? memory_counted(&room) : memory_used(engine),
+        .memory_max = room.limit,
+    };
+    if (engine->tier != NULL) {
+        tier_load_latency(engine->tier, totals.loads);
+        totals.demoted_bytes = tier_demoted_bytes(engine->tier);
+    }
+    hour_note(metrics->hour, now_us, clock_wall_ms(), &totals);
+}
+
+/* Each HOUR_STEP_S. Nothing is kept while the port is closed. */
+static void note_hour(struct metrics *metrics, int64_t now_us)
+{
+    if (config_number(metrics->engine->config, CONFIG_METRICS_PORT) == 0)
+        hour_clear(metrics->hour);
+    else if (hour_is_due(metrics->hour, now_us))
+        note_totals(metrics, now_us);
 }
 
 /* --- Users --- */
@@ -149,17 +151,17 @@ static void log_refusal(struct engine *engine, const struct http_caller *caller,
 }
 
 /* A request without a user is how programs find out that one is wanted: that is not in the log. A name and password protect from DNS rebinding, too: a
- * browser does not send them to another domain. */
+ * browser does not send them to another domain. Privileged are those that may see the names of all keys, as HOTKEYS GET shows them. */
 static enum http_admission admit(void *context, const struct http_caller *caller)
 {
     struct metrics *metrics = context;
     struct engine *engine = metrics->engine;
     struct acl *acl = engine->users.acl;
     struct acl_user *user;
-    bool may;
+    bool may, sees_keys;
 
     if (acl_is_open(acl))
-        return caller->has_foreign_name ? HTTP_FOREIGN_NAME : HTTP_ADMITTED;
+        return caller->has_foreign_name ? HTTP_FOREIGN_NAME : HTTP_PRIVILEGED;
     if (caller->user == NULL)
         return HTTP_LOGIN_WANTED;
     user = acl_authenticate(acl, bytes_of_string(caller->user), bytes_of_string(caller->password));
@@ -168,10 +170,11 @@ static enum http_admission admit(void *context, const struct http_caller *caller
         return HTTP_LOGIN_WANTED;
     }
     may = acl_may_call(acl, user, command_find_own(engine->commands, BYTES("info")));
+    sees_keys = acl_may_list_keys(acl, user, command_find_own_full(engine->commands, BYTES("hotkeys|get")));
     acl_user_release(user);
     if (!may)
         log_refusal(engine, caller, ACL_LOG_COMMAND);
-    return may ? HTTP_ADMITTED : HTTP_FORBIDDEN;
+    return !may ? HTTP_FORBIDDEN : sees_keys ? HTTP_PRIVILEGED : HTTP_ADMITTED;
 }
 
 /* --- Start and end --- */
@@ -180,11 +183,15 @@ static enum http_admission admit(void *context, const struct http_caller *caller
 static void tick(void *context)
 {
     struct metrics *metrics = context;
+    int64_t now_us = clock_mono_us();
 
-    pulse_look(metrics->pulse, clock_mono_us() / 1000);
+    pulse_look(metrics->pulse, now_us / 1000);
+    note_hour(metrics, now_us);
 }
 
 static const struct http_route routes[] = {
+    { "/", HTTP_AT_ONCE, HTTP_GUARDED, serve_page },
+    { "/status.json", HTTP_APART, HTTP_GUARDED, serve_status },
     { "/metrics", HTTP_APART, HTTP_GUARDED, serve_metrics },
     { "/health/live", HTTP_AT_ONCE, HTTP_OPEN, serve_live },
     { "/health/ready", HTTP_AT_ONCE, HTTP_OPEN, serve_ready },
@@ -217,9 +224,15 @@ static bool config_changed_it(void *context, enum config_id id, struct message *
 struct metrics *metrics_start(struct engine *engine, struct message *message)
 {
     struct metrics *metrics = mem_zalloc(sizeof(*metrics));
+    struct buffer policy = { 0 };
 
     metrics->engine = engine;
     metrics->pulse = pulse_create(engine);
+    metrics->hour = hour_create();
+    metrics->overview = (struct overview){ .engine = engine, .hour = metrics->hour };
+    page_policy(page_html(), &policy);
+    metrics->page_policy = mem_string(buffer_bytes(&policy));
+    buffer_release(&policy);
     metrics->http = http_create(&(struct http_options){ .context = metrics, .routes = routes, .admit = admit, .tick = tick, .meter = engine->meter });
     if (!listen_as_configured(metrics, message)) {
         metrics_stop(metrics);
@@ -236,5 +249,7 @@ void metrics_stop(struct metrics *metrics)
         return;
     http_destroy(metrics->http);
     pulse_destroy(metrics->pulse);
+    hour_destroy(metrics->hour);
+    mem_free(metrics->page_policy);
     mem_free(metrics);
 }

@@ -19,6 +19,7 @@
 #include "call/event.h"
 #include "keyspace/partition.h"
 #include "keyspace/scan_page.h"
+#include "keyspace/uses.h"
 #include "store/store.h"
 #include "tier/ghost.h"
 #include "tier/keyed.h"
@@ -262,6 +263,12 @@ uint64_t tier_load_latency(const struct tier *tier, uint64_t counts[LOAD_LATENCY
 /* Counts of hot keys by heat, decayed to now, or by twice their uses, plus one if they are on probation. Locks each partition in turn. */
 enum tier_order { TIER_BY_HEAT, TIER_BY_USES };
 void tier_histogram(struct tier *tier, int db, enum tier_order order, uint64_t histogram[256]);
+/* Hot keys of all databases and their bytes in RAM by uses, about: some keys of each partition are looked at, 256 at most, and stand for all of its keys. Locks
+ * each partition in turn, for a few microseconds. */
+struct tier_uses {
+    double keys[USES_MAX + 1], bytes[USES_MAX + 1];
+};
+void tier_sample_uses(struct tier *tier, struct tier_uses *uses);
 void tier_reset_stats(struct tier *tier);
 
 /* Predictions for other sizes of memory (tier/advise.h). By the first worker's cron, about once a second: is_due says when. The tick turns

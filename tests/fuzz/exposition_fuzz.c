@@ -1,11 +1,12 @@
 /* Hostile bytes as the headers Accept and Host, and as the value of a label in all formats: the text must be one line with balanced quotes, and valid UTF-8 stays as it is.
- * First byte: which.
+ * The same bytes as a name of a key in JSON: a string that ends only at its end. First byte: which.
  */
 #include <string.h>
 #include <strings.h>
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "metrics/document.h"
 #include "metrics/exposition.h"
 #include "metrics/host.h"
 #include "support/fuzz.h"
@@ -74,6 +75,24 @@ static void check_utf8(struct bytes text)
     buffer_release(&twice);
 }
 
+/* Valid UTF-8, without control characters, and no quote but the two at its ends is without a backslash. */
+static void check_json(struct bytes name)
+{
+    struct buffer out = { 0 }, same = { 0 };
+    struct document document = { .out = &out };
+
+    document_bytes(&document, NULL, name);
+    metric_append_utf8(&same, buffer_bytes(&out));
+    CHECK(bytes_equal(buffer_bytes(&out), buffer_bytes(&same)) && out.size >= 2 && out.data[0] == '"' && out.data[out.size - 1] == '"');
+    for (size_t at = 1; at < out.size - 1; at++) {
+        CHECK((unsigned char)out.data[at] >= 0x20 && out.data[at] != '"');
+        at += out.data[at] == '\\';
+        CHECK(at < out.size - 1);
+    }
+    buffer_release(&out);
+    buffer_release(&same);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input fuzz;
@@ -94,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         write_label(exact, EXPOSITION_OPENMETRICS);
         write_label(exact, EXPOSITION_PROTOBUF);
         check_utf8(exact);
+        check_json(exact);
     }
     mem_free((void *)exact.data);
     buffer_release(&input);

@@ -68,7 +68,7 @@ FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check $(BUILD)/kelvin-simulate $(BUILD)/kelvin-top
 
-.PHONY: all server tools shim units fuzzers benches checked run test test-all debug asan tsan clang unit spec crash replication cluster random crash-long lint clang-check arm64-check cover \
+.PHONY: all server tools shim units fuzzers benches checked run test test-all test-browser debug asan tsan clang unit spec crash replication cluster random crash-long lint clang-check arm64-check cover \
 	compile_commands.json bench clients redis-suite fuzz soak install uninstall deb tarball package-check deps deps-test help clean
 
 all: deps
@@ -101,6 +101,7 @@ help:
 	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR if given; make uninstall"
 	@echo "make deb        a package for Debian or Ubuntu: build/kelvin.deb     make tarball  the sources of the last commit"
 	@echo "make package-check                      installs, upgrades and removes these in throwaway roots; needs root"
+	@echo "make test-browser                       the status page in Chromium; pictures in build/browser"
 	@echo "make clean      remove build/"
 
 deps:
@@ -244,6 +245,11 @@ crash-long: deps-test
 	@SEEDS=$${SEEDS:-1000} tests/run crash-long $(BUILD)
 test test-all: deps-test
 	@tests/run $@
+# Pictures of the status page are in build/browser.
+test-browser:
+	@deps/install browser
+	@$(MAKE) --no-print-directory server shim
+	@tests/run browser $(BUILD)
 lint: deps-test
 	@utils/lint; first=$$?; utils/lint_tools && exit $$first
 cover: deps-test

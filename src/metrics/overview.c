@@ -124,7 +124,7 @@ static void write_keys(struct document *json, const struct readings *readings)
     document_close(json, '}');
 }
 
-static void write_tier(struct document *json, const struct readings *readings)
+static void write_tier(struct document *json, const struct readings *readings, bool sees_keys)
 {
     static const char *const states[] = { [TIER_OFF] = "off", [TIER_OK] = "ok", [TIER_FULL] = "full", [TIER_ERROR] = "error" };
     const struct tier_stats *tier = &readings->tier;
@@ -148,7 +148,7 @@ static void write_tier(struct document *json, const struct readings *readings)
     document_integer(json, "segment_live_bytes", tier->segment_live_bytes);
     document_integer(json, "errors", tier->errors);
     document_integer(json, "damaged_records", tier->damaged_records);
-    document_text(json, "last_error", tier->last_error[0] != '\0' ? tier->last_error : NULL);
+    document_text(json, "last_error", sees_keys && tier->last_error[0] != '\0' ? tier->last_error : NULL);
     document_close(json, '}');
 }
 
@@ -374,12 +374,12 @@ void overview_write(struct overview *overview, bool sees_keys, struct buffer *ou
     document_open(&json, NULL, '{');
     write_server(&json, readings);
     document_bool(&json, "ready", reason == NULL);
-    problems_write(&json, readings, reason);
+    problems_write(&json, &overview->problems, readings, reason, sees_keys);
     progress_write(&json, &overview->progress, readings);
     write_clients(&json, readings);
     write_memory(&json, readings);
     write_keys(&json, readings);
-    write_tier(&json, readings);
+    write_tier(&json, readings, sees_keys);
     write_advice(&json, engine);
     write_persistence(&json, readings);
     write_replication(&json, readings);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "metrics/problems.h"
 #include "metrics/progress.h"
 
 struct buffer;
@@ -14,6 +15,7 @@ struct overview {
     struct engine *engine;
     struct hour *hour;
     struct progress_list progress;
+    struct problems problems;
 };
 
 /* `sees_keys`: names of keys may be in it. */

@@ -14,6 +14,7 @@
 enum {
     NEARLY_PERCENT = 90,            /* of maxclients, of tier-max-size */
     LAG_MAX = 100 * 1000 * 1000,    /* bytes that a replica lacks: the same as in the alert rules */
+    RECENT_US = 60 * 1000 * 1000,
     TEXT_SIZE = 320, HUMAN_SIZE = 32,
 };
 
@@ -29,11 +30,29 @@ static void add_problem(struct document *json, const char *level, const char *wh
     document_close(json, '}');
 }
 
+/* Failed reads and writes of the store. While they go on they are errors. */
+static void add_failures(struct document *json, struct problems *problems, const struct readings *readings, const char *last)
+{
+    uint64_t count = readings->tier.errors;
+    bool is_new;
+    char text[TEXT_SIZE];
+
+    if (count > problems->tier_errors)
+        problems->failed_us = readings->began_us;
+    problems->tier_errors = count;
+    if (count == 0 || readings->tier.state != TIER_OK || readings->tier.damaged_records > 0)
+        return;
+    is_new = problems->failed_us > 0 && readings->began_us - problems->failed_us < RECENT_US;
+    snprintf(text, sizeof(text), "%" PRIu64 " read%s or write%s of the store ha%s failed%s", count, count == 1 ? "" : "s", count == 1 ? "" : "s", count == 1 ? "s" : "ve",
+        is_new ? ", the last one less than a minute ago." : " since the start, none in the last minute.");
+    add_problem(json, is_new ? error : warning, text, is_new ? "Look at the disk of tier-dir and at the server's log file. Calls that need these keys get an error; others are served." :
+        "Calls that needed these keys got an error. The server's log file has the reason; if it was the disk, replace it.", last);
+}
+
 /* The state of the disk of cold keys. */
-static void add_tier_errors(struct document *json, const struct readings *readings)
+static void add_tier_errors(struct document *json, const struct readings *readings, const char *last)
 {
     const struct tier_stats *tier = &readings->tier;
-    const char *last = tier->last_error[0] != '\0' ? tier->last_error : NULL;
     char text[TEXT_SIZE];
 
     if (tier->state == TIER_ERROR)
@@ -45,9 +64,6 @@ static void add_tier_errors(struct document *json, const struct readings *readin
     if (tier->damaged_records > 0) {
         snprintf(text, sizeof(text), "%" PRIu64 " cold keys have records that can't be read.", tier->damaged_records);
         add_problem(json, error, text, "Run kelvin-check on the data directory, and restore these keys from a backup or a replica. Deleting or overwriting such a key works.", last);
-    } else if (tier->errors > 0 && tier->state == TIER_OK) {
-        snprintf(text, sizeof(text), "%" PRIu64 " reads or writes of the store have failed since the start.", tier->errors);
-        add_problem(json, warning, text, "The disk works again, or others of its files do. If the number grows, replace the disk.", last);
     }
 }
 
@@ -161,14 +177,16 @@ static void add_notes(struct document *json, const struct readings *readings)
         add_problem(json, note, "There is no log: what was written since the last dump is lost in a crash.", "CONFIG SET appendonly yes keeps every change.", NULL);
 }
 
-void problems_write(struct document *json, const struct readings *readings, const struct reason *reason)
+void problems_write(struct document *json, struct problems *problems, const struct readings *readings, const struct reason *reason, bool sees_keys)
 {
+    const char *last = sees_keys && readings->tier.last_error[0] != '\0' ? readings->tier.last_error : NULL;
     int state = readings->engine->state;
 
     document_open(json, "problems", '[');
     if (reason != NULL)
         add_problem(json, state == ENGINE_READY ? error : warning, reason->what, reason->remedy, NULL);
-    add_tier_errors(json, readings);
+    add_tier_errors(json, readings, last);
+    add_failures(json, problems, readings, last);
     add_memory(json, readings, reason);
     add_link(json, readings);
     add_lags(json, readings);

@@ -1,16 +1,19 @@
 """The status page of metrics-port, without a browser: /status.json compared with INFO and TIER ADVISE, problems, progress, users, names of keys; the HTML and its
 headers. tests/browser has a real browser."""
 import base64
+import errno
 import hashlib
 import json
 import os
 import random
 import re
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
+from support.disk import FAIL, Disk                                                                 # noqa: E402
 from support.openmetrics import get                                                                 # noqa: E402
 from support.resp import Error                                                                      # noqa: E402
 from support.server import Server, is_sanitized, port_free, scaled, until                           # noqa: E402
@@ -81,8 +84,8 @@ def member(status, path):
 
 @kelvin_only
 class StatusTest(unittest.TestCase):
-    def begin(self, **options):
-        self.server = Server({"metrics-port": port_free(), **{name.replace("_", "-"): value for name, value in options.items()}})
+    def begin(self, folder=None, environment=None, **options):
+        self.server = Server({"metrics-port": port_free(), **{name.replace("_", "-"): value for name, value in options.items()}}, folder=folder, environment=environment)
         self.addCleanup(self.server.stop)
         self.port = self.server.options["metrics-port"]
         self.c = self.server.client()
@@ -129,7 +132,8 @@ class StatusTest(unittest.TestCase):
         self.assertEqual((status["keys"]["hot"], status["keys"]["cold"]), (60, 40))
         self.assertAlmostEqual(status["tier"]["hit_ratio"], float(info["tier_hit_ratio"]), delta=0.01)
         for path, field in (("memory.used", "used_memory"), ("memory.counted", "tier_memory_counted"), ("memory.resident", "used_memory_rss")):
-            self.assertAlmostEqual(member(status, path) / int(info[field]), 1, delta=0.5, msg=path)
+            if not is_sanitized():                              # memory is hardly counted there
+                self.assertAlmostEqual(member(status, path) / int(info[field]), 1, delta=0.5, msg=path)
         self.assertEqual((status["server"]["state"], status["server"]["role"], status["server"]["mode"], status["ready"]), ("ready", "primary", "standalone", True))
         self.assertEqual((status["cluster"], status["replication"]["primary"], status["progress"], status["problems"]), (None, None, [], []))
 
@@ -251,6 +255,22 @@ class StatusTest(unittest.TestCase):
         self.assertIn("The last backup (TIER BACKUP) has failed.", self.problems("warning"))
         for problem in self.status()["problems"]:
             self.assertTrue(problem["do"].endswith("."), problem)
+
+    def test_reads_of_the_store_that_fail(self):
+        folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        disk = Disk(folder)
+        self.begin(folder=folder, environment=disk.environment)
+        self.server.folder_is_ours = True
+        self.c.must("SET", "secret-name", "v")
+        self.assertEqual(self.c.must("TIER", "DEMOTE", "secret-name"), 1)
+        disk.rule(0, "read", "store/*.seg", FAIL, error=errno.EIO)
+        self.assertIsInstance(self.c.call("GET", "secret-name"), Error)
+        problem = [problem for problem in self.status()["problems"] if problem["level"] == "error"][0]
+        self.assertRegex(problem["what"], r"^\d+ reads? or writes? of the store ha(s|ve) failed, the last one less than a minute ago\.$")
+        self.assertIn("secret-name", problem["detail"])
+        # The text of an error may have a name of a key in it.
+        self.c.must("ACL", "SETUSER", "watcher", "on", ">w", "+info")
+        self.assertNotIn("secret-name", json.dumps(self.status(user=("watcher", "w"))))
 
     def test_a_store_that_is_full(self):
         self.begin(maxmemory="20mb", **{"maxmemory-policy": "allkeys-lru", "tier-max-size": "2mb"})

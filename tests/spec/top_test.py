@@ -268,6 +268,23 @@ class ScreenTest(TopCase):
             terminal.key(b"q")
             self.assertEqual(terminal.end(), 0)
 
+    def test_a_start_has_a_bar(self):
+        with Server({"appendonly": "yes", "appendfsync": "no", "port": port_free()}, binary=SERVER) as server:
+            with server.client() as client:
+                for i in range(2000):
+                    client.must("SET", "k%d" % i, "v" * 100)
+            server.kill9()
+            server.options["key-load-delay"] = 5000
+            server.launch()
+            terminal = self.terminal(100, 30, port=server.port)
+            terminal.shows(r"\nloading +\[#+\.+\] \d+ %  \d:\d\d left  \S+/s  of \d+K")
+            with server.client() as client:
+                client.must("CONFIG", "SET", "key-load-delay", 0)
+            terminal.shows(r"\nkeys +2\.00k hot")
+            terminal.until(lambda: "loading" not in terminal.screen.text(), "the end of the load")
+            terminal.key(b"q")
+            self.assertEqual(terminal.end(), 0)
+
     def test_a_server_that_comes_later(self):
         port = port_free()
         terminal = self.terminal(100, 30, port=port)

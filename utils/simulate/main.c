@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/progress_report.h"
 #include "policy.h"
 #include "predict.h"
 #include "sequence.h"
@@ -50,14 +51,19 @@ static uint64_t capacity_of(const struct sequence *sequence, uint32_t hot)
 }
 
 /* Hits of each policy from one request to another. */
-static void run_window(const struct sequence *sequence, uint32_t from, uint32_t to, uint32_t rate, void *const *states, uint64_t *hits)
+static void run_window(const struct sequence *sequence, uint32_t from, uint32_t to, uint32_t rate, void *const *states, uint64_t *hits,
+    struct progress_report *report)
 {
+    enum { STEP = 1 << 12 };
+
     for (uint32_t i = from; i < to; i++) {
         struct request request = { .key = sequence->keys[i], .rank = sequence->ranks != NULL ? sequence->ranks[i] : NEVER, .now = i,
             .next = sequence->next[i], .minute = (uint16_t)(i / (rate * 60)) };
 
         for (int p = 0; p < POLICIES; p++)
             hits[p] += policies[p]->request(states[p], &request);
+        if (i % STEP == 0)
+            progress_report_note(report, i);
     }
 }
 
@@ -107,17 +113,21 @@ static void compare(const struct sequence *sequence, uint32_t load, uint32_t win
     struct room room = { sequence->key_count, sequence->sizes, capacity };
     uint64_t ignored[POLICIES] = { 0 };
     void *states[POLICIES];
+    struct progress_report report = { .output = progress_report_output() };
 
     for (int p = 0; p < POLICIES; p++)
         states[p] = policies[p]->create(&room);
-    run_window(sequence, 0, load, rate, states, ignored);
+    progress_report_begin(&report, "requests", PROGRESS_COUNT, sequence->count);
+    run_window(sequence, 0, load, rate, states, ignored, &report);
+    progress_report_hide(&report);
     print_head();
     for (uint32_t w = 0; w < windows; w++) {
         uint64_t hits[POLICIES] = { 0 };
         uint32_t from = load + (uint32_t)((uint64_t)(sequence->count - load) * w / windows);
         uint32_t to = load + (uint32_t)((uint64_t)(sequence->count - load) * (w + 1) / windows);
 
-        run_window(sequence, from, to, rate, states, hits);
+        run_window(sequence, from, to, rate, states, hits, &report);
+        progress_report_hide(&report);
         printf("| %u |", w + 1);
         for (int p = 0; p < POLICIES; p++)
             printf(policies[p] == &policy_static && !is_static_known(sequence) ? " - |" : " %.2f |", 100 * (double)hits[p] / (to - from));

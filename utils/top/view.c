@@ -62,6 +62,13 @@ static struct text short_us(double us)
     return text;
 }
 
+enum form { FORM_COUNT, FORM_BYTES, FORM_US };
+
+static struct text shortened(double value, enum form form)
+{
+    return form == FORM_BYTES ? short_bytes(value) : form == FORM_US ? short_us(value) : short_count(value);
+}
+
 /* Bytes of the server's, so that a terminal shows them as they are and does nothing else. */
 static struct text printable(struct bytes bytes, size_t most)
 {
@@ -155,13 +162,6 @@ static bool rate(const struct page *page, const char *name, double *per_s)
     return page->view->before != NULL && reading_rate(page->view->before, page->view->now, name, per_s);
 }
 
-enum form { FORM_COUNT, FORM_BYTES, FORM_US };
-
-static struct text shortened(double value, enum form form)
-{
-    return form == FORM_BYTES ? short_bytes(value) : form == FORM_US ? short_us(value) : short_count(value);
-}
-
 /* Both say nothing if the server does not have the field. */
 static void add_number(const struct page *page, struct row *row, const char *before, const char *name, enum form form, const char *after)
 {
@@ -234,20 +234,27 @@ static void add_work(struct page *page)
 {
     static const char *const names[] = { [WORK_LOADING] = "loading", [WORK_SYNC] = "full sync", [WORK_SAVE] = "dump", [WORK_WARMUP] = "warm-up" };
     const struct work *work = page->view->work;
+    enum form form;
     struct row *row;
     double left;
 
     if (work == NULL || work->kind == WORK_NONE)
         return;
+    form = work->progress.unit == PROGRESS_BYTES ? FORM_BYTES : FORM_COUNT;
     row = add_row(page, 1, names[work->kind]);
-    row->fraction = progress_fraction(&work->progress);
-    add_piece(row, "%.0f %%", floor(100 * row->fraction));
+    if (work->progress.total > 0) {
+        row->fraction = progress_fraction(&work->progress);
+        add_piece(row, "%.0f %%", floor(100 * row->fraction));
+    } else {
+        add_piece(row, "%s", shortened((double)work->progress.done, form).text);
+    }
     left = progress_left_s(&work->progress);
     if (left >= 0)
         add_piece(row, "%s left", short_time(left).text);
     if (work->progress.rate >= 0)
-        add_piece(row, "%s/s", (work->progress.unit == PROGRESS_BYTES ? short_bytes : short_count)(work->progress.rate).text);
-    add_piece(row, "of %s", (work->progress.unit == PROGRESS_BYTES ? short_bytes : short_count)((double)work->progress.total).text);
+        add_piece(row, "%s/s", shortened(work->progress.rate, form).text);
+    if (work->progress.total > 0)
+        add_piece(row, "of %s", shortened((double)work->progress.total, form).text);
 }
 
 static void add_memory(struct page *page)
@@ -467,7 +474,7 @@ static void add_link(const struct page *page, struct row *row)
 {
     const struct reading *now = page->view->now;
     struct bytes host, port, state;
-    double received, applied;
+    double received, applied, silent;
 
     if (reading_text(now, "master_link_status", &state))
         add_piece(row, "link %s", printable(state, 10).text);
@@ -475,7 +482,8 @@ static void add_link(const struct page *page, struct row *row)
         add_piece(row, "to %s:%s", printable(host, 40).text, printable(port, 8).text);
     if (number(page, "slave_read_repl_offset", &received) && number(page, "slave_repl_offset", &applied) && received >= applied)
         add_piece(row, "%s not applied", short_bytes(received - applied).text);
-    add_number(page, row, "last input ", "master_last_io_seconds_ago", FORM_COUNT, " s ago");
+    if (number(page, "master_last_io_seconds_ago", &silent) && silent >= 0)
+        add_piece(row, "last input %s s ago", short_count(silent).text);
 }
 
 static void add_replication(struct page *page)
@@ -757,7 +765,7 @@ void work_note(struct work *work, const struct reading *now)
     enum work_kind kind = find_work(now, &done, &total);
     enum progress_unit unit = kind == WORK_LOADING || kind == WORK_SYNC ? PROGRESS_BYTES : PROGRESS_COUNT;
 
-    if (to_count(total) == 0)
+    if (to_count(total) == 0 && kind != WORK_SYNC)      /* of an RDB that is sent while it is made the size is not known */
         kind = WORK_NONE;
     if (kind != work->kind || to_count(done) < work->progress.done) {
         work->kind = kind;

@@ -322,6 +322,12 @@ static void long_work_has_a_bar_and_the_time_left(void **state)
     view.now = reading;
     assert_view(&view, 72, 2, "host:1\nwarm-up     [####..............] 25 %  of 200\n");
     reading_destroy(reading);
+    reading = must_read("role:slave\nmaster_link_status:down\nmaster_last_io_seconds_ago:-1\nmaster_sync_in_progress:1\nmaster_sync_total_bytes:0\n"
+                        "master_sync_read_bytes:2097152\n", 7);
+    work_note(&work, reading);
+    view.now = reading;
+    assert_view(&view, 72, 3, "host:1  replica\nfull sync   2.00M\nmemory      -\n");
+    reading_destroy(reading);
     reading = must_read("loading:0\ntier_warmup_state:done\n", 7);
     work_note(&work, reading);
     assert_int_equal(work.kind, WORK_NONE);

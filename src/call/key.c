@@ -223,6 +223,8 @@ static void touch_entry(struct key *key, struct entry *entry, enum key_access ac
     partition_note_use(call->partitions, key->keyspace, key->hash, entry, access == KEY_FOR_OVERWRITING ? KEY_OVERWRITTEN : KEY_USED);
     if (UNLIKELY(call->client->flags & CLIENT_NO_TOUCH) && !(call->command->flags & COMMAND_TOUCHES))
         return;
+    if (UNLIKELY(entry->flags & ENTRY_PINNED))
+        call->turn->hooks->used(call->turn->hooks->context, key->keyspace, key->hash, key->name);
     heat_touch(&call->turn->heat, entry, call->turn->minutes, &call->turn->random);
     uses_touch(key->keyspace, entry);
 }

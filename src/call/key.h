@@ -107,6 +107,8 @@ struct key_hooks {
     bool (*load_in_place)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
     /* Tier rule 9: such a key is latched and is to be changed: gives the entry an object of its own and ends the latch. */
     void (*unlatch)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+    /* A key that calls wait for was used: it stays in RAM, though all they want may be a look at it. */
+    void (*used)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 };
 
 #endif

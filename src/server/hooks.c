@@ -146,6 +146,12 @@ static void hook_unlatch(void *context, struct keyspace *keyspace, uint64_t hash
     tier_unlatch(engine->tier, keyspace, hash, key);
 }
 
+static void hook_used(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    (void)context;
+    tier_note_used(keyspace, hash, key);
+}
+
 static uint64_t hook_busy_us(void *context)
 {
     const struct engine *engine = context;
@@ -185,5 +191,5 @@ struct tier_hooks hooks_of_tier(struct engine *engine)
 
 struct key_hooks hooks_of_keys(struct engine *engine)
 {
-    return (struct key_hooks){ engine, hook_event, hook_free_later, hook_load_in_place, hook_unlatch };
+    return (struct key_hooks){ engine, hook_event, hook_free_later, hook_load_in_place, hook_unlatch, hook_used };
 }

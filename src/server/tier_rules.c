@@ -19,7 +19,7 @@
 static const char file_name[] = "tier.rules";
 
 enum {
-    FILE_SIZE_MAX = 256 << 20,
+    FILE_SIZE_MAX = 64 << 20,       /* what a start reads, so no more is saved */
     IDLE_MAX_S = 30 * 24 * 3600,    /* an entry's idle time is 16 bits of minutes (keyspace/heat.h) */
 };
 
@@ -172,12 +172,16 @@ static bool save_rules(const struct key_rules *rules, struct message *error)
 {
     struct file_replacement place = { .dir = AT_FDCWD, .path = file_name, .aside = "tier.rules.tmp" };
     struct buffer text = { 0 };
-    bool renamed, is_saved;
+    bool renamed, is_saved = false;
 
     print_rules(&text, rules);
-    is_saved = file_replace(disk_system(), &place, buffer_bytes(&text), &renamed) == STATUS_OK;
-    if (!is_saved)
-        message_set(error, "%s can't be written: %s", file_name, strerror(errno));
+    if (text.size > FILE_SIZE_MAX) {
+        message_set(error, "%s would be larger than %d MB: use TIER RULE ADD <pattern> never-cold", file_name, FILE_SIZE_MAX >> 20);
+    } else {
+        is_saved = file_replace(disk_system(), &place, buffer_bytes(&text), &renamed) == STATUS_OK;
+        if (!is_saved)
+            message_set(error, "%s can't be written: %s", file_name, strerror(errno));
+    }
     buffer_release(&text);
     return is_saved;
 }

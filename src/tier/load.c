@@ -75,17 +75,18 @@ void load_void(struct tier *tier, struct load *load)
     wake_waits(tier, load, NULL);
 }
 
-/* The entry of a key that was only looked at leaves as it came: nothing is written, and its uses are as they were. One that has changed, or is in use by
- * another thread, stays. */
+/* The entry of a key that was only looked at leaves as it came: nothing is written, and its uses are as they were. One that has changed, is in use by
+ * another thread, or was pinned by the operator meanwhile, stays. */
 static void forget_looked_at(struct tier *tier, struct load *load, uint32_t handle) REQUIRES(load->partition->lock);
 static void forget_looked_at(struct tier *tier, struct load *load, uint32_t handle)
 {
     struct keyspace *keyspace = load->keyspace;
     const struct entry *entry = keyspace_entry(keyspace, handle);
+    bool is_free = entry_record(entry) == RECORD_CLEAN && entry->flags & ENTRY_PROBATION && !(entry->flags & (ENTRY_WRITING | ENTRY_LATCHED));
     struct value value;
 
     keyspace_assert_locked(keyspace);
-    if (load->is_used || entry_record(entry) != RECORD_CLEAN || !(entry->flags & ENTRY_PROBATION) || entry->flags & (ENTRY_WRITING | ENTRY_LATCHED)) {
+    if (load->is_used || !is_free || tier_keeps(tier, keyspace, entry)) {
         statistics_count(&tier->statistics.promotions);
         return;
     }
@@ -213,6 +214,15 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
         load_post(tier, load, reader);
     wait_for(load, client);
     return TIER_WAIT;
+}
+
+void tier_note_used(struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct load *load = load_find(keyspace, hash, key);
+
+    ASSERT_LOCKED(keyspace->partition);
+    if (load != NULL)
+        load->is_used = true;
 }
 
 bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)

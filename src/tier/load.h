@@ -34,7 +34,7 @@ struct load {
     uint32_t posted_ticket;
     bool in_flight;                 /* a reader has `reading`, which is immutable then */
     int pins;                       /* waits that refer to it */
-    bool is_used;                   /* a client has asked for it to use it */
+    bool is_used;                   /* a client has asked for it to use it, or has used it */
     bool is_looked_at;              /* none had when it was installed: unless one does, it is cold again when the pins have gone */
     struct tier_wait *waits;
     int64_t posted_us;

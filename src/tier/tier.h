@@ -144,10 +144,13 @@ enum tier_load_result {
     TIER_FAILED,        /* its record can't be read: the client gets an error */
 };
 /* TO_LOOK: the call needs a fact about the key and not its value (TTL, STRLEN), or is to add no heat: when all clients that waited for the
- * load have been released, the key is cold again, as if it had not been read, unless one of them loads it to use it, or it has changed. */
+ * load have been released, the key is cold again, as if it had not been read, unless one of them loads it to use it, another client has used
+ * it meanwhile (tier_note_used), the operator has pinned it, or it has changed. */
 enum tier_purpose { TIER_TO_USE, TIER_TO_LOOK };
 enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum tier_purpose purpose,
     struct client *client, struct tier_reader *reader);
+/* An entry that is pinned for the clients of a load is used. The partition is locked. */
+void tier_note_used(struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
 /* After TIER_FAILED, or STATUS_CORRUPT of tier_load_in_place, for a key that is only to be deleted: it gets an entry with an empty value in the place
  * of its damaged record. False: the record could not be read for another reason. The partition is locked. */

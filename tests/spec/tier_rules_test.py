@@ -182,6 +182,20 @@ class SavedTest(ServerCase):
             client.must("TIER", "RULE", "ADD", "a", "never-cold")
             self.assertEqual(self.names(client), ([[b"a", b"never-cold"]], []))
 
+    def test_no_more_is_saved_than_a_start_reads(self):
+        long = b"\x01" * (17 * MB)              # four times as many bytes in the file
+        server = self.own_server()
+        with server.client(timeout=60) as client:
+            client.must("MSET", "k", 1, long, 1)
+            client.must("TIER", "PIN", "k")
+            self.assertIn("tier.rules would be larger than 64 MB", str(client.call("TIER", "PIN", long)))
+            self.assertIn("tier.rules would be larger than 64 MB", str(client.call("TIER", "RULE", "ADD", long, "never-cold")))
+            self.assertEqual(self.names(client), ([], [b"k"]))
+        server.kill9()
+        server.start()
+        with server.client() as client:
+            self.assertEqual(self.names(client), ([], [b"k"]))
+
     def test_a_file_that_is_wrong_stops_the_start(self):
         for text, reason in (("rule a", "line 1: syntax error"), ("# a comment\n\npin x k", "line 3: it is neither"), ('pin 0 "', "line 1: unbalanced")):
             server = self.own_server(start=False)

@@ -116,6 +116,12 @@ static void hook_unlatch(void *context, struct keyspace *keyspace, uint64_t hash
     tier_unlatch(box->tier, keyspace, hash, key);
 }
 
+static void hook_used(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    (void)context;
+    tier_note_used(keyspace, hash, key);
+}
+
 static void ring(void *context)
 {
     struct box_worker *worker = context;
@@ -216,7 +222,7 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     engine->stats.latency = latency_create();
     engine->stats.errors = error_stats_create();
     engine->stats.waits = waits_create();
-    engine->hooks = (struct key_hooks){ box, hook_event, hook_free_later, hook_load_in_place, hook_unlatch };
+    engine->hooks = (struct key_hooks){ box, hook_event, hook_free_later, hook_load_in_place, hook_unlatch, hook_used };
     engine->debug.active_expire = true;
     engine->state = ENGINE_READY;
     start_workers(box, options->worker_count > 0 ? options->worker_count : 1);

@@ -188,12 +188,61 @@ static void a_damaged_key_is_discarded_when_the_command_runs(void **state)
     tier_box_close_client(other);
 }
 
+/* Begins a call for a cold key, and returns when the key has been loaded and the call has not run yet. */
+static void begin_and_load(struct rig *rig, struct box_client *client, const char *line)
+{
+    struct worker *worker = &rig->box.workers[0].worker;
+    int64_t began_us = clock_mono_us();
+
+    tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
+    assert_false(tier_box_begin(client, line));
+    worker_end_turn(worker);
+    while (tier_loads_waiting(rig->box.tier) > 0)
+        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "the load does not end");
+    worker_begin_turn(worker);
+}
+
+static void pin(struct rig *rig, struct bytes key)
+{
+    struct key_rules *rules = key_rules_create();
+
+    assert_int_equal(key_rules_pin(rules, 0, key), KEY_RULES_PINNED);
+    rulebook_replace(tier_rules(rig->box.tier), rules);
+}
+
+static void a_key_that_is_used_or_pinned_during_a_look_stays_hot(void **state)
+{
+    struct rig *rig = *state;
+    struct box_client *other = tier_box_open_client(&rig->box, 0);
+
+    assert_string_equal(say(rig, "MSET k1 v k2 v k3 v k4 v"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE k1 k2 k3 k4"), ":4\n");
+    begin_and_load(rig, other, "TTL k1");
+    assert_string_equal(tier_box_await(other), ":-1\n");
+    begin_and_load(rig, other, "TTL k2");
+    assert_true(tier_box_begin(rig->client, "STRLEN k2"));
+    assert_string_equal(tier_box_await(other), ":-1\n");
+    begin_and_load(rig, other, "TTL k3");
+    assert_true(tier_box_begin(rig->client, "GET k3"));
+    assert_string_equal(tier_box_await(other), ":-1\n");
+    begin_and_load(rig, other, "TTL k4");
+    pin(rig, BYTES("k4"));
+    assert_string_equal(tier_box_await(other), ":-1\n");
+    assert_null(tier_box_entry(&rig->box, 0, "k1"));
+    assert_null(tier_box_entry(&rig->box, 0, "k2"));
+    assert_non_null(tier_box_entry(&rig->box, 0, "k3"));
+    assert_non_null(tier_box_entry(&rig->box, 0, "k4"));
+    assert_int_equal(tier_box_stats(&rig->box).looks, 2);
+    tier_box_close_client(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_cold_keys_of_one_turn_are_read_at_the_same_time, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(the_bell_is_rung_without_a_lock, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_damaged_key_is_discarded_when_the_command_runs, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_key_that_is_used_or_pinned_during_a_look_stays_hot, open_rig, close_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

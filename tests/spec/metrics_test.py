@@ -205,7 +205,7 @@ class MetricsTest(unittest.TestCase):
 
     def test_documentation_lists_every_family(self):
         self.begin()
-        documented = set(re.findall(r"`(kelvin_\w+)`", read_text(os.path.join(ROOT, "docs", "monitoring.md"))))
+        documented = set(re.findall(r"(?m)^\| `(kelvin_\w+)` \| [a-z]+ \|", read_text(os.path.join(ROOT, "docs", "reference.md"))))
         found = set(scrape(self.port))
         only_in_clusters = {"kelvin_cluster_state", "kelvin_cluster_nodes", "kelvin_cluster_slots_assigned", "kelvin_cluster_slots_owned", "kelvin_cluster_links",
                             "kelvin_cluster_link_buffer_bytes"}

@@ -64,10 +64,12 @@ class ReferenceTest(unittest.TestCase):
         self.missing("the default of timeout is 0 by config.def, 5", self.reference.directives, {**config, "timeout": "5"})
 
     def test_a_metric_without_a_help_text(self):
-        page = "# HELP kelvin_a \n# TYPE kelvin_a gauge\nkelvin_a{b=\"c\",d=\"e\"} 1\n"
-        self.missing("nothing about kelvin_a", self.reference.metrics, [page])
-        page = page.replace("kelvin_a \n", "kelvin_a It is.\n")
-        self.assertIn("| `kelvin_a` | gauge | b, d | It is. |", self.reference.metrics([page]))
+        page = "".join("# HELP %s It is.\n# TYPE %s gauge\n%s{b=\"c\",d=\"e\"} 1\n" % (name, name, name) for name in self.reference.GROUPS)
+        lines = self.reference.metrics([page])
+        self.assertIn("| `kelvin_keys` | gauge | b, d | It is. |", lines)
+        self.assertIn("### Cold tier", lines)
+        self.missing("nothing about kelvin_keys", self.reference.metrics, [page.replace("kelvin_keys It is.", "kelvin_keys ")])
+        self.missing("groups begin.*kelvin_tier_state", self.reference.metrics, [page.replace("kelvin_tier_state", "kelvin_other")])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@
 enum { ADVICE_EVERY_S = 10 };
 
 struct fetcher {
-    const struct options *options;
+    struct options options;         /* a copy: the thread may run when main has returned */
     struct remote *remote;          /* the thread's */
     int timer, event;
     int64_t advice_us;              /* when it was asked for; 0: never */
@@ -123,17 +123,17 @@ static void fetcher_main(void *context)
 
 struct fetcher *fetcher_start(const struct options *options, struct message *message)
 {
-    struct remote *remote = remote_create(options, message);
+    struct fetcher *fetcher = mem_zalloc(sizeof(*fetcher));
     int64_t interval_ns = (int64_t)(options->interval_s * 1e9);
     struct timespec interval = { .tv_sec = interval_ns / 1000000000, .tv_nsec = interval_ns % 1000000000 };
-    struct fetcher *fetcher;
     int error;
 
-    if (remote == NULL)
+    fetcher->options = *options;
+    fetcher->remote = remote_create(&fetcher->options, message);
+    if (fetcher->remote == NULL) {
+        mem_free(fetcher);
         return NULL;
-    fetcher = mem_zalloc(sizeof(*fetcher));
-    fetcher->options = options;
-    fetcher->remote = remote;
+    }
     fetcher->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     fetcher->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     CHECK(fetcher->timer >= 0 && fetcher->event >= 0);
@@ -143,7 +143,7 @@ struct fetcher *fetcher_start(const struct options *options, struct message *mes
     if (error == 0)
         return fetcher;
     message_set(message, "no thread: %s", strerror(error));
-    remote_destroy(remote);
+    remote_destroy(fetcher->remote);
     mutex_release(&fetcher->lock);
     close(fetcher->timer);
     close(fetcher->event);

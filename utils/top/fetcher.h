@@ -21,8 +21,8 @@ struct fetched {
     struct message failure;
 };
 
-/* NULL: `message` has the reason. `options` is borrowed until the process ends: the thread is left to itself then, as a name that is looked up
- * can't be interrupted. */
+/* NULL: `message` has the reason. The thread is left to itself when the process ends, as a name that is looked up can't be interrupted: it has
+ * everything in memory of its own, but for the strings of `options`, which are those of argv and the environment. */
 struct fetcher *fetcher_start(const struct options *options, struct message *message);
 int fetcher_fd(const struct fetcher *fetcher);
 /* False: nothing new. What was not taken in time is replaced by what is newer. */

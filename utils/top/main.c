@@ -251,5 +251,6 @@ int main(int argc, char **argv)
         options_help(stdout);
         return EXIT_FINE;
     }
-    return run(&options);
+    /* What exit would clean up, OpenSSL's memory for example, the thread may be using. */
+    _exit(run(&options));
 }

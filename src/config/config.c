@@ -337,7 +337,8 @@ static void changes_undo(struct config *config, int count, struct change *change
 static const struct change *changes_culprit(int count, const struct change *changes)
 {
     for (int i = 0; i < count; i++)
-        if (changes[i].row->id == CONFIG_TIER_LOW_WATERMARK || changes[i].row->id == CONFIG_TIER_HIGH_WATERMARK)
+        if (changes[i].row->id == CONFIG_TIER_LOW_WATERMARK || changes[i].row->id == CONFIG_TIER_HIGH_WATERMARK ||
+            changes[i].row->id == CONFIG_TIER_COMPRESSION || changes[i].row->id == CONFIG_TIER_FULL_POLICY)
             return &changes[i];
     return &changes[0];
 }
@@ -419,6 +420,12 @@ bool config_check(struct config *config, struct message *message)
 {
     if (config_number(config, CONFIG_TIER_LOW_WATERMARK) > config_number(config, CONFIG_TIER_HIGH_WATERMARK)) {
         config_refuse(message, "tier-low-watermark must not be above tier-high-watermark");
+        if (!config_go_on(config, message))
+            return false;
+    }
+    /* What is compressed is in LevelDB's tables, which are not in the order in which keys were demoted, and deleting makes them larger at first. */
+    if (config_number(config, CONFIG_TIER_COMPRESSION) && config_number(config, CONFIG_TIER_FULL_POLICY) != CONFIG_FULL_NOEVICTION) {
+        config_refuse(message, "with tier-compression yes there is only tier-full-policy noeviction");
         if (!config_go_on(config, message))
             return false;
     }

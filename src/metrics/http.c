@@ -233,6 +233,14 @@ static void note_address(struct MHD_Connection *connection, char out[64])
     }
 }
 
+static bool is_local(struct MHD_Connection *connection)
+{
+    char ip[ENDPOINT_IP_SIZE];
+
+    endpoint_ip_of_peer(visitor_of(connection)->fd, ip);
+    return host_is_loopback(ip);
+}
+
 static bool has_foreign_name(struct MHD_Connection *connection)
 {
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
@@ -254,6 +262,7 @@ static enum http_admission ask_admission(struct http *http, struct MHD_Connectio
     if (user == NULL || password == NULL)
         caller.user = caller.password = NULL;
     note_address(connection, caller.address);
+    caller.is_local = is_local(connection);
     caller.has_foreign_name = has_foreign_name(connection);
     admission = http->options.admit(http->options.context, &caller);
     MHD_free(user);

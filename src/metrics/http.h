@@ -58,6 +58,7 @@ struct http_route {
 struct http_caller {
     const char *user, *password;    /* of HTTP Basic authentication; NULL: there is none */
     char address[64];               /* "127.0.0.1:50312" */
+    bool is_local;                  /* it came from a loopback address */
     bool has_foreign_name;          /* it reached a loopback address under the name of another machine (metrics/host.h) */
 };
 enum http_admission {

@@ -150,6 +150,12 @@ static void log_refusal(struct engine *engine, const struct http_caller *caller,
     buffer_release(&line);
 }
 
+/* As protected mode has it for the other ports: without users, names of keys are not for other machines. */
+static enum http_admission admit_without_users(const struct engine *engine, const struct http_caller *caller)
+{
+    return caller->is_local || !config_number(engine->config, CONFIG_PROTECTED_MODE) ? HTTP_PRIVILEGED : HTTP_ADMITTED;
+}
+
 /* A request without a user is how programs find out that one is wanted: that is not in the log. A name and password protect from DNS rebinding, too: a
  * browser does not send them to another domain. Privileged are those that may see the names of all keys, as HOTKEYS GET shows them. */
 static enum http_admission admit(void *context, const struct http_caller *caller)
@@ -161,7 +167,7 @@ static enum http_admission admit(void *context, const struct http_caller *caller
     bool may, sees_keys;
 
     if (acl_is_open(acl))
-        return caller->has_foreign_name ? HTTP_FOREIGN_NAME : HTTP_PRIVILEGED;
+        return caller->has_foreign_name ? HTTP_FOREIGN_NAME : admit_without_users(engine, caller);
     if (caller->user == NULL)
         return HTTP_LOGIN_WANTED;
     user = acl_authenticate(acl, bytes_of_string(caller->user), bytes_of_string(caller->password));

@@ -30,13 +30,14 @@ static void write_server(struct document *json, const struct readings *readings)
 {
     static const char *const states[] = { [ENGINE_LOADING] = "loading", [ENGINE_READY] = "ready", [ENGINE_STOPPING] = "ending" };
     struct engine *engine = readings->engine;
+    int state = engine->state;      /* as the index itself gcc would read it without atomicity */
 
     document_open(json, "server", '{');
     document_text(json, "version", KELVIN_VERSION);
     document_text(json, "redis_version", REDIS_VERSION);
     document_text(json, "mode", engine->replication.cluster != NULL ? "cluster" : "standalone");
     document_text(json, "role", readings->replication.is_replica ? "replica" : "primary");
-    document_text(json, "state", states[engine->state]);
+    document_text(json, "state", states[state]);
     document_integer(json, "port", (uint64_t)config_number(engine->config, config_number(engine->config, CONFIG_PORT) != 0 ? CONFIG_PORT : CONFIG_TLS_PORT));
     document_integer(json, "uptime_seconds", (uint64_t)((clock_mono_us() - engine->started_us) / 1000000));
     document_integer(json, "time_ms", (uint64_t)clock_wall_ms());

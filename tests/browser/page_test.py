@@ -147,7 +147,7 @@ class PageTest(unittest.TestCase):
             client.must("SET", "secret-name", "v")
             client.must("ACL", "SETUSER", "watcher", "on", ">w", "+info")
             page = self.open(port, user=("watcher", "w"))
-            self.assertIn("may not see the names", page.text("#cards"))
+            self.assertIn("Names of keys are not shown here", page.text("#cards"))
             self.assertNotIn("secret-name", page.text())
             client.must("ACL", "SETUSER", "watcher", "+hotkeys|get", "~*")
             until(lambda: "secret-name" in page.text("#cards"), 20)

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import socket
 import sys
 import tempfile
 import unittest
@@ -378,6 +379,21 @@ class StatusTest(unittest.TestCase):
         self.assertEqual(get(self.port, "/status.json", user=("watcher", "w"))[0], 403)
         self.c.must("ACL", "DELUSER", "watcher")
         self.assertEqual([get(self.port, path, Host="evil.example")[0] for path in ("/", "/status.json")], [403, 403])
+
+    def test_without_users_other_machines_see_no_names(self):
+        self.begin(**{"metrics-bind": "*"})
+        self.c.must("HOTKEYS", "START", "METRICS", 1, "CPU")
+        self.c.must("SET", "secret-name", "v")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect(("192.0.2.1", 9))
+                address = probe.getsockname()[0]
+            except OSError:
+                self.skipTest("this machine has no address but those of the loopback")
+        for setting in ("yes", "no", "yes"):
+            self.c.must("CONFIG", "SET", "protected-mode", setting)
+            self.assertEqual("secret-name" in json.dumps(self.status(host=address)), setting == "no")
+            self.assertIn("secret-name", json.dumps(self.status()))
 
     # The page
 

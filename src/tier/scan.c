@@ -223,6 +223,7 @@ static uint64_t scan_cold(struct tier *tier, struct store_iterator *iterator, st
                 break;
             handle = keyspace_find(keyspace, hashes[i], key);
         }
+        keyspace_assert_locked(keyspace);
         if (grave_find(keyspace, hashes[i], key) != NULL && handle == 0)
             continue;
         /* Deleted before this scan began, and the record was deleted only after the iterator was opened: its tag is gone, too. */

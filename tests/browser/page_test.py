@@ -171,6 +171,7 @@ class PageTest(unittest.TestCase):
         page = self.open(port)
         until(lambda: re.search(r"Loading the data: [\d.]+ [KM]B of [\d.]+ KB, about \d+ s left", page.text("#progress")), 20, "the time left")
         self.assertIn("The data is being loaded.", page.text("#problems"))
+        self.assertEqual(page.text("#state"), "The server loads its data, and serves requests after that.")
         page.picture(os.path.join(PICTURES, "loading-desk-light.png"))
         with server.client() as client:
             client.must("CONFIG", "SET", "key-load-delay", 0)

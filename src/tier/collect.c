@@ -55,7 +55,7 @@ struct collect {
     struct buffer text;
     uint64_t seen_bytes;            /* written to segments at the end of the last step */
     int64_t look_at_ms;
-    int64_t ask_at_ms;
+    int64_t asked_ms;               /* for a checkpoint, the last time */
     _Atomic bool is_counted;        /* it is known what is live; before, everything is kept */
 
     struct mutex lock;              /* leaf */
@@ -412,11 +412,11 @@ static bool ask_for_checkpoint(struct tier *tier)
     struct collect *collect = tier->collect;
     int64_t now_ms = clock_mono_us() / 1000;
 
-    if (now_ms < collect->ask_at_ms || !tier_image_has_room(tier))
+    if (now_ms < collect->asked_ms + (shed_holds_demotion(tier) ? ASK_EVERY_MS_HELD : ASK_EVERY_MS) || !tier_image_has_room(tier))
         return true;
     if (tier->hooks.wants_checkpoint == NULL || !tier->hooks.wants_checkpoint(tier->hooks.context))
         return false;
-    collect->ask_at_ms = now_ms + (shed_holds_demotion(tier) ? ASK_EVERY_MS_HELD : ASK_EVERY_MS);
+    collect->asked_ms = now_ms;
     return true;
 }
 
@@ -478,10 +478,17 @@ static struct segment *find_to_shed(struct tier *tier)
 {
     struct segment *victim = shed_takes_segments(tier) ? segments_oldest(store_segments(tier->store)) : NULL;
 
-    if (shed_needs_room(tier) && usage_held(tier) > (uint64_t)tier->settings.store_size_max / HELD_PART)
-        (void)ask_to_free_held(tier);
     tier->collect->sheds = victim != NULL;
     return victim;
+}
+
+/* Beside segments only the base image may have tables of the index: when demotion waits for room, a checkpoint is worth it for any of them. */
+static void free_held_if_due(struct tier *tier)
+{
+    uint64_t held = usage_held(tier), enough = shed_holds_demotion(tier) ? 0 : (uint64_t)tier->settings.store_size_max / HELD_PART;
+
+    if (held > enough && shed_needs_room(tier))
+        (void)ask_to_free_held(tier);
 }
 
 /* False: nothing has to be collected, or may be. */
@@ -491,6 +498,7 @@ static bool take_victim(struct tier *tier)
     struct segments *segments = store_segments(tier->store);
     struct segment *victim = find_victim(tier);
 
+    free_held_if_due(tier);
     if (tier->state == TIER_FULL && !may_move(tier, victim))
         victim = NULL;
     if (victim == NULL)

@@ -160,6 +160,16 @@ class CopiesTest(unittest.TestCase):
         with server.client(timeout=60) as client:
             self.assertEqual(sorted(client.must("KEYS", "*")), before)
 
+    def test_what_only_the_last_checkpoint_has_is_freed_before_writes_are_refused(self):
+        """Keys come in as quickly as they can: again and again a checkpoint has to make room before demotion has waited for it too long."""
+        server = Server(dict(OPTIONS, appendonly="yes", **{"tier-max-size": 0}))
+        self.addCleanup(server.discard)
+        with server.client(timeout=60) as client:
+            self.assertEqual(fill(client, 0, COUNT), [])
+            client.must("CONFIG", "SET", "tier-full-policy", "allkeys-coldest", "tier-max-size", LIMIT)
+            for start in range(COUNT, 3 * COUNT, 20000):
+                self.assertEqual(fill(client, start, 20000), [])
+
     def start_with_checkpoint(self):
         """Returns a server with a log and one checkpoint, and its disk."""
         server = Server(dict(OPTIONS, appendonly="yes", **{"tier-full-policy": "allkeys-coldest"}), start=False)

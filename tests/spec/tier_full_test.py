@@ -167,8 +167,10 @@ class CopiesTest(unittest.TestCase):
         with server.client(timeout=60) as client:
             self.assertEqual(fill(client, 0, COUNT), [])
             client.must("CONFIG", "SET", "tier-full-policy", "allkeys-coldest", "tier-max-size", LIMIT)
-            for start in range(COUNT, 3 * COUNT, 20000):
+            for start in range(COUNT, 5 * COUNT // 2, 20000):
                 self.assertEqual(fill(client, start, 20000), [])
+        with open(server.log_path, "rb") as log:
+            self.assertNotIn(b"wait for memory, one of them for", log.read())       # a warning after five seconds
 
     def start_with_checkpoint(self):
         """Returns a server with a log and one checkpoint, and its disk."""

@@ -691,3 +691,12 @@ struct entry *tier_box_entry(struct tier_box *box, int db, const char *key)
 
     return handle != 0 ? keyspace_entry(keyspace, handle) : NULL;
 }
+
+void tier_box_end(struct tier_box *box, struct box_client *client)
+{
+    tier_box_close_client(client);
+    tier_box_turn(&box->workers[0], BOX_NO_WAIT);
+    tier_box_settle(box);
+    tier_box_verify(box);
+    tier_box_destroy(box);
+}

@@ -83,6 +83,9 @@ struct tier_box_options {
 void tier_box_create(struct tier_box *box, const struct tier_box_options *options);
 void tier_box_destroy(struct tier_box *box);        /* all clients were closed */
 
+/* Closes the last client, of worker 0, waits until nothing is left to do, verifies and destroys the box. */
+void tier_box_end(struct tier_box *box, struct box_client *client);
+
 struct box_client *tier_box_open_client(struct tier_box *box, int worker);
 /* As if its connection had gone: it may wait for something. */
 void tier_box_close_client(struct box_client *client);

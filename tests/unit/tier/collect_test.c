@@ -101,11 +101,7 @@ static void a_full_store_without_a_log_is_collected_after_a_dump(void **state)
     tier_box_release_writer(&box);
     tier_box_settle(&box);
     say_all(client, "GET k%d", 0, KEYS, "$-1\n");
-    tier_box_close_client(client);
-    tier_box_turn(&box.workers[0], BOX_NO_WAIT);
-    tier_box_settle(&box);
-    tier_box_verify(&box);
-    tier_box_destroy(&box);
+    tier_box_end(&box, client);
 }
 
 int main(void)

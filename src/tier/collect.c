@@ -529,7 +529,7 @@ static bool move_enough(struct tier *tier, enum status *status)
 
     do {
         more = move_some(tier, status);
-        if (*status != STATUS_OK || clock_mono_us() >= until_us || written_bytes(segments) - began_bytes >= enough)
+        if (*status != STATUS_OK || tier->writing->batch.failed || clock_mono_us() >= until_us || written_bytes(segments) - began_bytes >= enough)
             break;
     } while (collect->victim != NULL || take_next_victim(tier));
     collect->seen_bytes = written_bytes(segments);

@@ -14,7 +14,8 @@
  *
  * A segment that could not be synced comes first: images fail until its live records were written again.
  *
- * Owner: the writer. The batch is empty when a step is made.
+ * Owner: the writer. The batch is empty when a step is made. A step deletes keys, too (tier/shed.h): if that batch fails, the step ends with it, and what is
+ * left of the segment waits until the store is writable again.
  */
 #ifndef KELVIN_TIER_COLLECT_H
 #define KELVIN_TIER_COLLECT_H

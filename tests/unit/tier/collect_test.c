@@ -1,15 +1,24 @@
-/* Garbage collection of a store that is full. */
+/* Garbage collection of a store that is full, and of one whose index can't be written. */
 #include "support/unit.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "support/tier_box.h"
 #include "tier/collect.h"
 #include "tier/image.h"
 
-enum { KEYS = 200, PATIENCE_US = 30000000 };
+enum {
+    KEYS = 200,
+    PATIENCE_US = 30000000,
+    CALLS = 60,
+    KEYS_A_CALL = 300,          /* together they take longer than one look of a step */
+    BLOCK_SIZE = 60000,
+    BLOCKS = 20,
+};
 
 static void say_all(struct box_client *client, const char *format, int first, int end, const char *wanted)
 {
@@ -104,10 +113,89 @@ static void a_full_store_without_a_log_is_collected_after_a_dump(void **state)
     tier_box_end(&box, client);
 }
 
+/* "`head` k<first> `tail` k<first + 1> `tail` ..." */
+static void say_many(struct box_client *client, const char *head, int first, const char *tail, const char *wanted)
+{
+    struct buffer line = { 0 };
+    char word[40];
+
+    buffer_append(&line, head, strlen(head));
+    for (int i = first; i < first + KEYS_A_CALL; i++) {
+        snprintf(word, sizeof(word), " k%d%s", i, tail);
+        buffer_append(&line, word, strlen(word));
+    }
+    buffer_append(&line, "", 1);
+    assert_string_equal(tier_box_say(client, line.data), wanted);
+    buffer_release(&line);
+}
+
+/* Much was written since the last step, so the next one goes on for longer. No map has these records. */
+static void write_garbage(struct tier_box *box)
+{
+    struct segments *segments = store_segments(box->tier->store);
+    char *block = mem_zalloc(BLOCK_SIZE);
+
+    for (int i = 0; i < BLOCKS; i++)
+        segments_dead(segments, segments_put(segments, UINT32_MAX, (uint64_t)i, 0, BYTES("garbage"), bytes_of(block, BLOCK_SIZE)));
+    segments_seal(segments);
+    assert_int_equal(segments_write(segments), STATUS_OK);
+    mem_free(block);
+}
+
+static bool has_failed(struct tier_box *box)
+{
+    return box->tier->state == TIER_ERROR;
+}
+
+/* The deletes of a step that has more to do: the batch that failed is kept as it is. */
+static void deletes_that_cant_be_written_end_the_step(void **state)
+{
+    struct tier_box box;
+    struct tier_box_options options = { .seed = seed_new() };
+    struct disk_faults faults = { .seed = options.seed, .only = ".log", .write_error = 1000 };
+    struct box_client *client;
+    int64_t began_us = clock_mono_us();
+    char wanted[20];
+
+    (void)state;
+    tier_box_create(&box, &options);
+    box.tier->settings.space_target = 1;
+    client = tier_box_open_client(&box, 0);
+    snprintf(wanted, sizeof(wanted), ":%d\n", KEYS_A_CALL);
+    for (int i = 0; i < CALLS; i++) {
+        say_many(client, "MSET", i * KEYS_A_CALL, " v", "+OK\n");
+        say_many(client, "TIER DEMOTE", i * KEYS_A_CALL, "", wanted);
+    }
+    tier_box_settle(&box);
+    tier_box_hold_writer(&box);
+    write_garbage(&box);
+    box.tier->expire_cold = true;               /* it deletes keys by itself */
+    box.tier->settings.full_policy = TIER_FULL_ALLKEYS_COLDEST;
+    box.tier->settings.store_size_max = 1000;        /* far too much is there */
+    faulty_disk_set(box.disk, &faults);
+    collect_until(&box, has_failed);
+    box.tier->settings.store_size_max = 0;
+    faulty_disk_set(box.disk, NULL);
+    tier_box_release_writer(&box);
+    while (box.tier->state != TIER_OK) {
+        tier_nudge(box.tier);
+        BOX_DEMAND(&box, clock_mono_us() - began_us < PATIENCE_US, "the store stays in error");
+    }
+    tier_box_settle(&box);
+    tier_box_verify(&box);
+    snprintf(wanted, sizeof(wanted), ":%llu\n", (unsigned long long)(CALLS * KEYS_A_CALL - box.tier->statistics.evicted_cold));
+    assert_true(box.tier->statistics.evicted_cold > 0);
+    assert_string_equal(tier_box_say(client, "DBSIZE"), wanted);
+    tier_box_close_client(client);
+    tier_box_turn(&box.workers[0], BOX_NO_WAIT);
+    tier_box_destroy(&box);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_store_without_a_log_is_collected_after_a_dump),
+        cmocka_unit_test(deletes_that_cant_be_written_end_the_step),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include "support/tier_box.h"
 #include "tier/collect.h"
 #include "tier/image.h"
+#include "tier/tags.h"
 
 enum { KEYS = 200, PATIENCE_US = 30000000 };
 
@@ -182,6 +183,29 @@ static void an_image_has_every_key(void **state)
     say_all(rig, "GET k%d", "$6\nnewest\n");
 }
 
+/* It can't happen; if it does, the checkpoint fails, and the last one and the log stay. */
+static void a_map_with_a_record_that_is_nowhere_is_not_saved(void **state)
+{
+    struct rig *rig = *state;
+    struct tier_box *box = &rig->box;
+    struct bytes key = bytes_of_string("k7");
+    struct keyspace *keyspace;
+    uint64_t hash, place;
+    enum status status;
+    bool is_there;
+
+    make_cold(rig);
+    tier_box_hold_writer(box);
+    keyspace = tier_box_keyspace(box, 0, key, &hash);
+    is_there = recordmap_find(keyspace->tier->map, hash, key, &place);
+    recordmap_move(keyspace->tier->map, hash, key, place, PLACE_NOWHERE);
+    status = tags_save(box->tier, box->root);
+    recordmap_move(keyspace->tier->map, hash, key, PLACE_NOWHERE, place);
+    tier_box_release_writer(box);
+    assert_true(is_there);
+    assert_int_equal(status, STATUS_CORRUPT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +213,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_key_that_is_nowhere_can_be_deleted_and_come_back, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(collection_does_not_move_what_is_stale, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(an_image_has_every_key, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_map_with_a_record_that_is_nowhere_is_not_saved, open_rig, close_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ struct progress_report {
 /* Whether stderr is a terminal. */
 enum progress_output progress_report_output(void);
 
-/* Begins one piece of work, of `total` units (0: not known). `output`, `say` and `context` are set already; the rest is not. */
+/* Begins one piece of work, of `total` units (0: not known). `output`, `say` and `context` are set; the rest is zero, or from the work before. */
 void progress_report_begin(struct progress_report *report, const char *what, enum progress_unit unit, uint64_t total);
 /* As often as it is convenient: shows something if it is time. */
 void progress_report_note(struct progress_report *report, uint64_t done);

@@ -205,15 +205,10 @@ static bool make_server(struct tls_context *context, const struct tls_settings *
     return true;
 }
 
-static bool has_client_key(const struct tls_settings *settings)
-{
-    return settings->client_cert_file[0] != '\0' && settings->client_key_file[0] != '\0';
-}
-
 static bool make_client(struct tls_context *context, const struct tls_settings *settings, struct message *message)
 {
     SSL_CTX *ctx = context->client = new_ctx(CLIENT_END, settings, message);
-    bool own = has_client_key(settings);
+    bool own = settings->client_cert_file[0] != '\0' && settings->client_key_file[0] != '\0';
 
     if (ctx == NULL)
         return false;

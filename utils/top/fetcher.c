@@ -16,12 +16,10 @@
 enum { ADVICE_EVERY_S = 10 };
 
 struct fetcher {
-    struct options options;         /* a copy: the thread may run when main has returned */
     struct remote *remote;          /* the thread's */
     int timer, event;
     int64_t advice_us;              /* when it was asked for; 0: never */
     struct advice advice;
-    bool has_advice;
 
     struct mutex lock;
     bool is_new;                    /* lock */
@@ -65,14 +63,16 @@ static bool ask_advice(struct fetcher *fetcher, const struct reading *reading, s
     int64_t now_us = clock_mono_us();
     bool good;
 
-    if (!reading_text(reading, "tier_status", &status) || (fetcher->advice_us != 0 && now_us - fetcher->advice_us < (int64_t)ADVICE_EVERY_S * 1000000))
+    if (!reading_text(reading, "tier_status", &status)) {
+        fetcher->advice = (struct advice){ .present = { 0 } };
+        return true;
+    }
+    if (fetcher->advice_us != 0 && now_us - fetcher->advice_us < (int64_t)ADVICE_EVERY_S * 1000000)
         return true;
     fetcher->advice_us = now_us;
     good = remote_ask(fetcher->remote, words, 2, &reply, failure);
-    if (good) {
+    if (good)
         advice_read(buffer_bytes(&reply), &fetcher->advice);
-        fetcher->has_advice = true;
-    }
     buffer_release(&reply);
     return good;
 }
@@ -104,7 +104,6 @@ static void fetch(struct fetcher *fetcher)
         fetched.reading = NULL;
     }
     make_printable(fetched.failure.text);
-    fetched.has_advice = fetcher->has_advice;
     fetched.advice = fetcher->advice;
     buffer_release(&reply);
     post(fetcher, &fetched);
@@ -128,8 +127,7 @@ struct fetcher *fetcher_start(const struct options *options, struct message *mes
     struct timespec interval = { .tv_sec = interval_ns / 1000000000, .tv_nsec = interval_ns % 1000000000 };
     int error;
 
-    fetcher->options = *options;
-    fetcher->remote = remote_create(&fetcher->options, message);
+    fetcher->remote = remote_create(options, message);
     if (fetcher->remote == NULL) {
         mem_free(fetcher);
         return NULL;

@@ -16,13 +16,12 @@ struct options;
 /* One attempt to read the server. */
 struct fetched {
     struct reading *reading;        /* NULL: it failed; the taker destroys it */
-    bool has_advice;
-    struct advice advice;           /* the newest */
+    struct advice advice;           /* the newest; nothing is known without one */
     struct message failure;
 };
 
-/* NULL: `message` has the reason. The thread is left to itself when the process ends, as a name that is looked up can't be interrupted: it has
- * everything in memory of its own, but for the strings of `options`, which are those of argv and the environment. */
+/* NULL: `message` has the reason. The thread runs until the process ends, by _exit, as a name look-up can't be interrupted; `options` has to
+ * exist as long. */
 struct fetcher *fetcher_start(const struct options *options, struct message *message);
 int fetcher_fd(const struct fetcher *fetcher);
 /* False: nothing new. What was not taken in time is replaced by what is newer. */

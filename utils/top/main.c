@@ -65,7 +65,7 @@ static struct view view_of(const struct top *top)
 {
     return (struct view){
         .server = top->server, .before = top->before, .now = top->now, .work = &top->work,
-        .advice = top->last.has_advice ? &top->last.advice : NULL,
+        .advice = &top->last.advice,
         .failure = top->failed_us != 0 ? top->last.failure.text : "",
         .failed_s = (double)(clock_mono_us() - top->failed_us) / 1e6,
     };

@@ -26,8 +26,7 @@ static const struct option_row rows[] = {
 
     { .kind = OPTION_HEADING, .help = "Reports" },
     OPTION(REAL, 'i', "interval", "SECONDS", interval_s, "time between two readings (1)", LIMITS(0.1, 3600)),
-    OPTION(COUNT, 'n', "reports", "N", reports, "print N reports as plain lines and end", LIMITS(1, 1e9), .given_offset =
-        offsetof(struct options, reports_given)),
+    OPTION(COUNT, 'n', "reports", "N", reports, "print N reports as plain lines and end", LIMITS(1, 1e9)),
     OPTION(FLAG, 0, "once", NULL, once, "print one report as plain lines and end"),
     OPTION(FLAG, 0, "plain", NULL, plain, "print plain lines, also on a terminal"),
     OPTION(FLAG, 0, "help", NULL, help, "show this help"),
@@ -39,7 +38,7 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 /* Returns what is wrong with the combination of options, or NULL. */
 static const char *settle(struct options *options)
 {
-    if (options->once && options->reports_given)
+    if (options->once && options->reports > 0)
         return "--once and --reports can't be used together";
     if (options->user && !options->password)
         return "--user requires --pass or REDISCLI_AUTH";

@@ -19,7 +19,7 @@ struct options {
 
     double interval_s;
     uint64_t reports;               /* 0: live until it is ended */
-    bool reports_given, once;
+    bool once;
     bool plain;                     /* lines instead of a screen */
 
     bool help, version;

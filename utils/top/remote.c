@@ -1,7 +1,6 @@
 #include "remote.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
@@ -126,8 +125,8 @@ static int connect_unix(struct remote *remote, struct message *message)
         message_set(message, "the path of the socket is too long");
         return -1;
     }
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);     /* a full backlog is an error at once */
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
         return fd;
     message_set(message, "%s", strerror(errno));
     if (fd >= 0)
@@ -199,7 +198,9 @@ static bool authenticate(struct remote *remote, struct message *message)
     words[count++] = bytes_of_string(options->password);
     good = remote_ask(remote, words, count, &reply, message);
     if (good && reply.data[0] == '-') {
-        message_set(message, "%.*s", (int)(reply.size < 200 ? reply.size - 3 : 200), reply.data + 1);
+        struct bytes rest = buffer_bytes(&reply), text = reply_next(&rest).text;
+
+        message_set(message, "%.*s", (int)(text.size < 200 ? text.size : 200), text.data);
         wire_close(&remote->wire);
         good = false;
     }

@@ -22,7 +22,7 @@ void remote_destroy(struct remote *remote);
 
 /* Connects and authenticates unless it is connected. */
 bool remote_connect(struct remote *remote, struct message *message);
-/* Sends one command and appends the reply as it was sent, which is complete and RESP. False: the connection was closed. */
+/* Sends one command, and replaces `reply` with its reply as it was sent, which is complete and RESP. False: the connection was closed. */
 bool remote_ask(struct remote *remote, const struct bytes *words, int count, struct buffer *reply, struct message *message);
 
 #endif

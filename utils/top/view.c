@@ -162,6 +162,11 @@ static bool rate(const struct page *page, const char *name, double *per_s)
     return page->view->before != NULL && reading_rate(page->view->before, page->view->now, name, per_s);
 }
 
+static bool has_prefix(struct bytes name, const char *prefix)
+{
+    return name.size > strlen(prefix) && memcmp(name.data, prefix, strlen(prefix)) == 0;
+}
+
 /* Both say nothing if the server does not have the field. */
 static void add_number(const struct page *page, struct row *row, const char *before, const char *name, enum form form, const char *after)
 {
@@ -171,12 +176,12 @@ static void add_number(const struct page *page, struct row *row, const char *bef
         add_piece(row, "%s%s%s", before, shortened(value, form).text, after);
 }
 
-static void add_rate(const struct page *page, struct row *row, const char *before, const char *name, enum form form, const char *after)
+static void add_rate(const struct page *page, struct row *row, const char *before, const char *name, enum form form)
 {
     double per_s;
 
     if (rate(page, name, &per_s))
-        add_piece(row, "%s%s/s%s", before, shortened(per_s, form).text, after);
+        add_piece(row, "%s%s/s", before, shortened(per_s, form).text);
 }
 
 /* The same, if it is not 0. */
@@ -302,9 +307,9 @@ static void add_hits(struct page *page)
         add_piece(row, "since start %.2f %%", 100 * hot / (hot + cold));
     if (share(page, "keyspace_hits", "keyspace_misses", &percent))
         add_piece(row, "%.2f %% found", percent);
-    add_rate(page, row, "cold ", "tier_cold_hits", FORM_COUNT, "");
-    add_rate(page, row, "misses ", "tier_misses", FORM_COUNT, "");
-    add_rate(page, row, "blind writes ", "tier_blind_writes", FORM_COUNT, "");
+    add_rate(page, row, "cold ", "tier_cold_hits", FORM_COUNT);
+    add_rate(page, row, "misses ", "tier_misses", FORM_COUNT);
+    add_rate(page, row, "blind writes ", "tier_blind_writes", FORM_COUNT);
     end_row(row);
 }
 
@@ -314,13 +319,13 @@ static void add_requests(struct page *page)
     double now;
 
     if (page->view->before != NULL)
-        add_rate(page, row, "", "total_commands_processed", FORM_COUNT, "");
+        add_rate(page, row, "", "total_commands_processed", FORM_COUNT);
     else if (number(page, "instantaneous_ops_per_sec", &now))
         add_piece(row, "%s/s", short_count(now).text);
-    add_rate(page, row, "in ", "total_net_input_bytes", FORM_BYTES, "");
-    add_rate(page, row, "out ", "total_net_output_bytes", FORM_BYTES, "");
+    add_rate(page, row, "in ", "total_net_input_bytes", FORM_BYTES);
+    add_rate(page, row, "out ", "total_net_output_bytes", FORM_BYTES);
     add_alarm(page, row, "blocked ", "blocked_clients", "");
-    add_rate(page, row, "connections ", "total_connections_received", FORM_COUNT, "");
+    add_rate(page, row, "connections ", "total_connections_received", FORM_COUNT);
     end_row(row);
 }
 
@@ -333,7 +338,7 @@ static double keys_of_databases(const struct reading *reading)
         const struct field *field = &reading->fields[i];
         double keys;
 
-        if (field->name.size > 2 && memcmp(field->name.data, "db", 2) == 0 && reading_part_number(field->value, "keys", &keys))
+        if (has_prefix(field->name, "db") && reading_part_number(field->value, "keys", &keys))
             sum += keys;
     }
     return sum;
@@ -351,8 +356,8 @@ static void add_keys(struct page *page)
     } else {
         add_piece(row, "%s", short_count(keys_of_databases(page->view->now)).text);
     }
-    add_rate(page, row, "expired ", "expired_keys", FORM_COUNT, "");
-    add_rate(page, row, "evicted ", "evicted_keys", FORM_COUNT, "");
+    add_rate(page, row, "expired ", "expired_keys", FORM_COUNT);
+    add_rate(page, row, "evicted ", "evicted_keys", FORM_COUNT);
     add_alarm(page, row, "pinned ", "tier_pinned_keys", "");
     end_row(row);
 }
@@ -361,11 +366,11 @@ static void add_loads(struct page *page)
 {
     struct row *row = add_row(page, 7, "loads");
 
-    add_rate(page, row, "", "tier_promotions", FORM_COUNT, "");
+    add_rate(page, row, "", "tier_promotions", FORM_COUNT);
     add_number(page, row, "waiting ", "tier_loads_waiting", FORM_COUNT, "");
     add_number(page, row, "p50 ", "tier_load_usec_p50", FORM_US, "");
     add_number(page, row, "p99 ", "tier_load_usec_p99", FORM_US, "");
-    add_rate(page, row, "looks ", "tier_looks", FORM_COUNT, "");
+    add_rate(page, row, "looks ", "tier_looks", FORM_COUNT);
     end_row(row);
 }
 
@@ -373,12 +378,12 @@ static void add_waits(struct page *page)
 {
     struct row *row = add_row(page, 10, "waits");
 
-    add_rate(page, row, "cold ", "tier_cold_wait_calls", FORM_COUNT, "");
+    add_rate(page, row, "cold ", "tier_cold_wait_calls", FORM_COUNT);
     add_number(page, row, "p50 ", "tier_cold_wait_usec_p50", FORM_US, "");
     add_number(page, row, "p99 ", "tier_cold_wait_usec_p99", FORM_US, "");
-    add_rate(page, row, "memory ", "tier_memory_wait_calls", FORM_COUNT, "");
+    add_rate(page, row, "memory ", "tier_memory_wait_calls", FORM_COUNT);
     add_number(page, row, "p99 ", "tier_memory_wait_usec_p99", FORM_US, "");
-    add_rate(page, row, "locks ", "partition_lock_waits", FORM_COUNT, "");
+    add_rate(page, row, "locks ", "partition_lock_waits", FORM_COUNT);
     end_row(row);
 }
 
@@ -387,12 +392,12 @@ static void add_demotion(struct page *page)
     struct row *row = add_row(page, 8, "demotion");
     double all, clean;
 
-    add_rate(page, row, "", "tier_demotions", FORM_COUNT, "");
+    add_rate(page, row, "", "tier_demotions", FORM_COUNT);
     if (rate(page, "tier_demotions", &all) && rate(page, "tier_clean_demotions", &clean) && all > 0)
         add_piece(row, "%.0f %% clean", 100 * clean / all);
-    add_rate(page, row, "written ", "tier_segment_written_bytes", FORM_BYTES, "");
-    add_rate(page, row, "collected ", "tier_collected_bytes", FORM_BYTES, "");
-    add_rate(page, row, "batches ", "tier_batches", FORM_COUNT, "");
+    add_rate(page, row, "written ", "tier_segment_written_bytes", FORM_BYTES);
+    add_rate(page, row, "collected ", "tier_collected_bytes", FORM_BYTES);
+    add_rate(page, row, "batches ", "tier_batches", FORM_COUNT);
     end_row(row);
 }
 
@@ -456,7 +461,7 @@ static void add_replicas(const struct page *page, struct row *row)
         struct bytes state;
         double acknowledged;
 
-        if (field->name.size <= 5 || memcmp(field->name.data, "slave", 5) != 0 || !reading_part(field->value, "state", &state))
+        if (!has_prefix(field->name, "slave") || !reading_part(field->value, "state", &state))
             continue;
         if (!bytes_equal(state, BYTES("online")))
             syncing++;
@@ -494,8 +499,8 @@ static void add_replication(struct page *page)
         add_link(page, row);
     if (reading_is(page->view->now, "role", "master"))
         add_replicas(page, row);
-    add_rate(page, row, "in ", "total_net_repl_input_bytes", FORM_BYTES, "");
-    add_rate(page, row, "out ", "total_net_repl_output_bytes", FORM_BYTES, "");
+    add_rate(page, row, "in ", "total_net_repl_input_bytes", FORM_BYTES);
+    add_rate(page, row, "out ", "total_net_repl_output_bytes", FORM_BYTES);
     end_row(row);
 }
 
@@ -530,11 +535,6 @@ static void add_advice(struct page *page)
     end_row(row);
 }
 
-static bool has_prefix(struct bytes name, const char *prefix)
-{
-    return name.size > strlen(prefix) && memcmp(name.data, prefix, strlen(prefix)) == 0;
-}
-
 /* What each of them has counted since the last reading. */
 static void add_error_codes(const struct page *page, struct row *row)
 {
@@ -560,7 +560,7 @@ static void add_errors(struct page *page)
     const struct reading *now = page->view->now;
     struct bytes text;
 
-    add_rate(page, row, "", "total_error_replies", FORM_COUNT, "");
+    add_rate(page, row, "", "total_error_replies", FORM_COUNT);
     add_alarm(page, row, "tier ", "tier_errors", "");
     if (reading_is(now, "aof_last_write_status", "err"))
         add_piece(row, "THE LOG CAN'T BE WRITTEN");

@@ -1,6 +1,6 @@
 /* View: what two readings of a server say, as lines of text for a terminal of any size. Pure.
  *
- * A line is printable ASCII, at most `columns` long. A number is never cut: what does not fit is left out, from the right.
+ * A line is printable ASCII, at most `columns` long. A number is never cut: a piece that does not fit is left out.
  */
 #ifndef KELVIN_TOP_VIEW_H
 #define KELVIN_TOP_VIEW_H

@@ -375,7 +375,7 @@ void overview_write(struct overview *overview, bool sees_keys, struct buffer *ou
     document_open(&json, NULL, '{');
     write_server(&json, readings);
     document_bool(&json, "ready", reason == NULL);
-    problems_write(&json, &overview->problems, readings, reason, sees_keys);
+    problems_write(&json, readings, reason, sees_keys);
     progress_write(&json, &overview->progress, readings);
     write_clients(&json, readings);
     write_memory(&json, readings);

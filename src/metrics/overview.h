@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 
-#include "metrics/problems.h"
 #include "metrics/progress.h"
 
 struct buffer;
@@ -15,7 +14,6 @@ struct overview {
     struct engine *engine;
     struct hour *hour;
     struct progress_list progress;
-    struct problems problems;
 };
 
 /* `sees_keys`: names of keys may be in it. */

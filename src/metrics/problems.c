@@ -31,18 +31,14 @@ static void add_problem(struct document *json, const char *level, const char *wh
 }
 
 /* Failed reads and writes of the store. While they go on they are errors. */
-static void add_failures(struct document *json, struct problems *problems, const struct readings *readings, const char *last)
+static void add_failures(struct document *json, const struct readings *readings, const char *last)
 {
     uint64_t count = readings->tier.errors;
-    bool is_new;
+    bool is_new = readings->began_us - readings->tier.last_error_us < RECENT_US;
     char text[TEXT_SIZE];
 
-    if (count > problems->tier_errors)
-        problems->failed_us = readings->began_us;
-    problems->tier_errors = count;
     if (count == 0 || readings->tier.state != TIER_OK || readings->tier.damaged_records > 0)
         return;
-    is_new = problems->failed_us > 0 && readings->began_us - problems->failed_us < RECENT_US;
     snprintf(text, sizeof(text), "%" PRIu64 " read%s or write%s of the store ha%s failed%s", count, count == 1 ? "" : "s", count == 1 ? "" : "s", count == 1 ? "s" : "ve",
         is_new ? ", the last one less than a minute ago." : " since the start, none in the last minute.");
     add_problem(json, is_new ? error : warning, text, is_new ? "Look at the disk of tier-dir and at the server's log file. Calls that need these keys get an error; others are served." :
@@ -177,7 +173,7 @@ static void add_notes(struct document *json, const struct readings *readings)
         add_problem(json, note, "There is no log: what was written since the last dump is lost in a crash.", "CONFIG SET appendonly yes keeps every change.", NULL);
 }
 
-void problems_write(struct document *json, struct problems *problems, const struct readings *readings, const struct reason *reason, bool sees_keys)
+void problems_write(struct document *json, const struct readings *readings, const struct reason *reason, bool sees_keys)
 {
     const char *last = sees_keys && readings->tier.last_error[0] != '\0' ? readings->tier.last_error : NULL;
     int state = readings->engine->state;
@@ -186,7 +182,7 @@ void problems_write(struct document *json, struct problems *problems, const stru
     if (reason != NULL)
         add_problem(json, state == ENGINE_READY ? error : warning, reason->what, reason->remedy, NULL);
     add_tier_errors(json, readings, last);
-    add_failures(json, problems, readings, last);
+    add_failures(json, readings, last);
     add_memory(json, readings, reason);
     add_link(json, readings);
     add_lags(json, readings);

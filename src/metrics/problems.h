@@ -3,20 +3,13 @@
 #define KELVIN_METRICS_PROBLEMS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 struct document;
 struct readings;
 struct reason;
 
-/* Memory of the page before. Owner: kelvin-page. All zero is ready for use. */
-struct problems {
-    uint64_t tier_errors;
-    int64_t failed_us;              /* monotonic: when they were seen to have grown; 0: never */
-};
-
 /* Appends an array "problems" of objects: level ("error": requests are refused, or data can't be read; "warning"; "note"), what, do, and detail, which may be null.
  * `reason`: why the server is not ready; NULL: it is. `sees_keys`: details, which may have names of keys in them, are there. */
-void problems_write(struct document *json, struct problems *problems, const struct readings *readings, const struct reason *reason, bool sees_keys);
+void problems_write(struct document *json, const struct readings *readings, const struct reason *reason, bool sees_keys);
 
 #endif

@@ -111,6 +111,7 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
     stats->load_p99_us = percentile_us(counts, total, 99);
     mutex_lock(&tier->statistics.error_lock);
     memcpy(stats->last_error, tier->statistics.last_error, sizeof(stats->last_error));
+    stats->last_error_us = tier->statistics.last_error_us;
     mutex_unlock(&tier->statistics.error_lock);
 }
 

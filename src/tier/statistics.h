@@ -22,7 +22,8 @@ struct statistics {
     _Atomic uint64_t latency[LOAD_LATENCY_BUCKETS]; /* of loads that a client waited for: microseconds */
     _Atomic uint64_t latency_us;                    /* their sum */
     struct mutex error_lock;            /* leaf */
-    char last_error[TIER_ERROR_SIZE];   /* error_lock */
+    char last_error[TIER_ERROR_SIZE];   /* error_lock, as the next one */
+    int64_t last_error_us;              /* monotonic clock; 0: there was none */
 };
 
 void statistics_init(struct statistics *statistics);

@@ -258,6 +258,7 @@ struct tier_stats {
     int64_t warmup_us;                      /* so far, pauses by tier-warmup not counted */
     uint64_t damaged_records;               /* that keys have, of those that were found since the start */
     char last_error[TIER_ERROR_SIZE];
+    int64_t last_error_us;                  /* when it was counted, by the monotonic clock; 0: there was none */
 };
 void tier_stats(struct tier *tier, struct tier_stats *stats);
 /* How long the loads took that a client waited for: counters by microseconds (base/histogram.h). Returns the sum. Takes no lock. */

@@ -42,6 +42,7 @@ void tier_note_message(struct tier *tier, const char *text)
     statistics_count(&tier->statistics.errors);
     mutex_lock(&tier->statistics.error_lock);
     snprintf(tier->statistics.last_error, sizeof(tier->statistics.last_error), "%s", text);
+    tier->statistics.last_error_us = clock_mono_us();
     mutex_unlock(&tier->statistics.error_lock);
 }
 

@@ -3,21 +3,24 @@
 #include "tier/demotion.h"
 #include "tier/tier_private.h"
 
-enum { SAMPLE_SEGMENTS = 2, SAMPLE_ENTRIES = 128 };     /* of a partition, and of each of these */
+/* Of a partition; of each of these; and of these, values outside their entries, each of which takes a microsecond or two to measure. */
+enum { SAMPLE_SEGMENTS = 2, SAMPLE_ENTRIES = 32, SAMPLE_OUTSIDE = 4 };
 
 /* The partition is locked. */
 static void sample_segment(const struct keyspace *keyspace, uint32_t segment, struct tier_uses *found)
 {
     uint32_t unit = 1;
+    int outside_count = 0;
     struct entry *entry;
 
     if (keyspace->heap.segments[segment] == NULL)
         return;
-    for (int i = 0; i < SAMPLE_ENTRIES && (entry = heap_walk(&keyspace->heap, segment, &unit)) != NULL; i++) {
+    for (int i = 0; i < SAMPLE_ENTRIES && outside_count < SAMPLE_OUTSIDE && (entry = heap_walk(&keyspace->heap, segment, &unit)) != NULL; i++) {
         uint64_t outside;
 
         found->keys[entry->uses]++;
         found->bytes[entry->uses] += (double)demotion_entry_size(entry, &outside);
+        outside_count += outside > 0;
         unit += entry_block_size(entry) / ENTRY_UNIT;
     }
 }

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* Whether the header Host (name and perhaps port; NULL: there is none, so no browser asks) is an IP address, localhost, a name below it, or `machine`. */
+/* Whether the header Host (name and perhaps port; NULL: there is none, so the client is no browser) is an IP address, localhost, a name below it, or `machine`. */
 bool host_is_own(const char *host, const char *machine);
 
 /* Whether the address, as endpoint_ip_of_self writes it, is one that only this machine reaches: 127.0.0.0/8, ::1, or the former written as IPv6. */

@@ -28,7 +28,7 @@ struct label {
 /* "_total" of a counter and so on; of a histogram "". */
 const char *metric_suffix(enum metric_kind kind);
 
-/* The size of the UTF-8 character that the text, which is not empty, begins with; 0: it is none. Surrogates, and what could be shorter, are none. */
+/* The size of the UTF-8 character with which the text, which is not empty, begins. 0: its first bytes are not valid UTF-8, surrogates and overlong forms included. */
 size_t metric_utf8_size(struct bytes text);
 /* Appends a label's value or another text; bytes that are no UTF-8 become U+FFFD. */
 void metric_append_utf8(struct buffer *out, struct bytes text);

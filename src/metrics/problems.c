@@ -93,15 +93,13 @@ static void add_link(struct document *json, const struct readings *readings)
 {
     const struct view_upstream *link = &readings->replication.upstream;
     char text[VIEW_HOST_SIZE + TEXT_SIZE];
-    int size;
 
     if (!readings->replication.is_replica || link->link == VIEW_LINK_CONNECTED || link->is_syncing)
         return;
-    size = snprintf(text, sizeof(text), "The link to the primary %s:%d is down", link->host, link->port);
     if (link->link_down_s >= 0)
-        snprintf(text + size, sizeof(text) - (size_t)size, " for %" PRId64 " s: the data here are as old.", link->link_down_s);
+        snprintf(text, sizeof(text), "The link to the primary %s:%d has been down for %" PRId64 " s: the data of this server is that old.", link->host, link->port, link->link_down_s);
     else
-        snprintf(text + size, sizeof(text) - (size_t)size, ": it has not been up yet.");
+        snprintf(text, sizeof(text), "The link to the primary %s:%d is down: it has not been up yet.", link->host, link->port);
     add_problem(json, warning, text, "See whether the primary runs and is reached from here, and whether masterauth is right. The link is made again by itself.", NULL);
 }
 

@@ -72,6 +72,17 @@ class PageTest(unittest.TestCase):
         self.assertIn("is not known yet", page.text("#memory"))
         self.assertEqual(page.problems, [])
 
+    def test_an_error_of_the_page_itself_is_reported_as_such(self):
+        _, port = self.serve()
+        page = self.open(port)
+        page.evaluate("{ const good = showTiles; showTiles = () => { showTiles = good; throw new Error('broken'); }; }")
+        until(lambda: page.text("#state") and page.problems, 20, "the error")
+        self.assertIn("broken", page.problems[0])
+        self.assertEqual(page.text("#state"), "All is well: reads and writes are served.")
+        # It goes on asking.
+        asked = page.evaluate("latest.server.time_ms")
+        until(lambda: page.evaluate("latest.server.time_ms") > asked, 20, "the next numbers")
+
     def test_a_loaded_server_says_what_twice_the_memory_would_bring(self):
         """With three times its memory."""
         server, port = self.serve(maxmemory="20mb", appendonly="yes")

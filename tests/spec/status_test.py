@@ -296,7 +296,7 @@ class StatusTest(unittest.TestCase):
             self.assertEqual((status["server"]["role"], status["replication"]["primary"]["port"], status["ready"]), ("replica", self.server.port, True))
             self.assertEqual([problem for problem in status["problems"] if problem["level"] != "note"], [])
             self.server.kill9()
-            until(lambda: any("The link to the primary 127.0.0.1:%d is down" % self.server.port in what for what in self.problems("warning", port=port)))
+            until(lambda: any("The link to the primary 127.0.0.1:%d has been down for " % self.server.port in what for what in self.problems("warning", port=port)))
             with replica.client() as on_replica:
                 on_replica.must("CONFIG", "SET", "replica-serve-stale-data", "no")
             self.assertTrue(any("replica-serve-stale-data" in what for what in self.problems("error", port=port)))

@@ -299,7 +299,7 @@ static bool page_thread_runs(void)
     return runs;
 }
 
-/* While kelvin-http is busy: it reads the request when it is already to end. */
+/* The request comes while kelvin-http is busy, so it is read after the server has begun to stop. */
 static void a_request_that_comes_with_the_end_is_refused(void **state)
 {
     struct box *box = *state;

@@ -158,7 +158,7 @@ static void collect_symptoms(struct engine *engine, struct memory_symptoms *symp
     memory_look(engine, &view);
     *symptoms = (struct memory_symptoms){
         .limit = view.limit,
-        .counted = view.limit > 0 ? memory_counted(&view) : stats.used,
+        .counted = memory_counted_or_used(&view, stats.used),
         .used = stats.used,
         .peak = stats.peak,
         .resident = stats.resident,

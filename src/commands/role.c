@@ -20,7 +20,7 @@ static void reply_replicas(struct reply *reply, const struct replication_view *v
         reply_array(reply, 3);
         reply_bulk_string(reply, replica->ip);
         reply_bulk_integer(reply, replica->port);
-        reply_bulk_integer(reply, replica->offset > 0 ? replica->offset : 0);
+        reply_bulk_integer(reply, view_acknowledged(replica));
     }
 }
 

@@ -106,6 +106,11 @@ uint64_t memory_counted(const struct memory_view *view)
     return view->used + (view->can_demote ? view->set_aside : 0);
 }
 
+uint64_t memory_counted_or_used(const struct memory_view *view, uint64_t used)
+{
+    return view->limit > 0 ? memory_counted(view) : used;
+}
+
 enum memory_state memory_judge(const struct memory_view *view)
 {
     if (view->limit == 0 || memory_counted(view) <= view->limit)

@@ -50,6 +50,8 @@ struct memory_view {
 
 /* The bytes that are compared with maxmemory. */
 uint64_t memory_counted(const struct memory_view *view);
+/* The same for displays: `used` (memory_used) when there is no limit, as memory_look reads nothing then. */
+uint64_t memory_counted_or_used(const struct memory_view *view, uint64_t used);
 enum memory_state memory_judge(const struct memory_view *view);
 
 /* `leaving` is only set where the state depends on it. */

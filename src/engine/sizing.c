@@ -63,6 +63,16 @@ double sizing_sampled_uses(const struct advise_estimate *estimate)
     return estimate->uses * estimate->sampled_share;
 }
 
+double sizing_known_percent(const struct advise_estimate *estimate)
+{
+    return estimate->uses > 0 ? 100 * (1 - estimate->unknown / estimate->uses) : -1;
+}
+
+int sizing_shown(int number)
+{
+    return ADVISE_PRESENT + (number - SIZING_SHOWN / 2) * ADVISE_OCTAVE;
+}
+
 enum sizing_state sizing_look(struct engine *engine, struct sizing *sizing)
 {
     *sizing = (struct sizing){ .maxmemory = (double)config_number(engine->config, CONFIG_MAXMEMORY) };

@@ -34,6 +34,8 @@ enum sizing_state sizing_look(struct engine *engine, struct sizing *sizing);
 
 /* Uses that were sampled, about: all are counted, not the sampled ones. */
 double sizing_sampled_uses(const struct advise_estimate *estimate);
+/* Percent of the uses that were of keys that had been seen before: the more, the better the estimate. Below 0: there were no uses. */
+double sizing_known_percent(const struct advise_estimate *estimate);
 
 /* One size of memory. Latencies below 0: nothing was measured that they could be computed from. */
 struct sizing_point {
@@ -45,5 +47,8 @@ struct sizing_point {
 };
 /* `index` as in advise_factor, 0 to ADVISE_SIZES - 1, of a sizing that is known. */
 struct sizing_point sizing_at(const struct sizing *sizing, double index);
+/* The sizes that are shown to people, from a quarter of the present one to four times that: the index of number 0 to SIZING_SHOWN - 1. */
+enum { SIZING_SHOWN = 5 };
+int sizing_shown(int number);
 
 #endif

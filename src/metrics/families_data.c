@@ -27,7 +27,7 @@ void families_memory(struct exposition *out, const struct readings *readings)
     family_gauge(out, "kelvin_memory_resident_bytes", "bytes", "Resident set size of the process.", (double)memory->resident);
     family_gauge(out, "kelvin_memory_max_bytes", "bytes", "maxmemory; 0: no limit.", (double)config_number(engine->config, CONFIG_MAXMEMORY));
     family_gauge(out, "kelvin_memory_counted_bytes", "bytes", "What is compared with maxmemory.",
-        (double)(readings->room.limit > 0 ? memory_counted(&readings->room) : memory->used));
+        (double)memory_counted_or_used(&readings->room, memory->used));
     family_labelled(out, &(struct metric){ "kelvin_memory_part_bytes", METRIC_GAUGE, "bytes", "What the used memory is for." }, "part",
         (struct family_sample[]){
             { "startup", (double)memory->startup },
@@ -107,12 +107,11 @@ void families_keys(struct exposition *out, const struct readings *readings)
 
 static void write_state(struct exposition *out, const struct readings *readings)
 {
-    enum tier_state state = readings->tier.state;
+    struct family_sample states[TIER_STATES];
 
-    family_labelled(out, &(struct metric){ "kelvin_tier_state", METRIC_GAUGE, NULL, "1 for the state that the cold tier is in." }, "state",
-        (struct family_sample[]){
-            { "off", state == TIER_OFF }, { "ok", state == TIER_OK }, { "full", state == TIER_FULL }, { "error", state == TIER_ERROR },
-        }, 4);
+    for (int state = 0; state < TIER_STATES; state++)
+        states[state] = (struct family_sample){ tier_state_name((enum tier_state)state), (int)readings->tier.state == state };
+    family_labelled(out, &(struct metric){ "kelvin_tier_state", METRIC_GAUGE, NULL, "1 for the state that the cold tier is in." }, "state", states, TIER_STATES);
 }
 
 static void write_loads(struct exposition *out, const struct engine *engine)

@@ -39,13 +39,6 @@ static bool is_first_of_name(const struct replication_view *view, int index)
     return true;
 }
 
-static double lag_bytes(const struct replication_view *view, const struct replica_view *replica)
-{
-    int64_t acknowledged = replica->offset > 0 ? replica->offset : 0;
-
-    return view->point.offset > acknowledged ? (double)(view->point.offset - acknowledged) : 0;
-}
-
 static void write_replicas(struct exposition *out, const struct replication_view *view)
 {
     static const struct metric families[] = {
@@ -60,7 +53,7 @@ static void write_replicas(struct exposition *out, const struct replication_view
         for (int i = 0; i < view_shown(view); i++) {
             const struct replica_view *replica = &view->replicas[i];
             bool is_online = replica->state == REPLICA_ONLINE;
-            double numbers[] = { lag_bytes(view, replica), is_online ? (double)replica->lag_s : 0, is_online };
+            double numbers[] = { (double)view_lag_bytes(view, replica), is_online ? (double)replica->lag_s : 0, is_online };
 
             if (!is_first_of_name(view, i))
                 continue;

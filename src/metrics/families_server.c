@@ -9,7 +9,6 @@
 #include "engine/tracking.h"
 #include "lifecycle/aof_switch.h"
 #include "pubsub/hub.h"
-#include "replication/follow.h"
 #include "script/registry.h"
 #include "stats/error_stats.h"
 
@@ -84,10 +83,9 @@ void families_clients(struct exposition *out, const struct readings *readings)
 {
     struct engine *engine = readings->engine;
     struct tracking_counts tracked = tracking_count(engine);
-    struct follow_client link;
 
     family_gauge(out, "kelvin_clients_connected", NULL, "Connections of clients, replicas not counted.",
-        (double)(engine->clients.count - primary_count(engine->replication.primary) + follow_client(engine->replication.follow, &link)));
+        (double)view_client_count(engine));
     family_gauge(out, "kelvin_clients_max", NULL, "maxclients.", (double)config_number(engine->config, CONFIG_MAXCLIENTS));
     family_gauge(out, "kelvin_clients_blocked", NULL, "Clients in blocking commands, or held back by CLIENT PAUSE.",
         (double)readings->blocking.waiters + (double)engine->clients.paused);

@@ -113,7 +113,7 @@ static void note_totals(struct metrics *metrics, int64_t now_us)
         .hot = engine_stat(engine, STAT_HOT_HITS),
         .cold = engine_stat(engine, STAT_COLD_HITS),
         .commands = engine_stat(engine, STAT_COMMANDS),
-        .memory = room.limit > 0 ? memory_counted(&room) : memory_used(engine),
+        .memory = memory_counted_or_used(&room, memory_used(engine)),
         .memory_max = room.limit,
     };
     if (engine->tier != NULL) {

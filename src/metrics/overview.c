@@ -12,7 +12,6 @@
 #include "metrics/problems.h"
 #include "metrics/readings.h"
 #include "metrics/ready.h"
-#include "replication/follow.h"
 #include "stats/hot_keys.h"
 #include "stats/rates.h"
 
@@ -48,11 +47,9 @@ static void write_server(struct document *json, const struct readings *readings)
 static void write_clients(struct document *json, const struct readings *readings)
 {
     struct engine *engine = readings->engine;
-    struct follow_client link;
-    int64_t connected = engine->clients.count - primary_count(engine->replication.primary) + follow_client(engine->replication.follow, &link);
 
     document_open(json, "clients", '{');
-    document_integer(json, "connected", connected > 0 ? (uint64_t)connected : 0);
+    document_integer(json, "connected", (uint64_t)view_client_count(engine));
     document_integer(json, "max", (uint64_t)config_number(engine->config, CONFIG_MAXCLIENTS));
     document_integer(json, "blocked", readings->blocking.waiters + (uint64_t)engine->clients.paused);
     document_integer(json, "waiting_for_memory", readings->waits.clients);
@@ -71,7 +68,7 @@ static void write_memory(struct document *json, const struct readings *readings)
     const struct memory_view *room = &readings->room;
 
     document_open(json, "memory", '{');
-    document_integer(json, "counted", room->limit > 0 ? memory_counted(room) : memory->used);
+    document_integer(json, "counted", memory_counted_or_used(room, memory->used));
     document_integer(json, "max", room->limit);
     document_integer(json, "used", memory->used);
     document_integer(json, "peak", memory->peak);
@@ -127,12 +124,11 @@ static void write_keys(struct document *json, const struct readings *readings)
 
 static void write_tier(struct document *json, const struct readings *readings, bool sees_keys)
 {
-    static const char *const states[] = { [TIER_OFF] = "off", [TIER_OK] = "ok", [TIER_FULL] = "full", [TIER_ERROR] = "error" };
     const struct tier_stats *tier = &readings->tier;
     uint64_t hot = stat_of(readings, STAT_HOT_HITS), cold = stat_of(readings, STAT_COLD_HITS);
 
     document_open(json, "tier", '{');
-    document_text(json, "state", states[tier->state]);
+    document_text(json, "state", tier_state_name(tier->state));
     document_integer(json, "hot_hits", hot);
     document_integer(json, "cold_hits", cold);
     document_number_if(json, "hit_ratio", percent_of((double)hot, (double)(hot + cold)));
@@ -167,12 +163,12 @@ static void write_point(struct document *json, const struct sizing *sizing, int 
     document_close(json, '}');
 }
 
-/* The sizes that TIER ADVISE replies, and those between. */
+/* The sizes that are shown, and those between. */
 static void write_sizes(struct document *json, const struct sizing *sizing)
 {
     document_open(json, "sizes", '[');
-    for (int octave = -2; octave <= 2; octave++)
-        write_point(json, sizing, ADVISE_PRESENT + octave * ADVISE_OCTAVE);
+    for (int i = 0; i < SIZING_SHOWN; i++)
+        write_point(json, sizing, sizing_shown(i));
     document_close(json, ']');
     document_open(json, "curve", '[');
     for (int i = 0; i < ADVISE_SIZES; i++)
@@ -193,7 +189,7 @@ static void write_advice(struct document *json, struct engine *engine)
     document_number(json, "sampled_uses", (double)(uint64_t)sizing_sampled_uses(estimate));
     document_integer(json, "sampled_uses_needed", SIZING_USES_MIN);
     document_number(json, "seconds", (double)(uint64_t)estimate->seconds);
-    document_number_if(json, "known", percent_of(estimate->uses - estimate->unknown, estimate->uses));
+    document_number_if(json, "known", sizing_known_percent(estimate));
     if (state == SIZING_KNOWN) {
         write_sizes(json, sizing);
     } else {
@@ -265,13 +261,12 @@ static void write_replication(struct document *json, const struct readings *read
     document_open(json, "replicas", '[');
     for (int i = 0; i < view_shown(view); i++) {
         const struct replica_view *replica = &view->replicas[i];
-        int64_t lag = view->point.offset - (replica->offset > 0 ? replica->offset : 0);
 
         document_open(json, NULL, '{');
         document_text(json, "ip", replica->ip);
         document_integer(json, "port", (uint64_t)replica->port);
         document_text(json, "state", replica_state_name(replica->state));
-        document_integer(json, "lag_bytes", lag > 0 ? (uint64_t)lag : 0);
+        document_integer(json, "lag_bytes", view_lag_bytes(view, replica));
         document_number(json, "lag_seconds", replica->state == REPLICA_ONLINE ? (double)replica->lag_s : 0);
         document_close(json, '}');
     }

@@ -110,11 +110,11 @@ static void add_lags(struct document *json, const struct readings *readings)
 
     for (int i = 0; i < view_shown(view); i++) {
         const struct replica_view *replica = &view->replicas[i];
-        int64_t lag = view->point.offset - (replica->offset > 0 ? replica->offset : 0);
+        uint64_t lag = view_lag_bytes(view, replica);
 
         if (replica->state != REPLICA_ONLINE || lag < LAG_MAX)
             continue;
-        info_human((uint64_t)lag, size);
+        info_human(lag, size);
         snprintf(text, sizeof(text), "The replica %s:%d lacks %s of the changes.", replica->ip, replica->port, size);
         add_problem(json, warning, text, "See whether its network or its disk is slow. If it falls further back than the backlog, it is synchronized in full.", NULL);
     }

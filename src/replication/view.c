@@ -52,6 +52,15 @@ void replication_view(struct engine *engine, struct replication_view *view)
         view_upstream(engine, &view->upstream);
 }
 
+/* The three numbers are not of one moment. */
+int64_t view_client_count(const struct engine *engine)
+{
+    struct follow_client link;
+    int64_t count = engine->clients.count - primary_count(engine->replication.primary) + follow_client(engine->replication.follow, &link);
+
+    return count > 0 ? count : 0;
+}
+
 const char *view_link_name(enum view_link link)
 {
     static const char *const names[] = {

@@ -54,6 +54,23 @@ static inline int view_shown(const struct replication_view *view)
     return view->replica_count < VIEW_REPLICAS ? view->replica_count : VIEW_REPLICAS;
 }
 
+/* The offset that a replica has acknowledged; 0: none yet. */
+static inline int64_t view_acknowledged(const struct replica_view *replica)
+{
+    return replica->offset > 0 ? replica->offset : 0;
+}
+
+/* What it has not acknowledged of the stream. */
+static inline uint64_t view_lag_bytes(const struct replication_view *view, const struct replica_view *replica)
+{
+    int64_t lag = view->point.offset - view_acknowledged(replica);
+
+    return lag > 0 ? (uint64_t)lag : 0;
+}
+
+/* Connections of clients, as INFO counts them: without replicas, and with a link to the primary that is up. */
+int64_t view_client_count(const struct engine *engine);
+
 /* In the words of INFO and ROLE. */
 const char *view_link_name(enum view_link link);
 const char *view_failover_name(enum view_failover failover);

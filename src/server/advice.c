@@ -97,16 +97,8 @@ static double measured_hit_ratio(const struct engine *engine)
     return 100 * info_ratio(hot, hot + cold);
 }
 
-static double known_percent(const struct advise_estimate *estimate)
-{
-    return 100 * (1 - info_ratio(estimate->unknown, estimate->uses));
-}
-
 static void reply_curve(struct call *call, const struct sizing *sizing)
 {
-    static const int indexes[] = { ADVISE_PRESENT - 2 * ADVISE_OCTAVE, ADVISE_PRESENT - ADVISE_OCTAVE, ADVISE_PRESENT,
-        ADVISE_PRESENT + ADVISE_OCTAVE, ADVISE_PRESENT + 2 * ADVISE_OCTAVE };
-    enum { COUNT = sizeof(indexes) / sizeof(indexes[0]) };
     const struct advise_estimate *estimate = &sizing->estimate;
 
     reply_map(call->reply, 7);
@@ -116,13 +108,13 @@ static void reply_curve(struct call *call, const struct sizing *sizing)
     reply_number(call, "uses_per_second", info_ratio(estimate->uses, estimate->seconds));
     reply_bulk_string(call->reply, "seconds");
     reply_integer(call->reply, fit_integer(estimate->seconds));
-    reply_number(call, "known", known_percent(estimate));
+    reply_number(call, "known", sizing_known_percent(estimate));
     reply_bulk_string(call->reply, "sampled_keys");
     reply_integer(call->reply, estimate->sampled_keys);
     reply_bulk_string(call->reply, "sizes");
-    reply_array(call->reply, COUNT);
-    for (int i = 0; i < COUNT; i++) {
-        struct sizing_point advice = sizing_at(sizing, indexes[i]);
+    reply_array(call->reply, SIZING_SHOWN);
+    for (int i = 0; i < SIZING_SHOWN; i++) {
+        struct sizing_point advice = sizing_at(sizing, sizing_shown(i));
 
         reply_map(call->reply, ADVICE_PAIRS);
         reply_advice(call, &advice);
@@ -250,7 +242,7 @@ void advice_info(struct buffer *out, struct engine *engine)
     is_known = sizing_sampled_uses(&estimate) >= SIZING_USES_MIN;
     info_number(out, "tier_advise_sampled_keys", estimate.sampled_keys);
     info_number(out, "tier_advise_sampled_uses", fit_integer(sizing_sampled_uses(&estimate)));
-    info_float(out, "tier_advise_known", estimate.uses > 0 ? known_percent(&estimate) : 0);
+    info_float(out, "tier_advise_known", fmax(sizing_known_percent(&estimate), 0));
     info_float(out, "tier_advise_half_hit_ratio", is_known ? 100 * estimate.hit_ratio[ADVISE_PRESENT - ADVISE_OCTAVE] : 0);
     info_float(out, "tier_advise_hit_ratio", is_known ? 100 * estimate.hit_ratio[ADVISE_PRESENT] : 0);
     info_float(out, "tier_advise_double_hit_ratio", is_known ? 100 * estimate.hit_ratio[ADVISE_PRESENT + ADVISE_OCTAVE] : 0);

@@ -15,8 +15,7 @@
 #include "engine/engine.h"
 #include "engine/tracking.h"
 #include "lifecycle/shutdown.h"
-#include "replication/follow.h"
-#include "replication/primary.h"
+#include "replication/view.h"
 #include "server/info_rows.h"
 
 enum { LRU_CLOCK_MASK = 0xffffff };
@@ -112,7 +111,6 @@ void info_server(struct buffer *out, void *context)
 void info_clients(struct buffer *out, void *context)
 {
     struct engine *engine = context;
-    struct follow_client link;
     struct blocking_stats waiting = blocking_stats(engine);
     uint64_t input_max = 0, output_max = 0;
 
@@ -122,7 +120,7 @@ void info_clients(struct buffer *out, void *context)
         input_max = input > input_max ? input : input_max;
         output_max = output > output_max ? output : output_max;
     }
-    info_number(out, "connected_clients", engine->clients.count - primary_count(engine->replication.primary) + follow_client(engine->replication.follow, &link));
+    info_number(out, "connected_clients", view_client_count(engine));
     info_number(out, "cluster_connections", (int64_t)cluster_totals(engine->replication.cluster).link_count);
     info_number(out, "maxclients", config_number(engine->config, CONFIG_MAXCLIENTS));
     info_number(out, "client_recent_max_input_buffer", (int64_t)input_max);

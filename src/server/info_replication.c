@@ -57,7 +57,7 @@ static void write_replicas(struct buffer *out, const struct engine *engine, cons
         const struct replica_view *replica = &view->replicas[i];
 
         buffer_append_format(out, "slave%d:ip=%s,port=%d,state=%s,offset=%" PRId64 ",lag=%" PRId64 "\r\n", i, replica->ip, replica->port,
-            replica_state_name(replica->state), replica->offset > 0 ? replica->offset : 0,
+            replica_state_name(replica->state), view_acknowledged(replica),
             replica->state == REPLICA_ONLINE ? replica->lag_s : 0);
     }
 }

@@ -9,10 +9,6 @@
 #include "server/info_rows.h"
 #include "stats/waits.h"
 
-static const char *const states[] = {
-    [TIER_OFF] = "off", [TIER_OK] = "ok", [TIER_FULL] = "full", [TIER_ERROR] = "error",
-};
-
 static const char *const warmups[] = {
     [TIER_WARMUP_IDLE] = "idle", [TIER_WARMUP_RUNNING] = "running", [TIER_WARMUP_OFF] = "off", [TIER_WARMUP_DONE] = "done",
 };
@@ -71,7 +67,7 @@ void info_tiering(struct buffer *out, void *context)
     else
         count_hot(engine, &stats);
     memory_look(engine, &view);
-    info_text(out, "tier_status", stats.state == TIER_OK && waits.longest_ms >= PARKING_LONG_MS ? "waiting" : states[stats.state]);
+    info_text(out, "tier_status", stats.state == TIER_OK && waits.longest_ms >= PARKING_LONG_MS ? "waiting" : tier_state_name(stats.state));
     info_number(out, "tier_hot_keys", (int64_t)stats.hot_keys);
     info_number(out, "tier_cold_keys", (int64_t)stats.cold_keys);
     info_number(out, "tier_unknown_keys", (int64_t)stats.unknown_keys);
@@ -105,7 +101,7 @@ void info_tiering(struct buffer *out, void *context)
     info_number(out, "tier_collected_bytes", (int64_t)stats.collected_bytes);
     info_number(out, "tier_store_memory", (int64_t)stats.store_memory);
     info_number(out, "tier_memory_set_aside", (int64_t)(view.can_demote ? view.set_aside : 0));
-    info_number(out, "tier_memory_counted", (int64_t)(view.limit > 0 ? memory_counted(&view) : memory_used(engine)));
+    info_number(out, "tier_memory_counted", (int64_t)(memory_counted_or_used(&view, memory_used(engine))));
     info_number(out, "tier_memory_waiting_clients", (int64_t)waits.clients);
     info_number(out, "tier_memory_waiting_ms", waits.longest_ms);
     info_number(out, "tier_recordmap_bytes", (int64_t)stats.recordmap_bytes);

@@ -56,6 +56,13 @@ static void note_rules(struct tier *tier, struct tier_stats *stats)
     key_rules_release(rules);
 }
 
+const char *tier_state_name(enum tier_state state)
+{
+    static const char *const names[TIER_STATES] = { [TIER_OFF] = "off", [TIER_OK] = "ok", [TIER_FULL] = "full", [TIER_ERROR] = "error" };
+
+    return names[state];
+}
+
 void tier_stats(struct tier *tier, struct tier_stats *stats)
 {
     uint64_t counts[LOAD_LATENCY_BUCKETS], total, records = 0, recorded = 0, newer;

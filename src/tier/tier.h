@@ -237,7 +237,8 @@ void tier_slot_list(struct tier *tier, struct partitions *partitions, const stru
 uint64_t tier_slot_page(struct tier *tier, struct partitions *partitions, const struct reader *reader, int db, uint16_t slot, uint64_t from, size_t count,
     struct scan_page *page);
 
-enum tier_state { TIER_OFF, TIER_OK, TIER_FULL, TIER_ERROR };
+enum tier_state { TIER_OFF, TIER_OK, TIER_FULL, TIER_ERROR, TIER_STATES };
+const char *tier_state_name(enum tier_state state);     /* as INFO has it: "off", "ok" ... */
 enum { TIER_ERROR_SIZE = 256 };
 enum tier_warmup { TIER_WARMUP_IDLE, TIER_WARMUP_RUNNING, TIER_WARMUP_OFF, TIER_WARMUP_DONE };
 struct tier_stats {

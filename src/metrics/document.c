@@ -9,10 +9,10 @@
 enum { NUMBER_SIZE = 340 };     /* "%.3f" of the largest double has 313 characters */
 
 /* One character of a string: its bytes are valid UTF-8. */
-static void append_character(struct buffer *out, const char *at, size_t size)
+static void append_character(struct buffer *out, struct bytes character)
 {
     char escape[8];
-    unsigned char first = (unsigned char)at[0];
+    unsigned char first = (unsigned char)character.data[0];
 
     if (first < 0x20) {
         snprintf(escape, sizeof(escape), "\\u%04x", first);
@@ -21,20 +21,16 @@ static void append_character(struct buffer *out, const char *at, size_t size)
     }
     if (first == '"' || first == '\\')
         buffer_append_u8(out, '\\');
-    buffer_append(out, at, size);
+    buffer_append_bytes(out, character);
 }
 
-static void append_utf8(struct buffer *out, struct bytes text)
+/* The text of a string. */
+static void append_text(struct buffer *out, struct bytes text)
 {
-    for (size_t at = 0, size; at < text.size; at += size) {
-        size = metric_utf8_size(bytes_of(text.data + at, text.size - at));
-        if (size > 0) {
-            append_character(out, text.data + at, size);
-        } else {
-            buffer_append_string(out, "\xef\xbf\xbd");
-            size = 1;
-        }
-    }
+    struct bytes character;
+
+    while (metric_utf8_next(&text, &character))
+        append_character(out, character);
 }
 
 static void begin_value(struct document *json, const char *name)
@@ -45,7 +41,7 @@ static void begin_value(struct document *json, const char *name)
     if (name == NULL)
         return;
     buffer_append_u8(json->out, '"');
-    append_utf8(json->out, bytes_of_string(name));
+    append_text(json->out, bytes_of_string(name));
     buffer_append_string(json->out, "\":");
 }
 
@@ -112,7 +108,7 @@ void document_text(struct document *json, const char *name, const char *text)
     }
     begin_value(json, name);
     buffer_append_u8(json->out, '"');
-    append_utf8(json->out, bytes_of_string(text));
+    append_text(json->out, bytes_of_string(text));
     buffer_append_u8(json->out, '"');
 }
 
@@ -132,7 +128,7 @@ void document_bytes(struct document *json, const char *name, struct bytes bytes)
         } else if (first == '\\') {
             buffer_append_string(json->out, "\\\\\\\\");
         } else {
-            append_character(json->out, bytes.data + at, size);
+            append_character(json->out, bytes_of(bytes.data + at, size));
         }
     }
     buffer_append_u8(json->out, '"');

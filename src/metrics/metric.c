@@ -27,15 +27,23 @@ size_t metric_utf8_size(struct bytes text)
     return size;
 }
 
+bool metric_utf8_next(struct bytes *text, struct bytes *character)
+{
+    size_t size;
+
+    if (text->size == 0)
+        return false;
+    size = metric_utf8_size(*text);
+    *character = size > 0 ? bytes_of(text->data, size) : BYTES("\xef\xbf\xbd");
+    size += size == 0;
+    *text = bytes_of(text->data + size, text->size - size);
+    return true;
+}
+
 void metric_append_utf8(struct buffer *out, struct bytes text)
 {
-    for (size_t at = 0, size; at < text.size; at += size) {
-        size = metric_utf8_size(bytes_of(text.data + at, text.size - at));
-        if (size > 0) {
-            buffer_append(out, text.data + at, size);
-        } else {
-            buffer_append_string(out, "\xef\xbf\xbd");
-            size = 1;
-        }
-    }
+    struct bytes character;
+
+    while (metric_utf8_next(&text, &character))
+        buffer_append_bytes(out, character);
 }

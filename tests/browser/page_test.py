@@ -169,23 +169,13 @@ class PageTest(unittest.TestCase):
         server, port = self.serve(appendonly="yes", appendfsync="no")
         with server.client() as client:
             client.pipeline([("SET", "k%d" % i, "v" * 100) for i in range(5000)])
-        server.kill9()
-        server.options["key-load-delay"] = 3000
-        server.launch()
-
-        def is_up():
-            try:
-                return json.loads(get(port, "/status.json")[2])["progress"]
-            except OSError:
-                return False
-        until(is_up)
+        server.relaunch_slowly(3000, lambda: json.loads(get(port, "/status.json")[2])["progress"])
         page = self.open(port)
         until(lambda: re.search(r"Loading the data: [\d.]+ [KM]B of [\d.]+ KB, about \d+ s left", page.text("#progress")), 20, "the time left")
         self.assertIn("The data is being loaded.", page.text("#problems"))
         self.assertEqual(page.text("#state"), "The server loads its data, and serves requests after that.")
         page.picture(os.path.join(PICTURES, "loading-desk-light.png"))
-        with server.client() as client:
-            client.must("CONFIG", "SET", "key-load-delay", 0)
+        server.load_quickly()
         until(lambda: page.text("#progress") == "" and "All is well" in page.text("#state"), 20)
         self.assertEqual(page.problems, [])
 

@@ -120,18 +120,12 @@ class ClockTest(unittest.TestCase):
         server = self.start(appendonly="yes")
         with server.client() as client:
             client.pipeline([["SET", "k%d" % i, "v"] for i in range(2000)])
-        server.kill9()
-        server.options["key-load-delay"] = 10000
-        server.launch()
 
         def loading():
-            try:
-                info = server.info("persistence")
-            except OSError:
-                return None
+            info = server.info("persistence")
             return info if info.get("loading") == "1" and int(info["loading_loaded_bytes"]) > 0 else None
 
-        until(lambda: loading() is not None, WAIT_S, "the load has begun")
+        server.relaunch_slowly(10000, loading)
         self.clock.jump(-HOUR_MS)
         info = loading()
         self.assertGreaterEqual(int(info["loading_eta_seconds"]), 0)

@@ -269,21 +269,12 @@ class MetricsTest(unittest.TestCase):
         self.begin(appendonly="yes", appendfsync="no")
         for i in range(2000):
             self.c.must("SET", "k%d" % i, "v" * 100)
-        self.server.kill9()
-        self.server.options["key-load-delay"] = 2000
-        self.server.launch()
-
-        def reached():
-            try:
-                return self.get("/health/ready")
-            except OSError:
-                return None
-        self.assertEqual(until(reached)[::2], (503, "The data is being loaded.\n"))
+        ready = self.server.relaunch_slowly(2000, lambda: self.get("/health/ready"))
+        self.assertEqual(ready[::2], (503, "The data is being loaded.\n"))
         self.assertEqual(self.get("/health/live")[0], 200)
         families = scrape(self.port)
         self.assertEqual(value(families, "kelvin_loading"), 1)
-        with self.server.client() as client:
-            client.must("CONFIG", "SET", "key-load-delay", 0)
+        self.server.load_quickly()
         until(lambda: self.get("/health/ready")[0] == 200)
         self.assertEqual(value(scrape(self.port), "kelvin_keys", db="0", tier="hot"), 2000)
 

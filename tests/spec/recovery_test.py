@@ -159,18 +159,8 @@ class LoadingTest(unittest.TestCase):
             with server.client() as client:
                 client.pipeline([("SET", "k%d" % i, "v" * 100) for i in range(3000)])
                 client.pipeline([("INCR", "n") for i in range(1000)])
-            server.kill9()
-            server.options["key-load-delay"] = 1000
             began = int(time.time())
-            server.launch()
-            until(lambda: b"Server initialized" in server.log_new(), 60, "the start")
-
-            def connect():
-                try:
-                    return server.client()
-                except OSError:
-                    return None
-            client = until(connect, 20, "a connection")
+            client = server.relaunch_slowly(1000, server.client)
             self.addCleanup(client.close)
             for line in self.REFUSED:
                 reply = client.call(*line.split())

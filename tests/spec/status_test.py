@@ -316,23 +316,16 @@ class StatusTest(unittest.TestCase):
         self.begin(appendonly="yes", appendfsync="no")
         for i in range(3000):
             self.c.must("SET", "k%d" % i, "v" * 100)
-        self.server.kill9()
-        self.server.options["key-load-delay"] = 2000
-        self.server.launch()
 
         def loading():
-            try:
-                found = self.status()
-            except OSError:
-                return None
+            found = self.status()
             return found["progress"] and found["progress"][0]["seconds_left"] is not None and found
-        status = until(loading)
+        status = self.server.relaunch_slowly(2000, loading)
         progress = status["progress"][0]
         self.assertEqual((status["server"]["state"], status["ready"], progress["kind"], progress["unit"]), ("loading", False, "loading", "bytes"))
         self.assertTrue(0 < progress["done"] <= progress["total"])
         self.assertIn("The data is being loaded.", self.problems("warning"))
-        with self.server.client() as client:
-            client.must("CONFIG", "SET", "key-load-delay", 0)
+        self.server.load_quickly()
         until(lambda: self.status()["progress"] == [])
 
     # Names of keys

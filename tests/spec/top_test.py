@@ -273,13 +273,10 @@ class ScreenTest(TopCase):
             with server.client() as client:
                 for i in range(2000):
                     client.must("SET", "k%d" % i, "v" * 100)
-            server.kill9()
-            server.options["key-load-delay"] = 5000
-            server.launch()
+            server.relaunch_slowly(5000, server.info)
             terminal = self.terminal(100, 30, port=server.port)
             terminal.shows(r"\nloading +\[#+\.+\] \d+ %  \d:\d\d left  \S+/s  of \d+K")
-            with server.client() as client:
-                client.must("CONFIG", "SET", "key-load-delay", 0)
+            server.load_quickly()
             terminal.shows(r"\nkeys +2\.00k hot")
             terminal.until(lambda: "loading" not in terminal.screen.text(), "the end of the load")
             terminal.key(b"q")

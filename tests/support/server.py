@@ -159,6 +159,24 @@ class Server:
         """Returns the exit code of a program that is expected to end."""
         return self.process.wait(timeout)
 
+    def relaunch_slowly(self, key_us, ask):
+        """Kills it and starts it again, with a pause of `key_us` for each key that it loads, until load_quickly(). Returns what ask() returns, as soon as
+        that is true; OSError: it can't be reached yet."""
+        self.kill9()
+        self.options["key-load-delay"] = key_us
+        self.launch()
+
+        def reply():
+            try:
+                return ask()
+            except OSError:
+                return None
+        return until(reply, what="the start")
+
+    def load_quickly(self):
+        with self.client() as client:
+            client.must("CONFIG", "SET", "key-load-delay", 0)
+
     # Connections and log
 
     @property

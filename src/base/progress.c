@@ -23,6 +23,16 @@ void progress_note(struct progress *progress, uint64_t done, int64_t now_us)
     progress->noted_us = now_us;
 }
 
+void progress_follow(struct progress *progress, enum progress_unit unit, uint64_t done, uint64_t total, int64_t now_us)
+{
+    if (progress->begun_us == 0 || done < progress->done || unit != progress->unit) {
+        progress_begin(progress, unit, total, now_us);
+        progress->done = done;
+    }
+    progress->total = total;
+    progress_note(progress, done, now_us);
+}
+
 double progress_fraction(const struct progress *progress)
 {
     if (progress->total == 0)

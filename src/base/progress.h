@@ -12,7 +12,7 @@
 
 enum progress_unit { PROGRESS_COUNT, PROGRESS_BYTES };
 
-/* Plain data; begin with progress_begin. */
+/* Plain data; begin with progress_begin, or with zeros and progress_follow. */
 struct progress {
     enum progress_unit unit;
     uint64_t total, done;           /* total 0: not known */
@@ -23,6 +23,10 @@ struct progress {
 void progress_begin(struct progress *progress, enum progress_unit unit, uint64_t total, int64_t now_us);
 /* Notes how much is done. A number that is smaller than the last one, or a clock that stands, changes no rate. */
 void progress_note(struct progress *progress, uint64_t done, int64_t now_us);
+
+/* Notes how far work is that is seen from outside, whose total may change: it begins now if `progress` is all zero, if less is done than before, or if
+ * the unit is another one. What was done until then says nothing about the rate. */
+void progress_follow(struct progress *progress, enum progress_unit unit, uint64_t done, uint64_t total, int64_t now_us);
 
 /* 0 to 1; 0 if the total is not known. */
 double progress_fraction(const struct progress *progress);

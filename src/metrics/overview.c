@@ -371,7 +371,7 @@ void overview_write(struct overview *overview, bool sees_keys, struct buffer *ou
     write_server(&json, readings);
     document_bool(&json, "ready", reason == NULL);
     problems_write(&json, readings, reason, sees_keys);
-    progress_write(&json, &overview->progress, readings);
+    underway_write(&json, &overview->underway, readings);
     write_clients(&json, readings);
     write_memory(&json, readings);
     write_keys(&json, readings);

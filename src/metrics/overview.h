@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "metrics/progress.h"
+#include "metrics/underway.h"
 
 struct buffer;
 struct engine;
@@ -13,7 +13,7 @@ struct hour;
 struct overview {
     struct engine *engine;
     struct hour *hour;
-    struct progress_list progress;
+    struct underway underway;
 };
 
 /* `sees_keys`: names of keys may be in it. */

@@ -151,9 +151,8 @@ static int benchmark(const struct options *options)
     char error[256];
     int status = EXIT_USAGE;
 
-    if (options->svg && drawing_write(&(struct drawing){ .panels = 0 }, "", options->svg) != STATUS_OK) {
-        snprintf(error, sizeof(error), "--svg: can't write '%.100s': %s", options->svg, strerror(errno));
-        complain(error);
+    if (options->svg && !write_drawing(options, &(struct drawing){ .panels = 0 })) {
+        status = EXIT_USAGE;        /* it has complained */
     } else if (!schedule_make(&schedule, options, keys, error, sizeof(error))) {
         complain(error);
     } else if ((control = control_open(options, PROTOCOL_RESP2, error, sizeof(error))) == NULL) {

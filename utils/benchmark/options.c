@@ -90,7 +90,7 @@ static const struct option_row rows[] = {
         "for that INFO is read each second"),
     OPTION(COUNT, 0, "server-pid", "PID", server_pid, "process whose CPU time per request is reported",
         LIMITS(1, 1e9)),
-    OPTION(FLAG, 0, "progress", NULL, progress, "draw the bar of progress on stderr even if it is not a terminal; without, there\nis a line every ten seconds then, and nothing with -q"),
+    OPTION(FLAG, 0, "progress", NULL, progress, "draw a progress bar on stderr even if it is not a terminal, or with -q; without this\noption there is a line every ten seconds then, and nothing with -q"),
     OPTION(FLAG, 0, "help", NULL, help, "show this help"),
     OPTION(FLAG, 0, "version", NULL, version, "show the version"),
 };

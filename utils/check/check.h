@@ -41,7 +41,7 @@ struct check {
     struct aof_manifest manifest;
     uint64_t damages, repairs, unrepaired;
     int shown;                      /* problems shown of the current part */
-    uint64_t progressed;            /* as it was noted last */
+    uint64_t progressed;            /* of the current part, as it was noted last */
     struct progress_report report;  /* of the current part; the functions of report.c hide it when they print */
 };
 
@@ -56,7 +56,7 @@ void check_unrepaired(struct check *check, const char *format, ...) __attribute_
 void check_part(struct check *check, const char *part, uint64_t before, const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Shows on stderr how far a part is, about every MiB or thousand items: call it as often as it is convenient. */
 void check_progress_begin(struct check *check, const char *part, enum progress_unit unit, uint64_t total);
-void check_progress(struct check *check, uint64_t done);
+void check_progress(struct check *check, uint64_t done);                /* `done` only grows in a part */
 /* A key as text: with escapes, cut when it is long. `text` has CHECK_KEY_SIZE bytes and is returned. */
 enum { CHECK_KEY_SIZE = 200 };
 const char *check_key(struct bytes key, char *text);

@@ -89,6 +89,7 @@ void check_part(struct check *check, const char *part, uint64_t before, const ch
 
 void check_progress_begin(struct check *check, const char *part, enum progress_unit unit, uint64_t total)
 {
+    check->progressed = 0;
     progress_report_begin(&check->report, part, unit, total);
 }
 
@@ -97,7 +98,7 @@ void check_progress(struct check *check, uint64_t done)
 {
     const uint64_t step = check->report.progress.unit == PROGRESS_BYTES ? 1 << 20 : 1000;
 
-    if (done < check->progressed || done - check->progressed >= step) {
+    if (done - check->progressed >= step) {
         check->progressed = done;
         progress_report_note(&check->report, done);
     }

@@ -77,13 +77,6 @@ static bool ask_advice(struct fetcher *fetcher, const struct reading *reading, s
     return good;
 }
 
-/* An error may have the server's own bytes. */
-static void make_printable(char *text)
-{
-    for (; *text != '\0'; text++)
-        *text = *text >= ' ' && *text <= '~' ? *text : '?';
-}
-
 static void fetch(struct fetcher *fetcher)
 {
     const struct bytes words[] = { BYTES("INFO"), BYTES("all") };
@@ -103,7 +96,7 @@ static void fetch(struct fetcher *fetcher)
         reading_destroy(fetched.reading);
         fetched.reading = NULL;
     }
-    make_printable(fetched.failure.text);
+    reading_make_printable(fetched.failure.text, strlen(fetched.failure.text));     /* an error may have the server's own bytes */
     fetched.advice = fetcher->advice;
     buffer_release(&reply);
     post(fetcher, &fetched);

@@ -216,8 +216,7 @@ static int run(const struct options *options)
         snprintf(top.server, sizeof(top.server), "%s", options->socket);
     else
         snprintf(top.server, sizeof(top.server), "%s:%u", options->host, (unsigned)options->port);
-    for (char *c = top.server; *c != '\0'; c++)
-        *c = *c >= ' ' && *c <= '~' ? *c : '?';
+    reading_make_printable(top.server, strlen(top.server));
     top.fetcher = fetcher_start(options, &message);
     if (top.fetcher == NULL) {
         complain(message.text);

@@ -155,6 +155,12 @@ bool reading_rate(const struct reading *before, const struct reading *now, const
 
 /* --- TIER ADVISE --- */
 
+void reading_make_printable(char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        text[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+}
+
 static void take_value(struct advice_size *size, struct bytes name, struct bytes value)
 {
     const struct {

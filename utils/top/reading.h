@@ -42,6 +42,9 @@ void reading_destroy(struct reading *reading);      /* NULL is fine */
 /* From the complete reply to TIER ADVISE; nothing is known after an error or another reply. */
 void advice_read(struct bytes reply, struct advice *advice);
 
+/* Replaces what is not printable ASCII by '?', so that a terminal shows the text as it is and does nothing else. */
+void reading_make_printable(char *text, size_t size);
+
 bool reading_text(const struct reading *reading, const char *name, struct bytes *value);
 /* The same for the field that is likely to be at this place, as in another reading of the same server. */
 bool reading_text_near(const struct reading *reading, size_t place, struct bytes name, struct bytes *value);

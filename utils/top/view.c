@@ -77,9 +77,8 @@ static struct text printable(struct bytes bytes, size_t most)
 
     if (size >= sizeof(text.text))
         size = sizeof(text.text) - 1;
-    for (size_t i = 0; i < size; i++)
-        text.text[i] = bytes.data[i] >= ' ' && bytes.data[i] <= '~' ? bytes.data[i] : '?';
-    text.text[size] = '\0';
+    memcpy(text.text, bytes.data, size);
+    reading_make_printable(text.text, size);
     return text;
 }
 
@@ -93,6 +92,7 @@ struct ranked {
 
 struct page {
     const struct view *view;
+    struct row title;               /* its label is the server, as long as it is */
     struct ranked rows[ROWS_MAX];
     int count;
 };
@@ -204,7 +204,7 @@ static void end_row(struct row *row)
 static void add_title(struct page *page)
 {
     const struct view *view = page->view;
-    struct row *row = add_row(page, 0, view->server);
+    struct row *row = &page->title;
     struct bytes text;
     double value;
 
@@ -625,7 +625,7 @@ static size_t find_commands(const struct view *view, struct command_use **found)
     return count;
 }
 
-/* Columns of 10 characters after the name; those that do not fit are left out. */
+/* Columns of 10 characters after the name; those that do not fit are left out, and so is a number that does not fit its column. */
 static void write_columns(const char *name, const char *const *cells, int count, int columns, struct buffer *out)
 {
     enum { CELL = 10, NAME = 20, NAME_NARROW = 9 };
@@ -636,7 +636,7 @@ static void write_columns(const char *name, const char *const *cells, int count,
     buffer_append(out, name, strlen(name) < width ? strlen(name) : width);
     pad(out, begin, width);
     for (int i = 0; i < count && out->size - begin + CELL <= most; i++)
-        buffer_append_format(out, "%*s", CELL, cells[i]);
+        buffer_append_format(out, "%*s", CELL, strlen(cells[i]) < CELL ? cells[i] : "-");
     buffer_append_u8(out, '\n');
 }
 
@@ -680,11 +680,10 @@ static void write_rows(const struct page *page, int columns, int rows, struct bu
     }
 }
 
-/* The title's label is the server: as long as it is. */
 static void write_title(const struct page *page, int columns, struct buffer *out)
 {
     size_t begin = out->size, label = strlen(page->view->server);
-    const struct row *title = &page->rows[0].row;
+    const struct row *title = &page->title;
 
     if (columns <= 0)
         return;
@@ -719,9 +718,7 @@ void view_write(const struct view *view, int columns, int rows, struct buffer *o
         add_advice(page);
     }
     write_title(page, columns, out);
-    used = page->count;
-    page->count--;
-    memmove(page->rows, page->rows + 1, (size_t)page->count * sizeof(page->rows[0]));
+    used = page->count + 1;
     if (rows != 1)
         write_rows(page, columns, rows > 0 ? rows - 1 : 0, out);
     if (view->now != NULL && (rows <= 0 || rows - used >= 3))
@@ -767,11 +764,8 @@ void work_note(struct work *work, const struct reading *now)
 
     if (to_count(total) == 0 && kind != WORK_SYNC)      /* of an RDB that is sent while it is made the size is not known */
         kind = WORK_NONE;
-    if (kind != work->kind || to_count(done) < work->progress.done) {
-        work->kind = kind;
-        progress_begin(&work->progress, unit, to_count(total), now->taken_us);
-        work->progress.done = to_count(done);
-    }
-    work->progress.total = to_count(total);
-    progress_note(&work->progress, to_count(done), now->taken_us);
+    if (kind != work->kind)
+        *work = (struct work){ .kind = kind };
+    if (kind != WORK_NONE)
+        progress_follow(&work->progress, unit, to_count(done), to_count(total), now->taken_us);
 }

@@ -21,7 +21,7 @@ struct work {
 struct view {
     const char *server;             /* "127.0.0.1:6379" */
     const struct reading *before, *now;     /* NULL: none */
-    const struct advice *advice;    /* NULL: none */
+    const struct advice *advice;    /* by TIER ADVISE, as far as it is known; NULL: the server was not asked */
     const struct work *work;
     const char *failure;            /* "": connected. Else why there is no connection */
     double failed_s;                /* since when, if there was one */

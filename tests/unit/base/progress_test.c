@@ -4,6 +4,8 @@
 
 #include "base/progress.h"
 
+enum { SECOND = 1000000 };
+
 static void assert_text(struct buffer *got, const char *expected)
 {
     buffer_append_u8(got, '\0');
@@ -102,6 +104,35 @@ static void going_back_and_a_clock_that_stands_change_nothing(void **state)
     assert_true(progress.rate == 100);
 }
 
+static void work_that_is_followed_begins_with_the_first_look(void **state)
+{
+    struct progress progress = { .total = 0 };
+
+    progress_follow(&progress, PROGRESS_BYTES, 500, 0, 100 * SECOND);
+    assert_true(progress_left_s(&progress) < 0);
+    progress_follow(&progress, PROGRESS_BYTES, 600, 0, 102 * SECOND);
+    assert_true(progress.rate == 50 && progress_left_s(&progress) < 0);
+    progress_follow(&progress, PROGRESS_BYTES, 700, 1000, 104 * SECOND);        /* the total is known now */
+    assert_true(progress_left_s(&progress) == 6);
+    progress_follow(&progress, PROGRESS_BYTES, 1000, 1000, 106 * SECOND);
+    assert_true(progress_left_s(&progress) == 0);
+}
+
+static void work_that_goes_back_or_counts_something_else_is_another(void **state)
+{
+    struct progress progress = { .total = 0 };
+
+    progress_follow(&progress, PROGRESS_COUNT, 0, 1000, 1 * SECOND);
+    progress_follow(&progress, PROGRESS_COUNT, 500, 1000, 11 * SECOND);
+    assert_true(progress_left_s(&progress) == 10);
+    progress_follow(&progress, PROGRESS_COUNT, 10, 1000, 12 * SECOND);
+    assert_true(progress_left_s(&progress) < 0);
+    progress_follow(&progress, PROGRESS_COUNT, 20, 1000, 22 * SECOND);
+    assert_true(progress_left_s(&progress) == 980);
+    progress_follow(&progress, PROGRESS_BYTES, 30, 1000, 23 * SECOND);
+    assert_true(progress_left_s(&progress) < 0);
+}
+
 static void a_line_fits_any_width(void **state)
 {
     struct progress progress;
@@ -131,6 +162,8 @@ int main(void)
         cmocka_unit_test(a_bar_has_its_width_for_any_fraction),
         cmocka_unit_test(the_time_left_follows_the_rate),
         cmocka_unit_test(going_back_and_a_clock_that_stands_change_nothing),
+        cmocka_unit_test(work_that_is_followed_begins_with_the_first_look),
+        cmocka_unit_test(work_that_goes_back_or_counts_something_else_is_another),
         cmocka_unit_test(a_line_fits_any_width),
     };
 

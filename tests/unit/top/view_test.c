@@ -191,6 +191,22 @@ static void a_view_shows_what_has_changed_each_second(void **state)
     reading_destroy(now);
 }
 
+static void a_number_that_does_not_fit_its_column_is_left_out(void **state)
+{
+    struct reading *before = must_read("run_id:a\ncmdstat_get:calls=1,usec=1,failed_calls=0\n", 10);
+    struct reading *now = must_read("run_id:a\ncmdstat_get:calls=3,usec=1e40,failed_calls=1e40\n", 11);
+    struct view view = { .server = "host:1", .before = before, .now = now, .failure = "" };
+    struct buffer out = { 0 };
+
+    view_write(&view, 70, 0, &out);
+    buffer_append_u8(&out, '\0');
+    assert_non_null(strstr(out.data, "\ncommand                   busy   calls/s time/call  failed/s refused/s\n"
+                                     "get                          -         2         -         -         0\n"));
+    buffer_release(&out);
+    reading_destroy(before);
+    reading_destroy(now);
+}
+
 static void a_redis_server_has_fewer_fields(void **state)
 {
     struct reading *before = must_read("redis_version:7.0.15\nrole:master\nconnected_slaves:0\nused_memory:1048576\nmaxmemory:0\nkeyspace_hits:1\n"
@@ -344,6 +360,7 @@ int main(void)
         cmocka_unit_test(parts_of_a_value_are_found),
         cmocka_unit_test(advice_is_taken_from_its_sizes),
         cmocka_unit_test(a_view_shows_what_has_changed_each_second),
+        cmocka_unit_test(a_number_that_does_not_fit_its_column_is_left_out),
         cmocka_unit_test(a_redis_server_has_fewer_fields),
         cmocka_unit_test(a_lost_connection_is_the_first_line),
         cmocka_unit_test(a_view_fits_every_window),

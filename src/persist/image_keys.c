@@ -4,92 +4,50 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/crc64.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "persist/dataset_file.h"
 #include "tier/tags.h"
 
-enum { PIECE = 1 << 16 };
-
-/* The tags file, read from its beginning to its end, with the checksum so far. */
-struct reading {
-    FILE *file;
-    uint64_t left;              /* bytes up to the file's last part, of TAGS_END_SIZE */
-    uint64_t crc;
+struct counting {
+    const struct dataset_file *dataset;
+    struct image_keys *keys;
 };
 
-static bool read_part(struct reading *reading, void *data, size_t size)
+/* Records of incarnations that no database has are to be purged, and not counted. */
+static bool count_section(void *context, const struct tags_section *section)
 {
-    if (size > reading->left || fread(data, 1, size, reading->file) != size)
-        return false;
-    reading->left -= size;
-    reading->crc = crc64(reading->crc, bytes_of(data, size));
+    struct counting *counting = context;
+    int db = dataset_file_db_of(counting->dataset, section->incarnation);
+
+    if (db >= 0)
+        counting->keys->counts[db] += section->count;
     return true;
-}
-
-static bool skip_part(struct reading *reading, uint64_t size)
-{
-    char piece[PIECE];
-
-    while (size > 0) {
-        size_t part = size < PIECE ? (size_t)size : PIECE;
-
-        if (!read_part(reading, piece, part))
-            return false;
-        size -= part;
-    }
-    return true;
-}
-
-/* NULL, or what is wrong. Records of incarnations that no database has are to be purged, and not counted. */
-static const char *count_sections(struct reading *reading, const struct dataset_file *dataset, struct image_keys *keys)
-{
-    char head[TAGS_SECTION_SIZE], end[TAGS_END_SIZE];
-    struct tags_section section;
-    uint64_t crc;
-    int db;
-
-    if (!read_part(reading, head, TAGS_HEAD_SIZE) || !tags_is_head(head))
-        return "it does not begin like a tags file";
-    while (reading->left > 0) {
-        if (!read_part(reading, head, TAGS_SECTION_SIZE))
-            return "it ends early";
-        if (!tags_section_read(head, reading->left, &section) || !skip_part(reading, section.size))
-            return "a section is longer than the file";
-        db = dataset_file_db_of(dataset, section.incarnation);
-        if (db >= 0)
-            keys->counts[db] += section.count;
-    }
-    if (fread(end, 1, sizeof(end), reading->file) != sizeof(end))
-        return "it ends early";
-    memcpy(&crc, end + 4, 8);
-    return crc == reading->crc ? NULL : "its checksum is wrong";
 }
 
 static enum status count_tags(const char *path, const struct dataset_file *dataset, struct image_keys *keys, struct message *message)
 {
-    struct reading reading = { .file = fopen(path, "re") };
-    const char *problem = NULL;
-    struct stat info;
+    struct counting counting = { dataset, keys };
+    struct message problem = { "" };
+    const char *wrong = NULL;
+    uint32_t partition_count;
+    struct mapped mapped;
+    enum status status;
 
-    if (reading.file == NULL) {
-        message_set(message, "can't open '%.150s': %.60s", path, strerror(errno));
-        return status_of_errno(errno);
+    if (!mapped_open(path, &mapped, &problem)) {
+        status = status_of_errno(errno);
+        message_set(message, "can't open '%.150s': %.60s", path, problem.text);
+        return status;
     }
-    if (fstat(fileno(reading.file), &info) != 0 || info.st_size < TAGS_HEAD_SIZE + TAGS_END_SIZE) {
-        problem = "it is too short";
-    } else {
-        reading.left = (uint64_t)info.st_size - TAGS_END_SIZE;
-        problem = count_sections(&reading, dataset, keys);
-    }
-    fclose(reading.file);
-    if (problem == NULL)
-        return STATUS_OK;
-    message_set(message, "'%.150s' is damaged: %s", path, problem);
-    return STATUS_CORRUPT;
+    status = tags_list_file(&(struct tags_file){ mapped.bytes, mapped_forget }, &partition_count, count_section, &counting, &wrong);
+    if (status == STATUS_VERSION)
+        message_set(message, "'%.150s' can't be read: %s", path, wrong);
+    else if (status != STATUS_OK)
+        message_set(message, "'%.150s' is damaged: %s", path, wrong);
+    mapped_close(&mapped);
+    return status;
 }
 
 enum status image_keys_count(const char *image, struct image_keys *keys, struct message *message)

@@ -418,6 +418,11 @@ size_t segments_pending(const struct segments *segments)
 
 /* --- live records --- */
 
+bool segments_have_lost(const struct segments *segments)
+{
+    return segments->lost != NULL;
+}
+
 /* For a slot whose file is missing. */
 static struct segment *add_lost(struct segments *segments, uint32_t slot)
 {
@@ -500,6 +505,11 @@ void segment_put_off(struct segment *segment)
     if (segment->put_off_ms > PUT_OFF_MAX_MS)
         segment->put_off_ms = PUT_OFF_MAX_MS;
     segment->put_off_until_ms = clock_mono_us() / 1000 + segment->put_off_ms;
+}
+
+uint64_t segment_live_weight(const struct segment *segment)
+{
+    return segment->live;
 }
 
 uint64_t segment_live_bytes(const struct segment *segment)

@@ -201,6 +201,7 @@ struct segment *segments_victim(struct segments *segments, unsigned target_perce
 /* The one that was begun first, of those that can be collected; NULL: there is none. */
 struct segment *segments_oldest(struct segments *segments);
 bool segment_is_dead(const struct segment *segment);       /* no live records */
+uint64_t segment_live_weight(const struct segment *segment);    /* the sum over its live records */
 uint64_t segment_live_bytes(const struct segment *segment); /* about what it takes to write its live records again */
 /* A sync of it failed, so it is the next victim: what it has may be lost, and segments_sync fails until its live records were written again. */
 bool segment_is_suspect(const struct segment *segment);
@@ -235,6 +236,7 @@ struct bytes segment_walk_damaged(const struct segment_walk *walk, uint64_t *off
 void segment_walk_seek(struct segment_walk *walk, uint32_t unit);
 /* The segments in the order in which they were written: the one after `segment`; NULL: the first, and after the last. */
 struct segment *segments_next(struct segments *segments, const struct segment *segment);
+bool segments_have_lost(const struct segments *segments);           /* some that maps refer to are missing; by the writer */
 
 /* --- files --- */
 

@@ -7,6 +7,7 @@
 #include "base/mutex.h"
 #include "tier/reserve.h"
 #include "tier/stale.h"
+#include "tier/tags.h"
 #include "tier/tier_private.h"
 #include "tier/writing.h"
 
@@ -102,6 +103,11 @@ bool collect_is_idle(struct tier *tier)
     return is_idle;
 }
 
+bool collect_is_exact(struct tier *tier)
+{
+    return tier->collect->is_counted && collect_is_idle(tier);
+}
+
 static struct dropped *take_dropped(struct collect *collect)
 {
     struct dropped *dropped;
@@ -180,7 +186,29 @@ static void count_maps(const struct live *live, struct partitions *partitions)
     }
 }
 
-uint64_t collect_count_live(struct tier *tier)
+/* Whether all segments of the list are there; if so, their weights are set. */
+static bool take_weights(struct segments *segments, const struct tags_weights *weights)
+{
+    uint64_t *sequences = mem_zalloc(((size_t)1 << PLACE_SLOT_BITS) * sizeof(uint64_t));
+    struct segment *segment = NULL;
+    bool are_there = weights->is_known;
+
+    while ((segment = segments_next(segments, segment)) != NULL)
+        sequences[segment_slot(segment)] = segment_sequence(segment) + 1;
+    for (uint32_t i = 0; i < weights->count && are_there; i++) {
+        const struct tags_weight *weight = &weights->list[i];
+
+        are_there = weight->slot >> PLACE_SLOT_BITS == 0 && sequences[weight->slot] == weight->sequence + 1;
+        if (are_there)
+            sequences[weight->slot] = 0;        /* once */
+    }
+    for (uint32_t i = 0; i < weights->count && are_there; i++)
+        (void)segments_alive(segments, weights->list[i].slot, weights->list[i].weight);
+    mem_free(sequences);
+    return are_there;
+}
+
+static uint64_t count_live(struct tier *tier)
 {
     size_t slot_count = (size_t)1 << PLACE_SLOT_BITS;
     struct live live = { mem_zalloc(slot_count * sizeof(uint64_t)), mem_zalloc(slot_count * sizeof(uint64_t)) };
@@ -193,6 +221,13 @@ uint64_t collect_count_live(struct tier *tier)
     }
     mem_free(live.weights);
     mem_free(live.counts);
+    return lost;
+}
+
+uint64_t collect_count_live(struct tier *tier, const struct tags_weights *weights)
+{
+    uint64_t lost = take_weights(store_segments(tier->store), weights) ? 0 : count_live(tier);
+
     tier->collect->is_counted = true;
     return lost;
 }

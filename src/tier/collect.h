@@ -28,6 +28,7 @@
 struct collect;
 struct recordmap;
 struct segments;
+struct tags_weights;
 struct tier;
 
 /* For the segments of a store that was just opened; NULL: there is no store. */
@@ -54,7 +55,11 @@ void collect_note_base(struct tier *tier);
 /* The disk is full, and a checkpoint that was asked for will free room: what can wait should not write before it. The writer only. */
 bool collect_awaits_checkpoint(struct tier *tier);
 
-/* After the record maps were loaded: counts what is live. Returns how many records are in segments that are missing. */
-uint64_t collect_count_live(struct tier *tier);
+/* Whether the segments' live weights are those of the maps. By the writer. */
+bool collect_is_exact(struct tier *tier);
+
+/* After the record maps were loaded: counts what is live, unless `weights` says it and all segments that have live records are there. Returns how many
+ * records are in segments that are missing. */
+uint64_t collect_count_live(struct tier *tier, const struct tags_weights *weights);
 
 #endif

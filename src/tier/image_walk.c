@@ -113,18 +113,21 @@ static bool read_section(void *context, const struct tags_section *section)
 {
     struct each *each = context;
     struct recordmap_record record;
-    struct tags_reader reader;
+    struct recordmap_walk walk;
+    struct recordmap *map;
+    bool more = true;
 
     if (section->incarnation != each->walking->incarnation)
         return true;
-    tags_reader_init(&reader, section);
-    while (tags_read(&reader, &record)) {
+    map = tags_section_map(section);
+    recordmap_walk_begin(&walk, map, 0);
+    while (more && recordmap_walk_next(&walk, &record)) {
         struct tag_at tag = { section->partition, each->partition_count, record.tag, record.place };
 
-        if (!each->found(each->walking, &tag, each->context))
-            return false;
+        more = each->found(each->walking, &tag, each->context);
     }
-    return true;
+    recordmap_destroy(map);
+    return more;
 }
 
 static enum status each_tag(struct walking *walking, tag_met *found, void *context)

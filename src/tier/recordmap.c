@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "store/segments.h"
 #include "tier/recordmap_private.h"
 
 enum { LOAD_MIN = 96 };       /* tags a run on average before another run is added, for stagger 0 */
@@ -148,6 +149,7 @@ void recordmap_add(struct recordmap *map, uint64_t hash, struct bytes key, uint6
     struct primary primary;
 
     CHECK(tagrun_bits_of(place) <= RECORDMAP_PLACE_BITS);
+    map->nowhere_count += place == PLACE_NOWHERE;
     if (map->shelf.block_count == 0)
         shelf_push(&map->shelf);
     primary = primary_of(map, tag);
@@ -216,6 +218,8 @@ void recordmap_move(struct recordmap *map, uint64_t hash, struct bytes key, uint
     struct primary primary;
 
     CHECK(tagrun_bits_of(to) <= RECORDMAP_PLACE_BITS);
+    map->nowhere_count += to == PLACE_NOWHERE;
+    map->nowhere_count -= from == PLACE_NOWHERE;
     if (twin == NULL) {
         primary = primary_at(map, tag, from);
         primary_move(map, &primary, to);
@@ -231,6 +235,7 @@ void recordmap_remove(struct recordmap *map, uint64_t hash, struct bytes key, ui
     struct twin *twin = twin_of(map, span, key, &place);
     struct primary primary;
 
+    map->nowhere_count -= place == PLACE_NOWHERE;
     if (twin == NULL) {
         primary = primary_at(map, tag, place);
         if (span.first == span.end) {
@@ -264,6 +269,11 @@ uint64_t recordmap_count(const struct recordmap *map)
 uint64_t recordmap_twin_count(const struct recordmap *map)
 {
     return map->twins.count;
+}
+
+uint64_t recordmap_nowhere_count(const struct recordmap *map)
+{
+    return map->nowhere_count;
 }
 
 size_t recordmap_size(const struct recordmap *map)

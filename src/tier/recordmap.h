@@ -60,6 +60,7 @@ void recordmap_prefetch(const struct recordmap *map, uint64_t hash);
 
 uint64_t recordmap_count(const struct recordmap *map);          /* records, twins included */
 uint64_t recordmap_twin_count(const struct recordmap *map);
+uint64_t recordmap_nowhere_count(const struct recordmap *map);  /* records at PLACE_NOWHERE */
 size_t   recordmap_size(const struct recordmap *map);           /* bytes of memory held, allocator's rounding included */
 unsigned recordmap_place_bits(const struct recordmap *map);     /* every place is below 2^ this; at times more than needed */
 

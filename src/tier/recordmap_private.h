@@ -13,6 +13,7 @@ struct recordmap {
     struct shelf shelf;         /* a block a run; none at all while the map is empty */
     struct twins twins;         /* each tag in it is in a run, too */
     uint64_t count;             /* tags in all runs: primaries */
+    uint64_t nowhere_count;     /* records at PLACE_NOWHERE */
     uint32_t load;              /* tags a run on average; differs by stagger */
     uint32_t place_bits;        /* the largest of all runs */
 };

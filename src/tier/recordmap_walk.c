@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "store/segments.h"
 
 static const uint64_t tag_end = 1ull << RECORDMAP_TAG_BITS;
 
@@ -22,8 +23,10 @@ static void walk_enter(struct recordmap_walk *walk, uint64_t tag)
     uint32_t index = run_around(walk->map, tag, &walk->base, &walk->end);
 
     walk->in_run = shelf_words(&walk->map->shelf, index) > 0;
-    if (walk->in_run)
-        tagrun_reader_init(&walk->reader, shelf_at(&walk->map->shelf, index), recordmap_run_width(walk->map, index));
+    if (!walk->in_run)
+        return;
+    tagrun_reader_init(&walk->reader, shelf_at(&walk->map->shelf, index), recordmap_run_width(walk->map, index));
+    tagrun_seek(&walk->reader, tag - walk->base);
 }
 
 void recordmap_walk_begin(struct recordmap_walk *walk, const struct recordmap *map, uint64_t from_tag)
@@ -117,6 +120,7 @@ static void fill_primary(struct recordmap_fill *fill, const struct recordmap_rec
 void recordmap_fill(struct recordmap_fill *fill, const struct recordmap_record *record)
 {
     CHECK(tagrun_bits_of(record->place) <= RECORDMAP_PLACE_BITS);
+    fill->map->nowhere_count += record->place == PLACE_NOWHERE;
     if (!record->is_twin) {
         fill_primary(fill, record);
     } else {

@@ -1,6 +1,7 @@
 /* The tier as it was at the image that its store was opened from: record maps, segments, what was flushed and not purged yet. */
 #include "tier/tier.h"
 
+#include "base/mem.h"
 #include "base/message.h"
 #include "tier/advising.h"
 #include "tier/collect.h"
@@ -35,12 +36,13 @@ static void report_lost(struct tier *tier, uint64_t count)
 enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
 {
     struct partitions *partitions = tier->partitions;
+    struct tags_weights weights;
     enum status status;
 
     if (store_number(tier->store) != number)
         return STATUS_CORRUPT;
     damage_set_base(&tier->damage, segments_next_sequence(store_segments(tier->store)));
-    status = tags_load(partitions, image);
+    status = tags_load(partitions, image, &weights);
     if (status == STATUS_VERSION)
         tier->hooks.log(tier->hooks.context, "The image's file 'tags' was written by a newer Kelvin.");
     else if (status != STATUS_OK) {
@@ -50,7 +52,8 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
     if (status == STATUS_OK)
         advising_load(tier, image);
     if (status == STATUS_OK)
-        report_lost(tier, collect_count_live(tier));
+        report_lost(tier, collect_count_live(tier, &weights));
+    mem_free(weights.list);
     if (status == STATUS_OK)
         status = purge_find(tier);      /* what was flushed, but not purged yet, at the cut */
     return status;

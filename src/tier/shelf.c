@@ -276,3 +276,48 @@ size_t shelf_size(const struct shelf *shelf)
         size += mem_size(shelf->chunks);
     return size;
 }
+
+/* --- loading --- */
+
+void shelf_load_blocks(struct shelf *shelf, uint32_t count)
+{
+    CHECK(shelf->block_count == 0 && count < NOWHERE);
+    if (count == 0)
+        return;
+    shelf->blocks = mem_zalloc(count * sizeof(*shelf->blocks));
+    shelf->block_count = shelf->block_room = count;
+}
+
+uint64_t *shelf_load_chunk(struct shelf *shelf, uint32_t used)
+{
+    struct shelf_chunk *chunk;
+    uint32_t index;
+
+    if (shelf->chunk_count == CHUNK_COUNT_MAX || used == 0)
+        return NULL;
+    index = chunk_push(shelf);
+    chunk = &shelf->chunks[index];
+    chunk_resize(shelf, chunk, room_for(used));
+    chunk->used = used;
+    shelf->used += used;
+    return chunk->words;
+}
+
+bool shelf_load_places(struct shelf *shelf, const uint32_t *words)
+{
+    uint32_t index = shelf->chunk_count - 1, at = 0;
+    const struct shelf_chunk *chunk = &shelf->chunks[index];
+
+    while (at < chunk->used) {
+        uint32_t number = (uint32_t)chunk->words[at];
+
+        if (number >= shelf->block_count || words[number] == 0 || words[number] > chunk->used - at || shelf->blocks[number].words != 0)
+            return false;
+        /* A chunk that is larger than others has one block. */
+        if (at >= SHELF_CHUNK_WORDS)
+            return false;
+        shelf->blocks[number] = (struct shelf_block){ index << SHELF_OFFSET_BITS | at, words[number] };
+        at += words[number];
+    }
+    return chunk->used <= SHELF_CHUNK_WORDS || shelf_words(shelf, (uint32_t)chunk->words[0]) == chunk->used;
+}

@@ -12,6 +12,7 @@
 #ifndef KELVIN_TIER_SHELF_H
 #define KELVIN_TIER_SHELF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -69,5 +70,13 @@ static inline uint32_t shelf_words(const struct shelf *shelf, uint32_t number)
 
 /* Bytes held, allocator's rounding included. */
 size_t shelf_size(const struct shelf *shelf);
+
+/* An empty shelf gets back what another one had, chunk by chunk: its `count` blocks, then each chunk's words. If one of these returns false or
+ * NULL, the words can't be those of a shelf: it is to be released. */
+void shelf_load_blocks(struct shelf *shelf, uint32_t count);
+/* Returns where the chunk's words are to be copied to; NULL: there are too many chunks. */
+uint64_t *shelf_load_chunk(struct shelf *shelf, uint32_t used);
+/* Finds the blocks of the last chunk, whose words are there now; `words` says how many each block has, by its number. */
+bool shelf_load_places(struct shelf *shelf, const uint32_t *words);
 
 #endif

@@ -361,3 +361,31 @@ bool tagrun_read(struct tagrun_reader *reader, uint64_t *number, uint64_t *place
     reader->index++;
     return true;
 }
+
+void tagrun_seek(struct tagrun_reader *reader, uint64_t number)
+{
+    uint64_t quotient = number >> rest_of(reader->width);
+    struct stretch stretch;
+
+    CHECK(quotient < QUOTIENTS);
+    stretch = stretch_of(reader->block, (unsigned)quotient);
+    reader->index = stretch.index;
+    reader->bit = QUOTIENTS_AT + quotient + stretch.index;
+}
+
+bool tagrun_is_sound(const uint64_t *block, uint64_t words, unsigned width)
+{
+    uint64_t bits, ones = 0;
+    uint32_t count;
+
+    if (words == 0 || tagrun_place_bits(block) > TAGRUN_PLACE_BITS_MAX)
+        return false;
+    count = tagrun_count(block);
+    if (count == 0 || tagrun_words(count, width, tagrun_place_bits(block)) > words)
+        return false;
+    /* As many ones as numbers, and the last quotient ends with a zero. */
+    bits = QUOTIENTS + (uint64_t)count;
+    for (uint64_t at = 0; at < bits; at += 64)
+        ones += ones_in(block[(QUOTIENTS_AT + at) / 64] & mask_of(bits - at < 64 ? (unsigned)(bits - at) : 64));
+    return ones == count && bits_get(block, QUOTIENTS_AT + bits - 1, 1) == 0;
+}

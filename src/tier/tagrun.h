@@ -82,5 +82,11 @@ struct tagrun_reader {
 };
 void tagrun_reader_init(struct tagrun_reader *reader, const uint64_t *block, unsigned width);
 bool tagrun_read(struct tagrun_reader *reader, uint64_t *number, uint64_t *place);  /* false: that was all */
+/* The next number is the first one that is not below `number`, or one before it with the same quotient. */
+void tagrun_seek(struct tagrun_reader *reader, uint64_t number);
+
+/* Whether these functions can be used on a block of `words` words that comes from a file: all that they read of it is in it. Whether numbers are in order is
+ * not looked at. */
+bool tagrun_is_sound(const uint64_t *block, uint64_t words, unsigned width);
 
 #endif

@@ -1,19 +1,17 @@
-/* Reading: the format, and the maps from a file. tags_save.c writes. */
+/* Reading: the file as a whole, and the maps from it. tags_save.c writes; tags_old.c reads the sections of version 2. */
 #include "tier/tags.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/crc64.h"
-#include "base/file.h"
 #include "base/mapped.h"
 #include "base/mem.h"
 #include "tier/keyspaces.h"
+#include "tier/recordmap_image.h"
 #include "tier/tags_private.h"
 #include "tier/tier_private.h"
 
@@ -29,138 +27,126 @@ static uint64_t number_at(const void *at, size_t size)
     return number;
 }
 
-bool tags_is_head(const void *head)
+/* The contents of the file's head. */
+struct facts {
+    uint32_t version, partition_count;
+    bool by_slot;
+    size_t begin, end;              /* of the sections */
+    struct bytes weights;
+    bool has_weights;
+};
+
+/* 0: none that this program knows. */
+static uint32_t version_of(struct bytes file)
 {
-    return memcmp(head, tags_magic, sizeof(tags_magic)) == 0 || memcmp(head, tags_magic_by_slot, sizeof(tags_magic_by_slot)) == 0;
+    if (memcmp(file.data, tags_magic, sizeof(tags_magic)) == 0)
+        return TAGS_VERSION;
+    return memcmp(file.data, tags_magic_old, sizeof(tags_magic)) == 0 || memcmp(file.data, tags_magic_old_by_slot, sizeof(tags_magic)) == 0 ?
+        TAGS_VERSION_OLD : 0;
 }
 
-static bool is_by_slot(struct bytes file)
+static const char *read_head(struct bytes file, struct facts *facts)
 {
-    return memcmp(file.data, tags_magic_by_slot, sizeof(tags_magic_by_slot)) == 0;
-}
+    struct tags_head head;
 
-/* "KTAGS", with a version that this program does not know. */
-static bool is_newer(struct bytes file)
-{
-    return file.size >= TAGS_HEAD_SIZE + TAGS_END_SIZE && !tags_is_head(file.data) && memcmp(file.data, tags_magic, VERSION_AT) == 0;
-}
-
-bool tags_section_read(const void *head, uint64_t left, struct tags_section *section)
-{
-    const uint8_t *at = head;
-
-    *section = (struct tags_section){
-        .incarnation = (uint32_t)number_at(at, 4),
-        .partition = (uint32_t)number_at(at + 4, 4),
-        .count = number_at(at + 8, 8),
-        .size = number_at(at + 16, 8),
-        .place_size = (uint32_t)number_at(at + 24, 4),
-    };
-    return section->count <= section->size && section->place_size <= (RECORDMAP_PLACE_BITS + 7) / 8 && section->size <= left;
-}
-
-void tags_reader_init(struct tags_reader *reader, const struct tags_section *section)
-{
-    *reader = (struct tags_reader){ .section = section, .tag = UINT64_MAX };
-}
-
-/* Seven bits a byte, the lowest first; the top bit says that more follow. */
-static bool read_number(struct tags_reader *reader, uint64_t *number)
-{
-    struct bytes records = reader->section->records;
-
-    *number = 0;
-    for (unsigned shift = 0; shift < 35; shift += 7) {
-        uint8_t byte;
-
-        if (reader->at == records.size)
-            return false;
-        byte = (uint8_t)records.data[reader->at++];
-        *number |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128)
-            return true;
-    }
-    return false;
-}
-
-/* Reads the key of a twin. */
-static bool read_key(struct tags_reader *reader, struct recordmap_record *record)
-{
-    struct bytes records = reader->section->records;
-    uint64_t size;
-
-    if (!read_number(reader, &size) || size == 0 || --size > records.size - reader->at)
-        return false;
-    record->key = bytes_of(records.data + reader->at, size);
-    reader->at += size;
-    return true;
-}
-
-static bool read_next(struct tags_reader *reader, struct recordmap_record *record)
-{
-    struct bytes records = reader->section->records;
-    uint32_t place_size = reader->section->place_size;
-    uint64_t gap;
-
-    if (!read_number(reader, &gap) || records.size - reader->at < place_size)
-        return false;
-    *record = (struct recordmap_record){
-        .tag = reader->tag + gap,
-        .place = number_at(records.data + reader->at, place_size),
-        .is_twin = gap == 0,
-    };
-    reader->at += place_size;
-    if (record->tag >> RECORDMAP_TAG_BITS != 0 || tagrun_bits_of(record->place) > RECORDMAP_PLACE_BITS)
-        return false;
-    return !record->is_twin || read_key(reader, record);
-}
-
-bool tags_read(struct tags_reader *reader, struct recordmap_record *record)
-{
-    if (reader->index == reader->section->count || !read_next(reader, record))
-        return false;
-    reader->tag = record->tag;
-    reader->index++;
-    return true;
-}
-
-/* Checks the records, and adds them to a map (`fill` NULL: to none). */
-static const char *read_records(const struct tags_section *section, struct recordmap_fill *fill)
-{
-    struct tags_reader reader;
-    struct recordmap_record record;
-    uint64_t by_slot = 0;
-
-    tags_reader_init(&reader, section);
-    while (tags_read(&reader, &record)) {
-        if (fill != NULL)
-            recordmap_fill(fill, &record);
-    }
-    if (reader.index < section->count)
-        return "tags are out of order, or a record is not one";
-    for (size_t at = 0; at < section->slots.size; at += 4)
-        by_slot += number_at(section->slots.data + at, 4);
-    if (section->slots.size > 0 && by_slot != section->count)
-        return "the counts by slot are not those of the records";
-    return reader.at == section->records.size ? NULL : "a section is longer than its records";
-}
-
-/* The section at `*at`, which moves after it; NULL, or what is wrong. The file's end begins at `end`. */
-static const char *next_section(struct bytes file, size_t end, size_t *at, struct tags_section *section)
-{
-    size_t slots = tags_slots_size(is_by_slot(file), (uint32_t)number_at(file.data + 8, 4));
-
-    if (end - *at < TAGS_SECTION_SIZE)
-        return "a section is cut short";
-    if (!tags_section_read(file.data + *at, end - *at - TAGS_SECTION_SIZE, section))
-        return "a section is longer than the file";
-    if (section->size < slots)
-        return "a section is too short for its counts by slot";
-    section->slots = bytes_of(file.data + *at + TAGS_SECTION_SIZE, slots);
-    section->records = bytes_of(section->slots.data + slots, section->size - slots);
-    *at += TAGS_SECTION_SIZE + section->size;
+    if (file.size < sizeof(head) + TAGS_END_SIZE)
+        return "it is too short";
+    memcpy(&head, file.data, sizeof(head));
+    if (head.layout != TAGS_LAYOUT)
+        return "it was written by a machine of another kind";
+    facts->weights = bytes_of(file.data + sizeof(head), head.weight_count * sizeof(struct tags_weight));
+    if (facts->weights.size > facts->end - sizeof(head))
+        return "its list of segments is cut short";
+    facts->by_slot = head.flags & TAGS_BY_SLOT;
+    facts->has_weights = head.flags & TAGS_HAS_WEIGHTS;
+    facts->begin = sizeof(head) + facts->weights.size;
     return NULL;
 }
+
+static const char *read_facts(struct bytes file, struct facts *facts)
+{
+    const char *problem = NULL;
+
+    *facts = (struct facts){
+        .version = version_of(file),
+        .partition_count = (uint32_t)number_at(file.data + 8, 4),
+        .by_slot = memcmp(file.data, tags_magic_old_by_slot, sizeof(tags_magic)) == 0,
+        .begin = TAGS_OLD_HEAD_SIZE,
+        .end = file.size - TAGS_END_SIZE,
+    };
+    if (facts->version == TAGS_VERSION)
+        problem = read_head(file, facts);
+    if (problem == NULL && (facts->partition_count == 0 || facts->partition_count > SLOT_COUNT))
+        problem = "it has no such number of partitions";
+    return problem;
+}
+
+/* --- sections --- */
+
+/* Reads a section of version 4. `left`: bytes after its head. */
+static const char *new_section(const char *at, uint64_t left, size_t slots_size, struct tags_section *section)
+{
+    struct tags_section_head head;
+
+    memcpy(&head, at, sizeof(head));
+    *section = (struct tags_section){ .incarnation = head.incarnation, .partition = head.partition, .count = head.count, .version = TAGS_VERSION };
+    at += sizeof(head);
+    if (head.size > left || head.size % 8 != 0)
+        return "a section is longer than the file";
+    if (head.size < tags_padded(slots_size))
+        return "a section is too short for its counts by slot";
+    section->slots = bytes_of(at, slots_size);
+    section->body = bytes_of(at + tags_padded(slots_size), head.size - tags_padded(slots_size));
+    return NULL;
+}
+
+/* The section at `*at`, which moves after it; NULL, or what is wrong. */
+static const char *next_section(struct bytes file, const struct facts *facts, size_t *at, struct tags_section *section)
+{
+    size_t slots = tags_slots_size(facts->by_slot, facts->partition_count);
+    size_t head = facts->version == TAGS_VERSION ? sizeof(struct tags_section_head) : TAGS_OLD_SECTION_SIZE;
+    const char *problem = NULL;
+
+    if (facts->end - *at < head)
+        return "a section is cut short";
+    if (facts->version == TAGS_VERSION)
+        problem = new_section(file.data + *at, facts->end - *at - head, slots, section);
+    else if (!tags_old_section(file.data + *at, facts->end - *at - head, slots, section))
+        problem = "a section is longer than the file";
+    if (problem == NULL)
+        *at = (size_t)(section->body.data + section->body.size - file.data);
+    return problem;
+}
+
+static const char *check_slots(const struct tags_section *section)
+{
+    uint64_t by_slot = 0;
+
+    for (size_t at = 0; at < section->slots.size; at += 4)
+        by_slot += number_at(section->slots.data + at, 4);
+    return section->slots.size > 0 && by_slot != section->count ? "the counts by slot are not those of the records" : NULL;
+}
+
+/* Into an empty map. NULL, or what is wrong. */
+static const char *load_map(const struct tags_section *section, struct recordmap *map)
+{
+    const char *problem = section->version == TAGS_VERSION ? recordmap_image_load(section->body, map) : tags_old_load(section, map);
+
+    if (problem == NULL && recordmap_count(map) != section->count)
+        problem = "a section has more or fewer records than it says";
+    return problem != NULL ? problem : check_slots(section);
+}
+
+struct recordmap *tags_section_map(const struct tags_section *section)
+{
+    struct recordmap *map = recordmap_create(0);
+    const char *problem = load_map(section, map);
+
+    CHECK(problem == NULL);
+    return map;
+}
+
+/* --- the file --- */
 
 /* Bytes before `at` were read; those from *from on have not been passed yet. */
 static void pass_read(const struct tags_file *file, size_t *from, size_t at)
@@ -176,31 +162,41 @@ typedef void section_reader(void *context, const struct tags_section *section, c
 
 static void check_section(void *context, const struct tags_section *section, const char **problem)
 {
+    struct recordmap *map;
+
     (void)context;
-    *problem = read_records(section, NULL);
+    if (section->version == TAGS_VERSION_OLD) {
+        *problem = tags_old_load(section, NULL);
+        *problem = *problem != NULL ? *problem : check_slots(section);
+        return;
+    }
+    map = recordmap_create(0);
+    *problem = load_map(section, map);
+    recordmap_destroy(map);
 }
 
-static const char *read_sections(const struct tags_file *file, uint64_t partition_count, section_reader *read, void *context)
+static const char *read_sections(const struct tags_file *file, const struct facts *facts, section_reader *read, void *context)
 {
-    size_t at = TAGS_HEAD_SIZE, end = file->bytes.size - TAGS_END_SIZE, from = 0;
+    size_t at = facts->begin, from = 0;
     struct tags_section section, last = { 0 };
     const char *problem;
 
-    while (at < end) {
-        problem = next_section(file->bytes, end, &at, &section);
+    while (at < facts->end) {
+        problem = next_section(file->bytes, facts, &at, &section);
         if (problem != NULL)
             return problem;
-        if (section.incarnation == 0 || section.partition >= partition_count || section.partition < last.partition)
+        if (section.incarnation == 0 || section.partition >= facts->partition_count || section.partition < last.partition)
             return "a section of no such partition";
         if (section.partition == last.partition && section.incarnation <= last.incarnation)
             return "sections are out of order";
-        read(context, &section, &problem);
+        if (read != NULL)
+            read(context, &section, &problem);
         if (problem != NULL)
             return problem;
         last = section;
         pass_read(file, &from, at);
     }
-    return number_at(file->bytes.data + end, 4) == 0 ? NULL : "it does not end as it should";
+    return number_at(file->bytes.data + facts->end, 4) == 0 ? NULL : "it does not end as it should";
 }
 
 static uint64_t checksum(const struct tags_file *file)
@@ -217,21 +213,24 @@ static uint64_t checksum(const struct tags_file *file)
     return crc;
 }
 
-/* The head and the checksum, then each section. */
-static const char *read_file(const struct tags_file *file, uint32_t *partition_count, section_reader *read, void *context)
+/* The head and the checksum, then each section (`read` NULL: only where it is). */
+static const char *read_file(const struct tags_file *file, struct facts *facts, section_reader *read, void *context)
 {
     struct bytes bytes = file->bytes;
+    bool is_good;
+    const char *problem;
 
-    if (is_newer(bytes) && number_at(bytes.data + bytes.size - 8, 8) == checksum(file))
-        return newer_version;
-    if (bytes.size < TAGS_HEAD_SIZE + TAGS_END_SIZE || !tags_is_head(bytes.data))
+    if (bytes.size < TAGS_HEAD_MIN + TAGS_END_SIZE)
+        return "it is too short";
+    if (memcmp(bytes.data, tags_magic, VERSION_AT) != 0)
         return "it does not begin as one";
-    if (number_at(bytes.data + bytes.size - 8, 8) != checksum(file))
+    is_good = number_at(bytes.data + bytes.size - 8, 8) == checksum(file);
+    if (version_of(bytes) == 0)
+        return is_good ? newer_version : "it does not begin as one";
+    if (!is_good)
         return "its checksum is wrong";
-    *partition_count = (uint32_t)number_at(bytes.data + 8, 4);
-    if (*partition_count == 0 || *partition_count > SLOT_COUNT)
-        return "it has no such number of partitions";
-    return read_sections(file, *partition_count, read, context);
+    problem = read_facts(bytes, facts);
+    return problem != NULL ? problem : read_sections(file, facts, read, context);
 }
 
 static enum status status_of(const char *problem)
@@ -241,21 +240,22 @@ static enum status status_of(const char *problem)
     return problem == newer_version ? STATUS_VERSION : STATUS_CORRUPT;
 }
 
-enum status tags_walk_file(const struct tags_file *file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
+static enum status walk_file(const struct tags_file *file, section_reader *read, uint32_t *partition_count, tags_found *found, void *context,
+    const char **problem)
 {
     struct bytes bytes = file->bytes;
     struct tags_section section;
-    const char *wrong;
+    struct facts facts = { 0 };
+    const char *wrong = read_file(file, &facts, read, NULL);
     size_t from = 0;
 
-    *partition_count = 0;
-    wrong = read_file(file, partition_count, check_section, NULL);
+    *partition_count = facts.partition_count;
     if (problem != NULL)
         *problem = wrong;
     if (wrong != NULL)
         return status_of(wrong);
-    for (size_t at = TAGS_HEAD_SIZE; found != NULL && at < bytes.size - TAGS_END_SIZE; pass_read(file, &from, at)) {
-        wrong = next_section(bytes, bytes.size - TAGS_END_SIZE, &at, &section);
+    for (size_t at = facts.begin; found != NULL && at < facts.end; pass_read(file, &from, at)) {
+        wrong = next_section(bytes, &facts, &at, &section);
         CHECK(wrong == NULL);
         if (!found(context, &section))
             return STATUS_INVALID;
@@ -265,10 +265,36 @@ enum status tags_walk_file(const struct tags_file *file, uint32_t *partition_cou
     return STATUS_OK;
 }
 
+enum status tags_walk_file(const struct tags_file *file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
+{
+    return walk_file(file, check_section, partition_count, found, context, problem);
+}
+
 enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
 {
     return tags_walk_file(&(struct tags_file){ file, NULL }, partition_count, found, context, problem);
 }
+
+enum status tags_list_file(const struct tags_file *file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
+{
+    return walk_file(file, NULL, partition_count, found, context, problem);
+}
+
+void tags_weights_of(struct bytes file, struct tags_weights *weights)
+{
+    struct facts facts;
+
+    *weights = (struct tags_weights){ 0 };
+    CHECK(read_facts(file, &facts) == NULL);
+    if (!facts.has_weights)
+        return;
+    weights->is_known = true;
+    weights->count = (uint32_t)(facts.weights.size / sizeof(weights->list[0]));
+    weights->list = mem_alloc(facts.weights.size + 1);
+    memcpy(weights->list, facts.weights.data, facts.weights.size);
+}
+
+/* --- into the maps of a server --- */
 
 static int db_of(const struct partitions *partitions, uint32_t incarnation)
 {
@@ -284,18 +310,15 @@ static void load_section(void *context, const struct tags_section *section, cons
     struct partitions *partitions = context;
     struct partition *partition = &partitions->partitions[section->partition];
     int db = db_of(partitions, section->incarnation);
-    struct recordmap_fill fill;
     struct keyspace *keyspace;
 
     if (db < 0) {
-        *problem = read_records(section, NULL);
+        check_section(NULL, section, problem);
         return;
     }
     partition_lock(partition);
     keyspace = partition_keyspace(partition, db);
-    recordmap_fill_begin(&fill, keyspace->tier->map, section->count);
-    *problem = read_records(section, &fill);
-    recordmap_fill_end(&fill);
+    *problem = load_map(section, keyspace->tier->map);
     for (size_t i = 0; i < section->slots.size / 4; i++)
         keyspace->slots[i].records = (uint32_t)number_at(section->slots.data + 4 * i, 4);
     partition_unlock(partition);
@@ -324,23 +347,36 @@ static void unload(struct partitions *partitions)
     }
 }
 
-enum status tags_load(struct partitions *partitions, const char *dir)
+/* For the file of a server with another number of partitions, or without counts by slot, the store says the same. */
+static bool is_of(const struct partitions *partitions, struct bytes file)
+{
+    struct facts facts;
+
+    if (file.size < TAGS_HEAD_MIN + TAGS_END_SIZE)
+        return false;
+    if (version_of(file) == 0)
+        return true;                /* a newer one, perhaps */
+    return read_facts(file, &facts) == NULL && facts.partition_count == partitions->count && facts.by_slot == partitions->seed.by_slot;
+}
+
+enum status tags_load(struct partitions *partitions, const char *dir, struct tags_weights *weights)
 {
     struct message message;
     struct mapped mapped;
     char path[4096];
-    uint32_t partition_count;
+    struct facts facts;
     enum status status = STATUS_CORRUPT;
 
+    *weights = (struct tags_weights){ 0 };
     snprintf(path, sizeof(path), "%s/tags", dir);
     if (!mapped_open(path, &mapped, &message))
         return STATUS_NOT_FOUND;
-    /* For the file of a server with another number of partitions, or without counts by slot, a scan finds the same. With many keys the file is as large as the maps: it
-     * must not be in memory beside them. */
-    if (mapped.bytes.size >= TAGS_HEAD_SIZE && number_at(mapped.bytes.data + 8, 4) == partitions->count &&
-        is_by_slot(mapped.bytes) == partitions->seed.by_slot)
-        status = status_of(read_file(&(struct tags_file){ mapped.bytes, mapped_forget }, &partition_count, load_section, partitions));
-    if (status != STATUS_OK)
+    /* With many keys the file is as large as the maps: it must not be in memory beside them. */
+    if (is_of(partitions, mapped.bytes))
+        status = status_of(read_file(&(struct tags_file){ mapped.bytes, mapped_forget }, &facts, load_section, partitions));
+    if (status == STATUS_OK)
+        tags_weights_of(mapped.bytes, weights);
+    else
         unload(partitions);
     mapped_close(&mapped);
     return status;

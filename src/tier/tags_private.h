@@ -7,13 +7,50 @@
 #include <stdint.h>
 
 #include "keyspace/slot.h"
+#include "tier/tags.h"
 
-static const char tags_magic[8] = "KTAGS2\n", tags_magic_by_slot[8] = "KTAGS3\n";
+static const char tags_magic[8] = "KTAGS4\n";
+/* Version 2; the second one has hashes by slot. */
+static const char tags_magic_old[8] = "KTAGS2\n", tags_magic_old_by_slot[8] = "KTAGS3\n";
+
+enum {
+    TAGS_VERSION_OLD = 2, TAGS_VERSION = 4,
+    TAGS_OLD_HEAD_SIZE = 12, TAGS_OLD_SECTION_SIZE = 28,
+    TAGS_END_SIZE = 12,
+    TAGS_HEAD_MIN = 12,                     /* of all versions: the magic, partitions u32 */
+};
+
+/* Version 4. Words are in the byte order of the machine that wrote the file, and `layout` says which one that is. */
+struct tags_head {
+    char magic[8];
+    uint32_t partition_count, flags;
+    uint64_t layout;
+    uint32_t weight_count, zero;
+};
+enum { TAGS_BY_SLOT = 1, TAGS_HAS_WEIGHTS = 2 };
+#define TAGS_LAYOUT 0x0807060504030201ull
+
+struct tags_section_head {
+    uint32_t incarnation, partition;
+    uint64_t count, size;                   /* size: bytes that follow, a multiple of 8 */
+};
 
 /* Bytes of a section's counts by slot. */
 static inline size_t tags_slots_size(bool by_slot, uint32_t partition_count)
 {
     return by_slot ? SLOT_COUNT / partition_count * sizeof(uint32_t) : 0;
 }
+
+static inline size_t tags_padded(size_t size)
+{
+    return (size + 7) / 8 * 8;
+}
+
+/* --- version 2 (tags_old.c) --- */
+
+/* The section at `at`; false: there can't be such a section, or it has more than `left` bytes after its head. */
+bool tags_old_section(const char *at, uint64_t left, size_t slots_size, struct tags_section *section);
+/* Checks the records, and adds them to an empty map (NULL: to none). NULL, or what is wrong. */
+const char *tags_old_load(const struct tags_section *section, struct recordmap *map);
 
 #endif

@@ -164,27 +164,17 @@ static int compare_groups(const void *a, const void *b)
     return first->incarnation < second->incarnation ? -1 : first->incarnation > second->incarnation;
 }
 
-static void print_group(const struct tags_builder *builder, const struct tags_group *group, struct buffer *file)
-{
-    uint64_t count = recordmap_count(group->map), at = 0;
-    struct recordmap_record *records = mem_alloc(count * sizeof(records[0]));
-    struct recordmap_walk walk;
-
-    recordmap_walk_begin(&walk, group->map, 0);
-    while (at < count && recordmap_walk_next(&walk, &records[at]))
-        at++;
-    tags_add(file, group->incarnation, group->partition, records, at,
-        bytes_of((const char *)group->slots, tags_slots_size(builder->by_slot, builder->partition_count)));
-    mem_free(records);
-}
-
 void tags_builder_print(struct tags_builder *builder, struct buffer *file)
 {
     if (builder->count > 0)
         qsort(builder->groups, builder->count, sizeof(builder->groups[0]), compare_groups);
     tags_begin(file, builder->partition_count, builder->by_slot);
-    for (size_t i = 0; i < builder->count; i++)
-        print_group(builder, &builder->groups[i], file);
+    for (size_t i = 0; i < builder->count; i++) {
+        const struct tags_group *group = &builder->groups[i];
+
+        tags_add(file, group->incarnation, group->partition, group->map,
+            bytes_of((const char *)group->slots, tags_slots_size(builder->by_slot, builder->partition_count)));
+    }
     tags_end(file);
 }
 

@@ -11,129 +11,89 @@
 #include "base/crc64.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "tier/collect.h"
 #include "tier/pause.h"
+#include "tier/recordmap_image.h"
 #include "tier/request.h"
 #include "tier/tags_private.h"
 #include "tier/tier_private.h"
 
-static char *put_number(char *at, uint64_t number)
+static void put_head(struct buffer *out, uint32_t partition_count, bool by_slot, const struct tags_weights *weights)
 {
-    for (; number >= 128; number >>= 7)
-        *at++ = (char)(number | 128);
-    *at++ = (char)number;
-    return at;
-}
+    struct tags_head head = {
+        .partition_count = partition_count,
+        .flags = (by_slot ? TAGS_BY_SLOT : 0) | (weights->is_known ? TAGS_HAS_WEIGHTS : 0),
+        .layout = TAGS_LAYOUT,
+        .weight_count = weights->count,
+    };
 
-/* `*last` is the tag of the record before, all bits set for none. */
-static void put_record(struct buffer *out, const struct recordmap_record *record, uint32_t place_size, uint64_t *last)
-{
-    char *begin = buffer_reserve(out, 32), *at = put_number(begin, record->tag - *last);
-
-    memcpy(at, &record->place, 8);
-    at += place_size;
-    if (record->is_twin)
-        at = put_number(at, record->key.size + 1);
-    out->size += (size_t)(at - begin);
-    if (record->is_twin)
-        buffer_append_bytes(out, record->key);
-    *last = record->tag;
-}
-
-/* Returns where the section begins. */
-static size_t put_section(struct buffer *out, uint32_t incarnation, uint32_t partition, uint64_t count, uint32_t place_size, struct bytes slots)
-{
-    size_t begin = out->size;
-    uint64_t size = 0;
-
-    buffer_append(out, &incarnation, 4);
-    buffer_append(out, &partition, 4);
-    buffer_append(out, &count, 8);
-    buffer_append(out, &size, 8);
-    buffer_append(out, &place_size, 4);
-    buffer_append_bytes(out, slots);
-    return begin;
-}
-
-static void end_section(struct buffer *out, size_t begin)
-{
-    uint64_t size = out->size - begin - TAGS_SECTION_SIZE;
-
-    memcpy(out->data + begin + 16, &size, 8);
-}
-
-static void put_head(struct buffer *out, uint32_t partition_count, bool by_slot)
-{
-    buffer_append(out, by_slot ? tags_magic_by_slot : tags_magic, sizeof(tags_magic));
-    buffer_append(out, &partition_count, 4);
+    memcpy(head.magic, tags_magic, sizeof(head.magic));
+    buffer_append(out, &head, sizeof(head));
+    buffer_append(out, weights->list, weights->count * sizeof(weights->list[0]));
 }
 
 static void put_end(struct buffer *out, uint64_t crc)
 {
     uint32_t end = 0;
 
-    buffer_append(out, &end, 4);
-    buffer_append(out, &crc, 8);
+    buffer_append(out, &end, sizeof(end));
+    buffer_append(out, &crc, sizeof(crc));
+}
+
+/* The head, and the counts by slot. */
+static void put_section(struct buffer *out, uint32_t incarnation, uint32_t partition, const struct recordmap *map, struct bytes slots)
+{
+    static const char zeros[8];
+    size_t size = tags_padded(slots.size);
+    struct tags_section_head head = { incarnation, partition, recordmap_count(map), size + recordmap_image_size(map) };
+
+    buffer_append(out, &head, sizeof(head));
+    buffer_append_bytes(out, slots);
+    buffer_append(out, zeros, size - slots.size);
 }
 
 void tags_begin(struct buffer *file, uint32_t partition_count, bool by_slot)
 {
-    put_head(file, partition_count, by_slot);
+    put_head(file, partition_count, by_slot, &(struct tags_weights){ 0 });
 }
 
-void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, uint64_t count,
-    struct bytes slots)
+void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap *map, struct bytes slots)
 {
-    uint64_t last = UINT64_MAX, places = 0;
-    uint32_t place_size;
-    size_t begin;
+    struct recordmap_image image = { .map = map };
 
-    for (uint64_t i = 0; i < count; i++)
-        places |= records[i].place;
-    place_size = (tagrun_bits_of(places) + 7) / 8;
-    begin = put_section(file, incarnation, partition, count, place_size, slots);
-    for (uint64_t i = 0; i < count; i++)
-        put_record(file, &records[i], place_size, &last);
-    end_section(file, begin);
+    put_section(file, incarnation, partition, map, slots);
+    while (recordmap_image_write(&image, file))
+        ;
 }
 
 void tags_end(struct buffer *file)
 {
-    put_end(file, crc64(0, buffer_bytes(file)));
+    uint64_t crc = crc64(0, buffer_bytes(file));
+
+    put_end(file, crc);
 }
 
 /* --- the maps of all partitions --- */
 
-enum { PART_RECORDS = 4096 };       /* read under one lock */
+enum { FLUSH_SIZE = 1 << 20 };
 
 struct saving {
     struct tier *tier;
     int fd;
+    struct buffer text;
     uint64_t crc;
-    struct buffer text;             /* not written yet */
     struct pause pause;
-    bool is_wanted;                 /* the writer has other work, too: there are no more pauses */
-    bool lacks_records;             /* the map has one that is nowhere: an image would lose its key */
+    bool is_wanted;                 /* another thread waits for the writer */
+    enum status status;
 };
 
-/* A part of the keyspace's section: records from *from on, at least PART_RECORDS and all of the last tag. False: that was all. */
-static bool save_part(struct saving *saving, struct keyspace *keyspace, uint32_t place_size, uint64_t *from, uint64_t *last)
+/* Appends to the file and to its checksum. */
+static void flush(struct saving *saving)
 {
-    struct recordmap_walk walk;
-    struct recordmap_record record;
-    bool more;
-
-    partition_lock(keyspace->partition);
-    recordmap_walk_begin(&walk, keyspace->tier->map, *from);
-    for (size_t count = 0; (more = recordmap_walk_next(&walk, &record)); count++) {
-        if (count >= PART_RECORDS && record.tag != *last)
-            break;
-        put_record(&saving->text, &record, place_size, last);
-        saving->lacks_records |= record.place == PLACE_NOWHERE;
-    }
-    partition_unlock(keyspace->partition);
-    if (more)
-        *from = record.tag;
-    return more;
+    if (saving->status == STATUS_OK)
+        saving->status = file_write_all(disk_system(), saving->fd, buffer_bytes(&saving->text));
+    saving->crc = crc64(saving->crc, buffer_bytes(&saving->text));
+    saving->text.size = 0;
 }
 
 /* A pause, if one is due, unless another thread waits for this one. */
@@ -148,21 +108,34 @@ static void rest(struct saving *saving)
     pause_begin_step(&saving->pause);
 }
 
+/* The chunks are copied under the lock, and written without it. */
+static void save_map(struct saving *saving, struct keyspace *keyspace)
+{
+    struct recordmap_image image = { .map = keyspace->tier->map };
+    bool more = true;
+
+    while (more && saving->status == STATUS_OK) {
+        partition_lock(keyspace->partition);
+        more = recordmap_image_write(&image, &saving->text);
+        partition_unlock(keyspace->partition);
+        if (saving->text.size >= FLUSH_SIZE)
+            flush(saving);
+        rest(saving);
+    }
+}
+
 static void save_keyspace(struct saving *saving, struct keyspace *keyspace)
 {
     const struct recordmap *map = keyspace->tier->map;
-    uint32_t place_size = (recordmap_place_bits(map) + 7) / 8;
-    uint64_t last = UINT64_MAX, from = 0;
     struct buffer slots = { 0 };
-    size_t begin;
 
     for (uint32_t i = 0; keyspace->slots != NULL && i < partition_slot_count(keyspace->partition->all); i++)
         buffer_append(&slots, &keyspace->slots[i].records, sizeof(keyspace->slots[i].records));
-    begin = put_section(&saving->text, keyspace->incarnation, keyspace->partition->index, recordmap_count(map), place_size, buffer_bytes(&slots));
+    put_section(&saving->text, keyspace->incarnation, keyspace->partition->index, map, buffer_bytes(&slots));
     buffer_release(&slots);
-    while (save_part(saving, keyspace, place_size, &from, &last))
-        rest(saving);
-    end_section(&saving->text, begin);
+    if (recordmap_nowhere_count(map) > 0)
+        saving->status = STATUS_CORRUPT;
+    save_map(saving, keyspace);
 }
 
 static int compare_incarnations(const void *a, const void *b)
@@ -208,21 +181,53 @@ static void save_partition(struct saving *saving, struct partition *partition)
     mem_free(list);
 }
 
-/* Appends to the file and to its checksum. */
-static enum status flush(struct saving *saving)
+/* The counters have what the maps have, unless maps are about to be dropped, or something is lost: then the next start counts. */
+static bool weights_are_exact(struct tier *tier)
 {
-    enum status status = file_write_all(disk_system(), saving->fd, buffer_bytes(&saving->text));
+    struct segments *segments = store_segments(tier->store);
+    bool is_flushed = false;
 
-    saving->crc = crc64(saving->crc, buffer_bytes(&saving->text));
-    saving->text.size = 0;
-    return status;
+    for (uint32_t i = 0; i < tier->partitions->count && !is_flushed; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        is_flushed = partition->flushed != NULL;
+        partition_unlock(partition);
+    }
+    return !is_flushed && collect_is_exact(tier) && !segments_have_lost(segments) && segments_damaged_count(segments) == 0;
+}
+
+static void list_weights(struct tier *tier, struct tags_weights *weights)
+{
+    struct segment *segment = NULL;
+    size_t capacity = 0;
+
+    *weights = (struct tags_weights){ .is_known = weights_are_exact(tier) };
+    while (weights->is_known && (segment = segments_next(store_segments(tier->store), segment)) != NULL) {
+        if (segment_live_weight(segment) == 0)
+            continue;
+        if (weights->count == capacity) {
+            capacity = capacity * 2 + 64;
+            weights->list = mem_realloc(weights->list, capacity * sizeof(weights->list[0]));
+        }
+        weights->list[weights->count++] = (struct tags_weight){ segment_sequence(segment), segment_live_weight(segment), segment_slot(segment), 0 };
+    }
+}
+
+static void put_beginning(struct saving *saving)
+{
+    struct partitions *partitions = saving->tier->partitions;
+    struct tags_weights weights;
+
+    list_weights(saving->tier, &weights);
+    put_head(&saving->text, partitions->count, partitions->seed.by_slot, &weights);
+    mem_free(weights.list);
 }
 
 enum status tags_save(struct tier *tier, const char *dir)
 {
     struct saving saving = { .tier = tier };
     char path[4096];
-    enum status status;
 
     snprintf(path, sizeof(path), "%s/tags", dir);
     saving.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -230,19 +235,17 @@ enum status tags_save(struct tier *tier, const char *dir)
         return status_of_errno(errno);
     pause_init(&saving.pause);
     pause_begin_step(&saving.pause);
-    put_head(&saving.text, tier->partitions->count, tier->partitions->seed.by_slot);
-    status = flush(&saving);
-    for (uint32_t i = 0; i < tier->partitions->count && status == STATUS_OK; i++) {
+    put_beginning(&saving);
+    for (uint32_t i = 0; i < tier->partitions->count && saving.status == STATUS_OK; i++) {
         save_partition(&saving, &tier->partitions->partitions[i]);
-        status = saving.lacks_records ? STATUS_CORRUPT : flush(&saving);
+        flush(&saving);
         rest(&saving);
     }
     put_end(&saving.text, saving.crc);
-    if (status == STATUS_OK)
-        status = flush(&saving);
-    if (status == STATUS_OK && fsync(saving.fd) != 0)
-        status = status_of_errno(errno);
+    flush(&saving);
+    if (saving.status == STATUS_OK && fsync(saving.fd) != 0)
+        saving.status = status_of_errno(errno);
     close(saving.fd);
     buffer_release(&saving.text);
-    return status;
+    return saving.status;
 }

@@ -13,6 +13,7 @@
 #include "persist/aof_manifest.h"
 #include "persist/dataset_file.h"
 #include "support/fuzz.h"
+#include "support/tags_old.h"
 #include "tier/recordmap.h"
 #include "tier/tags.h"
 
@@ -143,16 +144,18 @@ struct seen {
 static bool see_section(void *context, const struct tags_section *section)
 {
     struct seen *seen = context;
-    struct tags_reader reader;
+    struct recordmap *map = tags_section_map(section);
     struct recordmap_record record;
+    struct recordmap_walk walk;
     uint64_t count = 0;
 
     CHECK(section->incarnation != 0 && section->partition < seen->partition_count);
-    CHECK(section->records.data >= seen->begin && section->records.data + section->records.size <= seen->end);
-    tags_reader_init(&reader, section);
-    for (; tags_read(&reader, &record); count++)
+    CHECK(section->body.data >= seen->begin && section->body.data + section->body.size <= seen->end);
+    recordmap_walk_begin(&walk, map, 0);
+    for (; recordmap_walk_next(&walk, &record); count++)
         recordmap_add(seen->map, record.tag, record.key, record.place);
     CHECK(count == section->count);
+    recordmap_destroy(map);
     return true;
 }
 
@@ -169,11 +172,25 @@ static void make_record(struct fuzz_input *input, struct recordmap_record *recor
         record->tag += may_be_twin + fuzz_below(input, 1 << 28);
 }
 
+static void add_map(struct buffer *text, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, uint64_t count)
+{
+    struct recordmap *map = recordmap_create(0);
+    struct recordmap_fill fill;
+
+    recordmap_fill_begin(&fill, map, count);
+    for (uint64_t i = 0; i < count; i++)
+        recordmap_fill(&fill, &records[i]);
+    recordmap_fill_end(&fill);
+    tags_add(text, incarnation, partition, map, bytes_of(NULL, 0));
+    recordmap_destroy(map);
+}
+
 static void make_tags(struct fuzz_input *input, struct buffer *text)
 {
     uint32_t partitions = 1 + (uint32_t)fuzz_below(input, 8);
+    bool is_old = fuzz_below(input, 2) == 0;
 
-    tags_begin(text, partitions, false);
+    (is_old ? tags_old_begin : tags_begin)(text, partitions, false);
     for (uint32_t i = 0; i < partitions; i++) {
         struct recordmap_record records[40] = { 0 };
         uint64_t count = fuzz_below(input, 40);
@@ -183,7 +200,10 @@ static void make_tags(struct fuzz_input *input, struct buffer *text)
                 records[k].tag = records[k - 1].tag;
             make_record(input, &records[k], k > 0);
         }
-        tags_add(text, 1 + (uint32_t)fuzz_below(input, 5), i, records, count, bytes_of(NULL, 0));
+        if (is_old)
+            tags_old_add(text, 1 + (uint32_t)fuzz_below(input, 5), i, records, count, bytes_of(NULL, 0));
+        else
+            add_map(text, 1 + (uint32_t)fuzz_below(input, 5), i, records, count);
     }
 }
 
@@ -198,7 +218,7 @@ static void end_tags(struct buffer *text)
 
 static void run_tags(struct fuzz_input *input, enum form form)
 {
-    static const struct bytes alphabet = BYTES("KTAGS12\n\0\1\2\3\4\5\x7f\x80\xff");
+    static const struct bytes alphabet = BYTES("KTAGS124\n\0\1\2\3\4\5\x7f\x80\xff");
     struct buffer text = { 0 };
     uint32_t count_read = 0;
     const char *problem = NULL;

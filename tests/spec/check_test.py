@@ -538,7 +538,7 @@ class CheckTest(Damage, unittest.TestCase):
 
         segment = os.path.basename(self.store_files(self.sound, ".seg")[0])
         for name, old, new, sums, text in [("dataset", b"kelvin-image 1", b"kelvin-image 9", text_sum, "dataset"),
-                                           ("tags", b"KTAGS2", b"KTAGS9", tags_sum, "tags"),
+                                           ("tags", b"KTAGS4", b"KTAGS9", tags_sum, "tags"),
                                            ("store/" + segment, b"KSEG1", b"KSEG9", head_sum, segment)]:
             place = self.copy()
             newer(place, name, old, new, sums)

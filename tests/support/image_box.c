@@ -196,22 +196,54 @@ static bool cut(struct image_box *image)
 
 struct tag_counts {
     const struct image_box *found;
-    uint64_t *by_db;
+    uint64_t *by_db, *weights;      /* live ones, by slot */
 };
 
 static bool count_section(void *context, const struct tags_section *section)
 {
     struct tag_counts *counts = context;
+    struct recordmap *map = tags_section_map(section);
+    struct recordmap_record record;
+    struct recordmap_walk walk;
+    bool is_live = false;
 
-    for (int db = 0; db < counts->found->box->partitions->db_count; db++)
-        counts->by_db[db] += counts->found->incarnations[db] == section->incarnation ? section->count : 0;
+    for (int db = 0; db < counts->found->box->partitions->db_count; db++) {
+        bool is_this = counts->found->incarnations[db] == section->incarnation;
+
+        counts->by_db[db] += is_this ? section->count : 0;
+        is_live = is_live || is_this;
+    }
+    recordmap_walk_begin(&walk, map, 0);
+    while (is_live && recordmap_walk_next(&walk, &record)) {
+        if (place_is_in_segment(record.place))
+            counts->weights[place_slot(record.place)] += place_weight(record.place);
+    }
+    recordmap_destroy(map);
     return true;
+}
+
+/* If the file says what is live in each segment, it is what its records say. */
+static void verify_weights(struct image_box *found, struct bytes file, const uint64_t *by_slot)
+{
+    struct tags_weights weights;
+    uint64_t total = 0, listed = 0;
+
+    tags_weights_of(file, &weights);
+    for (uint32_t i = 0; i < weights.count; i++) {
+        BOX_DEMAND(found->box, by_slot[weights.list[i].slot] == weights.list[i].weight, "the weight of segment %llu",
+            (unsigned long long)weights.list[i].sequence);
+        listed += weights.list[i].weight;
+    }
+    for (uint32_t slot = 0; slot >> PLACE_SLOT_BITS == 0; slot++)
+        total += by_slot[slot];
+    BOX_DEMAND(found->box, !weights.is_known || total == listed, "weights of segments are missing");
+    mem_free(weights.list);
 }
 
 static void verify_tags(struct image_box *found, const char *dir)
 {
     int count = found->box->partitions->db_count;
-    uint64_t *tags = mem_zalloc((size_t)count * sizeof(*tags));
+    uint64_t *tags = mem_zalloc((size_t)count * sizeof(*tags)), *weights = mem_zalloc(sizeof(*weights) << PLACE_SLOT_BITS);
     const char *problem = NULL;
     uint32_t partition_count;
     struct message message;
@@ -220,8 +252,10 @@ static void verify_tags(struct image_box *found, const char *dir)
 
     snprintf(path, sizeof(path), "%s/tags", dir);
     BOX_DEMAND(found->box, mapped_open(path, &file, &message), "%s", message.text);
-    BOX_DEMAND(found->box, tags_walk(file.bytes, &partition_count, count_section, &(struct tag_counts){ found, tags }, &problem) == STATUS_OK,
+    BOX_DEMAND(found->box, tags_walk(file.bytes, &partition_count, count_section, &(struct tag_counts){ found, tags, weights }, &problem) == STATUS_OK,
         "%s: %s", path, problem);
+    verify_weights(found, file.bytes, weights);
+    mem_free(weights);
     mapped_close(&file);
     for (int db = 0; db < count; db++) {
         uint64_t records = 0;

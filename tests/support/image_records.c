@@ -21,17 +21,19 @@ static int by_tag(const void *a, const void *b)
 static bool add_section(void *context, const struct tags_section *section)
 {
     struct image_records *records = context;
-    struct tags_reader reader;
+    struct recordmap *map = tags_section_map(section);
     struct recordmap_record record;
+    struct recordmap_walk walk;
 
-    tags_reader_init(&reader, section);
-    while (tags_read(&reader, &record)) {
+    recordmap_walk_begin(&walk, map, 0);
+    while (recordmap_walk_next(&walk, &record)) {
         if (records->count == records->capacity) {
             records->capacity = records->capacity * 2 + 64;
             records->tags = mem_realloc(records->tags, records->capacity * sizeof(struct image_tag));
         }
         records->tags[records->count++] = (struct image_tag){ section->incarnation, record.tag, record.place };
     }
+    recordmap_destroy(map);
     return true;
 }
 

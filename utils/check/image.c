@@ -13,6 +13,7 @@
 #include "persist/aof_name.h"
 #include "persist/checkpoint.h"
 #include "script/library_dump.h"
+#include "store/segments.h"
 #include "tier/advise.h"
 #include "tier/hot.h"
 #include "tier/tags.h"
@@ -79,22 +80,64 @@ static bool read_dataset(struct check *check, const char *image, struct dataset_
 }
 
 struct tag_counts {
-    uint64_t records, places, twins;
+    uint64_t records, places, twins, nowhere, unordered;
+    uint64_t *weights;              /* of live records, by slot */
+    const struct dataset_file *dataset;
 };
 
 static bool count_records(void *context, const struct tags_section *section)
 {
     struct tag_counts *counts = context;
-    struct tags_reader reader;
+    struct recordmap *map = tags_section_map(section);
+    bool is_live = dataset_file_db_of(counts->dataset, section->incarnation) >= 0;
     struct recordmap_record record;
+    struct recordmap_walk walk;
+    bool is_first = true;
+    uint64_t last = 0;
 
-    tags_reader_init(&reader, section);
-    while (tags_read(&reader, &record)) {
+    recordmap_walk_begin(&walk, map, 0);
+    while (recordmap_walk_next(&walk, &record)) {
+        counts->unordered += !is_first && (record.is_twin ? record.tag != last : record.tag <= last);
+        is_first = false;
         counts->records++;
         counts->places += record.place != 0;
         counts->twins += record.is_twin;
+        counts->nowhere += record.place == PLACE_NOWHERE;
+        if (is_live && place_is_in_segment(record.place))
+            counts->weights[place_slot(record.place)] += place_weight(record.place);
+        last = record.tag;
     }
+    recordmap_destroy(map);
     return true;
+}
+
+/* What the file says of each segment, against its records. NULL, or what is wrong. */
+static const char *check_weights(struct bytes file, const struct tag_counts *counts)
+{
+    struct tags_weights weights;
+    bool are_equal = true;
+
+    tags_weights_of(file, &weights);
+    for (uint32_t i = 0; i < weights.count && are_equal; i++) {
+        uint32_t slot = weights.list[i].slot;
+
+        are_equal = slot >> PLACE_SLOT_BITS == 0 && counts->weights[slot] == weights.list[i].weight;
+        if (are_equal)
+            counts->weights[slot] = 0;
+    }
+    for (uint32_t slot = 0; weights.is_known && slot >> PLACE_SLOT_BITS == 0 && are_equal; slot++)
+        are_equal = counts->weights[slot] == 0;
+    mem_free(weights.list);
+    return are_equal ? NULL : "its list of segments is not that of its records";
+}
+
+static const char *check_counts(struct bytes file, const struct tag_counts *counts)
+{
+    if (counts->unordered > 0)
+        return "tags are out of order";
+    if (counts->nowhere > 0)
+        return "records are nowhere";
+    return check_weights(file, counts);
 }
 
 static void read_tags(struct check *check, const char *image, const struct dataset_file *dataset, struct tag_file *tags)
@@ -103,7 +146,7 @@ static void read_tags(struct check *check, const char *image, const struct datas
     char path[CHECK_PATH_SIZE];
     struct message message = { "" };
     const char *problem = NULL;
-    struct tag_counts counts = { 0 };
+    struct tag_counts counts = { .dataset = dataset, .weights = mem_zalloc(sizeof(uint64_t) << PLACE_SLOT_BITS) };
     enum status status;
 
     *tags = (struct tag_file){ .good = false };
@@ -116,8 +159,11 @@ static void read_tags(struct check *check, const char *image, const struct datas
         check_damage(check, path, "%s", problem);
     else if (tags->partition_count != dataset->partition_count)
         check_damage(check, path, "%u partitions instead of %u", (unsigned)tags->partition_count, (unsigned)dataset->partition_count);
+    else if ((problem = check_counts(tags->file.bytes, &counts)) != NULL)
+        check_damage(check, path, "%s", problem);
     else
         tags->good = true;
+    mem_free(counts.weights);
     tags->record_count = counts.records;
     check_part(check, "tags", before, "%llu bytes, %llu records, %llu of them with places, %llu twins", (unsigned long long)tags->file.bytes.size,
         (unsigned long long)counts.records, (unsigned long long)counts.places, (unsigned long long)counts.twins);

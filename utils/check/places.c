@@ -111,7 +111,8 @@ static bool match_section(void *context, const struct tags_section *section)
 {
     struct matching *matching = context;
     struct recordmap_record records[EQUAL_MAX], record;
-    struct tags_reader reader;
+    struct recordmap_walk walk;
+    struct recordmap *map;
     size_t at = 0;
     bool has_record;
 
@@ -120,13 +121,14 @@ static bool match_section(void *context, const struct tags_section *section)
     matching->incarnation = section->incarnation;
     matching->partition = section->partition;
     list_keys(matching, section->incarnation, section->partition);
-    tags_reader_init(&reader, section);
-    has_record = tags_read(&reader, &record);
+    map = tags_section_map(section);
+    recordmap_walk_begin(&walk, map, 0);
+    has_record = recordmap_walk_next(&walk, &record);
     while (has_record) {
         uint64_t tag = record.tag;
         size_t count = 0, first;
 
-        for (; has_record && record.tag == tag; has_record = tags_read(&reader, &record)) {
+        for (; has_record && record.tag == tag; has_record = recordmap_walk_next(&walk, &record)) {
             if (count < EQUAL_MAX)
                 records[count++] = record;
             else
@@ -138,6 +140,7 @@ static bool match_section(void *context, const struct tags_section *section)
             at++;
         match_equal(matching, records, count, matching->list + first, at - first);
     }
+    recordmap_destroy(map);
     return true;
 }
 

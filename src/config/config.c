@@ -423,12 +423,6 @@ bool config_check(struct config *config, struct message *message)
         if (!config_go_on(config, message))
             return false;
     }
-    /* Compressed values are in LevelDB's tables, which are not in the order in which keys were demoted, and deleting makes them larger at first. */
-    if (config_number(config, CONFIG_TIER_COMPRESSION) && config_number(config, CONFIG_TIER_FULL_POLICY) != CONFIG_FULL_NOEVICTION) {
-        config_refuse(message, "with tier-compression yes there is only tier-full-policy noeviction");
-        if (!config_go_on(config, message))
-            return false;
-    }
     if (config_number(config, CONFIG_CLUSTER_ENABLED) && config->more->given[CONFIG_REPLICAOF] && config->more->values[CONFIG_REPLICAOF].text[0] != '\0') {
         config_refuse(message, "replicaof directive not allowed in cluster mode");
         if (!config_go_on(config, message))

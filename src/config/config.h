@@ -48,7 +48,6 @@ enum config_control { CONFIG_CONTROL_GOSSIP, CONFIG_CONTROL_MANAGED };       /* 
 enum config_endpoint { CONFIG_ENDPOINT_IP, CONFIG_ENDPOINT_HOSTNAME, CONFIG_ENDPOINT_UNKNOWN };       /* cluster-preferred-endpoint-type */
 enum config_facility { CONFIG_FACILITY_USER, CONFIG_FACILITY_LOCAL0 };      /* LOCAL0 + n is local<n>, up to 7 */
 enum config_fsync { CONFIG_FSYNC_EVERYSEC, CONFIG_FSYNC_ALWAYS, CONFIG_FSYNC_NO };
-enum config_full_policy { CONFIG_FULL_NOEVICTION };     /* tier-full-policy; the others delete (enum tier_full_policy) */
 enum config_policy {
     CONFIG_POLICY_VOLATILE_LRU,
     CONFIG_POLICY_VOLATILE_LFU,

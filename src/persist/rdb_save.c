@@ -49,6 +49,7 @@ struct saving {
     struct buffer tags_made;        /* if the file can't be used */
     int fd;
     struct rdb_writer *writer;
+    struct buffer unpacked;         /* a payload that was packed in its record */
     struct buffer converted;        /* a payload whose form in the file differs from that in its record */
     uint64_t synced;
     int64_t flushed_ns;
@@ -314,7 +315,7 @@ static enum status write_record(void *context, const struct image_item *found)
     struct saving *saving = context;
     struct record record;
     struct rdb_key key = { .key = found->key, .freq = -1 };
-    enum status status = record_split(found->record, &record, &key.payload);
+    enum status status = record_split(found->record, store_dictionaries(saving->store), &saving->unpacked, &record, &key.payload);
 
     if (status == STATUS_OK)
         status = convert_payload(saving, &key.payload);
@@ -324,7 +325,7 @@ static enum status write_record(void *context, const struct image_item *found)
     if (saving->options->with_freq)
         key.freq = heat_now(&saving->heat, record.heat, record.heat_minutes, saving->minutes);
     status = rdb_write_key(saving->writer, &key);
-    saving->converted.size = 0;
+    saving->converted.size = saving->unpacked.size = 0;
     buffer_shrink(&saving->converted, CONVERTED_KEPT);
     if (status != STATUS_OK)
         return write_failed(saving, status);
@@ -420,6 +421,7 @@ enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_pro
     if (saving->reading[0] != '\0')
         (void)store_remove(saving->reading, NULL);         /* what is left is removed with the image */
     buffer_release(&saving->converted);
+    buffer_release(&saving->unpacked);
     buffer_release(&saving->tags_made);
     mapped_close(&saving->tags_file);
     mem_free(saving->incarnations);

@@ -23,7 +23,6 @@ using leveldb::Status;
 enum {
     STORE_VERSION = 2,
     STORE_VERSION_BY_SLOT = 3,      /* the same, with other hashes: a Kelvin that does not know them refuses it */
-    BLOOM_BITS = 10,
     SEGMENTS_SHARE = 2,             /* of tables_open_max, for descriptors of segments */
     LEVELDB_OTHER_FILES = 10,       /* of max_open_files: those that LevelDB does not use for tables */
 };
@@ -187,6 +186,7 @@ store::~store()
 {
     db_close(this);                 /* before the cache and the env that it uses */
     segments_close(segments);
+    dictionaries_close(dictionaries);
     pthread_rwlock_destroy(&lock);
 }
 
@@ -280,7 +280,7 @@ static void remove_database(struct store *store)
 
     (void)store->env->GetChildren(store->dir, &names);
     for (const std::string &name : names)
-        if (name[0] != '.' && !segment_is_file(name.c_str()))
+        if (name[0] != '.' && !segment_is_file(name.c_str()) && !dictionary_is_file(name.c_str(), nullptr))
             (void)store->env->RemoveFile(store->dir + "/" + name);
 }
 
@@ -433,7 +433,6 @@ enum status store_open(const struct store_options *options, struct store **store
     opened->merges_wait = options->holds_merges;
     if (opened->is_temporary)
         opened->env->watch_logs(opened->dir);
-    opened->bloom.reset(leveldb::NewBloomFilterPolicy(BLOOM_BITS));
     opened->cache.reset(leveldb::NewLRUCache(or_default(options->block_cache_size, size_mib)));
     opened->env->NewLogger("", &db_options.info_log);
     opened->logger.reset(db_options.info_log);
@@ -443,8 +442,8 @@ enum status store_open(const struct store_options *options, struct store **store
     db_options.write_buffer_size = or_default(options->write_buffer_size, 16 * size_mib);
     db_options.max_file_size = or_default(options->file_size_max, 32 * size_mib);
     db_options.max_open_files = open_files(options->tables_open_max);
-    opened->set_compression(options->compression);
-    opened->tuning = { db_options.write_buffer_size, or_default(options->block_cache_size, size_mib), options->compression };
+    db_options.compression = leveldb::kNoCompression;
+    opened->tuning = { db_options.write_buffer_size, or_default(options->block_cache_size, size_mib) };
     db_options.paranoid_checks = true;      /* see the header */
 
     if (options->salvage != nullptr)
@@ -464,6 +463,7 @@ enum status store_open(const struct store_options *options, struct store **store
             options->without_merging, message);
     if (status != STATUS_OK)
         return status;
+    opened->dictionaries = dictionaries_open(opened->dir.c_str(), opened->env->disk);
     opened->is_writable = true;
     *store = opened.release();
     return STATUS_OK;
@@ -537,6 +537,11 @@ const struct disk *store_disk(const struct store *store)
 struct segments *store_segments(struct store *store)
 {
     return store->segments;
+}
+
+struct dictionaries *store_dictionaries(struct store *store)
+{
+    return store->dictionaries;
 }
 
 enum status store_get_at(struct store *store, uint64_t place, struct segment *segment, enum segment_access access, uint32_t incarnation,
@@ -769,7 +774,6 @@ void store_tune(struct store *store, const struct store_tuning *tuning)
 static void apply_tuning(struct store *store)
 {
     store->options.write_buffer_size = store->tuning.write_buffer_size;
-    store->set_compression(store->tuning.compression);
     store->cache.reset(leveldb::NewLRUCache(store->tuning.block_cache_size));
     store->options.block_cache = store->cache.get();
 }

@@ -5,7 +5,7 @@
  *   meta key  = 0x00000000 u32 | name      (version u32, seed 16 bytes, number u64)
  *
  * The records themselves are in segments (store/segments.h): LevelDB has an empty value then, and the place of a record is kept by the caller.
- * Compressed records are in LevelDB themselves; so are those that were compressed once, until they are written again.
+ * Records of older versions may be in LevelDB themselves, until they are written again.
  *
  * Incarnations of databases are 1 .. 0xfffffffe.
  *
@@ -40,6 +40,7 @@ extern "C" {
 #include "base/message.h"
 #include "base/siphash.h"
 #include "base/status.h"
+#include "store/dictionaries.h"
 #include "store/segments.h"
 
 enum { STORE_INCARNATION_FIRST = 1 };
@@ -63,7 +64,6 @@ struct store_options {
                                      * all are open, and as many as this allows a second time, for direct reads. 0: 10000 tables, but at
                                      * most half of RLIMIT_NOFILE, and all segments */
     uint64_t segment_size;          /* bytes of a segment. 0: 64 MiB */
-    bool compression;               /* snappy */
     bool by_slot;                   /* a store that is created has hashes by slot */
     bool is_temporary;              /* no later start will open it: fewer numbers and syncs, see store_number */
     bool holds_merges;              /* until store_release_merges LevelDB writes its memtables, but merges no tables until their number
@@ -93,8 +93,8 @@ enum status store_remove(const char *dir, struct store_env *env);
 /* Whether another process has the store open. */
 bool store_is_locked(const char *dir);
 
-/* Returns whether a file of an image, given by its name or path, is a table or a segment. These never change, so a copy may be a hard
- * link. */
+/* Returns whether a file of an image, given by its name or path, is a table, a segment or a dictionary. These never change, so a copy may be a
+ * hard link. */
 bool store_is_table(const char *path);
 
 struct hash_seed store_seed(const struct store *store);
@@ -109,6 +109,8 @@ enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, 
 const struct disk *store_disk(const struct store *store);
 /* The segments of the store. They are there as long as the store is open, also while LevelDB is reopened. */
 struct segments *store_segments(struct store *store);
+/* Its dictionaries, likewise. */
+struct dictionaries *store_dictionaries(struct store *store);
 /* The same from the place of the record. `segment` is pinned for it, or NULL: then a place that is not 0 is of a segment that is missing,
  * STATUS_CORRUPT. Place 0: in LevelDB. `scratch`, `was_cached`: see segments_read. */
 enum status store_get_at(struct store *store, uint64_t place, struct segment *segment, enum segment_access access, uint32_t incarnation,
@@ -150,7 +152,6 @@ uint64_t store_number(const struct store *store);
 /* Options that the next store_reopen applies (it may be called on a store without an error). By the writer. */
 struct store_tuning {
     size_t write_buffer_size, block_cache_size;
-    bool compression;
 };
 void store_tune(struct store *store, const struct store_tuning *tuning);
 

@@ -4,7 +4,6 @@
 
 #include <leveldb/cache.h>
 #include <leveldb/db.h>
-#include <leveldb/filter_policy.h>
 #include <leveldb/write_batch.h>
 #include <pthread.h>
 
@@ -22,17 +21,9 @@
 struct store {
     ~store();
 
-    /* The filter pays only where records are in LevelDB; with records in segments only that of a damaged one is looked up there. */
-    void set_compression(bool is_compressed)
-    {
-        options.compression = is_compressed ? leveldb::kSnappyCompression : leveldb::kNoCompression;
-        options.filter_policy = is_compressed ? bloom.get() : nullptr;
-    }
-
     std::string dir;                        /* these are set by store_open, and not changed later except where noted */
     std::unique_ptr<struct store_env> env_owned;
     struct store_env *env = nullptr;
-    std::unique_ptr<const leveldb::FilterPolicy> bloom;
     std::unique_ptr<leveldb::Cache> cache;  /* replaced by store_reopen, while `db` is NULL */
     std::unique_ptr<leveldb::Logger> logger;
     leveldb::Options options;               /* changed by store_reopen, while `db` is NULL */
@@ -43,6 +34,7 @@ struct store {
     pthread_rwlock_t lock {};               /* held for reading while `db` is used, for writing by store_reopen */
     std::unique_ptr<struct store_overlay> overlay;      /* lock. What `db` writes to while the disk accepts no writes; else NULL */
     struct segments *segments = nullptr;    /* set by store_open */
+    struct dictionaries *dictionaries = nullptr;        /* likewise */
     std::unique_ptr<leveldb::DB> db;        /* lock. NULL if the store could not be reopened, even for reading */
     enum status down_status = STATUS_OK;    /* lock. Why `db` is NULL */
 

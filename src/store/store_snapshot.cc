@@ -23,7 +23,7 @@ file_kind kind_of(const std::string &name)
         return file_kind::CURRENT;
     if (name.compare(0, 9, "MANIFEST-") == 0)
         return file_kind::MANIFEST;
-    if (ends_with(name, ".ldb") || ends_with(name, ".sst") || segment_is_file(name.c_str()))
+    if (ends_with(name, ".ldb") || ends_with(name, ".sst") || segment_is_file(name.c_str()) || dictionary_is_file(name.c_str(), nullptr))
         return file_kind::TABLE;
     return ends_with(name, ".log") ? file_kind::LOG : file_kind::OTHER;
 }

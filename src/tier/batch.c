@@ -34,6 +34,7 @@ static void batch_clear(struct batch *batch)
     batch->count = 0;
     batch->text.size = 0;
     batch->failed = false;
+    batch->packing_work = 0;
     buffer_shrink(&batch->text, 1 << 20);
     buffer_shrink(&batch->record, 1 << 20);
 }
@@ -58,14 +59,9 @@ static struct batch_item *add_item(struct batch *batch, enum batch_kind kind, co
     return &batch->items[batch->count++];
 }
 
-/* A record's bytes: in a segment, or in LevelDB, which can compress them. Returns the place. */
-static uint64_t put_bytes(struct tier *tier, struct batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record,
-    enum value_type type)
+size_t batch_work(const struct batch *batch)
 {
-    if (!tier->settings.compression)
-        return store_batch_append(tier->store, batch->store, incarnation, hash, (unsigned)type, key, record);
-    store_batch_put(batch->store, incarnation, hash, key, record);
-    return 0;
+    return store_batch_size(batch->store) + batch->packing_work;
 }
 
 /* `death_ms` -1: never. */
@@ -78,7 +74,7 @@ static void put_expiry(struct tier *tier, struct batch *batch, uint32_t incarnat
 }
 
 /* The record's part in the store's batch. Returns its place. */
-static uint64_t put_record(struct tier *tier, struct batch *batch, uint32_t incarnation, uint64_t hash, const struct entry *entry,
+static uint64_t put_record(struct tier *tier, struct batch *batch, int db, uint32_t incarnation, uint64_t hash, const struct entry *entry,
     struct bytes key)
 {
     int64_t death_ms = entry_death_ms(entry);
@@ -86,7 +82,8 @@ static uint64_t put_record(struct tier *tier, struct batch *batch, uint32_t inca
     CHECK(!batch->failed);
     put_expiry(tier, batch, incarnation, hash, key, death_ms);
     batch->record_bytes += batch->record.size + sizeof(struct entry) + key.size;
-    return put_bytes(tier, batch, incarnation, hash, key, buffer_bytes(&batch->record), entry_type(entry));
+    batch->packing_work += packing_pack(tier, db, &batch->record);
+    return store_batch_append(tier->store, batch->store, incarnation, hash, (unsigned)entry_type(entry), key, buffer_bytes(&batch->record));
 }
 
 /* The key's record is at `place` from now on. `is_new`: it has had none. */
@@ -103,7 +100,7 @@ static void set_place(struct tier *tier, struct batch *batch, struct keyspace *k
         recordmap_move(keyspace->tier->map, hash, key, before, place);
     }
     segments_dead(store_segments(tier->store), before);
-    if (before == PLACE_IN_LEVELDB && place != PLACE_IN_LEVELDB)
+    if (before == PLACE_IN_LEVELDB)
         store_batch_index(batch->store, keyspace->incarnation, hash, key);
 }
 
@@ -134,7 +131,7 @@ void batch_put(struct tier *tier, struct batch *batch, struct keyspace *keyspace
 
     batch->record.size = 0;
     record_encode(entry, &batch->record);
-    place = put_record(tier, batch, keyspace->incarnation, hash, entry, entry_key(entry));
+    place = put_record(tier, batch, keyspace->db, keyspace->incarnation, hash, entry, entry_key(entry));
     note_put(tier, batch, keyspace, hash, handle, place, kind, request);
 }
 
@@ -142,12 +139,15 @@ enum status batch_put_handed(struct tier *tier, struct batch *batch, const struc
 {
     struct keyspace of = { .partition = handed->partition, .incarnation = handed->incarnation };
     bool fits = handed->key.size + handed->record.size <= oversized_limit(tier);
+    uint64_t place;
 
-    uint64_t place = put_bytes(tier, batch, handed->incarnation, handed->hash, handed->key,
-        fits ? buffer_bytes(&handed->record) : bytes_of("", 0), handed->type);
-
-    if (place != 0)
-        store_batch_index(batch->store, handed->incarnation, handed->hash, handed->key);
+    batch->record.size = 0;
+    if (fits)
+        buffer_append_bytes(&batch->record, buffer_bytes(&handed->record));
+    (void)packing_pack(tier, handed->db, &batch->record);
+    place = store_batch_append(tier->store, batch->store, handed->incarnation, handed->hash, (unsigned)handed->type, handed->key,
+        buffer_bytes(&batch->record));
+    store_batch_index(batch->store, handed->incarnation, handed->hash, handed->key);
     put_expiry(tier, batch, handed->incarnation, handed->hash, handed->key, handed->expire_ms);
     add_item(batch, BATCH_HANDED, &of, handed->hash, handed->key, NULL)->place = place;
     return fits ? STATUS_OK : STATUS_TOO_LARGE;
@@ -169,6 +169,7 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
     uint32_t handle = 0;
     size_t value_size = 0, record_size;
     uint64_t place = 0;
+    int db = 0;
     bool fits = true;
 
     CHECK(batch->count == 0);
@@ -179,6 +180,7 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
     if (handle != 0) {
         struct entry *entry = keyspace_entry(keyspace, handle);
 
+        db = keyspace->db;
         if (!(entry->flags & ENTRY_WRITING) && (kind == BATCH_CLEAN || !(entry->flags & ENTRY_PINNED)) &&
             entry_record(entry) != RECORD_UNKNOWN && entry_record(entry) != RECORD_CLEAN && !epoch_bars_write(tier, keyspace, entry)) {
             value_size = oversized_value_size(entry);
@@ -196,7 +198,7 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
     record_size = batch->record.size + key.size;
     fits = record_size <= oversized_limit(tier);
     if (fits)
-        place = put_record(tier, batch, incarnation, hash, copy, key);
+        place = put_record(tier, batch, db, incarnation, hash, copy, key);
     drop_record(batch);
     value = entry_value(copy);
     mem_free(copy);
@@ -372,5 +374,6 @@ enum status batch_commit(struct tier *tier, struct batch *batch)
         return status;
     }
     batch_finish(tier, batch);
+    packing_after_batch(tier);
     return STATUS_OK;
 }

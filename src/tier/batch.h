@@ -21,7 +21,7 @@ struct grave;
 struct handed;
 struct tier;
 
-/* Bytes that are encoded under one hold of a partition's lock: enough is reached with the value that exceeds it. */
+/* Bytes that are encoded under one hold of a partition's lock, as batch_work counts them: enough is reached with the value that exceeds it. */
 enum { BATCH_HOLD_ENOUGH = 64 * 1024 };
 
 enum batch_kind { BATCH_DEMOTE, BATCH_CLEAN, BATCH_BURY, BATCH_HANDED };
@@ -43,11 +43,15 @@ struct batch {
     struct buffer text;
     struct buffer record;           /* for encoding */
     uint64_t record_bytes;          /* what its puts take in RAM, about */
+    uint64_t packing_work;          /* see packing_pack */
     bool failed;                    /* writing it failed: it waits until the store is writable again */
 };
 
 void batch_init(struct batch *batch);
 void batch_release(struct batch *batch);
+
+/* Grows by the bytes that are encoded, those that are packed counting several times. */
+size_t batch_work(const struct batch *batch);
 
 /* Under the partition's lock. The entry's record is known (not RECORD_UNKNOWN); it is not pinned. BATCH_DEMOTE frees the entry
  * when its record is written and it is unchanged; BATCH_CLEAN keeps it. */

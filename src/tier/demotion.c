@@ -217,7 +217,7 @@ uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t 
     uint32_t handles[DEMOTE_WINDOW_MAX], counts[CENSUS_RANKS] = { 0 };
     uint8_t ranks[DEMOTE_WINDOW_MAX];
     uint32_t count = window_collect(keyspace, handles);
-    size_t before = store_batch_size(targets->batch->store);
+    size_t before = batch_work(targets->batch);
     const struct key_rules *rules = rulebook_hold_if_any(&tier->rules);
     struct census_limit limit;
     uint64_t freed = 0;
@@ -233,7 +233,7 @@ uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t 
     census_add(&tier->demotion->census, counts, count);
     limit = census_limit(&tier->demotion->census, share, DEMOTE_SHARE_ONE, counts, count);
     /* Other threads wait for the lock: what is left of the window's share, the next round of the windows takes. */
-    for (uint32_t i = 0; i < count && store_batch_size(targets->batch->store) - before < BATCH_HOLD_ENOUGH; i++) {
+    for (uint32_t i = 0; i < count && batch_work(targets->batch) - before < BATCH_HOLD_ENOUGH; i++) {
         if (ranks[i] == RANK_FIRST || (ranks[i] != RANK_NOT_NOW && is_beyond(limit, ranks[i], random)))
             freed += take_entry(tier, keyspace, handles[i], targets);
     }

@@ -81,6 +81,7 @@ static void hand_over(struct tier *tier, struct keyspace *keyspace, uint64_t has
     memcpy(copy, key.data, key.size);
     *handed = (struct handed){
         .partition = keyspace->partition,
+        .db = keyspace->db,
         .incarnation = keyspace->incarnation,
         .hash = hash,
         .key = bytes_of(copy, key.size),

@@ -22,6 +22,7 @@ struct tier;
 struct handed {
     struct handed *next;
     struct partition *partition;
+    int db;
     uint32_t incarnation;
     uint64_t hash;
     struct bytes key;

@@ -334,7 +334,7 @@ enum status load_decode(struct tier *tier, const struct reading *reading, const 
     enum status status;
 
     read->scratch->size = 0;
-    status = record_decode(read->bytes, &limits, read->scratch, record);
+    status = record_decode(read->bytes, store_dictionaries(tier->store), &limits, read->scratch, record);
     if (status != STATUS_OK)
         return reading_failed(tier, reading, status);
     statistics_add(&tier->statistics.record_bytes, read->bytes.size);

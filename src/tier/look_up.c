@@ -12,16 +12,10 @@ struct look_up_read {
 
 static void note_record(struct listed_key *listed, const struct read_record *read)
 {
-    struct record record = { 0 };
-    struct bytes payload;
-    enum value_type type;
-
     listed->status = read->status;
+    listed->expire_ms = -1;
     if (listed->status == STATUS_OK)
-        listed->status = record_split(read->bytes, &record, &payload);
-    if (listed->status == STATUS_OK)
-        listed->status = record_peek(read->bytes, &listed->gone_ms, &type);
-    listed->expire_ms = listed->status == STATUS_OK ? record.expire_ms : -1;
+        listed->status = record_peek_times(read->bytes, &listed->gone_ms, &listed->expire_ms);
 }
 
 /* On any thread. */

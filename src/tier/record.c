@@ -1,10 +1,13 @@
 #include "tier/record.h"
 
+#include "base/compress.h"
+#include "store/dictionaries.h"
 #include "value/codec.h"
 #include "value/string.h"
 
-enum { RECORD_FORMAT = 1, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_FLAGS = 0xf0,
-    HEAD_SIZE = 4 };
+enum { RECORD_FORMAT = 1, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_PACKED = 0x08,
+    RECORD_FLAGS = 0xf8, HEAD_SIZE = 4 };
+enum { CODEC_ZSTD = 1, TYPE_SIZE = 1, VARINT_SIZE_MAX = 5 };
 
 /* Flags of how a value is kept that the payload does not have. */
 static uint8_t kept_flags(const struct value *value)
@@ -61,13 +64,139 @@ static enum status head_read(struct bytes *bytes, struct record *record, uint8_t
     format = (uint8_t)bytes->data[0];
     if ((format & ~RECORD_FLAGS) != RECORD_FORMAT)
         return (format & ~RECORD_FLAGS) > RECORD_FORMAT ? STATUS_VERSION : STATUS_CORRUPT;
-    *flags = format & (RECORD_RAW | RECORD_TEXT);
+    *flags = format & (RECORD_RAW | RECORD_TEXT | RECORD_PACKED);
     record->heat = (uint8_t)bytes->data[1];
     memcpy(&record->heat_minutes, bytes->data + 2, 2);
     *bytes = bytes_of(bytes->data + HEAD_SIZE, bytes->size - HEAD_SIZE);
     status = time_read(bytes, format & RECORD_EXPIRES, &record->expire_ms);
     return status == STATUS_OK ? time_read(bytes, format & RECORD_DIES, &record->death_ms) : status;
 }
+
+/* --- packed --- */
+
+static void varint_append(struct buffer *out, uint32_t number)
+{
+    for (; number >= 0x80; number >>= 7)
+        buffer_append_u8(out, (uint8_t)(number | 0x80));
+    buffer_append_u8(out, (uint8_t)number);
+}
+
+static bool varint_read(struct bytes *bytes, uint32_t *number)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < VARINT_SIZE_MAX && i < bytes->size; i++) {
+        uint8_t byte = (uint8_t)bytes->data[i];
+
+        value |= (uint64_t)(byte & 0x7f) << 7 * i;
+        if (byte < 0x80) {
+            *bytes = bytes_of(bytes->data + i + 1, bytes->size - i - 1);
+            *number = (uint32_t)value;
+            return value <= UINT32_MAX;
+        }
+    }
+    return false;
+}
+
+/* The part of a packed record after its head. */
+struct packed {
+    uint32_t dictionary, size;
+    struct bytes frame;
+};
+
+static enum status packed_read(struct bytes bytes, struct packed *packed)
+{
+    if (bytes.size < TYPE_SIZE + 1)
+        return STATUS_CORRUPT;
+    if ((uint8_t)bytes.data[TYPE_SIZE] != CODEC_ZSTD)
+        return (uint8_t)bytes.data[TYPE_SIZE] > CODEC_ZSTD ? STATUS_VERSION : STATUS_CORRUPT;
+    bytes = bytes_of(bytes.data + TYPE_SIZE + 1, bytes.size - TYPE_SIZE - 1);
+    if (!varint_read(&bytes, &packed->dictionary) || !varint_read(&bytes, &packed->size) || packed->size > RECORD_UNPACKED_MAX - TYPE_SIZE)
+        return STATUS_CORRUPT;
+    packed->frame = bytes;
+    return STATUS_OK;
+}
+
+/* The payload of what is after a head: the same bytes, or, if it is packed, appended to `scratch`. */
+static enum status unpack(uint8_t *flags, struct dictionaries *dictionaries, struct buffer *scratch, struct bytes *bytes)
+{
+    struct decompressors alone = { 0 };
+    const struct dictionary *dictionary = NULL;
+    size_t begin = scratch->size;
+    struct packed packed;
+    enum status status;
+
+    if (!(*flags & RECORD_PACKED))
+        return STATUS_OK;
+    *flags &= (uint8_t)~RECORD_PACKED;
+    status = packed_read(*bytes, &packed);
+    if (status != STATUS_OK)
+        return status;
+    if (packed.dictionary != 0 && dictionaries != NULL)
+        dictionary = dictionaries_find(dictionaries, packed.dictionary);
+    if (packed.dictionary != 0 && (dictionary == NULL || dictionary->of == NULL))
+        return STATUS_CORRUPT;
+    buffer_append(scratch, bytes->data, TYPE_SIZE);
+    status = decompress_text(dictionaries != NULL ? dictionaries_decompressors(dictionaries) : &alone,
+        dictionary != NULL ? dictionary->of : NULL, packed.frame, packed.size, scratch);
+    decompressors_release(&alone);
+    if (status == STATUS_OK)
+        *bytes = bytes_of(scratch->data + begin, scratch->size - begin);
+    return status;
+}
+
+bool record_is_packed(struct bytes bytes)
+{
+    return bytes.size >= HEAD_SIZE && (bytes.data[0] & RECORD_PACKED) != 0;
+}
+
+uint32_t record_dictionary(struct bytes bytes)
+{
+    struct record record;
+    struct packed packed;
+    uint8_t flags;
+
+    if (head_read(&bytes, &record, &flags) != STATUS_OK || !(flags & RECORD_PACKED) || packed_read(bytes, &packed) != STATUS_OK)
+        return 0;
+    return packed.dictionary;
+}
+
+struct bytes record_payload(struct bytes bytes)
+{
+    struct record record;
+    uint8_t flags;
+
+    if (head_read(&bytes, &record, &flags) != STATUS_OK || (flags & RECORD_PACKED))
+        return bytes_of("", 0);
+    return bytes;
+}
+
+bool record_pack(struct buffer *record, struct compressor *compressor, const struct dictionary *dictionary, struct buffer *room)
+{
+    struct bytes payload = record_payload(buffer_bytes(record)), text;
+    size_t gain = payload.size / 16 > RECORD_PACK_GAIN ? payload.size / 16 : RECORD_PACK_GAIN;
+    bool good = false;
+
+    if (payload.size < RECORD_PACK_MIN || payload.size > RECORD_PACK_MAX)
+        return false;
+    text = bytes_of(payload.data + TYPE_SIZE, payload.size - TYPE_SIZE);
+    room->size = 0;
+    buffer_append(room, payload.data, TYPE_SIZE);
+    buffer_append_u8(room, CODEC_ZSTD);
+    varint_append(room, dictionary != NULL ? dictionary->number : 0);
+    varint_append(room, (uint32_t)text.size);
+    if (room->size + gain < payload.size)
+        good = compress_text(compressor, dictionary != NULL ? dictionary->of : NULL, text, payload.size - gain - room->size, room);
+    if (good) {
+        record->data[0] |= RECORD_PACKED;
+        record->size -= payload.size;
+        buffer_append_bytes(record, buffer_bytes(room));
+    }
+    room->size = 0;
+    return good;
+}
+
+/* --- decoding --- */
 
 /* A string as it was kept: what the codec found to be an integer is text again. A set or a list has been brought into its
  * encoding. */
@@ -96,16 +225,44 @@ static enum status restore_kept(struct value *value, uint8_t flags, struct buffe
     return STATUS_OK;
 }
 
-enum status record_decode(struct bytes bytes, const struct value_limits *limits, struct buffer *scratch, struct record *record)
+static bool is_within(struct bytes bytes, const struct buffer *buffer)
+{
+    return buffer->size > 0 && bytes.data >= buffer->data && bytes.data < buffer->data + buffer->size;
+}
+
+/* `bytes`: the payload; if it is in `scratch`, what the codec needs goes elsewhere, as that would move it. Then an inline string that borrows from there is
+ * moved to `scratch`. */
+static enum status decode_payload(struct bytes bytes, const struct value_limits *limits, struct buffer *scratch, struct value *value)
+{
+    struct buffer more = { 0 };
+    enum status status;
+
+    if (!is_within(bytes, scratch))
+        return codec_decode(bytes, limits, scratch, value);
+    status = codec_decode(bytes, limits, &more, value);
+    if (status == STATUS_OK && value->type == VALUE_STRING && value->encoding != STRING_INT && value->encoding != STRING_BIG &&
+        is_within(value->bytes, &more)) {
+        scratch->size = 0;
+        buffer_append_bytes(scratch, value->bytes);
+        value->bytes = buffer_bytes(scratch);
+    }
+    buffer_release(&more);
+    return status;
+}
+
+enum status record_decode(struct bytes bytes, struct dictionaries *dictionaries, const struct value_limits *limits, struct buffer *scratch,
+    struct record *record)
 {
     uint8_t flags;
     struct value_limits exact;
     enum status status = head_read(&bytes, record, &flags);
 
+    if (status == STATUS_OK)
+        status = unpack(&flags, dictionaries, scratch, &bytes);
     if (status != STATUS_OK)
         return status;
     exact = codec_limits_of(bytes, flags & RECORD_RAW ? CODEC_FROM_LISTPACK : CODEC_AS_WRITTEN, limits);
-    status = codec_decode(bytes, &exact, scratch, &record->value);
+    status = decode_payload(bytes, &exact, scratch, &record->value);
     if (status == STATUS_OK && record->death_ms >= 0 &&
         (record->value.type != VALUE_HASH || hash_last_expiry(&record->value) != record->death_ms)) {
         value_free(&record->value);
@@ -131,13 +288,29 @@ enum status record_peek(struct bytes bytes, int64_t *gone_ms, enum value_type *t
     return codec_peek_type(bytes, type);
 }
 
-enum status record_split(struct bytes bytes, struct record *record, struct bytes *payload)
+enum status record_peek_times(struct bytes bytes, int64_t *gone_ms, int64_t *expire_ms)
+{
+    struct record record;
+    enum value_type type;
+    enum status status = record_peek(bytes, gone_ms, &type);
+    uint8_t flags;
+
+    if (status == STATUS_OK)
+        status = head_read(&bytes, &record, &flags);
+    if (status == STATUS_OK)
+        *expire_ms = record.expire_ms;
+    return status;
+}
+
+enum status record_split(struct bytes bytes, struct dictionaries *dictionaries, struct buffer *scratch, struct record *record, struct bytes *payload)
 {
     uint8_t flags;
     enum status status = head_read(&bytes, record, &flags);
 
     if (status == STATUS_OK && bytes.size == 0)
         status = STATUS_CORRUPT;
+    if (status == STATUS_OK)
+        status = unpack(&flags, dictionaries, scratch, &bytes);
     *payload = bytes;
     return status;
 }

@@ -3,8 +3,11 @@
  *   record = format u8 | heat u8 | heat_minutes u16 | [expire_ms i64] | [death_ms i64] | payload        (little-endian)
  *   format = 1, plus 0x80 if there is an expiry, 0x40 if a string was changed in place (OBJECT ENCODING says raw) or a set or
  *            a list is kept in a listpack, 0x20 if a string is kept as text although it is an integer (INCRBYFLOAT's results are),
- *            0x10 if each field of a hash has a time; then `death_ms` is the latest of them: when the key expires as a whole
+ *            0x10 if each field of a hash has a time; then `death_ms` is the latest of them: when the key expires as a whole,
+ *            0x08 if the payload is packed
  *   payload as in value/codec.h
+ *   packed  = RDB type u8 | codec u8 (1: zstd) | dictionary varint (0: none) | size varint | frame of base/compress.h: the payload's `size` bytes
+ *             after its type
  *
  * A value is decoded into the encoding that it had, whatever the limits are now: moving between tiers is invisible. The flags and the
  * type of the payload say which encoding that is.
@@ -19,6 +22,16 @@
 #include "keyspace/entry.h"
 #include "value/value.h"
 
+struct compress_dictionary;
+struct compressor;
+struct dictionary;
+struct dictionaries;
+
+/* The sizes of payloads that are packed: smaller ones do not get smaller, larger ones would take long under a lock. */
+enum { RECORD_PACK_MIN = 64, RECORD_PACK_MAX = 64 * 1024 };
+/* The largest size that a packed payload may have when it is read: 16 times RECORD_PACK_MAX, so that later versions may pack larger ones. */
+enum { RECORD_UNPACKED_MAX = 1 << 20 };
+
 struct record {
     uint8_t heat;
     uint16_t heat_minutes;
@@ -29,14 +42,28 @@ struct record {
 
 void record_encode(const struct entry *entry, struct buffer *out);
 
-/* STATUS_CORRUPT for anything that is not a record, STATUS_VERSION for one of a newer format. */
-enum status record_decode(struct bytes bytes, const struct value_limits *limits, struct buffer *scratch, struct record *record);
+/* Packs the payload of a record that record_encode has made, which is all that `record` has, if the result is smaller by RECORD_PACK_GAIN bytes and by a
+ * sixteenth at least. `dictionary` NULL: none. False: the record is as it was. `room` is used, and emptied. */
+enum { RECORD_PACK_GAIN = 16 };
+bool record_pack(struct buffer *record, struct compressor *compressor, const struct dictionary *dictionary, struct buffer *room);
+/* The payload of a record that is not packed, as in value/codec.h; empty otherwise. */
+struct bytes record_payload(struct bytes bytes);
+bool record_is_packed(struct bytes bytes);
+/* The number of the dictionary that a packed record needs; 0: none, or it is not packed. */
+uint32_t record_dictionary(struct bytes bytes);
+
+/* STATUS_CORRUPT for anything that is not a record, or needs a dictionary that is not there; STATUS_VERSION for one of a newer format. `dictionaries` NULL: packed
+ * records are read if they need none. */
+enum status record_decode(struct bytes bytes, struct dictionaries *dictionaries, const struct value_limits *limits, struct buffer *scratch,
+    struct record *record);
 /* Only what is before the value. `type` is its value type; `*gone_ms` is when the key expires, by its own expiry or by that of its last
  * field; -1: never. */
 enum status record_peek(struct bytes bytes, int64_t *gone_ms, enum value_type *type);
+/* The same, and the expiry of its own; -1: none. */
+enum status record_peek_times(struct bytes bytes, int64_t *gone_ms, int64_t *expire_ms);
 
-/* Splits a record into what is before the value, and the value as its payload (value/codec.h): borrowed, not verified. `record->value`
- * stays as it is. For copying values elsewhere. */
-enum status record_split(struct bytes bytes, struct record *record, struct bytes *payload);
+/* Splits a record into what is before the value, and the value as its payload (value/codec.h): borrowed from `bytes` or, if it was packed, from
+ * `scratch`; not verified. `record->value` stays as it is. For copying values elsewhere. */
+enum status record_split(struct bytes bytes, struct dictionaries *dictionaries, struct buffer *scratch, struct record *record, struct bytes *payload);
 
 #endif

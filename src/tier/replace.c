@@ -55,6 +55,7 @@ static void forget_store(struct tier *tier)
     tier->collect = NULL;
     purge_destroy(tier->purge);
     tier->purge = purge_create();
+    packing_forget(&tier->packing);
     store_close(tier->store);
     tier->store = NULL;
     tier->oversized = (struct oversized){ .count = 0 };
@@ -71,10 +72,9 @@ static enum status open_store(struct tier *tier, const char *image, struct messa
 
     options.write_buffer_size = (size_t)tier->settings.write_buffer_size;
     options.block_cache_size = (size_t)tier->settings.block_cache_size;
-    options.compression = tier->settings.compression != 0;
     options.holds_merges = false;           /* no replay follows */
     damage_forget(&tier->damage);
-    tier->writing->tuning = (struct store_tuning){ options.write_buffer_size, options.block_cache_size, options.compression };
+    tier->writing->tuning = (struct store_tuning){ options.write_buffer_size, options.block_cache_size };
     status = working_dir_replace(&options, image, &tier->store, message);
     tier->collect = collect_create(tier->store != NULL ? store_segments(tier->store) : NULL);
     return status;

@@ -115,14 +115,14 @@ static int compare_found(const void *a, const void *b)
 static bool put_piece(struct sealing *sealing, uint64_t begins)
 {
     struct keyspace *keyspace = sealing->keyspace;
-    size_t before = store_batch_size(sealing->batch->store), i;
+    size_t before = batch_work(sealing->batch), i;
     bool whole;
 
     if (sealing->piece_count == 0)
         return true;
     keyspace_assert_locked(keyspace);
     qsort(sealing->piece, sealing->piece_count, sizeof(sealing->piece[0]), compare_found);
-    for (i = 0; i < sealing->piece_count && store_batch_size(sealing->batch->store) - before < BATCH_HOLD_ENOUGH; i++) {
+    for (i = 0; i < sealing->piece_count && batch_work(sealing->batch) - before < BATCH_HOLD_ENOUGH; i++) {
         struct entry *entry = keyspace_entry(keyspace, sealing->piece[i].handle);
         uint64_t hash = sealing->piece[i].hash;
 

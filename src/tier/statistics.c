@@ -38,6 +38,7 @@ static void note_store(struct tier *tier, struct tier_stats *stats)
     if (tier->store != NULL) {
         stats->store_memory = store_memory(tier->store);
         segments_measure(store_segments(tier->store), &segments);
+        stats->dictionaries = dictionaries_count(store_dictionaries(tier->store));
     }
     warm_stats(tier->warm, stats);
     mutex_unlock(&tier->store_lock);
@@ -91,6 +92,9 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
     note_rules(tier, stats);
     damage_count(tier, &stats->damaged_records, &newer);
     stats->collected_bytes = tier->statistics.collected_bytes;
+    stats->packed_records = tier->packing.records;
+    stats->packing_saved_bytes = tier->packing.saved_bytes;
+    stats->packing_ratio = packing_info_ratio(&tier->packing);
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];
 

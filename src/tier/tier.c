@@ -34,7 +34,6 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
         .env = options->env,
         .write_buffer_size = options->write_buffer_size,
         .block_cache_size = options->block_cache_size,
-        .compression = options->compression,
         .by_slot = options->by_slot,
         .file_size_max = options->table_size_max,
         .segment_size = options->segment_size,
@@ -64,7 +63,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->settings.load_threads = options->loader_count;
     tier->settings.write_buffer_size = (int64_t)options->write_buffer_size;
     tier->settings.block_cache_size = (int64_t)options->block_cache_size;
-    tier->settings.compression = options->compression;
+    tier->settings.compression = options->compression ? PACKING_ZSTD : PACKING_NO;
     tier->settings.space_target = SPACE_TARGET;
     tier->settings.enabled = true;
     tier->settings.warmup = true;
@@ -157,6 +156,7 @@ void tier_close(struct tier *tier)
     mutex_release(&tier->store_lock);
     purge_destroy(tier->purge);
     demoted_release(&tier->demoted);
+    packing_release(&tier->packing);
     buffer_release(&tier->expiry.from);
     buffer_release(&tier->outdated.from);
     mem_free(tier->dir);

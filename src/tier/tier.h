@@ -53,7 +53,8 @@ struct tier_settings {
     _Atomic int64_t advise;                 /* tier-advise: 0: nothing is sampled */
     _Atomic int64_t warmup;                 /* 0: the warm-up pauses */
     _Atomic int64_t warmup_rate;            /* keys a second, or KiB if they are larger; 0: no limit */
-    _Atomic int64_t write_buffer_size, block_cache_size, compression;   /* taken over by reopening the store */
+    _Atomic int64_t compression;            /* enum packing_codec: of records that are written from now on */
+    _Atomic int64_t write_buffer_size, block_cache_size;        /* taken over by reopening the store */
 };
 
 /* Functions of the rooms above that the tier needs. Called on its own threads. */
@@ -105,7 +106,7 @@ struct tier_options {
     const char *images;             /* the directory that has the checkpoints: they count in tier-max-size. NULL: none */
     struct store_env *env;          /* NULL: the machine's disk */
     size_t write_buffer_size, block_cache_size;
-    bool compression;
+    bool compression;               /* tier_settings.compression at first */
     bool by_slot;                   /* the hashes, unless the image says otherwise: tier_seed */
     bool holds_merges;              /* until tier_release_merges the tables of the store's index are not merged, but for what its writes need: the
                                      * replay needs the CPUs */
@@ -251,6 +252,9 @@ struct tier_stats {
     uint64_t store_bytes, store_memory, recordmap_bytes, graves;
     uint64_t segments, segment_bytes, segment_live_bytes;       /* files; their bytes; those of live records, about */
     uint64_t segment_written_bytes, collected_bytes;            /* since the start; moved by garbage collection */
+    uint64_t packed_records, packing_saved_bytes;   /* since the start: tier-compression (tier/packing.h) */
+    double packing_ratio;                   /* of the last values, those that did not get smaller included; 1 if there were none */
+    uint64_t dictionaries;
     uint64_t unplanned_reads, errors, expired_cold, evicted_cold, resolved;
     uint64_t pinned_keys, rules;            /* names that are pinned; tier/key_rules.h */
     uint64_t hot_bytes, held_bytes;         /* of entries and tables: needed, and held */

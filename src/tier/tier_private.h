@@ -17,6 +17,7 @@
 #include "tier/load.h"
 #include "tier/look_up.h"
 #include "tier/oversized.h"
+#include "tier/packing.h"
 #include "tier/request.h"
 #include "tier/shed.h"
 #include "tier/key_rules.h"
@@ -85,6 +86,7 @@ struct tier {
     struct writing *writing;
     struct demotion *demotion;
     struct demoted demoted;
+    struct packing packing;
     struct stuck stuck;
     struct oversized oversized;
     struct expiry_walk expiry;

@@ -19,7 +19,7 @@ struct writing *writing_create(const struct tier_options *options, const char *d
 
     batch_init(&writing->batch);
     reserve_init(&writing->reserve, dir, options->reserve_size);
-    writing->tuning = (struct store_tuning){ options->write_buffer_size, options->block_cache_size, options->compression };
+    writing->tuning = (struct store_tuning){ options->write_buffer_size, options->block_cache_size };
     return writing;
 }
 
@@ -177,14 +177,13 @@ void writing_retune(struct tier *tier)
 {
     struct store_tuning *tuning = &tier->writing->tuning;
     struct store_tuning wanted = {
-        (size_t)tier->settings.write_buffer_size, (size_t)tier->settings.block_cache_size, tier->settings.compression != 0,
+        (size_t)tier->settings.write_buffer_size, (size_t)tier->settings.block_cache_size,
     };
     struct message message = { "" };
     enum status status;
     bool applied;
 
-    if (wanted.write_buffer_size == tuning->write_buffer_size && wanted.block_cache_size == tuning->block_cache_size &&
-        wanted.compression == tuning->compression)
+    if (wanted.write_buffer_size == tuning->write_buffer_size && wanted.block_cache_size == tuning->block_cache_size)
         return;
     store_tune(tier->store, &wanted);
     *tuning = wanted;

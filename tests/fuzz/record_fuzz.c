@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compress.h"
 #include "base/mem.h"
 #include "keyspace/partition.h"
 #include "support/fuzz.h"
@@ -63,6 +64,16 @@ static struct entry *entry_make(struct fuzz *fuzz, struct value *value, int64_t 
     return keyspace_entry(keyspace, keyspace_insert(keyspace, hash, BYTES("key"), value, expire_ms, RECORD_NONE, 0));
 }
 
+static void pack(struct buffer *record)
+{
+    struct compressor *compressor = compressor_create();
+    struct buffer room = { 0 };
+
+    (void)record_pack(record, compressor, NULL, &room);
+    compressor_destroy(compressor);
+    buffer_release(&room);
+}
+
 static void make_record(struct fuzz *fuzz, struct buffer *record)
 {
     static const int64_t expiries[] = { -1, -1, 0, 1, 1700000000123, INT64_MAX };
@@ -70,6 +81,8 @@ static void make_record(struct fuzz *fuzz, struct buffer *record)
 
     random_value(fuzz, &value);
     record_encode(entry_make(fuzz, &value, expiries[fuzz_below(&fuzz->input, 6)]), record);
+    if (fuzz_below(&fuzz->input, 2) == 0)
+        pack(record);
 }
 
 /* A record that was accepted is handled like one that is loaded and demoted again. */
@@ -86,7 +99,7 @@ static void use(struct fuzz *fuzz, struct record *record)
     value_digest(&record->value, digest);
     entry = entry_make(fuzz, &record->value, expire_ms);
     record_encode(entry, &again);
-    CHECK(record_decode(buffer_bytes(&again), &fuzz->limits, &scratch, &second) == STATUS_OK);
+    CHECK(record_decode(buffer_bytes(&again), NULL, &fuzz->limits, &scratch, &second) == STATUS_OK);
     value_digest(&second.value, after);
     CHECK(memcmp(digest, after, sizeof(digest)) == 0 && second.expire_ms == expire_ms);
     CHECK(second.death_ms == (second.value.type == VALUE_HASH ? hash_last_expiry(&second.value) : -1));
@@ -99,24 +112,26 @@ static void use(struct fuzz *fuzz, struct record *record)
 
 static void run(struct fuzz *fuzz, struct bytes bytes)
 {
-    struct buffer scratch = { 0 };
+    struct buffer scratch = { 0 }, unpacked = { 0 };
     struct record record, split;
     struct bytes payload;
     enum value_type type;
     enum status status;
     int64_t expire_ms;
 
-    status = record_decode(bytes, &fuzz->limits, &scratch, &record);
+    status = record_decode(bytes, NULL, &fuzz->limits, &scratch, &record);
     CHECK(status == STATUS_OK || status == STATUS_CORRUPT || status == STATUS_VERSION);
-    CHECK(scratch.capacity <= 4096 + 200 * bytes.size);
+    CHECK(scratch.capacity <= 4096 + 200 * bytes.size + (record_is_packed(bytes) ? 2 * RECORD_UNPACKED_MAX : 0));
     if (status == STATUS_OK) {
         CHECK(record_peek(bytes, &expire_ms, &type) == STATUS_OK);
         CHECK(expire_ms == earlier_ms(record.expire_ms, record.death_ms) && type == (enum value_type)record.value.type);
-        CHECK(record_split(bytes, &split, &payload) == STATUS_OK);
-        CHECK(split.expire_ms == record.expire_ms && split.death_ms == record.death_ms && split.heat == record.heat && payload.size < bytes.size);
+        CHECK(record_split(bytes, NULL, &unpacked, &split, &payload) == STATUS_OK);
+        CHECK(split.expire_ms == record.expire_ms && split.death_ms == record.death_ms && split.heat == record.heat);
+        CHECK(record_is_packed(bytes) ? payload.size <= RECORD_UNPACKED_MAX : payload.size < bytes.size);
         use(fuzz, &record);
     }
     buffer_release(&scratch);
+    buffer_release(&unpacked);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -131,7 +131,7 @@ static void add_records(struct image_box *image, struct store *store, int db, co
         status = record_bytes(image, records, db, &at, &bytes, &found);
         if (status != STATUS_OK)
             break;
-        CHECK(record_decode(found, &limits, &scratch, &record) == STATUS_OK);
+        CHECK(record_decode(found, store_dictionaries(store), &limits, &scratch, &record) == STATUS_OK);
         add(image, image->incarnations[db], at.hash, at.key, record.expire_ms, &record.value);
         value_free(&record.value);
     }

@@ -436,7 +436,8 @@ static void verify_clean(struct tier_box *box, const struct keyspace *keyspace, 
     reading_now(box->tier, &reading, &buffers, &read);
     BOX_DEMAND(box, read.status == STATUS_OK, "a record that can't be read");
     reading_end(&reading);
-    BOX_DEMAND(box, record_decode(read.bytes, &limits, read.scratch, &record) == STATUS_OK, "a record that can't be decoded");
+    BOX_DEMAND(box, record_decode(read.bytes, store_dictionaries(box->tier->store), &limits, read.scratch, &record) == STATUS_OK,
+        "a record that can't be decoded");
     value_digest(&value, wanted);
     value_digest(&record.value, found);
     BOX_DEMAND(box, memcmp(wanted, found, 20) == 0 && record.expire_ms == entry_expire_ms(entry), "a clean entry differs from its record");

@@ -125,12 +125,12 @@ static const char *judge_key(const struct stores *stores, const struct store_ite
 static const char newer_record[] = "it was written by a newer Kelvin";
 
 /* NULL, or what is wrong with a record. `expire_ms`: -1 or when it expires. */
-static const char *judge_record(struct bytes bytes, int64_t *expire_ms, uint8_t *type)
+static const char *judge_record(const struct stores *stores, struct bytes bytes, int64_t *expire_ms, uint8_t *type)
 {
     struct value_limits limits = { .hash_listpack_entries_max = SIZE_MAX, .hash_listpack_value_max = SIZE_MAX };
     struct buffer scratch = { 0 };
     struct record record;
-    enum status status = record_decode(bytes, &limits, &scratch, &record);
+    enum status status = record_decode(bytes, store_dictionaries(stores->store), &limits, &scratch, &record);
 
     *expire_ms = -1;
     if (status == STATUS_OK) {
@@ -168,7 +168,7 @@ static void count_record(struct stores *stores, struct checked_key *key, struct 
 {
     int64_t expire_ms;
     uint8_t type = 0;
-    const char *what = judge_record(record, &expire_ms, &type);
+    const char *what = judge_record(stores, record, &expire_ms, &type);
 
     if (what == newer_record) {
         report_record(stores, key->incarnation, name, what);
@@ -324,7 +324,7 @@ static void note_again(struct stores *stores, const struct segment_record *recor
     int64_t expire_ms;
     uint8_t type;
 
-    if (key_hash(&stores->seed, record->key) != record->hash || judge_record(record->value, &expire_ms, &type) != NULL)
+    if (key_hash(&stores->seed, record->key) != record->hash || judge_record(stores, record->value, &expire_ms, &type) != NULL)
         return;
     if (stores->found_count == stores->found_capacity) {
         stores->found_capacity = stores->found_capacity * 2 + 64;

@@ -624,7 +624,7 @@ static void every_tier_option_can_be_set_while_running(void **state)
         { "tier-batch-size", "4096" },
         { "tier-write-buffer", "65536" },
         { "tier-block-cache", "0" },
-        { "tier-compression", "yes" },
+        { "tier-compression", "zstd" },
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -633,19 +633,28 @@ static void every_tier_option_can_be_set_while_running(void **state)
     }
 }
 
-static void compressed_keys_are_not_deleted_for_room_on_the_disk(void **state)
+static void tier_compression_yes_is_zstd(void **state)
 {
-    struct bytes names[] = { BYTES("timeout"), BYTES("tier-compression"), BYTES("tier-full-policy") };
-    struct bytes values[] = { BYTES("1"), BYTES("yes"), BYTES("noeviction") };
     struct bytes line[] = { BYTES("tier-compression"), BYTES("yes") };
     struct message message;
 
-    assert_set(*state, "tier-full-policy", "allkeys-coldest");
-    assert_reason(*state, "tier-compression", "yes", "with tier-compression yes there is only tier-full-policy noeviction");
     assert_true(config_load(*state, line, 2, &message));
-    assert_false(config_check(*state, &message));
-    assert_true(config_set(*state, names, values, 3, &message));
-    assert_reason(*state, "tier-full-policy", "volatile-ttl", "with tier-compression yes there is only tier-full-policy noeviction");
+    assert_true(config_check(*state, &message));
+    assert_shown(*state, "tier-compression", "zstd");
+    assert_set(*state, "tier-compression", "no");
+    assert_set(*state, "tier-compression", "yes");
+    assert_shown(*state, "tier-compression", "zstd");
+    assert_reason(*state, "tier-compression", "lz4", "argument(s) must be one of the following: no, zstd, yes");
+}
+
+static void compressed_keys_may_be_deleted_for_room_on_the_disk(void **state)
+{
+    struct message message;
+
+    assert_set(*state, "tier-full-policy", "allkeys-coldest");
+    assert_set(*state, "tier-compression", "zstd");
+    assert_set(*state, "tier-full-policy", "volatile-ttl");
+    assert_true(config_check(*state, &message));
 }
 
 static void the_low_watermark_is_never_above_the_high_one(void **state)
@@ -765,7 +774,8 @@ int main(void)
         TEST(a_refusal_restores_all_values_and_calls_earlier_callbacks_again),
         TEST(a_refusal_without_a_message_is_still_an_error),
         TEST(every_tier_option_can_be_set_while_running),
-        TEST(compressed_keys_are_not_deleted_for_room_on_the_disk),
+        TEST(tier_compression_yes_is_zstd),
+        TEST(compressed_keys_may_be_deleted_for_room_on_the_disk),
         TEST(the_low_watermark_is_never_above_the_high_one),
         TEST(partitions_are_a_power_of_two),
         TEST(readers_never_see_a_partial_change),

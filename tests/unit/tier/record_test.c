@@ -2,6 +2,10 @@
 
 #include "support/unit.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compress.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "keyspace/partition.h"
@@ -41,7 +45,7 @@ static void expect_same(struct entry *entry, const struct buffer *bytes)
     enum value_type type;
     int64_t expire_ms;
 
-    assert_int_equal(record_decode(buffer_bytes(bytes), &limits, &scratch, &record), STATUS_OK);
+    assert_int_equal(record_decode(buffer_bytes(bytes), NULL, &limits, &scratch, &record), STATUS_OK);
     assert_int_equal(record.heat, entry->heat);
     assert_int_equal(record.heat_minutes, entry->heat_minutes);
     assert_int_equal(record.expire_ms, entry_expire_ms(entry));
@@ -70,7 +74,7 @@ static void expect_no_prefix(const struct buffer *bytes)
 
         memcpy(copy, bytes->data, size);
         copy = mem_realloc(copy, size > 0 ? size : 1);
-        status = record_decode(bytes_of(copy, size), &limits, &scratch, &record);
+        status = record_decode(bytes_of(copy, size), NULL, &limits, &scratch, &record);
         assert_true(status == STATUS_CORRUPT || status == STATUS_VERSION);
         buffer_release(&scratch);
         mem_free(copy);
@@ -184,9 +188,9 @@ static void other_formats_are_distinguished_from_damage(void **state)
     enum value_type type;
     int64_t expire_ms;
 
-    assert_int_equal(record_decode(bytes_of("\2\5\0\0xxxxxxxxxx", 14), &limits, &scratch, &record), STATUS_VERSION);
-    assert_int_equal(record_decode(bytes_of("\x82\5\0\0xxxxxxxxxx", 14), &limits, &scratch, &record), STATUS_VERSION);
-    assert_int_equal(record_decode(bytes_of("\0\5\0\0xxxxxxxxxx", 14), &limits, &scratch, &record), STATUS_CORRUPT);
+    assert_int_equal(record_decode(bytes_of("\2\5\0\0xxxxxxxxxx", 14), NULL, &limits, &scratch, &record), STATUS_VERSION);
+    assert_int_equal(record_decode(bytes_of("\x82\5\0\0xxxxxxxxxx", 14), NULL, &limits, &scratch, &record), STATUS_VERSION);
+    assert_int_equal(record_decode(bytes_of("\0\5\0\0xxxxxxxxxx", 14), NULL, &limits, &scratch, &record), STATUS_CORRUPT);
     assert_int_equal(record_peek(bytes_of("\2\5\0\0xxxxxxxxxx", 14), &expire_ms, &type), STATUS_VERSION);
     assert_int_equal(record_peek(bytes_of("\1\5\0\0", 4), &expire_ms, &type), STATUS_CORRUPT);
     assert_int_equal(record_peek(bytes_of("\x81\5\0\0\0\0\0\0\0\0\0\x80\0", 13), &expire_ms, &type), STATUS_CORRUPT);
@@ -211,7 +215,7 @@ static void noise_is_never_trusted(void **state)
         for (uint64_t i = 1 + random_below(&random, 3); i > 0; i--)
             bytes.data[random_below(&random, bytes.size)] = (char)random_next(&random);
         /* It may be a record still; it must not do harm. */
-        if (record_decode(buffer_bytes(&bytes), &limits, &scratch, &record) == STATUS_OK && value_is_object(&record.value))
+        if (record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record) == STATUS_OK && value_is_object(&record.value))
             value_free(&record.value);
         buffer_release(&text);
         buffer_release(&bytes);
@@ -249,15 +253,243 @@ static void a_record_of_a_mortal_hash_knows_its_last_death(void **state)
     expect_no_prefix(&bytes);
     assert_int_equal(record_peek(buffer_bytes(&bytes), &gone_ms, &type), STATUS_OK);
     assert_int_equal(gone_ms, 7000);
-    assert_int_equal(record_decode(buffer_bytes(&bytes), &limits, &scratch, &record), STATUS_OK);
+    assert_int_equal(record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record), STATUS_OK);
     assert_true(record.expire_ms == 9000 && record.death_ms == 7000);
     value_free(&record.value);
     bytes.data[4 + 8]++;                        /* another death than that of its fields */
-    assert_int_equal(record_decode(buffer_bytes(&bytes), &limits, &scratch, &record), STATUS_CORRUPT);
+    assert_int_equal(record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record), STATUS_CORRUPT);
     buffer_release(&bytes);
     buffer_release(&scratch);
     partition_unlock(&all->partitions[0]);
     partitions_destroy(all);
+}
+
+/* --- packed records --- */
+
+static const char words[][12] = { "storage", "engine", "record", "segment", "memory", "reader" };
+
+/* Text that gets smaller, as long as `size` says. */
+static void append_words(struct random *random, size_t size, struct buffer *text)
+{
+    size_t end = text->size + size;
+
+    while (text->size < end)
+        buffer_append_format(text, "%s ", words[random_below(random, 6)]);
+    text->size = end;
+}
+
+static bool pack(struct compressor *compressor, struct buffer *bytes)
+{
+    struct buffer room = { 0 };
+    bool is_packed = record_pack(bytes, compressor, NULL, &room);
+
+    assert_true(room.size == 0 && is_packed == record_is_packed(buffer_bytes(bytes)));
+    buffer_release(&room);
+    return is_packed;
+}
+
+struct packing {
+    struct random random;
+    struct compressor *compressor;
+    struct partitions *all;
+};
+
+static int open_packing(void **state)
+{
+    struct packing *packing = mem_zalloc(sizeof(*packing));
+
+    random_init(&packing->random, seed_new());
+    packing->compressor = compressor_create();
+    packing->all = partitions_create(1, 1, (struct key_seed){ .sip = { 1, 2 } });
+    partitions_lock_all(packing->all);
+    *state = packing;
+    return 0;
+}
+
+static int close_packing(void **state)
+{
+    struct packing *packing = *state;
+
+    partitions_unlock_all(packing->all);
+    partitions_destroy(packing->all);
+    compressor_destroy(packing->compressor);
+    mem_free(packing);
+    return 0;
+}
+
+static struct value make_words(struct packing *packing, int kind, size_t size, struct buffer *text)
+{
+    struct value value;
+
+    append_words(&packing->random, size, text);
+    if (kind == 0)
+        return string_value(buffer_bytes(text));
+    if (kind == 1)
+        return string_value_raw(buffer_bytes(text));
+    value = kind == 2 ? hash_create() : set_create(&limits, BYTES("a"), 1);
+    for (size_t i = 0; i < size; i += 50) {
+        struct bytes part = bytes_of(text->data + i, size - i < 40 ? size - i : 40);
+        char name[30];
+
+        snprintf(name, sizeof(name), "field%zu", i);
+        if (kind == 2)
+            hash_set(&value, &limits, bytes_of_string(name), part);
+        else
+            set_add(&value, &limits, part);
+    }
+    return value;
+}
+
+static void a_packed_record_is_the_same_value(void **state)
+{
+    struct packing *packing = *state;
+
+    for (int i = 0; i < 400; i++) {
+        struct buffer text = { 0 }, bytes = { 0 }, raw = { 0 }, scratch = { 0 };
+        struct value value = make_words(packing, i % 4, 100 + random_below(&packing->random, 4000), &text);
+        struct entry *entry = entry_of(packing->all, &value, expiries[i % EXPIRIES]);
+        struct record record = { 0 };
+        struct bytes payload;
+
+        entry->heat = (uint8_t)i;
+        record_encode(entry, &raw);
+        buffer_append_bytes(&bytes, buffer_bytes(&raw));
+        assert_true(pack(packing->compressor, &bytes));
+        assert_true(bytes.size + RECORD_PACK_GAIN <= raw.size);
+        expect_same(entry, &bytes);
+        if (i < 8)
+            expect_no_prefix(&bytes);
+        assert_int_equal(record_split(buffer_bytes(&bytes), NULL, &scratch, &record, &payload), STATUS_OK);
+        assert_true(bytes_equal(payload, record_payload(buffer_bytes(&raw))));
+        assert_true(record.expire_ms == expiries[i % EXPIRIES] && record_dictionary(buffer_bytes(&bytes)) == 0);
+        assert_true(record_payload(buffer_bytes(&bytes)).size == 0);
+        buffer_release(&text);
+        buffer_release(&bytes);
+        buffer_release(&raw);
+        buffer_release(&scratch);
+    }
+}
+
+static void what_does_not_get_smaller_stays_as_it_was(void **state)
+{
+    struct packing *packing = *state;
+    static const size_t sizes[] = { 0, 1, 20, RECORD_PACK_MIN - 10, RECORD_PACK_MAX, RECORD_PACK_MAX + 1000 };
+
+    for (size_t i = 0; i < 100; i++) {
+        struct buffer text = { 0 }, bytes = { 0 }, before = { 0 };
+        struct value value;
+
+        if (i < sizeof(sizes) / sizeof(sizes[0]))
+            append_words(&packing->random, sizes[i], &text);
+        else
+            for (size_t more = random_below(&packing->random, 2000); more > 0; more--)
+                buffer_append_u8(&text, (uint8_t)random_next(&packing->random));
+        value = i == 6 ? string_value(BYTES("1234567890123456789")) : string_value(buffer_bytes(&text));
+        record_encode(entry_of(packing->all, &value, -1), &bytes);
+        buffer_append_bytes(&before, buffer_bytes(&bytes));
+        assert_false(pack(packing->compressor, &bytes));
+        assert_true(bytes_equal(buffer_bytes(&before), buffer_bytes(&bytes)));
+        buffer_release(&text);
+        buffer_release(&bytes);
+        buffer_release(&before);
+    }
+}
+
+/* Each bit of a packed record: what is read is a record, an error, and nothing else. */
+static void damage_to_a_packed_record_does_no_harm(void **state)
+{
+    struct packing *packing = *state;
+
+    for (int kind = 0; kind < 4; kind++) {
+        struct buffer text = { 0 }, bytes = { 0 };
+        struct value value = make_words(packing, kind, 300, &text);
+
+        record_encode(entry_of(packing->all, &value, 1000), &bytes);
+        assert_true(pack(packing->compressor, &bytes));
+        for (size_t at = 0; at < bytes.size * 8; at++) {
+            struct buffer scratch = { 0 };
+            struct record record;
+            enum status status;
+
+            bytes.data[at / 8] = (char)(bytes.data[at / 8] ^ 1 << at % 8);
+            status = record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record);
+            assert_true(status == STATUS_OK || status == STATUS_CORRUPT || status == STATUS_VERSION);
+            if (status == STATUS_OK && value_is_object(&record.value))
+                value_free(&record.value);
+            bytes.data[at / 8] = (char)(bytes.data[at / 8] ^ 1 << at % 8);
+            buffer_release(&scratch);
+        }
+        buffer_release(&text);
+        buffer_release(&bytes);
+    }
+}
+
+static enum status decode_packed(struct bytes packed)
+{
+    struct buffer bytes = { 0 }, scratch = { 0 };
+    struct record record;
+    enum status status;
+
+    buffer_append_bytes(&bytes, BYTES("\x09\5\0\0"));
+    buffer_append_bytes(&bytes, packed);
+    status = record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record);
+    assert_true(scratch.capacity <= 2 * RECORD_UNPACKED_MAX);
+    if (status == STATUS_OK && value_is_object(&record.value))
+        value_free(&record.value);
+    buffer_release(&bytes);
+    buffer_release(&scratch);
+    return status;
+}
+
+static void what_a_packed_record_says_is_checked_before_it_is_believed(void **state)
+{
+    (void)state;
+    assert_int_equal(decode_packed(BYTES("")), STATUS_CORRUPT);
+    assert_int_equal(decode_packed(BYTES("\0")), STATUS_CORRUPT);
+    assert_int_equal(decode_packed(BYTES("\0\0\0\1x")), STATUS_CORRUPT);                 /* codec 0 */
+    assert_int_equal(decode_packed(BYTES("\0\2\0\1x")), STATUS_VERSION);                 /* a codec that comes later */
+    assert_int_equal(decode_packed(BYTES("\0\1\7\1x")), STATUS_CORRUPT);                 /* a dictionary that is not there */
+    assert_int_equal(decode_packed(BYTES("\0\1\0\xff\xff\xff\xff\x0fx")), STATUS_CORRUPT);      /* 4 GiB */
+    assert_int_equal(decode_packed(BYTES("\0\1\0\x80\x80\x40x")), STATUS_CORRUPT);       /* 1 MiB + 1 with its type */
+    assert_int_equal(decode_packed(BYTES("\0\1\0\xff\xff\xff\xff\xff\xff\xff\xff")), STATUS_CORRUPT);
+    assert_int_equal(decode_packed(BYTES("\0\1\0")), STATUS_CORRUPT);
+}
+
+/* What zstd makes of 2 MiB of zeros has a hundred bytes. */
+static void a_bomb_in_a_record_is_bounded(void **state)
+{
+    struct packing *packing = *state;
+    struct buffer zeros = { 0 }, packed = { 0 };
+
+    memset(buffer_reserve(&zeros, 2 << 20), 0, 2 << 20);
+    zeros.size = 2 << 20;
+    buffer_append_bytes(&packed, BYTES("\0\1\0\xff\xff\x3f"));       /* it is said to have a byte less than 1 MiB */
+    assert_true(compress_text(packing->compressor, NULL, buffer_bytes(&zeros), 1000, &packed));
+    assert_int_equal(decode_packed(buffer_bytes(&packed)), STATUS_CORRUPT);
+    buffer_release(&zeros);
+    buffer_release(&packed);
+}
+
+/* A string in LZF is nothing that Kelvin writes into a record; it is unpacked a second time, beside what it came from. */
+static void a_string_that_is_packed_twice_is_read(void **state)
+{
+    struct packing *packing = *state;
+    struct buffer payload = { 0 }, packed = { 0 }, record = { 0 }, scratch = { 0 };
+    struct record decoded;
+
+    /* An RDB string in LZF: c3, packed size 5, size 100, then a literal and a run. */
+    buffer_append_bytes(&payload, BYTES("\xc3\x05\x40\x64\0x\xe0\x5a\0"));
+    buffer_append_bytes(&record, BYTES("\x09\5\0\0\0\1\0\x09"));
+    assert_true(compress_text(packing->compressor, NULL, buffer_bytes(&payload), 1000, &packed));
+    buffer_append_bytes(&record, buffer_bytes(&packed));
+    assert_int_equal(record_decode(buffer_bytes(&record), NULL, &limits, &scratch, &decoded), STATUS_OK);
+    assert_int_equal(decoded.value.bytes.size, 100);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(decoded.value.bytes.data[i], 'x');
+    buffer_release(&payload);
+    buffer_release(&packed);
+    buffer_release(&record);
+    buffer_release(&scratch);
 }
 
 int main(void)
@@ -267,6 +499,12 @@ int main(void)
         cmocka_unit_test(an_entry_comes_back_as_it_went),
         cmocka_unit_test(other_formats_are_distinguished_from_damage),
         cmocka_unit_test(noise_is_never_trusted),
+        cmocka_unit_test_setup_teardown(a_packed_record_is_the_same_value, open_packing, close_packing),
+        cmocka_unit_test_setup_teardown(what_does_not_get_smaller_stays_as_it_was, open_packing, close_packing),
+        cmocka_unit_test_setup_teardown(damage_to_a_packed_record_does_no_harm, open_packing, close_packing),
+        cmocka_unit_test(what_a_packed_record_says_is_checked_before_it_is_believed),
+        cmocka_unit_test_setup_teardown(a_bomb_in_a_record_is_bounded, open_packing, close_packing),
+        cmocka_unit_test_setup_teardown(a_string_that_is_packed_twice_is_read, open_packing, close_packing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,251 @@
+#include "store/dictionaries.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compress.h"
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/random.h"
+
+enum {
+    HEAD_SIZE = 40, CRC_SIZE = 4, MAGIC_SIZE = 8,
+    NEWER_PREFIX = 5,                   /* "KDICT": a newer version has another digit */
+    DIGITS_MIN = 8, DIGITS_MAX = 10,
+    STEP_MAX = 1 << 17,                 /* of numbers: sixteen of them fit in three bytes of a record */
+};
+
+static const char magic[MAGIC_SIZE] = { 'K', 'D', 'I', 'C', 'T', '1', '\n', 0 };
+
+struct dictionaries {
+    const struct disk *disk;
+    char *dir;
+    struct decompressors decompressors;
+    struct dictionary **list;           /* ascending numbers; with room for DICTIONARIES_MAX */
+    _Atomic size_t count;               /* grows after its last one is complete */
+};
+
+static void dictionary_name(uint32_t number, char *name)
+{
+    snprintf(name, DICTIONARY_NAME_SIZE, "%08u.dict", (unsigned)number);
+}
+
+bool dictionary_is_file(const char *path, uint32_t *number)
+{
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    size_t digits = strspn(name, "0123456789");
+    unsigned long long found;
+
+    if (digits < DIGITS_MIN || digits > DIGITS_MAX || strcmp(name + digits, ".dict") != 0)
+        return false;
+    found = strtoull(name, NULL, 10);
+    if (found == 0 || found > UINT32_MAX)
+        return false;
+    if (number != NULL)
+        *number = (uint32_t)found;
+    return true;
+}
+
+/* --- the file --- */
+
+static void file_make(const struct dictionary *dictionary, struct bytes bytes, struct buffer *file)
+{
+    uint32_t size = (uint32_t)bytes.size, crc;
+
+    buffer_append(file, magic, MAGIC_SIZE);
+    buffer_append(file, &dictionary->number, 4);
+    buffer_append(file, &dictionary->database, 4);
+    buffer_append(file, &dictionary->trained_s, 8);
+    buffer_append(file, &dictionary->samples, 8);
+    buffer_append(file, &dictionary->ratio_permille, 4);
+    buffer_append(file, &size, 4);
+    buffer_append_bytes(file, bytes);
+    crc = crc32c(0, file->data, file->size);
+    buffer_append(file, &crc, CRC_SIZE);
+}
+
+enum status dictionary_parse(struct bytes file, struct dictionary *dictionary, struct bytes *bytes)
+{
+    uint32_t crc, size;
+
+    *dictionary = (struct dictionary){ 0 };
+    if (file.size < HEAD_SIZE + CRC_SIZE || memcmp(file.data, magic, NEWER_PREFIX) != 0)
+        return STATUS_CORRUPT;
+    memcpy(&crc, file.data + file.size - CRC_SIZE, CRC_SIZE);
+    if (crc32c(0, file.data, file.size - CRC_SIZE) != crc)
+        return STATUS_CORRUPT;
+    if (memcmp(file.data, magic, MAGIC_SIZE) != 0)
+        return STATUS_VERSION;
+    memcpy(&dictionary->number, file.data + 8, 4);
+    memcpy(&dictionary->database, file.data + 12, 4);
+    memcpy(&dictionary->trained_s, file.data + 16, 8);
+    memcpy(&dictionary->samples, file.data + 24, 8);
+    memcpy(&dictionary->ratio_permille, file.data + 32, 4);
+    memcpy(&size, file.data + 36, 4);
+    if (size != file.size - HEAD_SIZE - CRC_SIZE || dictionary->number == 0)
+        return STATUS_CORRUPT;
+    *bytes = bytes_of(file.data + HEAD_SIZE, size);
+    return STATUS_OK;
+}
+
+/* --- opening --- */
+
+static struct dictionary *file_read_one(const struct disk *disk, const char *path, uint32_t number)
+{
+    struct dictionary *dictionary = mem_zalloc(sizeof(*dictionary));
+    struct buffer file = { 0 };
+    struct bytes bytes;
+
+    if (file_read_all(disk, AT_FDCWD, path, HEAD_SIZE + DICTIONARY_SIZE_MAX + CRC_SIZE, &file) == STATUS_OK &&
+        dictionary_parse(buffer_bytes(&file), dictionary, &bytes) == STATUS_OK && dictionary->number == number)
+        dictionary->of = compress_dictionary_create(bytes);
+    dictionary->number = number;
+    buffer_release(&file);
+    return dictionary;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const struct dictionary *const *left = a, *const *right = b;
+
+    return (*left)->number < (*right)->number ? -1 : (*left)->number > (*right)->number;
+}
+
+static size_t read_directory(struct dictionaries *dictionaries)
+{
+    DIR *list = opendir(dictionaries->dir);
+    struct dirent *entry;
+    char path[PATH_MAX];
+    size_t count = 0, room = DICTIONARIES_MAX;
+    uint32_t number;
+
+    dictionaries->list = mem_alloc(room * sizeof(dictionaries->list[0]));
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        if (!dictionary_is_file(entry->d_name, &number))
+            continue;
+        if (count == room) {
+            room *= 2;
+            dictionaries->list = mem_realloc(dictionaries->list, room * sizeof(dictionaries->list[0]));
+        }
+        snprintf(path, sizeof(path), "%s/%s", dictionaries->dir, entry->d_name);
+        dictionaries->list[count++] = file_read_one(dictionaries->disk, path, number);
+    }
+    if (list != NULL)
+        closedir(list);
+    if (count > 1)
+        qsort(dictionaries->list, count, sizeof(dictionaries->list[0]), compare_numbers);
+    return count;
+}
+
+struct dictionaries *dictionaries_open(const char *dir, const struct disk *disk)
+{
+    struct dictionaries *dictionaries = mem_zalloc(sizeof(*dictionaries));
+
+    dictionaries->disk = disk;
+    dictionaries->dir = mem_string(bytes_of_string(dir));
+    dictionaries->count = read_directory(dictionaries);
+    return dictionaries;
+}
+
+void dictionaries_close(struct dictionaries *dictionaries)
+{
+    if (dictionaries == NULL)
+        return;
+    for (size_t i = 0; i < dictionaries->count; i++) {
+        compress_dictionary_destroy(dictionaries->list[i]->of);
+        mem_free(dictionaries->list[i]);
+    }
+    decompressors_release(&dictionaries->decompressors);
+    mem_free(dictionaries->list);
+    mem_free(dictionaries->dir);
+    mem_free(dictionaries);
+}
+
+/* --- which there are --- */
+
+size_t dictionaries_count(const struct dictionaries *dictionaries)
+{
+    return atomic_load_explicit(&dictionaries->count, memory_order_acquire);
+}
+
+const struct dictionary *dictionaries_find(const struct dictionaries *dictionaries, uint32_t number)
+{
+    for (size_t i = dictionaries_count(dictionaries); i-- > 0;) {
+        if (dictionaries->list[i]->number == number)
+            return dictionaries->list[i];
+    }
+    return NULL;
+}
+
+const struct dictionary *dictionaries_newest(const struct dictionaries *dictionaries, int database)
+{
+    for (size_t i = dictionaries_count(dictionaries); i-- > 0;) {
+        if (dictionaries->list[i]->database == database && dictionaries->list[i]->of != NULL)
+            return dictionaries->list[i];
+    }
+    return NULL;
+}
+
+struct decompressors *dictionaries_decompressors(struct dictionaries *dictionaries)
+{
+    return &dictionaries->decompressors;
+}
+
+/* --- adding --- */
+
+/* Under another name first: an image that is made meanwhile has all of it or nothing. LevelDB leaves such a name alone, and store_remove removes it. */
+static enum status file_write(const struct dictionaries *dictionaries, const struct dictionary *dictionary, struct bytes bytes)
+{
+    char name[DICTIONARY_NAME_SIZE], path[PATH_MAX], aside[PATH_MAX];
+    struct file_replacement replacement = { .dir = AT_FDCWD, .path = path, .aside = aside };
+    struct buffer file = { 0 };
+    enum status status;
+    bool renamed;
+
+    dictionary_name(dictionary->number, name);
+    snprintf(path, sizeof(path), "%s/%s", dictionaries->dir, name);
+    snprintf(aside, sizeof(aside), "%s/dictionary.dbtmp", dictionaries->dir);
+    file_make(dictionary, bytes, &file);
+    status = file_replace(dictionaries->disk, &replacement, buffer_bytes(&file), &renamed);
+    buffer_release(&file);
+    return status;
+}
+
+enum status dictionaries_add(struct dictionaries *dictionaries, struct dictionary *dictionary, struct bytes bytes, struct message *message)
+{
+    size_t count = dictionaries->count;
+    uint32_t last = count > 0 ? dictionaries->list[count - 1]->number : 0, step;
+    enum status status;
+    struct dictionary *added;
+
+    if (count >= DICTIONARIES_MAX || last > UINT32_MAX - STEP_MAX) {
+        message_set(message, "there are %zu dictionaries already", count);
+        return STATUS_NO_SPACE;
+    }
+    random_system(&step, sizeof(step));
+    dictionary->number = last + 1 + step % STEP_MAX;
+    dictionary->of = compress_dictionary_create(bytes);
+    if (dictionary->of == NULL) {
+        message_set(message, "zstd refuses it");
+        return STATUS_INVALID;
+    }
+    status = file_write(dictionaries, dictionary, bytes);
+    if (status != STATUS_OK) {
+        message_set(message, "its file can't be written: %s", strerror(errno));
+        compress_dictionary_destroy(dictionary->of);
+        dictionary->of = NULL;
+        return status;
+    }
+    added = mem_alloc(sizeof(*added));
+    *added = *dictionary;
+    dictionaries->list[count] = added;
+    atomic_store_explicit(&dictionaries->count, count + 1, memory_order_release);
+    return STATUS_OK;
+}

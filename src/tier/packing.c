@@ -1,0 +1,118 @@
+#include "tier/packing.h"
+
+#include "base/compress.h"
+#include "base/mem.h"
+#include "tier/record.h"
+#include "tier/tier_private.h"
+
+#define RATIO_WINDOW (8ull << 20)
+#define INFO_WINDOW (64ull << 20)
+#define RATIO_KNOWN (32ull << 10)       /* of values that were tried: from then on the ratio says something */
+
+/* --- the ratio --- */
+
+static void ratio_add(struct packing_ratio *ratio, uint64_t before, uint64_t after, uint64_t window)
+{
+    ratio->before += before;
+    ratio->after += after;
+    if (ratio->before > window) {
+        ratio->before /= 2;
+        ratio->after /= 2;
+    }
+}
+
+static uint64_t ratio_percent(const struct packing_ratio *ratio)
+{
+    return ratio->after > 0 ? ratio->before * 100 / ratio->after : 100;
+}
+
+/* --- the databases --- */
+
+void packing_release(struct packing *packing)
+{
+    compressor_destroy(packing->compressor);
+    buffer_release(&packing->room);
+    mem_free(packing->databases);
+    packing->databases = NULL;
+    packing->count = 0;
+}
+
+void packing_forget(struct packing *packing)
+{
+    mem_free(packing->databases);
+    packing->databases = NULL;
+    packing->count = 0;
+}
+
+static struct packing_database *database_of(struct tier *tier, int db)
+{
+    struct packing *packing = &tier->packing;
+
+    if (db >= packing->count) {
+        packing->databases = mem_realloc(packing->databases, (size_t)(db + 1) * sizeof(packing->databases[0]));
+        for (; packing->count <= db; packing->count++)
+            packing->databases[packing->count] = (struct packing_database){
+                .dictionary = dictionaries_newest(store_dictionaries(tier->store), packing->count),
+            };
+    }
+    return &packing->databases[db];
+}
+
+static bool is_worth_it(struct packing_database *database)
+{
+    if (database->ratio.before < RATIO_KNOWN || ratio_percent(&database->ratio) >= PACKING_WORTH_PERCENT)
+        return true;
+    if (++database->passed < PACKING_RETRY)
+        return false;
+    database->passed = 0;
+    return true;
+}
+
+/* --- a record --- */
+
+static void note_for_info(struct packing *packing, uint64_t before, uint64_t after, bool is_packed)
+{
+    ratio_add(&packing->recent, before, after, INFO_WINDOW);
+    packing->recent_percent = (uint32_t)ratio_percent(&packing->recent);
+    if (is_packed) {
+        packing->records++;
+        packing->saved_bytes += before - after;
+    }
+}
+
+size_t packing_pack(struct tier *tier, int db, struct buffer *record)
+{
+    struct packing *packing = &tier->packing;
+    size_t size = record->size;
+    struct packing_database *database;
+    bool is_packed, is_tried;
+
+    if (tier->settings.compression == PACKING_NO || packing->is_hurried || size < RECORD_PACK_MIN || size > RECORD_PACK_MAX)
+        return 0;
+    database = database_of(tier, db);
+    is_tried = is_worth_it(database);
+    if (is_tried && packing->compressor == NULL)
+        packing->compressor = compressor_create();
+    is_packed = is_tried && record_pack(record, packing->compressor, database->dictionary, &packing->room);
+    if (is_tried)
+        ratio_add(&database->ratio, size, record->size, RATIO_WINDOW);
+    note_for_info(packing, size, record->size, is_packed);
+    return is_tried ? size * PACKING_WORK - record->size : 0;
+}
+
+double packing_info_ratio(const struct packing *packing)
+{
+    uint32_t percent = packing->recent_percent;
+
+    return percent > 0 ? (double)percent / 100 : 1;
+}
+
+void packing_after_batch(struct tier *tier)
+{
+    int64_t limit = tier->settings.memory_max;
+
+    if (tier->settings.compression == PACKING_NO)
+        return;
+    tier->packing.is_hurried = tier_is_stuck(tier) || stuck_is_likely(&tier->stuck) ||
+        (limit > 0 && tier->hooks.memory_used(tier->hooks.context) > (uint64_t)limit);
+}

@@ -79,6 +79,15 @@ static void delete_cold(struct tier *tier, struct keyspace *keyspace, uint64_t h
     statistics_count(&tier->statistics.evicted_cold);
 }
 
+/* Whether keys with or without an expiry may be deleted at this moment. With a partition locked, so that none of its keys is deleted any more when CONFIG SET
+ * has returned, or this is a replica. */
+static bool may_delete(const struct tier *tier, bool has_expiry)
+{
+    int64_t policy = tier->settings.full_policy;
+
+    return tier->expire_cold && policy != TIER_FULL_NOEVICTION && (has_expiry || policy == TIER_FULL_ALLKEYS_COLDEST);
+}
+
 /* Whether a key, which has a record, is cold, and no thread has anything to do with it. */
 static bool is_at_rest(struct tier *tier, const struct partition *partition, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
@@ -114,13 +123,11 @@ bool shed_record(struct tier *tier, struct partition *partition, const struct se
     int64_t gone_ms = -1;
     bool is_deleted = false;
 
-    if (tier->epoch.phase != CHECKPOINT_NONE || tier->settings.full_policy == TIER_FULL_NOEVICTION)
-        return false;               /* it belongs to the image, or is not to be deleted any more */
-    if (record_peek(record->value, &gone_ms, &type) != STATUS_OK || (gone_ms < 0 && tier->settings.full_policy != TIER_FULL_ALLKEYS_COLDEST))
-        return false;
+    if (tier->epoch.phase != CHECKPOINT_NONE || record_peek(record->value, &gone_ms, &type) != STATUS_OK)
+        return false;               /* it belongs to the image, or can't be read */
     partition_lock(partition);
     keyspace = tier_living_keyspace(partition, record->incarnation);
-    if (keyspace != NULL && tier->expire_cold && recordmap_has_place(keyspace->tier->map, record->hash, place) &&
+    if (keyspace != NULL && may_delete(tier, gone_ms >= 0) && recordmap_has_place(keyspace->tier->map, record->hash, place) &&
         is_at_rest(tier, partition, keyspace, record->hash, record->key) && !has_another_turn(tier, keyspace, record->hash)) {
         delete_cold(tier, keyspace, record->hash, record->key, batch);
         is_deleted = true;
@@ -149,7 +156,7 @@ static bool delete_soonest(void *context, struct partition *partition, struct ke
     struct tier *tier = context;
 
     keyspace_assert_locked(keyspace);
-    if (!is_at_rest(tier, partition, keyspace, hash, key))
+    if (!may_delete(tier, true) || !is_at_rest(tier, partition, keyspace, hash, key))
         return false;
     delete_cold(tier, keyspace, hash, key, batch);
     tier->shed.has_deleted = true;

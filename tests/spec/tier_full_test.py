@@ -12,11 +12,11 @@ from support.resp import OK, Error                                              
 from support.server import Server, is_redis, until                                                   # noqa: E402
 
 MB = 1 << 20
-LIMIT = 72 * MB
-OPTIONS = {"maxmemory": 24 * MB,       # records of hot keys are not deleted, so the limit has to be larger
+LIMIT = 40 * MB
+OPTIONS = {"maxmemory": 14 * MB,       # records of hot keys are not deleted, so the limit has to be larger
            "save": "", "tier-max-size": LIMIT, "tier-segment-size": MB, "partitions": 4, "tier-block-cache": MB,
            "tier-write-buffer": MB}
-COUNT = 150000
+COUNT = 80000
 
 
 def tiering(server):
@@ -181,7 +181,7 @@ class CopiesTest(unittest.TestCase):
         server.environment = disk.environment
         server.start()
         with server.client(timeout=60) as client:
-            self.assertEqual(fill(client, 0, 50000), [])
+            self.assertEqual(fill(client, 0, 28000), [])
             client.must("BGREWRITEAOF")
             until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 30, "the checkpoint")
         return server, disk
@@ -195,7 +195,7 @@ class CopiesTest(unittest.TestCase):
         server, disk = self.start_with_checkpoint()
         with server.client(timeout=60) as client:
             disk.rule(0, "create", "*.image*", FAIL, error=errno.EIO)
-            errors = fill(client, 50000, COUNT)
+            errors = fill(client, 28000, COUNT)
             self.assertTrue(errors and errors[-1].startswith(b"OOM"), len(errors))
             self.check_not_emptied(server)
             disk.heal()
@@ -208,11 +208,11 @@ class CopiesTest(unittest.TestCase):
         server, disk = self.start_with_checkpoint()
         with server.client(timeout=60) as client:
             disk.rule(0, "link", "*", FAIL, error=errno.EPERM)
-            fill(client, 50000, COUNT // 2)
+            fill(client, 28000, COUNT // 2)
             self.check_not_emptied(server)
 
     def test_replicas_delete_what_the_primary_deletes(self):
-        primary = Server(dict(OPTIONS, **{"tier-full-policy": "allkeys-coldest"}))
+        primary = Server(dict(OPTIONS, **{"tier-full-policy": "allkeys-coldest", "repl-diskless-sync-delay": 0}))
         self.addCleanup(primary.discard)
         replica = Server(dict(OPTIONS, **{"tier-full-policy": "allkeys-coldest", "tier-max-size": 0, "replicaof": "127.0.0.1 %d" % primary.port}))
         self.addCleanup(replica.discard)

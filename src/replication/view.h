@@ -60,7 +60,7 @@ static inline int64_t view_acknowledged(const struct replica_view *replica)
     return replica->offset > 0 ? replica->offset : 0;
 }
 
-/* What it has not acknowledged of the stream. */
+/* Returns how much of the stream it has not acknowledged. */
 static inline uint64_t view_lag_bytes(const struct replication_view *view, const struct replica_view *replica)
 {
     int64_t lag = view->point.offset - view_acknowledged(replica);

@@ -3,7 +3,7 @@
 #include "tier/demotion.h"
 #include "tier/tier_private.h"
 
-/* Of a partition; of each of these; and of these, values outside their entries, each of which takes a microsecond or two to measure. */
+/* Limits: segments of a partition; entries of each; and of these, values outside their entries, each of which takes a microsecond or two to measure. */
 enum { SAMPLE_SEGMENTS = 2, SAMPLE_ENTRIES = 32, SAMPLE_OUTSIDE = 4 };
 
 /* The partition is locked. */

@@ -31,6 +31,7 @@ static const struct tier_row tier_rows[] = {
     { CONFIG_TIER_WARMUP_RATE, offsetof(struct tier_settings, warmup_rate) },
     { CONFIG_TIER_BLOCK_CACHE, offsetof(struct tier_settings, block_cache_size) },
     { CONFIG_TIER_COMPRESSION, offsetof(struct tier_settings, compression) },
+    { CONFIG_TIER_DICTIONARY_AFTER, offsetof(struct tier_settings, dictionary_after) },
 };
 
 static const enum config_id role_rows[] = {

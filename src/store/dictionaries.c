@@ -32,7 +32,7 @@ struct dictionaries {
     _Atomic size_t count;               /* grows after its last one is complete */
 };
 
-static void dictionary_name(uint32_t number, char *name)
+void dictionary_name(uint32_t number, char *name)
 {
     snprintf(name, DICTIONARY_NAME_SIZE, "%08u.dict", (unsigned)number);
 }

@@ -64,6 +64,8 @@ struct decompressors *dictionaries_decompressors(struct dictionaries *dictionari
  * failed. */
 enum status dictionaries_add(struct dictionaries *dictionaries, struct dictionary *dictionary, struct bytes bytes, struct message *message);
 
+/* `name`: DICTIONARY_NAME_SIZE bytes. */
+void dictionary_name(uint32_t number, char *name);
 /* Whether a file, given by its name or path, has the name of a dictionary; `number` (NULL is fine) is the number in it. */
 bool dictionary_is_file(const char *path, uint32_t *number);
 /* Reads a file's contents; `of` stays NULL. STATUS_VERSION: it is of a newer Kelvin. */

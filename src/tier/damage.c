@@ -1,5 +1,6 @@
 #include "tier/damage.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -76,10 +77,17 @@ void damage_text(struct message *message, struct bytes keys, const char *what, c
         message_append(message, " (%08llu.seg, offset %llu)", (unsigned long long)segment_sequence(segment), (unsigned long long)place_offset(place));
 }
 
-static const char *what_is_wrong(const struct failed_read *read, enum status status)
+static const char *what_is_wrong(const struct failed_read *read, enum status status, char *what, size_t size)
 {
+    char name[DICTIONARY_NAME_SIZE];
+
     if (read->place != 0 && is_missing(read->segment))
         return "its segment is missing";
+    if (read->dictionary != 0) {
+        dictionary_name(read->dictionary, name);
+        snprintf(what, size, "the file %s of the store, its dictionary, is missing or damaged", name);
+        return what;
+    }
     switch (status) {
     case STATUS_CORRUPT:
     case STATUS_TRUNCATED: return "it is damaged";
@@ -168,6 +176,7 @@ static void note_read(struct tier *tier, const struct failed_read *read, enum st
     struct damage *damage = &tier->damage;
     struct buffer keys = { 0 };
     struct message text;
+    char what[100];
     uint64_t hidden = 0;
     bool is_logged;
 
@@ -175,7 +184,7 @@ static void note_read(struct tier *tier, const struct failed_read *read, enum st
         damage_key(&keys, read->key);
     else
         append_indexed_key(tier, read->incarnation, read->hash, &keys);
-    damage_text(&text, buffer_bytes(&keys), what_is_wrong(read, status), read->segment, read->place);
+    damage_text(&text, buffer_bytes(&keys), what_is_wrong(read, status, what, sizeof(what)), read->segment, read->place);
     buffer_release(&keys);
     tier_note_message(tier, text.text);
     mutex_lock(&damage->lock);

@@ -57,6 +57,7 @@ struct failed_read {
     uint64_t hash, place;           /* place 0: the record is in LevelDB */
     const struct segment *segment;  /* NULL: with place 0, or the segment is missing */
     struct bytes key;               /* without data: it is looked up in the index. Then the caller holds no lock */
+    uint32_t dictionary;            /* the record is whole, but this dictionary, which it needs, can't be used; 0: that is not it */
 };
 /* Counts it, and sets tier_last_error; logs it if it is the first failed read of this record. STATUS_OK and STATUS_NOT_FOUND are no failures. */
 void damage_note(struct tier *tier, const struct failed_read *read, enum status status);

@@ -336,7 +336,7 @@ enum status load_decode(struct tier *tier, const struct reading *reading, const 
     read->scratch->size = 0;
     status = record_decode(read->bytes, store_dictionaries(tier->store), &limits, read->scratch, record);
     if (status != STATUS_OK)
-        return reading_failed(tier, reading, status);
+        return reading_failed_decoding(tier, reading, read->bytes, status);
     statistics_add(&tier->statistics.record_bytes, read->bytes.size);
     statistics_count(&tier->statistics.record_count);
     return STATUS_OK;

@@ -6,6 +6,7 @@
 #include "tier/tier_private.h"
 
 #define RATIO_WINDOW (8ull << 20)
+#define SINCE_WINDOW (128ull << 20)    /* so that after the first 64 MiB it always has as much */
 #define INFO_WINDOW (64ull << 20)
 #define RATIO_KNOWN (32ull << 10)       /* of values that were tried: from then on the ratio says something */
 
@@ -44,6 +45,14 @@ void packing_forget(struct packing *packing)
     packing->count = 0;
 }
 
+static struct packing_database database_with_dictionary(const struct tier *tier, int db)
+{
+    const struct dictionary *newest = dictionaries_newest(store_dictionaries(tier->store), db);
+    int64_t interval = tier->settings.dictionary_interval_s;
+
+    return (struct packing_database){ .dictionary = newest, .next_try_s = newest != NULL ? (int64_t)newest->trained_s + interval : 0 };
+}
+
 static struct packing_database *database_of(struct tier *tier, int db)
 {
     struct packing *packing = &tier->packing;
@@ -51,9 +60,7 @@ static struct packing_database *database_of(struct tier *tier, int db)
     if (db >= packing->count) {
         packing->databases = mem_realloc(packing->databases, (size_t)(db + 1) * sizeof(packing->databases[0]));
         for (; packing->count <= db; packing->count++)
-            packing->databases[packing->count] = (struct packing_database){
-                .dictionary = dictionaries_newest(store_dictionaries(tier->store), packing->count),
-            };
+            packing->databases[packing->count] = database_with_dictionary(tier, packing->count);
     }
     return &packing->databases[db];
 }
@@ -85,17 +92,25 @@ size_t packing_pack(struct tier *tier, int db, struct buffer *record)
     struct packing *packing = &tier->packing;
     size_t size = record->size;
     struct packing_database *database;
+    struct bytes payload;
     bool is_packed, is_tried;
 
     if (tier->settings.compression == PACKING_NO || packing->is_hurried || size < RECORD_PACK_MIN || size > RECORD_PACK_MAX)
         return 0;
+    payload = record_payload(buffer_bytes(record));
+    if (payload.size < RECORD_PACK_MIN)
+        return 0;
+    payload = bytes_of(payload.data + 1, payload.size - 1);
     database = database_of(tier, db);
+    training_note(tier, db, payload);
     is_tried = is_worth_it(database);
     if (is_tried && packing->compressor == NULL)
         packing->compressor = compressor_create();
     is_packed = is_tried && record_pack(record, packing->compressor, database->dictionary, &packing->room);
     if (is_tried)
         ratio_add(&database->ratio, size, record->size, RATIO_WINDOW);
+    if (size <= TRAINING_VALUE_MAX)
+        ratio_add(&database->since, size, record->size, SINCE_WINDOW);
     note_for_info(packing, size, record->size, is_packed);
     return is_tried ? size * PACKING_WORK - record->size : 0;
 }
@@ -115,4 +130,5 @@ void packing_after_batch(struct tier *tier)
         return;
     tier->packing.is_hurried = tier_is_stuck(tier) || stuck_is_likely(&tier->stuck) ||
         (limit > 0 && tier->hooks.memory_used(tier->hooks.context) > (uint64_t)limit);
+    training_after_batch(tier);
 }

@@ -36,6 +36,9 @@ struct packing_database {
     struct packing_ratio ratio;
     unsigned passed;                    /* values that were not tried since the last one that was */
     const struct dictionary *dictionary;        /* of the store; NULL: none */
+    struct packing_ratio since;         /* of values of TRAINING_VALUE_MAX bytes at most, with that dictionary, tried or not */
+    uint64_t candidate_bytes;           /* training.c: of such values, since a database was last chosen */
+    int64_t next_try_s;                 /* seconds since 1970: no dictionary is made for it before */
 };
 
 struct packing {

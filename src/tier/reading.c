@@ -1,5 +1,6 @@
 #include "tier/reading.h"
 
+#include "tier/record.h"
 #include "tier/tier_private.h"
 
 void read_buffers_release(struct read_buffers *buffers)
@@ -105,10 +106,20 @@ static enum status check_index(struct tier *tier, const struct reading *reading)
     return status == STATUS_OK ? STATUS_CORRUPT : status;
 }
 
-enum status reading_failed(struct tier *tier, const struct reading *reading, enum status status)
+static enum status note_failed(struct tier *tier, const struct reading *reading, uint32_t dictionary, enum status status)
 {
     if (status == STATUS_CORRUPT && reading->key.data != NULL)
         status = check_index(tier, reading);
-    damage_note(tier, &(struct failed_read){ reading->incarnation, reading->hash, reading->place, reading->segment, reading->key }, status);
+    damage_note(tier, &(struct failed_read){ reading->incarnation, reading->hash, reading->place, reading->segment, reading->key, dictionary }, status);
     return status;
+}
+
+enum status reading_failed(struct tier *tier, const struct reading *reading, enum status status)
+{
+    return note_failed(tier, reading, 0, status);
+}
+
+enum status reading_failed_decoding(struct tier *tier, const struct reading *reading, struct bytes bytes, enum status status)
+{
+    return note_failed(tier, reading, record_lacks_dictionary(bytes, store_dictionaries(tier->store)), status);
 }

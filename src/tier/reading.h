@@ -65,5 +65,7 @@ void reading_now(struct tier *tier, const struct reading *reading, struct read_b
 void reading_parse(const struct reading *reading, struct bytes bytes, struct read_record *record);
 /* Reports a read that failed, or whose record could not be decoded. Returns STATUS_NOT_FOUND if the index shows that the record is not this key's. */
 enum status reading_failed(struct tier *tier, const struct reading *reading, enum status status);
+/* The same for a record that was read and can't be decoded. */
+enum status reading_failed_decoding(struct tier *tier, const struct reading *reading, struct bytes bytes, enum status status);
 
 #endif

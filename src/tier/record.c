@@ -161,6 +161,14 @@ uint32_t record_dictionary(struct bytes bytes)
     return packed.dictionary;
 }
 
+uint32_t record_lacks_dictionary(struct bytes bytes, const struct dictionaries *dictionaries)
+{
+    uint32_t number = record_dictionary(bytes);
+    const struct dictionary *dictionary = number != 0 ? dictionaries_find(dictionaries, number) : NULL;
+
+    return dictionary != NULL && dictionary->of != NULL ? 0 : number;
+}
+
 struct bytes record_payload(struct bytes bytes)
 {
     struct record record;

@@ -55,6 +55,7 @@ static void forget_store(struct tier *tier)
     tier->collect = NULL;
     purge_destroy(tier->purge);
     tier->purge = purge_create();
+    training_stop(tier);
     packing_forget(&tier->packing);
     store_close(tier->store);
     tier->store = NULL;

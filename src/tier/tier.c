@@ -65,6 +65,8 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->settings.block_cache_size = (int64_t)options->block_cache_size;
     tier->settings.compression = options->compression ? PACKING_ZSTD : PACKING_NO;
     tier->settings.space_target = SPACE_TARGET;
+    tier->settings.dictionary_after = TRAINING_AFTER;
+    tier->settings.dictionary_interval_s = TRAINING_INTERVAL_S;
     tier->settings.enabled = true;
     tier->settings.warmup = true;
     tier->state = TIER_OK;
@@ -127,6 +129,7 @@ void tier_stop(struct tier *tier)
     warm_stop(tier->warm);
     tier->stopping = true;
     writer_stop(tier);
+    training_stop(tier);
     read_pool_stop(tier);
 }
 

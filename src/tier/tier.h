@@ -54,6 +54,7 @@ struct tier_settings {
     _Atomic int64_t warmup;                 /* 0: the warm-up pauses */
     _Atomic int64_t warmup_rate;            /* keys a second, or KiB if they are larger; 0: no limit */
     _Atomic int64_t compression;            /* enum packing_codec: of records that are written from now on */
+    _Atomic int64_t dictionary_after, dictionary_interval_s;    /* tier/training.h; less for tests only */
     _Atomic int64_t write_buffer_size, block_cache_size;        /* taken over by reopening the store */
 };
 

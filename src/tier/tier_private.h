@@ -24,6 +24,7 @@
 #include "tier/statistics.h"
 #include "tier/stuck.h"
 #include "tier/tier.h"
+#include "tier/training.h"
 #include "tier/usage.h"
 
 struct advise;
@@ -87,6 +88,7 @@ struct tier {
     struct demotion *demotion;
     struct demoted demoted;
     struct packing packing;
+    struct training training;
     struct stuck stuck;
     struct oversized oversized;
     struct expiry_walk expiry;

@@ -17,7 +17,7 @@ from support.server import ROOT, Server, is_sanitized, port_free, until         
 # Without one of these the server does not start.
 NEEDED = ["kelvin-worker", "kelvin-free", "kelvin-job", "kelvin-load", "kelvin-writer", "kelvin-compact", "kelvin-replay", "kelvin-flusher", "kelvin-http", "kelvin-page"]
 # What they do is done in another way, later, or not at all.
-SPARED = ["kelvin-fetch", "kelvin-warm", "kelvin-purge", "kelvin-close"]
+SPARED = ["kelvin-fetch", "kelvin-warm", "kelvin-purge", "kelvin-close", "kelvin-train"]
 # The command fails that needs it.
 OF_COMMANDS = ["kelvin-rewrite", "kelvin-save", "kelvin-switch", "kelvin-backup", "kelvin-shutdown", "kelvin-reload", "kelvin-failover"]
 # Of replication: it is tried again.
@@ -174,6 +174,24 @@ class ThreadsTest(unittest.TestCase):
         self.refuse(False)
         self.assertEqual(set(self.refused()), {"kelvin-purge"})
         self.assertEqual(self.c.must("SET", "goes", "on"), OK)
+        self.server.stop()
+
+    def test_values_are_compressed_without_a_dictionary_if_there_is_no_thread(self):
+        self.begin(**{"tier-compression": "zstd", "tier-dictionary-after": "64kb"})
+        self.refuse(names=["kelvin-train"])
+        written = 0
+        while not self.refused():
+            keys = ["k%d" % i for i in range(written, written + 500)]
+            self.c.pipeline([["SET", key, b"the value of %s is a value like others" % key.encode() * 4] for key in keys])
+            self.assertEqual(self.c.must("TIER", "DEMOTE", *keys), 500)
+            written += 500
+            self.assertLess(written, 100000)
+        self.refuse(False)
+        self.assertEqual(set(self.refused()), {"kelvin-train"})
+        info = self.server.info("tiering")
+        self.assertEqual(info["tier_dictionaries"], "0")
+        self.assertGreater(int(info["tier_compressed_records"]), 0)
+        self.assertEqual(self.c.must("GET", "k0"), b"the value of k0 is a value like others" * 4)
         self.server.stop()
 
     def test_a_scheduled_rewrite_comes_when_there_is_a_thread(self):

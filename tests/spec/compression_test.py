@@ -3,13 +3,17 @@ switched off."""
 import json
 import os
 import random
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                           # noqa: E402
 from support.resp import OK, Error                                                                   # noqa: E402
-from support.server import Server, StartFailed, seed_new, until                                      # noqa: E402
+from support.server import Server, StartFailed, seed_new, under_test, until                                      # noqa: E402
 
 KEYS = 2000
 
@@ -147,6 +151,185 @@ class CompressionTest(Case):
             self.assertGreater(int(server.info("tiering")["tier_demotions"]), 10000)
             for number, wanted in noise.items():
                 self.assertEqual(client.must("GET", "noise:%d" % number), wanted)
+
+
+class Dictionaries(Case):
+    """Values so small that they hardly compress without a dictionary."""
+
+    OPTIONS = {"tier_dictionary_after": "256kb", "auto_aof_rewrite_percentage": "0"}
+
+    @staticmethod
+    def small(number):
+        chance = random.Random(number)
+        return b'{"id":%d,"name":"user-%x","mail":"u%d@example.com","role":"%s","active":true}' % (
+            number, chance.getrandbits(48), chance.getrandbits(30), chance.choice((b"editor", b"owner", b"reader")))
+
+    def write(self, client, first, count):
+        keys = ["small:%d" % number for number in range(first, first + count)]
+        client.pipeline([["SET", key, self.small(number)] for number, key in enumerate(keys, first)])
+        for at in range(0, count, 500):
+            client.must("TIER", "DEMOTE", *keys[at:at + 500])
+
+    def trained(self, **options):
+        """A server with a dictionary; returns the number of its keys, too."""
+        server = self.start(**self.OPTIONS, **options)
+        count = 0
+        with server.client() as client:
+            while server.info("tiering")["tier_dictionaries"] == "0":
+                self.write(client, count, 1000)
+                count += 1000
+                self.assertLess(count, 100000)
+            while b"has a new dictionary" not in server.log():
+                self.write(client, count, 1000)         # the writer takes it over after a batch
+                count += 1000
+            self.write(client, count, 1000)
+        return server, count + 1000
+
+    def check(self, client, count):             # pylint: disable=arguments-renamed
+        step = 500
+        for at in range(0, count, step):
+            replies = client.pipeline([["GET", "small:%d" % number] for number in range(at, at + step)])
+            self.assertEqual([number for number, reply in enumerate(replies, at) if reply != self.small(number)], [])
+
+    def checkpoint(self, server):
+        before = int(server.info("persistence")["aof_rewrites"])
+        with server.client() as client:
+            client.must("BGREWRITEAOF")
+        until(lambda: int(server.info("persistence")["aof_rewrites"]) > before, timeout=60, what="the checkpoint")
+
+    @staticmethod
+    def files(folder):
+        found = []
+        for at, _, names_there in os.walk(folder):
+            found += [os.path.join(at, name) for name in names_there if name.endswith(".dict")]
+        return found
+
+    @staticmethod
+    def kelvin_check(path, *options):
+        done = subprocess.run([os.path.join(os.path.dirname(under_test()), "kelvin-check"), *options, path], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=120)
+        return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+@kelvin_only
+class DictionariesTest(Dictionaries):
+    def test_small_values_get_small(self):
+        server, count = self.trained()
+        with server.client() as client:
+            before = int(server.info("tiering")["tier_compression_saved_bytes"])
+            self.write(client, count, 2000)
+            saved = int(server.info("tiering")["tier_compression_saved_bytes"]) - before
+            self.assertGreater(saved, 2000 * 30)
+            self.check(client, count + 2000)
+
+    def test_restart_kill_and_restart_without_compression(self):
+        server, count = self.trained()
+        self.checkpoint(server)
+        for kill, compression in ((True, "zstd"), (False, "zstd"), (False, "no")):
+            server.options["tier-compression"] = compression
+            server.restart(kill=kill)
+            self.assertEqual(server.info("tiering")["tier_dictionaries"], "1")
+            with server.client() as client:
+                self.check(client, count)
+
+    def test_killed_before_a_checkpoint(self):
+        """The store with the dictionary is thrown away: the log has the values."""
+        server, count = self.trained()
+        server.restart(kill=True)
+        with server.client() as client:
+            self.check(client, count)
+
+    def test_more_dictionaries_after_a_restart(self):
+        server, count = self.trained()
+        self.checkpoint(server)
+        server.restart()
+        with server.client() as client:
+            client.must("SELECT", 1)
+            while server.info("tiering")["tier_dictionaries"] == "1":
+                self.write(client, 0, 5000)
+            client.must("SELECT", 0)
+            self.check(client, count)
+        numbers = sorted(os.path.basename(name) for name in self.files(os.path.join(server.folder, "store")))
+        self.assertEqual(len(numbers), 2)
+
+    def test_replica_by_image(self):
+        server, count = self.trained(appendonly="no")
+        replica = self.start(tier_compression="no", appendonly="no")
+        with replica.client() as client:
+            client.must("REPLICAOF", "127.0.0.1", server.port)
+            until(lambda: replica.info("replication").get("master_link_status") == "up", timeout=60, what="the link")
+            self.assertEqual(server.info("stats")["sync_full_image"], "1")
+            self.assertEqual(replica.info("tiering")["tier_dictionaries"], "1")
+            self.check(client, count)
+
+    def test_backup_and_restore(self):
+        server, count = self.trained()
+        target = os.path.join(server.folder, "backup")
+        with server.client(timeout=60) as client:
+            client.must("TIER", "BACKUP", target)
+            until(lambda: server.info("tiering")["tier_backup_in_progress"] == "0", timeout=60, what="the backup")
+        self.assertEqual(len(self.files(target)), 1)
+        status, text = self.kelvin_check(target)
+        self.assertEqual(status, 0, text)
+        fresh = temporary_folder(self)
+        restored = self.start(dir=fresh, restore=target)
+        self.assertEqual(len(self.files(os.path.join(fresh, "appendonlydir"))), 1)
+        with restored.client() as client:
+            self.check(client, count)
+
+    def damaged(self, damage, problem):
+        server, count = self.trained()
+        self.checkpoint(server)
+        server.kill9()
+        log = os.path.join(server.folder, "appendonlydir")
+        shutil.rmtree(os.path.join(server.folder, "store"))
+        (path,) = self.files(log)
+        damage(path)
+        name = os.path.basename(path)
+        status, text = self.kelvin_check(server.folder)
+        self.assertEqual(status, 1, text)
+        needing = re.search(r"%s is %s: ([0-9]+) records need it" % (name, problem), text)
+        self.assertIsNotNone(needing, text)
+        self.assertGreaterEqual(int(needing.group(1)), 1000)
+        # A server says so, and has all that does not need it.
+        server.start()
+        with server.client() as client:
+            reply = client.call("GET", "small:%d" % (count - 1))
+            self.assertIsInstance(reply, Error)
+            self.assertIn(name, server.info("tiering")["tier_last_error"])
+            self.assertEqual(client.must("DBSIZE"), count)
+            self.assertEqual(client.must("GET", "small:0"), self.small(0))
+        server.kill9()
+        shutil.rmtree(os.path.join(server.folder, "store"))
+        # --repair keeps what does not need it.
+        status, text = self.kelvin_check(server.folder, "--repair")
+        self.assertEqual(status, 0, text)
+        status, text = self.kelvin_check(server.folder)
+        self.assertEqual(status, 0, text)
+        server.start()
+        with server.client() as client:
+            self.assertEqual(client.must("DBSIZE"), count - int(needing.group(1)))
+            self.assertEqual(client.must("GET", "small:0"), self.small(0))
+            self.assertIsNone(client.must("GET", "small:%d" % (count - 1)))
+
+    def test_a_missing_dictionary(self):
+        self.damaged(os.unlink, "missing")
+
+    def test_a_damaged_dictionary(self):
+        def damage(path):
+            with open(path, "rb") as file:
+                data = bytearray(file.read())
+            data[len(data) // 2] ^= 1
+            os.unlink(path)
+            with open(path, "wb") as file:
+                file.write(data)
+        self.damaged(damage, "damaged")
+
+
+def temporary_folder(case):
+    folder = tempfile.mkdtemp(prefix="kelvin-compression-")
+    case.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 if __name__ == "__main__":

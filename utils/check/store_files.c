@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "check.h"
 #include "record_file.h"
+#include "store/dictionaries.h"
 #include "store/segments.h"
 #include "table_file.h"
 
@@ -207,8 +208,8 @@ static void check_each_file(struct store_files *files, enum pass pass, uint64_t 
             *blocks += check_table(files, name);
         } else if (is_number_and(name, ".log")) {
             check_records(files, name, false);
-        } else if (strcmp(name, "CURRENT") != 0 && strcmp(name, "LOCK") != 0 && !segment_is_file(name)) {
-            check_note(files->check, "%s in the store is neither a segment nor one of LevelDB's files", name);
+        } else if (strcmp(name, "CURRENT") != 0 && strcmp(name, "LOCK") != 0 && !segment_is_file(name) && !dictionary_is_file(name, NULL)) {
+            check_note(files->check, "%s in the store is neither a segment nor a dictionary nor one of LevelDB's files", name);
         }
     }
     if (list != NULL)

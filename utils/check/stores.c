@@ -9,11 +9,13 @@
 #include "base/message.h"
 #include "base/tree.h"
 #include "check.h"
+#include "dictionary_files.h"
 #include "expiries.h"
 #include "keys.h"
 #include "places.h"
 #include "seed.h"
 #include "segment_files.h"
+#include "store/dictionaries.h"
 #include "store/store_walk.h"
 #include "store_files.h"
 #include "tier/record.h"
@@ -52,6 +54,8 @@ struct stores {
     uint64_t records, purgeable, unannounced, types[16];
     uint64_t named;                 /* keys without a good record whose names were looked up */
     uint64_t dead_bytes, damaged_runs;
+    struct lacking lacking;
+    char problem[80];               /* judge_record's */
     struct tags_builder *builder;   /* the tags of what is kept. NULL: nothing was rewritten */
     uint64_t kept, dropped;
 };
@@ -122,10 +126,24 @@ static const char *judge_key(const struct stores *stores, const struct store_ite
     return key_hash(&stores->seed, item->key) == item->hash ? NULL : "its hash is not that of its key";
 }
 
+/* A record that is whole but needs a dictionary that can't be used. */
+static const char *judge_dictionary(struct stores *stores, struct bytes bytes)
+{
+    uint32_t number = record_lacks_dictionary(bytes, store_dictionaries(stores->store));
+    char name[DICTIONARY_NAME_SIZE];
+
+    if (number == 0)
+        return "its value is invalid";
+    lacking_add(&stores->lacking, number);
+    dictionary_name(number, name);
+    snprintf(stores->problem, sizeof(stores->problem), "its dictionary, %s, is missing or damaged", name);
+    return stores->problem;
+}
+
 static const char newer_record[] = "it was written by a newer Kelvin";
 
 /* NULL, or what is wrong with a record. `expire_ms`: -1 or when it expires. */
-static const char *judge_record(const struct stores *stores, struct bytes bytes, int64_t *expire_ms, uint8_t *type)
+static const char *judge_record(struct stores *stores, struct bytes bytes, int64_t *expire_ms, uint8_t *type)
 {
     struct value_limits limits = { .hash_listpack_entries_max = SIZE_MAX, .hash_listpack_value_max = SIZE_MAX };
     struct buffer scratch = { 0 };
@@ -142,7 +160,7 @@ static const char *judge_record(const struct stores *stores, struct bytes bytes,
     buffer_release(&scratch);
     if (status == STATUS_VERSION)
         return newer_record;
-    return status == STATUS_OK ? NULL : "its value is invalid";
+    return status == STATUS_OK ? NULL : judge_dictionary(stores, bytes);
 }
 
 static const char *judge_expiry(const struct stores *stores, const struct store_item *item)
@@ -426,6 +444,7 @@ static void check_segments(struct stores *stores)
         check_note(stores->check, "%llu runs of bytes in segments are damaged, %llu bytes", (unsigned long long)stores->damaged_runs,
             (unsigned long long)counts.damaged_bytes);
     report_not_found(stores);
+    dictionary_files_report(stores->check, stores->files.dir, &stores->lacking);
     check_part(stores->check, "segments", before, "%llu files, %llu records; %llu bytes, %llu of them dead", (unsigned long long)counts.files,
         (unsigned long long)counts.records, (unsigned long long)counts.bytes, (unsigned long long)stores->dead_bytes);
 }
@@ -491,6 +510,8 @@ void stores_check(struct stores *stores, struct store_state *state)
     stores->revives = stores->check->revive && !stores->tags->good;
     store_files_check(&stores->files);
     state->damaged = stores->files.damaged;
+    if (dictionary_files_check(stores->check, stores->files.dir))
+        state->damaged = true;
     if (!open_clone(stores)) {
         check_part(stores->check, "records", before, "none can be read");
         if (!stores->check->newer)
@@ -621,7 +642,7 @@ bool stores_rewrite(struct stores *stores, const char *to)
     begin_tags(stores);
     stores->found_next = 0;
     if (store_rewrite(stores->store, to, stores->dataset->store_number, keep_item, add_found, stores, &message) != STATUS_OK ||
-        !segment_files_link(stores->files.dir, to, &message)) {
+        !segment_files_link(stores->files.dir, to, &message) || !dictionary_files_link(stores->files.dir, to, &message)) {
         check_unrepaired(stores->check, "%s", message.text);
         return false;
     }

@@ -284,6 +284,178 @@ static void packed_records_take_less_of_the_disk(void **state)
     assert_true(live_bytes(rig) > packed * 3 / 2);
 }
 
+/* --- dictionaries --- */
+
+/* Small values, which compress hardly without one. */
+static void profile(struct rig *rig, char value[200])
+{
+    snprintf(value, 200, "{\"id\":%llu,\"name\":\"user-%llx\",\"mail\":\"u%llu@example.com\",\"role\":\"%s\",\"active\":true}",
+        (unsigned long long)random_below(&rig->random, 1u << 30), (unsigned long long)random_next(&rig->random) >> 20,
+        (unsigned long long)random_below(&rig->random, 1u << 20), random_below(&rig->random, 2) ? "editor" : "owner");
+}
+
+/* Of other fields. */
+static void event(struct rig *rig, char value[200])
+{
+    snprintf(value, 200, "<event time='%llu' source='sensor %llx' kind='%s' level='information'><text/></event>",
+        (unsigned long long)random_below(&rig->random, 1u << 30), (unsigned long long)random_next(&rig->random) >> 24,
+        random_below(&rig->random, 2) ? "temperature" : "humidity");
+}
+
+static void write_values(struct rig *rig, const char *prefix, int count, void (*make)(struct rig *rig, char value[200]))
+{
+    char key[30], value[200];
+
+    for (int i = 0; i < count; i++) {
+        make(rig, value);
+        snprintf(key, sizeof(key), "%s:%d", prefix, i);
+        set(rig, key, bytes_of_string(value));
+    }
+    demote(rig, prefix, count);
+}
+
+static struct dictionaries *dictionaries(struct rig *rig)
+{
+    return store_dictionaries(rig->box.tier->store);
+}
+
+/* The state that the writer has left: it is held meanwhile. */
+static bool is_training(struct rig *rig)
+{
+    bool is_training;
+
+    tier_box_hold_writer(&rig->box);
+    is_training = rig->box.tier->training.thread.has_started;
+    tier_box_release_writer(&rig->box);
+    return is_training;
+}
+
+/* The writer looks at it after each batch. */
+static void await_training(struct rig *rig)
+{
+    while (is_training(rig)) {
+        set(rig, "poke:0", BYTES("x"));
+        demote(rig, "poke", 1);
+    }
+}
+
+enum { AFTER = 128 * 1024 };
+
+static void train(struct rig *rig)
+{
+    tier_settings(rig->box.tier)->dictionary_after = AFTER;
+    for (int i = 0; i < 3; i++)                 /* samples are taken from the second batch on */
+        write_values(rig, "profile", 3000, profile);
+    await_training(rig);
+    assert_int_equal(dictionaries_count(dictionaries(rig)), 1);
+}
+
+static void a_dictionary_is_trained_and_used(void **state)
+{
+    struct rig *rig = *state;
+    const struct dictionary *dictionary;
+    uint64_t records, saved;
+    char value[200];
+
+    train(rig);
+    dictionary = dictionaries_newest(dictionaries(rig), 0);
+    assert_ptr_equal(packing(rig)->databases[0].dictionary, dictionary);
+    assert_true(dictionary->ratio_permille > 1500 && dictionary->samples > 300);
+    records = packing(rig)->records, saved = packing(rig)->saved_bytes;
+    write_values(rig, "later", 500, profile);
+    assert_true(packing(rig)->records - records == 500 && packing(rig)->saved_bytes - saved > 500 * 40);
+    profile(rig, value);
+    set(rig, "own:0", bytes_of_string(value));
+    demote(rig, "own", 1);
+    assert_non_null(strstr(tier_box_say(rig->client, "GET own:0"), value));
+    assert_int_equal(tier_box_stats(&rig->box).dictionaries, 1);
+    tier_box_settle(&rig->box);
+    tier_box_verify(&rig->box);
+}
+
+static void noise_gets_no_dictionary(void **state)
+{
+    struct rig *rig = *state;
+
+    tier_settings(rig->box.tier)->dictionary_after = AFTER;
+    for (int i = 0; i < 3; i++) {
+        set_noise(rig, "noise", 1000);
+        demote(rig, "noise", 1000);
+    }
+    await_training(rig);
+    assert_int_equal(dictionaries_count(dictionaries(rig)), 0);
+    assert_true(packing(rig)->databases[0].next_try_s > 0);
+    set_noise(rig, "more", 1000);               /* not again, for an hour */
+    demote(rig, "more", 1000);
+    assert_false(rig->box.tier->training.is_begun);
+}
+
+static void other_values_get_another_dictionary(void **state)
+{
+    struct rig *rig = *state;
+    char value[200];
+
+    train(rig);
+    write_values(rig, "event", 10000, event);
+    assert_int_equal(dictionaries_count(dictionaries(rig)), 1);         /* not within the hour */
+    packing(rig)->databases[0].next_try_s = 0;
+    event(rig, value);
+    set(rig, "first:0", bytes_of_string(value));
+    demote(rig, "first", 1);
+    for (int i = 0; i < 40 && dictionaries_count(dictionaries(rig)) == 1; i++) {
+        write_values(rig, "event", 2000, event);
+        await_training(rig);
+    }
+    assert_int_equal(dictionaries_count(dictionaries(rig)), 2);
+    assert_true(packing(rig)->databases[0].dictionary->ratio_permille > 1500);
+    assert_non_null(strstr(tier_box_say(rig->client, "GET first:0"), value));       /* by the first one */
+    assert_non_null(strstr(tier_box_say(rig->client, "GET profile:2999"), "example.com"));
+}
+
+/* A dictionary is of one database: others have their own, and SWAPDB changes nothing for what was written. */
+static void databases_have_their_own(void **state)
+{
+    struct rig *rig = *state;
+
+    train(rig);
+    assert_string_equal(tier_box_say(rig->client, "SWAPDB 0 1"), "+OK\n");
+    assert_string_equal(tier_box_say(rig->client, "SELECT 1"), "+OK\n");
+    assert_non_null(strstr(tier_box_say(rig->client, "GET profile:2999"), "example.com"));
+    assert_string_equal(tier_box_say(rig->client, "SELECT 0"), "+OK\n");
+    assert_string_equal(tier_box_say(rig->client, "FLUSHDB"), "+OK\n");
+    assert_non_null(dictionaries_newest(dictionaries(rig), 0));
+    assert_null(dictionaries_newest(dictionaries(rig), 1));
+}
+
+static void a_lost_dictionary_is_an_error_that_names_its_file(void **state)
+{
+    struct rig *rig = *state;
+    struct tier_stats stats;
+    char name[DICTIONARY_NAME_SIZE];
+
+    train(rig);
+    dictionary_name(dictionaries_newest(dictionaries(rig), 0)->number, name);
+    write_values(rig, "later", 10, profile);
+    /* As if the file had been damaged when the store was opened. */
+    tier_box_hold_writer(&rig->box);
+    ((struct dictionary *)(uintptr_t)dictionaries_newest(dictionaries(rig), 0))->database = 99;
+    rig->box.tier->packing.databases[0].dictionary = NULL;
+    {
+        struct dictionary *damaged = (struct dictionary *)(uintptr_t)dictionaries_newest(dictionaries(rig), 99);
+        struct compress_dictionary *of = damaged->of;
+
+        damaged->of = NULL;
+        tier_box_release_writer(&rig->box);
+        assert_non_null(strstr(tier_box_say(rig->client, "GET later:3"), "-ERR"));
+        stats = tier_box_stats(&rig->box);
+        assert_non_null(strstr(stats.last_error, name));
+        assert_int_equal(stats.damaged_records, 1);
+        assert_string_equal(tier_box_say(rig->client, "DEL later:4"), ":1\n");
+        damaged->of = of;
+    }
+    assert_non_null(strstr(tier_box_say(rig->client, "GET later:3"), "example.com"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +468,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_hold_is_shorter_when_values_are_packed, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(big_values_are_packed_without_the_lock, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(packed_records_take_less_of_the_disk, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_dictionary_is_trained_and_used, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(noise_gets_no_dictionary, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(other_values_get_another_dictionary, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(databases_have_their_own, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_lost_dictionary_is_an_error_that_names_its_file, open_rig, close_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -925,7 +925,7 @@ static void turn(struct storm_thread *thread)
     tier_box_turn(thread->worker, is_anybody_idle(thread) ? BOX_NO_WAIT : BOX_TICK);
 }
 
-static void *thread_main(void *context)
+static void *storm_main(void *context)
 {
     struct storm_thread *thread = context;
 
@@ -1119,7 +1119,7 @@ static void run_storm(enum weather weather, uint64_t seed)
     CHECK(pthread_create(&weather_thread, NULL, weather_main, storm) == 0);
     CHECK(pthread_create(&imager_thread, NULL, imager_main, storm) == 0);
     for (int t = 0; t < THREADS; t++)
-        CHECK(pthread_create(&storm->threads[t].thread, NULL, thread_main, &storm->threads[t]) == 0);
+        CHECK(pthread_create(&storm->threads[t].thread, NULL, storm_main, &storm->threads[t]) == 0);
     for (int t = 0; t < THREADS; t++)
         pthread_join(storm->threads[t].thread, NULL);
     storm->over = true;

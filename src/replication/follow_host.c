@@ -13,7 +13,8 @@
 #include "stream/backlog.h"
 
 enum {
-    INBOX_MEMORY = 16 << 20,
+    INBOX_MEMORY = 16 << 20,        /* bytes that are not applied yet; more of them are on the disk */
+    INBOX_KEPT = 1 << 20,           /* bytes that stay in memory although they are applied */
     INBOX_ROOM_MIN = 1 << 20,
     AGAIN_MS_MIN = 1000, AGAIN_MS_MAX = 10000,      /* the pause before all is asked for again because the stream could not be applied */
     LOOK_MS = 100,                  /* for what ends a wait without a change: a directive, and the time */
@@ -25,7 +26,8 @@ static void make_inbox(struct follow *follow, int64_t offset)
 {
     struct engine *engine = follow->engine;
     struct backlog_options options = {
-        .memory_size = INBOX_MEMORY,
+        .memory_size = INBOX_KEPT,
+        .reader_memory = INBOX_MEMORY,
         .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
         .first = (uint64_t)offset,
         .dir = ".",
@@ -33,10 +35,12 @@ static void make_inbox(struct follow *follow, int64_t offset)
         .closer = engine->closer,
     };
     struct backlog *inbox = backlog_create(&options);
+    struct backlog_reader *first = backlog_attach(inbox, options.first);
 
     mutex_lock(&follow->lock);
     CHECK(follow->inbox == NULL && follow->applier == NULL);
     follow->inbox = inbox;
+    follow->first = first;
     mutex_unlock(&follow->lock);
 }
 
@@ -44,17 +48,21 @@ void follow_end_inbox(struct follow *follow)
 {
     struct applier *applier;
     struct backlog *inbox;
+    struct backlog_reader *first;
 
     mutex_lock(&follow->lock);
     applier = follow->applier;
     inbox = follow->inbox;
+    first = follow->first;
     follow->applier = NULL;
     follow->inbox = NULL;
+    follow->first = NULL;
     mutex_unlock(&follow->lock);
     if (applier != NULL) {
         follow->errors += applier_errors(applier);
         applier_stop(applier);
     }
+    backlog_detach(first);
     backlog_destroy(inbox);
 }
 
@@ -151,14 +159,19 @@ void follow_start_applier(struct follow *follow, int64_t offset, int db)
         .ack = follow_ack_now, .failed = on_applier_failed,
     };
     struct applier *applier = applier_start(&options);
+    struct backlog_reader *first;
 
     mutex_lock(&follow->lock);
     follow->applier = applier;
+    first = follow->first;
+    follow->first = NULL;
     if (applier == NULL)
         follow->again_ms = clock_mono_us() / 1000 + AGAIN_MS_MIN;
     mutex_unlock(&follow->lock);
+    backlog_detach(first);
     if (applier == NULL)
-        log_write(follow_log(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: the system gives no thread. The link connects again.");
+        log_write(follow_log(follow), LOG_LEVEL_WARNING, "The primary's stream can't be applied: the system gives no thread, or what came during the load could not be kept"
+            " on the disk. The link connects again.");
 }
 
 /* Ends the request to take over with the replica's reply; later replies are those to an ordinary PSYNC. */

@@ -41,6 +41,7 @@ struct follow {
     char host[FOLLOW_HOST_SIZE];    /* "": none */
     int port;
     struct backlog *inbox;          /* the link appends, the applier reads; NULL: none. Changed by the link's thread, or while there is no link */
+    struct backlog_reader *first;   /* at the beginning of the inbox, so that it keeps everything until the applier has a reader. NULL: it has. As the inbox */
     struct applier *applier;        /* NULL: none */
     char sync_id[LINK_ID_SIZE + 1]; /* of the full synchronization under way */
     int64_t sync_offset;

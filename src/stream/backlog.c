@@ -138,11 +138,11 @@ static uint64_t blocks_free_on_disk(const struct backlog *backlog)
     return bound > used ? (bound - used) >> backlog->block_shift : 0;
 }
 
-/* The end of the stream at which the first block leaves memory that has no room on disk. */
+/* The end of the stream at which the first needed block leaves memory that has no room on disk. Blocks before it are dropped by the next append. */
 static uint64_t full_at(const struct backlog *backlog) REQUIRES(backlog->lock);
 static uint64_t full_at(const struct backlog *backlog)
 {
-    uint64_t number = backlog->ring_first, kept = blocks_free_on_disk(backlog) << backlog->block_shift, at;
+    uint64_t number = backlog_number_of(backlog, needed_in_memory(backlog)), kept = blocks_free_on_disk(backlog) << backlog->block_shift, at;
     uint64_t in_memory = backlog->reader_memory > backlog->memory_size ? backlog->reader_memory : backlog->memory_size;
 
     if (!spool_is_empty(&backlog->spool) && spool_end(&backlog->spool) > number)

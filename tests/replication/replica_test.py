@@ -126,6 +126,21 @@ class LoadTest(ReplicaCase):
                 found = servers.replication(replica)
                 self.assertEqual((found["master_replid"], int(found["slave_repl_offset"])), (REPLID.decode(), link.sent))
 
+    @only(*KELVIN)
+    def scenario_keeps_a_long_stream_that_comes_while_the_rdb_is_loaded(self):
+        """As a primary with `repl-diskless-sync no` sends it, which does not wait for the replica. The RDB takes a second or two to load, and the stream is
+        longer than what the replica keeps in memory."""
+        rdb = make_rdb(["DEBUG", "POPULATE", 1000000, "key", 4])
+        for disk_size in ("1gb", 0):            # 0: the replica stops reading for a while
+            with self.subTest(disk_size=disk_size):
+                primary, replica = self.scripted({"repl-backlog-disk-size": disk_size})
+                link = primary.link().full(rdb, "length", offset=500)
+                link.send_commands(SELECT_0, *(["SET", "k%d" % i, "v" * 1000000] for i in range(40)))
+                link.wait_ack(timeout=60)
+                self.assertEqual(len(primary.all), 1)
+                self.values(replica, k0=b"v" * 1000000, k39=b"v" * 1000000)
+                self.assertEqual(servers.values_of(replica, "DBSIZE"), [1000040])
+
     @only(*REPLICAS)
     def scenario_takes_the_rdb_in_pieces_of_any_size(self):
         for framing, seed in (("eof", seed_new()), ("length", seed_new())):

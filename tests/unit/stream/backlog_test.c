@@ -515,6 +515,23 @@ static void room_is_what_can_be_appended_without_a_loss(void **state)
     backlog_detach(reader);
 }
 
+/* An appender that waits for room gets it by what readers do. */
+static void what_was_read_leaves_room_before_anything_is_appended(void **state)
+{
+    struct box *box = *state;
+    struct backlog_reader *reader = backlog_attach(box->backlog, FIRST);
+
+    backlog_limit_disk(box->backlog, 0);
+    for (uint64_t room; (room = backlog_room(box->backlog)) > 0;)
+        append(box, (size_t)room);
+    read_to_end(box, reader);
+    assert_true(backlog_room(box->backlog) >= MEMORY - BLOCK);
+    append(box, MEMORY - BLOCK);
+    read_to_end(box, reader);
+    assert_int_equal(stats_of(box).lost_readers, 0);
+    backlog_detach(reader);
+}
+
 static void what_readers_need_stays_in_memory_a_little_longer(void **state)
 {
     struct box *box = *state;
@@ -836,6 +853,7 @@ int main(void)
         BACKLOG_TEST(memory_may_grow_over_what_is_on_disk),
         BACKLOG_TEST(a_smaller_bound_is_kept_at_once),
         BACKLOG_TEST(room_is_what_can_be_appended_without_a_loss),
+        BACKLOG_TEST(what_was_read_leaves_room_before_anything_is_appended),
         BACKLOG_TEST(what_readers_need_stays_in_memory_a_little_longer),
         BACKLOG_TEST(what_is_held_in_memory_can_be_attached_to),
         BACKLOG_TEST(a_write_that_fails_costs_readers_of_the_disk),

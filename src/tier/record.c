@@ -120,7 +120,7 @@ static enum status packed_read(struct bytes bytes, struct packed *packed)
 /* The payload of what is after a head: the same bytes, or, if it is packed, appended to `scratch`. */
 static enum status unpack(uint8_t *flags, struct dictionaries *dictionaries, struct buffer *scratch, struct bytes *bytes)
 {
-    struct decompressors alone = { 0 };
+    struct decompressors alone = { .contexts = { NULL } };
     const struct dictionary *dictionary = NULL;
     size_t begin = scratch->size;
     struct packed packed;

@@ -102,7 +102,7 @@ static bool open_clone(struct stores *stores)
         status = store_open(&options, &stores->store, &message);
     good = status == STATUS_OK;
     if (good && stores->salvage.is_needed) {
-        check_damage(stores->check, "store", "LevelDB does not open it, or it has lost its version or its seed");
+        check_damage(stores->check, "store", "LevelDB does not open it, or it has lost its version, its seed or a key run");
         stores->state->damaged = true;
     }
     if (good) {

@@ -41,7 +41,7 @@ static enum status count_tags(const char *path, const struct dataset_file *datas
         message_set(message, "can't open '%.150s': %.60s", path, problem.text);
         return status;
     }
-    status = tags_list_file(&(struct tags_file){ mapped.bytes, mapped_forget }, &partition_count, count_section, &counting, &wrong);
+    status = tags_list_file(&(struct tags_file){ mapped.bytes, NULL, mapped_forget }, &partition_count, count_section, &counting, &wrong);
     if (status == STATUS_VERSION)
         message_set(message, "'%.150s' can't be read: %s", path, wrong);
     else if (status != STATUS_OK)

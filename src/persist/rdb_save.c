@@ -95,8 +95,8 @@ static bool count_section(void *context, const struct tags_section *section)
 static struct tags_file tags_of(const struct saving *saving)
 {
     if (saving->tags_made.size > 0)
-        return (struct tags_file){ buffer_bytes(&saving->tags_made), NULL };
-    return (struct tags_file){ saving->tags_file.bytes, mapped_forget };
+        return (struct tags_file){ .bytes = buffer_bytes(&saving->tags_made) };
+    return (struct tags_file){ saving->tags_file.bytes, saving->options->image, mapped_forget };
 }
 
 static enum status count_keys(struct saving *saving)

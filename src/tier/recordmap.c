@@ -140,6 +140,7 @@ void recordmap_destroy(struct recordmap *map)
         return;
     shelf_release(&map->shelf);
     twins_release(&map->twins);
+    mem_free(map->watch);
     mem_free(map);
 }
 
@@ -149,6 +150,7 @@ void recordmap_add(struct recordmap *map, uint64_t hash, struct bytes key, uint6
     struct primary primary;
 
     CHECK(tagrun_bits_of(place) <= RECORDMAP_PLACE_BITS);
+    recordmap_note(map, tag);
     map->nowhere_count += place == PLACE_NOWHERE;
     if (map->shelf.block_count == 0)
         shelf_push(&map->shelf);
@@ -218,6 +220,7 @@ void recordmap_move(struct recordmap *map, uint64_t hash, struct bytes key, uint
     struct primary primary;
 
     CHECK(tagrun_bits_of(to) <= RECORDMAP_PLACE_BITS);
+    recordmap_note(map, tag);
     map->nowhere_count += to == PLACE_NOWHERE;
     map->nowhere_count -= from == PLACE_NOWHERE;
     if (twin == NULL) {
@@ -235,6 +238,7 @@ void recordmap_remove(struct recordmap *map, uint64_t hash, struct bytes key, ui
     struct twin *twin = twin_of(map, span, key, &place);
     struct primary primary;
 
+    recordmap_note(map, tag);
     map->nowhere_count -= place == PLACE_NOWHERE;
     if (twin == NULL) {
         primary = primary_at(map, tag, place);
@@ -278,7 +282,7 @@ uint64_t recordmap_nowhere_count(const struct recordmap *map)
 
 size_t recordmap_size(const struct recordmap *map)
 {
-    return mem_size(map) + shelf_size(&map->shelf) + twins_size(&map->twins);
+    return mem_size(map) + shelf_size(&map->shelf) + twins_size(&map->twins) + (map->watch != NULL ? mem_size(map->watch) : 0);
 }
 
 unsigned recordmap_place_bits(const struct recordmap *map)

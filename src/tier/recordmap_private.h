@@ -3,6 +3,7 @@
 #define KELVIN_TIER_RECORDMAP_PRIVATE_H
 
 #include "tier/recordmap.h"
+#include "tier/recordmap_changes.h"
 #include "tier/shelf.h"
 #include "tier/tagrun.h"
 #include "tier/twins.h"
@@ -16,7 +17,29 @@ struct recordmap {
     uint64_t nowhere_count;     /* records at PLACE_NOWHERE */
     uint32_t load;              /* tags a run on average; differs by stagger */
     uint32_t place_bits;        /* the largest of all runs */
+    struct recordmap_watch *watch;      /* recordmap_changes.c; NULL: it is not watched */
 };
+
+struct recordmap_watch {
+    struct recordmap_base base;
+    uint64_t changed_count;     /* bits that are set */
+    unsigned range_bits;
+    uint64_t changed[];         /* a bit for each 2^range_bits tags */
+};
+
+/* A record with the tag was added, moved or removed. */
+static inline void recordmap_note(struct recordmap *map, uint64_t tag)
+{
+    struct recordmap_watch *watch = map->watch;
+    uint64_t range, bit;
+
+    if (watch == NULL)
+        return;
+    range = tag >> watch->range_bits;
+    bit = 1ull << range % 64;
+    watch->changed_count += (watch->changed[range / 64] & bit) == 0;
+    watch->changed[range / 64] |= bit;
+}
 
 /* Where a tag is. */
 struct spot {

@@ -49,6 +49,7 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
         tier->hooks.log(tier->hooks.context, "The image's tags are missing or damaged: they are read from the store.");
         status = rebuild_tags(tier);
     }
+    tags_adopt_maps(tier, image);
     if (status == STATUS_OK)
         advising_load(tier, image);
     if (status == STATUS_OK)

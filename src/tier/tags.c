@@ -11,6 +11,7 @@
 #include "base/mapped.h"
 #include "base/mem.h"
 #include "tier/keyspaces.h"
+#include "tier/recordmap_changes.h"
 #include "tier/recordmap_image.h"
 #include "tier/tags_private.h"
 #include "tier/tier_private.h"
@@ -89,7 +90,8 @@ static const char *new_section(const char *at, uint64_t left, size_t slots_size,
     struct tags_section_head head;
 
     memcpy(&head, at, sizeof(head));
-    *section = (struct tags_section){ .incarnation = head.incarnation, .partition = head.partition, .count = head.count, .version = TAGS_VERSION };
+    *section = (struct tags_section){ .incarnation = head.incarnation, .partition = head.partition, .count = head.count, .version = TAGS_VERSION,
+        .base = head.base, .base_size = head.base_size, .base_sum = head.base_sum };
     at += sizeof(head);
     if (head.size > left || head.size % 8 != 0)
         return "a section is longer than the file";
@@ -101,8 +103,9 @@ static const char *new_section(const char *at, uint64_t left, size_t slots_size,
 }
 
 /* The section at `*at`, which moves after it; NULL, or what is wrong. */
-static const char *next_section(struct bytes file, const struct facts *facts, size_t *at, struct tags_section *section)
+static const char *next_section(const struct tags_file *tags, const struct facts *facts, size_t *at, struct tags_section *section)
 {
+    struct bytes file = tags->bytes;
     size_t slots = tags_slots_size(facts->by_slot, facts->partition_count);
     size_t head = facts->version == TAGS_VERSION ? sizeof(struct tags_section_head) : TAGS_OLD_SECTION_SIZE;
     const char *problem = NULL;
@@ -113,6 +116,7 @@ static const char *next_section(struct bytes file, const struct facts *facts, si
         problem = new_section(file.data + *at, facts->end - *at - head, slots, section);
     else if (!tags_old_section(file.data + *at, facts->end - *at - head, slots, section))
         problem = "a section is longer than the file";
+    section->dir = tags->dir;
     if (problem == NULL)
         *at = (size_t)(section->body.data + section->body.size - file.data);
     return problem;
@@ -127,11 +131,65 @@ static const char *check_slots(const struct tags_section *section)
     return section->slots.size > 0 && by_slot != section->count ? "the counts by slot are not those of the records" : NULL;
 }
 
-/* Into an empty map. NULL, or what is wrong. */
-static const char *load_map(const struct tags_section *section, struct recordmap *map)
+/* Checks a map file against what the section says of it. NULL, or what is wrong. */
+static const char *check_base(const struct tags_section *section, struct bytes file, struct bytes *image)
 {
-    const char *problem = section->version == TAGS_VERSION ? recordmap_image_load(section->body, map) : tags_old_load(section, map);
+    struct tags_map_head head;
+    uint64_t sum;
 
+    if (file.size != section->base_size || file.size < sizeof(head) + sizeof(sum))
+        return "a map file does not have the size it had";
+    sum = number_at(file.data + file.size - sizeof(sum), sizeof(sum));
+    if (sum != section->base_sum || sum != crc64(0, bytes_of(file.data, file.size - sizeof(sum))))
+        return "the checksum of a map file is wrong";
+    memcpy(&head, file.data, sizeof(head));
+    if (memcmp(head.magic, tags_map_magic, sizeof(head.magic)) != 0 || head.layout != TAGS_LAYOUT || head.number != section->base ||
+        head.incarnation != section->incarnation || head.partition != section->partition || head.size != file.size - sizeof(head) - sizeof(sum))
+        return "a map file is another one's";
+    *image = bytes_of(file.data + sizeof(head), head.size);
+    return NULL;
+}
+
+static const char *load_base(const struct tags_section *section, struct recordmap *map)
+{
+    struct message message;
+    struct mapped file;
+    struct bytes image;
+    const char *problem;
+    char path[4096];
+
+    if (section->dir == NULL)
+        return "a map file is missing";
+    snprintf(path, sizeof(path), TAGS_MAP_NAME, section->dir, (unsigned long long)section->base);
+    if (!mapped_open(path, &file, &message))
+        return "a map file is missing or can't be read";
+    problem = check_base(section, file.bytes, &image);
+    if (problem == NULL)
+        problem = recordmap_image_load(image, map);
+    mapped_close(&file);
+    return problem;
+}
+
+static const char *load_with_base(const struct tags_section *section, struct recordmap *map, bool watches)
+{
+    const char *problem = load_base(section, map);
+
+    if (problem == NULL)
+        problem = recordmap_changes_load(section->body, map, watches);
+    if (problem == NULL && watches)
+        *recordmap_base(map) = (struct recordmap_base){ section->base, section->base_size, section->base_sum, section->body.size };
+    return problem;
+}
+
+/* Into an empty map. With `watches` it is watched from then on if it has a base. NULL, or what is wrong. */
+static const char *load_map(const struct tags_section *section, struct recordmap *map, bool watches)
+{
+    const char *problem;
+
+    if (section->version == TAGS_VERSION_OLD)
+        problem = tags_old_load(section, map);
+    else
+        problem = section->base == 0 ? recordmap_image_load(section->body, map) : load_with_base(section, map, watches);
     if (problem == NULL && recordmap_count(map) != section->count)
         problem = "a section has more or fewer records than it says";
     return problem != NULL ? problem : check_slots(section);
@@ -140,7 +198,7 @@ static const char *load_map(const struct tags_section *section, struct recordmap
 struct recordmap *tags_section_map(const struct tags_section *section)
 {
     struct recordmap *map = recordmap_create(0);
-    const char *problem = load_map(section, map);
+    const char *problem = load_map(section, map, false);
 
     CHECK(problem == NULL);
     return map;
@@ -171,7 +229,7 @@ static void check_section(void *context, const struct tags_section *section, con
         return;
     }
     map = recordmap_create(0);
-    *problem = load_map(section, map);
+    *problem = load_map(section, map, false);
     recordmap_destroy(map);
 }
 
@@ -182,7 +240,7 @@ static const char *read_sections(const struct tags_file *file, const struct fact
     const char *problem;
 
     while (at < facts->end) {
-        problem = next_section(file->bytes, facts, &at, &section);
+        problem = next_section(file, facts, &at, &section);
         if (problem != NULL)
             return problem;
         if (section.incarnation == 0 || section.partition >= facts->partition_count || section.partition < last.partition)
@@ -243,7 +301,6 @@ static enum status status_of(const char *problem)
 static enum status walk_file(const struct tags_file *file, section_reader *read, uint32_t *partition_count, tags_found *found, void *context,
     const char **problem)
 {
-    struct bytes bytes = file->bytes;
     struct tags_section section;
     struct facts facts = { 0 };
     const char *wrong = read_file(file, &facts, read, NULL);
@@ -255,13 +312,13 @@ static enum status walk_file(const struct tags_file *file, section_reader *read,
     if (wrong != NULL)
         return status_of(wrong);
     for (size_t at = facts.begin; found != NULL && at < facts.end; pass_read(file, &from, at)) {
-        wrong = next_section(bytes, &facts, &at, &section);
+        wrong = next_section(file, &facts, &at, &section);
         CHECK(wrong == NULL);
         if (!found(context, &section))
             return STATUS_INVALID;
     }
     if (file->passed != NULL)
-        file->passed(bytes);            /* the last part, too */
+        file->passed(file->bytes);      /* the last part, too */
     return STATUS_OK;
 }
 
@@ -272,7 +329,7 @@ enum status tags_walk_file(const struct tags_file *file, uint32_t *partition_cou
 
 enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
 {
-    return tags_walk_file(&(struct tags_file){ file, NULL }, partition_count, found, context, problem);
+    return tags_walk_file(&(struct tags_file){ .bytes = file }, partition_count, found, context, problem);
 }
 
 enum status tags_list_file(const struct tags_file *file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
@@ -318,7 +375,7 @@ static void load_section(void *context, const struct tags_section *section, cons
     }
     partition_lock(partition);
     keyspace = partition_keyspace(partition, db);
-    *problem = load_map(section, keyspace->tier->map);
+    *problem = load_map(section, keyspace->tier->map, true);
     for (size_t i = 0; i < section->slots.size / 4; i++)
         keyspace->slots[i].records = (uint32_t)number_at(section->slots.data + 4 * i, 4);
     partition_unlock(partition);
@@ -373,7 +430,7 @@ enum status tags_load(struct partitions *partitions, const char *dir, struct tag
         return STATUS_NOT_FOUND;
     /* With many keys the file is as large as the maps: it must not be in memory beside them. */
     if (is_of(partitions, mapped.bytes))
-        status = status_of(read_file(&(struct tags_file){ mapped.bytes, mapped_forget }, &facts, load_section, partitions));
+        status = status_of(read_file(&(struct tags_file){ mapped.bytes, dir, mapped_forget }, &facts, load_section, partitions));
     if (status == STATUS_OK)
         tags_weights_of(mapped.bytes, weights);
     else

@@ -15,6 +15,8 @@ struct tags_section {
     struct bytes slots;         /* a u32 for each slot of the partition, its records, in the order of hashes. Empty: hashes are not by slot */
     /* For tags_section_map. */
     struct bytes body;
+    const char *dir;
+    uint64_t base, base_size, base_sum;
     uint32_t version, place_size;
 };
 /* A map with the section's records, which have been checked; the caller destroys it. */
@@ -35,6 +37,7 @@ struct tags_weights {
 /* A file that was mapped or read. It begins at an address that is a multiple of 8. */
 struct tags_file {
     struct bytes bytes;
+    const char *dir;            /* the image, which has map files; NULL: there are none */
     void (*passed)(struct bytes part);      /* called with each part of some MiB when it was read (mapped_forget), several times; or NULL */
 };
 
@@ -42,6 +45,7 @@ struct tags_file {
  * newer Kelvin's: every version ends with its checksum): `problem` (may be NULL) says what is wrong; `found` was not called. STATUS_INVALID: `found` returned false. */
 typedef bool tags_found(void *context, const struct tags_section *section);
 enum status tags_walk_file(const struct tags_file *file, uint32_t *partition_count, tags_found *found, void *context, const char **problem);
+/* The same for one in memory, without map files. */
 enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_found *found, void *context, const char **problem);
 /* The same, but the sections' records are not checked: they can't be read. */
 enum status tags_list_file(const struct tags_file *file, uint32_t *partition_count, tags_found *found, void *context, const char **problem);
@@ -53,8 +57,11 @@ void tags_begin(struct buffer *file, uint32_t partition_count, bool by_slot);
 void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap *map, struct bytes slots);
 void tags_end(struct buffer *file);
 
-/* By the writer, which changes no map meanwhile. Synced. STATUS_CORRUPT: a record is at PLACE_NOWHERE. */
+/* By the writer, which changes no map meanwhile. Synced. Large maps are written as map files in the store's directory, with hard links in `dir`; as long
+ * as little has changed since, the next images get a link and the changes. STATUS_CORRUPT: a record is at PLACE_NOWHERE. */
 enum status tags_save(struct tier *tier, const char *dir);
+/* After tags_load: the image's map files are linked into the store's directory, so that the next images can have them. */
+void tags_adopt_maps(struct tier *tier, const char *image);
 
 /* Into empty partitions, before anything runs. Keyspaces are created for what is found; incarnations that no database has are passed
  * over. STATUS_CORRUPT, STATUS_VERSION, STATUS_NOT_FOUND: nothing was loaded. */

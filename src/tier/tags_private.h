@@ -33,7 +33,19 @@ enum { TAGS_BY_SLOT = 1, TAGS_HAS_WEIGHTS = 2 };
 struct tags_section_head {
     uint32_t incarnation, partition;
     uint64_t count, size;                   /* size: bytes that follow, a multiple of 8 */
+    uint64_t base;                          /* the number of the map file beside it (0: the whole map follows the counts by slot), of which */
+    uint64_t base_size, base_sum;           /* bytes and CRC-64 are these; what has changed since follows */
 };
+
+/* A map file: a section's map as it was at an earlier image. */
+struct tags_map_head {
+    char magic[8];
+    uint64_t layout;
+    uint32_t incarnation, partition;
+    uint64_t number, size;                  /* size: bytes of the map, after which there is the CRC-64 of all before it, u64 */
+};
+static const char tags_map_magic[8] = "KMAP1\n";
+#define TAGS_MAP_NAME "%s/%08llu.map"       /* directory, number */
 
 /* Bytes of a section's counts by slot. */
 static inline size_t tags_slots_size(bool by_slot, uint32_t partition_count)

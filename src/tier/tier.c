@@ -24,7 +24,10 @@
 #include "tier/writer.h"
 #include "tier/writing.h"
 
-enum { SPACE_TARGET = 60 };         /* percent; until the settings say otherwise */
+enum {
+    SPACE_TARGET = 60,                  /* percent; until the settings say otherwise */
+    MAP_FILE_MIN = 64 << 10,            /* a file costs a sync and a link */
+};
 
 struct tier *tier_open(const struct tier_options *options, struct message *message)
 {
@@ -111,6 +114,7 @@ int tier_start(struct tier *tier, struct partitions *partitions)
 {
     tier->partitions = partitions;
     tier->machine_memory = machine_memory();
+    tier->map_file_min = MAP_FILE_MIN;
     partitions->watch = (struct keyspace_watch){
         .context = tier,
         .record_of_new = grave_record_of_new,

@@ -66,6 +66,7 @@ struct tier {
     } rings;                            /* reader.c */
     struct access access;
     uint64_t machine_memory;                /* bytes, when it was started */
+    uint64_t map_file_min;                  /* tags_save.c: bytes from which on a map has a file of its own */
     struct read_pool *read_pool;
     struct advise *advise;
     struct counting counting;

@@ -252,7 +252,7 @@ static void verify_tags(struct image_box *found, const char *dir)
 
     snprintf(path, sizeof(path), "%s/tags", dir);
     BOX_DEMAND(found->box, mapped_open(path, &file, &message), "%s", message.text);
-    BOX_DEMAND(found->box, tags_walk(file.bytes, &partition_count, count_section, &(struct tag_counts){ found, tags, weights }, &problem) == STATUS_OK,
+    BOX_DEMAND(found->box, tags_walk_file(&(struct tags_file){ .bytes = file.bytes, .dir = dir }, &partition_count, count_section, &(struct tag_counts){ found, tags, weights }, &problem) == STATUS_OK,
         "%s: %s", path, problem);
     verify_weights(found, file.bytes, weights);
     mem_free(weights);

@@ -46,7 +46,7 @@ void image_records_open(struct image_records *records, const char *image, struct
     *records = (struct image_records){ .store = store };
     snprintf(path, sizeof(path), "%s/tags", image);
     CHECK(file_read_all(disk_system(), AT_FDCWD, path, SIZE_MAX / 4, &file) == STATUS_OK);
-    CHECK(tags_walk(buffer_bytes(&file), &partitions, add_section, records, NULL) == STATUS_OK);
+    CHECK(tags_walk_file(&(struct tags_file){ .bytes = buffer_bytes(&file), .dir = image }, &partitions, add_section, records, NULL) == STATUS_OK);
     if (records->count > 0)
         qsort(records->tags, records->count, sizeof(struct image_tag), by_tag);
     buffer_release(&file);

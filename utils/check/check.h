@@ -10,8 +10,6 @@
  *   segment_files.c    the segments in it, without a store
  *   keys, places.c     what is known about each key, and where its record is
  *   expiries.c  the index of expiries
- *   dictionary_files.c  the dictionaries in it
- *   compressibility.c   what compression would make of its values
  *   rdb.c       an RDB file
  *   table_file, record_file, masked_crc    LevelDB's files without LevelDB
  *
@@ -37,7 +35,6 @@ struct check {
     int dir_fd;
     bool left_out;                  /* a repair of the base has left out data */
     bool repair;
-    bool compressibility;           /* say what tier-compression zstd would make of the values */
     bool revive;                    /* a repair may bring deleted keys back */
     bool newer;                     /* a file was written by a newer Kelvin: nothing is repaired */
     char stamp[32];                 /* the suffix of files that are set aside: "bad-<time>" */
@@ -82,6 +79,7 @@ void image_check(struct check *check, int index);
 /* stores.c. A store is compared with the tags; the state says what is usable. */
 struct tag_file {
     struct mapped file;
+    const char *image;              /* its directory */
     bool good;
     uint32_t partition_count;
     uint64_t record_count;

@@ -149,11 +149,11 @@ static void read_tags(struct check *check, const char *image, const struct datas
     struct tag_counts counts = { .dataset = dataset, .weights = mem_zalloc(sizeof(uint64_t) << PLACE_SLOT_BITS) };
     enum status status;
 
-    *tags = (struct tag_file){ .good = false };
+    *tags = (struct tag_file){ .image = image, .good = false };
     snprintf(path, sizeof(path), "%.4000s/tags", image);
     if (!mapped_open(path, &tags->file, &message))
         check_damage(check, path, "%s", message.text);
-    else if ((status = tags_walk(tags->file.bytes, &tags->partition_count, count_records, &counts, &problem)) == STATUS_VERSION)
+    else if ((status = tags_walk_file(&(struct tags_file){ .bytes = tags->file.bytes, .dir = image }, &tags->partition_count, count_records, &counts, &problem)) == STATUS_VERSION)
         check_newer(check, path);
     else if (status != STATUS_OK)
         check_damage(check, path, "%s", problem);

@@ -166,13 +166,13 @@ bool lost_tags_has(const struct lost_tags *lost, uint64_t place, uint32_t incarn
     return tag != NULL && tag->incarnation == incarnation && tag->partition == partition && tag->tag == recordmap_tag(hash);
 }
 
-void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, struct bytes tags, const struct key_seed *seed,
+void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, const struct tags_file *tags, const struct key_seed *seed,
     struct lost_tags *lost)
 {
     struct matching matching = { .keys = keys, .dataset = dataset, .seed = seed, .partition_count = dataset->partition_count, .lost = lost };
     uint32_t partition_count;
 
-    (void)tags_walk(tags, &partition_count, match_section, &matching, NULL);
+    (void)tags_walk_file(tags, &partition_count, match_section, &matching, NULL);
     if (lost->count > 0)
         qsort(lost->list, lost->count, sizeof(lost->list[0]), compare_lost);
     mem_free(matching.list);

@@ -5,6 +5,8 @@
 #include "check.h"
 #include "keys.h"
 
+struct tags_file;
+
 /* Tags whose keys the index does not have. */
 struct lost_tag {
     uint64_t place, tag;
@@ -19,7 +21,7 @@ void lost_tags_release(struct lost_tags *lost);
 bool lost_tags_has(const struct lost_tags *lost, uint64_t place, uint32_t incarnation, uint64_t hash, uint32_t partition_count);
 
 /* Both want the keys in the order of hashes. Sets the places of keys that have a tag, and KEY_HAS_TAG. */
-void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, struct bytes tags, const struct key_seed *seed,
+void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, const struct tags_file *tags, const struct key_seed *seed,
     struct lost_tags *lost);
 
 /* Sets the places of keys that have none and whose record is not in LevelDB. A key whose newest record may have been in damaged bytes, or is

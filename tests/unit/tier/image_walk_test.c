@@ -187,7 +187,7 @@ static enum status walk_with(struct fixture *fixture, size_t memory)
     for (size_t i = 0; i < fixture->count; i++)
         fixture->known[i].seen = 0;
     fixture->message.text[0] = '\0';
-    return image_walk(fixture->store, &(struct tags_file){ buffer_bytes(&fixture->tags), NULL }, DB, memory, on_item, fixture, &fixture->message);
+    return image_walk(fixture->store, &(struct tags_file){ .bytes = buffer_bytes(&fixture->tags) }, DB, memory, on_item, fixture, &fixture->message);
 }
 
 static enum status walk(struct fixture *fixture)

@@ -3,10 +3,12 @@
 
 #include "support/unit.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/crc64.h"
@@ -17,6 +19,7 @@
 #include "base/random.h"
 #include "support/seed.h"
 #include "support/tags_old.h"
+#include "store/segments.h"
 #include "support/tier_box.h"
 
 /* Sanitizers have memory of their own for each page that is touched. */
@@ -569,6 +572,245 @@ static void twins_in_a_map_of_several_parts_are_saved_once(void **state)
     close_box(&to, other);
 }
 
+/* --- map files --- */
+
+enum { IMAGES = 10 };
+
+/* Two servers: one writes images, the other loads them. */
+struct pair {
+    struct tier_box from, to;
+    struct box_client *clients[2];
+    char dir[400];                  /* of the last image */
+    int images;
+    struct random random;
+};
+
+static void open_pair(struct pair *pair)
+{
+    open_box(&pair->from, &pair->clients[0]);
+    open_box(&pair->to, &pair->clients[1]);
+    pair->from.tier->map_file_min = 1;
+    pair->to.tier->map_file_min = 1;
+    pair->images = 0;
+    random_init(&pair->random, 4);
+    fill_maps(&pair->from);
+}
+
+static void close_pair(struct pair *pair)
+{
+    close_box(&pair->from, pair->clients[0]);
+    close_box(&pair->to, pair->clients[1]);
+}
+
+static void save_image(struct pair *pair)
+{
+    snprintf(pair->dir, sizeof(pair->dir), "%s/image%d", pair->from.root, pair->images++);
+    assert_int_equal(mkdir(pair->dir, 0755), 0);
+    assert_int_equal(tags_save(pair->from.tier, pair->dir), STATUS_OK);
+}
+
+/* Moves some records of each map. */
+static void move_some(struct tier_box *box, struct random *random, uint64_t one_in)
+{
+    for (uint32_t i = 0; i < PARTITIONS * 2; i++) {
+        struct recordmap *map = map_of(box, (int)i % 2, i / 2);
+        struct recordmap_record record;
+        struct recordmap_walk walk;
+
+        for (uint64_t from = 0; recordmap_count(map) > 0; from = record.tag + 1) {
+            recordmap_walk_begin(&walk, map, from);
+            if (!recordmap_walk_next(&walk, &record))
+                break;
+            if (random_below(random, one_in) == 0)
+                recordmap_move(map, record.tag, record.key, record.place, record.place + 2);
+        }
+    }
+}
+
+/* The map files of a directory, with the numbers of their inodes. */
+static size_t list_maps(const char *dir, ino_t inodes[100])
+{
+    DIR *list = opendir(dir);
+    struct dirent *entry;
+    struct stat info;
+    size_t count = 0;
+
+    assert_non_null(list);
+    while ((entry = readdir(list)) != NULL) {
+        if (strstr(entry->d_name, ".map") == NULL)
+            continue;
+        assert_int_equal(fstatat(dirfd(list), entry->d_name, &info, 0), 0);
+        assert_true(count < 100);
+        inodes[count++] = info.st_ino;
+    }
+    closedir(list);
+    return count;
+}
+
+static size_t common(const ino_t *first, size_t first_count, const ino_t *second, size_t second_count)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < first_count; i++)
+        for (size_t k = 0; k < second_count; k++)
+            found += first[i] == second[k];
+    return found;
+}
+
+static void images_share_the_maps_that_have_changed_little(void **state)
+{
+    struct pair pair;
+    ino_t before[100], now[100];
+    size_t count, maps;
+
+    open_pair(&pair);
+    save_image(&pair);
+    maps = list_maps(pair.dir, before);
+    assert_int_equal(maps, 2 * (PARTITIONS - 1));
+    move_some(&pair.from, &pair.random, 50);
+    save_image(&pair);
+    count = list_maps(pair.dir, now);
+    assert_int_equal(common(before, maps, now, count), maps);               /* all of them */
+    move_some(&pair.from, &pair.random, 2);
+    save_image(&pair);
+    count = list_maps(pair.dir, now);
+    assert_in_range(common(before, maps, now, count), 0, PARTITIONS - 1);   /* those of database 0, whose tags are all in one range, may be the same */
+    assert_int_equal(count, maps);
+    assert_int_equal(list_maps(pair.from.tier->dir, before), maps);         /* the old ones are gone */
+    assert_int_equal(load(&pair.to, pair.dir), STATUS_OK);
+    assert_maps_equal(&pair.from, &pair.to);
+    close_pair(&pair);
+}
+
+/* A server that started from an image shares its maps, too; what it changed is in its images. */
+static void images_after_a_start_have_all_changes(void **state)
+{
+    struct pair pair;
+    char dir[400];
+    ino_t first[100], now[100];
+    size_t maps, shared = 0;
+
+    open_pair(&pair);
+    save_image(&pair);
+    for (int image = 0; image < IMAGES; image++) {
+        maps = list_maps(pair.dir, first);
+        empty_maps(&pair.to);
+        assert_int_equal(load(&pair.to, pair.dir), STATUS_OK);
+        tags_adopt_maps(pair.to.tier, pair.dir);
+        move_some(&pair.to, &pair.random, 30);
+        snprintf(dir, sizeof(dir), "%s/image%d", pair.to.root, image);
+        assert_int_equal(mkdir(dir, 0755), 0);
+        assert_int_equal(tags_save(pair.to.tier, dir), STATUS_OK);
+        shared += common(first, maps, now, list_maps(dir, now));
+        empty_maps(&pair.from);
+        assert_int_equal(load(&pair.from, dir), STATUS_OK);
+        assert_maps_equal(&pair.from, &pair.to);
+        snprintf(pair.dir, sizeof(pair.dir), "%s", dir);
+    }
+    assert_in_range(shared, maps, IMAGES * maps - 1);
+    close_pair(&pair);
+}
+
+static void assert_nothing_is_loaded(struct pair *pair)
+{
+    assert_int_equal(load(&pair->to, pair->dir), STATUS_CORRUPT);
+    for (uint32_t i = 0; i < PARTITIONS * 2; i++)
+        assert_int_equal(recordmap_count(map_of(&pair->to, (int)i % 2, i / 2)), 0);
+}
+
+static void a_map_file_that_is_damaged_missing_or_another_is_noticed(void **state)
+{
+    struct pair pair;
+    char path[500], aside[500], next[500];
+    struct stat info;
+    int fd;
+
+    open_pair(&pair);
+    save_image(&pair);
+    move_some(&pair.from, &pair.random, 50);
+    save_image(&pair);
+    for (int number = 1; number <= 2 * (PARTITIONS - 1); number++) {
+        snprintf(path, sizeof(path), "%s/%08d.map", pair.dir, number);
+        snprintf(aside, sizeof(aside), "%s/aside", pair.dir);
+        snprintf(next, sizeof(next), "%s/%08d.map", pair.dir, number % (2 * (PARTITIONS - 1)) + 1);
+        fd = open(path, O_RDWR);
+        assert_true(fd >= 0 && fstat(fd, &info) == 0);
+        for (off_t at = 0; at < info.st_size; at += 997) {
+            char byte, changed;
+
+            assert_int_equal(pread(fd, &byte, 1, at), 1);
+            changed = (char)(byte ^ 4);
+            assert_int_equal(pwrite(fd, &changed, 1, at), 1);
+            assert_nothing_is_loaded(&pair);
+            assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+        }
+        close(fd);
+        assert_int_equal(rename(path, aside), 0);
+        assert_nothing_is_loaded(&pair);
+        assert_int_equal(link(next, path), 0);          /* another map's */
+        assert_nothing_is_loaded(&pair);
+        assert_int_equal(rename(aside, path), 0);
+    }
+    assert_int_equal(load(&pair.to, pair.dir), STATUS_OK);
+    assert_maps_equal(&pair.from, &pair.to);
+    close_pair(&pair);
+}
+
+/* An image that failed changes nothing: the next one has what changed before it, too. */
+static void an_image_that_fails_leaves_the_changes(void **state)
+{
+    struct recordmap *last;
+    struct pair pair;
+    char dir[400];
+
+    open_pair(&pair);
+    save_image(&pair);
+    last = map_of(&pair.from, 1, PARTITIONS - 2);
+    for (int round = 0; round < 4; round++) {
+        move_some(&pair.from, &pair.random, 60);
+        recordmap_add(last, 1ull << 33 | 5, BYTES("nowhere"), PLACE_NOWHERE);
+        snprintf(dir, sizeof(dir), "%s/failed%d", pair.from.root, round);
+        assert_int_equal(mkdir(dir, 0755), 0);
+        assert_int_equal(tags_save(pair.from.tier, dir), STATUS_CORRUPT);
+        recordmap_remove(last, 1ull << 33 | 5, BYTES("nowhere"), PLACE_NOWHERE);
+        move_some(&pair.from, &pair.random, 60);
+        save_image(&pair);
+        empty_maps(&pair.to);
+        assert_int_equal(load(&pair.to, pair.dir), STATUS_OK);
+        assert_maps_equal(&pair.from, &pair.to);
+    }
+    close_pair(&pair);
+}
+
+/* Where there are no hard links, an image has all of its maps in `tags`. */
+static void without_links_the_maps_are_in_the_file(void **state)
+{
+    struct pair pair;
+    ino_t inodes[100];
+    char path[500];
+
+    open_pair(&pair);
+    save_image(&pair);
+    snprintf(pair.dir, sizeof(pair.dir), "%s/image%d", pair.from.root, pair.images);
+    assert_int_equal(mkdir(pair.dir, 0755), 0);
+    for (int number = 1; number < 20; number++) {           /* the names are taken */
+        snprintf(path, sizeof(path), "%s/%08d.map", pair.dir, number);
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    move_some(&pair.from, &pair.random, 60);
+    assert_int_equal(tags_save(pair.from.tier, pair.dir), STATUS_OK);
+    assert_int_equal(load(&pair.to, pair.dir), STATUS_OK);
+    assert_maps_equal(&pair.from, &pair.to);
+    assert_int_equal(list_maps(pair.from.tier->dir, inodes), 0);
+    pair.images++;
+    save_image(&pair);
+    assert_int_equal(list_maps(pair.dir, inodes), 2 * (PARTITIONS - 1));
+    empty_maps(&pair.to);
+    assert_int_equal(load(&pair.to, pair.dir), STATUS_OK);
+    assert_maps_equal(&pair.from, &pair.to);
+    close_pair(&pair);
+}
+
 static void write_file(struct tier_box *box, struct bytes text)
 {
     char path[300];
@@ -625,6 +867,11 @@ int main(void)
         cmocka_unit_test(counts_by_slot_are_saved_and_loaded),
         cmocka_unit_test(damage_anywhere_in_a_saved_file_is_noticed),
         cmocka_unit_test(twins_in_a_map_of_several_parts_are_saved_once),
+        cmocka_unit_test(images_share_the_maps_that_have_changed_little),
+        cmocka_unit_test(images_after_a_start_have_all_changes),
+        cmocka_unit_test(a_map_file_that_is_damaged_missing_or_another_is_noticed),
+        cmocka_unit_test(an_image_that_fails_leaves_the_changes),
+        cmocka_unit_test(without_links_the_maps_are_in_the_file),
         cmocka_unit_test(a_damaged_file_loads_nothing),
     };
 

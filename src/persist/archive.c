@@ -81,7 +81,8 @@ bool archive_name_is_valid(struct bytes name)
         return true;
     if (!take_start(&name, "store/"))
         return false;
-    if (is_number_with(name, ".seg") || is_number_with(name, ".dict") || is_number_with(name, ".ldb") || is_number_with(name, ".sst") || is_number_with(name, ".log"))
+    if (is_number_with(name, ".seg") || is_number_with(name, ".run") || is_number_with(name, ".dict") || is_number_with(name, ".ldb") || is_number_with(name, ".sst") ||
+        is_number_with(name, ".log"))
         return true;
     return take_start(&name, "MANIFEST-") && is_digits(name);
 }

@@ -12,8 +12,8 @@
 
 enum {
     RESERVED_SERVER = 48,       /* standard streams, log file, addresses that are listened at, the AOF, files that are copied */
-    RESERVED_SAVE = 80,         /* an image that is read for BGSAVE is a store of its own, with the fewest tables LevelDB takes */
-    RESERVED_STORE = 48,        /* LevelDB's log, MANIFEST, new tables, and tables that iterators hold beyond the cache */
+    RESERVED_SAVE = 144,        /* an image that is read for BGSAVE is a store of its own, with the fewest tables LevelDB takes, and its key runs */
+    RESERVED_STORE = 112,       /* LevelDB's log, MANIFEST, new tables, and tables that iterators hold beyond the cache; key runs */
     RESERVED_LOOP = 8,          /* epoll, signals, bells */
     TABLES_SHARE = 4,           /* clients leave this share to the store, ... */
     TABLES_ENOUGH = 1024,       /* ... but not more than this */

@@ -21,25 +21,19 @@ using leveldb::Slice;
 using leveldb::Status;
 
 enum {
-    STORE_VERSION = 2,
-    STORE_VERSION_BY_SLOT = 3,      /* the same, with other hashes: a Kelvin that does not know them refuses it */
+    STORE_VERSION = 4,              /* keys are in runs */
+    STORE_VERSION_BY_SLOT = 5,      /* the same, with other hashes */
+    STORE_VERSION_DB_KEYS = 2,      /* all keys are in LevelDB. Such a store is opened, and has the newer version from the first snapshot on */
+    STORE_VERSION_DB_KEYS_BY_SLOT = 3,
     SEGMENTS_SHARE = 2,             /* of tables_open_max, for descriptors of segments */
     LEVELDB_OTHER_FILES = 10,       /* of max_open_files: those that LevelDB does not use for tables */
 };
 static const size_t size_mib = 1 << 20;
+static const char META_RUNS[] = "runs";             /* of the last snapshot: key_runs::save */
 static const size_t SYNCED_MIN = 4 << 20;           /* bytes: a batch of this size or more is synced when it is written */
 /* In a smaller cache a lookup hardly ever finds its block, and each of the 16 shards keeps the block inserted last, however large. */
 static const size_t CACHE_USEFUL_MIN = 16 << 20;
 static const size_t BATCH_EMPTY_SIZE = 12;          /* bytes of a batch without operations: its head */
-static const size_t BATCH_KEPT_MAX = 4 << 20;       /* bytes: a larger batch gives its memory back when it is cleared */
-
-struct store_batch {
-    leveldb::WriteBatch batch;
-    std::string key;            /* the key being built; kept for its memory */
-    uint64_t count = 0;
-    size_t appended = 0;        /* bytes in segments */
-    int64_t expiry_soonest = INT64_MAX;
-};
 
 #ifdef __SANITIZE_THREAD__
 /* LevelDB's library is not instrumented: the sanitizer sees its memcpy into a memtable, but not the atomics that order it. This also
@@ -52,75 +46,7 @@ extern "C" const char *__tsan_default_suppressions(void)
 }
 #endif
 
-/* ---- keys ---- */
-
-void key_append_u32(std::string *out, uint32_t number)
-{
-    for (int shift = 24; shift >= 0; shift -= 8)
-        out->push_back(static_cast<char>(number >> shift));
-}
-
-void key_append_u64(std::string *out, uint64_t number)
-{
-    key_append_u32(out, static_cast<uint32_t>(number >> 32));
-    key_append_u32(out, static_cast<uint32_t>(number));
-}
-
-uint32_t key_u32(const char *bytes)
-{
-    uint32_t number;
-
-    memcpy(&number, bytes, sizeof(number));
-    return __builtin_bswap32(number);
-}
-
-uint64_t key_u64(const char *bytes)
-{
-    uint64_t number;
-
-    memcpy(&number, bytes, sizeof(number));
-    return __builtin_bswap64(number);
-}
-
-std::string key_prefix(uint32_t incarnation, uint64_t hash)
-{
-    std::string key;
-
-    key_append_u32(&key, incarnation);
-    key_append_u64(&key, hash);
-    return key;
-}
-
-static std::string key_meta(const char *name)
-{
-    std::string key;
-
-    key_append_u32(&key, STORE_INCARNATION_META);
-    return key + name;
-}
-
-static bool is_database(uint32_t incarnation)
-{
-    return incarnation != STORE_INCARNATION_META && incarnation != STORE_INCARNATION_EXPIRY;
-}
-
 /* ---- open and close ---- */
-
-leveldb::ReadOptions read_options_get(void)
-{
-    leveldb::ReadOptions options;
-
-    options.verify_checksums = true;
-    return options;
-}
-
-leveldb::ReadOptions read_options_scan(void)
-{
-    leveldb::ReadOptions options = read_options_get();
-
-    options.fill_cache = false;     /* a scan would evict everything from the small cache */
-    return options;
-}
 
 void store_set_message(struct message *message, const std::string &sentence)
 {
@@ -184,6 +110,7 @@ static bool is_due(const struct store *store, leveldb::DB *db)
 
 store::~store()
 {
+    runs.reset();
     db_close(this);                 /* before the cache and the env that it uses */
     segments_close(segments);
     dictionaries_close(dictionaries);
@@ -239,6 +166,7 @@ void store_release_merges(struct store *store)
     store_user user(store);
 
     store->merges_wait = false;
+    store->runs->release_merges();
     if (store->db == nullptr)
         return;
     store->env->open_gate(store->db.get());
@@ -323,6 +251,11 @@ static bool is_empty(struct store *store)
     return !iterator->Valid() && iterator->status().ok();
 }
 
+static void append_version(std::string *value, bool by_slot)
+{
+    key_append_u32(value, by_slot ? STORE_VERSION_BY_SLOT : STORE_VERSION);
+}
+
 /* `known` is NULL, or the seed. */
 static enum status meta_create(struct store *store, const struct hash_seed *known, bool by_slot, struct message *message)
 {
@@ -335,7 +268,7 @@ static enum status meta_create(struct store *store, const struct hash_seed *know
         memcpy(seed.data(), known, seed.size());
     else
         random_system(seed.data(), seed.size());
-    key_append_u32(&version, by_slot ? STORE_VERSION_BY_SLOT : STORE_VERSION);
+    append_version(&version, by_slot);
     key_append_u64(&number, 0);
     batch.Put(key_meta("version"), version);
     batch.Put(key_meta("seed"), seed);
@@ -358,7 +291,8 @@ static bool has_meta(struct store *store)
 static enum status meta_load(struct store *store, struct store_salvage *salvage, bool by_slot, struct message *message)
 {
     std::string value;
-    bool must_create = salvage != nullptr && salvage->has_seed && !has_meta(store);
+    /* LevelDB salvages the records of a log without comparing them with their checksums. */
+    bool must_create = salvage != nullptr && salvage->has_seed && (salvage->is_needed || !has_meta(store));
     enum status status = must_create ? STATUS_NOT_FOUND : meta_get(store, "version", 4, &value, message);
 
     if (must_create)
@@ -369,8 +303,8 @@ static enum status meta_load(struct store *store, struct store_salvage *salvage,
             status = meta_get(store, "version", 4, &value, message);
     }
     if (status == STATUS_OK)
-        store->is_by_slot = key_u32(value.data()) == STORE_VERSION_BY_SLOT;
-    if (status == STATUS_OK && !store->is_by_slot && key_u32(value.data()) != STORE_VERSION) {
+        store->is_by_slot = key_u32(value.data()) == STORE_VERSION_BY_SLOT || key_u32(value.data()) == STORE_VERSION_DB_KEYS_BY_SLOT;
+    if (status == STATUS_OK && !store->is_by_slot && key_u32(value.data()) != STORE_VERSION && key_u32(value.data()) != STORE_VERSION_DB_KEYS) {
         store_set_message(message, "store '" + store->dir + "' has version " + std::to_string(key_u32(value.data())) +
             "; this Kelvin supports " + std::to_string(STORE_VERSION_BY_SLOT));
         return STATUS_VERSION;
@@ -389,6 +323,42 @@ static enum status meta_load(struct store *store, struct store_salvage *salvage,
 static size_t or_default(size_t value, size_t fallback)
 {
     return value != 0 ? value : fallback;
+}
+
+static bool find_db_keys(struct store *store)
+{
+    std::unique_ptr<leveldb::Iterator> iterator(store->db->NewIterator(read_options_scan()));
+
+    iterator->Seek(key_prefix(STORE_INCARNATION_FIRST, 0));
+    return !iterator->status().ok() || iterator->Valid();       /* what can't be read counts, too */
+}
+
+/* The runs that the last snapshot had. */
+static enum status runs_load(struct store *store, const struct store_options *options, struct message *message)
+{
+    leveldb::Options run_options = store->options;
+    std::string text;
+    bool is_partial = false;
+    Status status;
+
+    store->runs_cache.reset(leveldb::NewLRUCache(or_default(options->block_cache_size, size_mib)));
+    run_options.block_cache = store->runs_cache.get();
+    run_options.compression = leveldb::kNoCompression;
+    run_options.filter_policy = nullptr;
+    store->runs = std::make_unique<class key_runs>(store->env, store->dir, run_options, store->options.write_buffer_size);
+    if (options->holds_merges)
+        store->runs->hold_merges();
+    status = store->db->Get(read_options_get(), key_meta(META_RUNS), &text);
+    if (options->salvage != nullptr && (options->salvage->is_needed || !status.ok()))
+        store->runs->load_all(&is_partial), status = Status::OK();
+    else if (status.ok())
+        status = store->runs->load_list(text, options->salvage != nullptr, &is_partial);
+    else if (status.IsNotFound())
+        status = Status::OK();
+    if (is_partial)
+        options->salvage->is_needed = true;
+    store->has_db_keys = find_db_keys(store);
+    return status.ok() ? STATUS_OK : report_error(store, status, "a key run can't be opened", message);
 }
 
 /* The number of open files that LevelDB may use. If it can't open a table, a client's command fails; so the default leaves half of
@@ -459,6 +429,8 @@ enum status store_open(const struct store_options *options, struct store **store
     if (status == STATUS_OK)
         status = meta_load(opened.get(), options->salvage, options->by_slot, message);
     if (status == STATUS_OK)
+        status = runs_load(opened.get(), options, message);
+    if (status == STATUS_OK)
         status = segments_load(opened.get(), options->segment_size, static_cast<uint64_t>(options->tables_open_max) / SEGMENTS_SHARE,
             options->without_merging, message);
     if (status != STATUS_OK)
@@ -474,6 +446,13 @@ void store_close(struct store *store)
     if (store == nullptr)
         return;
     CHECK(store->users == 0);
+    if (!store->is_temporary && store->is_writable && store->runs->memory() > 0) {
+        std::shared_ptr<const key_run_list> runs;
+        std::string text;
+
+        if (store->runs->save(&text, &runs).ok())
+            (void)store_write_meta(store, text);
+    }
     delete store;
 }
 
@@ -515,18 +494,22 @@ enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, 
     std::string name, value;
     leveldb::ReadOptions options = read_options_get();
 
-    CHECK(is_database(incarnation));
+    CHECK(key_is_of_database(incarnation));
     name.reserve(STORE_KEY_PREFIX + key.size);
     key_append_u32(&name, incarnation);
     key_append_u64(&name, hash);
     name.append(key.data, key.size);
-    pthread_rwlock_rdlock(&store->lock);
-    options.fill_cache = store->tuning.block_cache_size >= CACHE_USEFUL_MIN;
-    result = store->db == nullptr ? store->down_status : status_of_leveldb(store->db->Get(options, name, &value));
-    pthread_rwlock_unlock(&store->lock);
-    if (result == STATUS_OK)
-        buffer_append(record, value.data(), value.size());
-    return result;
+    if (store->has_db_keys) {
+        pthread_rwlock_rdlock(&store->lock);
+        options.fill_cache = store->tuning.block_cache_size >= CACHE_USEFUL_MIN;
+        result = store->db == nullptr ? store->down_status : status_of_leveldb(store->db->Get(options, name, &value));
+        pthread_rwlock_unlock(&store->lock);
+        if (result == STATUS_OK)
+            buffer_append(record, value.data(), value.size());
+        if (result != STATUS_NOT_FOUND)
+            return result;
+    }
+    return status_of_leveldb(store->runs->find_key(name));
 }
 
 const struct disk *store_disk(const struct store *store)
@@ -556,100 +539,6 @@ enum status store_get_at(struct store *store, uint64_t place, struct segment *se
 
 /* ---- writing ---- */
 
-struct store_batch *store_batch_create(void)
-{
-    return new store_batch;
-}
-
-void store_batch_destroy(struct store_batch *batch)
-{
-    delete batch;
-}
-
-void store_batch_clear(struct store_batch *batch)
-{
-    if (batch->batch.ApproximateSize() > BATCH_KEPT_MAX) {
-        batch->batch.~WriteBatch();             /* clearing it would keep its memory */
-        new (&batch->batch) leveldb::WriteBatch();
-    }
-    batch->batch.Clear();
-    batch->count = 0;
-    batch->appended = 0;
-    batch->expiry_soonest = INT64_MAX;
-}
-
-static Slice batch_key(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)
-{
-    CHECK(is_database(incarnation));
-    batch->key.clear();
-    key_append_u32(&batch->key, incarnation);
-    key_append_u64(&batch->key, hash);
-    batch->key.append(key.data, key.size);
-    batch->count++;
-    return batch->key;
-}
-
-static Slice batch_expiry_key(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash,
-    struct bytes key)
-{
-    CHECK(is_database(incarnation));
-    batch->key.clear();
-    key_append_u32(&batch->key, STORE_INCARNATION_EXPIRY);
-    key_append_u64(&batch->key, expire_ms > 0 ? static_cast<uint64_t>(expire_ms) : 0);
-    key_append_u32(&batch->key, incarnation);
-    key_append_u64(&batch->key, hash);
-    batch->key.append(key.data, key.size);
-    batch->count++;
-    return batch->key;
-}
-
-void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record)
-{
-    CHECK(key.size + record.size <= STORE_RECORD_SIZE_MAX);
-    batch->batch.Put(batch_key(batch, incarnation, hash, key), Slice(record.data, record.size));
-}
-
-uint64_t store_batch_append(struct store *store, struct store_batch *batch, uint32_t incarnation, uint64_t hash, unsigned kind,
-    struct bytes key, struct bytes record)
-{
-    batch->count++;
-    batch->appended += key.size + record.size;
-    return segments_put(store->segments, incarnation, hash, kind, key, record);
-}
-
-void store_batch_index(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)
-{
-    batch->batch.Put(batch_key(batch, incarnation, hash, key), Slice());
-}
-
-void store_batch_delete(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)
-{
-    batch->batch.Delete(batch_key(batch, incarnation, hash, key));
-}
-
-void store_batch_put_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash,
-    struct bytes key)
-{
-    batch->batch.Put(batch_expiry_key(batch, expire_ms, incarnation, hash, key), Slice());
-    batch->expiry_soonest = std::min(batch->expiry_soonest, expire_ms);
-}
-
-void store_batch_delete_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash,
-    struct bytes key)
-{
-    batch->batch.Delete(batch_expiry_key(batch, expire_ms, incarnation, hash, key));
-}
-
-size_t store_batch_size(const struct store_batch *batch)
-{
-    return batch->batch.ApproximateSize() + batch->appended;
-}
-
-uint64_t store_batch_count(const struct store_batch *batch)
-{
-    return batch->count;
-}
-
 static void put_number(leveldb::WriteBatch *batch, uint64_t number)
 {
     std::string value;
@@ -667,7 +556,7 @@ static enum status write_batch(struct store *store, leveldb::WriteBatch *batch, 
         return STATUS_CLOSED;
     /* LevelDB closes a full log with its mutex held, and closing syncs what is not on the disk yet (store_file.cc) while all reads wait.
      * So a large batch is synced here, where only the writer waits. The logs of a temporary store are never synced. */
-    if (batch != nullptr && batch->ApproximateSize() <= BATCH_EMPTY_SIZE) {     /* records in segments only */
+    if (batch != nullptr && batch->ApproximateSize() <= BATCH_EMPTY_SIZE) {     /* LevelDB has no part of it */
         store->number = number;
         return STATUS_OK;
     }
@@ -694,30 +583,20 @@ enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch
 
 enum status store_flush(struct store *store)
 {
+    store->runs->flush_now();
     return write_batch(store, nullptr, store->number.load());       /* without a batch, LevelDB starts a new memtable */
 }
 
-enum status store_write_number(struct store *store)
+enum status store_write_meta(struct store *store, const std::string &runs)
 {
     leveldb::WriteBatch batch;
+    std::string version;
 
+    append_version(&version, store->is_by_slot);
+    batch.Put(key_meta("version"), version);
+    batch.Put(key_meta(META_RUNS), runs);
     put_number(&batch, store->number.load());
     return write_batch(store, &batch, store->number.load());
-}
-
-enum status store_write(struct store *store, struct store_batch *batch)
-{
-    enum status status = segments_write(store->segments);
-
-    if (status != STATUS_OK)
-        return status;
-    /* Even if the write fails: store_reopen may find the batch in the log. */
-    store->expiry_soonest = std::min(store->expiry_soonest, batch->expiry_soonest);
-    if (store->is_temporary)
-        return store_write_numbered(store, &batch->batch);      /* no copy: it may be large */
-    leveldb::WriteBatch copy(batch->batch);
-
-    return store_write_numbered(store, &copy);
 }
 
 uint64_t store_number(const struct store *store)
@@ -774,6 +653,7 @@ void store_tune(struct store *store, const struct store_tuning *tuning)
 static void apply_tuning(struct store *store)
 {
     store->options.write_buffer_size = store->tuning.write_buffer_size;
+    store->runs->set_memory_max(store->tuning.write_buffer_size);
     store->cache.reset(leveldb::NewLRUCache(store->tuning.block_cache_size));
     store->options.block_cache = store->cache.get();
 }
@@ -870,6 +750,12 @@ enum status store_reopen(struct store *store, bool *applied, struct message *mes
         store->is_reopening = false;
         store->users_changed.notify_all();
     }
+    if (status == STATUS_OK) {
+        Status retried = store->runs->retry();
+
+        if (!retried.ok())
+            status = report_error(store, retried, "its key runs can't be written", message);
+    }
     if (status == STATUS_OK)
         store->is_writable = true;
     return status;
@@ -904,31 +790,37 @@ static std::string property(struct store *store, const char *name)
     return value;
 }
 
-uint64_t store_memory(struct store *store)
+static uint64_t db_memory(struct store *store)
 {
     return strtoull(property(store, "leveldb.approximate-memory-usage").c_str(), nullptr, 10);
 }
 
+uint64_t store_memory(struct store *store)
+{
+    return db_memory(store) + store->runs->memory() + store->runs_cache->TotalCharge();
+}
+
 uint64_t store_memtable_memory(struct store *store)
 {
-    uint64_t size = store_memory(store), cached = store->cache->TotalCharge();
+    uint64_t size = db_memory(store), cached = store->cache->TotalCharge();
 
-    return size > cached ? size - cached : 0;
+    return (size > cached ? size - cached : 0) + store->runs->memory();
 }
 
 /* LevelDB has no function for this. But while it writes a memtable its thread is working, and the two memtables together have at least the
  * size of one write buffer. */
 bool store_is_flushing(struct store *store)
 {
-    return store_memtable_memory(store) >= store->options.write_buffer_size && store->env->has_work();
+    return store->runs->is_flushing() || (store_memtable_memory(store) >= store->options.write_buffer_size && store->env->has_work());
 }
 
 int store_level0_count(struct store *store)
 {
     store_user user(store);
     std::string count;
+    int runs = store->runs->waiting_files();
 
     if (store->db == nullptr || !store->db->GetProperty("leveldb.num-files-at-level0", &count))
-        return 0;
-    return std::atoi(count.c_str());
+        return runs;
+    return std::max(runs, std::atoi(count.c_str()));
 }

@@ -1,16 +1,17 @@
-/* Store: records on disk, ordered by the hashes of their keys. It is LevelDB with an Env of our own.
+/* Store: records on disk, and an index of their keys in the order of their hashes.
  *
  *   store key = incarnation u32 | hash u64 | key bytes          (big-endian, so byte order is hash order)
- *   expiry key = 0xffffffff u32 | expire_ms u64 | incarnation u32 | hash u64 | key bytes -> empty value
- *   meta key  = 0x00000000 u32 | name      (version u32, seed 16 bytes, number u64)
+ *   expiry key = 0xffffffff u32 | expire_ms u64 | incarnation u32 | hash u64 | key bytes
+ *   meta key  = 0x00000000 u32 | name      (version u32, seed 16 bytes, number u64, runs)
  *
- * The records themselves are in segments (store/segments.h): LevelDB has an empty value then, and the place of a record is kept by the caller.
- * Records of older versions may be in LevelDB themselves, until they are written again.
+ * Store keys and expiry keys are in sorted runs (store/key_runs.h), the records in segments (store/segments.h); the place of a record is kept by
+ * the caller. LevelDB, with an Env of our own, has the meta data, and what images of older versions have: their index, and records that are
+ * values of their keys, at place 0.
  *
  * Incarnations of databases are 1 .. 0xfffffffe.
  *
  * Threads: any number of threads may call store_get at once. Only the writer calls the functions that write (store_write, store_reopen,
- * store_snapshot, store_purge). store_compact_span may be called by any thread, but by one at a time. An iterator sees the store as it was
+ * store_snapshot, store_purge, store_compact). An iterator sees the store as it was
  * when the iterator was opened.
  *
  * Errors: a failed write closes the store for writing: further writes return STATUS_CLOSED until store_reopen succeeds. Reads continue
@@ -101,7 +102,7 @@ struct hash_seed store_seed(const struct store *store);
 bool store_is_by_slot(const struct store *store);       /* the hashes in it are (keyspace/slot.h): store_options.by_slot when it was created */
 bool store_is_new(const struct store *store);           /* store_open created it */
 
-/* Appends the record of a key to `record`. STATUS_NOT_FOUND: there certainly is none. STATUS_IO, STATUS_CORRUPT: it could not be read.
+/* Appends the record of a key to `record`; nothing, if it is in a segment. STATUS_NOT_FOUND: there certainly is none. STATUS_IO, STATUS_CORRUPT: it could not be read.
  * STATUS_CLOSED: store_reopen failed, and the store can't be read either. */
 enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, struct bytes key, struct buffer *record);
 
@@ -155,7 +156,7 @@ struct store_tuning {
 };
 void store_tune(struct store *store, const struct store_tuning *tuning);
 
-/* Starts to write the memtable to a table, whatever its size; its memory is freed when that is done. Waits until the previous memtable
+/* Starts to write the memtable to a table, and the keys in memory to a file, whatever their size; its memory is freed when that is done. Waits until the previous memtable
  * is written. By the writer. */
 enum status store_flush(struct store *store);
 
@@ -203,26 +204,14 @@ int64_t store_expiry_soonest(struct store *store);
  * while it runs. */
 enum status store_incarnation(struct store *store, uint32_t from, uint32_t *incarnation);
 
-/* A range of the store's keys, both ends included. */
-struct store_span {
-    uint32_t first_incarnation, last_incarnation;
-    uint64_t first_hash, last_hash;
-    uint64_t size;                  /* bytes of keys and records deleted in it; 0: the range is empty */
-};
+/* Forgets the keys of an incarnation; `*done` is set when there is none any more. They take room until the runs that have them are merged, but runs
+ * that have no others are removed at once. Keys that LevelDB has are deleted, at most `count` and a few MiB a call: then each call goes on where
+ * the last one ended, so finish one incarnation before the next.
+ * By the writer, which must not put records of the incarnation any more. Expiry keys stay until they are due. */
+enum status store_purge(struct store *store, uint32_t incarnation, uint64_t count, bool *done);
 
-/* Deletes the records of an incarnation, at most `count` and a few MiB per call. `*done` is set when none is left.
- * By the writer, which must not put records of the incarnation any more. Each call continues where the last one ended, so finish one
- * incarnation before the next. Expiry keys stay until they are due. `deleted` (NULL is fine) is extended by the range of what was deleted;
- * call store_compact_span with it when its size is worth the work. */
-enum status store_purge(struct store *store, uint32_t incarnation, uint64_t count, struct store_span *deleted, bool *done);
-
-/* Frees the disk space of deleted records. Takes as long as rewriting what is left in the range. Other threads read and write meanwhile,
- * but LevelDB does no other compaction, and stops writes when level 0 has too many tables: use several short spans, not a long one.
- * By any thread, but one at a time. Counts as an iterator while it runs. A failure closes the store for writing. */
-enum status store_compact_span(struct store *store, const struct store_span *span);
-/* Extends the span, which has nothing but expiry keys, by one that was deleted. */
-void store_span_add_expiry(struct store_span *span, int64_t expire_ms, struct bytes key);
-enum status store_compact(struct store *store, uint32_t incarnation);       /* for a whole incarnation */
+/* Writes what is in memory to files, and has LevelDB merge its tables. By the writer. */
+enum status store_compact(struct store *store);
 
 /* Creates an immutable image of the store in `dir`, which must not exist: hard links to tables and segments, synced copies of the other
  * files. The tail of the segments is sealed. Places are the same in the image.

@@ -14,8 +14,10 @@
 #include <string>
 
 #include "base/message.h"
+#include "store/key_runs.h"
 #include "store/store.h"
 #include "store/store_disk.h"
+#include "store/store_key.h"
 #include "store/store_overlay.h"
 
 struct store {
@@ -47,6 +49,11 @@ struct store {
     bool may_lack_current = false;      /* it is being salvaged */
     std::atomic<bool> merges_wait { false };    /* store_options.holds_merges */
     std::atomic<uint64_t> number { 0 };     /* changed by the writer */
+
+    std::unique_ptr<leveldb::Cache> runs_cache;
+    std::unique_ptr<class key_runs> runs;   /* set by store_open: the keys that were indexed */
+    std::atomic<bool> has_db_keys { false };    /* `db` may have keys besides meta data: with records that it holds itself, or of older versions.
+                                                 * A key that it has exists, whatever the runs say: what is indexed or deleted is deleted there */
     bool is_temporary = false;
     bool is_new = false;                    /* created by store_open */
 
@@ -68,25 +75,33 @@ private:
     struct store *store;
 };
 
-enum { STORE_INCARNATION_META = 0 };
-constexpr uint32_t STORE_INCARNATION_EXPIRY = 0xffffffffu;
+/* The keys of the runs, and with `with_db` all keys of `db`, as one sequence without tombstones. `db` comes first: an index of a key is added to
+ * the runs before it is deleted there. While there is one with `with_db`, store_reopen waits. */
+class store_keys {
+public:
+    store_keys(struct store *store, bool with_db);
+    void go_to(const leveldb::Slice &from);         /* the empty one: the first key */
+    void go_on();
+    bool has_key() const { return merge.is_valid(); }
+    leveldb::Slice key() const { return merge.key(); }
+    leveldb::Slice value() const { return has_db && merge.source() == 0 ? merge.value() : leveldb::Slice(); }
+    /* STATUS_NOT_FOUND: there is no further key. Errors: what could not be read was left out, and there may be a key nevertheless. */
+    enum status state() const;
 
-void key_append_u32(std::string *out, uint32_t number);
-void key_append_u64(std::string *out, uint64_t number);
-uint32_t key_u32(const char *bytes);
-uint64_t key_u64(const char *bytes);
+private:
+    void skip_tombstones();
 
-/* incarnation | hash: the first bytes of a store key. */
-enum { STORE_KEY_PREFIX = 12, STORE_EXPIRY_PREFIX = 24 };
-std::string key_prefix(uint32_t incarnation, uint64_t hash);
-
-leveldb::ReadOptions read_options_get(void);
-leveldb::ReadOptions read_options_scan(void);
+    std::unique_ptr<class store_user> user;         /* declared first, so destroyed last */
+    std::shared_ptr<const key_run_list> runs;
+    bool has_db = false;
+    enum status down_status = STATUS_OK;            /* `db` is closed */
+    key_merge merge;
+};
 
 /* Gives the batch the next number and writes it. On failure it closes the store for writing. */
 enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch);
-/* Writes the number to the store; for a store with `is_temporary`, whose batches do not write theirs. */
-enum status store_write_number(struct store *store);
+/* Writes the number, the version and the list of key runs: what a snapshot says of itself. */
+enum status store_write_meta(struct store *store, const std::string &runs);
 
 /* Sets `message`, which may be NULL. */
 void store_set_message(struct message *message, const std::string &sentence);

@@ -9,20 +9,61 @@ extern "C" {
 using leveldb::Slice;
 using leveldb::Status;
 
-struct store_iterator {
-    store_iterator(struct store *store, uint32_t its_incarnation, uint64_t from_hash)
-        : user(store), incarnation(its_incarnation), start(key_prefix(its_incarnation, from_hash))
-    {
+store_keys::store_keys(struct store *store, bool with_db)
+{
+    if (with_db) {
+        user = std::make_unique<class store_user>(store);
         pthread_rwlock_rdlock(&store->lock);
-        if (store->db != nullptr)
-            iterator.reset(store->db->NewIterator(read_options_scan()));
+        has_db = store->db != nullptr;
+        if (has_db)
+            merge.add(std::unique_ptr<leveldb::Iterator>(store->db->NewIterator(read_options_scan())));
         else
-            ended = store->down_status;
+            down_status = store->down_status;
         pthread_rwlock_unlock(&store->lock);
     }
+    runs = store->runs->view();
+    for (size_t i = runs->size(); i-- > 0;)
+        merge.add(std::unique_ptr<leveldb::Iterator>((*runs)[i]->scan(true)));
+}
 
-    store_user user;                                /* declared first, so destroyed last: after `iterator` */
-    std::unique_ptr<leveldb::Iterator> iterator;
+void store_keys::skip_tombstones()
+{
+    while (merge.is_valid() && merge.value() == KEY_RUN_TOMBSTONE && !(has_db && merge.source() == 0))
+        merge.next();
+}
+
+void store_keys::go_to(const Slice &from)
+{
+    merge.seek(from);
+    skip_tombstones();
+}
+
+void store_keys::go_on()
+{
+    merge.next();
+    skip_tombstones();
+}
+
+enum status store_keys::state() const
+{
+    const Status &status = merge.status();
+
+    if (down_status != STATUS_OK)
+        return down_status;
+    if (status.ok())
+        return merge.is_valid() ? STATUS_OK : STATUS_NOT_FOUND;
+    return status.IsNotFound() ? STATUS_CORRUPT : status_of_leveldb(status);
+}
+
+struct store_iterator {
+    store_iterator(struct store *store, uint32_t its_incarnation, uint64_t from_hash)
+        : keys(store, store->has_db_keys), incarnation(its_incarnation), start(key_prefix(its_incarnation, from_hash))
+    {
+        if (store->runs->is_buried(incarnation))
+            ended = STATUS_NOT_FOUND;
+    }
+
+    store_keys keys;
     uint32_t incarnation;
     std::string start;
     bool is_started = false;
@@ -52,19 +93,19 @@ enum status store_next(struct store_iterator *iterator, struct store_record *rec
     if (iterator->ended != STATUS_OK)
         return iterator->ended;
     if (iterator->is_started)
-        iterator->iterator->Next();
+        iterator->keys.go_on();
     else
-        iterator->iterator->Seek(iterator->start);
+        iterator->keys.go_to(iterator->start);
     iterator->is_started = true;
-    iterator->ended = iterator_status(*iterator->iterator);
+    iterator->ended = iterator->keys.state();
     if (iterator->ended != STATUS_OK)
         return iterator->ended;
-    key = iterator->iterator->key();
+    key = iterator->keys.key();
     if (key.size() < STORE_KEY_PREFIX || key_u32(key.data()) != iterator->incarnation) {
         iterator->ended = STATUS_NOT_FOUND;
         return iterator->ended;
     }
-    value = iterator->iterator->value();
+    value = iterator->keys.value();
     record->hash = key_u64(key.data() + 4);
     record->key = bytes_of(key.data() + STORE_KEY_PREFIX, key.size() - STORE_KEY_PREFIX);
     record->record = bytes_of(value.data(), value.size());
@@ -96,29 +137,20 @@ int64_t store_expiry_soonest(struct store *store)
 
 enum status store_expired(struct store *store, struct buffer *from, int64_t until_ms, int count, store_expiry_found *found, void *context)
 {
-    store_user user(store);
-    std::unique_ptr<leveldb::Iterator> iterator;
-    enum status status;
+    store_keys keys(store, store->has_db_keys);
 
-    pthread_rwlock_rdlock(&store->lock);
-    if (store->db != nullptr)
-        iterator.reset(store->db->NewIterator(read_options_scan()));
-    status = store->down_status;
-    pthread_rwlock_unlock(&store->lock);
-    if (iterator == nullptr)
-        return status;
     if (from->size == 0)
         store_expiry_seek(from, 0);
-    for (iterator->Seek(Slice(from->data, from->size)); count > 0; iterator->Next(), count--) {
+    for (keys.go_to(Slice(from->data, from->size)); count > 0; keys.go_on(), count--) {
+        enum status status = keys.state();
         Slice key;
         int64_t expire_ms;
 
-        status = iterator_status(*iterator);
         if (status == STATUS_NOT_FOUND)
             return STATUS_OK;
         if (status != STATUS_OK)
             return status;
-        key = iterator->key();
+        key = keys.key();
         if (key.size() < STORE_EXPIRY_PREFIX)
             return STATUS_CORRUPT;
         expire_ms = static_cast<int64_t>(key_u64(key.data() + 4));
@@ -135,58 +167,29 @@ enum status store_expired(struct store *store, struct buffer *from, int64_t unti
 
 enum status store_incarnation(struct store *store, uint32_t from, uint32_t *incarnation)
 {
-    store_user user(store);
-    std::unique_ptr<leveldb::Iterator> iterator;
-    enum status status;
+    store_keys keys(store, store->has_db_keys);
 
-    pthread_rwlock_rdlock(&store->lock);
-    if (store->db != nullptr)
-        iterator.reset(store->db->NewIterator(read_options_scan()));
-    status = store->down_status;
-    pthread_rwlock_unlock(&store->lock);
-    if (iterator == nullptr)
-        return status;
     CHECK(from != STORE_INCARNATION_META);
-    iterator->Seek(key_prefix(from, 0));
-    status = iterator_status(*iterator);
-    if (status != STATUS_OK)
-        return status;
-    if (iterator->key().size() < STORE_KEY_PREFIX)
-        return STATUS_CORRUPT;
-    *incarnation = key_u32(iterator->key().data());
-    return *incarnation == STORE_INCARNATION_EXPIRY ? STATUS_NOT_FOUND : STATUS_OK;
+    for (;; from = *incarnation + 1) {
+        keys.go_to(key_prefix(from, 0));
+        if (keys.state() != STATUS_OK)
+            return keys.state();
+        if (keys.key().size() < STORE_KEY_PREFIX)
+            return STATUS_CORRUPT;
+        *incarnation = key_u32(keys.key().data());
+        if (*incarnation == STORE_INCARNATION_EXPIRY)
+            return STATUS_NOT_FOUND;
+        if (!store->runs->is_buried(*incarnation))
+            return STATUS_OK;
+    }
 }
 
 /* The bytes of one step: of its batch, which is in memory three times, and of the records that it deletes, which the iterator reads. */
 static const size_t purge_size_max = 4 << 20, purge_read_max = 16 << 20;
 
-static void span_extend(struct store_span *span, const Slice &key, uint64_t size)
-{
-    uint32_t incarnation = key_u32(key.data());
-    uint64_t hash = key_u64(key.data() + 4);
-
-    if (span->size == 0 || incarnation < span->first_incarnation ||
-        (incarnation == span->first_incarnation && hash < span->first_hash)) {
-        span->first_incarnation = incarnation;
-        span->first_hash = hash;
-    }
-    if (span->size == 0 || incarnation > span->last_incarnation ||
-        (incarnation == span->last_incarnation && hash > span->last_hash)) {
-        span->last_incarnation = incarnation;
-        span->last_hash = hash;
-    }
-    span->size += size;
-}
-
-void store_span_add_expiry(struct store_span *span, int64_t expire_ms, struct bytes key)
-{
-    span_extend(span, key_prefix(STORE_INCARNATION_EXPIRY, static_cast<uint64_t>(expire_ms)), STORE_EXPIRY_PREFIX + key.size);
-}
-
-enum status store_purge(struct store *store, uint32_t incarnation, uint64_t count, struct store_span *deleted, bool *done)
+enum status store_purge(struct store *store, uint32_t incarnation, uint64_t count, bool *done)
 {
     leveldb::WriteBatch batch;
-    struct store_span span = deleted != nullptr ? *deleted : store_span {};
     uint64_t taken = 0, read = 0;
     std::string last;
     enum status status;
@@ -195,6 +198,7 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
     CHECK(incarnation != STORE_INCARNATION_META && incarnation != STORE_INCARNATION_EXPIRY);
     if (!store->is_writable.load())
         return STATUS_CLOSED;
+    store->runs->bury(incarnation);
     if (store->purge_incarnation != incarnation) {
         store->purge_incarnation = incarnation;
         store->purge_last = key_prefix(incarnation, 0);
@@ -212,7 +216,6 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
         }
         last = iterator->key().ToString();
         batch.Delete(last);
-        span_extend(&span, last, last.size() + iterator->value().size());
         read += last.size() + iterator->value().size();
         taken++;
     }
@@ -224,47 +227,32 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
             return status;
         }
         store->purge_last = last;
-        if (deleted != nullptr)
-            *deleted = span;
     }
     if (*done)
         store->purge_incarnation = 0;
     return STATUS_OK;
 }
 
-enum status store_compact(struct store *store, uint32_t incarnation)
-{
-    struct store_span span = { incarnation, incarnation, 0, UINT64_MAX, 0 };
-
-    return store_compact_span(store, &span);
-}
-
-static std::string key_after(uint32_t incarnation, uint64_t hash)
-{
-    return hash < UINT64_MAX ? key_prefix(incarnation, hash + 1) : key_prefix(incarnation + 1, 0);
-}
-
-enum status store_compact_span(struct store *store, const struct store_span *span)
+enum status store_compact(struct store *store)
 {
     store_user user(store);
-    std::string from = key_prefix(span->first_incarnation, span->first_hash);
-    std::string until = key_after(span->last_incarnation, span->last_hash);
-    Slice from_key(from), until_key(until);
     leveldb::WriteBatch nothing;
-    leveldb::DB *db;
     Status status;
 
-    CHECK(span->first_incarnation != STORE_INCARNATION_META);
-    pthread_rwlock_rdlock(&store->lock);
-    db = store->db.get();           /* stays open: store_reopen waits for `user` */
-    pthread_rwlock_unlock(&store->lock);
-    if (db == nullptr || !store->is_writable.load())
+    if (!store->is_writable.load())
         return STATUS_CLOSED;
-    store->env->open_gate(db);
-    db->CompactRange(&from_key, &until_key);
-    store->env->close_gate(db);
+    store->runs->flush_now();
+    store->runs->wait_for_flush();
+    status = store->runs->room();
+    if (!status.ok()) {
+        store->is_writable = false;
+        return status_of_leveldb(status);
+    }
+    store->env->open_gate(store->db.get());
+    store->db->CompactRange(nullptr, nullptr);
+    store->env->close_gate(store->db.get());
     /* CompactRange returns no status. But after a background error LevelDB refuses all writes, even an empty one. */
-    status = db->Write(leveldb::WriteOptions(), &nothing);
+    status = store->db->Write(leveldb::WriteOptions(), &nothing);
     if (status.ok())
         return STATUS_OK;
     store->is_writable = false;

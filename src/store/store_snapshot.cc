@@ -23,7 +23,8 @@ file_kind kind_of(const std::string &name)
         return file_kind::CURRENT;
     if (name.compare(0, 9, "MANIFEST-") == 0)
         return file_kind::MANIFEST;
-    if (ends_with(name, ".ldb") || ends_with(name, ".sst") || segment_is_file(name.c_str()) || dictionary_is_file(name.c_str(), nullptr))
+    if (ends_with(name, ".ldb") || ends_with(name, ".sst") || segment_is_file(name.c_str()) || key_run_is_file(name) ||
+        dictionary_is_file(name.c_str(), nullptr))
         return file_kind::TABLE;
     return ends_with(name, ".log") ? file_kind::LOG : file_kind::OTHER;
 }
@@ -62,10 +63,15 @@ Status file_link(struct store_env *env, const std::string &from, const std::stri
     return status.ok() ? status : file_copy(env, from, to);
 }
 
-/* The caller holds removals. The MANIFEST is copied first: every table that it names is still there then, and so are the logs with the
+bool has_run(const key_run_list &runs, const std::string &name)
+{
+    return std::any_of(runs.begin(), runs.end(), [&name](const auto &run) { return key_run_name(run->facts.number) == name; });
+}
+
+/* `runs`: of the key runs only these are linked; NULL: all that are there. The caller holds removals. The MANIFEST is copied first: every table that it names is still there then, and so are the logs with the
  * batches that are not in its tables yet. LevelDB may append to it during the copy; the copy may then end with a part of a record, which
  * LevelDB ignores. */
-Status image_fill(struct store_env *env, const std::string &from, const std::string &to)
+Status image_fill(struct store_env *env, const std::string &from, const std::string &to, const key_run_list *runs)
 {
     std::vector<std::string> names;
     Status status = env->GetChildren(from, &names);
@@ -89,7 +95,7 @@ Status image_fill(struct store_env *env, const std::string &from, const std::str
 
         switch (kind_of(names[i])) {
         case file_kind::TABLE:
-            if (!env->is_being_written(source))
+            if (!env->is_being_written(source) && (runs == nullptr || !key_run_is_file(names[i]) || has_run(*runs, names[i])))
                 status = file_link(env, source, target);
             break;
         case file_kind::LOG:
@@ -142,7 +148,8 @@ bool has_store(struct store_env *env, const std::string &dir)
 
 enum class target { NEW, NEW_OR_WITHOUT_STORE };
 
-enum status image_create(struct store_env *env, const std::string &from, const std::string &to, target kind, struct message *message)
+enum status image_create(struct store_env *env, const std::string &from, const std::string &to, target kind, const key_run_list *runs,
+    struct message *message)
 {
     Status status;
 
@@ -155,7 +162,7 @@ enum status image_create(struct store_env *env, const std::string &from, const s
         return status_of_leveldb(status);
     }
     env->hold_removal();
-    status = image_fill(env, from, to);
+    status = image_fill(env, from, to, runs);
     env->release_removal();
     if (!status.ok()) {
         enum status result = status_of_leveldb(status);
@@ -176,20 +183,24 @@ enum status store_snapshot(struct store *store, const char *dir, struct message 
         store_set_message(message, "store '" + store->dir + "' is closed for writing");
         return STATUS_CLOSED;
     }
-    if (store->is_temporary) {
-        enum status status = store_write_number(store);
+    std::shared_ptr<const key_run_list> runs;
+    std::string text;
+    enum status written = status_of_leveldb(store->runs->save(&text, &runs));
 
-        if (status != STATUS_OK) {
-            store_set_message(message, "store '" + store->dir + "' can't be written");
-            return status;
-        }
+    if (written != STATUS_OK)
+        store->is_writable = false;
+    else
+        written = store_write_meta(store, text);
+    if (written != STATUS_OK) {
+        store_set_message(message, "store '" + store->dir + "' can't be written");
+        return written;
     }
     segments_seal(store->segments);
     if (enum status status = segments_sync(store->segments); status != STATUS_OK) {
         store_set_message(message, "the segments of store '" + store->dir + "' can't be synced");
         return status;
     }
-    return image_create(store->env, store->dir, dir, target::NEW, message);
+    return image_create(store->env, store->dir, dir, target::NEW, runs.get(), message);
 }
 
 enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, struct message *message)
@@ -201,7 +212,7 @@ enum status store_clone(const char *from_dir, const char *dir, struct store_env 
         store_set_message(message, std::string("there is no store in '") + from_dir + "'");
         return STATUS_NOT_FOUND;
     }
-    return image_create(used_env, from_dir, dir, target::NEW_OR_WITHOUT_STORE, message);
+    return image_create(used_env, from_dir, dir, target::NEW_OR_WITHOUT_STORE, nullptr, message);
 }
 
 bool store_is_table(const char *path)

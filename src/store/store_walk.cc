@@ -42,23 +42,6 @@ struct store_item item_of(const Slice &key, const Slice &value)
     return item;
 }
 
-std::unique_ptr<leveldb::Iterator> iterator_create(struct store *store)
-{
-    std::unique_ptr<leveldb::Iterator> iterator;
-
-    pthread_rwlock_rdlock(&store->lock);
-    if (store->db != nullptr)
-        iterator.reset(store->db->NewIterator(read_options_scan()));
-    pthread_rwlock_unlock(&store->lock);
-    return iterator;
-}
-
-/* A missing table is damage, not a missing key. */
-enum status walk_status(const leveldb::Iterator &iterator)
-{
-    return iterator.status().IsNotFound() ? STATUS_CORRUPT : status_of_leveldb(iterator.status());
-}
-
 Status write_and_clear(leveldb::DB *db, leveldb::WriteBatch *batch, bool sync)
 {
     leveldb::WriteOptions options;
@@ -98,19 +81,17 @@ Status add_all(leveldb::DB *db, leveldb::WriteBatch *batch, store_more *more, vo
 
 Status copy_all(struct store *from, leveldb::DB *db, uint64_t number, store_found *keep, store_more *more, void *context)
 {
-    std::unique_ptr<leveldb::Iterator> iterator = iterator_create(from);
+    store_keys keys(from, true);
     leveldb::WriteBatch batch;
     std::string meta, value;
     Status status;
 
-    if (iterator == nullptr)
-        return Status::IOError(from->dir, "is closed");
-    for (iterator->SeekToFirst(); status.ok() && iterator->Valid(); iterator->Next()) {
-        struct store_item item = item_of(iterator->key(), iterator->value());
+    for (keys.go_to(Slice()); status.ok() && keys.has_key(); keys.go_on()) {
+        struct store_item item = item_of(keys.key(), keys.value());
 
-        if (item.kind != STORE_META && !keep(context, &item))
+        if (item.kind == STORE_META ? bytes_equal(item.key, bytes_of_string("runs")) : !keep(context, &item))
             continue;
-        batch.Put(iterator->key(), iterator->value());
+        batch.Put(keys.key(), keys.value());
         if (batch.ApproximateSize() >= batch_size_max)
             status = write_and_clear(db, &batch, false);
     }
@@ -126,24 +107,20 @@ Status copy_all(struct store *from, leveldb::DB *db, uint64_t number, store_foun
 
 enum status store_walk(struct store *store, store_found *found, void *context)
 {
-    store_user user(store);
-    std::unique_ptr<leveldb::Iterator> iterator = iterator_create(store);
+    store_keys keys(store, true);
 
-    if (iterator == nullptr)
-        return STATUS_CLOSED;
-    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
-        struct store_item item = item_of(iterator->key(), iterator->value());
+    for (keys.go_to(Slice()); keys.has_key(); keys.go_on()) {
+        struct store_item item = item_of(keys.key(), keys.value());
 
         if (!found(context, &item))
             return STATUS_OK;
     }
-    return walk_status(*iterator);
+    return keys.state() == STATUS_NOT_FOUND ? STATUS_OK : keys.state();
 }
 
 enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, store_more *more, void *context,
     struct message *message)
 {
-    store_user user(from);
     leveldb::Options options = from->options;
     leveldb::DB *db = nullptr;
     Status status;

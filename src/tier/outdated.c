@@ -26,8 +26,7 @@ static void begin_walk(struct outdated *outdated)
 {
     outdated->is_walking = true;
     outdated->garbage = outdated->seen_garbage = 0;
-    outdated->kept = outdated->reads = outdated->outdated_reads = outdated->deleted_count = 0;
-    outdated->deleted = (struct store_span){ .size = 0 };
+    outdated->kept = outdated->reads = outdated->outdated_reads = 0;
     outdated->number++;
     outdated->first_ms = INT64_MAX;
     store_expiry_seek(&outdated->from, 0);
@@ -66,8 +65,6 @@ static void end_nominee(struct step *step, size_t index, bool is_outdated)
         return;
     }
     store_batch_delete_expiry(step->batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);
-    store_span_add_expiry(&outdated->deleted, nominee->expire_ms, key);
-    outdated->deleted_count++;
 }
 
 /* Only this thread writes records, so this is the newest one, or one that was deleted meanwhile. */
@@ -124,8 +121,6 @@ static void end_walk(struct tier *tier, enum status status)
     struct outdated *outdated = &tier->outdated;
 
     outdated->is_walking = false;
-    if (outdated->deleted_count > outdated->kept)
-        purge_note_expiry(tier->purge, &outdated->deleted);
     if ((status == STATUS_OK || status == STATUS_NOT_FOUND) && outdated->first_ms > tier->expiry.settled_ms)
         tier->expiry.settled_ms = outdated->first_ms;
 }

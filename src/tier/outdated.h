@@ -3,8 +3,7 @@
  * A key whose expiry is extended leaves an expiry key for each time that it was written, and a deleted or flushed key leaves one, too; without
  * this they would stay until their times. Once as many expiry keys were put, or records deleted, as half of those that were kept the last time, all
  * of them are walked through, in steps that are faster than more are put. So there are never many more than twice as many as are needed, and
- * each put costs a few looks at others. If a walk has deleted more than it kept, as after a flush, LevelDB is made to give the room back, which it
- * would not do before as much is put again.
+ * each put costs a few looks at others.
  *
  * Whether the expiry key of a cold key is outdated, only its record says. One in 16 of these records is read; more only as long as a quarter of
  * those that were read show that their expiry keys are outdated.
@@ -17,7 +16,6 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "store/store.h"
 
 struct tier;
 
@@ -31,8 +29,6 @@ struct outdated {
     int64_t first_ms;               /* the earliest time of those kept by this walk, or put meanwhile */
     uint64_t reads, outdated_reads; /* of this walk */
     uint64_t number;                /* of walks */
-    uint64_t deleted_count;         /* by this walk, */
-    struct store_span deleted;      /* and where */
 };
 
 /* Notes how many more expiry keys may be outdated now. Any thread. */

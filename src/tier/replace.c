@@ -85,7 +85,6 @@ static enum status change_store(struct tier *tier, const char *image, struct mes
 {
     enum status status;
 
-    purge_stop(tier);
     warm_stop(tier->warm);
     tier->store_changes = true;
     mutex_lock(&tier->store_lock);

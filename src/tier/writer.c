@@ -199,7 +199,6 @@ static void writer_main(void *context)
     demotion_serve_requests(tier);              /* no thread is left waiting */
     replace_refuse(tier);
     seal_abort(tier, STATUS_CLOSED);
-    purge_stop(tier);
     reader_close(tier->look_ups);
     tier->look_ups = NULL;
 }

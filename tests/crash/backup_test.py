@@ -94,7 +94,7 @@ class InterruptedTest(unittest.TestCase):
         log = self.path("b", "appendonlydir")
         image = next(name for name in os.listdir(log) if name.endswith(".base.image"))
         store = os.path.join(log, image, "store")
-        table = max((os.path.join(store, name) for name in os.listdir(store) if name.endswith(".ldb")), key=os.path.getsize)
+        table = max((os.path.join(store, name) for name in os.listdir(store) if name.endswith(".run")), key=os.path.getsize)
         with open(table, "r+b") as file:
             file.seek(os.path.getsize(table) // 2)
             byte = file.read(1)[0]

@@ -17,7 +17,7 @@ from support.server import ROOT, Server, is_sanitized, port_free, until         
 # Without one of these the server does not start.
 NEEDED = ["kelvin-worker", "kelvin-free", "kelvin-job", "kelvin-load", "kelvin-writer", "kelvin-compact", "kelvin-replay", "kelvin-flusher", "kelvin-http", "kelvin-page"]
 # What they do is done in another way, later, or not at all.
-SPARED = ["kelvin-fetch", "kelvin-warm", "kelvin-purge", "kelvin-close", "kelvin-train"]
+SPARED = ["kelvin-fetch", "kelvin-warm", "kelvin-close", "kelvin-train"]
 # The command fails that needs it.
 OF_COMMANDS = ["kelvin-rewrite", "kelvin-save", "kelvin-switch", "kelvin-backup", "kelvin-shutdown", "kelvin-reload", "kelvin-failover"]
 # Of replication: it is tried again.
@@ -158,22 +158,6 @@ class ThreadsTest(unittest.TestCase):
         self.fails(["CONFIG", "SET", "appendonly", "yes"], b"could not create a thread")
         self.assertEqual(self.c.must("CONFIG", "GET", "appendonly"), [b"appendonly", b"no"])
         self.refuse(False)
-        self.server.stop()
-
-    def test_room_is_given_back_once_there_is_a_thread(self):
-        """The expiry keys of a flushed database, 10 MB."""
-        self.begin(maxmemory="100mb")
-        keys = ["%04d" % i + "k" * 4000 for i in range(2500)]
-        for at in range(0, len(keys), 100):
-            for key in keys[at:at + 100]:
-                self.c.must("SET", key, "v", "PX", 10000000)
-            self.assertEqual(self.c.must("TIER", "DEMOTE", *keys[at:at + 100]), 100)
-        self.refuse(names=["kelvin-purge"])
-        self.c.must("FLUSHALL")
-        until(lambda: self.refused(), what="the compaction")
-        self.refuse(False)
-        self.assertEqual(set(self.refused()), {"kelvin-purge"})
-        self.assertEqual(self.c.must("SET", "goes", "on"), OK)
         self.server.stop()
 
     def test_values_are_compressed_without_a_dictionary_if_there_is_no_thread(self):

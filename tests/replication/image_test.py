@@ -419,7 +419,7 @@ class HostileTest(ImageCase):
 
     @only("redis-kelvin")
     def scenario_of_one_that_ends_early(self):
-        primary, replica, link = self.attempt(lambda link: link.raw(b"$IMAGE:10\r\nKELVINIM\1\0"))
+        primary, replica, link = self.attempt(lambda link: link.raw(b"$IMAGE:10\r\nKELVINIM\2\0"))
         self.then_an_rdb(primary, replica)
 
     @only("redis-kelvin")

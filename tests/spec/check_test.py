@@ -202,7 +202,7 @@ class Damage:
 
     def finds_in_store(self, place, what):
         """Like finds; but damage to a table of an image that nothing refers to is harmless."""
-        if not check(place)[0] and what.endswith(".ldb"):
+        if not check(place)[0] and what.endswith(".run"):
             self.assertEqual(self.look(shutil.copytree(place, place + "-dead")), (set(), set()))
             return False
         self.finds(place, "DAMAGED")
@@ -435,7 +435,7 @@ class CheckTest(Damage, unittest.TestCase):
         chance = random.Random(seed)
         for round_ in range(2 if SHORT else 6):
             place, what = self.copy(), "SEED=%d, round %d" % (seed, round_)
-            path = chance.choice(self.store_files(place, ".ldb"))
+            path = chance.choice(self.store_files(place, ".run"))
             at = self.flip(path, chance, chance.randrange(os.path.getsize(path) - 48))
             if not self.finds_in_store(place, path):
                 continue
@@ -460,7 +460,7 @@ class CheckTest(Damage, unittest.TestCase):
         seed = seed_new()
         chance = random.Random(seed)
         for end, how in [("CURRENT", "flip"), ("CURRENT", "missing"), ("MANIFEST-", "flip"), ("MANIFEST-", "missing"), (".log", "flip"),
-                         (".log", "short"), (".ldb", "missing"), (".ldb", "short"), (".ldb", "empty")]:
+                         (".log", "short"), (".run", "missing"), (".run", "short"), (".run", "empty")]:
             place, what = self.copy(), "SEED=%d, %s %s" % (seed, end, how)
             path = chance.choice(self.store_files(place, end))
             if how == "flip":

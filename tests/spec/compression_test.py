@@ -277,6 +277,29 @@ class DictionariesTest(Dictionaries):
         with restored.client() as client:
             self.check(client, count)
 
+    def test_compressibility(self):
+        """The tool says of an uncompressed image about what the server then makes of it."""
+        server = self.start(tier_compression="no")
+        with server.client() as client:
+            self.write(client, 0, 20000)
+            client.must("SELECT", 3)
+            chance = random.Random(1)
+            client.pipeline([["SET", "noise:%d" % number, chance.randbytes(200)] for number in range(2000)])
+        self.checkpoint(server)
+        server.kill9()
+        shutil.rmtree(os.path.join(server.folder, "store"))
+        status, text = self.kelvin_check(server.folder, "--compressibility")
+        self.assertEqual(status, 0, text)
+        found = re.search(r"database 0: 20000 values.*?ratio ([0-9.]+) without a dictionary, with one ([0-9.]+)\n.*?"
+                          r"have ([0-9.]+) MB now; with tier-compression zstd about ([0-9.]+) MB, with no ([0-9.]+) MB", text, re.S)
+        self.assertIsNotNone(found, text)
+        without, with_one, now, packed, raw = map(float, found.groups())
+        self.assertLess(without, 1.2)
+        self.assertGreater(with_one, 1.8)
+        self.assertTrue(packed < raw / 1.8 and raw <= now, text)
+        noise = re.search(r"database 3: 2000 values.*?ratio 1.00 without a dictionary, .*?([0-9.]+)\n", text, re.S)
+        self.assertEqual(noise.group(1), "1.00", text)
+
     def damaged(self, damage, problem):
         server, count = self.trained()
         self.checkpoint(server)

@@ -18,6 +18,7 @@ struct store_hold *store_hold_begin(struct store *store)
 {
     struct store_hold *hold = new store_hold { store, {}, {}, {} };
 
+    store->has_db_keys = true;      /* a reader asks LevelDB first, under its lock, then the key runs */
     hold->thread = std::thread([hold] {
         pthread_rwlock_wrlock(&hold->store->lock);
         hold->held.set_value();

@@ -10,6 +10,8 @@
  *   segment_files.c    the segments in it, without a store
  *   keys, places.c     what is known about each key, and where its record is
  *   expiries.c  the index of expiries
+ *   dictionary_files.c  the dictionaries in it
+ *   compressibility.c   what compression would make of its values
  *   rdb.c       an RDB file
  *   table_file, record_file, masked_crc    LevelDB's files without LevelDB
  *
@@ -35,6 +37,7 @@ struct check {
     int dir_fd;
     bool left_out;                  /* a repair of the base has left out data */
     bool repair;
+    bool compressibility;           /* say what tier-compression zstd would make of the values */
     bool revive;                    /* a repair may bring deleted keys back */
     bool newer;                     /* a file was written by a newer Kelvin: nothing is repaired */
     char stamp[32];                 /* the suffix of files that are set aside: "bad-<time>" */

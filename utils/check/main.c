@@ -1,4 +1,4 @@
-/* kelvin-check [--repair [--revive-deleted]] [--dirname appendonlydir] [--name appendonly.aof] PATH */
+/* kelvin-check [--repair [--revive-deleted]] [--compressibility] [--dirname appendonlydir] [--name appendonly.aof] PATH */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +34,7 @@ static void print_help(void)
          "  --repair             repair what can be repaired, and report what is lost; what is cut off is kept as *.bad-<time>\n"
          "  --revive-deleted     with --repair: go on where only the values are left, and not which keys were deleted:\n"
          "                       deleted keys come back, and so may older values of keys whose last value is damaged\n"
+         "  --compressibility    also say what tier-compression zstd would make of the values, from a sample of each database\n"
          "  --dirname NAME       appenddirname, if it is not appendonlydir\n"
          "  --name NAME          appendfilename, if it is not appendonly.aof\n"
          "  --tier-dir NAME      tier-dir, if it is not store: only to see whether a server has it open\n"
@@ -145,6 +146,8 @@ static void read_options(struct check *check, int count, char **arguments, struc
             options->status = EXIT_FINE;
         } else if (strcmp(word, "--repair") == 0) {
             check->repair = true;
+        } else if (strcmp(word, "--compressibility") == 0) {
+            check->compressibility = true;
         } else if (strcmp(word, "--revive-deleted") == 0) {
             check->revive = true;
         } else if (value != NULL && i + 1 < count) {

@@ -83,15 +83,16 @@ static bool open_file(struct store_files *files, const char *name, struct mapped
     return false;
 }
 
-static uint64_t check_table(struct store_files *files, const char *name)
+static uint64_t check_table(struct store_files *files, const char *name, enum table_kind kind)
 {
-    struct checked_table checked = { files, name, version_file_table(&files->version, strtoull(name, NULL, 10)) };
+    const struct version_table *table = kind == TABLE_OF_LEVELDB ? version_file_table(&files->version, strtoull(name, NULL, 10)) : NULL;
+    struct checked_table checked = { files, name, table };
     struct table_counts counts = { 0 };
     struct mapped mapped;
 
     if (!open_file(files, name, &mapped))
         return 0;
-    table_file_check(mapped.bytes, on_damaged_block, &checked, &counts);
+    table_file_check(mapped.bytes, kind, on_damaged_block, &checked, &counts);
     if (checked.table != NULL && checked.table->live && checked.table->size != mapped.bytes.size) {
         check_damage(files->check, name, "%llu bytes instead of %llu", (unsigned long long)mapped.bytes.size,
             (unsigned long long)checked.table->size);
@@ -205,11 +206,14 @@ static void check_each_file(struct store_files *files, enum pass pass, uint64_t 
             continue;
         if (is_table(name)) {
             (*tables)++;
-            *blocks += check_table(files, name);
+            *blocks += check_table(files, name, TABLE_OF_LEVELDB);
+        } else if (is_number_and(name, ".run")) {
+            (*tables)++;
+            *blocks += check_table(files, name, TABLE_KEY_RUN);
         } else if (is_number_and(name, ".log")) {
             check_records(files, name, false);
         } else if (strcmp(name, "CURRENT") != 0 && strcmp(name, "LOCK") != 0 && !segment_is_file(name) && !dictionary_is_file(name, NULL)) {
-            check_note(files->check, "%s in the store is neither a segment nor a dictionary nor one of LevelDB's files", name);
+            check_note(files->check, "%s in the store is neither a segment nor a key run nor a dictionary nor one of LevelDB's files", name);
         }
     }
     if (list != NULL)

@@ -9,6 +9,7 @@
 #include "base/message.h"
 #include "base/tree.h"
 #include "check.h"
+#include "compressibility.h"
 #include "dictionary_files.h"
 #include "expiries.h"
 #include "keys.h"
@@ -56,6 +57,7 @@ struct stores {
     uint64_t named;                 /* keys without a good record whose names were looked up */
     uint64_t dead_bytes, damaged_runs;
     struct lacking lacking;
+    struct compressibility *compressibility;        /* NULL: it was not asked for */
     char problem[80];               /* judge_record's */
     struct tags_builder *builder;   /* the tags of what is kept. NULL: nothing was rewritten */
     uint64_t kept, dropped;
@@ -101,7 +103,7 @@ static bool open_clone(struct stores *stores)
         status = store_open(&options, &stores->store, &message);
     good = status == STATUS_OK;
     if (good && stores->salvage.is_needed) {
-        check_damage(stores->check, "store", "LevelDB does not open it, or it has lost its version or its seed");
+        check_damage(stores->check, "store", "LevelDB does not open it, or it has lost its version, its seed or a key run");
         stores->state->damaged = true;
     }
     if (good) {
@@ -182,6 +184,17 @@ static void report_record(struct stores *stores, uint32_t incarnation, struct by
     stores->state->damaged = true;
 }
 
+static void note_compressibility(struct stores *stores, const struct checked_key *key, struct bytes bytes)
+{
+    struct buffer scratch = { 0 };
+    struct record record;
+    struct bytes payload;
+
+    if (record_split(bytes, store_dictionaries(stores->store), &scratch, &record, &payload) == STATUS_OK)
+        compressibility_add(stores->compressibility, dataset_file_db_of(stores->dataset, key->incarnation), payload, bytes.size);
+    buffer_release(&scratch);
+}
+
 /* The record of a key, wherever it was found. */
 static void count_record(struct stores *stores, struct checked_key *key, struct bytes name, struct bytes record)
 {
@@ -196,6 +209,8 @@ static void count_record(struct stores *stores, struct checked_key *key, struct 
         key->state |= KEY_IS_BAD;
         report_record(stores, key->incarnation, name, what);
     }
+    if (what == NULL && stores->compressibility != NULL)
+        note_compressibility(stores, key, record);
     stores->types[type]++;
     if (expire_ms >= 0)
         expiries_expect(&stores->expiries, expire_ms, key->incarnation, key->hash);
@@ -491,6 +506,8 @@ static void check_records_of_store(struct stores *stores)
         (unsigned long long)stores->records, (unsigned long long)stores->types[VALUE_STRING],
         (unsigned long long)(stores->records - stores->types[VALUE_STRING]), (unsigned long long)expiries_count(&stores->expiries),
         (unsigned long long)stale);
+    if (stores->compressibility != NULL)
+        compressibility_report(stores->compressibility, stores->check);
 }
 
 struct stores *stores_open(struct check *check, const char *image, const struct dataset_file *dataset, const struct tag_file *tags)
@@ -500,6 +517,8 @@ struct stores *stores_open(struct check *check, const char *image, const struct 
     stores->check = check;
     stores->dataset = dataset;
     stores->tags = tags;
+    if (check->compressibility)
+        stores->compressibility = compressibility_create();
     store_files_init(&stores->files, check, image, dataset);
     return stores;
 }
@@ -691,6 +710,7 @@ void stores_close(struct stores *stores)
     store_close(stores->store);
     if (stores->scratch[0] != '\0')
         tree_remove(stores->scratch);
+    compressibility_destroy(stores->compressibility);
     store_files_release(&stores->files);
     tags_builder_destroy(stores->builder);
     keys_release(&stores->keys);

@@ -19,6 +19,7 @@ struct handle {
 
 struct checking {
     struct bytes data;
+    enum table_kind kind;
     table_damaged *damaged;
     void *context;
     struct table_counts *counts;
@@ -136,9 +137,10 @@ static bool find_entries(struct bytes contents, struct bytes *entries)
     return true;
 }
 
-/* After the key itself there are eight bytes that LevelDB adds. */
-static struct bytes user_key(const struct buffer *key)
+static struct bytes user_key(const struct checking *checking, const struct buffer *key)
 {
+    if (checking->kind == TABLE_KEY_RUN)
+        return buffer_bytes(key);
     return bytes_of(key->data, key->size < INTERNAL_SIZE ? 0 : key->size - INTERNAL_SIZE);
 }
 
@@ -185,17 +187,17 @@ static void check_blocks(struct checking *checking, struct bytes contents, const
         what = verify_block(checking, &handle, &raw);
         if (what != NULL)
             report_damage(checking, &(struct table_damage){ .offset = handle.offset, .size = handle.size, .what = what, .has_keys = true,
-                .first = buffer_bytes(&before), .last = user_key(&key) });
+                .first = buffer_bytes(&before), .last = user_key(checking, &key) });
         before.size = 0;
-        buffer_append_bytes(&before, user_key(&key));
+        buffer_append_bytes(&before, user_key(checking, &key));
     }
     buffer_release(&key);
     buffer_release(&before);
 }
 
-bool table_file_check(struct bytes data, table_damaged *damaged, void *context, struct table_counts *counts)
+bool table_file_check(struct bytes data, enum table_kind kind, table_damaged *damaged, void *context, struct table_counts *counts)
 {
-    struct checking checking = { data, damaged, context, counts, true };
+    struct checking checking = { data, kind, damaged, context, counts, true };
     struct handle metaindex, index, filter = { 0, 0 }, end = { data.size < FOOTER_SIZE ? 0 : data.size - FOOTER_SIZE, FOOTER_SIZE };
     struct bytes footer, raw, contents;
     struct buffer room = { 0 };

@@ -1,4 +1,4 @@
-/* Table file: one of LevelDB's tables (*.ldb), every byte that has a meaning verified without LevelDB.
+/* Table file: one of LevelDB's tables (*.ldb), or a key run (*.run), every byte that has a meaning verified without LevelDB.
  *
  *   file   = data blocks, filter block, metaindex block, index block, footer
  *   block  = bytes | compression u8 (0 none, 1 snappy) | masked CRC-32C of both, u32
@@ -27,7 +27,9 @@ typedef void table_damaged(void *context, const struct table_damage *damage);
 struct table_counts {
     uint64_t blocks, bytes;
 };
-/* False: there was damage, and `damaged` was called for all of it. `data` is the whole file. */
-bool table_file_check(struct bytes data, table_damaged *damaged, void *context, struct table_counts *counts);
+/* False: there was damage, and `damaged` was called for all of it. `data` is the whole file. LevelDB's own tables have eight bytes after each
+ * store key; a key run has not. */
+enum table_kind { TABLE_OF_LEVELDB, TABLE_KEY_RUN };
+bool table_file_check(struct bytes data, enum table_kind kind, table_damaged *damaged, void *context, struct table_counts *counts);
 
 #endif

@@ -383,7 +383,7 @@ static void tables_are_never_mapped_into_memory(void **state)
 
     assert_int_equal(box_open(&place->box), STATUS_OK);
     box_write_many(&place->box, 300);
-    assert_int_equal(store_compact(place->box.store, BOX_INCARNATION), STATUS_OK);
+    assert_int_equal(store_compact(place->box.store), STATUS_OK);
     box_verify(&place->box, place->box.store, STATUS_OK);
     maps = fopen("/proc/self/maps", "r");
     assert_non_null(maps);

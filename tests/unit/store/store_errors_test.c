@@ -167,12 +167,12 @@ static void a_failed_compaction_is_reported_by_store_compact(void **state)
 
     box_write_many(box, 100);
     faulty_disk_set(box->disk, &faults);
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_IO);
+    assert_int_equal(store_compact(box->store), STATUS_IO);
     assert_false(store_is_writable(box->store));
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_CLOSED);
+    assert_int_equal(store_compact(box->store), STATUS_CLOSED);
     faulty_disk_set(box->disk, NULL);
     assert_false(box_reopen(box));
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
+    assert_int_equal(store_compact(box->store), STATUS_OK);
     reopen_and_verify_twice(box);
 }
 
@@ -185,15 +185,15 @@ static void a_failed_purge_can_be_repeated(void **state)
     bool done = true;
 
     box_write_many(box, 100);
-    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, NULL, &done), STATUS_OK);
+    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, &done), STATUS_OK);
     faulty_disk_set(box->disk, &faults);
-    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, NULL, &done), STATUS_IO);
+    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, &done), STATUS_IO);
     assert_false(done);
     faulty_disk_set(box->disk, NULL);
-    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, NULL, &done), STATUS_CLOSED);
+    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, &done), STATUS_CLOSED);
     assert_false(box_reopen(box));
     while (!done)
-        assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, NULL, &done), STATUS_OK);
+        assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, &done), STATUS_OK);
     iterator = store_scan(box->store, BOX_INCARNATION, 0);
     assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
     store_scan_close(iterator);
@@ -304,7 +304,7 @@ static void acknowledged_batches_survive_all_faults(void **state)
                 for (uint32_t key = 0; key < BOX_KEYS; key += 17)
                     box_verify_key(&box, box.store, number, key, STATUS_IO);    /* a table may fail to open */
             if (random_below(&random, 40) == 0 && status == STATUS_OK)
-                status = store_compact(box.store, BOX_INCARNATION);
+                status = store_compact(box.store);
             if (status == STATUS_OK)
                 continue;
             failures++;
@@ -347,10 +347,10 @@ static void failed_reads_are_errors(void **state)
 static int make_table(struct box *box, char tables[][BOX_PATH_SIZE])
 {
     box_write_many(box, 200);
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
+    assert_int_equal(store_compact(box->store), STATUS_OK);
     box_close(box);
     assert_int_equal(box_open(box), STATUS_OK);
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
+    assert_int_equal(store_compact(box->store), STATUS_OK);
     box_close(box);
     return box_files(box->dir, ".ldb", tables);
 }
@@ -561,7 +561,7 @@ static void a_power_cut_leaves_a_prefix_of_the_batches(void **state)
 
             box_write_many(&box, (int)random_below(&random, 120));
             if (seed % 4 == 0)
-                assert_int_equal(store_compact(box.store, BOX_INCARNATION), STATUS_OK);
+                assert_int_equal(store_compact(box.store), STATUS_OK);
             box_write_many(&box, (int)random_below(&random, 20));
             number = store_number(box.store);
             faulty_disk_cut_power(box.disk);

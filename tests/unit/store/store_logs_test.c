@@ -97,7 +97,7 @@ static void an_image_does_not_copy_a_damaged_log(void **state)
         assert_int_not_equal(access(image, F_OK), 0);
         /* The batches of the log are still in the memtable, which is written to a table: nothing is lost. */
         box_verify(box, box->store, STATUS_OK);
-        assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
+        assert_int_equal(store_compact(box->store), STATUS_OK);
         box_write_many(box, 1);
         assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);
         copy = *box;
@@ -121,7 +121,7 @@ static void a_removed_log_is_compared_while_removals_are_held(void **state)
     snprintf(image, sizeof(image), "%s/image", box->root);
     box_write_many(box, 5);
     store_env_hold_removal(box->env);
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);       /* LevelDB removes the log */
+    assert_int_equal(store_compact(box->store), STATUS_OK);       /* LevelDB removes the log */
     box_write_many(box, 1);
     damage_log(box, &random);
     assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_CORRUPT);

@@ -314,12 +314,12 @@ static void a_purge_takes_one_incarnation_in_steps(void **state)
         put(box, 6, i << 56 | i, key, "stays");
     }
     while (!done) {
-        assert_int_equal(store_purge(box->store, 5, 30, NULL, &done), STATUS_OK);
+        assert_int_equal(store_purge(box->store, 5, 30, &done), STATUS_OK);
         steps++;
         assert_true(steps < 10);
     }
     assert_int_equal(steps, 4);
-    assert_int_equal(store_compact(box->store, 5), STATUS_OK);
+    assert_int_equal(store_compact(box->store), STATUS_OK);
     for (uint64_t i = 0; i < 100; i++) {
         snprintf(key, sizeof(key), "k%d", (int)i);
         assert_record(box, 4, i << 56 | i, key, "stays");
@@ -329,9 +329,9 @@ static void a_purge_takes_one_incarnation_in_steps(void **state)
     iterator = store_scan(box->store, 5, 0);
     assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
     store_scan_close(iterator);
-    assert_int_equal(store_purge(box->store, 5, 30, NULL, &done), STATUS_OK);
+    assert_int_equal(store_purge(box->store, 5, 30, &done), STATUS_OK);
     assert_true(done);
-    assert_int_equal(store_purge(box->store, 4, 1000, NULL, &done), STATUS_OK);
+    assert_int_equal(store_purge(box->store, 4, 1000, &done), STATUS_OK);
     assert_true(done);
     assert_record(box, 4, 0, "k0", NULL);
 }
@@ -343,12 +343,12 @@ static void compacting_after_a_purge_frees_disk_space(void **state)
     bool done;
 
     box_write_many(box, 2000);
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
+    assert_int_equal(store_compact(box->store), STATUS_OK);
     before = store_disk_size(box->store);
     do
-        assert_int_equal(store_purge(box->store, BOX_INCARNATION, 1000, NULL, &done), STATUS_OK);
+        assert_int_equal(store_purge(box->store, BOX_INCARNATION, 1000, &done), STATUS_OK);
     while (!done);
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
+    assert_int_equal(store_compact(box->store), STATUS_OK);
     assert_true(before > BOX_KEYS / 2 * box->record_size);
     assert_true(store_disk_size(box->store) < before / 2);
 }
@@ -445,10 +445,10 @@ static void a_newer_version_is_refused(void **state)
 
     put(box, 1, 1, "a", "1");
     box_close(box);
-    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\4", 4);
+    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\6", 4);
     assert_int_equal(box_open(box), STATUS_VERSION);
     assert_null(box->store);
-    assert_non_null(strstr(box->message.text, "version 4"));
+    assert_non_null(strstr(box->message.text, "version 6"));
     raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\2", 4);
     assert_int_equal(box_open(box), STATUS_OK);
     assert_record(box, 1, 1, "a", "1");
@@ -541,7 +541,7 @@ static void a_snapshot_and_its_original_are_independent(void **state)
             if (i % 2 == 0)
                 assert_int_equal(box_write(&copy), STATUS_OK);
         }
-        assert_int_equal(store_compact(copy.store, BOX_INCARNATION), STATUS_OK);
+        assert_int_equal(store_compact(copy.store), STATUS_OK);
         box_verify(box, box->store, STATUS_OK);
         box_verify(&copy, copy.store, STATUS_OK);
         box_close(&copy);
@@ -564,7 +564,7 @@ static void a_snapshot_shares_its_tables(void **state)
     int count;
 
     box_write_many(box, 500);
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
+    assert_int_equal(store_compact(box->store), STATUS_OK);
     snprintf(image, sizeof(image), "%s/image", box->root);
     assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);
     count = box_files(image, ".ldb", tables);
@@ -709,7 +709,7 @@ static void sizes_are_plausible(void **state)
     box_write_many(box, 20);    /* 20 x 8 x 600 bytes, less for deletes: at most twice the memtable */
     assert_true(store_memory(box->store) > memory);
     box_write_many(box, 1000);
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
+    assert_int_equal(store_compact(box->store), STATUS_OK);
     assert_true(store_disk_size(box->store) > BOX_KEYS / 2 * box->record_size);
     assert_true(store_disk_size(box->store) < 20 * BOX_KEYS * box->record_size);
 }
@@ -783,7 +783,7 @@ static void reads_write_nothing(void **state)
     uint64_t written;
 
     box_write_many(box, 400);
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
+    assert_int_equal(store_compact(box->store), STATUS_OK);
     box_write_many(box, 30);        /* in tables above the others */
     assert_int_equal(store_flush(box->store), STATUS_OK);
     while (store_is_flushing(box->store))

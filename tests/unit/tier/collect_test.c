@@ -152,7 +152,7 @@ static void deletes_that_cant_be_written_end_the_step(void **state)
 {
     struct tier_box box;
     struct tier_box_options options = { .seed = seed_new() };
-    struct disk_faults faults = { .seed = options.seed, .only = ".log", .write_error = 1000 };
+    struct disk_faults faults = { .seed = options.seed, .only = ".run", .write_error = 1000 };
     struct box_client *client;
     int64_t began_us = clock_mono_us();
     char wanted[20];

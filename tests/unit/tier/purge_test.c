@@ -180,139 +180,6 @@ static void the_set_keeps_each_number_once(void **state)
     purge_destroy(purge);
 }
 
-static void await_slices(struct rig *rig, uint64_t count)
-{
-    int64_t began_us = clock_mono_us();
-    struct timespec moment = { 0, 1000000 };
-
-    while (purge_slices(rig->box.tier->purge) < count) {
-        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "no compaction begins");
-        tier_nudge(rig->box.tier);
-        nanosleep(&moment, NULL);
-    }
-}
-
-/* LevelDB would leave them on the disk until as many were put again. */
-static void expiry_keys_that_a_flush_has_left_give_their_room_back(void **state)
-{
-    struct rig *rig = *state;
-    struct tier *tier = rig->box.tier;
-    struct store_batch *batch = store_batch_create();
-    char key[4096];
-
-    memset(key, 'k', sizeof(key));
-    tier_box_hold_writer(&rig->box);
-    for (int i = 0; i < 2500; i++) {
-        store_batch_put_expiry(batch, 4000000000000 + i, 77, (uint64_t)i << 50, bytes_of(key, sizeof(key)));
-        if (i % 100 < 99)
-            continue;
-        assert_int_equal(store_write(tier->store, batch), STATUS_OK);
-        store_batch_clear(batch);
-    }
-    store_batch_destroy(batch);
-    assert_int_equal(purge_slices(rig->box.tier->purge), 0);
-    outdated_note(&tier->outdated, 2500);
-    do
-        outdated_step(tier);
-    while (tier->outdated.is_walking);
-    tier_box_release_writer(&rig->box);
-    await_slices(rig, 1);
-    tier_box_settle(&rig->box);
-}
-
-static uint64_t disk_size(struct rig *rig)
-{
-    return store_disk_size(rig->box.tier->store);
-}
-
-/* A disk on which a slice would take minutes. */
-static void begin_slow_slice(struct rig *rig)
-{
-    tier_box_hold_writer(&rig->box);
-    store_records(rig, 17, 150, RECORD_SIZE);
-    rig->box.partitions->incarnation_last = 17;
-    purge_add(rig->box.tier->purge, 17);
-    faulty_disk_set(rig->box.disk, &(struct disk_faults){ .only = ".ldb", .read_delay_us = 10000 });
-    tier_box_release_writer(&rig->box);
-    await_slices(rig, 1);
-    faulty_disk_set(rig->box.disk, &(struct disk_faults){ .only = ".ldb", .read_delay_us = 2000000 });
-}
-
-static void demotion_goes_on_while_room_is_given_back(void **state)
-{
-    struct rig *rig = *state;
-    char line[60];
-
-    begin_slow_slice(rig);
-    for (int i = 0; i < 10; i++) {
-        snprintf(line, sizeof(line), "SET new%d %d", i, i);
-        assert_string_equal(say(rig, line), "+OK\n");
-        snprintf(line, sizeof(line), "TIER DEMOTE new%d", i);
-        assert_string_equal(say(rig, line), ":1\n");
-    }
-    assert_true(disk_size(rig) > 75 * RECORD_SIZE);
-    faulty_disk_set(rig->box.disk, NULL);
-}
-
-static void the_end_waits_for_one_slice_only(void **state)
-{
-    struct rig *rig = *state;
-
-    begin_slow_slice(rig);
-    faulty_disk_set(rig->box.disk, NULL);
-    tier_box_close_client(rig->client);
-    tier_stop(rig->box.tier);
-    assert_int_equal(purge_slices(rig->box.tier->purge), 1);      /* of two that there are */
-    tier_box_destroy(&rig->box);
-    mem_free(rig);
-}
-
-static void room_comes_back_slice_by_slice(void **state)
-{
-    struct rig *rig = *state;
-    int64_t began_us = clock_mono_us();
-    struct timespec moment = { 0, 1000000 };
-    uint64_t before;
-
-    tier_box_hold_writer(&rig->box);
-    store_records(rig, 17, 140, RECORD_SIZE);
-    store_records(rig, 18, 10, RECORD_SIZE);
-    rig->box.partitions->incarnation_last = 18;
-    before = disk_size(rig);
-    purge_add(rig->box.tier->purge, 17);
-    purge_add(rig->box.tier->purge, 18);
-    tier_box_release_writer(&rig->box);
-    await_slices(rig, 2);
-    while (disk_size(rig) > before / 2) {
-        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "%llu bytes of %llu are left",
-            (unsigned long long)disk_size(rig), (unsigned long long)before);
-        tier_nudge(rig->box.tier);
-        nanosleep(&moment, NULL);
-    }
-    tier_box_settle(&rig->box);
-    assert_int_equal(purge_slices(rig->box.tier->purge), 2);      /* the last few MiB wait for more */
-}
-
-static void a_little_is_not_compacted(void **state)
-{
-    struct rig *rig = *state;
-    uint64_t syncs;
-
-    tier_box_hold_writer(&rig->box);
-    for (uint32_t i = 0; i < 200; i++) {
-        store_records(rig, 100 + i, 1, 100);
-        purge_add(rig->box.tier->purge, 100 + i);
-    }
-    rig->box.partitions->incarnation_last = 300;
-    syncs = store_env_stats(rig->box.env).syncs;
-    tier_box_release_writer(&rig->box);
-    tier_box_settle(&rig->box);
-    for (uint32_t i = 0; i < 200; i++)
-        assert_false(has_records(rig, 100 + i));
-    assert_int_equal(purge_slices(rig->box.tier->purge), 0);
-    assert_int_equal(store_env_stats(rig->box.env).syncs, syncs);
-}
-
 #define WITH_RIG(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
 
 int main(void)
@@ -320,14 +187,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_set_keeps_each_number_once),
         WITH_RIG(flushes_of_what_was_never_stored_cost_no_write),
-        WITH_RIG(expiry_keys_that_a_flush_has_left_give_their_room_back),
         WITH_RIG(a_flush_purges_what_was_stored),
         WITH_RIG(a_start_looks_for_what_is_there),
         WITH_RIG(a_flush_during_a_checkpoint_is_one_purge),
-        WITH_RIG(a_little_is_not_compacted),
-        WITH_RIG(room_comes_back_slice_by_slice),
-        WITH_RIG(demotion_goes_on_while_room_is_given_back),
-        cmocka_unit_test_setup(the_end_waits_for_one_slice_only, open_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

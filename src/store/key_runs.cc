@@ -1,0 +1,620 @@
+#include "store/key_runs.h"
+
+#include <inttypes.h>
+
+#include <algorithm>
+
+#include "store/store_key.h"
+
+extern "C" {
+#include "base/check.h"
+}
+
+using leveldb::Slice;
+using leveldb::Status;
+
+enum {
+    MEMORY_FAN = 8,             /* runs in memory that are merged at a time */
+    FILE_FAN = 16,              /* files */
+    FILES_HELD = 20,            /* of the lowest level, from which on files are merged although merges wait */
+    KEYS_A_STEP = 16384,        /* merged before the background thread looks for other work */
+    GARBAGE_MIN = 16 << 20,     /* bytes: less is not worth merging all files */
+};
+
+/* A merge of neighbours in the list. */
+struct key_runs::merging {
+    key_run_list inputs;
+    key_merge merge;
+    std::unique_ptr<key_run_builder> output;
+    std::set<uint32_t> buried;          /* when it began */
+    bool drops_tombstones = false;
+    uint32_t incarnation = 0;           /* of the last key, and whether it is buried */
+    bool is_buried = false, is_begun = false;
+};
+
+key_runs::key_runs(struct store_env *its_env, std::string its_dir, const leveldb::Options &its_options, size_t its_memory_max)
+    : env(its_env), dir(std::move(its_dir)), options(its_options), memory_max(its_memory_max), runs(std::make_shared<key_run_list>())
+{
+}
+
+key_runs::~key_runs()
+{
+    std::unique_lock<std::mutex> guard(mutex);
+
+    is_ending = true;
+    changed.wait(guard, [this] { return !is_scheduled; });
+}
+
+/* ---- files ---- */
+
+/* A line for each run, the oldest first: number level tombstones bytes [incarnation:entries]... */
+static std::string text_of(const key_run_list &runs)
+{
+    std::string text;
+
+    for (const auto &run : runs) {
+        const struct key_run_facts &facts = run->facts;
+
+        text += std::to_string(facts.number) + " " + std::to_string(facts.level) + " " + std::to_string(facts.tombstones) + " " +
+                std::to_string(facts.bytes);
+        for (const auto &part : facts.incarnations)
+            text += " " + std::to_string(part.first) + ":" + std::to_string(part.second);
+        text += "\n";
+    }
+    return text;
+}
+
+static bool take_number(const char **at, char before, uint64_t *number)
+{
+    char *end;
+
+    if (before != '\0' && *(*at)++ != before)
+        return false;
+    if (**at < '0' || **at > '9')
+        return false;
+    *number = strtoull(*at, &end, 10);
+    *at = end;
+    return true;
+}
+
+/* One line, without its end. */
+static bool parse_facts(const std::string &line, struct key_run_facts *facts)
+{
+    const char *at = line.c_str();
+    uint64_t level, incarnation, entries;
+
+    *facts = key_run_facts();
+    if (!take_number(&at, '\0', &facts->number) || !take_number(&at, ' ', &level) || !take_number(&at, ' ', &facts->tombstones) ||
+        !take_number(&at, ' ', &facts->bytes) || facts->number == 0)
+        return false;
+    facts->level = static_cast<unsigned>(level);
+    while (*at != '\0') {
+        if (!take_number(&at, ' ', &incarnation) || !take_number(&at, ':', &entries) || incarnation > UINT32_MAX)
+            return false;
+        facts->incarnations.emplace_back(static_cast<uint32_t>(incarnation), entries);
+        facts->entries += entries;
+    }
+    return true;
+}
+
+Status key_runs::load_list(const std::string &text, bool keeps_rest, bool *is_partial)
+{
+    auto loaded = std::make_shared<key_run_list>();
+    size_t at = 0;
+
+    while (at < text.size()) {
+        size_t end = text.find('\n', at);
+        struct key_run_facts facts;
+        std::shared_ptr<const key_run> run;
+        Status status;
+
+        if (end == std::string::npos || !parse_facts(text.substr(at, end - at), &facts))
+            return Status::Corruption(dir, "has an invalid list of key runs");
+        at = end + 1;
+        next_number = std::max<uint64_t>(next_number, facts.number + 1);
+        status = key_run_open(env, dir, options, facts, &run);
+        if (status.ok())
+            loaded->push_back(std::move(run));
+        else if (keeps_rest)
+            *is_partial = true;
+        else
+            return status;
+    }
+    std::lock_guard<std::mutex> guard(mutex);
+    runs = loaded;
+    return Status::OK();
+}
+
+void key_runs::load_all(bool *is_partial)
+{
+    auto loaded = std::make_shared<key_run_list>();
+    std::vector<std::string> names;
+    std::vector<uint64_t> numbers;
+
+    (void)env->GetChildren(dir, &names);
+    for (const std::string &name : names)
+        if (key_run_is_file(name))
+            numbers.push_back(strtoull(name.c_str(), nullptr, 10));
+    std::sort(numbers.begin(), numbers.end());
+    for (uint64_t number : numbers) {
+        struct key_run_facts facts;
+        std::shared_ptr<const key_run> run;
+
+        *is_partial = true;
+        facts.number = number;
+        next_number = number + 1;
+        if (env->GetFileSize(dir + "/" + key_run_name(number), &facts.bytes).ok() && key_run_open(env, dir, options, facts, &run).ok())
+            loaded->push_back(std::move(run));
+    }
+    std::lock_guard<std::mutex> guard(mutex);
+    runs = loaded;
+}
+
+/* ---- the list ---- */
+
+std::shared_ptr<const key_run_list> key_runs::view()
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    return runs;
+}
+
+Status key_runs::find_key(const Slice &key)
+{
+    std::shared_ptr<const key_run_list> list = view();
+
+    for (size_t i = list->size(); i-- > 0;) {
+        std::unique_ptr<leveldb::Iterator> iterator((*list)[i]->scan(true));
+
+        iterator->Seek(key);
+        if (!iterator->status().ok())
+            return iterator->status();
+        if (iterator->Valid() && iterator->key() == key)
+            return iterator->value() == KEY_RUN_TOMBSTONE ? Status::NotFound(dir) : Status::OK();
+    }
+    return Status::NotFound(dir);
+}
+
+/* With the mutex: puts the output of a merge, or nothing, in the place of its inputs. */
+void key_runs::replace(const key_run_list &inputs, const std::shared_ptr<const key_run> &output)
+{
+    auto changed_list = std::make_shared<key_run_list>();
+    std::set<const key_run *> gone;
+    uint64_t memory = 0;
+    bool is_in = output == nullptr;
+
+    for (const auto &run : inputs) {
+        gone.insert(run.get());
+        run->set_obsolete();
+    }
+    for (const auto &run : *runs) {
+        if (gone.count(run.get()) == 0)
+            changed_list->push_back(run);
+        else if (!is_in)
+            changed_list->push_back(output), is_in = true;
+    }
+    if (!is_in)
+        output->set_obsolete();     /* the inputs were dropped meanwhile: all of their keys are buried */
+    for (const auto &run : *changed_list)
+        memory += run->is_in_memory() ? run->facts.bytes : 0;
+    memory_size = memory;
+    runs = changed_list;
+}
+
+void key_runs::bury(uint32_t incarnation)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    if (!buried.insert(incarnation).second)
+        return;
+    drop_buried();
+    forget_buried();
+    schedule();
+}
+
+bool key_runs::is_buried(uint32_t incarnation)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    return buried.count(incarnation) > 0;
+}
+
+/* With the mutex: forgets the runs that have nothing else. A job goes on with its inputs. */
+void key_runs::drop_buried()
+{
+    key_run_list dropped;
+
+    for (const auto &run : *runs) {
+        const auto &parts = run->facts.incarnations;
+
+        if (!parts.empty() && std::all_of(parts.begin(), parts.end(), [this](const auto &part) { return buried.count(part.first) > 0; }))
+            dropped.push_back(run);
+    }
+    if (!dropped.empty())
+        replace(dropped, nullptr);
+}
+
+/* With the mutex: forgets the incarnations that no run has any more, and none will have. */
+void key_runs::forget_buried()
+{
+    std::set<uint32_t> there;
+
+    if (buried.empty() || !taken.empty())
+        return;
+    for (const auto &run : *runs)
+        for (const auto &part : run->facts.incarnations)
+            if (buried.count(part.first) > 0)
+                there.insert(part.first);
+    buried = there;
+}
+
+/* ---- adding ---- */
+
+/* With the mutex. */
+uint64_t key_runs::in_memory(const key_run_list &list, bool is_taken)
+{
+    uint64_t bytes = 0;
+
+    for (const auto &run : list)
+        if (run->is_in_memory() && (taken.count(run.get()) > 0) == is_taken)
+            bytes += run->facts.bytes;
+    return bytes;
+}
+
+Status key_runs::room()
+{
+    std::unique_lock<std::mutex> guard(mutex);
+
+    changed.wait(guard, [this] { return flush == nullptr || in_memory(*runs, false) < memory_max; });
+    return flush_status;
+}
+
+void key_runs::add_changes(std::vector<struct key_change> *changes)
+{
+    std::unique_ptr<key_run_builder> builder = key_run_in_memory(0);
+    std::shared_ptr<const key_run> run;
+
+    std::stable_sort(changes->begin(), changes->end(), [](const auto &a, const auto &b) { return a.key.compare(b.key) < 0; });
+    for (size_t i = 0; i < changes->size(); i++) {
+        const struct key_change &change = (*changes)[i];
+
+        if (i + 1 == changes->size() || change.key != (*changes)[i + 1].key)
+            CHECK(builder->add(change.key, change.is_tombstone).ok());
+    }
+    CHECK(builder->finish(&run).ok());
+    if (run == nullptr)
+        return;
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        auto changed_list = std::make_shared<key_run_list>(*runs);
+
+        changed_list->push_back(run);
+        memory_size += run->facts.bytes;
+        runs = changed_list;
+    }
+    merge_in_memory();
+    if (memory_size >= memory_max)
+        flush_now();
+}
+
+void key_runs::flush_now()
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    if (flush != nullptr || !flush_status.ok())
+        return;
+    flush = begin_flush();
+    if (flush != nullptr)
+        schedule();
+}
+
+void key_runs::wait_for_flush()
+{
+    std::unique_lock<std::mutex> guard(mutex);
+
+    changed.wait(guard, [this] { return flush == nullptr; });
+}
+
+/* The newest runs of one level, as long as there are enough of them. Only this thread changes those that are not taken. */
+void key_runs::merge_in_memory()
+{
+    for (;;) {
+        std::unique_ptr<struct merging> job;
+
+        {
+            std::lock_guard<std::mutex> guard(mutex);
+            size_t first = runs->size();
+            unsigned level = first > 0 ? runs->back()->facts.level : 0;     /* there is none if all were tombstones */
+
+            while (first > 0 && (*runs)[first - 1]->is_in_memory() && (*runs)[first - 1]->facts.level == level &&
+                   taken.count((*runs)[first - 1].get()) == 0)
+                first--;
+            if (runs->size() - first < MEMORY_FAN)
+                return;
+            job = begin_merging(key_run_list(runs->begin() + static_cast<std::ptrdiff_t>(first), runs->end()), key_run_in_memory(level + 1));
+        }
+        CHECK(run_to_end(job.get()).ok());
+        end_merging(&job);
+    }
+}
+
+/* ---- merging ---- */
+
+/* With the mutex. */
+std::unique_ptr<struct key_runs::merging> key_runs::begin_merging(key_run_list inputs, std::unique_ptr<key_run_builder> builder)
+{
+    auto job = std::make_unique<struct merging>();
+
+    job->inputs = std::move(inputs);
+    for (size_t i = job->inputs.size(); i-- > 0;) {
+        taken.insert(job->inputs[i].get());
+        job->merge.add(std::unique_ptr<leveldb::Iterator>(job->inputs[i]->scan(false)));
+    }
+    job->output = std::move(builder);
+    job->buried = buried;
+    job->drops_tombstones = job->inputs[0] == runs->front();
+    return job;
+}
+
+/* With the mutex: all in memory that is not taken. Null: there is nothing. */
+std::unique_ptr<struct key_runs::merging> key_runs::begin_flush()
+{
+    key_run_list inputs;
+
+    for (const auto &run : *runs)
+        if (run->is_in_memory() && taken.count(run.get()) == 0)
+            inputs.push_back(run);
+    if (inputs.empty())
+        return nullptr;
+    return begin_merging(std::move(inputs), key_run_in_file(env, dir, options, next_number++, 0));
+}
+
+/* Whether more than half of what is in files would be dropped. */
+bool key_runs::has_garbage(const key_run_list &list)
+{
+    uint64_t entries = 0, bytes = 0, hidden = 0;
+
+    for (const auto &run : list) {
+        if (run->is_in_memory())
+            continue;
+        entries += run->facts.entries;
+        bytes += run->facts.bytes;
+        hidden += 2 * run->facts.tombstones;
+        for (const auto &part : run->facts.incarnations)
+            hidden += buried.count(part.first) > 0 ? part.second : 0;
+    }
+    return hidden > entries / 2 && bytes / entries * hidden >= GARBAGE_MIN;
+}
+
+/* With the mutex: the first and the number of files to merge; 0: nothing is to be merged. */
+size_t key_runs::find_merge(size_t *count)
+{
+    const key_run_list &list = *runs;
+    size_t files = 0, first;
+
+    while (files < list.size() && !list[files]->is_in_memory())
+        files++;
+    *count = 0;
+    if (files > 0 && has_garbage(list)) {
+        *count = files;
+        return 0;
+    }
+    for (size_t end = files; end > 0 && *count == 0; end = first) {
+        for (first = end - 1; first > 0 && list[first - 1]->facts.level == list[end - 1]->facts.level;)
+            first--;
+        if (end - first >= static_cast<size_t>(merges_wait ? FILES_HELD : FILE_FAN))
+            *count = end - first;
+        if (*count > 0)
+            return first;
+    }
+    return 0;
+}
+
+/* With the mutex. Null: nothing is to be merged. */
+std::unique_ptr<struct key_runs::merging> key_runs::begin_merge()
+{
+    size_t count, first = find_merge(&count);
+    unsigned level = 0;
+
+    if (count == 0)
+        return nullptr;
+    key_run_list inputs(runs->begin() + static_cast<std::ptrdiff_t>(first), runs->begin() + static_cast<std::ptrdiff_t>(first + count));
+    for (const auto &run : inputs)
+        level = std::max(level, run->facts.level);
+    if (inputs.front()->facts.level == inputs.back()->facts.level)
+        level++;
+    return begin_merging(std::move(inputs), key_run_in_file(env, dir, options, next_number++, level));
+}
+
+/* Merges some keys; at the end the output takes the place of the inputs. */
+Status key_runs::step(struct merging *job, bool *is_done)
+{
+    std::shared_ptr<const key_run> output;
+    Status status;
+
+    for (int i = 0; i < KEYS_A_STEP && job->merge.is_valid(); i++, job->merge.next()) {
+        Slice key = job->merge.key();
+        bool is_tombstone = job->merge.value() == KEY_RUN_TOMBSTONE;
+
+        if (key.size() < STORE_KEY_PREFIX)
+            return Status::Corruption(dir, "a key run has a key that is too short");
+        if (key_u32(key.data()) != job->incarnation) {
+            job->incarnation = key_u32(key.data());
+            job->is_buried = job->buried.count(job->incarnation) > 0;
+        }
+        if (job->is_buried || (is_tombstone && job->drops_tombstones))
+            continue;
+        status = job->output->add(key, is_tombstone);
+        if (!status.ok())
+            return status;
+    }
+    if (!job->merge.status().ok())
+        return job->merge.status();
+    if (job->merge.is_valid())
+        return Status::OK();
+    status = job->output->finish(&output);
+    if (!status.ok())
+        return status;
+    *is_done = true;
+    std::lock_guard<std::mutex> guard(mutex);
+    replace(job->inputs, output);
+    return Status::OK();
+}
+
+Status key_runs::run_to_end(struct merging *job)
+{
+    bool is_done = false;
+    Status status;
+
+    job->merge.seek(Slice());
+    while (status.ok() && !is_done)
+        status = step(job, &is_done);
+    return status;
+}
+
+/* Without the mutex: the inputs' memory is freed here. */
+void key_runs::end_merging(std::unique_ptr<struct merging> *job)
+{
+    std::unique_ptr<struct merging> ended;
+
+    if (*job == nullptr)
+        return;
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        for (const auto &run : (*job)->inputs)
+            taken.erase(run.get());
+        ended = std::move(*job);
+        forget_buried();
+        changed.notify_all();
+    }
+}
+
+/* ---- the background thread ---- */
+
+/* With the mutex. */
+void key_runs::schedule()
+{
+    if (is_scheduled || is_ending)
+        return;
+    is_scheduled = true;
+    env->Schedule(work_main, this);
+}
+
+void key_runs::work_main(void *runs)
+{
+    static_cast<key_runs *>(runs)->work();
+}
+
+/* One step of a job, which is the background thread's. */
+void key_runs::work_on(std::unique_ptr<struct merging> *job)
+{
+    bool is_done = false;
+    Status status;
+
+    if (!(*job)->is_begun) {
+        (*job)->is_begun = true;
+        (*job)->merge.seek(Slice());
+    }
+    status = step(job->get(), &is_done);
+    if (!is_done && status.ok())
+        return;
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        merge_may_begin = job == &flush || status.ok();
+        if (job == &flush)
+            flush_status = status;
+    }
+    end_merging(job);
+}
+
+void key_runs::work()
+{
+    bool has_flush, has_merge;
+
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        if (flush == nullptr && merge == nullptr && merge_may_begin && !is_ending)
+            merge = begin_merge();
+        has_flush = flush != nullptr;
+        has_merge = merge != nullptr;
+        if (!is_ending && !has_flush && !has_merge) {
+            is_scheduled = false;
+            changed.notify_all();
+            return;
+        }
+    }
+    if (!is_ending) {
+        work_on(has_flush ? &flush : &merge);
+        env->Schedule(work_main, this);
+        return;
+    }
+    end_merging(&flush);
+    end_merging(&merge);
+    std::lock_guard<std::mutex> guard(mutex);
+    is_scheduled = false;
+    changed.notify_all();
+}
+
+Status key_runs::retry()
+{
+    std::unique_lock<std::mutex> guard(mutex);
+
+    if (flush_status.ok())
+        return flush_status;
+    flush_status = Status::OK();
+    flush = begin_flush();
+    if (flush != nullptr)
+        schedule();
+    changed.wait(guard, [this] { return flush == nullptr; });
+    return flush_status;
+}
+
+Status key_runs::save(std::string *text, std::shared_ptr<const key_run_list> *list)
+{
+    std::unique_lock<std::mutex> guard(mutex);
+    std::unique_ptr<struct merging> job;
+    Status status;
+
+    changed.wait(guard, [this] { return flush == nullptr; });
+    if (!flush_status.ok())
+        return flush_status;
+    job = begin_flush();
+    if (job != nullptr) {
+        guard.unlock();
+        status = run_to_end(job.get());
+        end_merging(&job);
+        guard.lock();
+        if (!status.ok())
+            return status;
+        merge_may_begin = true;
+        schedule();
+    }
+    *list = runs;
+    *text = text_of(*runs);
+    return Status::OK();
+}
+
+void key_runs::release_merges()
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    merges_wait = false;
+    schedule();
+}
+
+bool key_runs::is_flushing()
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    return flush != nullptr;
+}
+
+int key_runs::waiting_files()
+{
+    std::lock_guard<std::mutex> guard(mutex);
+    int count = 0;
+
+    for (const auto &run : *runs)
+        count += !run->is_in_memory() && run->facts.level == 0;
+    return count > FILE_FAN ? count - FILE_FAN : 0;
+}

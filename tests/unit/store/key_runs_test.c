@@ -1,0 +1,382 @@
+/* The index of keys against a model: batches, flushes, merges, purges, images, readers that stay, and a disk that fails. Files of 64 KiB, so that
+ * some hundred batches are merged over several levels. */
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "support/seed.h"
+#include "support/store_box.h"
+
+enum {
+    KEYS = 12000,
+    KEYS_A_HASH = 3,                /* with one hash */
+    DATABASES = 3,
+    CHANGES_MAX = 1500,             /* of a batch */
+    STEPS = 700,
+    FILES_MAX = 15 * 3 + 20 + 8,    /* of three levels, those that wait, and what is being written */
+    PATIENCE_US = 60000000,
+};
+
+struct model {
+    struct box box;
+    struct random random;
+    uint32_t incarnations[DATABASES], last_incarnation;
+    uint8_t has[DATABASES][KEYS];
+    size_t merges;                  /* how often there were fewer files than before */
+};
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+static uint64_t hash_of(int key)
+{
+    return (uint64_t)(key / KEYS_A_HASH) << 40 | 77;
+}
+
+/* Keys of one hash ascend with their numbers. */
+static struct bytes name_of(int key, char *text)
+{
+    return bytes_of(text, (size_t)snprintf(text, 32, "key:%08d", key));
+}
+
+static size_t files_of(const char *dir, const char *end)
+{
+    static char paths[BOX_FILES_MAX][BOX_PATH_SIZE];
+
+    return (size_t)box_files(dir, end, paths);
+}
+
+static int setup(void **state)
+{
+    struct model *model = mem_zalloc(sizeof(*model));
+
+    box_create(&model->box, seed_new());
+    random_init(&model->random, model->box.seed);
+    model->box.options.is_temporary = true;
+    assert_int_equal(box_open(&model->box), STATUS_OK);
+    for (int db = 0; db < DATABASES; db++)
+        model->incarnations[db] = ++model->last_incarnation;
+    *state = model;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct model *model = *state;
+
+    box_destroy(&model->box);
+    mem_free(model);
+    return 0;
+}
+
+/* Each key of a store, in order, from `from` on, until `count` were compared. */
+static void compare_from(struct model *model, struct store *store, int db, int from, int count)
+{
+    struct store_iterator *iterator = store_scan(store, model->incarnations[db], hash_of(from));
+    struct store_record record;
+    char text[32];
+    int key = from - from % KEYS_A_HASH;
+
+    for (; count > 0; count--, key++) {
+        while (key < KEYS && !model->has[db][key])
+            key++;
+        if (key == KEYS)
+            break;
+        assert_int_equal(store_next(iterator, &record), STATUS_OK);
+        assert_true(bytes_equal(record.key, name_of(key, text)));
+        assert_true(record.hash == hash_of(key));
+        assert_int_equal(record.record.size, 0);
+    }
+    if (count > 0)
+        assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
+    store_scan_close(iterator);
+}
+
+static void compare_all(struct model *model, struct store *store)
+{
+    for (int db = 0; db < DATABASES; db++)
+        compare_from(model, store, db, 0, KEYS + 1);
+}
+
+static void compare_some(struct model *model)
+{
+    int db = (int)random_below(&model->random, DATABASES), key = (int)random_below(&model->random, KEYS);
+    struct buffer record = { 0 };
+    char text[32];
+
+    compare_from(model, model->box.store, db, key, 20);
+    assert_int_equal(store_get(model->box.store, model->incarnations[db], hash_of(key), name_of(key, text), &record),
+        model->has[db][key] ? STATUS_OK : STATUS_NOT_FOUND);
+    assert_int_equal(record.size, 0);
+}
+
+/* Keys in order, as demotion writes them, or anywhere; about as many are deleted as added once half of them are there. */
+static void change(struct model *model)
+{
+    struct store_batch *batch = store_batch_create();
+    int count = 1 + (int)random_below(&model->random, CHANGES_MAX), db = (int)random_below(&model->random, DATABASES);
+    int key = (int)random_below(&model->random, KEYS), step = random_below(&model->random, 2) == 0 ? 1 : 7919;
+    bool applied = true;
+    struct message message;
+    char text[32];
+
+    for (int i = 0; i < count; i++, key = (key + step) % KEYS) {
+        if (model->has[db][key])
+            store_batch_delete(batch, model->incarnations[db], hash_of(key), name_of(key, text));
+        else
+            store_batch_index(batch, model->incarnations[db], hash_of(key), name_of(key, text));
+        model->has[db][key] = !model->has[db][key];
+    }
+    while (store_write(model->box.store, batch) != STATUS_OK) {
+        while (store_reopen(model->box.store, &applied, &message) != STATUS_OK)
+            faulty_disk_set(model->box.disk, NULL);
+        assert_false(applied);
+    }
+    store_batch_destroy(batch);
+}
+
+static void flush_database(struct model *model)
+{
+    int db = (int)random_below(&model->random, DATABASES);
+    bool done = false;
+
+    while (!done)
+        assert_int_equal(store_purge(model->box.store, model->incarnations[db], 1000, &done), STATUS_OK);
+    model->incarnations[db] = ++model->last_incarnation;
+    memset(model->has[db], 0, KEYS);
+}
+
+static void compare_incarnations(struct model *model)
+{
+    uint32_t found = 0, wanted[DATABASES];
+    size_t count = 0;
+
+    for (int db = 0; db < DATABASES; db++)
+        if (memchr(model->has[db], 1, KEYS) != NULL)
+            wanted[count++] = model->incarnations[db];
+    qsort(wanted, count, sizeof(wanted[0]), by_number);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(store_incarnation(model->box.store, found + 1, &found), STATUS_OK);
+        assert_int_equal(found, wanted[i]);
+    }
+    assert_int_equal(store_incarnation(model->box.store, found + 1, &found), STATUS_NOT_FOUND);
+}
+
+/* An image has what was there, and no other files; a store of it goes on by itself. */
+static void take_image(struct model *model)
+{
+    struct message message;
+    char path[128];
+    struct store *image;
+    struct store_options options = { .dir = path, .env = model->box.env, .write_buffer_size = 64 * 1024, .is_temporary = true };
+
+    snprintf(path, sizeof(path), "%s/image", model->box.root);
+    if (store_snapshot(model->box.store, path, &message) != STATUS_OK) {
+        bool applied;
+
+        assert_int_equal(access(path, F_OK), -1);
+        faulty_disk_set(model->box.disk, NULL);
+        assert_int_equal(store_reopen(model->box.store, &applied, &message), STATUS_OK);
+        return;
+    }
+    faulty_disk_set(model->box.disk, NULL);
+    change(model);
+    snprintf(path, sizeof(path), "%s/copy", model->box.root);
+    assert_int_equal(store_snapshot(model->box.store, path, &message), STATUS_OK);
+    assert_int_equal(store_open(&options, &image, &message), STATUS_OK);
+    compare_all(model, image);
+    store_close(image);
+    assert_int_equal(store_remove(path, model->box.env), STATUS_OK);
+    snprintf(path, sizeof(path), "%s/image", model->box.root);
+    assert_int_equal(store_remove(path, model->box.env), STATUS_OK);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+/* Merges may be slower than this thread, but they end. */
+static void wait_for_merges(struct model *model)
+{
+    int64_t began_us = clock_mono_us();
+
+    while (files_of(model->box.dir, ".run") > FILES_MAX)
+        assert_true(clock_mono_us() - began_us < PATIENCE_US);
+}
+
+static void note_files(struct model *model, size_t *before)
+{
+    size_t files = files_of(model->box.dir, ".run");
+
+    model->merges += files < *before;
+    *before = files;
+}
+
+static void random_steps_match_a_model(void **state)
+{
+    struct model *model = *state;
+    size_t files = 0;
+
+    for (int i = 0; i < STEPS; i++) {
+        change(model);
+        compare_some(model);
+        note_files(model, &files);
+        if (random_below(&model->random, 60) == 0)
+            compare_all(model, model->box.store);
+        if (random_below(&model->random, 80) == 0)
+            take_image(model);
+        if (random_below(&model->random, 100) == 0)
+            flush_database(model);
+        if (random_below(&model->random, 50) == 0)
+            compare_incarnations(model);
+    }
+    compare_all(model, model->box.store);
+    wait_for_merges(model);
+    note_files(model, &files);
+    assert_true(model->merges > 0);
+    compare_all(model, model->box.store);
+}
+
+/* Reads don't fail here: what can't be read is an error, and the model has nothing to compare. */
+static void a_disk_that_fails_loses_no_key(void **state)
+{
+    struct model *model = *state;
+    struct disk_faults faults = { .seed = model->box.seed, .write_error = 20, .write_no_space = 10, .write_short = 10, .sync_error = 20, .open_error = 5 };
+    size_t files = 0;
+
+    for (int i = 0; i < STEPS / 2; i++) {
+        if (i % 10 == 0)
+            faulty_disk_set(model->box.disk, &faults);
+        change(model);
+        if (random_below(&model->random, 30) == 0)
+            take_image(model);
+        faulty_disk_set(model->box.disk, NULL);
+        compare_some(model);
+        if (random_below(&model->random, 60) == 0)
+            compare_all(model, model->box.store);
+        note_files(model, &files);
+    }
+    compare_all(model, model->box.store);
+}
+
+/* Its keys stay as they were, whatever is merged, and files are removed only afterwards. */
+static void an_iterator_keeps_its_keys(void **state)
+{
+    struct model *model = *state;
+    struct store_iterator *iterator;
+    struct store_record record;
+    uint8_t before[KEYS];
+    char text[32];
+
+    for (int i = 0; i < 60; i++)
+        change(model);
+    memcpy(before, model->has[1], KEYS);
+    iterator = store_scan(model->box.store, model->incarnations[1], 0);
+    for (int i = 0; i < 100; i++)
+        change(model);
+    flush_database(model);
+    for (int key = 0; key < KEYS; key++) {
+        if (!before[key])
+            continue;
+        assert_int_equal(store_next(iterator, &record), STATUS_OK);
+        assert_true(bytes_equal(record.key, name_of(key, text)));
+        if (key % 500 == 0)
+            change(model);
+    }
+    assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
+    store_scan_close(iterator);
+    compare_all(model, model->box.store);
+}
+
+/* Databases that are gone take no room, without a write for each key. */
+static void what_is_flushed_leaves_the_disk(void **state)
+{
+    struct model *model = *state;
+    int64_t began_us = clock_mono_us();
+    struct store_batch *batch = store_batch_create();
+    bool done = false;
+    char text[32];
+
+    for (int i = 0; i < 40; i++) {
+        for (int key = 0; key < KEYS; key++)
+            store_batch_index(batch, 100, (uint64_t)(i * KEYS + key) << 20, name_of(key, text));
+        assert_int_equal(store_write(model->box.store, batch), STATUS_OK);
+        store_batch_clear(batch);
+    }
+    assert_true(files_of(model->box.dir, ".run") > 0);
+    while (!done)
+        assert_int_equal(store_purge(model->box.store, 100, 1000, &done), STATUS_OK);
+    while (files_of(model->box.dir, ".run") > 0)
+        assert_true(clock_mono_us() - began_us < PATIENCE_US);
+    assert_true(store_memtable_memory(model->box.store) < 64 * 1024);
+    store_batch_destroy(batch);
+}
+
+/* All keys are added and deleted again and again: what stays is not much more than what is there. */
+static void deleted_keys_do_not_pile_up(void **state)
+{
+    struct model *model = *state;
+
+    for (int i = 0; i < 1200; i++)
+        change(model);
+    wait_for_merges(model);
+    compare_all(model, model->box.store);
+}
+
+/* A damaged block or file is an error, not a missing key. */
+static void damage_is_an_error(void **state)
+{
+    struct model *model = *state;
+    static char paths[BOX_FILES_MAX][BOX_PATH_SIZE];
+    struct store_iterator *iterator;
+    struct store_record record;
+    struct message message;
+    struct store *image;
+    char path[128];
+    struct store_options options = { .dir = path, .env = model->box.env, .is_temporary = true };
+    enum status status;
+
+    for (int i = 0; i < 20; i++)
+        change(model);
+    snprintf(path, sizeof(path), "%s/image", model->box.root);
+    assert_int_equal(store_snapshot(model->box.store, path, &message), STATUS_OK);
+    assert_true(box_files(path, ".run", paths) > 0);
+    box_flip(paths[0], box_file_size(paths[0]) / 2, 3);
+    assert_int_equal(store_open(&options, &image, &message), STATUS_OK);
+    for (int db = 0; db < DATABASES; db++) {
+        iterator = store_scan(image, model->incarnations[db], 0);
+        while ((status = store_next(iterator, &record)) == STATUS_OK)
+            ;
+        store_scan_close(iterator);
+        if (status == STATUS_CORRUPT)
+            break;
+    }
+    assert_int_equal(status, STATUS_CORRUPT);
+    store_close(image);
+    assert_int_equal(truncate(paths[0], (off_t)box_file_size(paths[0]) - 1), 0);
+    assert_int_equal(store_open(&options, &image, &message), STATUS_CORRUPT);
+    assert_non_null(strstr(message.text, "key run"));
+    assert_int_equal(unlink(paths[0]), 0);
+    assert_int_not_equal(store_open(&options, &image, &message), STATUS_OK);
+    assert_non_null(strstr(message.text, "key run"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(random_steps_match_a_model, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_disk_that_fails_loses_no_key, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_iterator_keeps_its_keys, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_flushed_leaves_the_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(deleted_keys_do_not_pile_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(damage_is_an_error, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

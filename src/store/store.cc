@@ -556,11 +556,11 @@ static enum status write_batch(struct store *store, leveldb::WriteBatch *batch, 
         return STATUS_CLOSED;
     /* LevelDB closes a full log with its mutex held, and closing syncs what is not on the disk yet (store_file.cc) while all reads wait.
      * So a large batch is synced here, where only the writer waits. The logs of a temporary store are never synced. */
-    if (batch != nullptr && batch->ApproximateSize() <= BATCH_EMPTY_SIZE) {     /* LevelDB has no part of it */
+    if (batch->ApproximateSize() <= BATCH_EMPTY_SIZE) {     /* LevelDB has no part of it */
         store->number = number;
         return STATUS_OK;
     }
-    options.sync = !store->is_temporary && batch != nullptr && batch->ApproximateSize() >= SYNCED_MIN;
+    options.sync = !store->is_temporary && batch->ApproximateSize() >= SYNCED_MIN;
     /* No lock: only the writer replaces `db`, and this is the writer. */
     status = store->db->Write(options, batch);
     if (!status.ok()) {
@@ -579,12 +579,6 @@ enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch
     if (!store->is_temporary)
         put_number(batch, number);
     return write_batch(store, batch, number);
-}
-
-enum status store_flush(struct store *store)
-{
-    store->runs->flush_now();
-    return write_batch(store, nullptr, store->number.load());       /* without a batch, LevelDB starts a new memtable */
 }
 
 enum status store_write_meta(struct store *store, const std::string &runs)

@@ -156,10 +156,6 @@ struct store_tuning {
 };
 void store_tune(struct store *store, const struct store_tuning *tuning);
 
-/* Starts to write the memtable to a table, and the keys in memory to a file, whatever their size; its memory is freed when that is done. Waits until the previous memtable
- * is written. By the writer. */
-enum status store_flush(struct store *store);
-
 /* After a failed store_write, store_purge or store_compact: closes LevelDB, opens it again, and determines whether the failed batch was
  * written.
  * - STATUS_OK: writable again. `*applied` is true if the store has the failed batch, which must not be written again then. With

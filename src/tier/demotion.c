@@ -25,8 +25,7 @@ enum {
     AGE_GAP_SHARE = 16,             /* ... or a sixteenth of them, if none has less than half of the uses that can be counted */
     BATCH_ITEMS_MAX = 8192,
     BATCHES_WHILE_ASKED = 4,
-    FLUSH_WAIT_MS_MAX = 2000,
-    LEVEL0_SOFT = 5,                /* tables; LevelDB begins to merge at 4 */
+    LEVEL0_SOFT = 5,                /* files of the index that wait for a merge */
     BRAKE_MS = 1,                   /* for each batch, times the square of the tables beyond that */
     BRAKE_MS_MAX = 50,
     SHARE_MIN = DEMOTE_SHARE_ONE / 100,
@@ -290,30 +289,6 @@ void demotion_note_room(struct tier *tier)
     tier->memtable_room = room < taken ? room : taken;
 }
 
-/* LevelDB keeps what is written in a memtable until the next one is begun. A value that is larger than a memtable should be has it written
- * out at once. */
-static void commit_big(struct tier *tier)
-{
-    bool is_large = store_batch_size(tier->writing->batch.store) >= tier->writing->tuning.write_buffer_size;
-    enum status status = STATUS_OK;
-
-    writing_commit(tier);
-    if (is_large && !tier->writing->batch.failed)
-        status = store_flush(tier->store);
-    if (status != STATUS_OK)
-        writing_fail(tier, status);
-}
-
-/* Several large memtables at a time would be more memory than the values that they make room for. */
-static void wait_for_flush(struct tier *tier)
-{
-    struct timespec pause = { 0, 1000000 };
-    uint64_t excess;
-
-    for (int i = 0; i < FLUSH_WAIT_MS_MAX && !tier->stopping && memory_is_over(tier, 100, &excess) && store_is_flushing(tier->store); i++)
-        nanosleep(&pause, NULL);
-}
-
 /* Big values, one after the other; a batch of its own each. */
 static void put_big(struct tier *tier, struct key_list *big)
 {
@@ -324,10 +299,9 @@ static void put_big(struct tier *tier, struct key_list *big)
     for (size_t i = 0; i < big->count && !batch->failed; i++) {
         const struct listed_key *listed = &big->keys[i];
 
-        wait_for_flush(tier);
         (void)batch_put_big(tier, batch, listed->partition, listed->incarnation, listed->hash, key_list_key(big, i), BATCH_DEMOTE,
             NULL);                  /* too large: it is passed over from now on */
-        commit_big(tier);
+        writing_commit(tier);
     }
     key_list_clear(big);
 }
@@ -444,8 +418,8 @@ static void age_if_due(struct demotion *demotion, uint32_t share)
     demotion->census = (struct census){ 0 };       /* ranks mean something else from now on */
 }
 
-/* LevelDB stops writes for as long as it takes when too many tables wait to be merged. Slowing down before that, more and more, spreads the
- * stop over the batches before it; clients follow, as their pace goes by what is freed. */
+/* A SCAN page looks into each file of the index, so there must not be more and more of them: the writer slows down until the merges follow, and
+ * clients with it, as their pace goes by what is freed. */
 static void slow_down(struct tier *tier)
 {
     int over_soft = store_level0_count(tier->store) - LEVEL0_SOFT;

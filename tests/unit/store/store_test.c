@@ -785,7 +785,6 @@ static void reads_write_nothing(void **state)
     box_write_many(box, 400);
     assert_int_equal(store_compact(box->store), STATUS_OK);
     box_write_many(box, 30);        /* in tables above the others */
-    assert_int_equal(store_flush(box->store), STATUS_OK);
     while (store_is_flushing(box->store))
         usleep(1000);
     written = store_env_stats(box->env).written_bytes;

@@ -33,8 +33,10 @@ bool key_merge::take_key(size_t source)
 {
     leveldb::Iterator *iterator = sources[source].iterator.get();
 
-    if (first_error.ok() && !iterator->status().ok())
+    if (first_error.ok() && !iterator->status().ok()) {
         first_error = iterator->status();
+        first_failed = source;
+    }
     if (!iterator->Valid())
         return false;
     sources[source].key = iterator->key();

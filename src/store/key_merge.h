@@ -22,6 +22,7 @@ public:
     /* The first error of a source. What could be read is there nevertheless, so an older entry of a key may have taken the place of one that
      * could not be read. */
     const leveldb::Status &status() const { return first_error; }
+    size_t failed_source() const { return first_failed; }      /* whose error that is, if there is one */
 
 private:
     struct source {
@@ -38,6 +39,7 @@ private:
     std::vector<size_t> heap;                       /* of sources that have a key */
     std::string last;
     leveldb::Status first_error;
+    size_t first_failed = 0;
 };
 
 #endif

@@ -16,7 +16,10 @@ using leveldb::Status;
 
 const Slice KEY_RUN_TOMBSTONE("\x01", 1);
 
-enum { KEYS_A_MARK = 16 };      /* in memory: every 16th key is in the index of a run */
+enum {
+    KEYS_A_MARK = 16,           /* in memory: every 16th key is in the index of a run */
+    ROOM_SHARE = 16,            /* of a run in memory: less unused room is not given back */
+};
 
 void key_run_facts::note_key(const Slice &key, bool is_tombstone)
 {
@@ -117,7 +120,11 @@ leveldb::Iterator *memory_run::scan(bool) const
 
 class memory_builder final : public key_run_builder {
 public:
-    explicit memory_builder(unsigned level) : run(std::make_shared<memory_run>()) { run->facts.level = level; }
+    memory_builder(unsigned level, size_t size) : run(std::make_shared<memory_run>())
+    {
+        run->facts.level = level;
+        run->text.reserve(size);
+    }
 
     Status add(const Slice &key, bool is_tombstone) override
     {
@@ -134,7 +141,8 @@ public:
         finished->reset();
         if (run->facts.entries == 0)
             return Status::OK();
-        run->text.shrink_to_fit();
+        if (run->text.capacity() - run->text.size() > run->text.size() / ROOM_SHARE)
+            run->text.shrink_to_fit();
         run->marks.shrink_to_fit();
         run->facts.bytes = run->text.capacity() + run->marks.capacity() * sizeof(run->marks[0]);
         *finished = std::move(run);
@@ -166,7 +174,7 @@ public:
         table.reset();
         file.reset();
         if (is_obsolete)                    /* not here: a client's thread may be the last one that has the run */
-            env->Schedule(remove_file, new removal { env, path });
+            env->schedule_own(remove_file, new removal { env, path });
     }
 
     leveldb::Iterator *scan(bool fills_cache) const override
@@ -256,9 +264,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<key_run_builder> key_run_in_memory(unsigned level)
+std::unique_ptr<key_run_builder> key_run_in_memory(unsigned level, size_t size)
 {
-    return std::make_unique<memory_builder>(level);
+    return std::make_unique<memory_builder>(level, size);
 }
 
 std::unique_ptr<key_run_builder> key_run_in_file(struct store_env *env, const std::string &dir, const leveldb::Options &options, uint64_t number,

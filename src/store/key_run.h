@@ -54,7 +54,8 @@ public:
 
 extern const leveldb::Slice KEY_RUN_TOMBSTONE;      /* the value of one */
 
-std::unique_ptr<key_run_builder> key_run_in_memory(unsigned level);
+/* `size`: bytes that it will have at most, about. */
+std::unique_ptr<key_run_builder> key_run_in_memory(unsigned level, size_t size);
 /* Writes the file of that number; `finish` syncs it. What was not finished is removed. `options`: for reading it. */
 std::unique_ptr<key_run_builder> key_run_in_file(struct store_env *env, const std::string &dir, const leveldb::Options &options, uint64_t number,
     unsigned level);

@@ -15,10 +15,13 @@ using leveldb::Status;
 
 enum {
     MEMORY_FAN = 8,             /* runs in memory that are merged at a time */
+    MERGED_SHARE = 4,           /* of `memory_max`: more is not merged in memory, as it would be there twice */
     FILE_FAN = 16,              /* files */
     FILES_HELD = 20,            /* of the lowest level, from which on files are merged although merges wait */
     KEYS_A_STEP = 16384,        /* merged before the background thread looks for other work */
     GARBAGE_MIN = 16 << 20,     /* bytes: less is not worth merging all files */
+    LEVELS = 16,                /* more than there can be: the number of a file has the level */
+    PAUSE_MAX = 64,             /* flushes before a merge that failed is tried again */
 };
 
 /* A merge of neighbours in the list. */
@@ -37,12 +40,32 @@ key_runs::key_runs(struct store_env *its_env, std::string its_dir, const leveldb
 {
 }
 
-key_runs::~key_runs()
+void key_runs::end_work()
 {
     std::unique_lock<std::mutex> guard(mutex);
 
     is_ending = true;
     changed.wait(guard, [this] { return !is_scheduled; });
+}
+
+/* Another store may be made in the directory next: no removal of this one's files is left. */
+key_runs::~key_runs()
+{
+    end_work();
+    runs.reset();
+    env->wait_for_work();
+}
+
+/* Files of a higher level are older, and of one level those with lower numbers: so the numbers alone say the order. */
+uint64_t key_runs::new_number(unsigned level)
+{
+    CHECK(level < LEVELS);
+    return next_sequence++ * LEVELS + level;
+}
+
+static bool is_older(uint64_t number, uint64_t than)
+{
+    return number % LEVELS != than % LEVELS ? number % LEVELS > than % LEVELS : number < than;
 }
 
 /* ---- files ---- */
@@ -111,7 +134,7 @@ Status key_runs::load_list(const std::string &text, bool keeps_rest, bool *is_pa
         if (end == std::string::npos || !parse_facts(text.substr(at, end - at), &facts))
             return Status::Corruption(dir, "has an invalid list of key runs");
         at = end + 1;
-        next_number = std::max<uint64_t>(next_number, facts.number + 1);
+        next_sequence = std::max<uint64_t>(next_sequence, facts.number / LEVELS + 1);
         status = key_run_open(env, dir, options, facts, &run);
         if (status.ok())
             loaded->push_back(std::move(run));
@@ -135,14 +158,15 @@ void key_runs::load_all(bool *is_partial)
     for (const std::string &name : names)
         if (key_run_is_file(name))
             numbers.push_back(strtoull(name.c_str(), nullptr, 10));
-    std::sort(numbers.begin(), numbers.end());
+    std::sort(numbers.begin(), numbers.end(), is_older);
     for (uint64_t number : numbers) {
         struct key_run_facts facts;
         std::shared_ptr<const key_run> run;
 
         *is_partial = true;
         facts.number = number;
-        next_number = number + 1;
+        facts.level = number % LEVELS;
+        next_sequence = std::max<uint64_t>(next_sequence, number / LEVELS + 1);
         if (env->GetFileSize(dir + "/" + key_run_name(number), &facts.bytes).ok() && key_run_open(env, dir, options, facts, &run).ok())
             loaded->push_back(std::move(run));
     }
@@ -185,6 +209,7 @@ void key_runs::replace(const key_run_list &inputs, const std::shared_ptr<const k
 
     for (const auto &run : inputs) {
         gone.insert(run.get());
+        damaged.erase(run.get());
         run->set_obsolete();
     }
     for (const auto &run : *runs) {
@@ -271,9 +296,14 @@ Status key_runs::room()
 
 void key_runs::add_changes(std::vector<struct key_change> *changes)
 {
-    std::unique_ptr<key_run_builder> builder = key_run_in_memory(0);
+    enum { SIZE_OF_SIZE = 3 };          /* bytes, of nearly every key */
+    std::unique_ptr<key_run_builder> builder;
     std::shared_ptr<const key_run> run;
+    size_t size = 0;
 
+    for (const struct key_change &change : *changes)
+        size += change.key.size() + SIZE_OF_SIZE;
+    builder = key_run_in_memory(0, size);
     std::stable_sort(changes->begin(), changes->end(), [](const auto &a, const auto &b) { return a.key.compare(b.key) < 0; });
     for (size_t i = 0; i < changes->size(); i++) {
         const struct key_change &change = (*changes)[i];
@@ -324,14 +354,16 @@ void key_runs::merge_in_memory()
         {
             std::lock_guard<std::mutex> guard(mutex);
             size_t first = runs->size();
+            uint64_t bytes = 0;
             unsigned level = first > 0 ? runs->back()->facts.level : 0;     /* there is none if all were tombstones */
 
             while (first > 0 && (*runs)[first - 1]->is_in_memory() && (*runs)[first - 1]->facts.level == level &&
                    taken.count((*runs)[first - 1].get()) == 0)
-                first--;
-            if (runs->size() - first < MEMORY_FAN)
+                bytes += (*runs)[--first]->facts.bytes;
+            if (runs->size() - first < MEMORY_FAN || bytes > memory_max / MERGED_SHARE)
                 return;
-            job = begin_merging(key_run_list(runs->begin() + static_cast<std::ptrdiff_t>(first), runs->end()), key_run_in_memory(level + 1));
+            job = begin_merging(key_run_list(runs->begin() + static_cast<std::ptrdiff_t>(first), runs->end()),
+                key_run_in_memory(level + 1, bytes));
         }
         CHECK(run_to_end(job.get()).ok());
         end_merging(&job);
@@ -366,7 +398,7 @@ std::unique_ptr<struct key_runs::merging> key_runs::begin_flush()
             inputs.push_back(run);
     if (inputs.empty())
         return nullptr;
-    return begin_merging(std::move(inputs), key_run_in_file(env, dir, options, next_number++, 0));
+    return begin_merging(std::move(inputs), key_run_in_file(env, dir, options, new_number(0), 0));
 }
 
 /* Whether more than half of what is in files would be dropped. */
@@ -395,12 +427,13 @@ size_t key_runs::find_merge(size_t *count)
     while (files < list.size() && !list[files]->is_in_memory())
         files++;
     *count = 0;
-    if (files > 0 && has_garbage(list)) {
+    if (files > 0 && damaged.empty() && !merges_wait && has_garbage(list)) {
         *count = files;
         return 0;
     }
     for (size_t end = files; end > 0 && *count == 0; end = first) {
-        for (first = end - 1; first > 0 && list[first - 1]->facts.level == list[end - 1]->facts.level;)
+        for (first = end - 1; first > 0 && list[first - 1]->facts.level == list[end - 1]->facts.level && damaged.count(list[first].get()) == 0 &&
+                              damaged.count(list[first - 1].get()) == 0;)
             first--;
         if (end - first >= static_cast<size_t>(merges_wait ? FILES_HELD : FILE_FAN))
             *count = end - first;
@@ -423,7 +456,7 @@ std::unique_ptr<struct key_runs::merging> key_runs::begin_merge()
         level = std::max(level, run->facts.level);
     if (inputs.front()->facts.level == inputs.back()->facts.level)
         level++;
-    return begin_merging(std::move(inputs), key_run_in_file(env, dir, options, next_number++, level));
+    return begin_merging(std::move(inputs), key_run_in_file(env, dir, options, new_number(level), level));
 }
 
 /* Merges some keys; at the end the output takes the place of the inputs. */
@@ -497,12 +530,35 @@ void key_runs::schedule()
     if (is_scheduled || is_ending)
         return;
     is_scheduled = true;
-    env->Schedule(work_main, this);
+    env->schedule_own(work_main, this);
 }
 
 void key_runs::work_main(void *runs)
 {
     static_cast<key_runs *>(runs)->work();
+}
+
+/* With the mutex. */
+void key_runs::note_merge(const struct merging &job, const Status &status)
+{
+    if (status.ok()) {
+        merge_pause = 0;
+        return;
+    }
+    merge_status = status;
+    if (job.merge.status().IsCorruption())
+        damaged.insert(job.inputs[job.inputs.size() - 1 - job.merge.failed_source()].get());
+    merge_pause = merge_pause == 0 ? 1 : std::min<unsigned>(merge_pause * 2, PAUSE_MAX);
+    flushes_to_wait = merge_pause;
+}
+
+Status key_runs::take_merge_status()
+{
+    std::lock_guard<std::mutex> guard(mutex);
+    Status status = merge_status;
+
+    merge_status = Status::OK();
+    return status;
 }
 
 /* One step of a job, which is the background thread's. */
@@ -520,9 +576,12 @@ void key_runs::work_on(std::unique_ptr<struct merging> *job)
         return;
     {
         std::lock_guard<std::mutex> guard(mutex);
-        merge_may_begin = job == &flush || status.ok();
         if (job == &flush)
             flush_status = status;
+        if (job == &flush && flushes_to_wait > 0)
+            flushes_to_wait--;
+        if (job == &merge)
+            note_merge(**job, status);
     }
     end_merging(job);
 }
@@ -533,7 +592,7 @@ void key_runs::work()
 
     {
         std::lock_guard<std::mutex> guard(mutex);
-        if (flush == nullptr && merge == nullptr && merge_may_begin && !is_ending)
+        if (flush == nullptr && merge == nullptr && flushes_to_wait == 0 && !is_ending)
             merge = begin_merge();
         has_flush = flush != nullptr;
         has_merge = merge != nullptr;
@@ -545,7 +604,7 @@ void key_runs::work()
     }
     if (!is_ending) {
         work_on(has_flush ? &flush : &merge);
-        env->Schedule(work_main, this);
+        env->schedule_own(work_main, this);
         return;
     }
     end_merging(&flush);
@@ -586,7 +645,6 @@ Status key_runs::save(std::string *text, std::shared_ptr<const key_run_list> *li
         guard.lock();
         if (!status.ok())
             return status;
-        merge_may_begin = true;
         schedule();
     }
     *list = runs;

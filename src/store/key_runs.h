@@ -11,7 +11,7 @@
  * its runs.
  *
  * Errors: a failed flush leaves the runs in memory; room() then returns its status until retry() was called, and nothing is lost. A failed
- * merge leaves its inputs, and is tried again after the next flush.
+ * merge leaves its inputs, and is tried again after some flushes, twice as many each time; a file that is damaged is not merged any more.
  */
 #ifndef KELVIN_STORE_KEY_RUNS_H
 #define KELVIN_STORE_KEY_RUNS_H
@@ -40,7 +40,8 @@ struct key_change {
 class key_runs {
 public:
     key_runs(struct store_env *env, std::string dir, const leveldb::Options &options, size_t memory_max);
-    ~key_runs();                    /* waits for the background thread's step */
+    ~key_runs();                    /* waits until the background thread has done all that is scheduled; removed files are gone then */
+    void end_work();                /* begins no further flush or merge, and waits for the step that runs. Reading and saving go on */
 
     /* Opens the files that `text`, by save(), names. With `keeps_rest` those that can't be opened are left out, and *is_partial is set. */
     leveldb::Status load_list(const std::string &text, bool keeps_rest, bool *is_partial);
@@ -69,6 +70,7 @@ public:
     /* NotFound: the key has no record. Reads a block of each file: for keys whose record is damaged. */
     leveldb::Status find_key(const leveldb::Slice &key);
     uint64_t memory() const { return memory_size; }                     /* bytes of the runs in memory */
+    leveldb::Status take_merge_status();                                /* of the last merge that failed since this was called; by the writer */
     bool is_flushing();
     int waiting_files();                                                /* of the lowest level, beyond those that wait for a merge */
 
@@ -82,6 +84,8 @@ private:
     std::unique_ptr<struct merging> begin_merge();
     size_t find_merge(size_t *count);
     bool has_garbage(const key_run_list &runs);
+    uint64_t new_number(unsigned level);
+    void note_merge(const struct merging &job, const leveldb::Status &status);
     leveldb::Status run_to_end(struct merging *job);
     leveldb::Status step(struct merging *job, bool *is_done);
     void end_merging(std::unique_ptr<struct merging> *job);
@@ -97,7 +101,7 @@ private:
     const std::string dir;
     const leveldb::Options options;
     std::atomic<size_t> memory_max;
-    std::atomic<uint64_t> memory_size { 0 }, next_number { 1 };
+    std::atomic<uint64_t> memory_size { 0 }, next_sequence { 1 };
     std::atomic<bool> merges_wait { false };
 
     std::mutex mutex;                           /* guards all below */
@@ -107,7 +111,10 @@ private:
     std::set<uint32_t> buried;
     std::unique_ptr<struct merging> flush, merge;   /* set and reset with the mutex; what they have is the background thread's */
     leveldb::Status flush_status;               /* of the last flush; failed: it is not tried again before retry() */
-    bool merge_may_begin = true, is_scheduled = false;
+    leveldb::Status merge_status;
+    std::set<const key_run *> damaged;          /* of the list; borders of merges */
+    unsigned merge_pause = 0, flushes_to_wait = 0;      /* after a merge that failed */
+    bool is_scheduled = false;
     std::atomic<bool> is_ending { false };
 };
 

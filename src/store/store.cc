@@ -208,7 +208,7 @@ static void remove_database(struct store *store)
 
     (void)store->env->GetChildren(store->dir, &names);
     for (const std::string &name : names)
-        if (name[0] != '.' && !segment_is_file(name.c_str()) && !dictionary_is_file(name.c_str(), nullptr))
+        if (name[0] != '.' && !segment_is_file(name.c_str()) && !key_run_is_file(name) && !dictionary_is_file(name.c_str(), nullptr))
             (void)store->env->RemoveFile(store->dir + "/" + name);
 }
 
@@ -446,12 +446,16 @@ void store_close(struct store *store)
     if (store == nullptr)
         return;
     CHECK(store->users == 0);
-    if (!store->is_temporary && store->is_writable && store->runs->memory() > 0) {
+    if (!store->is_temporary && store->is_writable) {
         std::shared_ptr<const key_run_list> runs;
-        std::string text;
+        std::string text, before;
 
-        if (store->runs->save(&text, &runs).ok())
-            (void)store_write_meta(store, text);
+        store->runs->end_work();
+        if (store->runs->save(&text, &runs).ok()) {
+            (void)store->db->Get(read_options_get(), key_meta(META_RUNS), &before).ok();    /* none: it stays empty */
+            if (text != before)
+                (void)store_write_meta(store, text);
+        }
     }
     delete store;
 }
@@ -806,6 +810,11 @@ uint64_t store_memtable_memory(struct store *store)
 bool store_is_flushing(struct store *store)
 {
     return store->runs->is_flushing() || (store_memtable_memory(store) >= store->options.write_buffer_size && store->env->has_work());
+}
+
+enum status store_take_merge_status(struct store *store)
+{
+    return status_of_leveldb(store->runs->take_merge_status());
 }
 
 int store_level0_count(struct store *store)

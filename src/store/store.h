@@ -172,7 +172,7 @@ bool store_is_writable(const struct store *store);      /* any thread */
 
 /* An iterator over the records of one incarnation, in the order of their hashes, starting with `from_hash`. Owner: one thread, which must
  * not open a second one (store_reopen would wait for the first, and the second for store_reopen: a deadlock).
- * Keep iterators few and short: LevelDB can't remove old files that one of them may read. */
+ * Keep iterators few and short: files that one of them may read are not removed. */
 struct store_iterator;
 struct store_record {
     uint64_t hash;
@@ -229,6 +229,8 @@ uint64_t store_memtable_memory(struct store *store);
 bool store_is_flushing(struct store *store);
 /* The number of tables at level 0, which LevelDB has yet to merge: from 8 on it slows down writes, at 12 it stops them. Any thread. */
 int store_level0_count(struct store *store);
+/* The error of the last merge of key runs that failed since the last call. Nothing is lost by it. By the writer. */
+enum status store_take_merge_status(struct store *store);
 
 #ifdef __cplusplus
 }

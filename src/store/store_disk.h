@@ -87,6 +87,8 @@ struct store_env final : public leveldb::EnvWrapper {
     void finish_work();                                     /* before a LevelDB is closed, which waits for its work: if it was held, and the system
                                                              * gives no thread, it is done here */
     bool has_work();                                        /* background work is running, or will run soon. Any thread */
+    void schedule_own(void (*function)(void *), void *argument);    /* not LevelDB's work: no gate concerns it. The thread runs */
+    void wait_for_work();                                   /* until all that is scheduled is done; not by the thread itself. At once without a thread */
     /* A gate for the background work of one LevelDB. It schedules compactions because of reads, too: they move nothing that has to be moved, and
      * write more than the reads have read. With a gate, work runs only if a log was begun (so there is a memtable to write), if it is
      * due, or while the gate is open. `is_due` is called on the background thread, without locks. `db` is known by its address. */
@@ -102,11 +104,17 @@ struct store_env final : public leveldb::EnvWrapper {
     disk_counters counters;
 
 private:
+    struct work_item {
+        void (*function)(void *);
+        void *argument;                                     /* LevelDB's: a DB, which may have a gate */
+        bool is_own;
+    };
+
     int start_thread(struct meter *meter);
     static void compact_main(void *env);
     void run_work();
     void run_next(std::unique_lock<std::mutex> *lock);
-    bool may_run(std::unique_lock<std::mutex> *lock, void (*function)(void *), void *db);
+    bool may_run(std::unique_lock<std::mutex> *lock, const struct work_item &item);
     void note_new_log(const std::string &path);
 
     struct log_content {
@@ -124,7 +132,8 @@ private:
 
     std::mutex work_mutex;                                  /* guards all below */
     std::condition_variable work_there;
-    std::deque<std::pair<void (*)(void *), void *>> work;
+    std::deque<struct work_item> work;
+    std::condition_variable work_done;
     struct thread thread {};
     bool is_ending = false, work_waits = false, is_working = false;
 

@@ -489,7 +489,7 @@ void store_env::release_held(void *db, struct gate *its_gate)
 {
     if (its_gate->held == nullptr)
         return;
-    work.emplace_back(its_gate->held, db);
+    work.push_back({ its_gate->held, db, false });
     its_gate->held = nullptr;
     work_there.notify_one();
 }
@@ -567,8 +567,24 @@ void store_env::Schedule(void (*function)(void *), void *argument)
     std::lock_guard<std::mutex> guard(work_mutex);
 
     CHECK(thread.has_started || work_waits || is_working);
-    work.emplace_back(function, argument);
+    work.push_back({ function, argument, false });
     work_there.notify_one();
+}
+
+void store_env::schedule_own(void (*function)(void *), void *argument)
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+
+    CHECK(thread.has_started);
+    work.push_back({ function, argument, true });
+    work_there.notify_one();
+}
+
+void store_env::wait_for_work()
+{
+    std::unique_lock<std::mutex> lock(work_mutex);
+
+    work_done.wait(lock, [this] { return !thread.has_started || work_waits || (work.empty() && !is_working); });
 }
 
 void store_env::compact_main(void *env)
@@ -582,9 +598,10 @@ void store_env::compact_main(void *env)
 }
 
 /* False: the work waits at its gate. Only work changes whether work is due, so it can wait until one of the other reasons comes. */
-bool store_env::may_run(std::unique_lock<std::mutex> *lock, void (*function)(void *), void *db)
+bool store_env::may_run(std::unique_lock<std::mutex> *lock, const struct work_item &item)
 {
-    auto found = gates.find(db);
+    void *db = item.argument;
+    auto found = item.is_own ? gates.end() : gates.find(db);
     std::function<bool()> is_due;
     bool due = found == gates.end() || found->second.open_count > 0 || found->second.has_new_log;
 
@@ -601,22 +618,23 @@ bool store_env::may_run(std::unique_lock<std::mutex> *lock, void (*function)(voi
         found->second.has_new_log = false;
         return true;
     }
-    found->second.held = function;
+    found->second.held = item.function;
     return false;
 }
 
 void store_env::run_next(std::unique_lock<std::mutex> *lock)
 {
-    auto [function, argument] = work.front();
+    struct work_item item = work.front();
 
     work.pop_front();
-    if (!may_run(lock, function, argument))
-        return;
-    is_working = true;
-    lock->unlock();
-    function(argument);
-    lock->lock();
-    is_working = false;
+    if (may_run(lock, item)) {
+        is_working = true;
+        lock->unlock();
+        item.function(item.argument);
+        lock->lock();
+        is_working = false;
+    }
+    work_done.notify_all();
 }
 
 void store_env::run_work()

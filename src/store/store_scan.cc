@@ -241,6 +241,7 @@ enum status store_compact(struct store *store)
 
     if (!store->is_writable.load())
         return STATUS_CLOSED;
+    store->runs->wait_for_flush();
     store->runs->flush_now();
     store->runs->wait_for_flush();
     status = store->runs->room();

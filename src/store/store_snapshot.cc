@@ -76,6 +76,7 @@ Status image_fill(struct store_env *env, const std::string &from, const std::str
     std::vector<std::string> names;
     Status status = env->GetChildren(from, &names);
     std::string manifest;
+    size_t linked_runs = 0;
 
     if (!status.ok())
         return status;
@@ -95,8 +96,10 @@ Status image_fill(struct store_env *env, const std::string &from, const std::str
 
         switch (kind_of(names[i])) {
         case file_kind::TABLE:
-            if (!env->is_being_written(source) && (runs == nullptr || !key_run_is_file(names[i]) || has_run(*runs, names[i])))
-                status = file_link(env, source, target);
+            if (env->is_being_written(source) || (runs != nullptr && key_run_is_file(names[i]) && !has_run(*runs, names[i])))
+                break;
+            status = file_link(env, source, target);
+            linked_runs += key_run_is_file(names[i]);
             break;
         case file_kind::LOG:
             status = file_copy(env, source, target);
@@ -112,6 +115,8 @@ Status image_fill(struct store_env *env, const std::string &from, const std::str
             break;
         }
     }
+    if (status.ok() && runs != nullptr && linked_runs != runs->size())
+        status = Status::Corruption(from, "a key run is missing");
     return status.ok() ? env->sync_directory(to) : status;
 }
 
@@ -135,6 +140,8 @@ Status directory_remove(struct store_env *env, const std::string &dir)
             shared = true;
         else if (status.ok())
             status = env->RemoveFile(dir + "/" + name);
+        if (!status.ok() && !env->FileExists(dir + "/" + name))
+            status = Status::OK();          /* it was to be removed anyway */
     }
     return status.ok() && !shared ? env->RemoveDir(dir) : status;
 }

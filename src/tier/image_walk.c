@@ -120,6 +120,10 @@ static bool read_section(void *context, const struct tags_section *section)
     if (section->incarnation != each->walking->incarnation)
         return true;
     map = tags_section_map(section);
+    if (map == NULL) {
+        message_set(each->walking->message, "a record map of the image can't be read");
+        return false;
+    }
     recordmap_walk_begin(&walk, map, 0);
     while (more && recordmap_walk_next(&walk, &record)) {
         struct tag_at tag = { section->partition, each->partition_count, record.tag, record.place };

@@ -198,10 +198,11 @@ static const char *load_map(const struct tags_section *section, struct recordmap
 struct recordmap *tags_section_map(const struct tags_section *section)
 {
     struct recordmap *map = recordmap_create(0);
-    const char *problem = load_map(section, map, false);
 
-    CHECK(problem == NULL);
-    return map;
+    if (load_map(section, map, false) == NULL)
+        return map;
+    recordmap_destroy(map);
+    return NULL;
 }
 
 /* --- the file --- */

@@ -161,7 +161,10 @@ void writing_check_size(struct tier *tier)
     int64_t limit = tier->settings.store_size_max;
     uint64_t size = usage_now(tier);
     bool has_room = has_reserve(tier);
+    enum status merged = store_take_merge_status(tier->store);
 
+    if (merged != STATUS_OK)
+        tier_note_error(tier, "files of the index can't be merged", merged);
     shed_note_size(tier);
     if (tier->state == TIER_OK && limit > 0 && size > (uint64_t)limit && !shed_holds_demotion(tier)) {
         tier->state = TIER_FULL;

@@ -95,6 +95,8 @@ static bool count_records(void *context, const struct tags_section *section)
     bool is_first = true;
     uint64_t last = 0;
 
+    if (map == NULL)
+        return false;
     recordmap_walk_begin(&walk, map, 0);
     while (recordmap_walk_next(&walk, &record)) {
         counts->unordered += !is_first && (record.is_twin ? record.tag != last : record.tag <= last);
@@ -156,7 +158,7 @@ static void read_tags(struct check *check, const char *image, const struct datas
     else if ((status = tags_walk_file(&(struct tags_file){ .bytes = tags->file.bytes, .dir = image }, &tags->partition_count, count_records, &counts, &problem)) == STATUS_VERSION)
         check_newer(check, path);
     else if (status != STATUS_OK)
-        check_damage(check, path, "%s", problem);
+        check_damage(check, path, "%s", problem != NULL ? problem : "a map file can't be read");
     else if (tags->partition_count != dataset->partition_count)
         check_damage(check, path, "%u partitions instead of %u", (unsigned)tags->partition_count, (unsigned)dataset->partition_count);
     else if ((problem = check_counts(tags->file.bytes, &counts)) != NULL)

@@ -122,6 +122,8 @@ static bool match_section(void *context, const struct tags_section *section)
     matching->partition = section->partition;
     list_keys(matching, section->incarnation, section->partition);
     map = tags_section_map(section);
+    if (map == NULL)
+        return false;
     recordmap_walk_begin(&walk, map, 0);
     has_record = recordmap_walk_next(&walk, &record);
     while (has_record) {

@@ -103,7 +103,7 @@ static bool merge_is_due(leveldb::DB *db)
 }
 
 /* Whether background work that LevelDB has scheduled is to be done now. */
-static bool is_due(const struct store *store, leveldb::DB *db)
+static bool work_is_due(const struct store *store, leveldb::DB *db)
 {
     return store->merges_wait ? level_0_tables(db) >= TABLES_THAT_SLOW_WRITES : merge_is_due(db);
 }
@@ -192,7 +192,7 @@ static enum status db_open(struct store *store, bool create, struct message *mes
     if (status.ok())
         status = store->env->directory_status(store->dir);      /* LevelDB does not notice every failure */
     if (status.ok())
-        store->env->set_gate(db, store->dir, [store, db] { return is_due(store, db); });
+        store->env->set_gate(db, store->dir, [store, db] { return work_is_due(store, db); });
     if (holds_merges)
         store->env->release_work();
     if (status.ok())

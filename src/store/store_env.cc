@@ -336,7 +336,7 @@ std::shared_ptr<disk_directory> store_env::directory(const std::string &path)
 
 void store_env::clear_broken(const std::string &path)
 {
-    directory(path)->broken.store(0);
+    directory(path)->broken = 0;
 }
 
 Status store_env::directory_status(const std::string &path)

@@ -117,7 +117,7 @@ static void part_fill(struct store_options *options, uint64_t count, size_t valu
     printf("%6zu %8.2f %8.2f %6.1f %8.1f", options->block_size, cpu / (double)count, wall / (double)count,
         (double)stats.written_bytes / (double)count / (double)(16 + value_size),
         (double)store_disk_size(store) / (double)count);
-    CHECK(store_compact(store, 1) == STATUS_OK);    /* so that the next part has nothing to write */
+    CHECK(store_compact(store) == STATUS_OK);    /* so that the next part has nothing to write */
     store_close(store);
 }
 

@@ -1,7 +1,5 @@
 #include "store/key_runs.h"
 
-#include <inttypes.h>
-
 #include <algorithm>
 
 #include "store/store_key.h"
@@ -70,7 +68,7 @@ static bool is_older(uint64_t number, uint64_t than)
 
 /* ---- files ---- */
 
-/* A line for each run, the oldest first: number level tombstones bytes [incarnation:entries]... */
+/* A line for each run, the oldest first: number tombstones bytes [incarnation:entries]... */
 static std::string text_of(const key_run_list &runs)
 {
     std::string text;
@@ -78,8 +76,7 @@ static std::string text_of(const key_run_list &runs)
     for (const auto &run : runs) {
         const struct key_run_facts &facts = run->facts;
 
-        text += std::to_string(facts.number) + " " + std::to_string(facts.level) + " " + std::to_string(facts.tombstones) + " " +
-                std::to_string(facts.bytes);
+        text += std::to_string(facts.number) + " " + std::to_string(facts.tombstones) + " " + std::to_string(facts.bytes);
         for (const auto &part : facts.incarnations)
             text += " " + std::to_string(part.first) + ":" + std::to_string(part.second);
         text += "\n";
@@ -104,13 +101,13 @@ static bool take_number(const char **at, char before, uint64_t *number)
 static bool parse_facts(const std::string &line, struct key_run_facts *facts)
 {
     const char *at = line.c_str();
-    uint64_t level, incarnation, entries;
+    uint64_t incarnation, entries;
 
     *facts = key_run_facts();
-    if (!take_number(&at, '\0', &facts->number) || !take_number(&at, ' ', &level) || !take_number(&at, ' ', &facts->tombstones) ||
-        !take_number(&at, ' ', &facts->bytes) || facts->number == 0)
+    if (!take_number(&at, '\0', &facts->number) || !take_number(&at, ' ', &facts->tombstones) || !take_number(&at, ' ', &facts->bytes) ||
+        facts->number == 0)
         return false;
-    facts->level = static_cast<unsigned>(level);
+    facts->level = facts->number % LEVELS;
     while (*at != '\0') {
         if (!take_number(&at, ' ', &incarnation) || !take_number(&at, ':', &entries) || incarnation > UINT32_MAX)
             return false;
@@ -275,13 +272,13 @@ void key_runs::forget_buried()
 
 /* ---- adding ---- */
 
-/* With the mutex. */
-uint64_t key_runs::in_memory(const key_run_list &list, bool is_taken)
+/* With the mutex: bytes of the runs in memory that are not being written. */
+uint64_t key_runs::memory_not_taken()
 {
     uint64_t bytes = 0;
 
-    for (const auto &run : list)
-        if (run->is_in_memory() && (taken.count(run.get()) > 0) == is_taken)
+    for (const auto &run : *runs)
+        if (run->is_in_memory() && taken.count(run.get()) == 0)
             bytes += run->facts.bytes;
     return bytes;
 }
@@ -290,7 +287,7 @@ Status key_runs::room()
 {
     std::unique_lock<std::mutex> guard(mutex);
 
-    changed.wait(guard, [this] { return flush == nullptr || in_memory(*runs, false) < memory_max; });
+    changed.wait(guard, [this] { return flush == nullptr || memory_not_taken() < memory_max; });
     return flush_status;
 }
 
@@ -465,6 +462,9 @@ Status key_runs::step(struct merging *job, bool *is_done)
     std::shared_ptr<const key_run> output;
     Status status;
 
+    if (!job->is_begun)
+        job->merge.seek(Slice());
+    job->is_begun = true;
     for (int i = 0; i < KEYS_A_STEP && job->merge.is_valid(); i++, job->merge.next()) {
         Slice key = job->merge.key();
         bool is_tombstone = job->merge.value() == KEY_RUN_TOMBSTONE;
@@ -499,7 +499,6 @@ Status key_runs::run_to_end(struct merging *job)
     bool is_done = false;
     Status status;
 
-    job->merge.seek(Slice());
     while (status.ok() && !is_done)
         status = step(job, &is_done);
     return status;
@@ -567,10 +566,6 @@ void key_runs::work_on(std::unique_ptr<struct merging> *job)
     bool is_done = false;
     Status status;
 
-    if (!(*job)->is_begun) {
-        (*job)->is_begun = true;
-        (*job)->merge.seek(Slice());
-    }
     status = step(job->get(), &is_done);
     if (!is_done && status.ok())
         return;

@@ -95,7 +95,7 @@ private:
     static void work_main(void *runs);
     void work();
     void work_on(std::unique_ptr<struct merging> *job);
-    uint64_t in_memory(const key_run_list &runs, bool is_taken);
+    uint64_t memory_not_taken();
 
     struct store_env *const env;
     const std::string dir;

@@ -817,13 +817,7 @@ enum status store_take_merge_status(struct store *store)
     return status_of_leveldb(store->runs->take_merge_status());
 }
 
-int store_level0_count(struct store *store)
+int store_waiting_files(struct store *store)
 {
-    store_user user(store);
-    std::string count;
-    int runs = store->runs->waiting_files();
-
-    if (store->db == nullptr || !store->db->GetProperty("leveldb.num-files-at-level0", &count))
-        return runs;
-    return std::max(runs, std::atoi(count.c_str()));
+    return store->runs->waiting_files();
 }

@@ -57,7 +57,7 @@ struct store_env;       /* its access to the disk; see store/store_env.h */
 struct store_options {
     const char *dir;                /* created if it does not exist; its parent must exist */
     struct store_env *env;          /* NULL: an env of its own on the system's disk */
-    size_t write_buffer_size;       /* bytes of one memtable; there may be two. 0: 16 MiB */
+    size_t write_buffer_size;       /* bytes of the index that are kept in memory before they are written to a file; there may be twice as many. 0: 16 MiB */
     size_t block_cache_size;        /* bytes. 0: 1 MiB */
     size_t block_size;              /* bytes. 0: 8 KiB */
     size_t file_size_max;           /* bytes of a table file. 0: 32 MiB */
@@ -67,8 +67,7 @@ struct store_options {
     uint64_t segment_size;          /* bytes of a segment. 0: 64 MiB */
     bool by_slot;                   /* a store that is created has hashes by slot */
     bool is_temporary;              /* no later start will open it: fewer numbers and syncs, see store_number */
-    bool holds_merges;              /* until store_release_merges LevelDB writes its memtables, but merges no tables until their number
-                                     * would delay its writes */
+    bool holds_merges;              /* until store_release_merges files are merged only before their number would slow down reading */
     bool without_merging;           /* it is only read, and closed soon: no compactions. Only with `env` NULL */
     struct store_salvage *salvage;  /* NULL: what is damaged is not opened. Otherwise opens what is left, whatever it is: for kelvin-check,
                                      * in a directory of its own */
@@ -221,14 +220,14 @@ enum status store_clone(const char *from_dir, const char *dir, struct store_env 
 
 /* The bytes on disk, approximately: of all files, obsolete ones included. Cheap enough to call once per second. Any thread. */
 uint64_t store_disk_size(struct store *store);
-/* The bytes of memory that LevelDB reports: memtables and block cache, but not the index and filter blocks of open tables. Any thread. */
+/* The bytes of memory of the newest keys of the index, which are not in files yet, of LevelDB's memtables, and of the caches of blocks. Any thread. */
 uint64_t store_memory(struct store *store);
-/* The same, of the memtables alone. By the writer. */
+/* The same without the caches. By the writer. */
 uint64_t store_memtable_memory(struct store *store);
-/* Returns whether LevelDB is probably writing a full memtable to a table, so that its memory will soon be freed. By the writer. */
+/* Returns whether the newest keys are being written to a file, so that their memory will soon be freed. By the writer. */
 bool store_is_flushing(struct store *store);
-/* The number of tables at level 0, which LevelDB has yet to merge: from 8 on it slows down writes, at 12 it stops them. Any thread. */
-int store_level0_count(struct store *store);
+/* Files of the index beyond those that wait for a merge as they should: the merges don't follow. Any thread. */
+int store_waiting_files(struct store *store);
 /* The error of the last merge of key runs that failed since the last call. Nothing is lost by it. By the writer. */
 enum status store_take_merge_status(struct store *store);
 

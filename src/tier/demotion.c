@@ -25,7 +25,7 @@ enum {
     AGE_GAP_SHARE = 16,             /* ... or a sixteenth of them, if none has less than half of the uses that can be counted */
     BATCH_ITEMS_MAX = 8192,
     BATCHES_WHILE_ASKED = 4,
-    LEVEL0_SOFT = 5,                /* files of the index that wait for a merge */
+    FILES_SOFT = 5,                 /* files of the index for which the merges don't follow */
     BRAKE_MS = 1,                   /* for each batch, times the square of the tables beyond that */
     BRAKE_MS_MAX = 50,
     SHARE_MIN = DEMOTE_SHARE_ONE / 100,
@@ -422,7 +422,7 @@ static void age_if_due(struct demotion *demotion, uint32_t share)
  * clients with it, as their pace goes by what is freed. */
 static void slow_down(struct tier *tier)
 {
-    int over_soft = store_level0_count(tier->store) - LEVEL0_SOFT;
+    int over_soft = store_waiting_files(tier->store) - FILES_SOFT;
     struct timespec pause = { 0, 1000000L * BRAKE_MS * over_soft * over_soft };
 
     if (over_soft <= 0)

@@ -182,7 +182,7 @@ struct bytes record_payload(struct bytes bytes)
 bool record_pack(struct buffer *record, struct compressor *compressor, const struct dictionary *dictionary, struct buffer *room)
 {
     struct bytes payload = record_payload(buffer_bytes(record)), text;
-    size_t gain = payload.size / 16 > RECORD_PACK_GAIN ? payload.size / 16 : RECORD_PACK_GAIN;
+    size_t gain = record_pack_gain(payload.size);
     bool good = false;
 
     if (payload.size < RECORD_PACK_MIN || payload.size > RECORD_PACK_MAX)

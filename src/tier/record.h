@@ -45,6 +45,10 @@ void record_encode(const struct entry *entry, struct buffer *out);
 /* Packs the payload of a record that record_encode has made, which is all that `record` has, if the result is smaller by RECORD_PACK_GAIN bytes and by a
  * sixteenth at least. `dictionary` NULL: none. False: the record is as it was. `room` is used, and emptied. */
 enum { RECORD_PACK_GAIN = 16 };
+static inline size_t record_pack_gain(size_t size)
+{
+    return size / 16 > RECORD_PACK_GAIN ? size / 16 : RECORD_PACK_GAIN;
+}
 bool record_pack(struct buffer *record, struct compressor *compressor, const struct dictionary *dictionary, struct buffer *room);
 /* The payload of a record that is not packed, as in value/codec.h; empty otherwise. */
 struct bytes record_payload(struct bytes bytes);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "store/segments.h"
 #include "tier/recordmap_private.h"
 
 enum {
@@ -26,14 +27,20 @@ static void watch(struct recordmap *map, unsigned range_bits)
     map->watch->range_bits = range_bits;
 }
 
-void recordmap_watch(struct recordmap *map)
+/* For a base with the map's records: about as many ranges. */
+static unsigned range_bits_of(const struct recordmap *map)
 {
     unsigned bits = RANGE_COUNT_MIN_BITS;
 
-    CHECK(map->count > 0);
     while (bits < RANGE_COUNT_MAX_BITS && 1ull << bits < map->count)
         bits++;
-    watch(map, RECORDMAP_TAG_BITS - bits);
+    return RECORDMAP_TAG_BITS - bits;
+}
+
+void recordmap_watch(struct recordmap *map)
+{
+    CHECK(map->count > 0);
+    watch(map, range_bits_of(map));
 }
 
 void recordmap_unwatch(struct recordmap *map)
@@ -155,6 +162,7 @@ struct loading {
     size_t range_count, range_room;
     struct recordmap_record *records;   /* primaries of the ranges */
     size_t count, room;
+    uint64_t count_max;             /* of all records, after the changes */
     struct recordmap_record *merged;    /* primaries of the whole run */
     size_t merged_count, merged_room;
 };
@@ -242,13 +250,16 @@ static void merge_run(struct loading *loading)
     }
 }
 
-static void rewrite_run(struct loading *loading)
+/* False: it would have more records than a run can have. */
+static bool rewrite_run(struct loading *loading)
 {
     struct recordmap *map = loading->map;
     struct tagrun_writer writer;
     uint64_t places = 0;
 
     merge_run(loading);
+    if (loading->merged_count > TAGRUN_COUNT_MAX)
+        return false;
     if (is_run_there(loading))
         map->count -= tagrun_count(shelf_at(&map->shelf, loading->run));
     for (size_t i = 0; i < loading->merged_count; i++)
@@ -257,13 +268,15 @@ static void rewrite_run(struct loading *loading)
     for (size_t i = 0; i < loading->merged_count; i++)
         tagrun_write(&writer, loading->merged[i].tag - loading->base, loading->merged[i].place);
     map->count += loading->merged_count;
+    return true;
 }
 
-static void finish_run(struct loading *loading)
+static bool finish_run(struct loading *loading)
 {
-    if (loading->range_count > 0 && !move_all_in_place(loading))
-        rewrite_run(loading);
+    bool is_good = loading->range_count == 0 || move_all_in_place(loading) || rewrite_run(loading);
+
     loading->range_count = loading->count = 0;
+    return is_good;
 }
 
 /* False: the bytes end, or it has more bits than a tag may. */
@@ -316,7 +329,7 @@ static bool read_records(struct loading *loading, struct edited *range)
             return false;
         place = 0;
         memcpy(&place, bytes.data, bytes.size);
-        if (tagrun_bits_of(place) > RECORDMAP_PLACE_BITS)
+        if (tagrun_bits_of(place) > RECORDMAP_PLACE_BITS || place == PLACE_NOWHERE)
             return false;
         if (number % 2 == 0) {
             if (number != 2 || !has_primary || !get_number(loading, &key_size) || !get_bytes(loading, key_size, &key))
@@ -324,7 +337,7 @@ static bool read_records(struct loading *loading, struct edited *range)
             twins_add(&loading->map->twins, last, key, place);
             continue;
         }
-        if (tag >= range->end || (has_primary && tag == last))
+        if (tag >= range->end || (has_primary && tag == last) || loading->count == loading->count_max)
             return false;
         append_record(&loading->records, &loading->count, &loading->room, tag, place);
         range->count++;
@@ -340,7 +353,8 @@ static bool read_range(struct loading *loading, uint64_t number, unsigned range_
     struct spot spot;
 
     if (start >= loading->run_end) {
-        finish_run(loading);
+        if (!finish_run(loading))
+            return false;
         spot = recordmap_spot(loading->map, start);
         loading->run = spot.index;
         loading->base = start - spot.number;
@@ -370,7 +384,8 @@ static bool read_ranges(struct loading *loading, const struct head *head, bool w
         if (watches)
             recordmap_note(loading->map, (next - 1) << head->range_bits);
     }
-    finish_run(loading);
+    if (!finish_run(loading))
+        return false;
     while (loading->at < loading->end && *loading->at == 0)
         loading->at++;
     return loading->at == loading->end;
@@ -392,17 +407,16 @@ static void grow_or_shrink(struct recordmap *map)
     }
 }
 
-const char *recordmap_changes_load(struct bytes bytes, struct recordmap *map, bool watches)
+const char *recordmap_changes_load(struct bytes bytes, struct recordmap *map, uint64_t count_max, bool watches)
 {
-    struct loading loading = { .map = map };
+    struct loading loading = { .map = map, .count_max = count_max };
     struct head head;
     bool is_good;
 
     if (bytes.size < sizeof(head))
         return "changes of a map are cut short";
     memcpy(&head, bytes.data, sizeof(head));
-    if (head.range_bits < RECORDMAP_TAG_BITS - RANGE_COUNT_MAX_BITS || head.range_bits > RECORDMAP_TAG_BITS - RANGE_COUNT_MIN_BITS ||
-        head.place_size > (RECORDMAP_PLACE_BITS + 7) / 8 || map->shelf.block_count == 0)
+    if (head.range_bits != range_bits_of(map) || head.place_size > (RECORDMAP_PLACE_BITS + 7) / 8 || map->shelf.block_count == 0)
         return "there are no such changes of a map";
     loading.at = bytes.data + sizeof(head);
     loading.end = bytes.data + bytes.size;

@@ -48,8 +48,8 @@ struct recordmap_changes {
 };
 bool recordmap_changes_write(struct recordmap_changes *changes, struct buffer *out);
 
-/* Changes the map of the base to what it is with the changes. With `watches` it is watched from then on, since the base. Nothing outside of the bytes
- * is read, whatever they are. NULL, or what is wrong: the map is not to be used then. */
-const char *recordmap_changes_load(struct bytes bytes, struct recordmap *map, bool watches);
+/* Changes the map of the base to what it is with the changes. With `watches` it is watched from then on, since the base. Afterwards it has
+ * `count_max` records at most. Nothing outside of the bytes is read, whatever they are. NULL, or what is wrong: the map is not to be used then. */
+const char *recordmap_changes_load(struct bytes bytes, struct recordmap *map, uint64_t count_max, bool watches);
 
 #endif

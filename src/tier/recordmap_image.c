@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "store/segments.h"
 #include "tier/recordmap_private.h"
 
 enum { PART_CHUNKS = 16, WORD = sizeof(uint64_t) };
@@ -151,7 +152,8 @@ static const char *load_twins(struct recordmap *map, uint32_t count, struct byte
         bytes = bytes_of(bytes.data + sizeof(head), bytes.size - sizeof(head));
         if (head.key_size > bytes.size || padded(head.key_size) > bytes.size)
             return "a twin's key is cut short";
-        if (head.tag < last || head.tag >> RECORDMAP_TAG_BITS != 0 || tagrun_bits_of(head.place) > RECORDMAP_PLACE_BITS || !recordmap_maybe(map, head.tag))
+        if (head.tag < last || head.tag >> RECORDMAP_TAG_BITS != 0 || tagrun_bits_of(head.place) > RECORDMAP_PLACE_BITS || head.place == PLACE_NOWHERE ||
+            !recordmap_maybe(map, head.tag))
             return "a map has a twin of nothing";
         twins_add(&map->twins, head.tag, bytes_of(bytes.data, head.key_size), head.place);
         bytes = bytes_of(bytes.data + padded(head.key_size), bytes.size - padded(head.key_size));

@@ -2,12 +2,14 @@
 #include "tier/tags.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/crc64.h"
+#include "base/file.h"
 #include "base/mapped.h"
 #include "base/mem.h"
 #include "tier/keyspaces.h"
@@ -93,6 +95,8 @@ static const char *new_section(const char *at, uint64_t left, size_t slots_size,
     *section = (struct tags_section){ .incarnation = head.incarnation, .partition = head.partition, .count = head.count, .version = TAGS_VERSION,
         .base = head.base, .base_size = head.base_size, .base_sum = head.base_sum };
     at += sizeof(head);
+    if (head.base > TAGS_MAP_NUMBER_MAX)
+        return "there is no map file of such a number";
     if (head.size > left || head.size % 8 != 0)
         return "a section is longer than the file";
     if (head.size < tags_padded(slots_size))
@@ -152,21 +156,22 @@ static const char *check_base(const struct tags_section *section, struct bytes f
 
 static const char *load_base(const struct tags_section *section, struct recordmap *map)
 {
-    struct message message;
-    struct mapped file;
-    struct bytes image;
+    struct buffer file = { 0 };
+    struct bytes image = { "", 0 };
     const char *problem;
     char path[4096];
 
     if (section->dir == NULL)
         return "a map file is missing";
     snprintf(path, sizeof(path), TAGS_MAP_NAME, section->dir, (unsigned long long)section->base);
-    if (!mapped_open(path, &file, &message))
-        return "a map file is missing or can't be read";
-    problem = check_base(section, file.bytes, &image);
+    /* Read, not mapped into memory: a disk that can't read it is an error then, and not a signal that ends the process. */
+    if (file_read_all(disk_system(), AT_FDCWD, path, section->base_size, &file) != STATUS_OK)
+        problem = "a map file is missing or can't be read";
+    else
+        problem = check_base(section, buffer_bytes(&file), &image);
     if (problem == NULL)
         problem = recordmap_image_load(image, map);
-    mapped_close(&file);
+    buffer_release(&file);
     return problem;
 }
 
@@ -175,7 +180,7 @@ static const char *load_with_base(const struct tags_section *section, struct rec
     const char *problem = load_base(section, map);
 
     if (problem == NULL)
-        problem = recordmap_changes_load(section->body, map, watches);
+        problem = recordmap_changes_load(section->body, map, section->count, watches);
     if (problem == NULL && watches)
         *recordmap_base(map) = (struct recordmap_base){ section->base, section->base_size, section->base_sum, section->body.size };
     return problem;

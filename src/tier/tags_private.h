@@ -45,6 +45,7 @@ struct tags_map_head {
     uint64_t number, size;                  /* size: bytes of the map, after which there is the CRC-64 of all before it, u64 */
 };
 static const char tags_map_magic[8] = "KMAP1\n";
+#define TAGS_MAP_NUMBER_MAX (1ull << 62)    /* the next ones have to fit, too */
 #define TAGS_MAP_NAME "%s/%08llu.map"       /* directory, number */
 
 /* Bytes of a section's counts by slot. */

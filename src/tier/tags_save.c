@@ -201,7 +201,7 @@ static void forget_base(struct keyspace *keyspace)
     partition_unlock(keyspace->partition);
 }
 
-/* Writes the map to a file of its own, which the image has, too. False: it can't be; what is there of it is removed with others that are no base. */
+/* Writes the map to a file of its own, which the image has, too. False: it can't be, and its room is free again, which the map needs elsewhere. */
 static bool write_base(struct saving *saving, struct keyspace *keyspace)
 {
     struct recordmap_base base = { .number = ++saving->map_number };
@@ -231,6 +231,7 @@ static bool write_base(struct saving *saving, struct keyspace *keyspace)
         set_base(keyspace, &base);
         return true;
     }
+    (void)unlink(path);
     if (is_linked) {
         name_map(saving->dir, base.number, path);
         (void)unlink(path);

@@ -11,7 +11,6 @@
 enum {
     SAMPLES_SHARE = 2,                  /* of dictionary_after: bytes of samples */
     MEMORY_SHARE = 32,                  /* of maxmemory, for samples */
-    DICTIONARY_SHARE = 16,              /* of the samples: less makes a dictionary of single values */
     OTHER_TIMES = 8,                    /* another database that has written as many times more takes the place of the one that is sampled */
 };
 
@@ -98,7 +97,7 @@ static bool is_of_use(uint32_t with, uint32_t without)
 static enum status make_dictionary(struct tier *tier, struct training *training)
 {
     struct training_set *set = &training->learned;
-    size_t size_max = set->text.size / DICTIONARY_SHARE < DICTIONARY_SIZE_MAX ? set->text.size / DICTIONARY_SHARE : DICTIONARY_SIZE_MAX;
+    size_t size_max = training_dictionary_size(set->text.size);
     struct compress_dictionary *tried = NULL;
     struct buffer bytes = { 0 };
     enum status status = STATUS_NOT_FOUND;

@@ -28,9 +28,18 @@ enum {
     TRAINING_VALUE_MAX = 4096,
     TRAINING_HELD_OUT = 8,              /* one of this many samples is for trying it */
     TRAINING_WORSE_PERCENT = 80,
+    TRAINING_SAMPLES_SHARE = 16,
     TRAINING_WINDOW = 8,                /* times dictionary_after: the bytes of values by which a dictionary is judged */
     TRAINING_USE_PERCENT = 105,         /* how much smaller values have to be with it than without */
 };
+
+/* Bytes of a dictionary that is made of that many bytes of samples: with less of them it would have single values. */
+static inline size_t training_dictionary_size(size_t samples)
+{
+    size_t size = samples / TRAINING_SAMPLES_SHARE;
+
+    return size < DICTIONARY_SIZE_MAX ? size : DICTIONARY_SIZE_MAX;
+}
 
 #define TRAINING_AFTER (8ll << 20)      /* tier_settings.dictionary_after at first */
 #define TRAINING_INTERVAL_S 3600

@@ -48,3 +48,11 @@ void store_hold_await_scan(struct store_hold *hold)
         sched_yield();
     }
 }
+
+int store_level0_count(struct store *store)
+{
+    store_user user(store);
+    std::string count;
+
+    return store->db->GetProperty("leveldb.num-files-at-level0", &count) ? std::stoi(count) : 0;
+}

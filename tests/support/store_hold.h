@@ -16,6 +16,9 @@ void store_hold_end(struct store_hold *hold);
 /* Waits until a thread waits in store_scan. */
 void store_hold_await_scan(struct store_hold *hold);
 
+/* The tables of LevelDB's level 0. */
+int store_level0_count(struct store *store);
+
 #ifdef __cplusplus
 }
 #endif

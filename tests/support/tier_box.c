@@ -697,6 +697,8 @@ struct entry *tier_box_entry(struct tier_box *box, int db, const char *key)
 
 void tier_box_end(struct tier_box *box, struct box_client *client)
 {
+    if (box->writer_held)
+        tier_box_release_writer(box);
     tier_box_close_client(client);
     tier_box_turn(&box->workers[0], BOX_NO_WAIT);
     tier_box_settle(box);

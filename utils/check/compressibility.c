@@ -14,7 +14,6 @@ enum {
     SMALL_MAX = 16384, LARGE_MAX = 512,     /* samples: of values that dictionaries are made of, and of larger ones */
     LEARNED_BYTES_MAX = 4 << 20,
     SAMPLES_MIN = 100,                      /* small ones: with less no dictionary is tried */
-    DICTIONARY_SHARE = 16,                  /* as in tier/training.c */
     TYPE_SIZE = 1,
 };
 
@@ -132,8 +131,7 @@ static struct compress_dictionary *train(const struct samples *samples)
         buffer_append_bytes(&text, samples->list[i]);
         sizes[count++] = samples->list[i].size;
     }
-    if (count >= SAMPLES_MIN && compress_train(text.data, sizes, count,
-            text.size / DICTIONARY_SHARE < DICTIONARY_SIZE_MAX ? text.size / DICTIONARY_SHARE : DICTIONARY_SIZE_MAX, &bytes))
+    if (count >= SAMPLES_MIN && compress_train(text.data, sizes, count, training_dictionary_size(text.size), &bytes))
         dictionary = compress_dictionary_create(buffer_bytes(&bytes));
     buffer_release(&text);
     buffer_release(&bytes);
@@ -152,7 +150,7 @@ static double share_after(const struct samples *samples, enum which which, const
 
     for (size_t i = 0; i < samples->count; i++) {
         struct bytes text = samples->list[i];
-        size_t gain = text.size / 16 > RECORD_PACK_GAIN ? text.size / 16 : RECORD_PACK_GAIN;
+        size_t gain = record_pack_gain(text.size);
 
         if (which == HELD_OUT && !is_held_out(i))
             continue;

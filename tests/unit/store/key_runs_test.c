@@ -367,6 +367,137 @@ static void damage_is_an_error(void **state)
     assert_non_null(strstr(message.text, "key run"));
 }
 
+/* As a replica does with the image of its primary: another store in the same directory, with the same env, while files of the first one are merged and
+ * removed. None of the second one's is. */
+static void a_store_in_the_place_of_another_keeps_its_files(void **state)
+{
+    struct model *model = *state;
+    struct box *box = &model->box;
+    struct message message;
+    char image[128];
+
+    snprintf(image, sizeof(image), "%s/image", box->root);
+    for (int i = 0; i < 30; i++)
+        change(model);
+    assert_int_equal(store_snapshot(box->store, image, &message), STATUS_OK);
+    for (int round = 0; round < 25; round++) {
+        uint8_t before[DATABASES][KEYS];
+        uint32_t incarnations[DATABASES];
+        char copy[128];
+        bool done = false;
+
+        memcpy(before, model->has, sizeof(before));
+        memcpy(incarnations, model->incarnations, sizeof(incarnations));
+        for (int i = 0; i < 60; i++)
+            change(model);
+        for (int db = 0; db < DATABASES; db++) {
+            done = false;
+            while (!done)
+                assert_int_equal(store_purge(box->store, model->incarnations[db], 1000, &done), STATUS_OK);
+        }
+        box_close(box);
+        assert_int_equal(store_remove(box->dir, box->env), STATUS_OK);
+        assert_int_equal(store_clone(image, box->dir, box->env, &message), STATUS_OK);
+        assert_int_equal(box_open(box), STATUS_OK);
+        memcpy(model->has, before, sizeof(before));
+        memcpy(model->incarnations, incarnations, sizeof(incarnations));
+        compare_all(model, box->store);
+        snprintf(copy, sizeof(copy), "%s/copy", box->root);
+        assert_int_equal(store_snapshot(box->store, copy, &message), STATUS_OK);
+        assert_int_equal(store_remove(copy, box->env), STATUS_OK);
+    }
+}
+
+static void an_image_without_all_of_its_runs_is_none(void **state)
+{
+    struct model *model = *state;
+    static char paths[BOX_FILES_MAX][BOX_PATH_SIZE];
+    struct message message;
+    char image[128];
+
+    snprintf(image, sizeof(image), "%s/image", model->box.root);
+    for (int i = 0; i < 10; i++)
+        change(model);
+    assert_int_equal(store_compact(model->box.store), STATUS_OK);
+    assert_true(box_files(model->box.dir, ".run", paths) > 0);
+    assert_int_equal(unlink(paths[0]), 0);
+    assert_int_equal(store_snapshot(model->box.store, image, &message), STATUS_CORRUPT);
+    assert_non_null(strstr(message.text, "a key run is missing"));
+    assert_int_equal(access(image, F_OK), -1);
+}
+
+/* The others are merged, and the store says why one is not. */
+static void a_damaged_file_does_not_end_merging(void **state)
+{
+    struct model *model = *state;
+    static char paths[BOX_FILES_MAX][BOX_PATH_SIZE];
+    int64_t began_us = clock_mono_us();
+    enum status status;
+
+    while (files_of(model->box.dir, ".run") < 2)
+        change(model);
+    assert_int_equal(store_compact(model->box.store), STATUS_OK);     /* none is being written */
+    assert_true(box_files(model->box.dir, ".run", paths) >= 2);
+    box_flip(paths[0], box_file_size(paths[0]) / 2, 3);
+    do {
+        assert_true(clock_mono_us() - began_us < PATIENCE_US);
+        change(model);
+        status = store_take_merge_status(model->box.store);
+    } while (status == STATUS_OK);
+    assert_int_equal(status, STATUS_CORRUPT);
+    for (int i = 0; i < 1500; i++)
+        change(model);
+    while (files_of(model->box.dir, ".run") > FILES_MAX) {
+        assert_true(clock_mono_us() - began_us < PATIENCE_US);
+        change(model);
+    }
+}
+
+/* One that is not temporary has its list of runs when it is opened again, also if nothing was in memory any more. */
+static void a_store_that_is_kept_has_its_runs_again(void **state)
+{
+    struct model *model = *state;
+
+    box_close(&model->box);
+    assert_int_equal(store_remove(model->box.dir, model->box.env), STATUS_OK);
+    model->box.options.is_temporary = false;
+    assert_int_equal(box_open(&model->box), STATUS_OK);
+    for (int round = 0; round < 12; round++) {
+        for (int i = 0; i < 15; i++)
+            change(model);
+        if (round % 2 == 0)
+            assert_int_equal(store_compact(model->box.store), STATUS_OK);
+        box_close(&model->box);
+        assert_int_equal(box_open(&model->box), STATUS_OK);
+        compare_all(model, model->box.store);
+    }
+}
+
+/* LevelDB's files are gone, and with them the list: the numbers of the files say their order. */
+static void without_the_list_the_order_of_the_files_is_known(void **state)
+{
+    struct model *model = *state;
+    struct message message;
+    char image[128], path[160];
+    struct store_salvage salvage = { .seed = store_seed(model->box.store), .has_seed = true };
+    struct store_options options = { .dir = image, .salvage = &salvage };
+    struct store *store;
+
+    snprintf(image, sizeof(image), "%s/image", model->box.root);
+    /* Merges take long: files are written meanwhile, and those of the second level begin after newer ones of the lowest level were written. */
+    faulty_disk_set(model->box.disk, &(struct disk_faults){ .only = ".run", .read_delay_us = 200 });
+    for (int i = 0; i < 1500; i++)
+        change(model);
+    faulty_disk_set(model->box.disk, NULL);
+    assert_int_equal(store_snapshot(model->box.store, image, &message), STATUS_OK);
+    snprintf(path, sizeof(path), "%s/CURRENT", image);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(store_open(&options, &store, &message), STATUS_OK);
+    assert_true(salvage.is_needed);
+    compare_all(model, store);
+    store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +507,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_flushed_leaves_the_disk, setup, teardown),
         cmocka_unit_test_setup_teardown(deleted_keys_do_not_pile_up, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_an_error, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_store_in_the_place_of_another_keeps_its_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_image_without_all_of_its_runs_is_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_damaged_file_does_not_end_merging, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_store_that_is_kept_has_its_runs_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_the_list_the_order_of_the_files_is_known, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "support/store_box.h"
+#include "support/store_hold.h"
 
 static int setup(void **state)
 {

@@ -44,8 +44,6 @@ static int close_rig(void **state)
     struct rig *rig = *state;
 
     faulty_disk_set(rig->box.disk, NULL);
-    if (rig->box.writer_held)
-        tier_box_release_writer(&rig->box);
     tier_box_end(&rig->box, rig->client);
     mem_free(rig);
     return 0;

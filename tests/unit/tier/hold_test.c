@@ -33,8 +33,6 @@ static int close_rig(void **state)
 {
     struct rig *rig = *state;
 
-    if (rig->box.writer_held)
-        tier_box_release_writer(&rig->box);
     tier_box_end(&rig->box, rig->client);
     mem_free(rig);
     return 0;

@@ -7,6 +7,8 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "store/segments.h"
+#include "support/recordmaps.h"
 #include "tier/recordmap.h"
 #include "tier/recordmap_image.h"
 
@@ -84,23 +86,6 @@ static void change(struct model *model, uint64_t changes, unsigned grows, unsign
     }
 }
 
-static void assert_equal(const struct recordmap *map, const struct recordmap *other)
-{
-    struct recordmap_walk walks[2];
-    struct recordmap_record records[2];
-
-    assert_int_equal(recordmap_count(map), recordmap_count(other));
-    assert_int_equal(recordmap_twin_count(map), recordmap_twin_count(other));
-    recordmap_walk_begin(&walks[0], map, 0);
-    recordmap_walk_begin(&walks[1], other, 0);
-    while (recordmap_walk_next(&walks[0], &records[0])) {
-        assert_true(recordmap_walk_next(&walks[1], &records[1]));
-        assert_true(records[0].tag == records[1].tag && records[0].place == records[1].place && records[0].is_twin == records[1].is_twin);
-        assert_true(bytes_equal(records[0].key, records[1].key));
-    }
-    assert_false(recordmap_walk_next(&walks[1], &records[1]));
-}
-
 static void write_base(struct recordmap *map, struct buffer *base)
 {
     struct recordmap_image image = { .map = map };
@@ -126,7 +111,7 @@ static struct recordmap *load(const struct buffer *base, const struct buffer *ch
     struct recordmap *map = recordmap_create(200);
 
     assert_null(recordmap_image_load(buffer_bytes(base), map));
-    assert_null(recordmap_changes_load(buffer_bytes(changes), map, watches));
+    assert_null(recordmap_changes_load(buffer_bytes(changes), map, UINT64_MAX, watches));
     return map;
 }
 
@@ -153,7 +138,7 @@ static void follow(struct model *model, uint64_t records, uint64_t changes, unsi
         change(model, round == 0 ? 0 : random_below(&model->random, changes), grows, shrinks);
         write_changes(model->map, &text);
         loaded = load(&base, &text, true);
-        assert_equal(model->map, loaded);
+        assert_true(maps_are_equal(model->map, loaded));
         assert_int_equal(recordmap_changed_count(model->map), recordmap_changed_count(loaded));
         if (round % 3 == 0) {
             recordmap_destroy(model->map);
@@ -203,7 +188,7 @@ static void places_that_need_more_bits_are_loaded(void **state)
     change(&model, 40, 0, 0);
     write_changes(model.map, &text);
     loaded = load(&base, &text, false);
-    assert_equal(model.map, loaded);
+    assert_true(maps_are_equal(model.map, loaded));
     take_all_out(&model, loaded);
     recordmap_destroy(loaded);
     recordmap_destroy(model.map);
@@ -257,7 +242,7 @@ static void any_change_of_the_bytes_is_found_or_does_no_harm(void **state)
         if (random_below(&model.random, 10) == 0)
             copy = mem_realloc(copy, size = 1 + random_below(&model.random, size));
         assert_null(recordmap_image_load(buffer_bytes(&base), loaded));
-        if (recordmap_changes_load(bytes_of(copy, size), loaded, round % 3 == 0) == NULL) {
+        if (recordmap_changes_load(bytes_of(copy, size), loaded, recordmap_count(model.map), round % 3 == 0) == NULL) {
             recordmap_walk_begin(&walk, loaded, 0);
             while (recordmap_walk_next(&walk, &record))
                 ;
@@ -274,6 +259,64 @@ static void any_change_of_the_bytes_is_found_or_does_no_harm(void **state)
     buffer_release(&text);
 }
 
+static const char *load_changes(const struct buffer *base, struct bytes changes, uint64_t count_max)
+{
+    struct recordmap *map = recordmap_create(0);
+    const char *problem;
+
+    assert_null(recordmap_image_load(buffer_bytes(base), map));
+    problem = recordmap_changes_load(changes, map, count_max, true);
+    recordmap_destroy(map);
+    return problem;
+}
+
+/* Made on purpose: small bytes that would need much memory, and what no map that is saved can have. */
+static void what_no_server_writes_is_refused(void **state)
+{
+    enum { COUNT = 100000, RANGES_AT = 8, PLACES_AT = 12 };
+    struct buffer base = { 0 }, text = { 0 };
+    struct model model;
+    uint32_t bits;
+
+    (void)state;
+    start(&model, 7, FEW_TAGS + 4, 12);
+    change(&model, 3000, 100, 0);
+    write_base(model.map, &base);
+    write_changes(model.map, &text);
+    assert_null(load_changes(&base, buffer_bytes(&text), recordmap_count(model.map)));
+    memcpy(&bits, text.data + RANGES_AT, sizeof(bits));
+    for (uint32_t wrong = 0; wrong < 40; wrong++) {
+        memcpy(text.data + RANGES_AT, &wrong, sizeof(wrong));
+        assert_true((load_changes(&base, buffer_bytes(&text), UINT64_MAX) == NULL) == (wrong == bits));
+    }
+    /* One range with very many records of one byte each. */
+    text.size = 0;
+    buffer_append(&text, &(uint64_t){ 1 }, 8);
+    buffer_append(&text, &bits, 4);
+    buffer_append(&text, &(uint32_t){ 0 }, 4);
+    buffer_append_u8(&text, 1);
+    buffer_append_u8(&text, 1);
+    for (int i = 0; i < COUNT; i++)
+        buffer_append_u8(&text, 3);
+    buffer_append_u8(&text, 0);
+    assert_non_null(load_changes(&base, buffer_bytes(&text), recordmap_count(model.map)));
+    /* A record that is nowhere. */
+    text.size = PLACES_AT;
+    memcpy(text.data, &(uint64_t){ 1 }, 8);
+    buffer_append(&text, &(uint32_t){ 1 }, 4);
+    buffer_append_u8(&text, 1);
+    buffer_append_u8(&text, 1);
+    buffer_append_u8(&text, PLACE_NOWHERE + 1);
+    buffer_append_u8(&text, 0);
+    assert_null(load_changes(&base, buffer_bytes(&text), UINT64_MAX));
+    text.data[text.size - 2] = PLACE_NOWHERE;
+    assert_non_null(load_changes(&base, buffer_bytes(&text), UINT64_MAX));
+    recordmap_destroy(model.map);
+    mem_free(model.lines);
+    buffer_release(&base);
+    buffer_release(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +324,7 @@ int main(void)
         cmocka_unit_test(places_that_need_more_bits_are_loaded),
         cmocka_unit_test(only_what_changed_is_written),
         cmocka_unit_test(any_change_of_the_bytes_is_found_or_does_no_harm),
+        cmocka_unit_test(what_no_server_writes_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

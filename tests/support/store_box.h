@@ -50,7 +50,7 @@ void box_verify_key(struct box *box, struct store *store, uint64_t number, uint3
 uint64_t box_hash(struct store *store, uint32_t key, char *name, struct bytes *name_bytes);    /* name: 32 bytes */
 
 /* The files of a directory whose names end with `end`; full paths. Returns how many. */
-enum { BOX_FILES_MAX = 256, BOX_PATH_SIZE = 192 };
+enum { BOX_FILES_MAX = 1024, BOX_PATH_SIZE = 192 };
 int box_files(const char *dir, const char *end, char paths[][BOX_PATH_SIZE]);
 void box_flip(const char *path, uint64_t offset, int bit);
 uint64_t box_file_size(const char *path);

@@ -21,6 +21,7 @@ enum {
     CHANGES_MAX = 1500,             /* of a batch */
     STEPS = 700,
     FILES_MAX = 15 * 3 + 20 + 8,    /* of three levels, those that wait, and what is being written */
+    BRAKE_MS = 20,
     PATIENCE_US = 60000000,
 };
 
@@ -136,6 +137,8 @@ static void change(struct model *model)
             store_batch_index(batch, model->incarnations[db], hash_of(key), name_of(key, text));
         model->has[db][key] = !model->has[db][key];
     }
+    for (int i = 0; i < BRAKE_MS && store_waiting_files(model->box.store) > 0; i++)
+        usleep(1000);           /* as demotion does, so that merges follow on a busy machine */
     while (store_write(model->box.store, batch) != STATUS_OK) {
         while (store_reopen(model->box.store, &applied, &message) != STATUS_OK)
             faulty_disk_set(model->box.disk, NULL);

@@ -865,8 +865,10 @@ bool bus_net_queue(struct bus_net *net, uint64_t link, uint64_t *allocated, uint
     mutex_lock(&net->lock);
     socket = find_socket(net, link);
     if (socket != NULL) {
-        *allocated = socket->allocated;
         *used = socket->used;
+        *allocated = socket->allocated;
+        if (*allocated < *used)
+            *allocated = *used;     /* the thread went on between the two */
     }
     mutex_unlock(&net->lock);
     return socket != NULL;

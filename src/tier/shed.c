@@ -81,11 +81,12 @@ static void delete_cold(struct tier *tier, struct keyspace *keyspace, uint64_t h
 
 /* Whether keys with or without an expiry may be deleted at this moment. With a partition locked, so that none of its keys is deleted any more when CONFIG SET
  * has returned, or this is a replica. */
-static bool may_delete(const struct tier *tier, bool has_expiry)
+static bool may_delete(struct tier *tier, bool has_expiry)
 {
     int64_t policy = tier->settings.full_policy;
 
-    return tier->expire_cold && policy != TIER_FULL_NOEVICTION && (has_expiry || policy == TIER_FULL_ALLKEYS_COLDEST);
+    return tier->expire_cold && policy != TIER_FULL_NOEVICTION && (has_expiry || policy == TIER_FULL_ALLKEYS_COLDEST) &&
+           tier->settings.store_size_max > 0 && filled_percent(tier) >= BEGIN_PERCENT;
 }
 
 /* Whether a key, which has a record, is cold, and no thread has anything to do with it. */

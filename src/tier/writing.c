@@ -122,12 +122,15 @@ bool writing_recover(struct tier *tier)
 void writing_measure(struct tier *tier)
 {
     int64_t began_ms = clock_mono_us() / 1000, took_ms;
-    uint64_t own;
+    uint64_t size, own;
 
     if (began_ms < tier->writing->measure_at_ms)
         return;
-    tier->statistics.store_bytes = usage_measure(tier->dir, tier->images, &own);
+    size = usage_measure(tier->dir, tier->images, &own);
+    counting_block(&tier->counting);
+    tier->statistics.store_bytes = size;
     usage_note_measured(tier, own);
+    counting_unblock(&tier->counting);
     took_ms = clock_mono_us() / 1000 - began_ms;
     tier->writing->measure_at_ms = began_ms +
         (took_ms > MEASURE_EVERY_MS / MEASURE_SHARE ? took_ms * MEASURE_SHARE : MEASURE_EVERY_MS);

@@ -87,7 +87,7 @@ class ScriptsAsTheyAreTest(ReplicationCase):
         primary, replica, link = self.synced({"maxmemory": "100mb"})
         with open("/proc/%d/statm" % replica.process.pid) as file:
             size = int(file.read().split()[0]) * resource.getpagesize()
-        limits = resource.prlimit(replica.process.pid, resource.RLIMIT_AS, (size + (1 << 20), -1))
+        limits = resource.prlimit(replica.process.pid, resource.RLIMIT_AS, (size + (6 << 20), -1))        # of the 8 MB of a stack; other threads may take some
         link.send_commands(["SELECT", 0], ["EVAL", "redis.call('set', 'k', 'v')", 0])
         until(lambda: b"can't be applied" in replica.log(), 20, "refused")
         resource.prlimit(replica.process.pid, resource.RLIMIT_AS, limits)

@@ -23,7 +23,7 @@ from .server import SHORT, Server, is_redis, is_sanitized
 
 MB = 1 << 20
 LONG = bool(os.environ.get("KELVIN_LONG"))
-FIXED = 16 * MB                     # what the bound allows in addition to maxmemory + 10 %
+FIXED = 18 * MB                     # what the bound allows in addition to maxmemory + 10 %: a server without data has 15, 12 of them pages of libraries
 # A server that exceeds its bound by this much is killed, as other programs use this machine. redis-server has no bound.
 RUNAWAY = (8192 if is_redis() else 1536) * MB
 UNLIMITED = 4096 * MB               # without maxmemory; only to stop a server that grows without limit

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/histogram.h"
+#include "base/varint.h"
 #include "metrics/protobuf.h"
 
 enum family_field { FAMILY_NAME = 1, FAMILY_HELP = 2, FAMILY_TYPE = 3, FAMILY_METRIC = 4, FAMILY_UNIT = 5 };
@@ -41,7 +42,7 @@ void exposition_protobuf_begin(struct exposition *exposition)
 void exposition_protobuf_flush(struct exposition *exposition)
 {
     if (exposition->message.size > 0) {
-        protobuf_varint(exposition->out, exposition->message.size);
+        varint_append(exposition->out, exposition->message.size);
         buffer_append_bytes(exposition->out, buffer_bytes(&exposition->message));
     }
     exposition->message.size = 0;

@@ -1,17 +1,12 @@
 #include "metrics/protobuf.h"
 
-enum wire_type { WIRE_VARINT = 0, WIRE_64_BITS = 1, WIRE_BYTES = 2 };
+#include "base/varint.h"
 
-void protobuf_varint(struct buffer *out, uint64_t number)
-{
-    for (; number >= 0x80; number >>= 7)
-        buffer_append_u8(out, (uint8_t)(number | 0x80));
-    buffer_append_u8(out, (uint8_t)number);
-}
+enum wire_type { WIRE_VARINT = 0, WIRE_64_BITS = 1, WIRE_BYTES = 2 };
 
 static void append_tag(struct buffer *out, unsigned field, enum wire_type type)
 {
-    protobuf_varint(out, (uint64_t)field << 3 | type);
+    varint_append(out, (uint64_t)field << 3 | type);
 }
 
 /* Small numbers of both signs are short: 0, -1, 1, -2 ... */
@@ -23,7 +18,7 @@ static uint64_t zigzag(int64_t number)
 void protobuf_unsigned(struct buffer *out, unsigned field, uint64_t number)
 {
     append_tag(out, field, WIRE_VARINT);
-    protobuf_varint(out, number);
+    varint_append(out, number);
 }
 
 void protobuf_signed(struct buffer *out, unsigned field, int64_t number)
@@ -33,7 +28,7 @@ void protobuf_signed(struct buffer *out, unsigned field, int64_t number)
 
 void protobuf_packed_signed(struct buffer *out, int64_t number)
 {
-    protobuf_varint(out, zigzag(number));
+    varint_append(out, zigzag(number));
 }
 
 void protobuf_double(struct buffer *out, unsigned field, double number)
@@ -49,6 +44,6 @@ void protobuf_double(struct buffer *out, unsigned field, double number)
 void protobuf_bytes(struct buffer *out, unsigned field, struct bytes bytes)
 {
     append_tag(out, field, WIRE_BYTES);
-    protobuf_varint(out, bytes.size);
+    varint_append(out, bytes.size);
     buffer_append_bytes(out, bytes);
 }

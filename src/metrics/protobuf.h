@@ -7,7 +7,6 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 
-void protobuf_varint(struct buffer *out, uint64_t number);              /* without a field: the length of a message that follows */
 void protobuf_unsigned(struct buffer *out, unsigned field, uint64_t number);
 void protobuf_signed(struct buffer *out, unsigned field, int64_t number);       /* sint32, sint64 */
 void protobuf_double(struct buffer *out, unsigned field, double number);

@@ -82,19 +82,19 @@ void segment_span_between(const struct segment *segment, uint64_t first, uint64_
     align_span(segment, access, place_offset(first), place_offset(last) + place_size(last) - place_offset(first), span);
 }
 
-enum status segment_value(struct bytes read, uint32_t skip, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes *value,
-    uint64_t *size)
+enum status segment_value(const struct segment *segment, struct bytes read, uint32_t skip, uint32_t incarnation, struct bytes key,
+    struct bytes *value, uint64_t *size)
 {
     struct segment_record record;
     enum status status;
 
-    *size = SEGMENT_RECORD_HEAD;
+    *size = SEGMENT_RECORD_HEAD_MAX;
     if (read.size < skip)
         return STATUS_CORRUPT;      /* the file ends before the record */
-    status = segment_record_parse(bytes_of(read.data + skip, read.size - skip), &record, size);
+    status = segment_record_parse(segment->format, bytes_of(read.data + skip, read.size - skip), &record, size);
     if (status != STATUS_OK)
         return status;
-    if (record.incarnation != incarnation || record.hash != hash || !bytes_equal(record.key, key))
+    if (record.incarnation != incarnation || !bytes_equal(record.key, key))
         return STATUS_NOT_FOUND;
     *value = record.value;
     return STATUS_OK;
@@ -131,7 +131,7 @@ enum status segments_read_span(const struct segments *segments, const struct seg
 
 /* A record that is longer than its place said: huge. It is read into memory of its own. */
 static enum status read_huge(const struct segments *segments, const struct segment *segment, int fd, uint64_t begin, uint64_t size,
-    uint32_t incarnation, uint64_t hash, struct bytes key, struct buffer *value)
+    uint32_t incarnation, struct bytes key, struct buffer *value)
 {
     struct buffer bytes = { 0 };
     struct bytes found;
@@ -143,7 +143,7 @@ static enum status read_huge(const struct segments *segments, const struct segme
         return STATUS_CORRUPT;
     buffer_reserve_exact(&bytes, size);
     got = file_pread_all(segments->disk, fd, bytes.data, size, begin);
-    status = got < 0 ? STATUS_IO : segment_value(bytes_of(bytes.data, (size_t)got), 0, incarnation, hash, key, &found, &needed);
+    status = got < 0 ? STATUS_IO : segment_value(segment, bytes_of(bytes.data, (size_t)got), 0, incarnation, key, &found, &needed);
     if (status == STATUS_TRUNCATED)
         status = STATUS_CORRUPT;
     if (status == STATUS_OK) {
@@ -155,7 +155,7 @@ static enum status read_huge(const struct segments *segments, const struct segme
 }
 
 enum status segments_read(struct segments *segments, struct segment *segment, uint64_t place, enum segment_access access,
-    uint32_t incarnation, uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *value, bool *was_cached)
+    uint32_t incarnation, struct bytes key, struct segment_buffer *scratch, struct buffer *value, bool *was_cached)
 {
     enum status status = segment_check(segment, place);
     struct segment_span span;
@@ -174,11 +174,11 @@ enum status segments_read(struct segments *segments, struct segment *segment, ui
         span.fd = fd;
     status = segments_read_span(segments, &span, segment_buffer_grow(scratch, span.size), &read, was_cached);
     if (status == STATUS_OK)
-        status = segment_value(read, span.skip, incarnation, hash, key, &found, &size);
+        status = segment_value(segment, read, span.skip, incarnation, key, &found, &size);
     if (status == STATUS_OK)
         buffer_append_bytes(value, found);
     else if (status == STATUS_TRUNCATED && (place & SEGMENT_CLASS_HUGE) == SEGMENT_CLASS_HUGE)
-        status = read_huge(segments, segment, fd, place_offset(place), size, incarnation, hash, key, value);
+        status = read_huge(segments, segment, fd, place_offset(place), size, incarnation, key, value);
     segment_close(segments, segment, fd);
     return status == STATUS_TRUNCATED ? STATUS_CORRUPT : status;
 }
@@ -230,7 +230,7 @@ enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct
     enum status status, parsed;
 
     for (;;) {
-        parsed = segment_record_parse(unread(walk), record, &size);
+        parsed = segment_record_parse(walk->segment->format, unread(walk), record, &size);
         if (parsed != STATUS_TRUNCATED || walk->is_at_end)
             break;
         status = read_more(walk, size);
@@ -277,6 +277,11 @@ void segment_walk_seek(struct segment_walk *walk, uint32_t unit)
 uint32_t segment_slot(const struct segment *segment)
 {
     return segment->slot;
+}
+
+enum segment_format segment_format(const struct segment *segment)
+{
+    return segment->format;
 }
 
 uint64_t segment_sequence(const struct segment *segment)

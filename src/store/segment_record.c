@@ -4,26 +4,24 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "base/varint.h"
 
-enum { VERSION_AT = 4, HEAD_CRC_AT = 20, LONG_SIZE = 8, FOOTER_NUMBERS = 16 };
+enum { MAGIC_SIZE = 8, VERSION_AT = 4, HEAD_CRC_AT = 20, CRC_SIZE = 4, FOOTER_NUMBERS = 16, KIND_MASK = (1 << SEGMENT_KIND_BITS) - 1 };
 
-static const char magic[8] = "KSEG1\n";
-static const uint32_t size_is_long = UINT32_MAX >> SEGMENT_KIND_BITS;
+static const char magic[] = "KSEG2\n\0", magic_1[] = "KSEG1\n\0";
 
 static uint64_t rounded(uint64_t size)
 {
     return (size + SEGMENT_UNIT - 1) / SEGMENT_UNIT * SEGMENT_UNIT;
 }
 
-static uint64_t head_size(uint64_t value_size)
-{
-    return SEGMENT_RECORD_HEAD + (value_size >= size_is_long ? LONG_SIZE : 0);
-}
-
-uint64_t segment_record_size(size_t key_size, size_t value_size)
-{
-    return rounded(head_size(value_size) + key_size + value_size);
-}
+/* What is before the key and the value: numbers which may be wrong as long as the checksum was not compared. */
+struct head {
+    uint32_t crc;
+    unsigned kind;
+    uint32_t incarnation;
+    uint64_t size, key_size, value_size;
+};
 
 static void append_zeros(struct buffer *out, size_t count)
 {
@@ -31,78 +29,122 @@ static void append_zeros(struct buffer *out, size_t count)
     out->size += count;
 }
 
-void segment_record_append(struct buffer *out, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value)
+uint64_t segment_record_size(uint32_t incarnation, unsigned kind, size_t key_size, size_t value_size)
+{
+    return rounded(CRC_SIZE + varint_size((uint64_t)value_size << SEGMENT_KIND_BITS | kind) + varint_size(incarnation) + varint_size(key_size) +
+        key_size + value_size);
+}
+
+uint64_t segment_record_append(struct buffer *out, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value)
 {
     size_t begin = out->size, size;
-    bool is_long = value.size >= size_is_long;
-    uint32_t crc = 0, key_size = (uint32_t)key.size;
-    uint32_t short_size = (uint32_t)kind << (32 - SEGMENT_KIND_BITS) | (is_long ? size_is_long : (uint32_t)value.size);
-    uint64_t long_size = value.size;
+    uint32_t crc = 0;
 
-    buffer_reserve(out, segment_record_size(key.size, value.size));
-    buffer_append(out, &crc, 4);
-    buffer_append(out, &incarnation, 4);
-    buffer_append(out, &hash, 8);
-    buffer_append(out, &key_size, 4);
-    buffer_append(out, &short_size, 4);
-    if (is_long)
-        buffer_append(out, &long_size, LONG_SIZE);
+    buffer_reserve(out, SEGMENT_RECORD_HEAD_MAX + key.size + value.size + SEGMENT_UNIT);
+    buffer_append(out, &crc, CRC_SIZE);
+    varint_append(out, (uint64_t)value.size << SEGMENT_KIND_BITS | kind);
+    varint_append(out, incarnation);
+    varint_append(out, key.size);
     buffer_append_bytes(out, key);
     buffer_append_bytes(out, value);
     size = out->size - begin;
-    crc = crc32c(0, out->data + begin + 4, size - 4);
-    memcpy(out->data + begin, &crc, 4);
+    crc = crc32c(0, out->data + begin + CRC_SIZE, size - CRC_SIZE);
+    memcpy(out->data + begin, &crc, CRC_SIZE);
     append_zeros(out, rounded(size) - size);
+    return rounded(size);
 }
 
-enum status segment_record_parse(struct bytes data, struct segment_record *record, uint64_t *size)
+/* STATUS_TRUNCATED: `data` ends before. */
+static enum status parse_head(struct bytes data, struct head *head)
 {
-    uint32_t crc, key_size, short_size;
-    uint64_t value_size, head = SEGMENT_RECORD_HEAD;
+    const char *at = data.data + CRC_SIZE, *end = data.data + data.size;
+    uint64_t numbers[3];
 
-    *size = SEGMENT_RECORD_HEAD + LONG_SIZE;
-    if (data.size < SEGMENT_RECORD_HEAD)
+    if (data.size < CRC_SIZE)
         return STATUS_TRUNCATED;
-    memcpy(&crc, data.data, 4);
-    memcpy(&record->incarnation, data.data + 4, 4);
-    memcpy(&record->hash, data.data + 8, 8);
-    memcpy(&key_size, data.data + 16, 4);
-    memcpy(&short_size, data.data + 20, 4);
-    record->kind = short_size >> (32 - SEGMENT_KIND_BITS);
-    value_size = short_size & size_is_long;
-    if (value_size == size_is_long) {
-        head += LONG_SIZE;
-        if (data.size < head)
-            return STATUS_TRUNCATED;
-        memcpy(&value_size, data.data + SEGMENT_RECORD_HEAD, LONG_SIZE);
-        if (value_size > INT64_MAX / 2)
-            return STATUS_CORRUPT;
+    memcpy(&head->crc, data.data, CRC_SIZE);
+    for (int i = 0; i < 3; i++) {
+        if (!varint_take(&at, end, &numbers[i]))
+            return data.size < SEGMENT_RECORD_HEAD_MAX ? STATUS_TRUNCATED : STATUS_CORRUPT;
     }
-    *size = rounded(head + key_size + value_size);
-    if (data.size < head + key_size + value_size)
+    head->kind = (unsigned)numbers[0] & KIND_MASK;
+    head->value_size = numbers[0] >> SEGMENT_KIND_BITS;
+    head->incarnation = (uint32_t)numbers[1];
+    head->key_size = numbers[2];
+    head->size = (uint64_t)(at - data.data);
+    return numbers[1] <= UINT32_MAX && numbers[2] <= UINT32_MAX ? STATUS_OK : STATUS_CORRUPT;
+}
+
+static enum status parse_head_1(struct bytes data, struct head *head)
+{
+    enum { SIZE = 24, INCARNATION_AT = 4, KEY_SIZE_AT = 16, VALUE_SIZE_AT = 20, LONG_SIZE = 8 };
+    const uint32_t size_is_long = UINT32_MAX >> SEGMENT_KIND_BITS;
+    uint32_t key_size, short_size;
+
+    if (data.size < SIZE)
         return STATUS_TRUNCATED;
-    if (crc32c(0, data.data + 4, (size_t)(head + key_size + value_size) - 4) != crc)
-        return STATUS_CORRUPT;
-    record->key = bytes_of(data.data + head, key_size);
-    record->value = bytes_of(data.data + head + key_size, (size_t)value_size);
+    memcpy(&head->crc, data.data, CRC_SIZE);
+    memcpy(&head->incarnation, data.data + INCARNATION_AT, 4);
+    memcpy(&key_size, data.data + KEY_SIZE_AT, 4);
+    memcpy(&short_size, data.data + VALUE_SIZE_AT, 4);
+    head->kind = short_size >> (32 - SEGMENT_KIND_BITS);
+    head->key_size = key_size;
+    head->value_size = short_size & size_is_long;
+    head->size = SIZE;
+    if (head->value_size != size_is_long)
+        return STATUS_OK;
+    head->size += LONG_SIZE;
+    if (data.size < head->size)
+        return STATUS_TRUNCATED;
+    memcpy(&head->value_size, data.data + SIZE, LONG_SIZE);
     return STATUS_OK;
 }
 
-bool segment_record_guess(struct bytes data, struct segment_record *record)
+static enum status parse_head_of(enum segment_format format, struct bytes data, struct head *head)
 {
-    uint32_t key_size, short_size;
-    uint64_t head;
+    return format == SEGMENT_FORMAT_1 ? parse_head_1(data, head) : parse_head(data, head);
+}
 
-    if (data.size < SEGMENT_RECORD_HEAD + LONG_SIZE)
+enum status segment_record_parse(enum segment_format format, struct bytes data, struct segment_record *record, uint64_t *size)
+{
+    struct head head;
+    enum status status = parse_head_of(format, data, &head);
+    uint64_t end;
+
+    *size = SEGMENT_RECORD_HEAD_MAX;
+    if (status != STATUS_OK)
+        return status;
+    if (head.value_size > INT64_MAX / 2)
+        return STATUS_CORRUPT;
+    end = head.size + head.key_size + head.value_size;
+    *size = rounded(end);
+    if (data.size < end)
+        return STATUS_TRUNCATED;
+    if (crc32c(0, data.data + CRC_SIZE, (size_t)end - CRC_SIZE) != head.crc)
+        return STATUS_CORRUPT;
+    *record = (struct segment_record){
+        .incarnation = head.incarnation,
+        .kind = head.kind,
+        .key = bytes_of(data.data + head.size, (size_t)head.key_size),
+        .value = bytes_of(data.data + head.size + head.key_size, (size_t)head.value_size),
+    };
+    return STATUS_OK;
+}
+
+bool segment_record_guess(enum segment_format format, struct bytes data, struct segment_record *record)
+{
+    struct head head;
+    uint64_t left;
+
+    if (parse_head_of(format, data, &head) != STATUS_OK)
         return false;
-    memcpy(&record->incarnation, data.data + 4, 4);
-    memcpy(&record->hash, data.data + 8, 8);
-    memcpy(&key_size, data.data + 16, 4);
-    memcpy(&short_size, data.data + 20, 4);
-    head = head_size(short_size & size_is_long);
-    record->kind = short_size >> (32 - SEGMENT_KIND_BITS);
-    record->key = bytes_of(data.data + head, key_size < data.size - head ? key_size : data.size - head);
-    record->value = bytes_of("", 0);
+    left = data.size - head.size;
+    *record = (struct segment_record){
+        .incarnation = head.incarnation,
+        .kind = head.kind,
+        .key = bytes_of(data.data + head.size, (size_t)(head.key_size < left ? head.key_size : left)),
+        .value = bytes_of("", 0),
+    };
     return true;
 }
 
@@ -111,7 +153,7 @@ void segment_head_append(struct buffer *out, uint64_t sequence, uint32_t slot)
     size_t begin = out->size;
     uint32_t crc;
 
-    buffer_append(out, magic, sizeof(magic));
+    buffer_append(out, magic, MAGIC_SIZE);
     buffer_append(out, &sequence, 8);
     buffer_append(out, &slot, 4);
     crc = crc32c(0, out->data + begin, HEAD_CRC_AT);
@@ -119,7 +161,7 @@ void segment_head_append(struct buffer *out, uint64_t sequence, uint32_t slot)
     append_zeros(out, SEGMENT_HEAD_SIZE - HEAD_CRC_AT - 4);
 }
 
-enum status segment_head_parse(struct bytes data, uint64_t *sequence, uint32_t *slot)
+enum status segment_head_parse(struct bytes data, struct segment_head *head)
 {
     uint32_t crc;
 
@@ -128,10 +170,11 @@ enum status segment_head_parse(struct bytes data, uint64_t *sequence, uint32_t *
     memcpy(&crc, data.data + HEAD_CRC_AT, 4);
     if (memcmp(data.data, magic, VERSION_AT) != 0 || crc32c(0, data.data, HEAD_CRC_AT) != crc)
         return STATUS_CORRUPT;
-    if (memcmp(data.data, magic, sizeof(magic)) != 0)
+    head->format = memcmp(data.data, magic_1, MAGIC_SIZE) == 0 ? SEGMENT_FORMAT_1 : SEGMENT_FORMAT_2;
+    if (head->format == SEGMENT_FORMAT_2 && memcmp(data.data, magic, MAGIC_SIZE) != 0)
         return STATUS_VERSION;
-    memcpy(sequence, data.data + 8, 8);
-    memcpy(slot, data.data + 16, 4);
+    memcpy(&head->sequence, data.data + 8, 8);
+    memcpy(&head->slot, data.data + 16, 4);
     return STATUS_OK;
 }
 
@@ -139,7 +182,14 @@ void segment_footer_append(struct buffer *out, uint64_t weight, uint64_t count)
 {
     uint64_t numbers[2] = { weight, count };
 
-    segment_record_append(out, 0, 0, 0, bytes_of("", 0), bytes_of((const char *)numbers, FOOTER_NUMBERS));
+    (void)segment_record_append(out, 0, 0, bytes_of("", 0), bytes_of((const char *)numbers, FOOTER_NUMBERS));
+}
+
+uint64_t segment_footer_size(enum segment_format format)
+{
+    enum { SIZE_1 = 48 };
+
+    return format == SEGMENT_FORMAT_1 ? SIZE_1 : segment_record_size(0, 0, 0, FOOTER_NUMBERS);
 }
 
 enum status segment_footer_parse(const struct segment_record *record, uint64_t *weight, uint64_t *count)

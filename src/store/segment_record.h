@@ -1,11 +1,15 @@
 /* The bytes of a segment (docs/formats/segment.md): a head, then records, each at a multiple of SEGMENT_UNIT, the last one the footer.
  *
- *   head   = "KSEG1\n\0\0" | sequence u64 | slot u32 | CRC-32C of the 20 bytes before it u32 | zeros
- *   record = crc u32 | incarnation u32 | hash u64 | key size u32 | kind and value size u32 | [value size u64] | key | value | zeros
+ *   head   = "KSEG2\n\0\0" | sequence u64 | slot u32 | CRC-32C of the 20 bytes before it u32 | zeros
+ *   record = crc u32 | kind and value size varint | incarnation varint | key size varint | key | value | zeros
  *   footer = a record of incarnation 0 without a key: weight u64 | count u64
  *
- * Little-endian. `crc` is the CRC-32C of what follows it, up to the end of the value. The kind has the upper 3 bits of its number; the second
- * size is there if all lower bits are 1.
+ * Little-endian; varint: base/varint.h. `crc` is the CRC-32C of what follows it, up to the end of the value. The kind has the lowest 3 bits of its
+ * number. Format 1, which is read, has "KSEG1" and
+ *
+ *   record = crc u32 | incarnation u32 | hash u64 | key size u32 | kind and value size u32 | [value size u64] | key | value | zeros
+ *
+ * with the kind in the upper 3 bits of its number; the second size is there if all lower bits are 1.
  */
 #ifndef KELVIN_STORE_SEGMENT_RECORD_H
 #define KELVIN_STORE_SEGMENT_RECORD_H
@@ -25,35 +29,42 @@ extern "C" {
 enum {
     SEGMENT_UNIT = 16,
     SEGMENT_HEAD_SIZE = 32,
-    SEGMENT_RECORD_HEAD = 24,       /* bytes before the key, without the second size */
-    SEGMENT_FOOTER_SIZE = 48,
+    SEGMENT_RECORD_HEAD_MAX = 32,   /* bytes before the key */
     SEGMENT_KIND_BITS = 3,
+};
+
+enum segment_format { SEGMENT_FORMAT_1 = 1, SEGMENT_FORMAT_2 };     /* written is the last one */
+
+struct segment_head {
+    uint64_t sequence;
+    uint32_t slot;
+    enum segment_format format;
 };
 
 struct segment_record {
     uint32_t incarnation;           /* 0: the footer */
     unsigned kind;                  /* the caller's, of SEGMENT_KIND_BITS: the type of the value */
-    uint64_t hash;
     struct bytes key, value;        /* in the bytes that were parsed */
 };
 
-/* Bytes that a record takes in a segment. */
-uint64_t segment_record_size(size_t key_size, size_t value_size);
-
-void segment_record_append(struct buffer *out, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value);
+/* Appends a record. Returns the bytes that it takes. */
+uint64_t segment_record_append(struct buffer *out, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value);
+/* The same without appending it. */
+uint64_t segment_record_size(uint32_t incarnation, unsigned kind, size_t key_size, size_t value_size);
 
 /* A record at the beginning of `data`. `*size` is set to the bytes that it takes. STATUS_TRUNCATED: `data` ends before the record does;
  * `*size` is the least number of bytes that are needed to know more. STATUS_CORRUPT: this is no record. */
-enum status segment_record_parse(struct bytes data, struct segment_record *record, uint64_t *size);
+enum status segment_record_parse(enum segment_format format, struct bytes data, struct segment_record *record, uint64_t *size);
 
-/* Reads incarnation, hash and key of a record from damaged bytes; they may be wrong. False: they can't be read. */
-bool segment_record_guess(struct bytes data, struct segment_record *record);
+/* Reads incarnation and key of a record from damaged bytes; they may be wrong. False: they can't be read. */
+bool segment_record_guess(enum segment_format format, struct bytes data, struct segment_record *record);
 
 void segment_head_append(struct buffer *out, uint64_t sequence, uint32_t slot);
 /* STATUS_VERSION: a newer Kelvin's; the checksum is at the same place in all versions. */
-enum status segment_head_parse(struct bytes data, uint64_t *sequence, uint32_t *slot);
+enum status segment_head_parse(struct bytes data, struct segment_head *head);
 
 void segment_footer_append(struct buffer *out, uint64_t weight, uint64_t count);
+uint64_t segment_footer_size(enum segment_format format);           /* bytes that it takes */
 /* Whether a record is a footer; then its numbers. */
 enum status segment_footer_parse(const struct segment_record *record, uint64_t *weight, uint64_t *count);
 

@@ -85,12 +85,13 @@ struct segment *segments_next(struct segments *segments, const struct segment *s
     return segment == NULL ? segments->first : segment->next;
 }
 
-static struct segment *segment_create(uint64_t sequence, uint32_t slot)
+static struct segment *segment_create(const struct segment_head *head)
 {
     struct segment *segment = mem_zalloc(sizeof(*segment));
 
-    segment->sequence = sequence;
-    segment->slot = slot;
+    segment->sequence = head->sequence;
+    segment->slot = head->slot;
+    segment->format = head->format;
     segment->fd = segment->write_fd = -1;
     atomic_init(&segment->direct_fd, -1);
     return segment;
@@ -164,15 +165,15 @@ static bool is_of_one_huge(uint64_t weight, uint64_t count)
 /* The weight of all records, from the footer. Without one (the file is damaged) the file's size has to do. */
 static void read_footer(const struct segments *segments, struct segment *segment)
 {
-    char bytes[SEGMENT_FOOTER_SIZE];
+    char bytes[64];
     struct segment_record record;
-    uint64_t size, count;
+    uint64_t size = segment_footer_size(segment->format), count;
 
+    CHECK(size <= sizeof(bytes));
     segment->weight = segment->size;
-    if (segment->size < SEGMENT_FOOTER_SIZE ||
-        file_pread_all(segments->disk, segment->fd, bytes, sizeof(bytes), segment->size - sizeof(bytes)) != sizeof(bytes))
+    if (segment->size < size || file_pread_all(segments->disk, segment->fd, bytes, size, segment->size - size) != (ssize_t)size)
         return;
-    if (segment_record_parse(bytes_of(bytes, sizeof(bytes)), &record, &size) == STATUS_OK &&
+    if (segment_record_parse(segment->format, bytes_of(bytes, size), &record, &size) == STATUS_OK &&
         segment_footer_parse(&record, &segment->weight, &count) == STATUS_OK)
         segment->is_huge = is_of_one_huge(segment->weight, count);
 }
@@ -180,9 +181,8 @@ static void read_footer(const struct segments *segments, struct segment *segment
 /* NULL: `status` says why. */
 static struct segment *open_file(const struct segments *segments, const char *name, enum status *status)
 {
-    char path[SEGMENT_PATH_SIZE], head[SEGMENT_HEAD_SIZE];
-    uint64_t sequence = 0;
-    uint32_t slot = 0;
+    char path[SEGMENT_PATH_SIZE], bytes[SEGMENT_HEAD_SIZE];
+    struct segment_head head = { 0 };
     struct segment *segment;
     struct stat info;
     int fd;
@@ -195,15 +195,15 @@ static struct segment *open_file(const struct segments *segments, const char *na
             segments->disk->close(segments->disk->context, fd);
         return NULL;
     }
-    *status = file_pread_all(segments->disk, fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) ?
-        segment_head_parse(bytes_of(head, sizeof(head)), &sequence, &slot) : STATUS_CORRUPT;
-    if (*status == STATUS_OK && (slot >= 1u << PLACE_SLOT_BITS || segments->slots[slot] != NULL))
+    *status = file_pread_all(segments->disk, fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) ?
+        segment_head_parse(bytes_of(bytes, sizeof(bytes)), &head) : STATUS_CORRUPT;
+    if (*status == STATUS_OK && (head.slot >= 1u << PLACE_SLOT_BITS || segments->slots[head.slot] != NULL))
         *status = STATUS_CORRUPT;
     if (*status != STATUS_OK) {
         segments->disk->close(segments->disk->context, fd);
         return NULL;
     }
-    segment = segment_create(sequence, slot);
+    segment = segment_create(&head);
     segment->fd = fd;
     segment->size = (uint64_t)info.st_size;
     segment->written = segment->size;
@@ -350,7 +350,8 @@ void segments_seal(struct segments *segments)
 
 static struct segment *new_tail(struct segments *segments)
 {
-    struct segment *segment = segment_create(segments->next_sequence++, free_slot(segments));
+    struct segment_head head = { segments->next_sequence++, free_slot(segments), SEGMENT_FORMAT_2 };
+    struct segment *segment = segment_create(&head);
 
     segment->state = SEGMENT_TAIL;
     segment->is_ours = true;
@@ -364,9 +365,9 @@ static struct segment *new_tail(struct segments *segments)
     return segment;
 }
 
-uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value)
+uint64_t segments_put(struct segments *segments, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value)
 {
-    uint64_t size = segment_record_size(key.size, value.size), place;
+    uint64_t size = segment_record_size(incarnation, kind, key.size, value.size), place;
     unsigned class = class_of(size);
     struct segment *tail = segments->tail;
 
@@ -375,7 +376,7 @@ uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t 
         seal(segments, tail);
     tail = segments->tail != NULL ? segments->tail : new_tail(segments);
     place = segment_place(tail, tail->size, kind, size);
-    segment_record_append(&tail->pending, incarnation, hash, kind, key, value);
+    CHECK(segment_record_append(&tail->pending, incarnation, kind, key, value) == size);
     segments->pending += size;
     tail->size += size;
     tail->count++;
@@ -426,7 +427,7 @@ bool segments_have_lost(const struct segments *segments)
 /* For a slot whose file is missing. */
 static struct segment *add_lost(struct segments *segments, uint32_t slot)
 {
-    struct segment *segment = segment_create(0, slot);
+    struct segment *segment = segment_create(&(struct segment_head){ .slot = slot });
 
     segment->is_lost = true;
     segment->next = segments->lost;

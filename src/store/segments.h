@@ -101,7 +101,7 @@ void segments_close(struct segments *segments);             /* nothing is pinned
  * 100 ms. And what was written is not cached. */
 void segments_prefer_direct(struct segments *segments, bool prefers_direct);
 /* Adds a record to what the next segments_write writes. Returns its place, which is live. */
-uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value);
+uint64_t segments_put(struct segments *segments, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value);
 /* Takes back the record that was put last, and not written yet. */
 void segments_take_back(struct segments *segments, uint64_t place);
 /* Bytes that are put and not written. */
@@ -156,12 +156,12 @@ static inline uint64_t place_offset(uint64_t place)
 enum status segments_read_span(const struct segments *segments, const struct segment_span *span, char *data, struct bytes *read, bool *was_cached);
 /* The record's value in what was read for a span. STATUS_NOT_FOUND: the record is another key's. STATUS_TRUNCATED: it is longer, and takes
  * `*size` bytes from its beginning on. */
-enum status segment_value(struct bytes read, uint32_t skip, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes *value,
-    uint64_t *size);
+enum status segment_value(const struct segment *segment, struct bytes read, uint32_t skip, uint32_t incarnation, struct bytes key,
+    struct bytes *value, uint64_t *size);
 /* Reads the value at a place, with as many reads as it takes; appended to `value`. Returns as segment_check or segment_value, or the read's error.
  * `was_cached`: whether a read through the cache was a hit; NULL: the caller does not want to know. */
 enum status segments_read(struct segments *segments, struct segment *segment, uint64_t place, enum segment_access access,
-    uint32_t incarnation, uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *value, bool *was_cached);
+    uint32_t incarnation, struct bytes key, struct segment_buffer *scratch, struct buffer *value, bool *was_cached);
 
 /* --- live records: any thread --- */
 
@@ -241,6 +241,7 @@ bool segments_have_lost(const struct segments *segments);           /* some that
 /* --- files --- */
 
 uint32_t segment_slot(const struct segment *segment);
+enum segment_format segment_format(const struct segment *segment);
 uint64_t segment_sequence(const struct segment *segment);           /* names the file */
 uint64_t segment_size(const struct segment *segment);               /* bytes; by the writer */
 uint64_t segments_next_sequence(const struct segments *segments);   /* of the next file; by the writer */

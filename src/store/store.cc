@@ -538,7 +538,7 @@ enum status store_get_at(struct store *store, uint64_t place, struct segment *se
         return store_get(store, incarnation, hash, key, record);
     if (segment == nullptr)
         return STATUS_CORRUPT;
-    return segments_read(store->segments, segment, place, access, incarnation, hash, key, scratch, record, was_cached);
+    return segments_read(store->segments, segment, place, access, incarnation, key, scratch, record, was_cached);
 }
 
 /* ---- writing ---- */

@@ -126,8 +126,8 @@ void store_batch_clear(struct store_batch *batch);
 void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record);
 /* The same into a segment: returns the record's place (`kind`: see store/segments.h), which can be read after store_write. The key must be
  * in the index with an empty value, or be put there with store_batch_index. A batch that is used like this is used with one store only. */
-uint64_t store_batch_append(struct store *store, struct store_batch *batch, uint32_t incarnation, uint64_t hash, unsigned kind,
-    struct bytes key, struct bytes record);
+uint64_t store_batch_append(struct store *store, struct store_batch *batch, uint32_t incarnation, unsigned kind, struct bytes key,
+    struct bytes record);
 void store_batch_index(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_delete(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_put_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key);

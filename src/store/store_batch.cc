@@ -84,12 +84,12 @@ void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t h
     batch->text.append(record.data, record.size);
 }
 
-uint64_t store_batch_append(struct store *store, struct store_batch *batch, uint32_t incarnation, uint64_t hash, unsigned kind,
-    struct bytes key, struct bytes record)
+uint64_t store_batch_append(struct store *store, struct store_batch *batch, uint32_t incarnation, unsigned kind, struct bytes key,
+    struct bytes record)
 {
     batch->count++;
     batch->appended += key.size + record.size;
-    return segments_put(store->segments, incarnation, hash, kind, key, record);
+    return segments_put(store->segments, incarnation, kind, key, record);
 }
 
 void store_batch_index(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)

@@ -83,7 +83,7 @@ static uint64_t put_record(struct tier *tier, struct batch *batch, int db, uint3
     put_expiry(tier, batch, incarnation, hash, key, death_ms);
     batch->record_bytes += batch->record.size + sizeof(struct entry) + key.size;
     batch->packing_work += packing_pack(tier, db, &batch->record);
-    return store_batch_append(tier->store, batch->store, incarnation, hash, (unsigned)entry_type(entry), key, buffer_bytes(&batch->record));
+    return store_batch_append(tier->store, batch->store, incarnation, (unsigned)entry_type(entry), key, buffer_bytes(&batch->record));
 }
 
 /* The key's record is at `place` from now on. `is_new`: it has had none. */
@@ -145,7 +145,7 @@ enum status batch_put_handed(struct tier *tier, struct batch *batch, const struc
     if (fits)
         buffer_append_bytes(&batch->record, buffer_bytes(&handed->record));
     (void)packing_pack(tier, handed->db, &batch->record);
-    place = store_batch_append(tier->store, batch->store, handed->incarnation, handed->hash, (unsigned)handed->type, handed->key,
+    place = store_batch_append(tier->store, batch->store, handed->incarnation, (unsigned)handed->type, handed->key,
         buffer_bytes(&batch->record));
     store_batch_index(batch->store, handed->incarnation, handed->hash, handed->key);
     put_expiry(tier, batch, handed->incarnation, handed->hash, handed->key, handed->expire_ms);

@@ -234,16 +234,16 @@ uint64_t collect_count_live(struct tier *tier, const struct tags_weights *weight
 
 /* --- moving --- */
 
-static bool is_needed(struct tier *tier, const struct segment_record *record, uint64_t place, struct partition *partition)
+static bool is_needed(struct tier *tier, const struct segment_record *record, uint64_t hash, uint64_t place, struct partition *partition)
 {
     struct keyspace *keyspace;
     bool is_needed = false;
 
     partition_lock(partition);
     keyspace = tier_keyspace_of(partition, record->incarnation);
-    if (keyspace != NULL && keyspace->tier != NULL && recordmap_has_place(keyspace->tier->map, record->hash, place)) {
+    if (keyspace != NULL && keyspace->tier != NULL && recordmap_has_place(keyspace->tier->map, hash, place)) {
         keyspace_assert_locked(keyspace);
-        is_needed = !stale_give_up(tier, keyspace, record->hash, record->key, place);
+        is_needed = !stale_give_up(tier, keyspace, hash, record->key, place);
     }
     partition_unlock(partition);
     return is_needed;
@@ -252,11 +252,12 @@ static bool is_needed(struct tier *tier, const struct segment_record *record, ui
 static void move_record(struct tier *tier, const struct segment_record *record, uint64_t place)
 {
     struct collect *collect = tier->collect;
-    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, record->hash)];
+    uint64_t hash = key_hash(&tier->partitions->seed, record->key);
+    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, hash)];
 
-    if (!is_needed(tier, record, place, partition))
+    if (!is_needed(tier, record, hash, place, partition))
         return;
-    if (collect->sheds && shed_record(tier, partition, record, place, &tier->writing->batch)) {
+    if (collect->sheds && shed_record(tier, partition, record, hash, place, &tier->writing->batch)) {
         collect->shed_count++;
         return;
     }
@@ -267,14 +268,14 @@ static void move_record(struct tier *tier, const struct segment_record *record, 
     collect->moved[collect->count++] = (struct moved){
         .partition = partition,
         .incarnation = record->incarnation,
-        .hash = record->hash,
+        .hash = hash,
         .from = place,
-        .to = segments_put(store_segments(tier->store), record->incarnation, record->hash, record->kind, record->key, record->value),
+        .to = segments_put(store_segments(tier->store), record->incarnation, record->kind, record->key, record->value),
         .key_at = collect->text.size,
         .key_size = record->key.size,
     };
     buffer_append_bytes(&collect->text, record->key);
-    statistics_add(&tier->statistics.collected_bytes, segment_record_size(record->key.size, record->value.size));
+    statistics_add(&tier->statistics.collected_bytes, segment_record_size(record->incarnation, record->kind, record->key.size, record->value.size));
 }
 
 /* The records are at their new places. What was overwritten or deleted meanwhile is dead there, too. */

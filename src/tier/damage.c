@@ -207,10 +207,10 @@ void damage_note(struct tier *tier, const struct failed_read *read, enum status 
 
 /* --- bytes without a record --- */
 
-/* Whether a key with this hash has its record there. */
-static bool has_record_at(struct tier *tier, const struct segment_record *head, uint64_t hash, const struct segment *segment, uint64_t offset,
-    struct failed_read *read)
+/* Whether the key has its record there. */
+static bool has_record_at(struct tier *tier, const struct segment_record *head, const struct segment *segment, uint64_t offset, struct failed_read *read)
 {
+    uint64_t hash = key_hash(&tier->partitions->seed, head->key);
     struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, hash)];
     struct keyspace *keyspace;
     uint64_t place = 0;
@@ -227,16 +227,13 @@ static bool has_record_at(struct tier *tier, const struct segment_record *head, 
     return is_there;
 }
 
-/* The damaged part of the record may be its hash, its key, or neither. */
+/* The damaged part of the record may be its key, or another one. */
 bool damage_note_bytes(struct tier *tier, struct segment *segment, uint64_t offset, struct bytes data)
 {
     struct segment_record head;
     struct failed_read read;
 
-    if (!segment_record_guess(data, &head))
-        return false;
-    if (!has_record_at(tier, &head, head.hash, segment, offset, &read) &&
-        !has_record_at(tier, &head, key_hash(&tier->partitions->seed, head.key), segment, offset, &read))
+    if (!segment_record_guess(segment_format(segment), data, &head) || !has_record_at(tier, &head, segment, offset, &read))
         return false;
     damage_note(tier, &read, STATUS_CORRUPT);
     return true;

@@ -11,6 +11,7 @@
 #include "base/crc64.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/varint.h"
 #include "keyspace/heat.h"
 #include "tier/pause.h"
 #include "tier/tier_private.h"
@@ -158,13 +159,6 @@ static void sort_list(struct writer *writer, uint32_t counts[HOT_RANKS])
     }
 }
 
-static void append_number(struct buffer *out, uint64_t number)
-{
-    for (; number >= 0x80; number >>= 7)
-        buffer_append_u8(out, (uint8_t)(number | 0x80));
-    buffer_append_u8(out, (uint8_t)number);
-}
-
 static void write_section(struct writer *writer, const struct partition *partition, uint32_t incarnation)
 {
     const uint64_t first = partition_first_hash(partition);
@@ -190,7 +184,7 @@ static void write_section(struct writer *writer, const struct partition *partiti
         if (counts[i] == 0)
             continue;
         for (size_t end = at + counts[i]; at < end; at++) {
-            append_number(text, writer->sorted[at].hash - before);
+            varint_append(text, writer->sorted[at].hash - before);
             before = writer->sorted[at].hash;
         }
         size = (uint32_t)(text->size - begin);
@@ -451,22 +445,14 @@ enum status hot_read(const struct hot_file *file, const struct hot_section *sect
 {
     uint32_t bits = (uint32_t)__builtin_ctz(file->partition_count);
     uint64_t hash = bits == 0 ? 0 : (uint64_t)section->partition << (HASH_BITS - bits), last = hash + (UINT64_MAX >> bits);
-    uint8_t *data = mem_alloc(group->size), *at = data, *end = data + group->size;
+    char *data = mem_alloc(group->size);
+    const char *at = data, *end = data + group->size;
     enum status status = read_at(file->fd, group->at, data, group->size);
 
     for (uint32_t i = 0; i < group->count && status == STATUS_OK; i++) {
-        uint64_t more = 0;
-        int shift = 0;
+        uint64_t more;
 
-        do {
-            if (at == end || shift >= HASH_BITS || (shift == HASH_BITS - 1 && *at > 1)) {
-                status = STATUS_CORRUPT;
-                break;
-            }
-            more |= (uint64_t)(*at & 0x7f) << shift;
-            shift += 7;
-        } while (*at++ & 0x80);
-        if (status != STATUS_OK || more > last - hash)
+        if (!varint_take(&at, end, &more) || more > last - hash)
             status = STATUS_CORRUPT;
         else
             hashes[i] = hash += more;

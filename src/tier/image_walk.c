@@ -239,9 +239,9 @@ static enum status fail_record(struct walking *walking, const struct live *live,
     return STATUS_CORRUPT;
 }
 
-static enum status pass_on(struct walking *walking, uint64_t hash, uint64_t place, struct bytes key, struct bytes record)
+static enum status pass_on(struct walking *walking, uint64_t place, struct bytes key, struct bytes record)
 {
-    struct image_item item = { hash, place, key, record };
+    struct image_item item = { place, key, record };
 
     walking->passed++;
     return walking->found(walking->context, &item);
@@ -263,7 +263,7 @@ static enum status read_record(struct walking *walking, const struct live *live,
         message_set(walking->message, "a segment can't be read: %s", status_name(status));
         return status;
     }
-    return pass_on(walking, record.hash, place, record.key, record.value);
+    return pass_on(walking, place, record.key, record.value);
 }
 
 static enum status read_segment(struct walking *walking, const struct live *live)
@@ -309,7 +309,7 @@ static enum status read_leveldb(struct walking *walking)
 
     while (found == STATUS_OK && (status = store_next(iterator, &record)) == STATUS_OK) {
         if (record.record.size > 0)
-            found = pass_on(walking, record.hash, 0, record.key, record.record);
+            found = pass_on(walking, 0, record.key, record.record);
     }
     store_scan_close(iterator);
     if (found != STATUS_OK || status == STATUS_NOT_FOUND)

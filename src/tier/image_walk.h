@@ -14,7 +14,7 @@
 struct tags_file;
 
 struct image_item {
-    uint64_t hash, place;           /* place 0: it is in LevelDB */
+    uint64_t place;                 /* 0: it is in LevelDB */
     struct bytes key, record;       /* until the callback returns */
 };
 /* Any other status than STATUS_OK ends the walk, which returns it. */

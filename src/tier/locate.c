@@ -148,12 +148,13 @@ static size_t lower_bound(const struct search *search, const struct range *range
 static void note_record(struct search *search, uint64_t place, const struct segment_record *record)
 {
     const struct range *range = range_of(search, record->incarnation);
-    uint64_t check;
+    uint64_t hash, check;
 
-    if (range == NULL || key_hash(&search->seed, record->key) != record->hash)
+    if (range == NULL)
         return;
+    hash = key_hash(&search->seed, record->key);
     check = check_of(record->key);
-    for (size_t i = lower_bound(search, range, record->hash); i < range->end && search->known[i].hash == record->hash; i++) {
+    for (size_t i = lower_bound(search, range, hash); i < range->end && search->known[i].hash == hash; i++) {
         struct known *known = &search->known[i];
 
         if (known->rest >> PLACE_BITS == check >> PLACE_BITS && place_in(known) != IN_LEVELDB)

@@ -246,7 +246,8 @@ static void read_alone(struct tier *tier, struct reading *reading, enum status s
 }
 
 /* A group has been read, or could not be: `status`. Returns the readings that are to be read alone. */
-static struct reading *end_group(struct reading *group, enum status status, struct bytes bytes, uint64_t skip, struct read_record *record)
+static struct reading *end_group(struct tier *tier, struct reading *group, enum status status, struct bytes bytes, uint64_t skip,
+    struct read_record *record)
 {
     uint64_t begin = place_offset(group->place);
     struct reading *failed = NULL, **end = &failed, *next;
@@ -257,7 +258,7 @@ static struct reading *end_group(struct reading *group, enum status status, stru
         next = reading->next;
         record->status = status == STATUS_OK ? STATUS_TRUNCATED : status;
         if (status == STATUS_OK && at < bytes.size)
-            reading_parse(reading, bytes_of(bytes.data + at, bytes.size - at), record);
+            reading_parse(tier, reading, bytes_of(bytes.data + at, bytes.size - at), record);
         if (record->status == STATUS_OK || record->status == STATUS_NOT_FOUND) {
             end_reading(reading, record);
         } else {
@@ -296,7 +297,7 @@ static void read_group(struct tier *tier, struct reading *group, struct read_buf
 
     if (is_groupable(group->reader, group)) {
         status = read_span(tier, group, buffers, &bytes, &skip);
-        group = end_group(group, status, bytes, skip, &record);
+        group = end_group(tier, group, status, bytes, skip, &record);
     }
     for (struct reading *next; group != NULL; group = next) {
         next = group->next;
@@ -354,7 +355,7 @@ static void end_on_ring(struct tier_reader *reader, struct slot *slot)
 
     if (slot->is_counted)
         access_note(&reader->tier->access, slot->read.was_cached);
-    failed = end_group(slot->group, result < 0 ? STATUS_IO : STATUS_OK, bytes_of(slot->read.data, result < 0 ? 0 : (size_t)result), slot->skip, &record);
+    failed = end_group(reader->tier, slot->group, result < 0 ? STATUS_IO : STATUS_OK, bytes_of(slot->read.data, result < 0 ? 0 : (size_t)result), slot->skip, &record);
     for (; failed != NULL; failed = next) {
         next = failed->next;
         failed->next = NULL;

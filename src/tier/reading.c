@@ -81,16 +81,16 @@ void reading_now(struct tier *tier, const struct reading *reading, struct read_b
         record->status = reading_failed(tier, reading, record->status);
 }
 
-void reading_parse(const struct reading *reading, struct bytes bytes, struct read_record *record)
+void reading_parse(const struct tier *tier, const struct reading *reading, struct bytes bytes, struct read_record *record)
 {
     struct segment_record found;
     uint64_t size;
 
-    record->status = segment_record_parse(bytes, &found, &size);
+    record->status = segment_record_parse(segment_format(reading->segment), bytes, &found, &size);
     if (record->status != STATUS_OK)
         return;
-    if (found.hash != reading->hash || found.incarnation != reading->incarnation ||
-        (reading->key.data != NULL && !bytes_equal(found.key, reading->key)))
+    if (found.incarnation != reading->incarnation ||
+        (reading->key.data != NULL ? !bytes_equal(found.key, reading->key) : key_hash(&tier->partitions->seed, found.key) != reading->hash))
         record->status = STATUS_NOT_FOUND;
     record->key = found.key;
     record->bytes = found.value;

@@ -62,7 +62,7 @@ void reading_end(struct reading *reading);
 /* Reads it on the calling thread. */
 void reading_now(struct tier *tier, const struct reading *reading, struct read_buffers *buffers, struct read_record *record);
 /* Where its record begins in `bytes`, which were read for it. What can't be used is not reported, as it will be read again. */
-void reading_parse(const struct reading *reading, struct bytes bytes, struct read_record *record);
+void reading_parse(const struct tier *tier, const struct reading *reading, struct bytes bytes, struct read_record *record);
 /* Reports a read that failed, or whose record could not be decoded. Returns STATUS_NOT_FOUND if the index shows that the record is not this key's. */
 enum status reading_failed(struct tier *tier, const struct reading *reading, enum status status);
 /* The same for a record that was read and can't be decoded. */

@@ -117,7 +117,8 @@ static bool has_another_turn(struct tier *tier, struct keyspace *keyspace, uint6
     return uses > 1;
 }
 
-bool shed_record(struct tier *tier, struct partition *partition, const struct segment_record *record, uint64_t place, struct batch *batch)
+bool shed_record(struct tier *tier, struct partition *partition, const struct segment_record *record, uint64_t hash, uint64_t place,
+    struct batch *batch)
 {
     struct keyspace *keyspace;
     enum value_type type;
@@ -128,9 +129,9 @@ bool shed_record(struct tier *tier, struct partition *partition, const struct se
         return false;               /* it belongs to the image, or can't be read */
     partition_lock(partition);
     keyspace = tier_living_keyspace(partition, record->incarnation);
-    if (keyspace != NULL && may_delete(tier, gone_ms >= 0) && recordmap_has_place(keyspace->tier->map, record->hash, place) &&
-        is_at_rest(tier, partition, keyspace, record->hash, record->key) && !has_another_turn(tier, keyspace, record->hash)) {
-        delete_cold(tier, keyspace, record->hash, record->key, batch);
+    if (keyspace != NULL && may_delete(tier, gone_ms >= 0) && recordmap_has_place(keyspace->tier->map, hash, place) &&
+        is_at_rest(tier, partition, keyspace, hash, record->key) && !has_another_turn(tier, keyspace, hash)) {
+        delete_cold(tier, keyspace, hash, record->key, batch);
         is_deleted = true;
     }
     partition_unlock(partition);

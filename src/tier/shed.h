@@ -45,7 +45,8 @@ void shed_note_size(struct tier *tier);
 bool shed_holds_demotion(struct tier *tier);
 
 /* A live record of a segment that was taken. True: its key is deleted, its grave is in the batch. Otherwise it has to be written again. */
-bool shed_record(struct tier *tier, struct partition *partition, const struct segment_record *record, uint64_t place, struct batch *batch);
+bool shed_record(struct tier *tier, struct partition *partition, const struct segment_record *record, uint64_t hash, uint64_t place,
+    struct batch *batch);
 /* A segment was dealt with, and `deleted` of its keys were deleted. */
 void shed_note_segment(struct tier *tier, uint64_t deleted);
 

@@ -539,7 +539,7 @@ class CheckTest(Damage, unittest.TestCase):
         segment = os.path.basename(self.store_files(self.sound, ".seg")[0])
         for name, old, new, sums, text in [("dataset", b"kelvin-image 1", b"kelvin-image 9", text_sum, "dataset"),
                                            ("tags", b"KTAGS4", b"KTAGS9", tags_sum, "tags"),
-                                           ("store/" + segment, b"KSEG1", b"KSEG9", head_sum, segment)]:
+                                           ("store/" + segment, b"KSEG2", b"KSEG9", head_sum, segment)]:
             place = self.copy()
             newer(place, name, old, new, sums)
             before = tree(place)

@@ -195,6 +195,7 @@ static void on_piece(void *context, const struct segment_piece *piece)
     struct search *search = context;
     const struct segment_record *record = piece->record;
     struct checked_key *key;
+    uint64_t hash;
 
     if (record == NULL) {
         search->damaged_ordinal = piece->ordinal;
@@ -202,7 +203,8 @@ static void on_piece(void *context, const struct segment_piece *piece)
         return;
     }
     search->ordinals[piece->slot] = piece->ordinal;
-    key = key_hash(search->seed, record->key) == record->hash ? keys_find(search->keys, record->incarnation, record->hash, record->key) : NULL;
+    hash = key_hash(search->seed, record->key);
+    key = keys_find(search->keys, record->incarnation, hash, record->key);
     if (key != NULL && (key->state & (KEY_IN_LEVELDB | KEY_HAS_TAG)) == 0)
         key->place = place_make(piece->slot, piece->offset, record->kind, piece->size);
 }

@@ -30,7 +30,7 @@ static void pass_on(struct file_walk *walk, struct segment_piece *piece, uint64_
 }
 
 /* The bytes up to the footer; a file that was cut off ends with a run of damaged bytes, which is empty if it was cut between records. */
-static void walk_records(struct file_walk *walk, struct bytes bytes, struct segment_piece *piece)
+static void walk_records(struct file_walk *walk, enum segment_format format, struct bytes bytes, struct segment_piece *piece)
 {
     uint64_t at = SEGMENT_HEAD_SIZE, good_end = at, size, weight, count;
     bool has_footer = false;
@@ -38,7 +38,7 @@ static void walk_records(struct file_walk *walk, struct bytes bytes, struct segm
     while (at < bytes.size && !has_footer) {
         struct segment_record record;
 
-        if (segment_record_parse(bytes_of(bytes.data + at, bytes.size - at), &record, &size) != STATUS_OK) {
+        if (segment_record_parse(format, bytes_of(bytes.data + at, bytes.size - at), &record, &size) != STATUS_OK) {
             at += SEGMENT_UNIT;
             continue;
         }
@@ -56,14 +56,13 @@ static void walk_records(struct file_walk *walk, struct bytes bytes, struct segm
         check_note(walk->check, "%s has no footer: its last records may be missing", piece->name);
 }
 
-static bool has_head(const char *name, struct bytes bytes, uint32_t *slot)
+static bool has_head(const char *name, struct bytes bytes, struct segment_head *head)
 {
-    uint64_t sequence;
     char wanted[32];
 
-    if (segment_head_parse(bytes, &sequence, slot) != STATUS_OK || *slot >= 1u << PLACE_SLOT_BITS)
+    if (segment_head_parse(bytes, head) != STATUS_OK || head->slot >= 1u << PLACE_SLOT_BITS)
         return false;
-    snprintf(wanted, sizeof(wanted), "%08llu.seg", (unsigned long long)sequence);
+    snprintf(wanted, sizeof(wanted), "%08llu.seg", (unsigned long long)head->sequence);
     return strcmp(name, wanted) == 0;
 }
 
@@ -73,7 +72,7 @@ static void walk_file(struct file_walk *walk, const char *dir, const char *name,
     struct segment_piece piece = { .name = name, .ordinal = ordinal };
     struct message message;
     struct mapped mapped;
-    uint64_t sequence;
+    struct segment_head head;
 
     walk->counts->files++;
     snprintf(path, sizeof(path), "%s/%s", dir, name);
@@ -81,13 +80,14 @@ static void walk_file(struct file_walk *walk, const char *dir, const char *name,
         check_damage(walk->check, name, "can't be read: %s", message.text);
         return;
     }
-    if (segment_head_parse(mapped.bytes, &sequence, &piece.slot) == STATUS_VERSION)
+    if (segment_head_parse(mapped.bytes, &head) == STATUS_VERSION) {
         check_newer(walk->check, name);
-    else if (!has_head(name, mapped.bytes, &piece.slot)) {
+    } else if (!has_head(name, mapped.bytes, &head)) {
         piece.slot = SEGMENT_HEADLESS;
         pass_on(walk, &piece, 0, mapped.bytes.size, NULL);
     } else {
-        walk_records(walk, mapped.bytes, &piece);
+        piece.slot = head.slot;
+        walk_records(walk, head.format, mapped.bytes, &piece);
     }
     walk->counts->bytes += mapped.bytes.size;
     mapped_close(&mapped);
@@ -139,14 +139,14 @@ static bool link_file(const char *dir, const char *to, const char *name, struct 
 {
     char from_path[CHECK_PATH_SIZE * 2], to_path[CHECK_PATH_SIZE * 2];
     struct mapped mapped;
-    uint32_t slot;
+    struct segment_head head;
     bool good;
 
     snprintf(from_path, sizeof(from_path), "%s/%s", dir, name);
     snprintf(to_path, sizeof(to_path), "%s/%s", to, name);
     if (!mapped_open(from_path, &mapped, message))
         return false;
-    good = has_head(name, mapped.bytes, &slot);
+    good = has_head(name, mapped.bytes, &head);
     mapped_close(&mapped);
     if (!good || link(from_path, to_path) == 0)
         return true;

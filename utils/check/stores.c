@@ -14,7 +14,6 @@
 #include "expiries.h"
 #include "keys.h"
 #include "places.h"
-#include "seed.h"
 #include "segment_files.h"
 #include "store/dictionaries.h"
 #include "store/store_walk.h"
@@ -96,7 +95,8 @@ static bool open_clone(struct stores *stores)
         snprintf(stores->scratch, sizeof(stores->scratch), "%s/kelvin-check.%d", temporary != NULL ? temporary : "/tmp", (int)getpid());
         good = clone_to(stores, stores->scratch, &message);
     }
-    stores->salvage.has_seed = seed_find(stores->files.dir, stores->dataset, &stores->seed);
+    stores->salvage.has_seed = stores->dataset->has_seed;
+    stores->seed = stores->dataset->seed;
     stores->salvage.seed = stores->seed.sip;
     stores->salvage.by_slot = stores->seed.by_slot;
     if (good)
@@ -353,20 +353,20 @@ static void on_damaged_bytes(struct stores *stores, const struct segment_piece *
             (unsigned long long)piece->size);
 }
 
-static void note_again(struct stores *stores, const struct segment_record *record, uint64_t place)
+static void note_again(struct stores *stores, const struct segment_record *record, uint64_t hash, uint64_t place)
 {
     struct found_again *found;
     int64_t expire_ms;
     uint8_t type;
 
-    if (key_hash(&stores->seed, record->key) != record->hash || judge_record(stores, record->value, &expire_ms, &type) != NULL)
+    if (judge_record(stores, record->value, &expire_ms, &type) != NULL)
         return;
     if (stores->found_count == stores->found_capacity) {
         stores->found_capacity = stores->found_capacity * 2 + 64;
         stores->found = mem_realloc(stores->found, stores->found_capacity * sizeof(stores->found[0]));
     }
     found = &stores->found[stores->found_count++];
-    *found = (struct found_again){ record->incarnation, record->hash, place, expire_ms, stores->found_count,
+    *found = (struct found_again){ record->incarnation, hash, place, expire_ms, stores->found_count,
         bytes_of(mem_string(record->key), record->key.size) };
 }
 
@@ -375,26 +375,27 @@ static void on_piece(void *context, const struct segment_piece *piece)
 {
     struct stores *stores = context;
     const struct segment_record *record = piece->record;
-    uint64_t place;
+    uint64_t hash, place;
 
     if (record == NULL) {
         on_damaged_bytes(stores, piece);
         return;
     }
+    hash = key_hash(&stores->seed, record->key);
     place = place_make(piece->slot, piece->offset, record->kind, piece->size);
     for (size_t i = keys_from_place(&stores->keys, place); i < stores->keys.count && stores->keys.list[i].place == place; i++) {
         struct checked_key *key = &stores->keys.list[i];
 
-        if ((key->state & KEY_IS_FOUND) == 0 && keys_is(key, record->incarnation, record->hash, record->key)) {
+        if ((key->state & KEY_IS_FOUND) == 0 && keys_is(key, record->incarnation, hash, record->key)) {
             key->state |= KEY_IS_FOUND;
             count_record(stores, key, record->key, record->value);
             return;
         }
     }
     if (stores->revives && dataset_file_db_of(stores->dataset, record->incarnation) >= 0)
-        note_again(stores, record, place);
-    else if (lost_tags_has(&stores->lost, place, record->incarnation, record->hash, stores->dataset->partition_count))
-        note_again(stores, record, place);
+        note_again(stores, record, hash, place);
+    else if (lost_tags_has(&stores->lost, place, record->incarnation, hash, stores->dataset->partition_count))
+        note_again(stores, record, hash, place);
     else
         stores->dead_bytes += piece->size;
 }

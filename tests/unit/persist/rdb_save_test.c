@@ -52,7 +52,7 @@ static void put(const struct target *target, uint32_t incarnation, uint64_t hash
     } else {
         store_batch_index(target->batch, incarnation, hash, bytes_of_string(key));
         tags_builder_add(target->tags, incarnation, hash, bytes_of_string(key), store_batch_append(target->store, target->batch, incarnation,
-            hash, 0, bytes_of_string(key), buffer_bytes(&record)));
+            0, bytes_of_string(key), buffer_bytes(&record)));
     }
     if (expire_ms >= 0)
         store_batch_put_expiry(target->batch, expire_ms, incarnation, hash, bytes_of_string(key));
@@ -123,7 +123,7 @@ static void image_write(struct bench *bench, int many, bool in_segments, bool ti
         put(&target, 9, 100 + (uint64_t)i, name, -1, 5, now, BYTES("\0\5value"));
     }
     if (in_segments) {
-        (void)store_batch_append(target.store, target.batch, 7, 10, 0, BYTES("text"), BYTES("a dead record"));
+        (void)store_batch_append(target.store, target.batch, 7, 0, BYTES("text"), BYTES("a dead record"));
         segments_seal(store_segments(target.store));
         write_tags(bench, target.tags);
     }

@@ -52,7 +52,7 @@ static void an_image_of_other_hashes_does_not_fit(void **state)
     assert_false(fits(&pair->by_slot, line));
     snprintf(line, sizeof(line), "%s:", plain);
     assert_false(fits(&pair->by_slot, line));
-    assert_false(fits(&pair->plain, "kelvin-image:2:4") || fits(&pair->plain, "") || fits(&pair->plain, "eof"));
+    assert_false(fits(&pair->plain, "kelvin-image:3:4") || fits(&pair->plain, "") || fits(&pair->plain, "eof"));
 }
 
 int main(void)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "store/segment_body.h"
@@ -82,11 +83,6 @@ static struct bytes key_of(uint64_t number, char text[32])
     return bytes_of_string(text);
 }
 
-static uint64_t hash_of(uint64_t number)
-{
-    return number * 0x9e3779b97f4a7c15ull;
-}
-
 static void fill_value(struct buffer *value, uint64_t number, size_t size)
 {
     value->size = 0;
@@ -103,7 +99,7 @@ static uint64_t put(struct fixture *fixture, uint64_t number, size_t size)
     uint64_t place;
 
     fill_value(&value, number, size);
-    place = segments_put(fixture->segments, INCARNATION, hash_of(number), number % 8, key_of(number, text), buffer_bytes(&value));
+    place = segments_put(fixture->segments, INCARNATION, number % 8, key_of(number, text), buffer_bytes(&value));
     buffer_release(&value);
     return place;
 }
@@ -117,7 +113,7 @@ static enum status read_at(struct fixture *fixture, uint64_t place, uint64_t num
     if (segment == NULL)
         return STATUS_CORRUPT;
     value->size = 0;
-    status = segments_read(fixture->segments, segment, place, access, INCARNATION, hash_of(number), key_of(number, text),
+    status = segments_read(fixture->segments, segment, place, access, INCARNATION, key_of(number, text),
         &fixture->scratch, value, NULL);
     segments_unpin(segment);
     return status;
@@ -448,7 +444,7 @@ static void test_retire(void **state)
     segments_measure(fixture->segments, &stats);
     assert_int_equal(stats.count, 1);           /* the tail */
     assert_int_equal(stats.live_bytes, 0);
-    assert_int_equal(segments_read(fixture->segments, pinned, places[0], SEGMENT_BUFFERED, INCARNATION, hash_of(0), key_of(0, text),
+    assert_int_equal(segments_read(fixture->segments, pinned, places[0], SEGMENT_BUFFERED, INCARNATION, key_of(0, text),
         &fixture->scratch, &value, NULL), STATUS_OK);
     segments_unpin(pinned);
     assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
@@ -693,7 +689,7 @@ static void test_huge_records_stay(void **state)
         places[i] = put(fixture, (uint64_t)i, 3000);
     fill_value(&value, 1, 2 << 20);
     for (int i = 0; i < HUGE; i++) {
-        (void)segments_put(fixture->segments, INCARNATION, hash_of((uint64_t)i), 0, key_of((uint64_t)i, text), buffer_bytes(&value));
+        (void)segments_put(fixture->segments, INCARNATION, 0, key_of((uint64_t)i, text), buffer_bytes(&value));
         assert_int_equal(segments_write(fixture->segments), STATUS_OK);
     }
     buffer_release(&value);
@@ -715,6 +711,145 @@ static void test_huge_records_stay(void **state)
     }
 }
 
+/* A segment as older versions wrote it. */
+static void write_format_1(const struct fixture *fixture, uint64_t sequence, uint32_t slot, int count, size_t value_size, uint64_t *places)
+{
+    struct buffer file = { 0 }, value = { 0 };
+    char path[100], text[32];
+    uint64_t weight = 0;
+    uint32_t crc;
+    FILE *out;
+
+    buffer_append(&file, "KSEG1\n\0\0", 8);
+    buffer_append(&file, &sequence, 8);
+    buffer_append(&file, &slot, 4);
+    crc = crc32c(0, file.data, file.size);
+    buffer_append(&file, &crc, 4);
+    buffer_append(&file, "\0\0\0\0\0\0\0\0", 8);
+    for (int i = 0; i <= count; i++) {          /* the last one is the footer */
+        uint64_t hash = (uint64_t)i, numbers[2] = { weight, (uint64_t)count };
+        struct bytes key = i < count ? key_of((uint64_t)i, text) : bytes_of("", 0);
+        uint32_t incarnation = i < count ? INCARNATION : 0, kind = i < count ? (uint32_t)i % 8 : 0, sizes[2] = { (uint32_t)key.size };
+        size_t begin = file.size;
+
+        fill_value(&value, (uint64_t)i, value_size);
+        if (i == count) {
+            value.size = 0;
+            buffer_append(&value, numbers, sizeof(numbers));
+        }
+        sizes[1] = kind << 29 | (uint32_t)value.size;
+        buffer_append(&file, "crc", 4);
+        buffer_append(&file, &incarnation, 4);
+        buffer_append(&file, &hash, 8);
+        buffer_append(&file, sizes, 8);
+        buffer_append_bytes(&file, key);
+        buffer_append_bytes(&file, buffer_bytes(&value));
+        crc = crc32c(0, file.data + begin + 4, file.size - begin - 4);
+        memcpy(file.data + begin, &crc, 4);
+        while (file.size % SEGMENT_UNIT != 0)
+            buffer_append_u8(&file, 0);
+        if (i < count) {
+            places[i] = place_make(slot, begin, kind, file.size - begin);
+            weight += place_weight(places[i]);
+        }
+    }
+    snprintf(path, sizeof(path), "%s/%08llu.seg", fixture->dir, (unsigned long long)sequence);
+    out = fopen(path, "w");
+    assert_non_null(out);
+    assert_int_equal(fwrite(file.data, 1, file.size, out), file.size);
+    assert_int_equal(fclose(out), 0);
+    buffer_release(&file);
+    buffer_release(&value);
+}
+
+/* What is in it is read, and new segments beside it have the newer format. */
+static void test_format_1(void **state)
+{
+    enum { OLD = 100, ALL = OLD + 10, SLOT = 7 };
+    struct fixture *fixture = *state;
+    struct segment *old;
+    uint64_t places[ALL];
+    struct walked walked;
+
+    segments_close(fixture->segments);
+    write_format_1(fixture, 5, SLOT, OLD, 300, places);
+    open_segments(fixture);
+    old = segments_next(fixture->segments, NULL);
+    assert_int_equal(segment_format(old), SEGMENT_FORMAT_1);
+    for (int i = 0; i < OLD; i++)
+        assert_true(segments_alive(fixture->segments, SLOT, place_weight(places[i])));
+    assert_int_equal(segment_live_weight(old), old->weight);        /* the footer's */
+    for (uint64_t i = OLD; i < ALL; i++)
+        places[i] = put(fixture, i, 300);
+    segments_seal(fixture->segments);
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    assert_int_equal(segment_format(segments_next(fixture->segments, old)), SEGMENT_FORMAT_2);
+    for (uint64_t i = 0; i < ALL; i++)
+        expect(fixture, places[i], i, 300, SEGMENT_BUFFERED);
+    walked = walk_all(fixture, places);
+    assert_int_equal(walked.records, ALL);
+    assert_int_equal(walked.damaged, 0);
+    for (int i = 0; i < OLD; i++)
+        segments_dead(fixture->segments, places[i]);
+    assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
+    for (uint64_t i = OLD; i < ALL; i++)
+        expect(fixture, places[i], i, 300, SEGMENT_BUFFERED);
+}
+
+/* Every head of a record that ends too early, and heads of every size. */
+static void test_record_heads(void **state)
+{
+    static const struct { uint32_t incarnation; size_t key_size, value_size, size; } cases[] = {
+        { 1, 0, 0, 16 }, { 1, 4, 5, 16 }, { 1, 4, 6, 32 }, { 127, 16, 38, 64 }, { 128, 16, 38, 64 }, { UINT32_MAX, 16, 38, 80 },
+        { 1, 200, 16, 240 }, { 1, 16, 231, 256 }, { 1, 16, 2048, 2080 }, { 1, 300, 300000, 300320 },
+    };
+    struct buffer text = { 0 }, out = { 0 };
+
+    (void)state;
+    fill_value(&text, 1, 300000);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct bytes key = bytes_of(text.data, cases[i].key_size), value = bytes_of(text.data, cases[i].value_size);
+        struct segment_record record;
+        uint64_t size;
+
+        out.size = 0;
+        assert_int_equal(segment_record_append(&out, cases[i].incarnation, (unsigned)i % 8, key, value), cases[i].size);
+        assert_int_equal(out.size, cases[i].size);
+        assert_int_equal(segment_record_size(cases[i].incarnation, (unsigned)i % 8, key.size, value.size), cases[i].size);
+        assert_int_equal(segment_record_parse(SEGMENT_FORMAT_2, buffer_bytes(&out), &record, &size), STATUS_OK);
+        assert_int_equal(size, cases[i].size);
+        assert_int_equal(record.incarnation, cases[i].incarnation);
+        assert_int_equal(record.kind, i % 8);
+        assert_true(bytes_equal(record.key, key) && bytes_equal(record.value, value));
+        for (size_t cut = 0; cut < 24 && cut < out.size - SEGMENT_UNIT; cut++) {
+            assert_int_equal(segment_record_parse(SEGMENT_FORMAT_2, bytes_of(out.data, cut), &record, &size), STATUS_TRUNCATED);
+            assert_true(size > cut);
+        }
+        out.data[5] ^= 1;
+        assert_int_not_equal(segment_record_parse(SEGMENT_FORMAT_2, buffer_bytes(&out), &record, &size), STATUS_OK);
+    }
+    memset(out.data, 0, 64);
+    for (size_t size = 0; size <= 64; size++) {     /* zeros are no record */
+        struct segment_record record;
+        uint64_t needed;
+
+        assert_int_not_equal(segment_record_parse(SEGMENT_FORMAT_2, bytes_of(out.data, size), &record, &needed), STATUS_OK);
+    }
+    memset(out.data, 0xff, 64);                     /* nor is a number without an end, or of a size that no file has */
+    for (size_t size = 32; size <= 64; size++) {
+        struct segment_record record;
+        uint64_t needed;
+
+        assert_int_equal(segment_record_parse(SEGMENT_FORMAT_2, bytes_of(out.data, size), &record, &needed), STATUS_CORRUPT);
+    }
+    memset(out.data, 1, 64);
+    memset(out.data + 4, 0xff, 8);
+    out.data[12] = 0x7f;
+    assert_int_equal(segment_record_parse(SEGMENT_FORMAT_2, bytes_of(out.data, 64), &(struct segment_record){ 0 }, &(uint64_t){ 0 }), STATUS_TRUNCATED);
+    buffer_release(&text);
+    buffer_release(&out);
+}
+
 /* Segments that an image has are passed over on a full disk. */
 static void test_victim_from_a_sequence_on(void **state)
 {
@@ -723,7 +858,7 @@ static void test_victim_from_a_sequence_on(void **state)
     struct segment *first, *second;
 
     for (uint64_t i = 0; i < 4; i++) {
-        places[i] = put(fixture, i, 100);
+        places[i] = put(fixture, i, 200);
         if (i % 2 == 1)
             segments_seal(fixture->segments);
     }
@@ -746,8 +881,8 @@ static void test_put_off(void **state)
     uint64_t places[2];
     struct segment *segment;
 
-    places[0] = put(fixture, 0, 100);
-    places[1] = put(fixture, 1, 100);
+    places[0] = put(fixture, 0, 200);
+    places[1] = put(fixture, 1, 200);
     segments_seal(fixture->segments);
     assert_int_equal(segments_write(fixture->segments), STATUS_OK);
     segments_dead(fixture->segments, places[0]);
@@ -824,6 +959,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lost_slots, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_collection_is_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_huge_records_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_format_1, set_up, tear_down),
+        cmocka_unit_test(test_record_heads),
         cmocka_unit_test_setup_teardown(test_put_off, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_linked_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_victim, set_up, tear_down),

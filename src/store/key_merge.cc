@@ -1,11 +1,26 @@
 #include "store/key_merge.h"
 
+#include <endian.h>
+#include <string.h>
+
 using leveldb::Slice;
+
+/* In the order of the bytes; a shorter key comes first, or compare() decides. */
+static uint64_t prefix_of(const Slice &key)
+{
+    uint64_t prefix = 0;
+
+    memcpy(&prefix, key.data(), key.size() < sizeof(prefix) ? key.size() : sizeof(prefix));
+    return be64toh(prefix);
+}
 
 bool key_merge::is_before(size_t a, size_t b) const
 {
-    int order = sources[a].key.compare(sources[b].key);
+    int order;
 
+    if (sources[a].prefix != sources[b].prefix)
+        return sources[a].prefix < sources[b].prefix;
+    order = sources[a].key.compare(sources[b].key);
     return order < 0 || (order == 0 && a < b);
 }
 
@@ -40,6 +55,7 @@ bool key_merge::take_key(size_t source)
     if (!iterator->Valid())
         return false;
     sources[source].key = iterator->key();
+    sources[source].prefix = prefix_of(sources[source].key);
     return true;
 }
 

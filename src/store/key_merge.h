@@ -3,6 +3,7 @@
 #define KELVIN_STORE_KEY_MERGE_H
 
 #include <leveldb/iterator.h>
+#include <stdint.h>
 
 #include <memory>
 #include <string>
@@ -11,7 +12,7 @@
 class key_merge {
 public:
     /* The first source added is the newest. Before anything is read. */
-    void add(std::unique_ptr<leveldb::Iterator> source) { sources.push_back({ std::move(source), leveldb::Slice() }); }
+    void add(std::unique_ptr<leveldb::Iterator> source) { sources.push_back({ std::move(source), leveldb::Slice(), 0 }); }
 
     void seek(const leveldb::Slice &target);        /* the empty one: the first key */
     void next();
@@ -28,6 +29,7 @@ private:
     struct source {
         std::unique_ptr<leveldb::Iterator> iterator;
         leveldb::Slice key;
+        uint64_t prefix;            /* the first eight bytes of the key, which decide nearly always */
     };
 
     bool is_before(size_t a, size_t b) const;       /* sources; the newer one of equal keys is first */

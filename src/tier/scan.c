@@ -24,7 +24,7 @@
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
-enum { SCAN_HASH_SHIFT = 16, SCAN_COLD_FACTOR = 4, LOCKED_KEYS_MAX = 256 };
+enum { SCAN_HASH_SHIFT = 16, SCAN_COLD_FACTOR = 4, LOCKED_KEYS_MAX = 256, KEYS_AHEAD = 8, HOT_SPARE = 16 };
 
 /* The hot keys of one partition's step, with their hashes: index `base` + i of the page has hashes[i].hash. */
 struct hot_key {
@@ -67,6 +67,15 @@ static int by_hash(const void *a, const void *b)
 static uint64_t partition_last_hash(const struct partition *partition)
 {
     return partition_first_hash(partition) | (partition->all->bits == 0 ? ~0ull : ~0ull >> partition->all->bits);
+}
+
+/* How many keys the page is to have when its hot part ends: not many more hot ones than there will be between its cold ones. */
+static size_t hot_part(const struct keyspace *keyspace, const struct scan_page *page, size_t count)
+{
+    double hot = (double)keyspace->table.count, cold = (double)recordmap_count(keyspace->tier->map);
+    double likely = (double)page->count + (double)count * SCAN_COLD_FACTOR * 5 / 4 * hot / (cold + 1) + HOT_SPARE;
+
+    return likely < (double)count ? (size_t)likely : count;
 }
 
 /* The hot keys from `from` to `last`, until there are `count` of them. Returns the last hash covered, the end of
@@ -224,6 +233,8 @@ static uint64_t scan_cold(struct tier *tier, struct store_iterator *iterator, st
             handle = keyspace_find(keyspace, hashes[i], key);
         }
         keyspace_assert_locked(keyspace);
+        if (i + KEYS_AHEAD < cold.count)
+            tier_prefetch(keyspace, hashes[i + KEYS_AHEAD]);
         if (grave_find(keyspace, hashes[i], key) != NULL && handle == 0)
             continue;
         /* Deleted before this scan began, and the record was deleted only after the iterator was opened: its tag is gone, too. */
@@ -333,8 +344,8 @@ static uint64_t scan_step(struct tier *tier, struct partition *partition, int sl
         }
         keyspace = partition_keyspace_if(partition, db);
         if (keyspace != NULL) {
-            until = scan_hot(keyspace, from, last, count, page, &hot);
             cold = tier != NULL && slot_has_cold(keyspace, slot);
+            until = scan_hot(keyspace, from, last, cold ? hot_part(keyspace, page, count) : count, page, &hot);
             incarnation = keyspace->incarnation;
             bury_count = cold ? keyspace->tier->bury_count : 0;
         }

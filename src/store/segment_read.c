@@ -224,13 +224,23 @@ static enum status read_more(struct segment_walk *walk, uint64_t size)
     return STATUS_OK;
 }
 
+/* In a file of one huge record nothing but its footer is after damaged bytes. */
+static void pass_damaged_huge(struct segment_walk *walk)
+{
+    const struct segment *segment = walk->segment;
+
+    if (segment->is_huge && walk->at + walk->used == SEGMENT_HEAD_SIZE + SEGMENT_UNIT)
+        segment_walk_seek(walk, (uint32_t)((segment->size - segment_footer_size(segment->format)) / SEGMENT_UNIT));
+}
+
 enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct segment_record *record)
 {
     uint64_t size, at, weight, count;
     enum status status, parsed;
 
+    pass_damaged_huge(walk);
     for (;;) {
-        parsed = segment_record_parse(walk->segment->format, unread(walk), record, &size);
+        parsed = segment_record_parse_at(walk->segment->format, walk->at + walk->used, unread(walk), record, &size);
         if (parsed != STATUS_TRUNCATED || walk->is_at_end)
             break;
         status = read_more(walk, size);

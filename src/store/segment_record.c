@@ -131,6 +131,17 @@ enum status segment_record_parse(enum segment_format format, struct bytes data, 
     return STATUS_OK;
 }
 
+enum status segment_record_parse_at(enum segment_format format, uint64_t offset, struct bytes data, struct segment_record *record, uint64_t *size)
+{
+    bool may_be_huge = offset == SEGMENT_HEAD_SIZE;
+    enum status status;
+
+    if (!may_be_huge && data.size > SEGMENT_RECORD_MAX)
+        data.size = SEGMENT_RECORD_MAX;
+    status = segment_record_parse(format, data, record, size);
+    return !may_be_huge && status == STATUS_TRUNCATED && *size > SEGMENT_RECORD_MAX ? STATUS_CORRUPT : status;
+}
+
 bool segment_record_guess(enum segment_format format, struct bytes data, struct segment_record *record)
 {
     struct head head;

@@ -31,6 +31,7 @@ enum {
     SEGMENT_HEAD_SIZE = 32,
     SEGMENT_RECORD_HEAD_MAX = 32,   /* bytes before the key */
     SEGMENT_KIND_BITS = 3,
+    SEGMENT_RECORD_MAX = 2 << 20,   /* bytes of a record that is not huge */
 };
 
 enum segment_format { SEGMENT_FORMAT_1 = 1, SEGMENT_FORMAT_2 };     /* written is the last one */
@@ -55,6 +56,10 @@ uint64_t segment_record_size(uint32_t incarnation, unsigned kind, size_t key_siz
 /* A record at the beginning of `data`. `*size` is set to the bytes that it takes. STATUS_TRUNCATED: `data` ends before the record does;
  * `*size` is the least number of bytes that are needed to know more. STATUS_CORRUPT: this is no record. */
 enum status segment_record_parse(enum segment_format format, struct bytes data, struct segment_record *record, uint64_t *size);
+
+/* The same for what may be a record at `offset` of a file. A huge one is only at the beginning: otherwise a search for the records after damaged bytes,
+ * each of which may say any size, would read the rest of the file again and again. */
+enum status segment_record_parse_at(enum segment_format format, uint64_t offset, struct bytes data, struct segment_record *record, uint64_t *size);
 
 /* Reads incarnation and key of a record from damaged bytes; they may be wrong. False: they can't be read. */
 bool segment_record_guess(enum segment_format format, struct bytes data, struct segment_record *record);

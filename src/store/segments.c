@@ -157,11 +157,6 @@ static int by_sequence(const void *a, const void *b)
     return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
 }
 
-static bool is_of_one_huge(uint64_t weight, uint64_t count)
-{
-    return count == 1 && weight == place_weight(SEGMENT_CLASS_HUGE);
-}
-
 /* The weight of all records, from the footer. Without one (the file is damaged) the file's size has to do. */
 static void read_footer(const struct segments *segments, struct segment *segment)
 {
@@ -175,7 +170,7 @@ static void read_footer(const struct segments *segments, struct segment *segment
         return;
     if (segment_record_parse(segment->format, bytes_of(bytes, size), &record, &size) == STATUS_OK &&
         segment_footer_parse(&record, &segment->weight, &count) == STATUS_OK)
-        segment->is_huge = is_of_one_huge(segment->weight, count);
+        segment->is_huge = segment_footer_is_of_one_huge(segment->weight, count);
 }
 
 /* NULL: `status` says why. */

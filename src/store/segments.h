@@ -216,6 +216,12 @@ enum status segments_retire(struct segments *segments, struct segment *segment);
  * the records of missing segments may be found in them. Frees what was retired and has no readers. Only when all places of maps are alive. */
 enum status segments_tidy(struct segments *segments);
 
+/* Whether a footer is that of a file with one huge record: nothing else is in it. */
+static inline bool segment_footer_is_of_one_huge(uint64_t weight, uint64_t count)
+{
+    return count == 1 && weight == 96ull << SEGMENT_CLASS_HUGE;
+}
+
 /* Every record of a segment in order, the footer not among them. */
 struct segment_walk {
     struct segments *segments;

@@ -29,6 +29,22 @@ static void pass_on(struct file_walk *walk, struct segment_piece *piece, uint64_
     walk->met(walk->context, piece);
 }
 
+/* Where the next record may begin after damaged bytes: a file of one huge record has nothing else but its footer. */
+static uint64_t after_damage(enum segment_format format, struct bytes bytes, uint64_t at)
+{
+    uint64_t footer_size = segment_footer_size(format), size, weight, count;
+    struct segment_record footer;
+    struct bytes end;
+
+    if (at != SEGMENT_HEAD_SIZE || bytes.size < at + footer_size)
+        return at + SEGMENT_UNIT;
+    end = bytes_of(bytes.data + bytes.size - footer_size, footer_size);
+    if (segment_record_parse(format, end, &footer, &size) == STATUS_OK && segment_footer_parse(&footer, &weight, &count) == STATUS_OK &&
+        segment_footer_is_of_one_huge(weight, count))
+        return bytes.size - footer_size;
+    return at + SEGMENT_UNIT;
+}
+
 /* The bytes up to the footer; a file that was cut off ends with a run of damaged bytes, which is empty if it was cut between records. */
 static void walk_records(struct file_walk *walk, enum segment_format format, struct bytes bytes, struct segment_piece *piece)
 {
@@ -38,8 +54,9 @@ static void walk_records(struct file_walk *walk, enum segment_format format, str
     while (at < bytes.size && !has_footer) {
         struct segment_record record;
 
-        if (segment_record_parse(format, bytes_of(bytes.data + at, bytes.size - at), &record, &size) != STATUS_OK) {
-            at += SEGMENT_UNIT;
+        if (segment_record_parse_at(format, at, bytes_of(bytes.data + at, bytes.size - at), &record, &size) != STATUS_OK) {
+            at = after_damage(format, bytes, at);
+            check_progress(walk->check, walk->counts->bytes + at);
             continue;
         }
         pass_on(walk, piece, good_end, at - good_end, NULL);

@@ -13,6 +13,7 @@
 #include "base/crc32c.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/varint.h"
 #include "store/segment_body.h"
 #include "store/segments.h"
 #include "support/faulty_disk.h"
@@ -796,6 +797,305 @@ static void test_format_1(void **state)
         expect(fixture, places[i], i, 300, SEGMENT_BUFFERED);
 }
 
+/* --- hostile bytes --- */
+
+enum { HOSTILE_RECORDS = 9, HOSTILE_SLOT = 11, HOSTILE_SEQUENCE = 3 };
+
+/* A small file, where each of its records begins and ends, and where the footer does. */
+struct hostile {
+    enum segment_format format;
+    struct buffer file;
+    uint64_t places[HOSTILE_RECORDS], begins[HOSTILE_RECORDS + 1], ends[HOSTILE_RECORDS + 1];   /* `ends`: without the zeros */
+    size_t value_size;
+};
+
+static void hostile_path(const struct fixture *fixture, char path[100])
+{
+    snprintf(path, 100, "%s/%08d.seg", fixture->dir, HOSTILE_SEQUENCE);
+}
+
+static void write_bytes(const struct fixture *fixture, struct bytes bytes)
+{
+    char path[100];
+    FILE *out;
+
+    hostile_path(fixture, path);
+    out = fopen(path, "w");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes.data, 1, bytes.size, out), bytes.size);
+    assert_int_equal(fclose(out), 0);
+}
+
+static void read_bytes(const struct fixture *fixture, struct buffer *bytes)
+{
+    char path[100];
+    FILE *in;
+
+    hostile_path(fixture, path);
+    in = fopen(path, "r");
+    assert_non_null(in);
+    bytes->size = fread(buffer_reserve(bytes, SMALL_SEGMENT), 1, SMALL_SEGMENT, in);
+    assert_int_equal(fclose(in), 0);
+}
+
+static void write_format_2(const struct fixture *fixture, struct hostile *hostile)
+{
+    struct buffer file = { 0 }, value = { 0 };
+    uint64_t weight = 0;
+    char text[32];
+
+    segment_head_append(&file, HOSTILE_SEQUENCE, HOSTILE_SLOT);
+    for (int i = 0; i < HOSTILE_RECORDS; i++) {
+        uint64_t begin = file.size;
+
+        fill_value(&value, (uint64_t)i, hostile->value_size);
+        (void)segment_record_append(&file, INCARNATION, (unsigned)i % 8, key_of((uint64_t)i, text), buffer_bytes(&value));
+        hostile->places[i] = place_make(HOSTILE_SLOT, begin, (unsigned)i % 8, file.size - begin);
+        weight += place_weight(hostile->places[i]);
+    }
+    segment_footer_append(&file, weight, HOSTILE_RECORDS);
+    write_bytes(fixture, buffer_bytes(&file));
+    buffer_release(&file);
+    buffer_release(&value);
+}
+
+static void hostile_init(const struct fixture *fixture, enum segment_format format, size_t value_size, struct hostile *hostile)
+{
+    *hostile = (struct hostile){ .format = format, .value_size = value_size };
+    if (format == SEGMENT_FORMAT_1)
+        write_format_1(fixture, HOSTILE_SEQUENCE, HOSTILE_SLOT, HOSTILE_RECORDS, value_size, hostile->places);
+    else
+        write_format_2(fixture, hostile);
+    read_bytes(fixture, &hostile->file);
+    hostile->begins[HOSTILE_RECORDS] = hostile->file.size - segment_footer_size(format);
+    for (int i = 0; i < HOSTILE_RECORDS; i++)
+        hostile->begins[i] = place_offset(hostile->places[i]);
+    for (int i = 0; i <= HOSTILE_RECORDS; i++) {
+        struct segment_record record;
+        uint64_t size;
+
+        assert_int_equal(segment_record_parse(format, bytes_of(hostile->file.data + hostile->begins[i], hostile->file.size - hostile->begins[i]),
+                             &record, &size), STATUS_OK);
+        hostile->ends[i] = (uint64_t)(record.value.data + record.value.size - hostile->file.data);
+    }
+}
+
+/* Of the changed file: which records are whole. Each of these, and no other, is read and walked over. */
+static void expect_whole(struct fixture *fixture, const struct hostile *hostile, const bool whole[HOSTILE_RECORDS])
+{
+    struct segment *segment = segments_next(fixture->segments, NULL);
+    struct buffer value = { 0 };
+    struct segment_record record;
+    struct segment_walk walk;
+    uint64_t place;
+    enum status status;
+    int next = 0;
+
+    for (int i = 0; i < HOSTILE_RECORDS; i++) {
+        if (whole[i])
+            expect(fixture, hostile->places[i], (uint64_t)i, hostile->value_size, SEGMENT_BUFFERED);
+        else
+            assert_int_equal(read_at(fixture, hostile->places[i], (uint64_t)i, SEGMENT_BUFFERED, &value), STATUS_CORRUPT);
+        /* A class that is not the record's, as a place has it that was damaged. */
+        status = read_at(fixture, hostile->places[i] | SEGMENT_CLASS_HUGE, (uint64_t)i, SEGMENT_BUFFERED, &value);
+        assert_int_equal(status, whole[i] ? STATUS_OK : STATUS_CORRUPT);
+    }
+    segment_walk_begin(fixture->segments, segment, &walk);
+    while ((status = segment_walk_next(&walk, &place, &record)) != STATUS_NOT_FOUND) {
+        while (next < HOSTILE_RECORDS && !whole[next])
+            next++;
+        assert_true(status == STATUS_CORRUPT || (next < HOSTILE_RECORDS && place == hostile->places[next++]));
+    }
+    segment_walk_end(&walk);
+    while (next < HOSTILE_RECORDS && !whole[next])
+        next++;
+    assert_int_equal(next, HOSTILE_RECORDS);
+    buffer_release(&value);
+}
+
+/* Opens the changed file. False: its head is damaged. */
+static bool open_hostile(struct fixture *fixture, struct bytes bytes)
+{
+    write_bytes(fixture, bytes);
+    open_segments(fixture);
+    if (segments_damaged_count(fixture->segments) == 0)
+        return true;
+    assert_null(segments_next(fixture->segments, NULL));
+    return false;
+}
+
+static void change_every_byte(struct fixture *fixture, enum segment_format format, size_t value_size)
+{
+    static const uint8_t changes[] = { 0x01, 0x80, 0xff };
+    bool whole[HOSTILE_RECORDS];
+    struct hostile hostile;
+
+    hostile_init(fixture, format, value_size, &hostile);
+    for (size_t at = 0; at < hostile.file.size; at++) {
+        for (size_t change = 0; change < sizeof(changes); change++) {
+            for (int i = 0; i < HOSTILE_RECORDS; i++)
+                whole[i] = at < hostile.begins[i] || at >= hostile.ends[i];
+            hostile.file.data[at] = (char)(hostile.file.data[at] ^ changes[change]);
+            if (open_hostile(fixture, buffer_bytes(&hostile.file)))
+                expect_whole(fixture, &hostile, whole);
+            else
+                assert_true(at < 24);           /* the rest of the head is zeros */
+            segments_close(fixture->segments);
+            hostile.file.data[at] = (char)(hostile.file.data[at] ^ changes[change]);
+        }
+    }
+    buffer_release(&hostile.file);
+}
+
+/* Any one byte: the record that has it can't be read, all others can. */
+static void test_every_byte(void **state)
+{
+    struct fixture *fixture = *state;
+
+    segments_close(fixture->segments);
+    change_every_byte(fixture, SEGMENT_FORMAT_1, 20);
+    change_every_byte(fixture, SEGMENT_FORMAT_2, 20);
+    change_every_byte(fixture, SEGMENT_FORMAT_2, 90);
+    open_segments(fixture);
+}
+
+/* A file that ends anywhere. */
+static void test_every_length(void **state)
+{
+    struct fixture *fixture = *state;
+
+    segments_close(fixture->segments);
+    for (int format = SEGMENT_FORMAT_1; format <= SEGMENT_FORMAT_2; format++) {
+        bool whole[HOSTILE_RECORDS];
+        struct hostile hostile;
+
+        hostile_init(fixture, (enum segment_format)format, 90, &hostile);
+        for (size_t size = 0; size < hostile.file.size; size++) {
+            for (int i = 0; i < HOSTILE_RECORDS; i++)
+                whole[i] = size >= hostile.ends[i];
+            if (open_hostile(fixture, bytes_of(hostile.file.data, size)))
+                expect_whole(fixture, &hostile, whole);
+            else
+                assert_true(size < SEGMENT_HEAD_SIZE);
+            segments_close(fixture->segments);
+        }
+        buffer_release(&hostile.file);
+    }
+    open_segments(fixture);
+}
+
+/* Sizes that a record of the file says it has, up to the largest numbers: no read of it reserves memory for them. */
+static void test_sizes_that_no_record_has(void **state)
+{
+    enum { CASES = 400 };
+    struct fixture *fixture = *state;
+    struct random random;
+
+    segments_close(fixture->segments);
+    random_init(&random, seed_new());
+    for (int i = 0; i < CASES; i++) {
+        enum segment_format format = i % 2 == 0 ? SEGMENT_FORMAT_1 : SEGMENT_FORMAT_2;
+        bool whole[HOSTILE_RECORDS];
+        struct buffer head = { 0 };
+        struct hostile hostile;
+        uint64_t value_size = UINT64_MAX >> random_below(&random, 64);
+        uint32_t key_size = UINT32_MAX >> random_below(&random, 32), crc = (uint32_t)random_next(&random);
+        size_t record = (size_t)random_below(&random, HOSTILE_RECORDS);
+
+        hostile_init(fixture, format, 90, &hostile);
+        buffer_append(&head, &crc, 4);
+        if (format == SEGMENT_FORMAT_1) {
+            uint64_t numbers[] = { INCARNATION, (uint64_t)key_size << 32, UINT32_MAX >> 3 };
+
+            buffer_append(&head, numbers, 4);
+            buffer_append(&head, &numbers[1], 8);
+            buffer_append(&head, &key_size, 4);
+            buffer_append(&head, &numbers[2], 4);
+            buffer_append(&head, &value_size, 8);
+        } else {
+            varint_append(&head, value_size);
+            varint_append(&head, INCARNATION);
+            varint_append(&head, key_size);
+        }
+        memcpy(hostile.file.data + hostile.begins[record], head.data, head.size);
+        for (size_t k = 0; k < HOSTILE_RECORDS; k++)
+            whole[k] = k != record;
+        assert_true(open_hostile(fixture, buffer_bytes(&hostile.file)));
+        expect_whole(fixture, &hostile, whole);
+        segments_close(fixture->segments);
+        buffer_release(&head);
+        buffer_release(&hostile.file);
+    }
+    open_segments(fixture);
+}
+
+/* What damaged bytes say of sizes must not make the search for the next record read the rest of the file for each unit. */
+static void test_only_the_first_record_is_huge(void **state)
+{
+    enum { HUGE_SIZE = SEGMENT_RECORD_MAX + 100 };
+    struct fixture *fixture = *state;
+    struct hostile hostile = { .format = SEGMENT_FORMAT_2 };
+    struct buffer value = { 0 }, *file = &hostile.file;
+    struct segment_record record;
+    struct segment_walk walk;
+    int corrupt = 0;
+    uint64_t place, end;
+    enum status status;
+
+    segments_close(fixture->segments);
+    fill_value(&value, 1, HUGE_SIZE);
+    segment_head_append(file, HOSTILE_SEQUENCE, HOSTILE_SLOT);
+    (void)segment_record_append(file, INCARNATION, 0, BYTES("first"), BYTES("1"));
+    end = file->size;
+    (void)segment_record_append(file, INCARNATION, 0, BYTES("second"), buffer_bytes(&value));
+    (void)segment_record_append(file, INCARNATION, 0, BYTES("third"), bytes_of(value.data, SEGMENT_RECORD_MAX - 16));
+    segment_footer_append(file, 1, 3);
+    assert_true(open_hostile(fixture, buffer_bytes(file)));
+    segment_walk_begin(fixture->segments, segments_next(fixture->segments, NULL), &walk);
+    assert_int_equal(segment_walk_next(&walk, &place, &record), STATUS_OK);
+    assert_true(bytes_equal(record.key, BYTES("first")));
+    while ((status = segment_walk_next(&walk, &place, &record)) == STATUS_CORRUPT)
+        corrupt++;
+    assert_int_equal(status, STATUS_OK);
+    assert_true(bytes_equal(record.key, BYTES("third")));
+    assert_int_equal(place_offset(place), end + (uint64_t)corrupt * SEGMENT_UNIT);
+    assert_int_equal(segment_walk_next(&walk, &place, &record), STATUS_NOT_FOUND);
+    segment_walk_end(&walk);
+    buffer_release(&value);
+    buffer_release(file);
+}
+
+/* If that one is damaged, there is nothing to search in its file. */
+static void test_damage_in_a_huge_record(void **state)
+{
+    enum { HUGE_SIZE = 3 << 20, DAMAGED_AT = 100000 };
+    struct fixture *fixture = *state;
+    uint64_t place = put(fixture, 1, HUGE_SIZE), found, offset;
+    struct segment *segment = segments_next(fixture->segments, NULL);
+    struct segment_record record;
+    struct segment_walk walk;
+    struct bytes damaged;
+    char path[100];
+    FILE *file;
+
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    snprintf(path, sizeof(path), "%s/%08llu.seg", fixture->dir, (unsigned long long)segment_sequence(segment));
+    segments_close(fixture->segments);
+    file = fopen(path, "r+");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, DAMAGED_AT, SEEK_SET), 0);
+    assert_int_equal(fputc(0, file), 0);
+    assert_int_equal(fclose(file), 0);
+    open_segments(fixture);
+    segment_walk_begin(fixture->segments, segments_next(fixture->segments, NULL), &walk);
+    assert_int_equal(segment_walk_next(&walk, &found, &record), STATUS_CORRUPT);
+    damaged = segment_walk_damaged(&walk, &offset);
+    assert_int_equal(offset, place_offset(place));
+    assert_true(damaged.size > HUGE_SIZE);
+    assert_int_equal(segment_walk_next(&walk, &found, &record), STATUS_NOT_FOUND);
+    segment_walk_end(&walk);
+}
+
 /* Every head of a record that ends too early, and heads of every size. */
 static void test_record_heads(void **state)
 {
@@ -960,6 +1260,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_collection_is_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_huge_records_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_format_1, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_every_byte, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_every_length, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_sizes_that_no_record_has, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_only_the_first_record_is_huge, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_damage_in_a_huge_record, set_up, tear_down),
         cmocka_unit_test(test_record_heads),
         cmocka_unit_test_setup_teardown(test_put_off, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_linked_bytes, set_up, tear_down),

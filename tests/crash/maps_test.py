@@ -15,8 +15,8 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
-from support.disk import FAIL, KILL_AFTER, KILL_BEFORE, KILL_MIDDLE, Disk                           # noqa: E402
-from support.server import Server, is_sanitized, seed_new, under_test, until                        # noqa: E402
+from support.disk import FAIL, KILL_AFTER, KILL_BEFORE, KILL_MIDDLE, Disk, Journal                  # noqa: E402
+from support.server import Server, is_sanitized, scaled, seed_new, under_test, until                # noqa: E402
 
 SEEDS = int(os.environ.get("SEEDS") or 1)
 KEYS = 30000                # in two partitions: each map is larger than what is kept in `tags`
@@ -235,6 +235,7 @@ class MapsTest(unittest.TestCase):
                     if repairs:
                         check("--repair")
                         self.assertEqual(check()[0], 0)
+                        self.assertEqual(self.maps(), set())        # the new tags need none
                     self.server.log_new()
                     self.server.start()
                     self.assertEqual(b"tags are missing or damaged" in self.server.log_new(), not repairs)
@@ -244,6 +245,85 @@ class MapsTest(unittest.TestCase):
         shutil.rmtree(os.path.join(self.server.folder, "store"))       # the server's own links are not needed
         self.server.start()
         self.verify()
+
+
+@kelvin_only
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
+class MapsPowerTest(unittest.TestCase):
+    """A power cut at any moment: the image that the manifest names has its map files, whole, and no acknowledged write is lost."""
+    KEYS, ROUNDS = 24000, 6
+    NEW_MAPS, RESTART = 3, 2            # rounds that change half of the keys, and after which the next server adopts the maps
+    OPTIONS = dict(OPTIONS, appendfsync="always", maxmemory="0")
+
+    def setUp(self):
+        self.seed = seed_new()
+        self.chance = random.Random(self.seed)
+        self.folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.disk = Disk(self.folder, journal=True)
+        self.addCleanup(self.disk.remove)
+
+    def numbers_of(self, round_):
+        if round_ == 0:
+            return range(self.KEYS)
+        return sorted(self.chance.sample(range(self.KEYS), self.KEYS // 2 if round_ == self.NEW_MAPS else 400))
+
+    def change(self, server, round_):
+        numbers = self.numbers_of(round_)
+        with server.client() as client:
+            for first in range(0, len(numbers), 2000):
+                client.must("MSET", *[word for number in numbers[first:first + 2000] for word in (name(number), b"%d" % round_)])
+            client.must("TIER", "DEMOTE", *map(name, numbers))
+        return dict.fromkeys(numbers, b"%d" % round_)
+
+    def checkpoint(self, server):
+        with server.client() as client:
+            client.must("BGREWRITEAOF")
+        until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 60, "the end of a checkpoint")
+
+    def fill(self):
+        """Returns the values after each round, and the moment at which they were acknowledged."""
+        rounds, values = [], {}
+        server = Server(self.OPTIONS, folder=self.folder, environment=self.disk.environment)
+        server.expect_crash = True
+        for round_ in range(self.ROUNDS):
+            values = {**values, **self.change(server, round_)}
+            rounds.append((self.disk.records, values))
+            self.checkpoint(server)
+            if round_ == self.RESTART:
+                server.restart(kill=True)
+        server.kill9()
+        return rounds
+
+    def moments(self, journal):
+        """About each change of a map file or of a manifest, and its sync: just after it, or a little later."""
+        after = [moment for moment, entry in enumerate(journal.entries, 1)
+                 if ".map" in (entry.path or "") + (entry.other or "") or ".manifest" in (entry.path or "") + (entry.other or "")]
+        return [min(len(journal), moment + self.chance.choice((0, 0, 1, 2, 5, 20))) for moment in after]
+
+    def verify(self, server, moment, rounds):
+        """Each key has the value of the last round that was acknowledged, or already that of the next one."""
+        done = [at <= moment for at, _ in rounds].count(True) - 1
+        old, new = rounds[done][1], rounds[min(done + 1, len(rounds) - 1)][1]
+        with server.client() as client:
+            for first in range(0, self.KEYS, 4000):
+                numbers = range(first, first + 4000)
+                for number, found in zip(numbers, client.must("MGET", *map(name, numbers))):
+                    self.assertIn(found, (old[number], new[number]), name(number))
+
+    def test_a_power_cut_leaves_the_maps_of_an_image(self):
+        rounds = self.fill()
+        journal = Journal(self.disk.journal_path)
+        moments = [moment for moment in self.moments(journal) if moment > rounds[0][0]]
+        self.assertGreater(len(moments), 20)
+        for _ in range(scaled(24) * SEEDS):
+            moment, state = self.chance.choice(moments), tempfile.mkdtemp(prefix="kelvin-test-power-")
+            how = journal.state(moment, self.chance, state)
+            with self.subTest(seed=self.seed, moment=moment, how=how):
+                with Server(self.OPTIONS, folder=state) as server:
+                    self.verify(server, moment, rounds)
+                    self.assertNotIn(b"tags are missing or damaged", server.log_new())
+            shutil.rmtree(state)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,8 @@ void tags_end(struct buffer *file);
 /* By the writer, which changes no map meanwhile. Synced. Large maps are written as map files in the store's directory, with hard links in `dir`; as long
  * as little has changed since, the next images get a link and the changes. STATUS_CORRUPT: a record is at PLACE_NOWHERE. */
 enum status tags_save(struct tier *tier, const char *dir);
+/* Removes the map files of an image whose tags have none any more. */
+void tags_remove_maps(const char *image);
 /* After tags_load: the image's map files are linked into the store's directory, so that the next images can have them. */
 void tags_adopt_maps(struct tier *tier, const char *image);
 

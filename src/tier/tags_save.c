@@ -355,24 +355,36 @@ static bool is_map_file(const char *name, uint64_t *number)
     return end != name && strcmp(end, ".map") == 0;
 }
 
-/* Removes the map files that are no map's base. */
-static void remove_old_maps(struct tier *tier)
+/* `kept`: ascending. */
+static void remove_maps_but(const char *path, const struct numbers *kept)
 {
-    struct numbers numbers = { 0 };
-    DIR *dir = opendir(tier->dir);
+    DIR *dir = opendir(path);
     struct dirent *entry;
     uint64_t number;
 
-    each_base(tier, add_number, &numbers);
-    if (numbers.count > 0)
-        qsort(numbers.list, numbers.count, sizeof(numbers.list[0]), compare_numbers);
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         if (is_map_file(entry->d_name, &number) &&
-            (numbers.count == 0 || bsearch(&number, numbers.list, numbers.count, sizeof(number), compare_numbers) == NULL))
+            (kept->count == 0 || bsearch(&number, kept->list, kept->count, sizeof(number), compare_numbers) == NULL))
             (void)unlinkat(dirfd(dir), entry->d_name, 0);
     }
     if (dir != NULL)
         closedir(dir);
+}
+
+void tags_remove_maps(const char *image)
+{
+    remove_maps_but(image, &(struct numbers){ 0 });
+}
+
+/* Removes the map files that are no map's base. */
+static void remove_old_maps(struct tier *tier)
+{
+    struct numbers numbers = { 0 };
+
+    each_base(tier, add_number, &numbers);
+    if (numbers.count > 0)
+        qsort(numbers.list, numbers.count, sizeof(numbers.list[0]), compare_numbers);
+    remove_maps_but(tier->dir, &numbers);
     mem_free(numbers.list);
 }
 
@@ -389,7 +401,8 @@ struct adopting {
     const char *image;
 };
 
-/* Without a link the map is written again with the next image. */
+/* Without a link the map is written again with the next image. Nothing is synced: the file was when its image was made or received, and the name in the
+ * store's directory is not needed after a crash. */
 static void adopt_map(void *context, struct recordmap *map)
 {
     const struct adopting *adopting = context;

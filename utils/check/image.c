@@ -325,12 +325,14 @@ static void repair_tags(struct check *check, const char *image, struct stores *s
     unlink(next);
     good = stores_write_tags(stores, next, &message);
     if (good && link(path, aside) == 0)
-        check_note(check, "the old tags are kept as tags.%s", check->stamp);
+        check_note(check, "the old tags are kept as tags.%s, without map files", check->stamp);
     if (good && rename(next, path) != 0) {
         message_set(&message, "%s", strerror(errno));
         good = false;
     }
     good = good && tree_sync(image, &message) == STATUS_OK;
+    if (good)
+        tags_remove_maps(image);        /* all maps are in the new file */
     if (good)
         check_repaired(check, "the record maps (tags) are rebuilt from the store. Nothing is lost");
     else

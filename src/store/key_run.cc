@@ -156,15 +156,15 @@ private:
 /* ---- in a file ---- */
 
 struct removal {
-    struct store_env *env;
-    std::string path;
+    std::shared_ptr<struct key_run_files> files;
+    uint64_t number;
 };
 
 void remove_file(void *argument)
 {
     std::unique_ptr<struct removal> removal(static_cast<struct removal *>(argument));
 
-    (void)removal->env->RemoveFile(removal->path);      /* if it fails: the store is made again at the next start */
+    removal->files->remove(removal->number);
 }
 
 class file_run final : public key_run {
@@ -174,7 +174,7 @@ public:
         table.reset();
         file.reset();
         if (is_obsolete)                    /* not here: a client's thread may be the last one that has the run */
-            env->schedule_own(remove_file, new removal { env, path });
+            files->env->schedule_own(remove_file, new removal { files, facts.number });
     }
 
     leveldb::Iterator *scan(bool fills_cache) const override
@@ -187,8 +187,7 @@ public:
 
     void set_obsolete() const override { is_obsolete = true; }
 
-    struct store_env *env = nullptr;
-    std::string path;
+    std::shared_ptr<struct key_run_files> files;
     std::unique_ptr<leveldb::RandomAccessFile> file;
     std::unique_ptr<leveldb::Table> table;
     mutable std::atomic<bool> is_obsolete { false };
@@ -196,8 +195,7 @@ public:
 
 class file_builder final : public key_run_builder {
 public:
-    file_builder(struct store_env *its_env, const std::string &its_dir, const leveldb::Options &its_options, uint64_t number, unsigned level)
-        : env(its_env), dir(its_dir), options(its_options)
+    file_builder(std::shared_ptr<struct key_run_files> its_files, uint64_t number, unsigned level) : files(std::move(its_files))
     {
         facts.number = number;
         facts.level = level;
@@ -209,21 +207,21 @@ public:
             builder->Abandon();
         builder.reset();
         file.reset();
-        if (is_begun)
-            (void)env->RemoveFile(dir + "/" + key_run_name(facts.number));
+        if (is_begun && !files->env->RemoveFile(files->path_of(facts.number)).ok())
+            files->env->schedule_own(remove_file, new removal { files, facts.number });
     }
 
     Status add(const Slice &key, bool is_tombstone) override
     {
         if (!is_begun) {
             leveldb::WritableFile *opened = nullptr;
-            Status status = env->NewWritableFile(dir + "/" + key_run_name(facts.number), &opened);
+            Status status = files->env->NewWritableFile(files->path_of(facts.number), &opened);
 
             if (!status.ok())
                 return status;
             is_begun = true;
             file.reset(opened);
-            builder = std::make_unique<leveldb::TableBuilder>(options, opened);
+            builder = std::make_unique<leveldb::TableBuilder>(files->options, opened);
         }
         builder->Add(key, is_tombstone ? KEY_RUN_TOMBSTONE : Slice());
         facts.note_key(key, is_tombstone);
@@ -246,16 +244,14 @@ public:
             status = file->Close();
         file.reset();
         if (status.ok())
-            status = key_run_open(env, dir, options, facts, run);
+            status = key_run_open(files, facts, run);
         if (status.ok())
             is_begun = false;
         return status;
     }
 
 private:
-    struct store_env *env;
-    std::string dir;
-    leveldb::Options options;
+    std::shared_ptr<struct key_run_files> files;
     struct key_run_facts facts;
     bool is_begun = false;                  /* there is a file, and no run of it */
     std::unique_ptr<leveldb::WritableFile> file;
@@ -269,10 +265,29 @@ std::unique_ptr<key_run_builder> key_run_in_memory(unsigned level, size_t size)
     return std::make_unique<memory_builder>(level, size);
 }
 
-std::unique_ptr<key_run_builder> key_run_in_file(struct store_env *env, const std::string &dir, const leveldb::Options &options, uint64_t number,
-    unsigned level)
+std::unique_ptr<key_run_builder> key_run_in_file(const std::shared_ptr<struct key_run_files> &files, uint64_t number, unsigned level)
 {
-    return std::make_unique<file_builder>(env, dir, options, number, level);
+    return std::make_unique<file_builder>(files, number, level);
+}
+
+std::string key_run_files::path_of(uint64_t number) const
+{
+    return dir + "/" + key_run_name(number);
+}
+
+void key_run_files::remove(uint64_t number)
+{
+    if (!env->RemoveFile(path_of(number)).ok() && env->FileExists(path_of(number)))
+        not_removed.push_back(number);
+}
+
+void key_run_files::remove_again()
+{
+    std::vector<uint64_t> numbers;
+
+    numbers.swap(not_removed);
+    for (uint64_t number : numbers)
+        remove(number);
 }
 
 std::string key_run_name(uint64_t number)
@@ -290,26 +305,25 @@ bool key_run_is_file(const std::string &name)
     return end > 0 && name.compare(end, 4, ".run") == 0 && name.find_first_not_of("0123456789") == end;
 }
 
-Status key_run_open(struct store_env *env, const std::string &dir, const leveldb::Options &options, const struct key_run_facts &facts,
-    std::shared_ptr<const key_run> *run)
+Status key_run_open(const std::shared_ptr<struct key_run_files> &files, const struct key_run_facts &facts, std::shared_ptr<const key_run> *run)
 {
     auto opened = std::make_shared<file_run>();
+    std::string path = files->path_of(facts.number);
     leveldb::RandomAccessFile *file = nullptr;
     leveldb::Table *table = nullptr;
     uint64_t size = 0;
     Status status;
 
-    opened->env = env;
-    opened->path = dir + "/" + key_run_name(facts.number);
+    opened->files = files;
     opened->facts = facts;
-    status = env->GetFileSize(opened->path, &size);
+    status = files->env->GetFileSize(path, &size);
     if (status.ok() && size != facts.bytes)
-        status = Status::Corruption(opened->path, "has " + std::to_string(size) + " bytes instead of " + std::to_string(facts.bytes));
+        status = Status::Corruption(path, "has " + std::to_string(size) + " bytes instead of " + std::to_string(facts.bytes));
     if (status.ok())
-        status = env->NewRandomAccessFile(opened->path, &file);
+        status = files->env->NewRandomAccessFile(path, &file);
     opened->file.reset(file);
     if (status.ok())
-        status = leveldb::Table::Open(options, file, size, &table);
+        status = leveldb::Table::Open(files->options, file, size, &table);
     opened->table.reset(table);
     if (status.ok())
         *run = std::move(opened);

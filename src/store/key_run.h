@@ -54,15 +54,33 @@ public:
 
 extern const leveldb::Slice KEY_RUN_TOMBSTONE;      /* the value of one */
 
+/* The files of a store's runs; shared with the runs. */
+struct key_run_files {
+    key_run_files(struct store_env *its_env, std::string its_dir, const leveldb::Options &its_options)
+        : env(its_env), dir(std::move(its_dir)), options(its_options)
+    {
+    }
+
+    std::string path_of(uint64_t number) const;
+    /* By the env's background thread. A file that can't be removed is kept in mind, and tried again by the second function, called now and then. */
+    void remove(uint64_t number);
+    void remove_again();
+
+    struct store_env *const env;
+    const std::string dir;
+    const leveldb::Options options;         /* for reading them */
+
+private:
+    std::vector<uint64_t> not_removed;
+};
+
 /* `size`: bytes that it will have at most, about. */
 std::unique_ptr<key_run_builder> key_run_in_memory(unsigned level, size_t size);
-/* Writes the file of that number; `finish` syncs it. What was not finished is removed. `options`: for reading it. */
-std::unique_ptr<key_run_builder> key_run_in_file(struct store_env *env, const std::string &dir, const leveldb::Options &options, uint64_t number,
-    unsigned level);
+/* Writes the file of that number; `finish` syncs it. What was not finished is removed. */
+std::unique_ptr<key_run_builder> key_run_in_file(const std::shared_ptr<struct key_run_files> &files, uint64_t number, unsigned level);
 
 std::string key_run_name(uint64_t number);
 bool key_run_is_file(const std::string &name);
-leveldb::Status key_run_open(struct store_env *env, const std::string &dir, const leveldb::Options &options, const struct key_run_facts &facts,
-    std::shared_ptr<const key_run> *run);
+leveldb::Status key_run_open(const std::shared_ptr<struct key_run_files> &files, const struct key_run_facts &facts, std::shared_ptr<const key_run> *run);
 
 #endif

@@ -34,7 +34,8 @@ struct key_runs::merging {
 };
 
 key_runs::key_runs(struct store_env *its_env, std::string its_dir, const leveldb::Options &its_options, size_t its_memory_max)
-    : env(its_env), dir(std::move(its_dir)), options(its_options), memory_max(its_memory_max), runs(std::make_shared<key_run_list>())
+    : env(its_env), dir(its_dir), run_files(std::make_shared<struct key_run_files>(its_env, std::move(its_dir), its_options)), memory_max(its_memory_max),
+      runs(std::make_shared<key_run_list>())
 {
 }
 
@@ -132,7 +133,7 @@ Status key_runs::load_list(const std::string &text, bool keeps_rest, bool *is_pa
             return Status::Corruption(dir, "has an invalid list of key runs");
         at = end + 1;
         next_sequence = std::max<uint64_t>(next_sequence, facts.number / LEVELS + 1);
-        status = key_run_open(env, dir, options, facts, &run);
+        status = key_run_open(run_files, facts, &run);
         if (status.ok())
             loaded->push_back(std::move(run));
         else if (keeps_rest)
@@ -164,7 +165,7 @@ void key_runs::load_all(bool *is_partial)
         facts.number = number;
         facts.level = number % LEVELS;
         next_sequence = std::max<uint64_t>(next_sequence, number / LEVELS + 1);
-        if (env->GetFileSize(dir + "/" + key_run_name(number), &facts.bytes).ok() && key_run_open(env, dir, options, facts, &run).ok())
+        if (env->GetFileSize(run_files->path_of(number), &facts.bytes).ok() && key_run_open(run_files, facts, &run).ok())
             loaded->push_back(std::move(run));
     }
     std::lock_guard<std::mutex> guard(mutex);
@@ -395,7 +396,7 @@ std::unique_ptr<struct key_runs::merging> key_runs::begin_flush()
             inputs.push_back(run);
     if (inputs.empty())
         return nullptr;
-    return begin_merging(std::move(inputs), key_run_in_file(env, dir, options, new_number(0), 0));
+    return begin_merging(std::move(inputs), key_run_in_file(run_files, new_number(0), 0));
 }
 
 /* Whether more than half of what is in files would be dropped. */
@@ -453,7 +454,7 @@ std::unique_ptr<struct key_runs::merging> key_runs::begin_merge()
         level = std::max(level, run->facts.level);
     if (inputs.front()->facts.level == inputs.back()->facts.level)
         level++;
-    return begin_merging(std::move(inputs), key_run_in_file(env, dir, options, new_number(level), level));
+    return begin_merging(std::move(inputs), key_run_in_file(run_files, new_number(level), level));
 }
 
 /* Merges some keys; at the end the output takes the place of the inputs. */
@@ -579,6 +580,7 @@ void key_runs::work_on(std::unique_ptr<struct merging> *job)
             note_merge(**job, status);
     }
     end_merging(job);
+    run_files->remove_again();
 }
 
 void key_runs::work()

@@ -11,7 +11,8 @@
  * its runs.
  *
  * Errors: a failed flush leaves the runs in memory; room() then returns its status until retry() was called, and nothing is lost. A failed
- * merge leaves its inputs, and is tried again after some flushes, twice as many each time; a file that is damaged is not merged any more.
+ * merge leaves its inputs, and is tried again after some flushes, twice as many each time; a file that is damaged is not merged any more. The removal
+ * of a file is tried again after each flush and merge.
  */
 #ifndef KELVIN_STORE_KEY_RUNS_H
 #define KELVIN_STORE_KEY_RUNS_H
@@ -99,7 +100,7 @@ private:
 
     struct store_env *const env;
     const std::string dir;
-    const leveldb::Options options;
+    const std::shared_ptr<struct key_run_files> run_files;
     std::atomic<size_t> memory_max;
     std::atomic<uint64_t> memory_size { 0 }, next_sequence { 1 };
     std::atomic<bool> merges_wait { false };

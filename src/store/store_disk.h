@@ -127,7 +127,7 @@ private:
     std::map<std::string, log_content> logs;                /* watched logs written by this process and not removed yet */
     std::map<std::string, std::shared_ptr<disk_directory>> directories;
     std::multiset<std::string> being_written;
-    std::set<std::string> held;                             /* to be removed when hold_count is 0 */
+    std::set<std::string> held;                             /* to be removed when hold_count is 0; then, those that could not be */
     int hold_count = 0;
 
     std::mutex work_mutex;                                  /* guards all below */

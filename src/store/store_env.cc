@@ -189,6 +189,7 @@ Status store_env::RemoveFile(const std::string &path)
         held.insert(path);
         return Status::OK();
     }
+    held.erase(path);
     logs.erase(path);
     return disk->unlink(disk->context, AT_FDCWD, path.c_str()) != 0 ? disk_status(path, errno) : Status::OK();
 }
@@ -289,7 +290,11 @@ Status store_env::link_file(const std::string &from, const std::string &to)
 
     if (error == 0 && disk->link(disk->context, AT_FDCWD, from.c_str(), to.c_str()) != 0)
         error = errno;
-    return error != 0 ? disk_status(to, error) : Status::OK();
+    if (error != 0)
+        return disk_status(to, error);
+    std::lock_guard<std::mutex> guard(mutex);
+    held.erase(to);
+    return Status::OK();
 }
 
 Status store_env::sync_directory(const std::string &path)
@@ -453,13 +458,16 @@ void store_env::release_removal()
     CHECK(hold_count > 0);
     if (--hold_count > 0)
         return;
-    for (const std::string &path : held) {
-        logs.erase(path);
-        auto found = directories.find(path_directory(path));
-        if (found == directories.end() || found->second->broken.load() == 0)
-            disk->unlink(disk->context, AT_FDCWD, path.c_str());    /* if it fails, LevelDB removes it later: it lists the directory */
+    for (auto path = held.begin(); path != held.end();) {
+        auto found = directories.find(path_directory(*path));
+        bool is_broken = found != directories.end() && found->second->broken.load() != 0;
+
+        logs.erase(*path);
+        if (is_broken || disk->unlink(disk->context, AT_FDCWD, path->c_str()) == 0 || errno == ENOENT)
+            path = held.erase(path);
+        else
+            ++path;                 /* by the next release */
     }
-    held.clear();
 }
 
 void store_env::hold_work()

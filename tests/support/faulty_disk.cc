@@ -81,6 +81,13 @@ public:
         return concerns(path) && roll(faults.write_back_error) ? faults.write_back_errno : 0;
     }
 
+    bool unlink_fails(const std::string &path)
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+
+        return concerns(path) && roll(faults.unlink_error);
+    }
+
     bool open_fails(const std::string &path)
     {
         std::lock_guard<std::mutex> guard(mutex);
@@ -608,6 +615,8 @@ int disk_link(void *context, int dir, const char *from, const char *to)
 int disk_unlink(void *context, int dir, const char *path)
 {
     CHECK(dir == AT_FDCWD);
+    if (::access(path, F_OK) == 0 && of(context)->dice.unlink_fails(path))
+        return fail(EIO);
     return of(context)->power.remove(path);
 }
 

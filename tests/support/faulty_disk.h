@@ -35,6 +35,7 @@ struct disk_faults {
     int read_corrupt;       /* one bit of what is read is turned */
     int read_short;         /* a half of what was asked for is read, and one byte at least */
     int open_error;         /* EIO on opening for reading, or creating */
+    int unlink_error;       /* EIO on removing a file that is there */
     int read_delay_us;      /* every read sleeps that long: a slow disk */
     int reads_together;     /* a read waits until this many have been under way at a time since the faults were set; for 10 s */
 };

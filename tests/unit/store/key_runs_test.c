@@ -411,6 +411,48 @@ static void a_store_in_the_place_of_another_keeps_its_files(void **state)
     }
 }
 
+/* Changes until files that should be gone are there. */
+static void change_until_files_stay(struct model *model)
+{
+    int64_t began_us = clock_mono_us();
+
+    while (files_of(model->box.dir, ".run") <= FILES_MAX + 20) {
+        change(model);
+        assert_true(clock_mono_us() - began_us < PATIENCE_US);
+    }
+}
+
+static void change_until_files_are_gone(struct model *model)
+{
+    int64_t began_us = clock_mono_us();
+
+    while (files_of(model->box.dir, ".run") > FILES_MAX) {
+        change(model);
+        assert_true(clock_mono_us() - began_us < PATIENCE_US);
+    }
+    compare_all(model, model->box.store);
+}
+
+/* Whatever removes it: the background thread, or the release of what an image held. */
+static void a_removal_that_failed_is_tried_again(void **state)
+{
+    struct model *model = *state;
+    struct disk_faults faults = { .only = ".run", .unlink_error = 1000 };
+
+    faulty_disk_set(model->box.disk, &faults);
+    change_until_files_stay(model);
+    faulty_disk_set(model->box.disk, NULL);
+    change_until_files_are_gone(model);
+    store_env_hold_removal(model->box.env);
+    change_until_files_stay(model);
+    faulty_disk_set(model->box.disk, &faults);
+    store_env_release_removal(model->box.env);
+    faulty_disk_set(model->box.disk, NULL);
+    assert_true(files_of(model->box.dir, ".run") > FILES_MAX);
+    take_image(model);
+    change_until_files_are_gone(model);
+}
+
 static void an_image_without_all_of_its_runs_is_none(void **state)
 {
     struct model *model = *state;
@@ -511,6 +553,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(deleted_keys_do_not_pile_up, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_in_the_place_of_another_keeps_its_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_removal_that_failed_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(an_image_without_all_of_its_runs_is_none, setup, teardown),
         cmocka_unit_test_setup_teardown(a_damaged_file_does_not_end_merging, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_that_is_kept_has_its_runs_again, setup, teardown),

@@ -37,6 +37,7 @@ enum {
     KEY_ROOM = 5000,
     BIG_KEYS = 600,         /* of one call; it needs the one token for such */
     BIG_VALUE = 100000,     /* is encoded without a lock */
+    DICTIONARY_AFTER = 32 * 1024,   /* so that some are made */
 };
 
 /* What the disk does meanwhile. */
@@ -101,6 +102,7 @@ struct storm_thread {
 struct storm {
     struct tier_box box;
     enum weather weather;
+    bool is_packed;                         /* records are written packed, now and then not, by dictionaries that are made and replaced meanwhile */
     struct storm_thread threads[THREADS];
     _Atomic int64_t counters[COUNTERS];
     _Atomic bool over;
@@ -977,6 +979,8 @@ static void *weather_main(void *context)
             limit_memory(storm, round % 16 == 15 ? 0 : calm + (60000ll << random_below(&random, 5)));
         else
             tier_settings(box->tier)->memory_max = random_below(&random, 2) == 0 ? 0 : (int64_t)(300000 + random_below(&random, 1000000));
+        if (storm->is_packed)
+            tier_settings(box->tier)->compression = random_below(&random, 8) == 0 ? PACKING_NO : PACKING_ZSTD;
         if (storm->weather == WRITES_FAIL || storm->weather == READS_FAIL) {
             int *chances[] = { &faults.write_error, &faults.write_no_space, &faults.write_short, &faults.sync_error, &faults.read_error };
 
@@ -1103,7 +1107,10 @@ static void run_storm(enum weather weather, uint64_t seed)
     pthread_t weather_thread, imager_thread;
 
     storm->weather = weather;
+    storm->is_packed = seed / 4 % 2 == 0;
     tier_box_create(&storm->box, &options);
+    tier_settings(storm->box.tier)->dictionary_after = DICTIONARY_AFTER;
+    tier_settings(storm->box.tier)->dictionary_interval_s = 0;
     tier_set_expiry(storm->box.tier, true);
     for (int t = 0; t < THREADS; t++) {
         struct storm_thread *thread = &storm->threads[t];
@@ -1128,12 +1135,14 @@ static void run_storm(enum weather weather, uint64_t seed)
     verify_all(storm);
     tier_stats(storm->box.tier, &stats);
     printf("%llu demotions, %llu clean, %llu promotions, %llu resolved, %llu expired cold, %llu in place, %llu errors, %llu throttled, "
-        "%llu images, %llu without\n",
+        "%llu images, %llu without, %llu packed, %llu dictionaries\n",
         (unsigned long long)stats.demotions, (unsigned long long)stats.clean_demotions, (unsigned long long)stats.promotions,
         (unsigned long long)stats.resolved, (unsigned long long)stats.expired_cold, (unsigned long long)stats.unplanned_reads,
         (unsigned long long)stats.errors, (unsigned long long)engine_stat(&storm->box.engine, STAT_THROTTLED),
-        (unsigned long long)storm->images, (unsigned long long)storm->images_failed);
+        (unsigned long long)storm->images, (unsigned long long)storm->images_failed, (unsigned long long)stats.packed_records,
+        (unsigned long long)stats.dictionaries);
     assert_true(storm->images > 0 || weather == WRITES_FAIL || weather == READS_FAIL);
+    assert_true(stats.packed_records > 0 || !storm->is_packed || weather == MEMORY_SHORT);      /* nothing is packed while clients wait for memory */
     assert_true(stats.demotions > 0 && stats.clean_demotions > 0 && stats.promotions > 0 && stats.resolved > 0);
     for (int t = 0; t < THREADS; t++) {
         struct storm_thread *thread = &storm->threads[t];

@@ -1,5 +1,6 @@
 #include "base/thread.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 
@@ -93,4 +94,11 @@ void thread_join(struct thread *thread)
         return;
     CHECK(pthread_join(thread->id, NULL) == 0);
     thread->has_started = false;
+}
+
+int thread_cpus(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }

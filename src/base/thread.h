@@ -35,4 +35,7 @@ void thread_join(struct thread *thread);
 /* The same for a thread that is not joined: it may still run when the process ends. */
 int thread_start_detached(const char *name, struct meter *meter, thread_main *run, void *context) __attribute__((warn_unused_result));
 
+/* CPUs that the calling thread may run on; it may change while the process runs. */
+int thread_cpus(void);
+
 #endif

@@ -1,9 +1,9 @@
 #include "tier/pause.h"
 
-#include <sched.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "tier/tier.h"
 
 enum {
@@ -22,14 +22,6 @@ static int64_t thread_ns(void)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* CPUs that this process may run on; it may change while it runs. */
-static int64_t cpu_count(void)
-{
-    cpu_set_t set;
-
-    return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 /* A worker that waits for a CPU in its turn counts as busy: that is the writer's fault, perhaps. */
 static void sample(struct pause *pause, const struct tier_hooks *hooks)
 {
@@ -40,7 +32,7 @@ static void sample(struct pause *pause, const struct tier_hooks *hooks)
         return;
     busy_us = hooks->busy_us != NULL ? hooks->busy_us(hooks->context) : 0;
     if (busy_us >= pause->busy_us)          /* CONFIG RESETSTAT sets it to 0 */
-        pause->free_percent = 100 * cpu_count() - (int64_t)((double)(busy_us - pause->busy_us) * 100 / (double)elapsed_us);
+        pause->free_percent = 100 * thread_cpus() - (int64_t)((double)(busy_us - pause->busy_us) * 100 / (double)elapsed_us);
     pause->busy_us = busy_us;
     pause->sampled_us = now_us;
 }

@@ -42,7 +42,7 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
     if (store_number(tier->store) != number)
         return STATUS_CORRUPT;
     damage_set_base(&tier->damage, segments_next_sequence(store_segments(tier->store)));
-    status = tags_load(partitions, image, &weights);
+    status = tags_load(partitions, image, tier->hooks.meter, &weights);
     if (status == STATUS_VERSION)
         tier->hooks.log(tier->hooks.context, "The image's file 'tags' was written by a newer Kelvin.");
     else if (status != STATUS_OK) {

@@ -1,4 +1,4 @@
-/* Reading: the file as a whole, and the maps from it. tags_save.c writes; tags_old.c reads the sections of version 2. */
+/* Reading: the file as a whole, and a map from a section. tags_load.c fills a server's maps; tags_save.c writes; tags_old.c reads the sections of version 2. */
 #include "tier/tags.h"
 
 #include <errno.h>
@@ -10,13 +10,10 @@
 #include "base/check.h"
 #include "base/crc64.h"
 #include "base/file.h"
-#include "base/mapped.h"
 #include "base/mem.h"
-#include "tier/keyspaces.h"
 #include "tier/recordmap_changes.h"
 #include "tier/recordmap_image.h"
 #include "tier/tags_private.h"
-#include "tier/tier_private.h"
 
 enum { PASSED_SIZE = 4 << 20, VERSION_AT = 5 };
 
@@ -186,8 +183,7 @@ static const char *load_with_base(const struct tags_section *section, struct rec
     return problem;
 }
 
-/* Into an empty map. With `watches` it is watched from then on if it has a base. NULL, or what is wrong. */
-static const char *load_map(const struct tags_section *section, struct recordmap *map, bool watches)
+const char *tags_load_map(const struct tags_section *section, struct recordmap *map, bool watches)
 {
     const char *problem;
 
@@ -204,7 +200,7 @@ struct recordmap *tags_section_map(const struct tags_section *section)
 {
     struct recordmap *map = recordmap_create(0);
 
-    if (load_map(section, map, false) == NULL)
+    if (tags_load_map(section, map, false) == NULL)
         return map;
     recordmap_destroy(map);
     return NULL;
@@ -221,9 +217,6 @@ static void pass_read(const struct tags_file *file, size_t *from, size_t at)
     *from = at;
 }
 
-/* Sets `*problem` to what is wrong, or NULL. */
-typedef void section_reader(void *context, const struct tags_section *section, const char **problem);
-
 static void check_section(void *context, const struct tags_section *section, const char **problem)
 {
     struct recordmap *map;
@@ -235,11 +228,19 @@ static void check_section(void *context, const struct tags_section *section, con
         return;
     }
     map = recordmap_create(0);
-    *problem = load_map(section, map, false);
+    *problem = tags_load_map(section, map, false);
     recordmap_destroy(map);
 }
 
-static const char *read_sections(const struct tags_file *file, const struct facts *facts, section_reader *read, void *context)
+const char *tags_check_section(const struct tags_section *section)
+{
+    const char *problem;
+
+    check_section(NULL, section, &problem);
+    return problem;
+}
+
+static const char *read_sections(const struct tags_file *file, const struct facts *facts, tags_section_reader *read, void *context)
 {
     size_t at = facts->begin, from = 0;
     struct tags_section section, last = { 0 };
@@ -278,7 +279,7 @@ static uint64_t checksum(const struct tags_file *file)
 }
 
 /* The head and the checksum, then each section (`read` NULL: only where it is). */
-static const char *read_file(const struct tags_file *file, struct facts *facts, section_reader *read, void *context)
+static const char *read_file(const struct tags_file *file, struct facts *facts, tags_section_reader *read, void *context)
 {
     struct bytes bytes = file->bytes;
     bool is_good;
@@ -304,7 +305,14 @@ static enum status status_of(const char *problem)
     return problem == newer_version ? STATUS_VERSION : STATUS_CORRUPT;
 }
 
-static enum status walk_file(const struct tags_file *file, section_reader *read, uint32_t *partition_count, tags_found *found, void *context,
+enum status tags_read(const struct tags_file *file, tags_section_reader *read, void *context)
+{
+    struct facts facts;
+
+    return status_of(read_file(file, &facts, read, context));
+}
+
+static enum status walk_file(const struct tags_file *file, tags_section_reader *read, uint32_t *partition_count, tags_found *found, void *context,
     const char **problem)
 {
     struct tags_section section;
@@ -357,61 +365,8 @@ void tags_weights_of(struct bytes file, struct tags_weights *weights)
     memcpy(weights->list, facts.weights.data, facts.weights.size);
 }
 
-/* --- into the maps of a server --- */
-
-static int db_of(const struct partitions *partitions, uint32_t incarnation)
-{
-    for (int db = 0; db < partitions->db_count; db++) {
-        if (partitions->incarnations[db] == incarnation)
-            return db;
-    }
-    return -1;
-}
-
-static void load_section(void *context, const struct tags_section *section, const char **problem)
-{
-    struct partitions *partitions = context;
-    struct partition *partition = &partitions->partitions[section->partition];
-    int db = db_of(partitions, section->incarnation);
-    struct keyspace *keyspace;
-
-    if (db < 0) {
-        check_section(NULL, section, problem);
-        return;
-    }
-    partition_lock(partition);
-    keyspace = partition_keyspace(partition, db);
-    *problem = load_map(section, keyspace->tier->map, true);
-    for (size_t i = 0; i < section->slots.size / 4; i++)
-        keyspace->slots[i].records = (uint32_t)number_at(section->slots.data + 4 * i, 4);
-    partition_unlock(partition);
-}
-
-/* Empties the maps again, after something turned out to be wrong. */
-static void unload(struct partitions *partitions)
-{
-    size_t slot_count = tags_slots_size(partitions->seed.by_slot, partitions->count) / sizeof(uint32_t);
-
-    for (uint32_t i = 0; i < partitions->count; i++) {
-        struct partition *partition = &partitions->partitions[i];
-
-        partition_lock(partition);
-        for (int db = 0; db < partitions->db_count; db++) {
-            struct keyspace *keyspace = partition_keyspace_if(partition, db);
-
-            if (keyspace == NULL)
-                continue;
-            keyspace_assert_locked(keyspace);
-            keyspaces_empty_map(keyspace);
-            for (size_t slot = 0; slot < slot_count; slot++)
-                keyspace->slots[slot].records = 0;
-        }
-        partition_unlock(partition);
-    }
-}
-
 /* For the file of a server with another number of partitions, or without counts by slot, the store says the same. */
-static bool is_of(const struct partitions *partitions, struct bytes file)
+bool tags_is_of(const struct partitions *partitions, struct bytes file)
 {
     struct facts facts;
 
@@ -420,27 +375,4 @@ static bool is_of(const struct partitions *partitions, struct bytes file)
     if (version_of(file) == 0)
         return true;                /* a newer one, perhaps */
     return read_facts(file, &facts) == NULL && facts.partition_count == partitions->count && facts.by_slot == partitions->seed.by_slot;
-}
-
-enum status tags_load(struct partitions *partitions, const char *dir, struct tags_weights *weights)
-{
-    struct message message;
-    struct mapped mapped;
-    char path[4096];
-    struct facts facts;
-    enum status status = STATUS_CORRUPT;
-
-    *weights = (struct tags_weights){ 0 };
-    snprintf(path, sizeof(path), "%s/tags", dir);
-    if (!mapped_open(path, &mapped, &message))
-        return STATUS_NOT_FOUND;
-    /* With many keys the file is as large as the maps: it must not be in memory beside them. */
-    if (is_of(partitions, mapped.bytes))
-        status = status_of(read_file(&(struct tags_file){ mapped.bytes, dir, mapped_forget }, &facts, load_section, partitions));
-    if (status == STATUS_OK)
-        tags_weights_of(mapped.bytes, weights);
-    else
-        unload(partitions);
-    mapped_close(&mapped);
-    return status;
 }

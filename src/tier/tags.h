@@ -66,7 +66,8 @@ void tags_remove_maps(const char *image);
 void tags_adopt_maps(struct tier *tier, const char *image);
 
 /* Into empty partitions, before anything runs. Keyspaces are created for what is found; incarnations that no database has are passed
- * over. STATUS_CORRUPT, STATUS_VERSION, STATUS_NOT_FOUND: nothing was loaded. */
-enum status tags_load(struct partitions *partitions, const char *dir, struct tags_weights *weights);
+ * over. Up to four threads, as many as there are CPUs; `meter` counts their memory. STATUS_CORRUPT, STATUS_VERSION, STATUS_NOT_FOUND: nothing was
+ * loaded. */
+enum status tags_load(struct partitions *partitions, const char *dir, struct meter *meter, struct tags_weights *weights);
 
 #endif

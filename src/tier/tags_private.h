@@ -59,6 +59,17 @@ static inline size_t tags_padded(size_t size)
     return (size + 7) / 8 * 8;
 }
 
+/* Of one section. Sets `*problem` to what is wrong, or NULL. */
+typedef void tags_section_reader(void *context, const struct tags_section *section, const char **problem);
+/* Checks the file, and passes each section of it to `read`, which checks what is in it. */
+enum status tags_read(const struct tags_file *file, tags_section_reader *read, void *context);
+/* Whether the file has the partitions of this server, and counts by slot if its hashes are by slot. Otherwise the store says what it does. */
+bool tags_is_of(const struct partitions *partitions, struct bytes file);
+/* Into an empty map. With `watches` it is watched from then on if it has a base. NULL, or what is wrong. */
+const char *tags_load_map(const struct tags_section *section, struct recordmap *map, bool watches);
+/* The same into no map. */
+const char *tags_check_section(const struct tags_section *section);
+
 /* --- version 2 (tags_old.c) --- */
 
 /* The section at `at`; false: there can't be such a section, or it has more than `left` bytes after its head. */

@@ -454,7 +454,7 @@ static void empty_maps(struct tier_box *box)
 static enum status load(struct tier_box *box, const char *dir)
 {
     struct tags_weights weights;
-    enum status status = tags_load(box->partitions, dir, &weights);
+    enum status status = tags_load(box->partitions, dir, NULL, &weights);
 
     mem_free(weights.list);
     return status;

@@ -114,34 +114,44 @@ static void begin_changes(struct recordmap_changes *changes, struct buffer *out)
     const struct recordmap *map = changes->map;
     struct head head = { map->watch->changed_count, map->watch->range_bits, (recordmap_place_bits(map) + 7) / 8 };
 
-    changes->begin = out->size;
     changes->place_size = head.place_size;
     changes->is_begun = true;
     buffer_append(out, &head, sizeof(head));
 }
 
-bool recordmap_changes_write(struct recordmap_changes *changes, struct buffer *out)
+/* False: those were all. */
+static bool put_ranges(struct recordmap_changes *changes, struct buffer *out)
 {
-    static const char zeros[8];
     const struct recordmap *map = changes->map;
     uint64_t count = recordmap_range_count(map);
 
-    if (!changes->is_begun)
-        begin_changes(changes, out);
     for (int i = 0; i < RANGES_A_PART; i++) {
         uint64_t range = next_changed(map, changes->next);
 
         changes->next = range;
-        if (range == count) {
-            buffer_append(out, zeros, (8 - (out->size - changes->begin) % 8) % 8);
+        if (range == count)
             return false;
-        }
         put_number(out, range + 1 - changes->last);
         put_range(map, range, changes->place_size, out);
         changes->last = range + 1;
         changes->next = range + 1;
     }
     return true;
+}
+
+bool recordmap_changes_write(struct recordmap_changes *changes, struct buffer *out)
+{
+    static const char zeros[8];
+    size_t before = out->size;
+    bool more;
+
+    if (!changes->is_begun)
+        begin_changes(changes, out);
+    more = put_ranges(changes, out);
+    if (!more)
+        buffer_append(out, zeros, (8 - (changes->size + out->size - before) % 8) % 8);
+    changes->size += out->size - before;
+    return more;
 }
 
 /* --- loading --- */

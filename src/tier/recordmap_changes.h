@@ -38,12 +38,13 @@ struct recordmap_base *recordmap_base(struct recordmap *map);   /* which the cal
 uint64_t recordmap_changed_count(const struct recordmap *map);
 uint64_t recordmap_range_count(const struct recordmap *map);
 
-/* Appends the changes, some hundred ranges a call; it ends with the call that returns false. The map must not change meanwhile. */
+/* Appends the changes, some hundred ranges a call; it ends with the call that returns false. The buffer may be emptied between calls. The map must not
+ * change meanwhile. */
 struct recordmap_changes {
     const struct recordmap *map;
     uint64_t next, last;        /* ranges; the last is that of the one before + 1 */
     uint32_t place_size;
-    size_t begin;               /* in the buffer */
+    uint64_t size;              /* bytes so far */
     bool is_begun;
 };
 bool recordmap_changes_write(struct recordmap_changes *changes, struct buffer *out);

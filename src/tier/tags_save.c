@@ -119,6 +119,21 @@ static void flush(struct output *output)
     output->text.size = 0;
 }
 
+/* Changes a number that was appended as `old`, `at` bytes after the beginning of the file. It is in the file already, or will be. The checksum has no
+ * inversion, so that of the difference is added to it. */
+static void change_number(struct output *output, uint64_t at, uint64_t old, uint64_t number)
+{
+    uint64_t difference = old ^ number;
+
+    if (at >= output->size) {
+        memcpy(output->text.data + (at - output->size), &number, sizeof(number));
+        return;
+    }
+    output->crc ^= crc64_zeros(crc64(0, bytes_of((const char *)&difference, sizeof(difference))), output->size - at - sizeof(number));
+    if (output->status == STATUS_OK && pwrite(output->fd, &number, sizeof(number), (off_t)at) != (ssize_t)sizeof(number))
+        output->status = STATUS_IO;
+}
+
 /* Returns whether all of it was written. */
 static enum status close_output(struct output *output)
 {
@@ -253,27 +268,26 @@ static bool base_is_due(struct recordmap *map)
     return changed > recordmap_range_count(map) / 4 || base->spent + changed * CHANGE_SIZE > limit;
 }
 
+/* The changes may have 0.8 of the bytes of the map, before it is written as a whole again: they are written as they come, and their size after them. */
 static void save_changes(struct saving *saving, struct keyspace *keyspace, struct bytes slots)
 {
     struct recordmap *map = keyspace->tier->map;
     struct recordmap_changes changes = { .map = map };
-    struct buffer *text = &saving->tags.text;
-    size_t begin = text->size + offsetof(struct tags_section_head, size), from;
-    uint64_t size;
+    struct output *output = &saving->tags;
+    uint64_t size_at = output->size + output->text.size + offsetof(struct tags_section_head, size), slots_size = tags_padded(slots.size);
     bool more = true;
 
-    put_section(text, keyspace->incarnation, keyspace->partition->index, map, slots, recordmap_base(map));
-    from = text->size;
+    put_section(&output->text, keyspace->incarnation, keyspace->partition->index, map, slots, recordmap_base(map));
     while (more) {
         partition_lock(keyspace->partition);
-        more = recordmap_changes_write(&changes, text);
+        more = recordmap_changes_write(&changes, &output->text);
         partition_unlock(keyspace->partition);
+        if (output->text.size >= FLUSH_SIZE)
+            flush(output);
         rest(saving);
     }
-    memcpy(&size, text->data + begin, sizeof(size));
-    size += text->size - from;
-    memcpy(text->data + begin, &size, sizeof(size));
-    recordmap_base(map)->spent += text->size - from;
+    change_number(output, size_at, slots_size, slots_size + changes.size);
+    recordmap_base(map)->spent += changes.size;
 }
 
 /* The image gets the map's base, a new one or that of earlier images. False: it has none. */

@@ -15,7 +15,7 @@ static uint64_t rounded(uint64_t size)
     return (size + SEGMENT_UNIT - 1) / SEGMENT_UNIT * SEGMENT_UNIT;
 }
 
-/* What is before the key and the value: numbers which may be wrong as long as the checksum was not compared. */
+/* The numbers before key and value, which may be wrong as long as the checksum was not compared. */
 struct head {
     uint32_t crc;
     unsigned kind;

@@ -59,7 +59,7 @@ static inline size_t tags_padded(size_t size)
     return (size + 7) / 8 * 8;
 }
 
-/* Of one section. Sets `*problem` to what is wrong, or NULL. */
+/* Reads one section. Sets `*problem` to what is wrong, or NULL. */
 typedef void tags_section_reader(void *context, const struct tags_section *section, const char **problem);
 /* Checks the file, and passes each section of it to `read`, which checks what is in it. */
 enum status tags_read(const struct tags_file *file, tags_section_reader *read, void *context);

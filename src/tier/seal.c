@@ -21,6 +21,7 @@
 #include "tier/sweep.h"
 #include "tier/tags.h"
 #include "tier/tier_private.h"
+#include "tier/writing.h"
 
 enum {
     STEP_SIZE = 16 * 1024,          /* of a batch, which may make a step take longer than PAUSE_STEP_US */
@@ -333,6 +334,8 @@ static void take_image(struct sealing *sealing)
     request->number = store_number(tier->store);
     collect_note_image(tier);
     tier->damage.image_sequence = segments_next_sequence(store_segments(tier->store));
+    if (!store_is_writable(tier->store))
+        writing_fail(tier, sealing->status);        /* now: whoever asked for the image may ask for the next one as soon as the store is said to be back */
     if (sealing->status == STATUS_OK)
         sealing->status = tags_save(tier, request->dir);
 }

@@ -214,6 +214,25 @@ static void a_key_set_again_over_a_pending_delete_survives_a_checkpoint_that_fai
     rig->box.tier->settings.memory_max = 0;
 }
 
+/* Who sees that the image failed, and no error of the store, may ask for the next one. */
+static void a_store_that_fails_at_an_image_is_in_error_at_once(void **state)
+{
+    struct rig *rig = *state;
+    struct tier_stats stats;
+
+    say_all(rig, "SET k%d v", "+OK\n");
+    say_all(rig, "TIER DEMOTE k%d", ":1\n");
+    cut(rig);
+    faulty_disk_set(rig->box.disk, &(struct disk_faults){ .only = ".run", .write_error = 1000 });
+    assert_int_not_equal(take_image(rig), STATUS_OK);
+    tier_stats(rig->box.tier, &stats);
+    assert_int_equal(stats.state, TIER_ERROR);
+    faulty_disk_set(rig->box.disk, NULL);
+    await_state(rig, TIER_OK);
+    cut(rig);
+    assert_int_equal(take_image(rig), STATUS_OK);
+}
+
 static void a_key_deleted_after_the_cut_does_not_come_back(void **state)
 {
     struct rig *rig = *state;
@@ -592,6 +611,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_image_after_one_that_failed_has_everything, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_key_set_again_over_a_pending_delete_survives_a_checkpoint_that_fails, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_store_that_fails_at_an_image_is_in_error_at_once, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_key_deleted_after_the_cut_does_not_come_back, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(values_that_are_handed_over_are_looked_up_together, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_was_deleted_before_a_flush_is_not_in_the_image, open_rig, close_rig),

@@ -18,9 +18,11 @@ enum {
     FILES_HELD = 20,            /* of the lowest level, from which on files are merged although merges wait */
     KEYS_A_STEP = 16384,        /* merged before the background thread looks for other work */
     GARBAGE_MIN = 16 << 20,     /* bytes: less is not worth merging all files */
-    LEVELS = 16,                /* more than there can be: the number of a file has the level */
+    LEVELS = 16,                /* more than there are: the number of a file has the level. Of the last one are merged into one of the same */
     PAUSE_MAX = 64,             /* flushes before a merge that failed is tried again */
 };
+
+const uint64_t NUMBER_MAX = UINT64_MAX / 2;     /* of a file that is read: the next ones have room */
 
 /* A merge of neighbours in the list. */
 struct key_runs::merging {
@@ -106,16 +108,18 @@ static bool parse_facts(const std::string &line, struct key_run_facts *facts)
 
     *facts = key_run_facts();
     if (!take_number(&at, '\0', &facts->number) || !take_number(&at, ' ', &facts->tombstones) || !take_number(&at, ' ', &facts->bytes) ||
-        facts->number == 0)
+        facts->number == 0 || facts->number > NUMBER_MAX)
         return false;
     facts->level = facts->number % LEVELS;
     while (*at != '\0') {
         if (!take_number(&at, ' ', &incarnation) || !take_number(&at, ':', &entries) || incarnation > UINT32_MAX)
             return false;
+        if (entries > facts->bytes - facts->entries)    /* of more than a byte each: and so sums over all files have no overflow */
+            return false;
         facts->incarnations.emplace_back(static_cast<uint32_t>(incarnation), entries);
         facts->entries += entries;
     }
-    return true;
+    return facts->entries > 0 && facts->tombstones <= facts->entries;
 }
 
 Status key_runs::load_list(const std::string &text, bool keeps_rest, bool *is_partial)
@@ -162,6 +166,8 @@ void key_runs::load_all(bool *is_partial)
         std::shared_ptr<const key_run> run;
 
         *is_partial = true;
+        if (number > NUMBER_MAX)
+            continue;
         facts.number = number;
         facts.level = number % LEVELS;
         next_sequence = std::max<uint64_t>(next_sequence, number / LEVELS + 1);
@@ -452,7 +458,7 @@ std::unique_ptr<struct key_runs::merging> key_runs::begin_merge()
     key_run_list inputs(runs->begin() + static_cast<std::ptrdiff_t>(first), runs->begin() + static_cast<std::ptrdiff_t>(first + count));
     for (const auto &run : inputs)
         level = std::max(level, run->facts.level);
-    if (inputs.front()->facts.level == inputs.back()->facts.level)
+    if (inputs.front()->facts.level == inputs.back()->facts.level && level + 1 < LEVELS)
         level++;
     return begin_merging(std::move(inputs), key_run_in_file(run_files, new_number(level), level));
 }

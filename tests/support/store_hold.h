@@ -16,6 +16,9 @@ void store_hold_end(struct store_hold *hold);
 /* Waits until a thread waits in store_scan. */
 void store_hold_await_scan(struct store_hold *hold);
 
+/* Writes the list of key runs of a store that is not open. */
+void store_write_runs(const char *dir, const char *text);
+
 /* The tables of LevelDB's level 0. */
 int store_level0_count(struct store *store);
 

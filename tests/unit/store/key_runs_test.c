@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "support/seed.h"
 #include "support/store_box.h"
+#include "support/store_hold.h"
 
 enum {
     KEYS = 12000,
@@ -471,6 +472,65 @@ static void an_image_without_all_of_its_runs_is_none(void **state)
     assert_int_equal(access(image, F_OK), -1);
 }
 
+/* As an image of another server may have it: the list is believed as far as no number of it can end the process. */
+static void a_list_that_no_store_writes_is_refused(void **state)
+{
+    static const char *const lists[] = {
+        "%llu 1 %llu\n", "%llu 0 %llu\n", "%llu 3 %llu 1:2\n", "%llu 0 %llu 1:18446744073709551615 2:1\n", "%llu 0 %llu 1:1000000000\n",
+        "%llu 0 %llu 4294967296:1\n",
+    };
+    struct model *model = *state;
+    static char paths[BOX_FILES_MAX][BOX_PATH_SIZE];
+    struct message message;
+    struct store *image;
+    char path[128], text[200];
+    struct store_options options = { .dir = path, .env = model->box.env, .is_temporary = true };
+
+    change(model);
+    snprintf(path, sizeof(path), "%s/image", model->box.root);
+    assert_int_equal(store_snapshot(model->box.store, path, &message), STATUS_OK);
+    assert_int_equal(box_files(path, ".run", paths), 1);
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        snprintf(text, sizeof(text), lists[i], strtoull(strrchr(paths[0], '/') + 1, NULL, 10), (unsigned long long)box_file_size(paths[0]));
+        store_write_runs(path, text);
+        assert_int_equal(store_open(&options, &image, &message), STATUS_CORRUPT);
+        assert_non_null(strstr(message.text, "key run"));
+    }
+}
+
+/* More levels than a store gets to are in the numbers of the files. */
+static void files_of_the_last_level_are_merged(void **state)
+{
+    enum { FILES = 16 };
+    struct model *model = *state;
+    static char paths[BOX_FILES_MAX][BOX_PATH_SIZE];
+    int64_t began_us = clock_mono_us();
+    struct message message;
+    struct store *image;
+    char path[128], other[192], text[FILES * 60] = "";
+    struct store_options options = { .dir = path, .env = model->box.env, .is_temporary = true };
+    bool done = false;
+
+    change(model);
+    snprintf(path, sizeof(path), "%s/image", model->box.root);
+    assert_int_equal(store_snapshot(model->box.store, path, &message), STATUS_OK);
+    assert_int_equal(box_files(path, ".run", paths), 1);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(other, sizeof(other), "%s/%06d.run", path, 1615 + 16 * i);     /* 15, and a multiple of 16 */
+        assert_int_equal(link(paths[0], other), 0);
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%d 0 %llu 1:1\n", 1615 + 16 * i, (unsigned long long)box_file_size(other));
+    }
+    assert_int_equal(unlink(paths[0]), 0);
+    store_write_runs(path, text);
+    assert_int_equal(store_open(&options, &image, &message), STATUS_OK);
+    while (!done)
+        assert_int_equal(store_purge(image, 1000, 1000, &done), STATUS_OK);
+    while (files_of(path, ".run") > 1)
+        assert_true(clock_mono_us() - began_us < PATIENCE_US);
+    compare_all(model, image);
+    store_close(image);
+}
+
 /* The others are merged, and the store says why one is not. */
 static void a_damaged_file_does_not_end_merging(void **state)
 {
@@ -555,6 +615,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_store_in_the_place_of_another_keeps_its_files, setup, teardown),
         cmocka_unit_test_setup_teardown(a_removal_that_failed_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(an_image_without_all_of_its_runs_is_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_list_that_no_store_writes_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(files_of_the_last_level_are_merged, setup, teardown),
         cmocka_unit_test_setup_teardown(a_damaged_file_does_not_end_merging, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_that_is_kept_has_its_runs_again, setup, teardown),
         cmocka_unit_test_setup_teardown(without_the_list_the_order_of_the_files_is_known, setup, teardown),

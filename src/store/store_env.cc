@@ -196,9 +196,14 @@ Status store_env::RemoveFile(const std::string &path)
 
 Status store_env::CreateDir(const std::string &path)
 {
+    Status status;
+
     if (disk->mkdir(disk->context, AT_FDCWD, path.c_str(), 0755) != 0)
         return disk_status(path, errno);
-    return sync_directory(path_directory(path));
+    status = sync_directory(path_directory(path));
+    if (!status.ok())
+        disk->rmdir(disk->context, AT_FDCWD, path.c_str());
+    return status;
 }
 
 Status store_env::RemoveDir(const std::string &path)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -454,6 +455,27 @@ static void a_removal_that_failed_is_tried_again(void **state)
     change_until_files_are_gone(model);
 }
 
+static void an_image_whose_name_can_not_be_synced_leaves_no_directory(void **state)
+{
+    struct model *model = *state;
+    struct disk_faults faults = { .only = "/parent", .sync_error = 1000 };
+    struct message message;
+    char parent[128], image[160];
+
+    change(model);
+    snprintf(parent, sizeof(parent), "%s/parent", model->box.root);
+    snprintf(image, sizeof(image), "%s/image", parent);
+    assert_int_equal(mkdir(parent, 0755), 0);
+    faulty_disk_set(model->box.disk, &faults);
+    assert_int_equal(store_snapshot(model->box.store, image, &message), STATUS_IO);
+    assert_non_null(strstr(message.text, "can't create the image"));
+    assert_int_equal(access(image, F_OK), -1);
+    faulty_disk_set(model->box.disk, NULL);
+    assert_int_equal(store_snapshot(model->box.store, image, &message), STATUS_OK);
+    assert_int_equal(store_remove(image, model->box.env), STATUS_OK);
+    assert_int_equal(rmdir(parent), 0);
+}
+
 static void an_image_without_all_of_its_runs_is_none(void **state)
 {
     struct model *model = *state;
@@ -614,6 +636,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damage_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_in_the_place_of_another_keeps_its_files, setup, teardown),
         cmocka_unit_test_setup_teardown(a_removal_that_failed_is_tried_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_image_whose_name_can_not_be_synced_leaves_no_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(an_image_without_all_of_its_runs_is_none, setup, teardown),
         cmocka_unit_test_setup_teardown(a_list_that_no_store_writes_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(files_of_the_last_level_are_merged, setup, teardown),

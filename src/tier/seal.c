@@ -335,7 +335,7 @@ static void take_image(struct sealing *sealing)
     collect_note_image(tier);
     tier->damage.image_sequence = segments_next_sequence(store_segments(tier->store));
     if (!store_is_writable(tier->store))
-        writing_fail(tier, sealing->status);        /* now: whoever asked for the image may ask for the next one as soon as the store is said to be back */
+        writing_fail(tier, sealing->status);        /* now: the next image may be asked for as soon as the store is said to be back */
     if (sealing->status == STATUS_OK)
         sealing->status = tags_save(tier, request->dir);
 }

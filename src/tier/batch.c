@@ -13,7 +13,10 @@
 #include "tier/request.h"
 #include "tier/tier_private.h"
 
-enum { ITEMS_A_HOLD = 128 };        /* finished under one hold of a lock */
+enum {
+    ITEMS_A_HOLD = 128,             /* finished under one hold of a lock */
+    BUCKET_AHEAD = 8, ENTRY_AHEAD = 4,      /* items */
+};
 
 void batch_init(struct batch *batch)
 {
@@ -129,6 +132,7 @@ void batch_put(struct tier *tier, struct batch *batch, struct keyspace *keyspace
     struct entry *entry = keyspace_entry(keyspace, handle);
     uint64_t place;
 
+    tier_prefetch(keyspace, hash);              /* the map is changed when the record was encoded */
     batch->record.size = 0;
     record_encode(entry, &batch->record);
     place = put_record(tier, batch, keyspace->db, keyspace->incarnation, hash, entry, entry_key(entry));
@@ -333,6 +337,20 @@ static void finish_item(struct tier *tier, const struct batch *batch, const stru
     }
 }
 
+/* Prefetches the buckets of the items at `to_bucket`, and the entry of the one at `to_entry`; they may be beyond the end, or of other partitions. */
+static void fetch_ahead(const struct batch *batch, struct partition *partition, size_t to_bucket, size_t to_entry) REQUIRES(partition->lock);
+static void fetch_ahead(const struct batch *batch, struct partition *partition, size_t to_bucket, size_t to_entry)
+{
+    const struct batch_item *items = batch->items;
+    const struct keyspace *keyspace = to_entry < batch->count ? tier_keyspace_of(partition, items[to_entry].incarnation) : NULL;
+
+    if (keyspace == NULL || items[to_entry].partition != partition)
+        return;
+    __builtin_prefetch(table_entry_at(&keyspace->table, items[to_entry].hash));
+    if (to_bucket < batch->count && items[to_bucket].incarnation == keyspace->incarnation && items[to_bucket].partition == partition)
+        __builtin_prefetch(table_bucket_at(&keyspace->table, items[to_bucket].hash));
+}
+
 /* Items from `first` on that are of one partition, under one hold of its lock. Returns how many. */
 static size_t finish_partition(struct tier *tier, const struct batch *batch, size_t first)
 {
@@ -342,6 +360,7 @@ static size_t finish_partition(struct tier *tier, const struct batch *batch, siz
     partition_lock(partition);
     for (; end < batch->count && end - first < ITEMS_A_HOLD && batch->items[end].partition == partition; end++) {
         partition_assert_locked(batch->items[end].partition);
+        fetch_ahead(batch, partition, end + BUCKET_AHEAD, end + ENTRY_AHEAD);
         finish_item(tier, batch, &batch->items[end]);
     }
     partition_unlock(partition);

@@ -20,9 +20,12 @@ static inline unsigned varint_size(uint64_t number)
 
 static inline void varint_append(struct buffer *out, uint64_t number)
 {
+    char *begin = buffer_reserve(out, VARINT_SIZE_MAX), *at = begin;
+
     for (; number >= 0x80; number >>= 7)
-        buffer_append_u8(out, (uint8_t)(number | 0x80));
-    buffer_append_u8(out, (uint8_t)number);
+        *at++ = (char)(number | 0x80);
+    *at++ = (char)number;
+    out->size += (size_t)(at - begin);
 }
 
 /* Takes a number from `*at`, and sets that to what follows. False: it does not end before `end`, or has more than 64 bits. */

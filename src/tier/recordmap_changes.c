@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/varint.h"
 #include "store/segments.h"
 #include "tier/recordmap_private.h"
 
@@ -11,6 +12,7 @@ enum {
     RANGE_COUNT_MIN_BITS = 6,       /* a word of them */
     RANGE_COUNT_MAX_BITS = 28,
     RANGES_A_PART = 512,            /* written under one lock */
+    NUMBER_BITS = 42,               /* more than two tags are apart, or a key has */
 };
 
 struct head {
@@ -66,16 +68,6 @@ uint64_t recordmap_range_count(const struct recordmap *map)
 
 /* --- writing --- */
 
-static void put_number(struct buffer *out, uint64_t number)
-{
-    char *begin = buffer_reserve(out, 10), *at = begin;
-
-    for (; number >= 128; number >>= 7)
-        *at++ = (char)(number | 128);
-    *at++ = (char)number;
-    out->size += (size_t)(at - begin);
-}
-
 static void put_range(const struct recordmap *map, uint64_t range, uint32_t place_size, struct buffer *out)
 {
     uint64_t last = range << map->watch->range_bits, end = (range + 1) << map->watch->range_bits;
@@ -84,15 +76,15 @@ static void put_range(const struct recordmap *map, uint64_t range, uint32_t plac
 
     recordmap_walk_begin(&walk, map, last);
     while (recordmap_walk_next(&walk, &record) && record.tag < end) {
-        put_number(out, record.is_twin ? 2 : 2 * (record.tag - last) + 1);
+        varint_append(out, record.is_twin ? 2 : 2 * (record.tag - last) + 1);
         buffer_append(out, &record.place, place_size);
         if (record.is_twin) {
-            put_number(out, record.key.size);
+            varint_append(out, record.key.size);
             buffer_append_bytes(out, record.key);
         }
         last = record.tag;
     }
-    put_number(out, 0);
+    varint_append(out, 0);
 }
 
 /* The first changed range from `range` on; the number of ranges if there is none. */
@@ -131,7 +123,7 @@ static bool put_ranges(struct recordmap_changes *changes, struct buffer *out)
         changes->next = range;
         if (range == count)
             return false;
-        put_number(out, range + 1 - changes->last);
+        varint_append(out, range + 1 - changes->last);
         put_range(map, range, changes->place_size, out);
         changes->last = range + 1;
         changes->next = range + 1;
@@ -292,18 +284,7 @@ static bool finish_run(struct loading *loading)
 /* False: the bytes end, or it has more bits than a tag may. */
 static bool get_number(struct loading *loading, uint64_t *number)
 {
-    *number = 0;
-    for (unsigned shift = 0; shift < 42; shift += 7) {
-        uint8_t byte;
-
-        if (loading->at == loading->end)
-            return false;
-        byte = (uint8_t)*loading->at++;
-        *number |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128)
-            return true;
-    }
-    return false;
+    return varint_take(&loading->at, loading->end, number) && *number < 1ull << NUMBER_BITS;
 }
 
 static bool get_bytes(struct loading *loading, uint64_t size, struct bytes *bytes)

@@ -1,7 +1,10 @@
 /* Sections of version 2: records one by one, coded by gaps. They are only read. */
 #include <string.h>
 
+#include "base/varint.h"
 #include "tier/tags_private.h"
+
+enum { NUMBER_BITS = 35 };          /* a gap between two tags, or a size: five bytes */
 
 /* Reads the records in the order of recordmap_walk. Keys point into the file. */
 struct old_reader {
@@ -38,23 +41,14 @@ bool tags_old_section(const char *at, uint64_t left, size_t slots_size, struct t
     return true;
 }
 
-/* Seven bits a byte, the lowest first; the top bit says that more follow. */
 static bool read_number(struct old_reader *reader, uint64_t *number)
 {
     struct bytes records = reader->section->body;
+    const char *at = records.data + reader->at;
+    bool is_good = varint_take(&at, records.data + records.size, number) && *number < 1ull << NUMBER_BITS;
 
-    *number = 0;
-    for (unsigned shift = 0; shift < 35; shift += 7) {
-        uint8_t byte;
-
-        if (reader->at == records.size)
-            return false;
-        byte = (uint8_t)records.data[reader->at++];
-        *number |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128)
-            return true;
-    }
-    return false;
+    reader->at = (size_t)(at - records.data);
+    return is_good;
 }
 
 /* Reads the key of a twin. */

@@ -24,7 +24,7 @@
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
-enum { SCAN_HASH_SHIFT = 16, SCAN_COLD_FACTOR = 4, LOCKED_KEYS_MAX = 256, KEYS_AHEAD = 8, HOT_SPARE = 16 };
+enum { SCAN_HASH_SHIFT = 16, SCAN_COLD_FACTOR = 4, LOCKED_KEYS_MAX = 256, KEYS_AHEAD = 8, HOT_SPARE = 16, STEPS_MAX = 8 };
 
 /* The hot keys of one partition's step, with their hashes: index `base` + i of the page has hashes[i].hash. */
 struct hot_key {
@@ -74,7 +74,9 @@ static size_t hot_part(const struct keyspace *keyspace, const struct scan_page *
 {
     double hot = (double)keyspace->table.count, cold = (double)recordmap_count(keyspace->tier->map);
     double likely = (double)page->count + (double)count * SCAN_COLD_FACTOR * 5 / 4 * hot / (cold + 1) + HOT_SPARE;
+    double least = (double)page->count + (double)count / STEPS_MAX;      /* a slot may be hot where others are cold */
 
+    likely = likely > least ? likely : least;
     return likely < (double)count ? (size_t)likely : count;
 }
 
@@ -197,7 +199,7 @@ static uint64_t scan_cold(struct tier *tier, struct store_iterator *iterator, st
         enum value_type type;
         int64_t expire_ms;
 
-        if (cold.count >= count * SCAN_COLD_FACTOR && cut == until)
+        if (cold.count / SCAN_COLD_FACTOR >= count && cut == until)
             cut = record.hash | step;
         if ((page->status = peek_indexed(record.record, &expire_ms, &type)) != STATUS_OK)
             break;

@@ -334,8 +334,6 @@ static void take_image(struct sealing *sealing)
     request->number = store_number(tier->store);
     collect_note_image(tier);
     tier->damage.image_sequence = segments_next_sequence(store_segments(tier->store));
-    if (!store_is_writable(tier->store))
-        writing_fail(tier, sealing->status);        /* now: the next image may be asked for as soon as the store is said to be back */
     if (sealing->status == STATUS_OK)
         sealing->status = tags_save(tier, request->dir);
 }
@@ -394,6 +392,9 @@ static void finish_sealing(struct sealing *sealing)
         if (sealing->batch != NULL)
             seal_end(tier, sealing->batch);
     }
+    /* Before the image ends: the next one may be asked for as soon as it has, and the store is said to be well. */
+    if (tier->state != TIER_ERROR && (!store_is_writable(tier->store) || (sealing->batch != NULL && sealing->batch->failed)))
+        writing_fail(tier, sealing->status == STATUS_NO_SPACE ? STATUS_NO_SPACE : STATUS_IO);
     requests_complete_image(tier, sealing->request, sealing->status);
     tier->sealing = NULL;
     key_list_release(&sealing->unknown);

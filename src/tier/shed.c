@@ -20,10 +20,12 @@ void shed_release(struct shed *shed)
     buffer_release(&shed->from);
 }
 
-/* Bytes on the disk that deleting can still make less, in percent of tier-max-size. */
+/* Bytes on the disk that deleting can still make less, in percent of tier-max-size, which CONFIG SET may change at any time; 0 without it. */
 static uint64_t filled_percent(struct tier *tier)
 {
-    return (uint64_t)((double)usage_own(tier) * 100 / (double)tier->settings.store_size_max);
+    int64_t limit = tier->settings.store_size_max;
+
+    return limit > 0 ? (uint64_t)((double)usage_own(tier) * 100 / (double)limit) : 0;
 }
 
 /* Replicas delete what their primaries do. */
@@ -86,7 +88,7 @@ static bool may_delete(struct tier *tier, bool has_expiry)
     int64_t policy = tier->settings.full_policy;
 
     return tier->expire_cold && policy != TIER_FULL_NOEVICTION && (has_expiry || policy == TIER_FULL_ALLKEYS_COLDEST) &&
-           tier->settings.store_size_max > 0 && filled_percent(tier) >= BEGIN_PERCENT;
+           filled_percent(tier) >= BEGIN_PERCENT;
 }
 
 /* Whether a key, which has a record, is cold, and no thread has anything to do with it. */

@@ -4,6 +4,7 @@
 #ifndef KELVIN_ENGINE_PREFETCH_H
 #define KELVIN_ENGINE_PREFETCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/bytes.h"
@@ -17,10 +18,14 @@ struct request_hint {
     int db;
 
     uint64_t hash;          /* of it */
-    const char *at;         /* private: what is to be fetched next; NULL: nothing */
+    /* Private. */
+    const char *at;         /* what is to be fetched next; NULL: nothing */
+    bool is_absent;         /* the key has no entry: what the tier knows of it is fetched */
 };
 
 /* Computes the hashes, and begins to fetch. Waits for no lock: what is in a partition that another thread has locked is not fetched. */
 void prefetch_requests(const struct engine *engine, struct request_hint *hints, int count);
+/* The same for hashes that the caller has set; no key is looked at. */
+void prefetch_hashed(const struct engine *engine, struct request_hint *hints, int count);
 
 #endif

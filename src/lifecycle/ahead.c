@@ -4,12 +4,12 @@
 #include "base/siphash.h"
 #include "base/text.h"
 #include "call/command_keys.h"
+#include "engine/prefetch.h"
 #include "lifecycle/fetch.h"
 
 enum {
     KEYS_MAX = 64,              /* of one command */
-    NEAR_BUCKET = 8,            /* commands before one runs its bucket is asked for, ... */
-    NEAR_ENTRY = 4,             /* ... and its entry */
+    GROUP = 16,                 /* commands whose lines are asked for together, before the first of them runs; a power of two */
 };
 
 static const struct command *find_command(const struct engine *engine, const struct bytes *args, int arg_count)
@@ -21,44 +21,10 @@ static const struct command *find_command(const struct engine *engine, const str
     return command;
 }
 
-/* Locks the partition of the hash. Its keyspace may be NULL. */
-static struct keyspace *lock_keyspace(struct ahead *ahead, uint64_t hash, int db, struct partition **partition) UNCHECKED_LOCKS;
-static struct keyspace *lock_keyspace(struct ahead *ahead, uint64_t hash, int db, struct partition **partition)
-{
-    struct partitions *all = ahead->engine->partitions;
-
-    *partition = &all->partitions[partition_index(all, hash)];
-    partition_lock(*partition);
-    return partition_keyspace_if(*partition, db);
-}
-
-static void unlock(struct partition *partition) UNCHECKED_LOCKS;
-static void unlock(struct partition *partition) { partition_unlock(partition); }
-
 /* Returns whether the old value does not matter: replay sends no events. */
 static bool is_overwritten(uint32_t flags)
 {
     return (flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;
-}
-
-static void fetch_bucket(struct ahead *ahead, uint64_t hash, int db)
-{
-    struct partition *partition;
-    struct keyspace *keyspace = lock_keyspace(ahead, hash, db, &partition);
-
-    if (keyspace != NULL)
-        __builtin_prefetch(table_bucket_at(&keyspace->table, hash));
-    unlock(partition);
-}
-
-static void fetch_entry(struct ahead *ahead, uint64_t hash, int db)
-{
-    struct partition *partition;
-    struct keyspace *keyspace = lock_keyspace(ahead, hash, db, &partition);
-
-    if (keyspace != NULL)
-        __builtin_prefetch(table_entry_at(&keyspace->table, hash));
-    unlock(partition);
 }
 
 struct ahead *ahead_create(struct engine *engine, uint64_t commands)
@@ -89,27 +55,34 @@ static struct ahead_key *recent_at(struct ahead *ahead, uint64_t number)
     return &ahead->recent[number & (ahead->recent_count - 1)];
 }
 
-void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
+/* Notes a SELECT. */
+static void see_database(struct ahead *ahead, const struct bytes *args, int arg_count)
+{
+    int64_t number;
+
+    if (arg_count == 2 && bytes_is(args[0], "select") && text_to_int(args[1], &number) && number >= 0 &&
+        number < ahead->engine->partitions->db_count)
+        ahead->db = (int)number;
+}
+
+uint64_t ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
 {
     const struct command *command = find_command(ahead->engine, args, arg_count);
+    uint64_t number = ++ahead->seen;
     struct call_key keys[KEYS_MAX];
-    int64_t number;
     int count;
 
-    recent_at(ahead, ahead->seen)->db = -1;
-    ahead->seen++;
+    *recent_at(ahead, number) = (struct ahead_key){ .number = number, .db = -1 };
     if (command == NULL)
-        return;
+        return number;
     if (command->flags & COMMAND_EXCLUSIVE)
-        ahead->barrier = ahead->seen;
+        ahead->barrier = number;
     if (command->keys == NULL) {
-        if (arg_count == 2 && bytes_is(args[0], "select") && text_to_int(args[1], &number) && number >= 0 &&
-            number < ahead->engine->partitions->db_count)
-            ahead->db = (int)number;
-        return;
+        see_database(ahead, args, arg_count);
+        return number;
     }
     if (ahead->fetch == NULL || ahead->run < ahead->barrier)
-        return;
+        return number;
     count = command_keys(command, args, arg_count, keys, KEYS_MAX);
     for (int i = 0; i < count && i < KEYS_MAX; i++) {
         struct bytes key = args[keys[i].arg];
@@ -118,36 +91,48 @@ void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
         if (keys[i].flags & KEY_NOT_KEY)
             continue;
         if (!is_overwritten(keys[i].flags))
-            fetch_add(ahead->fetch, ahead->seen - 1, key, hash, ahead->db);
+            fetch_add(ahead->fetch, number, key, hash, ahead->db);
         if (i == 0)
-            *recent_at(ahead, ahead->seen - 1) = (struct ahead_key){ hash, ahead->db };
+            *recent_at(ahead, number) = (struct ahead_key){ number, hash, ahead->db, keys[i].arg };
     }
+    return number;
 }
 
-void ahead_submit(struct ahead *ahead)
+/* Asks the CPU for what the commands from this one on will touch. */
+static void fetch_lines(struct ahead *ahead, uint64_t number)
 {
+    struct request_hint hints[GROUP];
+    int count = 0;
+
+    for (; number <= ahead->seen && count < GROUP; number++) {
+        const struct ahead_key *key = recent_at(ahead, number);
+
+        if (key->db >= 0)
+            hints[count++] = (struct request_hint){ .hash = key->hash, .db = key->db };
+    }
+    ahead->fetched = number - 1;
+    if (count > 1)
+        prefetch_hashed(ahead->engine, hints, count);
+}
+
+const struct ahead_key *ahead_begin(struct ahead *ahead, uint64_t number)
+{
+    const struct ahead_key *key;
+
+    if (number == 0)
+        return NULL;
+    ahead->run = number - 1;
     if (ahead->fetch != NULL)
-        fetch_submit(ahead->fetch, ahead->run);
-}
-
-/* The command that runs `distance` commands after the next one has a key. */
-static const struct ahead_key *key_after(struct ahead *ahead, uint64_t distance)
-{
-    const struct ahead_key *key = recent_at(ahead, ahead->run + distance);
-
-    return ahead->run + distance < ahead->seen && key->db >= 0 ? key : NULL;
+        fetch_submit(ahead->fetch, number);
+    if (number > ahead->fetched)
+        fetch_lines(ahead, number);
+    key = recent_at(ahead, number);
+    return key->number == number && key->db >= 0 ? key : NULL;      /* there may be newer ones in its place: a transaction is seen as a whole */
 }
 
 void ahead_ran(struct ahead *ahead, int db)
 {
-    const struct ahead_key *next;
-
-    ahead->run++;
-    if ((next = key_after(ahead, NEAR_BUCKET)) != NULL)
-        fetch_bucket(ahead, next->hash, next->db);
-    if ((next = key_after(ahead, NEAR_ENTRY)) != NULL)
-        fetch_entry(ahead, next->hash, next->db);
-    if (ahead->run >= ahead->seen) {        /* between two files a SELECT runs that was not seen */
+    if (++ahead->run >= ahead->seen) {          /* between two files a SELECT runs that was not seen */
         ahead->run = ahead->seen;
         ahead->db = db;
     }

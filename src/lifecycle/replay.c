@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "call/streamed.h"
 #include "engine/engine.h"
+#include "engine/prefetch.h"
 #include "engine/script_run.h"
 #include "lifecycle/ahead.h"
 
@@ -122,9 +123,20 @@ static bool pass_error(struct replay *replay, const struct bytes *args, int arg_
     return false;
 }
 
-static bool replay_run(void *context, const struct bytes *args, int arg_count)
+/* The hash that the look-ahead has computed, if the command has one key at most. */
+static const struct request_hint *hint_of(const struct ahead_key *key, struct request_hint *hint)
+{
+    if (key == NULL || key->arg != 1)
+        return NULL;
+    *hint = (struct request_hint){ .hash = key->hash, .db = key->db };
+    return hint;
+}
+
+static bool replay_run(void *context, const struct bytes *args, int arg_count, uint64_t number)
 {
     struct replay *replay = context;
+    const struct request_hint *hint;
+    struct request_hint space;
     struct buffer *out = &replay->client.reply.out;
     struct timespec pause = { 0, 1000000 };
     enum run_result result = RUN_PARKED;
@@ -139,10 +151,10 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
     out->size = 0;
     replay->worker->turn.met_unreadable = false;
     delay(replay->engine);
-    ahead_submit(replay->ahead);
+    hint = hint_of(ahead_begin(replay->ahead, number), &space);
     /* The command may have to wait for a value that is just being encoded for its demotion. A script may take longer than any limit. */
     for (int i = 0; i < REPLAY_RETRIES || replay->client.unit != NULL; i++) {
-        result = engine_run(replay->worker, &replay->client, args, arg_count);
+        result = engine_run_hinted(replay->worker, &replay->client, args, arg_count, hint);
         if (result == RUN_DONE)
             break;
         if (replay->engine->state == ENGINE_STOPPING)
@@ -159,11 +171,11 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
     return out->size == 0 || out->data[0] != '-' || pass_error(replay, args, arg_count, buffer_bytes(out));
 }
 
-static void replay_see(void *context, const struct bytes *args, int arg_count)
+static uint64_t replay_see(void *context, const struct bytes *args, int arg_count)
 {
     struct replay *replay = context;
 
-    ahead_see(replay->ahead, args, arg_count);
+    return ahead_see(replay->ahead, args, arg_count);
 }
 
 static void replay_progress(void *context, uint64_t done, uint64_t total)

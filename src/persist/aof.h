@@ -70,7 +70,7 @@ void aof_adopt(struct aof *aof, const char *path);
 const char *aof_adopted(const struct aof *aof);     /* NULL: none. Until aof_start */
 
 /* Replays base and increments in order: `run` is called for each command, including SELECT (each file begins in database 0: a SELECT 0
- * is run before every file except the first). MULTI and EXEC themselves are not passed on, and the commands between them only if the EXEC
+ * is run before every file except the first), with the number that aof_on_ahead's function has returned for it, 0 if it was not called. MULTI and EXEC themselves are not passed on, and the commands between them only if the EXEC
  * was found. `progress` (may be NULL) is called about each 50 ms, and at the end, with the bytes done and the bytes of all files.
  *
  * An RDB at the head of a base is passed to aof_on_import's function; without one the result is STATUS_VERSION with a message, unless the
@@ -79,7 +79,7 @@ const char *aof_adopted(const struct aof *aof);     /* NULL: none. Until aof_sta
  * STATUS_OK, with a warning in `message` (else ""). Without load_truncated it is STATUS_TRUNCATED. A torn tail of any other file, and each
  * bad record, is STATUS_CORRUPT. The message names file and offset. If `run` returns false, the replay stops with STATUS_INVALID. To be
  * called once, before aof_start. */
-typedef bool aof_run(void *context, const struct bytes *args, int arg_count);
+typedef bool aof_run(void *context, const struct bytes *args, int arg_count, uint64_t number);
 typedef void aof_progress(void *context, uint64_t done, uint64_t total);
 enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, struct message *message);
 
@@ -100,8 +100,9 @@ typedef enum status aof_import(void *context, int fd, aof_import_progress *progr
 void aof_on_import(struct aof *aof, aof_import *import, void *context);     /* before aof_replay */
 
 /* To be called before aof_replay; `ahead` is called with aof_replay's context for each command, MULTI and EXEC too, as far
- * before it is run as the limits allow, so that loads of its keys can begin. It is a hint only: the command may never be run. */
-typedef void aof_ahead(void *context, const struct bytes *args, int arg_count);
+ * before it is run as the limits allow, so that loads of its keys can begin. It is a hint only: the command may never be run, or be
+ * passed again. Returns a number for it. */
+typedef uint64_t aof_ahead(void *context, const struct bytes *args, int arg_count);
 struct aof_ahead_limits {
     uint64_t commands, bytes;       /* whichever is less; a command that is larger is read anyway */
 };

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
@@ -53,6 +54,7 @@ struct parsed_command {
     size_t span;                    /* index of its first argument */
     int arg_count;
     enum word word;
+    uint64_t number;                /* of the look-ahead's */
 };
 
 /* Commands are read before they are run, so that their keys can be loaded until then. `commands` and `spans` are queues in arrays: elements
@@ -79,8 +81,7 @@ struct player {
     int select_db;
 };
 
-/* Makes [begin, begin + upto) available. False: the file ends before that, or can't be read. */
-static bool reader_need(struct reader *reader, size_t upto)
+static bool reader_read(struct reader *reader, size_t upto)
 {
     while (reader->data.size - reader->begin < upto) {
         uint64_t end = reader->offset + reader->data.size;
@@ -114,6 +115,12 @@ static bool reader_need(struct reader *reader, size_t upto)
         reader->data.size += (size_t)size;
     }
     return true;
+}
+
+/* Makes [begin, begin + upto) available. False: the file ends before that, or can't be read. */
+static inline bool reader_need(struct reader *reader, size_t upto)
+{
+    return LIKELY(reader->data.size - reader->begin >= upto) || reader_read(reader, upto);
 }
 
 static const char *reader_at(const struct reader *reader, size_t position)
@@ -340,7 +347,7 @@ static bool read_ahead(struct player *player)
     args = args_of(player, &command);
     command.word = word_of(args, command.arg_count);
     if (player->replay->ahead != NULL)
-        player->replay->ahead(player->replay->context, args, command.arg_count);
+        command.number = player->replay->ahead(player->replay->context, args, command.arg_count);
     player->commands = grow_queue(player->commands, &player->command_first, &player->command_end, &player->command_capacity,
         sizeof(struct parsed_command));
     player->commands[player->command_end++] = command;
@@ -445,7 +452,7 @@ static bool run_first_command(struct player *player, uint64_t *where)
         player->select_at = command->where;
         player->select_db = (int)db;
     }
-    return player->replay->run(player->replay->context, args, command->arg_count);
+    return player->replay->run(player->replay->context, args, command->arg_count, command->number);
 }
 
 static void report_progress(struct player *player, bool always)
@@ -773,7 +780,7 @@ enum status aof_replay_files(const struct aof_replay *replay, struct message *me
 
             if (!is_played(file) || (file->type == AOF_FILE_BASE) != (pass == 0))
                 continue;
-            if (played++ > 0 && !replay->run(replay->context, select, 2)) {
+            if (played++ > 0 && !replay->run(replay->context, select, 2, 0)) {
                 message_set(message, "SELECT 0 was refused");
                 status = STATUS_INVALID;
                 break;

@@ -166,7 +166,7 @@ static bool run_call(struct applier *applier, const struct bytes *args, int arg_
         return false;
     out->size = 0;
     applier->worker.turn.met_unreadable = false;
-    ahead_submit(applier->ahead);
+    ahead_begin(applier->ahead, applier->ran < applier->seen ? applier->ran + 1 : 0);
     for (int tries = 0; ; tries++) {
         if (engine_run(&applier->worker, client, args, arg_count) == RUN_DONE)
             break;

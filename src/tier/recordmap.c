@@ -265,6 +265,11 @@ void recordmap_prefetch(const struct recordmap *map, uint64_t hash)
         tagrun_prefetch(shelf_at(&map->shelf, spot.index), words, spot.width, spot.number);
 }
 
+const char *recordmap_row_at(const struct recordmap *map, uint64_t hash)
+{
+    return map->count == 0 ? NULL : (const char *)&map->shelf.blocks[recordmap_spot(map, recordmap_tag(hash)).index];
+}
+
 uint64_t recordmap_count(const struct recordmap *map)
 {
     return map->count + map->twins.count;

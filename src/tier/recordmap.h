@@ -55,8 +55,10 @@ bool recordmap_has_place(const struct recordmap *map, uint64_t hash, uint64_t pl
 void recordmap_move(struct recordmap *map, uint64_t hash, struct bytes key, uint64_t from, uint64_t to);
 void recordmap_remove(struct recordmap *map, uint64_t hash, struct bytes key, uint64_t place);
 
-/* For a pipeline: asks the CPU for the lines that recordmap_find will probably read. */
+/* For a pipeline: asks the CPU for the lines that recordmap_find will probably read. It reads the tag's row itself, whose address the other one
+ * returns, so that it can be fetched before; NULL: the map is empty. */
 void recordmap_prefetch(const struct recordmap *map, uint64_t hash);
+const char *recordmap_row_at(const struct recordmap *map, uint64_t hash);
 
 uint64_t recordmap_count(const struct recordmap *map);          /* records, twins included */
 uint64_t recordmap_twin_count(const struct recordmap *map);

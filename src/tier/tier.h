@@ -167,11 +167,16 @@ bool tier_discard_unread(struct tier *tier, struct keyspace *keyspace, uint64_t 
 struct tier_reader *tier_open_reader(struct tier *tier, struct worker *worker, bool without_ring);
 uint64_t tier_loads_waiting(struct tier *tier);     /* posted, and not ended */
 
-/* For look-ahead: prefetches what an overwrite of an absent key will read. The partition is locked. */
+/* For look-ahead: prefetches what an overwrite of a key without an entry will read. It reads what tier_row_at returns, so that that can be fetched
+ * before; NULL: nothing. The partition is locked. */
 static inline void tier_prefetch(const struct keyspace *keyspace, uint64_t hash)
 {
     if (keyspace->tier != NULL)
         recordmap_prefetch(keyspace->tier->map, hash);
+}
+static inline const char *tier_row_at(const struct keyspace *keyspace, uint64_t hash)
+{
+    return keyspace->tier == NULL ? NULL : recordmap_row_at(keyspace->tier->map, hash);
 }
 /* Loads in bulk: keys that will be needed soon, all together, on a thread of the caller (tier/bulk.h). */
 struct tier_bulk;

@@ -20,7 +20,7 @@ enum { UNITS_MAX = 20, FILE_MAX = 1 << 16 };
 struct fuzz {
     char dir[64];               /* created for the first input, removed at exit */
     struct buffer replayed;     /* what came back, as it is in the file, a mark after each command */
-    uint64_t ahead_sum;
+    uint64_t ahead_sum, ahead_count;
 };
 
 static struct fuzz the_fuzz = { .dir = "/tmp/kelvin-aof-fuzz-XXXXXX" };
@@ -34,22 +34,24 @@ static void command_print(struct buffer *out, const struct bytes *args, int arg_
     buffer_append_u8(out, '\n');
 }
 
-static bool fuzz_run(void *context, const struct bytes *args, int arg_count)
+static bool fuzz_run(void *context, const struct bytes *args, int arg_count, uint64_t number)
 {
     struct fuzz *fuzz = context;
 
+    CHECK(number <= fuzz->ahead_count);
     command_print(&fuzz->replayed, args, arg_count);
     return true;
 }
 
 /* Reads every byte that it is shown. */
-static void fuzz_ahead(void *context, const struct bytes *args, int arg_count)
+static uint64_t fuzz_ahead(void *context, const struct bytes *args, int arg_count)
 {
     struct fuzz *fuzz = context;
 
     for (int i = 0; i < arg_count; i++)
         for (size_t at = 0; at < args[i].size; at++)
             fuzz->ahead_sum += (uint8_t)args[i].data[at];
+    return ++fuzz->ahead_count;
 }
 
 static void file_put(struct fuzz *fuzz, const char *name, struct bytes bytes)

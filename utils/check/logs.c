@@ -27,7 +27,7 @@ static void show_progress(void *context, uint64_t done, uint64_t total)
     check_progress(check, done);
 }
 
-static bool count_command(void *context, const struct bytes *args, int arg_count)
+static bool count_command(void *context, const struct bytes *args, int arg_count, uint64_t number)
 {
     (void)args;
     (void)arg_count;

@@ -156,14 +156,14 @@ static void long_keys_and_too_many_are_left_to_their_commands(void **state)
     fetch_destroy(fetch);
 }
 
-static void see(struct ahead *ahead, const char *word, int i)
+static uint64_t see(struct ahead *ahead, const char *word, int i)
 {
     char key[KEY_SIZE];
     struct bytes args[] = { bytes_of_string(word), BYTES(""), BYTES("1") };
 
     name_of(i, key);
     args[1] = bytes_of_string(key);
-    ahead_see(ahead, args, bytes_is(args[0], "SET") ? 3 : 2);
+    return ahead_see(ahead, args, bytes_is(args[0], "SET") ? 3 : bytes_is(args[0], "MULTI") ? 1 : 2);
 }
 
 static void the_replay_fetches_what_commands_read_and_not_what_they_overwrite(void **state)
@@ -174,11 +174,61 @@ static void the_replay_fetches_what_commands_read_and_not_what_they_overwrite(vo
     see(ahead, "INCR", 0);
     see(ahead, "SET", 1);
     see(ahead, "GETDEL", 2);
-    ahead_submit(ahead);
+    ahead_begin(ahead, 1);
     assert_true(is_hot(rig, 0) && is_hot(rig, 2));
     assert_false(is_hot(rig, 1));
     ahead_ran(ahead, 0);
-    ahead_submit(ahead);
+    ahead_begin(ahead, 2);
+    ahead_destroy(ahead);
+}
+
+/* MULTI and EXEC are seen, and do not run. The window of what follows them is waited for when its own number begins. */
+static void numbers_that_do_not_run_are_left_out(void **state)
+{
+    struct rig *rig = *state;
+    struct disk_faults slow = { .seed = rig->box.seed, .read_delay_us = 5000 };
+    struct ahead *ahead = ahead_create(&rig->box.engine, 10000);
+    uint64_t number = see(ahead, "SET", 0);
+
+    faulty_disk_set(rig->box.disk, &slow);
+    for (int i = 0; i < 8; i++)
+        see(ahead, "MULTI", 0);
+    ahead_begin(ahead, number);
+    ahead_ran(ahead, 0);
+    number = see(ahead, "INCR", 7);
+    ahead_begin(ahead, number - 1);             /* hands the window over */
+    ahead_begin(ahead, number);
+    assert_true(is_hot(rig, 7));
+    ahead_destroy(ahead);
+}
+
+static bool has_hash_of(const struct rig *rig, const struct ahead_key *found, int i)
+{
+    char key[KEY_SIZE];
+
+    name_of(i, key);
+    return found != NULL && found->arg == 1 && found->hash == key_hash(&rig->box.partitions->seed, bytes_of_string(key));
+}
+
+/* A transaction may have more commands than are remembered. */
+static void a_command_gets_the_hash_of_its_own_key_or_none(void **state)
+{
+    enum { SEEN = 3 * AHEAD_COMMANDS_MIN };
+    struct rig *rig = *state;
+    struct ahead *ahead = ahead_create(&rig->box.engine, AHEAD_COMMANDS_MIN);
+
+    for (int i = 0; i < SEEN; i++)
+        assert_int_equal(see(ahead, i % 5 == 0 ? "MULTI" : "SET", i), i + 1);
+    for (int i = 0; i < SEEN; i++) {
+        const struct ahead_key *found;
+
+        if (i % 5 == 0)
+            continue;
+        found = ahead_begin(ahead, (uint64_t)i + 1);
+        assert_true(i < SEEN - AHEAD_COMMANDS_MIN ? found == NULL : has_hash_of(rig, found, i));
+        ahead_ran(ahead, 0);
+    }
+    assert_null(ahead_begin(ahead, 0));
     ahead_destroy(ahead);
 }
 
@@ -190,6 +240,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_not_loaded_at_the_end_is_left, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(long_keys_and_too_many_are_left_to_their_commands, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(the_replay_fetches_what_commands_read_and_not_what_they_overwrite, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(numbers_that_do_not_run_are_left_out, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_command_gets_the_hash_of_its_own_key_or_none, open_rig, close_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

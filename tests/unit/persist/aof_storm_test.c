@@ -196,7 +196,7 @@ struct audit {
     char problem[128];
 };
 
-static bool audit_run(void *context, const struct bytes *args, int arg_count)
+static bool audit_run(void *context, const struct bytes *args, int arg_count, uint64_t command)
 {
     struct audit *audit = context;
     const struct appended *unit = &audit->expected[audit->at];

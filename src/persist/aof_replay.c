@@ -113,6 +113,7 @@ static bool reader_read(struct reader *reader, size_t upto)
             return false;
         }
         reader->data.size += (size_t)size;
+        file_read_ahead(reader->fd, end, end + (uint64_t)size);
     }
     return true;
 }

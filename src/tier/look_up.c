@@ -1,14 +1,45 @@
 #include "tier/look_up.h"
 
+#include "base/mem.h"
 #include "tier/reader.h"
 #include "tier/tier_private.h"
 
-enum { READS_MAX = 128 };
+enum {
+    READS_MAX = 128,                /* at a time */
+    KEYS_MAX = 32768,                /* whose reads are sorted together: the more, the more neighbours share one */
+    AHEAD_FIRST = 8, AHEAD_NEXT = 4,            /* keys ahead */
+};
 
 struct look_up_read {
     struct reading reading;             /* first: the reader returns it */
     struct listed_key *listed;
 };
+
+enum stage { FIRST_LINES, NEXT_LINES };         /* those of the second can be found when those of the first are there */
+
+static void fetch(const struct listed_key *listed, enum stage stage)
+{
+    struct keyspace *keyspace;
+
+    partition_lock(listed->partition);
+    keyspace = tier_keyspace_of(listed->partition, listed->incarnation);
+    if (keyspace != NULL && stage == FIRST_LINES) {
+        __builtin_prefetch(table_bucket_at(&keyspace->table, listed->hash));
+        __builtin_prefetch(tier_row_at(keyspace, listed->hash));
+    } else if (keyspace != NULL) {
+        __builtin_prefetch(table_entry_at(&keyspace->table, listed->hash));
+        tier_prefetch(keyspace, listed->hash);
+    }
+    partition_unlock(listed->partition);
+}
+
+void look_up_fetch_after(const struct key_list *list, size_t index)
+{
+    if (index + AHEAD_FIRST < list->count)
+        fetch(&list->keys[index + AHEAD_FIRST], FIRST_LINES);
+    if (index + AHEAD_NEXT < list->count)
+        fetch(&list->keys[index + AHEAD_NEXT], NEXT_LINES);
+}
 
 static void note_record(struct listed_key *listed, const struct read_record *read)
 {
@@ -50,15 +81,13 @@ void look_up_key(struct tier *tier, struct listed_key *listed, struct bytes key)
     read_buffers_release(&buffers);
 }
 
-static size_t look_up_some(struct tier *tier, struct tier_reader *reader, struct key_list *list, size_t first)
+static void look_up_some(struct tier *tier, struct tier_reader *reader, struct key_list *list, size_t first, struct look_up_read *reads, size_t count)
 {
-    struct look_up_read reads[READS_MAX];
-    size_t end = list->count - first < READS_MAX ? list->count : first + READS_MAX;
-
-    for (size_t i = first; i < end; i++) {
+    for (size_t i = first; i < first + count; i++) {
         struct listed_key *listed = &list->keys[i];
         struct look_up_read *read = &reads[i - first];
 
+        look_up_fetch_after(list, i);
         read->listed = listed;
         if (reading_begin_in(tier, listed->partition, listed->incarnation, listed->hash, key_list_key(list, i), &read->reading))
             reader_add(reader, &read->reading);
@@ -66,13 +95,19 @@ static size_t look_up_some(struct tier *tier, struct tier_reader *reader, struct
             listed->status = STATUS_NOT_FOUND;
     }
     reader_finish(reader);
-    return end;
 }
 
 void look_up(struct tier *tier, struct tier_reader **reader, struct key_list *list)
 {
-    if (list->count > 0 && *reader == NULL)
+    size_t room = list->count < KEYS_MAX ? list->count : KEYS_MAX;
+    struct look_up_read *reads;
+
+    if (room == 0)
+        return;
+    if (*reader == NULL)
         *reader = open_reader(tier);
-    for (size_t i = 0; i < list->count; )
-        i = look_up_some(tier, *reader, list, i);
+    reads = mem_alloc(room * sizeof(*reads));
+    for (size_t i = 0; i < list->count; i += room)
+        look_up_some(tier, *reader, list, i, reads, list->count - i < room ? list->count - i : room);
+    mem_free(reads);
 }

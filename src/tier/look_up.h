@@ -16,6 +16,10 @@ void look_up(struct tier *tier, struct tier_reader **reader, struct key_list *li
 /* The same for one key, on the calling thread. */
 void look_up_key(struct tier *tier, struct listed_key *listed, struct bytes key);
 
+/* For a loop that locks the partitions of the list's keys one after another: asks the CPU for what it will read of those after this one. No lock
+ * of a partition is held. */
+void look_up_fetch_after(const struct key_list *list, size_t index);
+
 /* False: `listed->status` says why that is not known. */
 static inline bool look_up_tells(const struct listed_key *listed, bool *has_record)
 {

@@ -23,6 +23,7 @@ enum status resolve_entries(struct tier *tier, struct tier_reader **reader, stru
         uint32_t handle = 0;
         bool has_record;
 
+        look_up_fetch_after(list, i);
         if (!look_up_tells(listed, &has_record)) {
             status = listed->status;        /* it stays unknown, and hot */
             continue;

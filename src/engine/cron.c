@@ -71,7 +71,7 @@ void cron_tick(struct worker *worker)
     }
     memory_note_use(engine, worker->turn.now_us);
     log_long_waits(engine);
-    memory_watch_excess(engine);
+    memory_watch_excess(engine, worker->turn.now_us);
     if (engine->upper.cron != NULL)
         engine->upper.cron(engine);
 }

@@ -11,6 +11,8 @@ enum {
     LOOK_MS = 5,
     EXCESS_SHARE = 20,          /* of maxmemory: what may be resident and unused */
     EXCESS_MAX_SHARE = 3,       /* of maxmemory: the most that the excess counts for */
+    WATCH_MOVED = 256 << 10,    /* bytes more or less in use than at the last look */
+    WATCH_ANYWAY_US = 1000000,
     REPLY_SHARE = 4,            /* of maxmemory: long strings that replies hold */
 };
 /* A large value is in memory twice for a while when it is demoted, so twice its size has to be free before it is received. */
@@ -69,14 +71,32 @@ bool memory_replies_are_full(const struct engine *engine)
     return limit > 0 && engine->memory.reply_held > (uint64_t)limit / REPLY_SHARE;
 }
 
+/* Resident memory changes with what is used, but for pages that the allocator gives back by and by. */
+static bool excess_may_have_changed(struct memory *memory, uint64_t used, int64_t now_us)
+{
+    uint64_t moved = used > memory->watched_used ? used - memory->watched_used : memory->watched_used - used;
+
+    if (moved < WATCH_MOVED && memory->watched_us != 0 && now_us - memory->watched_us < WATCH_ANYWAY_US)
+        return false;
+    memory->watched_used = used;
+    memory->watched_us = now_us;
+    return true;
+}
+
 /* Resident is read before and after what is used: a large value that comes or goes between the readings is no excess. */
-void memory_watch_excess(struct engine *engine)
+void memory_watch_excess(struct engine *engine, int64_t now_us)
 {
     uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY), most = limit / EXCESS_MAX_SHARE;
-    uint64_t room = engine->tier != NULL ? tier_memtable_room(engine->tier) : 0, before = meter_resident();
-    uint64_t allowed = memory_used(engine) + room + meter_freed_pages() + engine->memory.base + limit / EXCESS_SHARE, after = meter_resident();
-    uint64_t resident = before < after ? before : after, excess = resident > allowed ? resident - allowed : 0;
+    uint64_t room, before, allowed, after, resident, excess;
 
+    if (!excess_may_have_changed(&engine->memory, memory_used(engine), now_us))
+        return;
+    room = engine->tier != NULL ? tier_memtable_room(engine->tier) : 0;
+    before = meter_resident();
+    allowed = memory_used(engine) + room + meter_freed_pages() + engine->memory.base + limit / EXCESS_SHARE;
+    after = meter_resident();
+    resident = before < after ? before : after;
+    excess = resident > allowed ? resident - allowed : 0;
     engine->memory.excess = excess < most ? excess : most;      /* else a tiny budget would be eaten up by it */
 }
 

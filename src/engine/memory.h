@@ -16,6 +16,8 @@ struct memory {
     uint64_t base;                  /* bytes resident beyond what was used as the server became ready: program, stacks */
     _Atomic uint64_t peak;          /* the most that was used, as far as it was looked at */
     _Atomic uint64_t excess;        /* see memory_watch_excess */
+    uint64_t watched_used;          /* the first worker's cron: what was used at the last look, ... */
+    int64_t watched_us;             /* ... and when that was, by the monotonic clock */
     /* Microseconds over maxmemory, as the first worker's cron sees it: in all, and when it began (0: it is not). */
     _Atomic int64_t over_us, over_since_us;
     bool long_waits_logged;         /* the first worker's cron: clients have waited for memory for long, and the log says so */
@@ -84,7 +86,8 @@ void memory_note_use(struct engine *engine, int64_t now_us);
 
 /* Measures how much more is resident than is used, beyond the base and a twentieth of maxmemory (memory.excess). The tier counts it
  * as used, so that RSS stays near maxmemory whatever fragments. What the allocator is about to give back is no excess, nor what a memtable has just
- * freed and the next one will take. A few times a second, by one worker. */
-void memory_watch_excess(struct engine *engine);
+ * freed and the next one will take. A few times a second, by one worker. While hardly anything is taken or given back it looks once a second:
+ * the statistics of allocator and kernel are the most that an idle server does. */
+void memory_watch_excess(struct engine *engine, int64_t now_us);
 
 #endif

@@ -97,6 +97,20 @@ uint64_t usage_measure(const char *store, const char *images, uint64_t *own)
     return usage.size;
 }
 
+static int64_t changed_ns(const char *path)
+{
+    struct stat info;
+
+    if (path == NULL || stat(path, &info) != 0)
+        return 0;
+    return (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+}
+
+struct usage_times usage_times_of(const char *store, const char *images)
+{
+    return (struct usage_times){ changed_ns(store), changed_ns(images) };
+}
+
 static void measure(const struct tier *tier, struct segments_stats *stats)
 {
     segments_measure(store_segments(tier->store), stats);
@@ -110,6 +124,14 @@ void usage_note_measured(struct tier *tier, uint64_t own)
     tier->size.own = own;
     tier->size.segments_then = stats.bytes;
     tier->size.linked_then = stats.linked_bytes;
+}
+
+bool usage_has_moved(const struct tier *tier)
+{
+    struct segments_stats stats;
+
+    measure(tier, &stats);
+    return stats.bytes != tier->size.segments_then || stats.linked_bytes != tier->size.linked_then;
 }
 
 /* Returns `size` with the difference of the two, which may be negative. */

@@ -20,7 +20,8 @@
 #include "tier/writing.h"
 
 enum {
-    ROUND_US = 50000,               /* how long it sleeps at most */
+    ROUND_US = 50000,               /* how long it sleeps at most after a round that has found something to do, ... */
+    IDLE_ROUND_US = 400000,         /* ... and when rounds find nothing: what is urgent wakes it */
     SEAL_TIDY_US = 20000,           /* during a checkpoint what can wait is done so often */
     GRAVES_A_ROUND = 4096,
     GRAVES_MANY = 256,              /* if a round buries as many, the next one follows at once */
@@ -37,6 +38,8 @@ struct writer {
     int64_t tidied_us;
     int64_t demotion_us;                /* how long demotion took in the last round */
     bool is_demoting;                   /* and there is more of it */
+    uint64_t work_seen;                 /* work_done after the last round */
+    int64_t round_us;                   /* the next sleep, if there is nothing to do at once */
 };
 
 static bool collect_some(struct tier *tier)
@@ -165,14 +168,36 @@ static bool writer_round(struct tier *tier)
     return tidy_some(tier, more);
 }
 
+/* Changes when the writer has done something, or clients have used keys of the store: then there is soon more of it. */
+static uint64_t work_done(const struct tier *tier)
+{
+    const struct statistics *statistics = &tier->statistics;
+
+    return statistics->graves + statistics->graves_seen + statistics->batches + statistics->resolved + statistics->collected_bytes +
+           statistics->demotions + statistics->clean_demotions + statistics->promotions + statistics->looks + statistics->expired_cold;
+}
+
+/* Returns how long to sleep after a round that leaves nothing to do at once: longer each time while there is no work. */
+static int64_t next_round_us(struct tier *tier)
+{
+    struct writer *writer = tier->writer;
+    uint64_t done = work_done(tier);
+    bool is_idle = done == writer->work_seen && tier->state == TIER_OK && tier->epoch.phase == CHECKPOINT_NONE;
+
+    writer->work_seen = done;
+    writer->round_us = !is_idle ? ROUND_US : writer->round_us < IDLE_ROUND_US / 2 ? 2 * writer->round_us : IDLE_ROUND_US;
+    return writer->round_us;
+}
+
 /* The steps of a checkpoint are short, and leave time to other threads: there may be few cores, and clients come first. While there is demotion
  * clients wait for that, and the checkpoint has its share of the writer's time only. */
 static void wait_for_work(struct tier *tier, bool more, bool is_sealing)
 {
     int64_t step_pause_us = pause_after_step(&tier->writer->pause, &tier->hooks);
-    int64_t pause_us = !more ? ROUND_US : is_sealing && !tier->writer->is_demoting ? step_pause_us : 0;
+    int64_t pause_us = !more ? next_round_us(tier) : is_sealing && !tier->writer->is_demoting ? step_pause_us : 0;
 
-    requests_wait(tier, pause_us, is_sealing ? WAIT_EXCEPT_IMAGE : WAIT_FOR_ALL);
+    if (requests_wait(tier, pause_us, is_sealing ? WAIT_EXCEPT_IMAGE : WAIT_FOR_ALL) || more)
+        tier->writer->round_us = ROUND_US / 2;
 }
 
 static void writer_main(void *context)
@@ -207,6 +232,7 @@ int writer_start(struct tier *tier)
 {
     tier->writer = mem_zalloc(sizeof(*tier->writer));
     pause_init(&tier->writer->pause);
+    tier->writer->round_us = ROUND_US;
     return thread_start(&tier->writer->thread, "kelvin-writer", tier->hooks.meter, writer_main, tier);
 }
 

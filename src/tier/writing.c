@@ -4,11 +4,11 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "tier/tier_private.h"
-#include "tier/usage.h"
 
 enum {
     REOPEN_EVERY_MS = 1000,
     MEASURE_EVERY_MS = 500,
+    MEASURE_ANYWAY_MS = 10000,
     MEASURE_SHARE = 20,             /* at most this part of the time is spent measuring */
     STORE_FULL_AGAIN_PERCENT = 95,  /* after the store was full, it is written again below that */
 };
@@ -119,21 +119,38 @@ bool writing_recover(struct tier *tier)
     return true;
 }
 
+/* What was measured may not be right any more. What neither segments nor directories show is small, and is seen within MEASURE_ANYWAY_MS. */
+static bool must_measure(const struct tier *tier, int64_t now_ms, const struct usage_times *times)
+{
+    const struct writing *writing = tier->writing;
+
+    return tier->state != TIER_OK || tier->epoch.phase != CHECKPOINT_NONE || writing->measured_ms == 0 ||
+           now_ms - writing->measured_ms >= MEASURE_ANYWAY_MS || usage_has_moved(tier) ||
+           times->store_ns != writing->measured_times.store_ns || times->images_ns != writing->measured_times.images_ns;
+}
+
 void writing_measure(struct tier *tier)
 {
     int64_t began_ms = clock_mono_us() / 1000, took_ms;
+    struct usage_times times;
     uint64_t size, own;
 
     if (began_ms < tier->writing->measure_at_ms)
         return;
+    times = usage_times_of(tier->dir, tier->images);
+    tier->writing->measure_at_ms = began_ms + MEASURE_EVERY_MS;
+    if (!must_measure(tier, began_ms, &times))
+        return;
+    tier->writing->measured_ms = began_ms;
+    tier->writing->measured_times = times;
     size = usage_measure(tier->dir, tier->images, &own);
     counting_block(&tier->counting);
     tier->statistics.store_bytes = size;
     usage_note_measured(tier, own);
     counting_unblock(&tier->counting);
     took_ms = clock_mono_us() / 1000 - began_ms;
-    tier->writing->measure_at_ms = began_ms +
-        (took_ms > MEASURE_EVERY_MS / MEASURE_SHARE ? took_ms * MEASURE_SHARE : MEASURE_EVERY_MS);
+    if (took_ms > MEASURE_EVERY_MS / MEASURE_SHARE)
+        tier->writing->measure_at_ms = began_ms + took_ms * MEASURE_SHARE;
 }
 
 /* Tried again now and then. Without it, a store that was never full is written nevertheless. */

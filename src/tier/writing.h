@@ -23,6 +23,7 @@
 #include "store/store.h"
 #include "tier/batch.h"
 #include "tier/reserve.h"
+#include "tier/usage.h"
 
 struct tier;
 struct tier_options;
@@ -33,7 +34,8 @@ struct writing {
     struct reserve reserve;
     _Atomic bool disk_is_full;          /* the reserve was given up, and there is no room for it yet */
     int64_t restore_at_ms;              /* monotonic: the reserve is tried again */
-    int64_t reopen_at_ms, measure_at_ms;    /* monotonic */
+    int64_t reopen_at_ms, measure_at_ms, measured_ms;       /* monotonic */
+    struct usage_times measured_times;      /* of the directories, just before they were measured */
 };
 
 /* `dir`: the store's, kept. */
@@ -47,7 +49,7 @@ void writing_fail(struct tier *tier, enum status status);
 /* TIER_ERROR: tries to reopen the store, once a second. True if it is writable again, and what had failed is written. */
 bool writing_recover(struct tier *tier);
 
-/* Measures the store's size on the disk, now and then. No lock is held: there may be many files. */
+/* Measures the store's size on the disk, now and then, if it may have changed. No lock is held: there may be many files. */
 void writing_measure(struct tier *tier);
 /* Enters or leaves TIER_FULL by the size. */
 void writing_check_size(struct tier *tier);

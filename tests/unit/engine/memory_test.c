@@ -3,6 +3,10 @@
 
 #include "support/unit.h"
 
+#include "base/mem.h"
+#include "base/message.h"
+#include "support/engine_box.h"
+
 enum {
     LIMIT = 8,
     HOT_MAX = 4,            /* can be demoted, a unit a step */
@@ -118,6 +122,40 @@ static void without_maxmemory_there_is_enough(void **state)
     assert_int_equal(memory_judge(&view), MEMORY_ENOUGH);
 }
 
+enum { SECOND_US = 1000000, NO_EXCESS = 77 };
+
+/* Each look sets `excess`: here to a third of the limit at most, which is less than NO_EXCESS. */
+static bool has_looked(struct engine *engine, int64_t now_us)
+{
+    engine->memory.excess = NO_EXCESS;
+    memory_watch_excess(engine, now_us);
+    return engine->memory.excess != NO_EXCESS;
+}
+
+static void resident_memory_is_looked_at_when_what_is_used_has_changed(void **state)
+{
+    struct bytes name = BYTES("maxmemory"), value = BYTES("30");
+    struct engine_box *box = mem_zalloc(sizeof(*box));
+    struct engine *engine = &box->engine;
+    struct message message;
+    int64_t now_us = SECOND_US;
+
+    (void)state;
+    engine_box_open(box, (const struct command *const[]){ NULL }, 1);
+    assert_true(config_set(engine->config, &name, &value, 1, &message));
+    assert_true(has_looked(engine, now_us));
+    assert_false(has_looked(engine, now_us += SECOND_US / 10));
+    engine->memory.stacks += 1 << 20;
+    assert_true(has_looked(engine, now_us += SECOND_US / 10));
+    assert_false(has_looked(engine, now_us += SECOND_US / 10));
+    engine->memory.stacks -= 1 << 20;
+    assert_true(has_looked(engine, now_us += SECOND_US / 10));
+    assert_false(has_looked(engine, now_us += SECOND_US * 9 / 10));
+    assert_true(has_looked(engine, now_us += SECOND_US / 10));
+    engine_box_close(box);
+    mem_free(box);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +163,7 @@ int main(void)
         cmocka_unit_test(with_nothing_left_to_demote_what_is_set_aside_does_not_count),
         cmocka_unit_test(over_the_limit_only_what_leaves_is_waited_for),
         cmocka_unit_test(without_maxmemory_there_is_enough),
+        cmocka_unit_test(resident_memory_is_looked_at_when_what_is_used_has_changed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* What the store and its images take: each file once, however many links it has. */
 #include "support/unit.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,10 +80,48 @@ static void each_file_counts_once(void **state)
     assert_int_equal(own, 0);
 }
 
+static void set_old(const char *name)
+{
+    struct timespec times[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+
+    assert_int_equal(utimensat(AT_FDCWD, path_of(name), times, 0), 0);
+}
+
+static bool has_changed(struct usage_times *before)
+{
+    struct usage_times now = usage_times_of(path_of("store"), path_of("log"));
+    bool changed = now.store_ns != before->store_ns || now.images_ns != before->images_ns;
+
+    set_old("store");
+    set_old("log");
+    *before = usage_times_of(path_of("store"), path_of("log"));
+    return changed;
+}
+
+static void files_that_come_and_go_show_without_a_look_at_each(void **state)
+{
+    struct usage_times times = usage_times_of(path_of("none"), NULL);
+
+    (void)state;
+    assert_int_equal(times.store_ns, 0);
+    assert_int_equal(times.images_ns, 0);
+    (void)has_changed(&times);
+    assert_false(has_changed(&times));
+    make_file("store/7.ldb", 1000);
+    assert_true(has_changed(&times));
+    make_file("store/7.ldb", 2000);             /* it grows */
+    assert_false(has_changed(&times));
+    assert_int_equal(remove(path_of("store/7.ldb")), 0);
+    assert_true(has_changed(&times));
+    assert_int_equal(rename(path_of("log/2.base.image"), path_of("log/3.base.image")), 0);
+    assert_true(has_changed(&times));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_file_counts_once, open_root, close_root),
+        cmocka_unit_test_setup_teardown(files_that_come_and_go_show_without_a_look_at_each, open_root, close_root),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

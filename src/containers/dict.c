@@ -448,7 +448,8 @@ void dict_iterate(struct dict_iterator *iterator, const struct dict *dict)
     *iterator = (struct dict_iterator){ .dict = dict };
 }
 
-static void bucket_prefetch(const struct dict *dict, size_t index)
+/* Inline: GCC drops calls of a function that only prefetches. */
+static inline __attribute__((always_inline)) void bucket_prefetch(const struct dict *dict, size_t index)
 {
     const struct dict_bucket *bucket = bucket_at(dict, index);
 

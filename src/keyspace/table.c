@@ -212,6 +212,15 @@ static uint32_t lines_for(const struct table *table, uint32_t keys)
     return lines;
 }
 
+/* Before a bucket's entries are hashed: they are anywhere in the heap. Inline: GCC drops calls of a function that only prefetches. */
+static inline __attribute__((always_inline)) void fetch_entries(const struct table *table, const struct table_bucket *bucket)
+{
+    for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
+        if (bucket->handles[slot] != 0)
+            __builtin_prefetch(heap_at(table->heap, bucket->handles[slot]));
+    }
+}
+
 static void leaf_move(const struct table *table, struct leaf *from, struct leaf *low, struct leaf *high, uint32_t shift,
     uint32_t high_shift)
 {
@@ -221,12 +230,8 @@ static void leaf_move(const struct table *table, struct leaf *from, struct leaf 
     for (uint32_t i = 0; i < count; i++) {
         struct table_bucket *bucket = &buckets[i];
 
-        if (i + 1 < count) {
-            for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
-                if (bucket[1].handles[slot] != 0)
-                    __builtin_prefetch(heap_at(table->heap, bucket[1].handles[slot]));
-            }
-        }
+        if (i + 1 < count)
+            fetch_entries(table, &bucket[1]);
         for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
             uint32_t handle = bucket->handles[slot];
             uint64_t hash;
@@ -282,6 +287,8 @@ static uint32_t count_high(const struct table *table, struct leaf *leaf, uint32_
     uint32_t high = 0;
 
     for (uint32_t i = 0; i + 1 < leaf->lines; i++) {
+        if (i + 2 < leaf->lines)
+            fetch_entries(table, &buckets[i + 1]);
         for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
             if (buckets[i].handles[slot] != 0)
                 high += (uint32_t)(hash_of(table, buckets[i].handles[slot]) << (shift - 1) >> 63);

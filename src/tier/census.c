@@ -18,17 +18,29 @@ void census_turn(struct census *census)
     census->next_total = 0;
 }
 
+/* Of keys of the same rank it does not matter which go: as many as possible do, so that few windows have to be looked at for a batch. But not
+ * so many that a window goes for the most part, nor of keys that are used often: uses are halved soon then, and each key is to be looked at. */
+static double extend(double wanted, double count, double lower, double total, unsigned rank)
+{
+    double most = total / CENSUS_EQUALS_SHARE - lower;
+
+    if (rank >= CENSUS_RANKS / 2 || most < wanted)
+        return wanted;
+    return most < count ? most : count;
+}
+
 struct census_limit census_limit(const struct census *census, uint32_t share, uint32_t one, const uint32_t counts[CENSUS_RANKS], uint32_t total)
 {
-    bool has_last = census->last_total > 0;
-    double wanted = (double)share / one * (double)(has_last ? census->last_total : total);
+    const bool has_last = census->last_total > 0;
+    const double all = (double)(has_last ? census->last_total : total), wanted = (double)share / one * all;
+    double lower = 0;
 
     for (unsigned rank = 0; share < one && rank < CENSUS_RANKS; rank++) {
         double count = (double)(has_last ? census->last[rank] : counts[rank]);
 
-        if (wanted < count)
-            return (struct census_limit){ rank, (unsigned)(wanted / count * CENSUS_ONE) };
-        wanted -= count;
+        if (wanted - lower < count)
+            return (struct census_limit){ rank, (unsigned)(extend(wanted - lower, count, lower, all, rank) / count * CENSUS_ONE) };
+        lower += count;
     }
     return (struct census_limit){ CENSUS_RANKS - 1, CENSUS_ONE };
 }

@@ -8,7 +8,11 @@
 
 #include <stdint.h>
 
-enum { CENSUS_RANKS = 16, CENSUS_ONE = 1 << 16 };
+enum {
+    CENSUS_RANKS = 16,
+    CENSUS_ONE = 1 << 16,
+    CENSUS_EQUALS_SHARE = 8,        /* a quarter of all keys may go at once, if they have the same rank */
+};
 
 struct census {
     uint64_t last[CENSUS_RANKS], last_total;        /* the finished count */
@@ -24,7 +28,7 @@ struct census_limit {
 void census_add(struct census *census, const uint32_t counts[CENSUS_RANKS], uint32_t total);
 /* Every partition has been looked at. */
 void census_turn(struct census *census);
-/* For `share` of `one` of all keys. `counts` are used before the first count is finished. */
+/* For `share` of `one` of all keys, or more, if those at the limit are as good as others. `counts` are used before the first count is finished. */
 struct census_limit census_limit(const struct census *census, uint32_t share, uint32_t one, const uint32_t counts[CENSUS_RANKS], uint32_t total);
 
 #endif

@@ -18,11 +18,12 @@ void census_turn(struct census *census)
     census->next_total = 0;
 }
 
-/* Of keys of the same rank it does not matter which go: as many as possible do, so that few windows have to be looked at for a batch. But not
- * so many that a window goes for the most part, nor of keys that are used often: uses are halved soon then, and each key is to be looked at. */
-static double extend(double wanted, double count, double lower, double total, unsigned rank)
+/* How many of the `count` keys with the lowest rank of all go, of which `wanted` have to. They are equally good, so as many as possible do: then few windows
+ * have to be looked at for a batch. But not so many that a window goes for the most part; nor of keys that are used often, as uses are halved soon then, and for that
+ * each key is to be looked at. And if there are keys of lower ranks it is better to look for more of those. */
+static double extend(double wanted, double count, double total, unsigned rank)
 {
-    double most = total / CENSUS_EQUALS_SHARE - lower;
+    double most = total / CENSUS_EQUALS_SHARE;
 
     if (rank >= CENSUS_RANKS / 2 || most < wanted)
         return wanted;
@@ -32,15 +33,18 @@ static double extend(double wanted, double count, double lower, double total, un
 struct census_limit census_limit(const struct census *census, uint32_t share, uint32_t one, const uint32_t counts[CENSUS_RANKS], uint32_t total)
 {
     const bool has_last = census->last_total > 0;
-    const double all = (double)(has_last ? census->last_total : total), wanted = (double)share / one * all;
-    double lower = 0;
+    const double all = (double)(has_last ? census->last_total : total), first = (double)share / one * all;
+    double wanted = first;
 
     for (unsigned rank = 0; share < one && rank < CENSUS_RANKS; rank++) {
         double count = (double)(has_last ? census->last[rank] : counts[rank]);
 
-        if (wanted - lower < count)
-            return (struct census_limit){ rank, (unsigned)(extend(wanted - lower, count, lower, all, rank) / count * CENSUS_ONE) };
-        lower += count;
+        if (wanted < count) {
+            double going = wanted == first ? extend(wanted, count, all, rank) : wanted;
+
+            return (struct census_limit){ rank, (unsigned)(going / count * CENSUS_ONE) };
+        }
+        wanted -= count;
     }
     return (struct census_limit){ CENSUS_RANKS - 1, CENSUS_ONE };
 }

@@ -11,7 +11,7 @@
 enum {
     CENSUS_RANKS = 16,
     CENSUS_ONE = 1 << 16,
-    CENSUS_EQUALS_SHARE = 8,        /* a quarter of all keys may go at once, if they have the same rank */
+    CENSUS_EQUALS_SHARE = 8,        /* part of all keys that may go at once, if those at the limit have the same rank */
 };
 
 struct census {

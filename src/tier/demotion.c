@@ -1,5 +1,6 @@
 #include "tier/demotion.h"
 
+#include <sched.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -25,6 +26,8 @@ enum {
     AGE_GAP_SHARE = 16,             /* ... or a sixteenth of them, if none has less than half of the uses that can be counted */
     BATCH_ITEMS_MAX = 8192,
     BATCHES_WHILE_ASKED = 4,
+    TURN_US = 250,                  /* how long it runs until others may, on a CPU that is shared */
+    URGENT_PERCENT = 98,            /* of maxmemory: beyond that it doesn't stop for others, who are about to wait for memory */
     FILES_SOFT = 5,                 /* files of the index for which the merges don't follow */
     BRAKE_MS = 1,                   /* for each batch, times the square of the tables beyond that */
     BRAKE_MS_MAX = 50,
@@ -54,6 +57,7 @@ struct demotion {
     uint64_t memtable_size;         /* ... the bytes of the memtables then ... */
     uint64_t memtable_taken;        /* ... and by how much they have grown lately */
     bool was_at_mark;
+    int64_t turn_us;                /* monotonic: when others last could run */
 };
 
 struct demotion *demotion_create(struct batch *batch)
@@ -329,6 +333,20 @@ static uint64_t resolve_unknown(struct tier *tier, struct demote_targets *target
     return tier->demotion->resolved_bytes;
 }
 
+/* Workers may wait for this CPU, and the kernel looks for them at its ticks only, which are up to 4 ms apart. */
+static void let_others_run(struct tier *tier)
+{
+    struct demotion *demotion = tier->demotion;
+    int64_t now_us = clock_mono_us();
+    uint64_t excess;
+
+    if (now_us - demotion->turn_us < TURN_US)
+        return;
+    if (!memory_is_over(tier, URGENT_PERCENT, &excess))
+        sched_yield();
+    demotion->turn_us = clock_mono_us();
+}
+
 /* One batch's worth of cold keys. Returns the bytes that were freed; *is_round: with it, a window of each keyspace has been looked at since the last
  * round, also if it took several batches. */
 static uint64_t demote_batch(struct tier *tier, uint32_t share, uint64_t wanted, bool *is_round)
@@ -357,6 +375,7 @@ static uint64_t demote_batch(struct tier *tier, uint32_t share, uint64_t wanted,
         if (*is_round)
             census_turn(&demotion->census);
         demoted_free(tier);
+        let_others_run(tier);
         if (freed >= wanted || targets->batch->count >= BATCH_ITEMS_MAX ||
             store_batch_size(targets->batch->store) >= (size_t)tier->settings.batch_size)
             break;

@@ -11,7 +11,7 @@ static void before_the_first_count_a_window_goes_by_itself(void **state)
     struct census_limit limit = census_limit(&census, ONE / 4, ONE, counts, 100);
 
     assert_int_equal(limit.rank, 1);
-    assert_int_equal(limit.chance, CENSUS_ONE * 3 / 4);     /* 25 = 10 + 15 of 20 */
+    assert_int_equal(limit.chance, CENSUS_ONE * 3 / 4);      /* 25 = 10 + 15 of 20 */
 }
 
 static void the_limit_is_that_of_the_last_finished_count(void **state)
@@ -42,6 +42,32 @@ static void the_share_is_of_all_keys(void **state)
     assert_int_equal(census_limit(&census, ONE / 8, ONE, counts, 400).chance, CENSUS_ONE / 2);
 }
 
+static struct census_limit limit_of(const uint32_t counts[CENSUS_RANKS], uint32_t share, uint32_t total)
+{
+    struct census census = { 0 };
+
+    return census_limit(&census, share, ONE, counts, total);
+}
+
+static void equal_keys_go_together(void **state)
+{
+    uint32_t low[CENSUS_RANKS] = { [0] = 1000, [1] = 7000 }, few[CENSUS_RANKS] = { [0] = 40, [1] = 60, [3] = 900 };
+    uint32_t high[CENSUS_RANKS] = { [CENSUS_RANKS / 2] = 1000 }, seven[CENSUS_RANKS] = { [0] = 7000 };
+    struct census_limit limit = limit_of(low, ONE / 64, 8000);
+
+    assert_int_equal(limit.rank, 0);                        /* an eighth of all have this rank: all of them, instead of 125 */
+    assert_int_equal(limit.chance, CENSUS_ONE);
+    limit = limit_of(few, ONE / 16, 1000);                  /* 62.5: those of rank 0, and no more of rank 1 than the share */
+    assert_int_equal(limit.rank, 1);
+    assert_in_range(limit.chance, CENSUS_ONE * 22 / 60, CENSUS_ONE * 23 / 60);
+    limit = limit_of(seven, ONE / 70, 7000);              /* an eighth at most */
+    assert_int_equal(limit.rank, 0);
+    assert_int_equal(limit.chance, CENSUS_ONE / 8);
+    limit = limit_of(high, ONE / 64, 1000);                 /* used often: only the share */
+    assert_int_equal(limit.rank, CENSUS_RANKS / 2);
+    assert_int_equal(limit.chance, CENSUS_ONE / 64);
+}
+
 static void the_whole_share_takes_every_rank(void **state)
 {
     struct census census = { 0 };
@@ -61,6 +87,7 @@ int main(void)
         cmocka_unit_test(before_the_first_count_a_window_goes_by_itself),
         cmocka_unit_test(the_limit_is_that_of_the_last_finished_count),
         cmocka_unit_test(the_share_is_of_all_keys),
+        cmocka_unit_test(equal_keys_go_together),
         cmocka_unit_test(the_whole_share_takes_every_rank),
     };
 

@@ -7,6 +7,7 @@
 
 enum {
     UNKNOWN_LOOKS_MAX = 8192,       /* entries a round */
+    UNKNOWN_A_HOLD = 512,           /* listed under one hold of a partition's lock */
     GRAVES_A_HOLD = 256,            /* buried under one hold of a partition's lock */
     COMPACT_BLOCKS = 64,            /* moved at a time in each keyspace */
     HOLE_PERCENT = 4,               /* of a heap may be holes before compaction starts */
@@ -134,22 +135,35 @@ static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *
     return taken;
 }
 
+/* Under one hold of its lock. A bucket that was begun is looked at as a whole: they may be some more than `count`. */
+static size_t unknown_partition(struct tier *tier, struct partition *partition, size_t count, size_t *budget, struct key_list *unknown)
+{
+    size_t taken = 0;
+
+    partition_lock(partition);
+    for (int db = 0; db < tier->partitions->db_count && taken < count; db++) {
+        struct keyspace *keyspace = partition->keyspaces[db];
+
+        if (keyspace != NULL && keyspace->record_counts[RECORD_UNKNOWN] > 0)
+            taken += unknown_keyspace(keyspace, count - taken, budget, unknown);
+    }
+    partition_unlock(partition);
+    return taken;
+}
+
 size_t sweep_unknown(struct tier *tier, size_t count, struct key_list *unknown, uint32_t *next_partition)
 {
     size_t taken = 0, budget = UNKNOWN_LOOKS_MAX;
 
-    for (uint32_t i = 0; i < tier->partitions->count && taken < count && budget > 0; i++) {
-        struct partition *partition = &tier->partitions->partitions[*next_partition];
+    for (uint32_t i = 0; i < tier->partitions->count && taken < count && budget > 0; ) {
+        size_t wanted = count - taken < UNKNOWN_A_HOLD ? count - taken : UNKNOWN_A_HOLD;
+        size_t found = unknown_partition(tier, &tier->partitions->partitions[*next_partition], wanted, &budget, unknown);
 
-        partition_lock(partition);
-        for (int db = 0; db < tier->partitions->db_count && taken < count; db++) {
-            struct keyspace *keyspace = partition->keyspaces[db];
-
-            if (keyspace != NULL && keyspace->record_counts[RECORD_UNKNOWN] > 0)
-                taken += unknown_keyspace(keyspace, count - taken, &budget, unknown);
-        }
-        partition_unlock(partition);
+        taken += found;
+        if (found >= wanted)
+            continue;                   /* the next ones are neighbours of these, also on the disk */
         *next_partition = (*next_partition + 1) % tier->partitions->count;
+        i++;
     }
     return taken;
 }

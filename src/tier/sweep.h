@@ -10,7 +10,7 @@
 /* Puts up to `count` graves into the batch. Returns how many. */
 size_t sweep_graves(struct tier *tier, size_t count, struct batch *batch, uint32_t *next_partition);
 
-/* Lists up to `count` entries whose record is unknown. Returns how many. */
+/* Lists entries whose record is unknown, about `count` of them, from where the last call ended. Returns how many. */
 size_t sweep_unknown(struct tier *tier, size_t count, struct key_list *unknown, uint32_t *next_partition);
 
 /* Moves some blocks in each keyspace whose heap has many holes. True if there is more to do. */

@@ -26,7 +26,7 @@ enum {
     GRAVES_A_ROUND = 4096,
     GRAVES_MANY = 256,              /* if a round buries as many, the next one follows at once */
     EXPIRED_A_ROUND = 4096,
-    UNKNOWN_A_ROUND = 512,
+    UNKNOWN_A_ROUND = 2048,         /* and no more at once: reads of clients go first */
 };
 
 struct writer {
@@ -93,8 +93,7 @@ static bool tidy_some(struct tier *tier, bool more)
         more = true;
     if (tier->epoch.phase == CHECKPOINT_NONE && tier->state != TIER_ERROR)
         outdated_step(tier);
-    if (sweep_unknown(tier, UNKNOWN_A_ROUND, &writer->unknown, &writer->next_unknown) == UNKNOWN_A_ROUND)
-        more = true;
+    sweep_unknown(tier, UNKNOWN_A_ROUND, &writer->unknown, &writer->next_unknown);
     if (resolve_entries(tier, &tier->look_ups, &writer->unknown, NULL, NULL) != STATUS_OK)
         more = false;               /* the store can't be read: not at once */
     return sweep_compact(tier) || more;

@@ -18,9 +18,10 @@ void census_turn(struct census *census)
     census->next_total = 0;
 }
 
-/* How many of the `count` keys with the lowest rank of all go, of which `wanted` have to. They are equally good, so as many as possible do: then few windows
- * have to be looked at for a batch. But not so many that a window goes for the most part; nor of keys that are used often, as uses are halved soon then, and for that
- * each key is to be looked at. And if there are keys of lower ranks it is better to look for more of those. */
+/* How many of the `count` keys with the lowest rank of all go, of which `wanted` have to. They are equally good, so as many as possible do:
+ * then few windows have to be looked at for a batch. But an eighth of all keys at most, or a window would go for the most part; and of keys
+ * that are used often no more than have to, as uses are halved soon then, and for that each key is to be looked at. If there are keys of
+ * lower ranks it is better to look for more of those. */
 static double extend(double wanted, double count, double total, unsigned rank)
 {
     double most = total / CENSUS_EQUALS_SHARE;

@@ -119,7 +119,7 @@ bool writing_recover(struct tier *tier)
     return true;
 }
 
-/* What was measured may not be right any more. What neither segments nor directories show is small, and is seen within MEASURE_ANYWAY_MS. */
+/* Whether the last measurement may be wrong by now. What neither segments nor directories show is small, and is seen within MEASURE_ANYWAY_MS. */
 static bool must_measure(const struct tier *tier, int64_t now_ms, const struct usage_times *times)
 {
     const struct writing *writing = tier->writing;

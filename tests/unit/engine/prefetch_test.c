@@ -17,7 +17,7 @@ static void each_request_has_the_hash_of_its_key(void **state)
     prefetch_requests(&engine, hints, COUNT);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(hints[i].hash, key_hash(&engine.partitions->seed, hints[i].key));
-    /* Hashes that are known are used as they are, for keys that nobody has. */
+    /* Hashes that are known are used as they are, for keys that do not exist. */
     for (int i = 0; i < COUNT; i++)
         hints[i] = (struct request_hint){ .db = i == 2, .hash = (uint64_t)i << 60 | (uint64_t)i, .at = "left from another batch" };
     prefetch_hashed(&engine, hints, COUNT);

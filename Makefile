@@ -192,7 +192,7 @@ $(BUILD)/tests/%_shim.so: tests/support/%_shim.c
 shim: $(SHIM)
 $(BUILD)/kelvin-check: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/check/*.c)) $(LIBRARY)
 	$(call say,LINK $@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lsnappy $(LDLIBS)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Clang's warnings without its code; `make clang` builds a server. Tests hold locks from a setup to a teardown, which the analysis cannot follow.
 CHECKED := $(EVERY_C:%=$(BUILD)/%.checked)

@@ -1,4 +1,4 @@
-/* CRC-32C (Castagnoli): reflected, with inversion, as in iSCSI and in LevelDB's files. The checksum of records on the way of reads.
+/* CRC-32C (Castagnoli): reflected, with inversion, as in iSCSI and in LevelDB's tables. The checksum of records on the way of reads.
  *
  * ISA-L computes it with the widest instructions that the processor has (SSE 4.2, carry-less multiplication), found at run time, and with
  * a table elsewhere.

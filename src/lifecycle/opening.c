@@ -98,8 +98,7 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
         .by_slot = config_number(config, CONFIG_CLUSTER_ENABLED),
         .reserve_size = TIER_RESERVE,
         .segment_size = (uint64_t)config_number(config, CONFIG_TIER_SEGMENT_SIZE),
-        .table_size_max = (size_t)config_number(config, CONFIG_TIER_TABLE_SIZE),
-        .tables_open_max = needs->tables_open_max,
+        .descriptors_max = needs->descriptors_max,
         .loader_count = (int)config_number(config, CONFIG_TIER_LOAD_THREADS),
         .hooks = needs->hooks,
     };

@@ -25,7 +25,7 @@ struct opening {
 /* Facts from the rooms above that the store needs. */
 struct opening_tier {
     size_t write_buffer_size;
-    int tables_open_max;
+    int descriptors_max;
     struct tier_hooks hooks;
 };
 

@@ -71,7 +71,7 @@ static bool is_one_of(struct bytes name, const char *const *names, size_t count)
 
 bool archive_name_is_valid(struct bytes name)
 {
-    static const char *const files[] = { "dataset", "tags", "hot", "functions", "store/CURRENT" };
+    static const char *const files[] = { "dataset", "tags", "hot", "functions", "store/meta" };
 
     if (name.size > ARCHIVE_NAME_MAX)
         return false;
@@ -81,10 +81,7 @@ bool archive_name_is_valid(struct bytes name)
         return true;
     if (!take_start(&name, "store/"))
         return false;
-    if (is_number_with(name, ".seg") || is_number_with(name, ".run") || is_number_with(name, ".dict") || is_number_with(name, ".ldb") || is_number_with(name, ".sst") ||
-        is_number_with(name, ".log"))
-        return true;
-    return take_start(&name, "MANIFEST-") && is_digits(name);
+    return is_number_with(name, ".seg") || is_number_with(name, ".run") || is_number_with(name, ".dict");
 }
 
 /* --- the list of files --- */

@@ -28,7 +28,7 @@ struct archive_receiver;
 struct disk;
 
 enum {
-    ARCHIVE_VERSION = 3,            /* of the bytes, and of all files in an image: raised with any of them */
+    ARCHIVE_VERSION = 4,            /* of the bytes, and of all files in an image: raised with any of them */
     ARCHIVE_HEAD_SIZE = 40,
     ARCHIVE_NAME_MAX = 64,
     ARCHIVE_PART_MAX = ARCHIVE_NAME_MAX + 16,
@@ -40,7 +40,7 @@ struct archive_facts {
     uint32_t partition_count, db_count;
 };
 
-/* Returns whether the name is that of a file in an image, as `store/CURRENT`: nothing else is sent, or accepted. */
+/* Returns whether the name is that of a file in an image, as `store/meta`: nothing else is sent, or accepted. */
 bool archive_name_is_valid(struct bytes name);
 
 /* The image of which nothing changes any more; it is the archive's from now on, and is removed with it, also if this fails. One reference. */

@@ -40,9 +40,9 @@ void checkpoint_clean(const char *dir, const char *base)
         closedir(list);
 }
 
-static void print_databases(const struct partitions *partitions, bool has_functions, struct buffer *out)
+static void print_databases(const struct partitions *partitions, struct buffer *out)
 {
-    dataset_file_begin(has_functions, out);
+    dataset_file_begin(out);
     buffer_append_format(out, "partitions %u\ndatabases %d\nlast %u\n", partitions->count, partitions->db_count,
         (unsigned)partitions->incarnation_last);
     for (int db = 0; db < partitions->db_count; db++)
@@ -256,7 +256,7 @@ static enum status take_image(const struct checkpoint_data *data, struct cut *cu
     has_point = data->history != NULL && history_is_on(data->history);
     if (has_point)
         history_point(data->history, &point);
-    print_databases(partitions, libraries != NULL && libraries->count > 0, &dataset);
+    print_databases(partitions, &dataset);
     tier_cut(tier);
     is_owned = data->owner != NULL;
     if (is_owned)

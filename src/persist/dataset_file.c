@@ -16,7 +16,7 @@
 #include "keyspace/partition.h"
 #include "persist/aof_mark.h"
 
-enum { SUM_BLOCK = 1 << 18, VERSION_PLAIN = 1, VERSION_FUNCTIONS = 2 };
+enum { SUM_BLOCK = 1 << 18, VERSION_PLAIN = 1, VERSION_FUNCTIONS = 2, VERSION = 3 };
 
 /* Removes the first line from the text; *line is without its end. False: there is no complete one. */
 static bool take_line(struct bytes *text, struct bytes *line)
@@ -205,8 +205,8 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
     *problem = "its first lines are invalid";
     if (!take_number(&text, "kelvin-image", 1, INT64_MAX, &version))
         return STATUS_CORRUPT;
-    if (version > VERSION_FUNCTIONS) {
-        *problem = "it was written by a newer Kelvin (kelvin-image 3 or later)";
+    if (version > VERSION) {
+        *problem = "it was written by a newer Kelvin (kelvin-image 4 or later)";
         return STATUS_VERSION;
     }
     if (!take_number(&text, "partitions", 1, 1 << 16, &partitions) || (partitions & (partitions - 1)) != 0 ||
@@ -228,7 +228,7 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
         dataset->store_number = (uint64_t)number;
     if (*problem == NULL)
         *problem = read_files(&text, dataset);
-    if (*problem == NULL && (version == VERSION_FUNCTIONS) != (dataset->functions.name != NULL))
+    if (*problem == NULL && version < VERSION && (version == VERSION_FUNCTIONS) != (dataset->functions.name != NULL))
         *problem = "its version and the functions' line do not agree";
     if (*problem == NULL)
         return STATUS_OK;
@@ -301,9 +301,7 @@ static enum status sum_file(const char *path, uint64_t *size, uint64_t *crc)
 
 static bool is_small_file(const char *name)
 {
-    const char *end = strrchr(name, '.');
-
-    return strcmp(name, "CURRENT") == 0 || strncmp(name, "MANIFEST-", 9) == 0 || (end != NULL && strcmp(end, ".log") == 0);
+    return strcmp(name, "meta") == 0;
 }
 
 static enum status describe_functions(const char *image, struct buffer *text)
@@ -360,16 +358,16 @@ void dataset_file_print_seed(const struct key_seed *seed, struct buffer *text)
     buffer_append_format(text, seed->by_slot ? "\nlayout 1\n" : "\n");
 }
 
-void dataset_file_begin(bool has_functions, struct buffer *text)
+void dataset_file_begin(struct buffer *text)
 {
-    buffer_append_format(text, "kelvin-image %d\n", has_functions ? VERSION_FUNCTIONS : VERSION_PLAIN);
+    buffer_append_format(text, "kelvin-image %d\n", VERSION);
 }
 
 enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text)
 {
     enum status status;
 
-    dataset_file_begin(dataset->functions.name != NULL, text);
+    dataset_file_begin(text);
     buffer_append_format(text, "partitions %u\ndatabases %d\nlast %u\n", (unsigned)dataset->partition_count, dataset->db_count,
         (unsigned)dataset->incarnation_last);
     for (int db = 0; db < dataset->db_count; db++)

@@ -1,13 +1,12 @@
 /* Dataset file: the databases of an image. Text, a part of each image (persist/checkpoint.h):
  *
- *   kelvin-image <version>         1; 2 if there is a `functions` line, so that a version of Kelvin without functions refuses the image
+ *   kelvin-image <version>         3; 1 or 2, with a `functions` line, before the store's meta data was a file
  *   partitions <n>
  *   databases <n>
  *   last <incarnation>             the highest incarnation given out so far
  *   db <number> <incarnation>      a line for each, in order
  *   store <number>                 of the last batch that was written to the image's store (store_number)
- *   file <bytes> <CRC-64> <name>   a line for each small file of the image's store: logs, MANIFEST, CURRENT. LevelDB takes a log that was
- *                                  truncated, or whose last length is damaged, for one that ended there; tables it verifies itself
+ *   file <bytes> <CRC-64> <name>   of the store's meta data; in older images, a line for each small file of LevelDB
  *   stream <position>              where the image is in the replication stream, as in a STREAM line of the log (persist/aof_mark.h)
  *   functions <bytes> <CRC-64>     of the image's file `functions`, if there are libraries (docs/formats/functions.md)
  *   seed <32 hexadecimal digits>   the seed of the store's hashes, as the store has it
@@ -68,8 +67,8 @@ void dataset_file_release(struct dataset_file *dataset);
 void dataset_file_print_seed(const struct key_seed *seed, struct buffer *text);
 /* Appends the whole text, with the files in `image` as they are now, but without the point: what was repaired is not what replicas have. */
 enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text);
-/* Appends the first line, for an image with or without functions. */
-void dataset_file_begin(bool has_functions, struct buffer *text);
+/* Appends the first line. */
+void dataset_file_begin(struct buffer *text);
 /* Appends the `file` lines for the store in `image`, and the `functions` line if it has that file. */
 enum status dataset_file_describe(const char *image, struct buffer *text);
 /* Checks that the files are as their lines say: all, those of the store, the one with the functions. STATUS_CORRUPT: `message` says which one

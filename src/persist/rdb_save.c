@@ -123,11 +123,11 @@ static enum status open_tags(struct saving *saving)
     return status == STATUS_OK ? count_keys(saving) : status;
 }
 
-/* Opens a clone within the image, as opening a store writes to it. What an earlier attempt left is removed first. */
+/* Opens a clone within the image, as an image of an older version can't be opened as it is. What an earlier attempt left is removed first. */
 static enum status open_image(struct saving *saving)
 {
     const char *image = saving->options->image;
-    struct store_options options = { .dir = saving->reading, .write_buffer_size = 1 << 20, .tables_open_max = 64, .without_merging = true };
+    struct store_options options = { .dir = saving->reading, .is_read_only = true };
     char path[PATH_SIZE];
     struct image_databases databases;
     enum status status = checkpoint_databases(image, &databases, saving->message);

@@ -12,11 +12,11 @@
 
 enum {
     RESERVED_SERVER = 48,       /* standard streams, log file, addresses that are listened at, the AOF, files that are copied */
-    RESERVED_SAVE = 144,        /* an image that is read for BGSAVE is a store of its own, with the fewest tables LevelDB takes, and its key runs */
-    RESERVED_STORE = 112,       /* LevelDB's log, MANIFEST, new tables, and tables that iterators hold beyond the cache; key runs */
+    RESERVED_SAVE = 144,        /* an image that is read for BGSAVE is a store of its own: its key runs, and what an older version has of LevelDB */
+    RESERVED_STORE = 112,       /* key runs, those that are being written, and those that iterators hold although they were merged */
     RESERVED_LOOP = 8,          /* epoll, signals, bells */
-    TABLES_SHARE = 4,           /* clients leave this share to the store, ... */
-    TABLES_ENOUGH = 1024,       /* ... but not more than this */
+    SEGMENTS_SHARE = 4,           /* clients leave this share to the store, ... */
+    SEGMENTS_ENOUGH = 1024,       /* ... but not more than this */
 };
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -26,17 +26,17 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 
 void descriptors_divide(struct descriptors *descriptors, uint64_t limit, uint64_t clients_wanted, int loops)
 {
-    uint64_t rest, tables;
+    uint64_t rest, segments;
 
     descriptors->reserved = RESERVED_SERVER + RESERVED_SAVE + RESERVED_STORE + (uint64_t)loops * RESERVED_LOOP;
     rest = limit > descriptors->reserved ? limit - descriptors->reserved : 0;
-    tables = smaller(rest / TABLES_SHARE, TABLES_ENOUGH);
-    if (rest > clients_wanted && rest - clients_wanted > tables)
-        tables = smaller(rest - clients_wanted, DESCRIPTORS_TABLES_WANTED);
-    if (tables < DESCRIPTORS_TABLES_MIN)
-        tables = DESCRIPTORS_TABLES_MIN;
-    descriptors->tables = tables;
-    descriptors->clients = rest > tables ? smaller(rest - tables, clients_wanted) : 0;
+    segments = smaller(rest / SEGMENTS_SHARE, SEGMENTS_ENOUGH);
+    if (rest > clients_wanted && rest - clients_wanted > segments)
+        segments = smaller(rest - clients_wanted, DESCRIPTORS_SEGMENTS_WANTED);
+    if (segments < DESCRIPTORS_SEGMENTS_MIN)
+        segments = DESCRIPTORS_SEGMENTS_MIN;
+    descriptors->segments = segments;
+    descriptors->clients = rest > segments ? smaller(rest - segments, clients_wanted) : 0;
 }
 
 /* As near to `wanted` as the system allows; returns what the limit is then. `*error` is why it is less, or 0. */
@@ -98,9 +98,9 @@ bool descriptors_arrange(struct descriptors *descriptors, struct config *config,
     descriptors->config = config;
     descriptors->log = log;
     descriptors_divide(descriptors, UINT64_MAX, wanted, loops);
-    limit = raise_limit(descriptors->reserved + descriptors->tables + wanted, &error);
+    limit = raise_limit(descriptors->reserved + descriptors->segments + wanted, &error);
     descriptors_divide(descriptors, limit, wanted, loops);
-    needed = descriptors->reserved + descriptors->tables + wanted;
+    needed = descriptors->reserved + descriptors->segments + wanted;
     if (descriptors->clients >= wanted) {
         raise_to_the_hard_limit();
         return true;
@@ -115,16 +115,16 @@ bool descriptors_arrange(struct descriptors *descriptors, struct config *config,
         needed);
     log_write(log, LOG_LEVEL_WARNING, "Server can't set maximum open files to %" PRIu64 " because of OS error: %s.", needed, strerror(error));
     log_write(log, LOG_LEVEL_WARNING, "Current maximum open files is %" PRIu64 ". maxclients has been reduced to %" PRIu64
-        " to compensate for low ulimit: the server keeps %" PRIu64 " for itself and %" PRIu64 " for tables of the store. "
-        "If you need higher maxclients increase 'ulimit -n'.", limit, descriptors->clients, descriptors->reserved, descriptors->tables);
+        " to compensate for low ulimit: the server keeps %" PRIu64 " for itself and %" PRIu64 " for files of the store. "
+        "If you need higher maxclients increase 'ulimit -n'.", limit, descriptors->clients, descriptors->reserved, descriptors->segments);
     return set_maxclients(config, descriptors->clients);
 }
 
-/* The store keeps the tables it was opened with. */
+/* The store keeps the files it was opened with. */
 static bool maxclients_changed(void *context, enum config_id id, struct message *message)
 {
     struct descriptors *descriptors = context;
-    uint64_t wanted = (uint64_t)config_number(descriptors->config, id), taken = descriptors->reserved + descriptors->tables, limit;
+    uint64_t wanted = (uint64_t)config_number(descriptors->config, id), taken = descriptors->reserved + descriptors->segments, limit;
     int error;
 
     limit = raise_limit(taken + wanted, &error);

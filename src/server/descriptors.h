@@ -1,6 +1,6 @@
 /* Descriptors: how the process's limit of open files (RLIMIT_NOFILE) is divided between the server, the store and clients.
  *
- * A table of the store that can't be opened is an error for a client, so what the server and the store need is set aside first, and
+ * A file of the store that can't be opened is an error for a client, so what the server and the store need is set aside first, and
  * maxclients is lowered to what is left, as Redis does. The limit is raised as far as the system allows.
  *
  * Owner: the main thread; the callback of CONFIG SET maxclients runs one at a time (config/config.h).
@@ -14,13 +14,13 @@
 struct config;
 struct log;
 
-enum { DESCRIPTORS_TABLES_MIN = 64, DESCRIPTORS_TABLES_WANTED = 10000 };
+enum { DESCRIPTORS_SEGMENTS_MIN = 64, DESCRIPTORS_SEGMENTS_WANTED = 10000 };
 
 struct descriptors {
     struct config *config;
     struct log *log;
-    uint64_t reserved;      /* the server's own: log, images, listeners, loops, LevelDB's logs */
-    uint64_t tables;        /* of the store, kept open */
+    uint64_t reserved;      /* the server's own: log, images, listeners, loops, key runs */
+    uint64_t segments;      /* of the store, kept open */
     uint64_t clients;       /* what is left for them, at most what was wanted; 0: the limit is too low to start */
 };
 

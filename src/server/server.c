@@ -493,7 +493,7 @@ static bool open_tier(struct server *server, struct key_seed *seed)
 {
     struct opening_tier needs = {
         .write_buffer_size = tuning_write_buffer(server->engine.config),
-        .tables_open_max = (int)server->descriptors.tables,
+        .descriptors_max = (int)server->descriptors.segments,
         .hooks = hooks_of_tier(&server->engine),
     };
 

@@ -29,7 +29,6 @@ static const struct tier_row tier_rows[] = {
     { CONFIG_TIER_ADVISE, offsetof(struct tier_settings, advise) },
     { CONFIG_TIER_WARMUP, offsetof(struct tier_settings, warmup) },
     { CONFIG_TIER_WARMUP_RATE, offsetof(struct tier_settings, warmup_rate) },
-    { CONFIG_TIER_BLOCK_CACHE, offsetof(struct tier_settings, block_cache_size) },
     { CONFIG_TIER_COMPRESSION, offsetof(struct tier_settings, compression) },
     { CONFIG_TIER_DICTIONARY_AFTER, offsetof(struct tier_settings, dictionary_after) },
 };
@@ -69,8 +68,8 @@ size_t tuning_write_buffer(const struct config *config)
 }
 
 /* Bytes: the smallest maxmemory, in whole MiB, at which what the server needs for itself fits below tier-low-watermark: what it used before
- * there was data, write buffers, block cache, a batch and LevelDB's copy of it, and one database in all partitions. What grows with
- * the data (the record map, tables of the store, more databases) is not in it. After info_start. */
+ * there was data, write buffers, block cache, a batch and the runs of keys that are made of it, and one database in all partitions. What grows with
+ * the data (the record map, files of the store, more databases) is not in it. After info_start. */
 static uint64_t tuning_memory_min(const struct engine *engine)
 {
     const struct config *config = engine->config;

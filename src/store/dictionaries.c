@@ -200,7 +200,7 @@ struct decompressors *dictionaries_decompressors(struct dictionaries *dictionari
 
 /* --- adding --- */
 
-/* Under another name first: an image that is made meanwhile has all of it or nothing. LevelDB leaves such a name alone, and store_remove removes it. */
+/* Under another name first: an image that is made meanwhile has all of it or nothing. store_remove removes such a name. */
 static enum status file_write(const struct dictionaries *dictionaries, const struct dictionary *dictionary, struct bytes bytes)
 {
     char name[DICTIONARY_NAME_SIZE], path[PATH_MAX], aside[PATH_MAX];

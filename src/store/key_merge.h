@@ -19,14 +19,13 @@ public:
     bool is_valid() const { return !heap.empty(); }
     leveldb::Slice key() const { return sources[heap[0]].key; }         /* valid until next() */
     leveldb::Slice value() const { return sources[heap[0]].iterator->value(); }
-    size_t source() const { return heap[0]; }       /* which one has it: 0 is the newest */
     /* The first error of a source. What could be read is there nevertheless, so an older entry of a key may have taken the place of one that
      * could not be read. */
     const leveldb::Status &status() const { return first_error; }
     size_t failed_source() const { return first_failed; }      /* whose error that is, if there is one */
 
 private:
-    struct source {
+    struct input {
         std::unique_ptr<leveldb::Iterator> iterator;
         leveldb::Slice key;
         uint64_t prefix;            /* the first eight bytes of the key, which decide nearly always */
@@ -37,7 +36,7 @@ private:
     bool take_key(size_t source);                   /* after its iterator was moved: whether it has a key */
     void advance_first();
 
-    std::vector<struct source> sources;
+    std::vector<struct input> sources;
     std::vector<size_t> heap;                       /* of sources that have a key */
     std::string last;
     leveldb::Status first_error;

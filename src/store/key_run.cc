@@ -32,6 +32,18 @@ void key_run_facts::note_key(const Slice &key, bool is_tombstone)
     tombstones += is_tombstone;
 }
 
+bool key_run_facts::complete()
+{
+    level = number % KEY_RUN_LEVELS;
+    entries = 0;
+    for (const auto &part : incarnations) {
+        if (part.second > bytes - entries)      /* of more than a byte each: and so sums over all files have no overflow */
+            return false;
+        entries += part.second;
+    }
+    return number != 0 && number <= KEY_RUN_NUMBER_MAX && entries > 0 && tombstones <= entries;
+}
+
 /* ---- in memory ---- */
 
 namespace {
@@ -174,7 +186,7 @@ public:
         table.reset();
         file.reset();
         if (is_obsolete)                    /* not here: a client's thread may be the last one that has the run */
-            files->env->schedule_own(remove_file, new removal { files, facts.number });
+            files->env->schedule(remove_file, new removal { files, facts.number });
     }
 
     leveldb::Iterator *scan(bool fills_cache) const override
@@ -207,15 +219,15 @@ public:
             builder->Abandon();
         builder.reset();
         file.reset();
-        if (is_begun && !files->env->RemoveFile(files->path_of(facts.number)).ok())
-            files->env->schedule_own(remove_file, new removal { files, facts.number });
+        if (is_begun && !file_remove(files->env, files->path_of(facts.number)).ok())
+            files->env->schedule(remove_file, new removal { files, facts.number });
     }
 
     Status add(const Slice &key, bool is_tombstone) override
     {
         if (!is_begun) {
             leveldb::WritableFile *opened = nullptr;
-            Status status = files->env->NewWritableFile(files->path_of(facts.number), &opened);
+            Status status = file_open_new(files->env, files->path_of(facts.number), &opened);
 
             if (!status.ok())
                 return status;
@@ -277,7 +289,7 @@ std::string key_run_files::path_of(uint64_t number) const
 
 void key_run_files::remove(uint64_t number)
 {
-    if (!env->RemoveFile(path_of(number)).ok() && env->FileExists(path_of(number)))
+    if (!file_remove(env, path_of(number)).ok())
         not_removed.push_back(number);
 }
 
@@ -316,11 +328,11 @@ Status key_run_open(const std::shared_ptr<struct key_run_files> &files, const st
 
     opened->files = files;
     opened->facts = facts;
-    status = files->env->GetFileSize(path, &size);
+    status = file_size(path, &size);
     if (status.ok() && size != facts.bytes)
         status = Status::Corruption(path, "has " + std::to_string(size) + " bytes instead of " + std::to_string(facts.bytes));
     if (status.ok())
-        status = files->env->NewRandomAccessFile(path, &file);
+        status = file_open_random(files->env, path, &file);
     opened->file.reset(file);
     if (status.ok())
         status = leveldb::Table::Open(files->options, file, size, &table);

@@ -31,6 +31,8 @@ struct key_run_facts {
     std::vector<std::pair<uint32_t, uint64_t>> incarnations;    /* entries of each, ascending */
 
     void note_key(const leveldb::Slice &key, bool is_tombstone);   /* in the order of keys */
+    /* Takes level and entries from the other facts, which were read. False: these facts are of no run. */
+    bool complete();
 };
 
 class key_run {
@@ -78,6 +80,9 @@ private:
 std::unique_ptr<key_run_builder> key_run_in_memory(unsigned level, size_t size);
 /* Writes the file of that number; `finish` syncs it. What was not finished is removed. */
 std::unique_ptr<key_run_builder> key_run_in_file(const std::shared_ptr<struct key_run_files> &files, uint64_t number, unsigned level);
+
+enum { KEY_RUN_LEVELS = 16 };           /* more than there are: the number of a file is 16 times a sequence number, plus the level */
+const uint64_t KEY_RUN_NUMBER_MAX = UINT64_MAX / 2;     /* of a file that is read: the next ones have room */
 
 std::string key_run_name(uint64_t number);
 bool key_run_is_file(const std::string &name);

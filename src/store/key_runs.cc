@@ -18,11 +18,8 @@ enum {
     FILES_HELD = 20,            /* of the lowest level, from which on files are merged although merges wait */
     KEYS_A_STEP = 16384,        /* merged before the background thread looks for other work */
     GARBAGE_MIN = 16 << 20,     /* bytes: less is not worth merging all files */
-    LEVELS = 16,                /* more than there are: the number of a file has the level. Of the last one are merged into one of the same */
     PAUSE_MAX = 64,             /* flushes before a merge that failed is tried again */
 };
-
-const uint64_t NUMBER_MAX = UINT64_MAX / 2;     /* of a file that is read: the next ones have room */
 
 /* A merge of neighbours in the list. */
 struct key_runs::merging {
@@ -60,83 +57,28 @@ key_runs::~key_runs()
 /* Files of a higher level are older, and of one level those with lower numbers: so the numbers alone say the order. */
 uint64_t key_runs::new_number(unsigned level)
 {
-    CHECK(level < LEVELS);
-    return next_sequence++ * LEVELS + level;
+    CHECK(level < KEY_RUN_LEVELS);
+    return next_sequence++ * KEY_RUN_LEVELS + level;
 }
 
 static bool is_older(uint64_t number, uint64_t than)
 {
-    return number % LEVELS != than % LEVELS ? number % LEVELS > than % LEVELS : number < than;
+    return number % KEY_RUN_LEVELS != than % KEY_RUN_LEVELS ? number % KEY_RUN_LEVELS > than % KEY_RUN_LEVELS : number < than;
 }
 
 /* ---- files ---- */
 
-/* A line for each run, the oldest first: number tombstones bytes [incarnation:entries]... */
-static std::string text_of(const key_run_list &runs)
-{
-    std::string text;
-
-    for (const auto &run : runs) {
-        const struct key_run_facts &facts = run->facts;
-
-        text += std::to_string(facts.number) + " " + std::to_string(facts.tombstones) + " " + std::to_string(facts.bytes);
-        for (const auto &part : facts.incarnations)
-            text += " " + std::to_string(part.first) + ":" + std::to_string(part.second);
-        text += "\n";
-    }
-    return text;
-}
-
-static bool take_number(const char **at, char before, uint64_t *number)
-{
-    char *end;
-
-    if (before != '\0' && *(*at)++ != before)
-        return false;
-    if (**at < '0' || **at > '9')
-        return false;
-    *number = strtoull(*at, &end, 10);
-    *at = end;
-    return true;
-}
-
-/* One line, without its end. */
-static bool parse_facts(const std::string &line, struct key_run_facts *facts)
-{
-    const char *at = line.c_str();
-    uint64_t incarnation, entries;
-
-    *facts = key_run_facts();
-    if (!take_number(&at, '\0', &facts->number) || !take_number(&at, ' ', &facts->tombstones) || !take_number(&at, ' ', &facts->bytes) ||
-        facts->number == 0 || facts->number > NUMBER_MAX)
-        return false;
-    facts->level = facts->number % LEVELS;
-    while (*at != '\0') {
-        if (!take_number(&at, ' ', &incarnation) || !take_number(&at, ':', &entries) || incarnation > UINT32_MAX)
-            return false;
-        if (entries > facts->bytes - facts->entries)    /* of more than a byte each: and so sums over all files have no overflow */
-            return false;
-        facts->incarnations.emplace_back(static_cast<uint32_t>(incarnation), entries);
-        facts->entries += entries;
-    }
-    return facts->entries > 0 && facts->tombstones <= facts->entries;
-}
-
-Status key_runs::load_list(const std::string &text, bool keeps_rest, bool *is_partial)
+Status key_runs::load_list(const std::vector<struct key_run_facts> &list, bool keeps_rest, bool *is_partial)
 {
     auto loaded = std::make_shared<key_run_list>();
-    size_t at = 0;
 
-    while (at < text.size()) {
-        size_t end = text.find('\n', at);
-        struct key_run_facts facts;
+    for (struct key_run_facts facts : list) {
         std::shared_ptr<const key_run> run;
         Status status;
 
-        if (end == std::string::npos || !parse_facts(text.substr(at, end - at), &facts))
+        if (!facts.complete())
             return Status::Corruption(dir, "has an invalid list of key runs");
-        at = end + 1;
-        next_sequence = std::max<uint64_t>(next_sequence, facts.number / LEVELS + 1);
+        next_sequence = std::max<uint64_t>(next_sequence, facts.number / KEY_RUN_LEVELS + 1);
         status = key_run_open(run_files, facts, &run);
         if (status.ok())
             loaded->push_back(std::move(run));
@@ -156,7 +98,7 @@ void key_runs::load_all(bool *is_partial)
     std::vector<std::string> names;
     std::vector<uint64_t> numbers;
 
-    (void)env->GetChildren(dir, &names);
+    (void)directory_names(dir, &names);
     for (const std::string &name : names)
         if (key_run_is_file(name))
             numbers.push_back(strtoull(name.c_str(), nullptr, 10));
@@ -166,12 +108,12 @@ void key_runs::load_all(bool *is_partial)
         std::shared_ptr<const key_run> run;
 
         *is_partial = true;
-        if (number > NUMBER_MAX)
+        if (number > KEY_RUN_NUMBER_MAX)
             continue;
         facts.number = number;
-        facts.level = number % LEVELS;
-        next_sequence = std::max<uint64_t>(next_sequence, number / LEVELS + 1);
-        if (env->GetFileSize(run_files->path_of(number), &facts.bytes).ok() && key_run_open(run_files, facts, &run).ok())
+        facts.level = number % KEY_RUN_LEVELS;
+        next_sequence = std::max<uint64_t>(next_sequence, number / KEY_RUN_LEVELS + 1);
+        if (file_size(run_files->path_of(number), &facts.bytes).ok() && key_run_open(run_files, facts, &run).ok())
             loaded->push_back(std::move(run));
     }
     std::lock_guard<std::mutex> guard(mutex);
@@ -458,7 +400,7 @@ std::unique_ptr<struct key_runs::merging> key_runs::begin_merge()
     key_run_list inputs(runs->begin() + static_cast<std::ptrdiff_t>(first), runs->begin() + static_cast<std::ptrdiff_t>(first + count));
     for (const auto &run : inputs)
         level = std::max(level, run->facts.level);
-    if (inputs.front()->facts.level == inputs.back()->facts.level && level + 1 < LEVELS)
+    if (inputs.front()->facts.level == inputs.back()->facts.level && level + 1 < KEY_RUN_LEVELS)
         level++;
     return begin_merging(std::move(inputs), key_run_in_file(run_files, new_number(level), level));
 }
@@ -536,7 +478,7 @@ void key_runs::schedule()
     if (is_scheduled || is_ending)
         return;
     is_scheduled = true;
-    env->schedule_own(work_main, this);
+    env->schedule(work_main, this);
 }
 
 void key_runs::work_main(void *runs)
@@ -607,7 +549,7 @@ void key_runs::work()
     }
     if (!is_ending) {
         work_on(has_flush ? &flush : &merge);
-        env->schedule_own(work_main, this);
+        env->schedule(work_main, this);
         return;
     }
     end_merging(&flush);
@@ -631,7 +573,7 @@ Status key_runs::retry()
     return flush_status;
 }
 
-Status key_runs::save(std::string *text, std::shared_ptr<const key_run_list> *list)
+Status key_runs::save(std::shared_ptr<const key_run_list> *list)
 {
     std::unique_lock<std::mutex> guard(mutex);
     std::unique_ptr<struct merging> job;
@@ -651,7 +593,6 @@ Status key_runs::save(std::string *text, std::shared_ptr<const key_run_list> *li
         schedule();
     }
     *list = runs;
-    *text = text_of(*runs);
     return Status::OK();
 }
 

@@ -44,9 +44,9 @@ public:
     ~key_runs();                    /* waits until the background thread has done all that is scheduled; removed files are gone then */
     void end_work();                /* begins no further flush or merge, and waits for the step that runs. Reading and saving go on */
 
-    /* Opens the files that `text`, by save(), names. With `keeps_rest` those that can't be opened are left out, and *is_partial is set. */
-    leveldb::Status load_list(const std::string &text, bool keeps_rest, bool *is_partial);
-    /* Opens all files that are there, in the order of their numbers: for a store that has lost the text. */
+    /* Opens these files, the oldest first. With `keeps_rest` those that can't be opened are left out, and *is_partial is set. */
+    leveldb::Status load_list(const std::vector<struct key_run_facts> &list, bool keeps_rest, bool *is_partial);
+    /* Opens all files that are there, in the order of their numbers: for a store that has lost its list. */
     void load_all(bool *is_partial);
 
     /* Waits until there is room in memory for another batch. */
@@ -56,8 +56,8 @@ public:
     void flush_now();               /* begins to write what is in memory, if nothing is being written */
     void wait_for_flush();          /* any thread */
     leveldb::Status retry();        /* writes what could not be written, and waits for the end of that */
-    /* Writes what is in memory to a file. Then all runs are files; *text is for load_list(), and *view has them. */
-    leveldb::Status save(std::string *text, std::shared_ptr<const key_run_list> *view);
+    /* Writes what is in memory to a file. Then all runs are files, and *view has them. */
+    leveldb::Status save(std::shared_ptr<const key_run_list> *view);
 
     /* Nothing will be added to the incarnation any more, and no reader asks for its keys. */
     void bury(uint32_t incarnation);

@@ -1,5 +1,5 @@
 /* Segments: the records of cold keys, in files of about 64 MiB that are only appended to (a log-structured value store). The place
- * of each record is in the record map (tier/recordmap.h); the order of keys is LevelDB's.
+ * of each record is in the record map (tier/recordmap.h); the order of keys is in the key runs (store/key_runs.h).
  *
  *   place = slot 18 bits | unit 22 bits | kind 3 bits | class 4 bits          (0: not in a segment)
  *   slot: which segment; reused after the segment was removed. unit: where the record begins, in units of SEGMENT_UNIT bytes.
@@ -50,7 +50,7 @@ struct segment;
 
 /* Places without bytes in a segment: no record begins in a segment's head. */
 enum {
-    PLACE_IN_LEVELDB = 0,       /* under its key, or not known yet */
+    PLACE_UNKNOWN = 0,          /* there is none yet */
     PLACE_NOWHERE = 1,          /* only the index has the key: what is in RAM is newer, and the record's bytes were given up (tier/stale.h) */
 };
 

@@ -39,31 +39,16 @@ std::string key_prefix(uint32_t incarnation, uint64_t hash)
     return key;
 }
 
-std::string key_meta(const char *name)
-{
-    std::string key;
-
-    key_append_u32(&key, STORE_INCARNATION_META);
-    return key + name;
-}
-
 bool key_is_of_database(uint32_t incarnation)
 {
     return incarnation != STORE_INCARNATION_META && incarnation != STORE_INCARNATION_EXPIRY;
 }
 
-leveldb::ReadOptions read_options_get(void)
+leveldb::ReadOptions read_options_scan(void)
 {
     leveldb::ReadOptions options;
 
     options.verify_checksums = true;
-    return options;
-}
-
-leveldb::ReadOptions read_options_scan(void)
-{
-    leveldb::ReadOptions options = read_options_get();
-
     options.fill_cache = false;     /* a scan would evict everything from the small cache */
     return options;
 }

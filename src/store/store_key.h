@@ -1,4 +1,4 @@
-/* Store keys (C++): their parts, and how LevelDB's files are read. */
+/* Store keys (C++): their parts, and how LevelDB's tables are read. */
 #ifndef KELVIN_STORE_STORE_KEY_H
 #define KELVIN_STORE_STORE_KEY_H
 
@@ -20,10 +20,8 @@ enum { STORE_KEY_PREFIX = 12, STORE_EXPIRY_PREFIX = 24 };
 std::string key_prefix(uint32_t incarnation, uint64_t hash);
 /* One of a database, not of meta data or expiries. */
 bool key_is_of_database(uint32_t incarnation);
-std::string key_meta(const char *name);
 
-/* Checksums are verified. A scan leaves no blocks in the cache. */
-leveldb::ReadOptions read_options_get(void);
+/* Checksums are verified, and no blocks are left in the cache. */
 leveldb::ReadOptions read_options_scan(void);
 
 #endif

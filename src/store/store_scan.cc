@@ -9,31 +9,21 @@ extern "C" {
 using leveldb::Slice;
 using leveldb::Status;
 
-store_keys::store_keys(struct store *store, bool with_db)
+store_keys::store_keys(struct store *store) : runs(store->runs->view())
 {
-    if (with_db) {
-        user = std::make_unique<class store_user>(store);
-        pthread_rwlock_rdlock(&store->lock);
-        has_db = store->db != nullptr;
-        if (has_db)
-            merge.add(std::unique_ptr<leveldb::Iterator>(store->db->NewIterator(read_options_scan())));
-        else
-            down_status = store->down_status;
-        pthread_rwlock_unlock(&store->lock);
-    }
-    runs = store->runs->view();
-    for (size_t i = runs->size(); i-- > 0;)
-        merge.add(std::unique_ptr<leveldb::Iterator>((*runs)[i]->scan(true)));
 }
 
 void store_keys::skip_tombstones()
 {
-    while (merge.is_valid() && merge.value() == KEY_RUN_TOMBSTONE && !(has_db && merge.source() == 0))
+    while (merge.is_valid() && merge.value() == KEY_RUN_TOMBSTONE)
         merge.next();
 }
 
 void store_keys::go_to(const Slice &from)
 {
+    for (size_t i = is_open ? 0 : runs->size(); i-- > 0;)
+        merge.add(std::unique_ptr<leveldb::Iterator>((*runs)[i]->scan(true)));
+    is_open = true;
     merge.seek(from);
     skip_tombstones();
 }
@@ -48,8 +38,6 @@ enum status store_keys::state() const
 {
     const Status &status = merge.status();
 
-    if (down_status != STATUS_OK)
-        return down_status;
     if (status.ok())
         return merge.is_valid() ? STATUS_OK : STATUS_NOT_FOUND;
     return status.IsNotFound() ? STATUS_CORRUPT : status_of_leveldb(status);
@@ -57,7 +45,7 @@ enum status store_keys::state() const
 
 struct store_iterator {
     store_iterator(struct store *store, uint32_t its_incarnation, uint64_t from_hash)
-        : keys(store, store->has_db_keys), incarnation(its_incarnation), start(key_prefix(its_incarnation, from_hash))
+        : keys(store), incarnation(its_incarnation), start(key_prefix(its_incarnation, from_hash))
     {
         if (store->runs->is_buried(incarnation))
             ended = STATUS_NOT_FOUND;
@@ -76,19 +64,9 @@ struct store_iterator *store_scan(struct store *store, uint32_t incarnation, uin
     return new store_iterator(store, incarnation, from_hash);
 }
 
-/* LevelDB's iterator skips blocks that it can't read and stays valid, so its status is checked first. */
-static enum status iterator_status(const leveldb::Iterator &iterator)
-{
-    Status status = iterator.status();
-
-    if (status.ok())
-        return iterator.Valid() ? STATUS_OK : STATUS_NOT_FOUND;
-    return status.IsNotFound() ? STATUS_CORRUPT : status_of_leveldb(status);
-}
-
 enum status store_next(struct store_iterator *iterator, struct store_record *record)
 {
-    Slice key, value;
+    Slice key;
 
     if (iterator->ended != STATUS_OK)
         return iterator->ended;
@@ -105,10 +83,8 @@ enum status store_next(struct store_iterator *iterator, struct store_record *rec
         iterator->ended = STATUS_NOT_FOUND;
         return iterator->ended;
     }
-    value = iterator->keys.value();
     record->hash = key_u64(key.data() + 4);
     record->key = bytes_of(key.data() + STORE_KEY_PREFIX, key.size() - STORE_KEY_PREFIX);
-    record->record = bytes_of(value.data(), value.size());
     return STATUS_OK;
 }
 
@@ -137,7 +113,7 @@ int64_t store_expiry_soonest(struct store *store)
 
 enum status store_expired(struct store *store, struct buffer *from, int64_t until_ms, int count, store_expiry_found *found, void *context)
 {
-    store_keys keys(store, store->has_db_keys);
+    store_keys keys(store);
 
     if (from->size == 0)
         store_expiry_seek(from, 0);
@@ -167,7 +143,7 @@ enum status store_expired(struct store *store, struct buffer *from, int64_t unti
 
 enum status store_incarnation(struct store *store, uint32_t from, uint32_t *incarnation)
 {
-    store_keys keys(store, store->has_db_keys);
+    store_keys keys(store);
 
     CHECK(from != STORE_INCARNATION_META);
     for (;; from = *incarnation + 1) {
@@ -184,78 +160,8 @@ enum status store_incarnation(struct store *store, uint32_t from, uint32_t *inca
     }
 }
 
-/* The bytes of one step: of its batch, which is in memory three times, and of the records that it deletes, which the iterator reads. */
-static const size_t purge_size_max = 4 << 20, purge_read_max = 16 << 20;
-
-enum status store_purge(struct store *store, uint32_t incarnation, uint64_t count, bool *done)
+void store_purge(struct store *store, uint32_t incarnation)
 {
-    leveldb::WriteBatch batch;
-    uint64_t taken = 0, read = 0;
-    std::string last;
-    enum status status;
-
-    *done = false;
-    CHECK(incarnation != STORE_INCARNATION_META && incarnation != STORE_INCARNATION_EXPIRY);
-    if (!store->is_writable.load())
-        return STATUS_CLOSED;
+    CHECK(key_is_of_database(incarnation));
     store->runs->bury(incarnation);
-    if (store->purge_incarnation != incarnation) {
-        store->purge_incarnation = incarnation;
-        store->purge_last = key_prefix(incarnation, 0);
-    }
-    /* From the last key on: otherwise LevelDB would have to skip the deleted keys of all previous calls. */
-    std::unique_ptr<leveldb::Iterator> iterator(store->db->NewIterator(read_options_scan()));
-    for (iterator->Seek(store->purge_last); taken < count && batch.ApproximateSize() < purge_size_max && read < purge_read_max;
-         iterator->Next()) {
-        status = iterator_status(*iterator);
-        if (status != STATUS_OK && status != STATUS_NOT_FOUND)
-            return status;
-        if (status == STATUS_NOT_FOUND || key_u32(iterator->key().data()) != incarnation) {
-            *done = true;
-            break;
-        }
-        last = iterator->key().ToString();
-        batch.Delete(last);
-        read += last.size() + iterator->value().size();
-        taken++;
-    }
-    iterator.reset();
-    if (taken > 0) {
-        status = store_write_numbered(store, &batch);
-        if (status != STATUS_OK) {
-            *done = false;
-            return status;
-        }
-        store->purge_last = last;
-    }
-    if (*done)
-        store->purge_incarnation = 0;
-    return STATUS_OK;
-}
-
-enum status store_compact(struct store *store)
-{
-    store_user user(store);
-    leveldb::WriteBatch nothing;
-    Status status;
-
-    if (!store->is_writable.load())
-        return STATUS_CLOSED;
-    store->runs->wait_for_flush();
-    store->runs->flush_now();
-    store->runs->wait_for_flush();
-    status = store->runs->room();
-    if (!status.ok()) {
-        store->is_writable = false;
-        return status_of_leveldb(status);
-    }
-    store->env->open_gate(store->db.get());
-    store->db->CompactRange(nullptr, nullptr);
-    store->env->close_gate(store->db.get());
-    /* CompactRange returns no status. But after a background error LevelDB refuses all writes, even an empty one. */
-    status = store->db->Write(leveldb::WriteOptions(), &nothing);
-    if (status.ok())
-        return STATUS_OK;
-    store->is_writable = false;
-    return status_of_leveldb(status);
 }

@@ -1,247 +1,286 @@
-#include "base/message.h"
 #include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
 
+#include "base/message.h"
 #include "store/store_body.h"
 
-using leveldb::Slice;
+extern "C" {
+#include "base/file.h"
+}
+
 using leveldb::Status;
 
-namespace {
+static const char IMPORT_NAME[] = "import.tmp";         /* a directory, see store_clone */
 
-enum class file_kind { TABLE, LOG, MANIFEST, CURRENT, OTHER };
-
-bool ends_with(const std::string &name, const std::string &end)
+static bool ends_with(const std::string &name, const std::string &end)
 {
     return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
 }
 
-file_kind kind_of(const std::string &name)
+/* A file that never changes: a copy may be a hard link. */
+static bool is_immutable(const std::string &name)
 {
-    if (name == "CURRENT")
-        return file_kind::CURRENT;
-    if (name.compare(0, 9, "MANIFEST-") == 0)
-        return file_kind::MANIFEST;
-    if (ends_with(name, ".ldb") || ends_with(name, ".sst") || segment_is_file(name.c_str()) || key_run_is_file(name) ||
-        dictionary_is_file(name.c_str(), nullptr))
-        return file_kind::TABLE;
-    return ends_with(name, ".log") ? file_kind::LOG : file_kind::OTHER;
+    return segment_is_file(name.c_str()) || key_run_is_file(name) || dictionary_is_file(name.c_str(), nullptr);
 }
 
-Status file_copy(struct store_env *env, const std::string &from, const std::string &to)
+static bool is_of_store(const std::string &name)
 {
-    leveldb::SequentialFile *source;
-    leveldb::WritableFile *target;
-    std::string scratch(64 * 1024, '\0');
-    Status status = env->NewSequentialFile(from, &source);
-    Slice part;
-
-    if (!status.ok())
-        return status;
-    std::unique_ptr<leveldb::SequentialFile> source_owned(source);
-    status = env->NewWritableFile(to, &target);
-    if (!status.ok())
-        return status;
-    std::unique_ptr<leveldb::WritableFile> target_owned(target);
-    do {
-        status = source->Read(scratch.size(), &part, scratch.data());
-        if (status.ok())
-            status = target->Append(part);
-    } while (status.ok() && part.size() > 0);
-    if (status.ok())
-        status = target->Sync();
-    Status closed = target->Close();
-    return status.ok() ? closed : status;
+    return is_immutable(name) || name == META_NAME || meta_is_of_leveldb(name);
 }
 
-/* Creates a hard link, or a copy if that fails (the file system has no links, or the file has too many). */
-Status file_link(struct store_env *env, const std::string &from, const std::string &to)
+bool store_is_table(const char *path)
 {
-    Status status = env->link_file(from, to);
+    const char *slash = strrchr(path, '/');
 
-    return status.ok() ? status : file_copy(env, from, to);
+    return is_immutable(slash != nullptr ? slash + 1 : path);
 }
 
-bool has_run(const key_run_list &runs, const std::string &name)
+bool store_is_there(const char *dir)
+{
+    std::vector<std::string> names;
+
+    return directory_names(dir, &names).ok() && std::any_of(names.begin(), names.end(), is_of_store);
+}
+
+/* ---- the lock ---- */
+
+enum status store_lock(const struct disk *disk, const char *dir, int *lock)
+{
+    std::string path = std::string(dir) + "/LOCK";
+    struct flock range = {};
+    int fd = file_open(disk, AT_FDCWD, path.c_str(), O_RDWR | O_CREAT);
+
+    *lock = -1;
+    if (fd < 0)
+        return status_of_errno(errno);
+    /* A lock of the open file, not of the process, so that a second store in the same process fails, too. */
+    range.l_type = F_WRLCK;
+    range.l_whence = SEEK_SET;
+    if (fcntl(fd, F_OFD_SETLK, &range) == 0) {
+        *lock = fd;
+        return STATUS_OK;
+    }
+    int error = errno;
+    disk->close(disk->context, fd);
+    errno = error;
+    return error == EACCES || error == EAGAIN ? STATUS_LOCKED : status_of_errno(error);
+}
+
+bool store_is_locked(const char *dir)
+{
+    struct flock lock = {};
+    int fd = open((std::string(dir) + "/LOCK").c_str(), O_RDWR | O_CLOEXEC);
+    bool locked;
+
+    if (fd < 0)
+        return false;
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    locked = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    close(fd);
+    return locked;
+}
+
+/* ---- images ---- */
+
+/* A hard link, or a copy if that fails (the file system has no links, or the file has too many). */
+static Status link_or_copy(struct store_env *env, const std::string &from, const std::string &to)
+{
+    if (env->disk->link(env->disk->context, AT_FDCWD, from.c_str(), to.c_str()) == 0)
+        return Status::OK();
+    return file_copy(env, from, to);
+}
+
+static bool has_run(const key_run_list &runs, const std::string &name)
 {
     return std::any_of(runs.begin(), runs.end(), [&name](const auto &run) { return key_run_name(run->facts.number) == name; });
 }
 
-/* `runs`: of the key runs only these are linked; NULL: all that are there. The caller holds removals. The MANIFEST is copied first: every table that it names is still there then, and so are the logs with the
- * batches that are not in its tables yet. LevelDB may append to it during the copy; the copy may then end with a part of a record, which
- * LevelDB ignores. */
-Status image_fill(struct store_env *env, const std::string &from, const std::string &to, const key_run_list *runs)
+/* `runs`: of the key runs only these are linked; NULL: all that are there. */
+static enum status link_files(struct store_env *env, const std::string &from, const std::string &to, const key_run_list *runs, struct message *message)
 {
     std::vector<std::string> names;
-    Status status = env->GetChildren(from, &names);
-    std::string manifest;
+    Status status = directory_names(from, &names);
     size_t linked_runs = 0;
 
-    if (!status.ok())
-        return status;
-    status = leveldb::ReadFileToString(env, from + "/CURRENT", &manifest);
-    if (!status.ok())
-        return status;
-    if (kind_of(manifest) != file_kind::MANIFEST || manifest.back() != '\n')
-        return Status::Corruption(from + "/CURRENT", "names no MANIFEST");
-    manifest.pop_back();
-    status = file_copy(env, from + "/" + manifest, to + "/" + manifest);
-    if (!status.ok())
-        return status;
-    /* List the directory again: the MANIFEST may name tables that were finished after the first time. */
-    status = env->GetChildren(from, &names);
-    for (size_t i = 0; status.ok() && i < names.size(); i++) {
-        const std::string source = from + "/" + names[i], target = to + "/" + names[i];
-
-        switch (kind_of(names[i])) {
-        case file_kind::TABLE:
-            if (env->is_being_written(source) || (runs != nullptr && key_run_is_file(names[i]) && !has_run(*runs, names[i])))
-                break;
-            status = file_link(env, source, target);
-            linked_runs += key_run_is_file(names[i]);
-            break;
-        case file_kind::LOG:
-            status = file_copy(env, source, target);
-            /* A watched log is not synced: the kernel may have failed to write it and dropped its pages, without an error for us. */
-            if (status.ok() && !env->is_copy_of_log(target, source))
-                status = Status::Corruption(source, "data that was written to it is lost");
-            break;
-        case file_kind::CURRENT:
-            status = file_copy(env, source, target);
-            break;
-        case file_kind::MANIFEST:
-        case file_kind::OTHER:
-            break;
-        }
+    for (const std::string &name : names) {
+        if (!status.ok() || !is_immutable(name) || (runs != nullptr && key_run_is_file(name) && !has_run(*runs, name)))
+            continue;
+        status = link_or_copy(env, from + "/" + name, to + "/" + name);
+        linked_runs += key_run_is_file(name);
     }
     if (status.ok() && runs != nullptr && linked_runs != runs->size())
         status = Status::Corruption(from, "a key run is missing");
-    return status.ok() ? env->sync_directory(to) : status;
+    if (!status.ok())
+        message_set(message, "can't fill the image '%.100s': %s", to.c_str(), status.ToString().c_str());
+    return status_of_leveldb(status);
 }
 
-/* Returns whether LevelDB gives files such names. All other files are not part of the store. */
-bool is_of_leveldb(const std::string &name)
+static enum status sync_names(const struct disk *disk, const std::string &dir, struct message *message)
 {
-    return kind_of(name) != file_kind::OTHER || name == "LOCK" || name == "LOG" || name == "LOG.old" || ends_with(name, ".dbtmp");
+    enum status status = directory_sync(disk, dir.c_str());
+
+    if (status != STATUS_OK)
+        message_set(message, "can't sync '%.150s': %s", dir.c_str(), strerror(errno));
+    return status;
 }
 
-/* Removes LevelDB's files, and the directory if it has no other files. */
-Status directory_remove(struct store_env *env, const std::string &dir)
+/* Durably. */
+static enum status make_directory(const struct disk *disk, const std::string &dir, struct message *message)
+{
+    enum status status;
+
+    if (disk->mkdir(disk->context, AT_FDCWD, dir.c_str(), 0755) != 0) {
+        message_set(message, "can't create '%.150s': %s", dir.c_str(), strerror(errno));
+        return status_of_errno(errno);
+    }
+    status = directory_sync_parent(disk, dir.c_str());
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    message_set(message, "can't sync the directory of '%.150s': %s", dir.c_str(), strerror(errno));
+    disk->rmdir(disk->context, AT_FDCWD, dir.c_str());
+    return status;
+}
+
+/* Removes a store's files, and the directory if it has no other files. */
+static Status directory_remove(struct store_env *env, const std::string &dir)
 {
     std::vector<std::string> names;
-    Status status = env->GetChildren(dir, &names);
-    bool shared = false;
+    Status status = directory_names(dir, &names);
+    bool is_shared = false;
 
     if (status.IsNotFound())
         return Status::OK();
     for (const std::string &name : names) {
-        if (!is_of_leveldb(name))
-            shared = true;
+        if (name == IMPORT_NAME)
+            meta_remove_scratch(dir + "/" + name);
+        else if (!is_of_store(name) && name != "LOCK" && !ends_with(name, ".dbtmp"))
+            is_shared = true;
         else if (status.ok())
-            status = env->RemoveFile(dir + "/" + name);
-        if (!status.ok() && !env->FileExists(dir + "/" + name))
-            status = Status::OK();          /* it was to be removed anyway */
+            status = file_remove(env, dir + "/" + name);
     }
-    return status.ok() && !shared ? env->RemoveDir(dir) : status;
+    if (!status.ok() || is_shared)
+        return status;
+    (void)directory_sync(env->disk, dir.c_str());
+    if (env->disk->rmdir(env->disk->context, AT_FDCWD, dir.c_str()) != 0 || directory_sync_parent(env->disk, dir.c_str()) != STATUS_OK)
+        return disk_status(dir, errno);
+    return status;
 }
 
-bool has_store(struct store_env *env, const std::string &dir)
+struct store_meta store_meta_of(const struct store *store, const key_run_list &runs)
 {
-    std::vector<std::string> names;
+    struct store_meta meta;
 
-    return !env->GetChildren(dir, &names).ok() || std::any_of(names.begin(), names.end(), is_of_leveldb);
+    meta.seed = store->seed;
+    meta.by_slot = store->is_by_slot;
+    meta.number = store->number.load();
+    for (const auto &run : runs)
+        meta.runs.push_back(run->facts);
+    return meta;
 }
 
-enum class target { NEW, NEW_OR_WITHOUT_STORE };
-
-enum status image_create(struct store_env *env, const std::string &from, const std::string &to, target kind, const key_run_list *runs,
-    struct message *message)
+/* The meta data last: without it, it is no store. */
+static enum status fill_image(struct store *store, const std::string &dir, const key_run_list &runs, struct message *message)
 {
-    Status status;
+    const struct disk *disk = store->env->disk;
+    enum status status = link_files(store->env, store->dir, dir, &runs, message);
 
-    if (kind == target::NEW || !env->FileExists(to) || has_store(env, to))
-        status = env->CreateDir(to);
-
-    store_set_message(message, "");
-    if (!status.ok()) {
-        store_set_message(message, "can't create the image: " + status.ToString());
-        return status_of_leveldb(status);
-    }
-    env->hold_removal();
-    status = image_fill(env, from, to, runs);
-    env->release_removal();
-    if (!status.ok()) {
-        enum status result = status_of_leveldb(status);
-
-        store_set_message(message, "can't fill the image '" + to + "': " + status.ToString());
-        env->clear_broken(to);
-        (void)directory_remove(env, to).ok();   /* the first failure is reported */
-        return result == STATUS_NOT_FOUND ? STATUS_CORRUPT : result;
-    }
-    return STATUS_OK;
+    if (status == STATUS_OK)
+        status = meta_write(disk, dir, store_meta_of(store, runs), message);
+    return status == STATUS_OK ? sync_names(disk, dir, message) : status;
 }
-
-}  // namespace
 
 enum status store_snapshot(struct store *store, const char *dir, struct message *message)
 {
-    if (!store->is_writable.load()) {
-        store_set_message(message, "store '" + store->dir + "' is closed for writing");
-        return STATUS_CLOSED;
-    }
-    std::shared_ptr<const key_run_list> runs;
-    std::string text;
-    enum status written = status_of_leveldb(store->runs->save(&text, &runs));
+    std::shared_ptr<const key_run_list> runs;       /* while it is there, their files are */
+    enum status status = store->is_writable.load() ? status_of_leveldb(store->runs->save(&runs)) : STATUS_CLOSED;
 
-    if (written != STATUS_OK)
+    message_set(message, "%s", "");
+    if (status != STATUS_OK) {
         store->is_writable = false;
-    else
-        written = store_write_meta(store, text);
-    if (written != STATUS_OK) {
-        store_set_message(message, "store '" + store->dir + "' can't be written");
-        return written;
-    }
-    segments_seal(store->segments);
-    if (enum status status = segments_sync(store->segments); status != STATUS_OK) {
-        store_set_message(message, "the segments of store '" + store->dir + "' can't be synced");
+        message_set(message, "store '%.150s' %s", store->dir.c_str(), status == STATUS_CLOSED ? "is closed for writing" : "can't be written");
         return status;
     }
-    return image_create(store->env, store->dir, dir, target::NEW, runs.get(), message);
+    segments_seal(store->segments);
+    status = segments_sync(store->segments);
+    if (status != STATUS_OK) {
+        message_set(message, "the segments of store '%.150s' can't be synced", store->dir.c_str());
+        return status;
+    }
+    status = make_directory(store->env->disk, dir, message);
+    if (status != STATUS_OK)
+        return status;
+    status = fill_image(store, dir, *runs, message);
+    if (status != STATUS_OK)
+        (void)directory_remove(store->env, dir).ok();       /* the first failure is reported */
+    return status;
+}
+
+/* The meta data of an image, which may be of an older version. */
+static enum status clone_meta(struct store_env *env, const std::string &from, const std::string &to, struct message *message)
+{
+    struct store_meta meta;
+    enum status status = meta_read(env->disk, from, &meta, message);
+
+    if (status == STATUS_NOT_FOUND)
+        status = meta_import(env, from, to + "/" + IMPORT_NAME, &meta, message);
+    return status == STATUS_OK ? meta_write(env->disk, to, meta, message) : status;
 }
 
 enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, struct message *message)
 {
     std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create(disk_system()) : nullptr);
     struct store_env *used_env = env != nullptr ? env : env_owned.get();
+    std::string from = from_dir, to = dir;
+    enum status status = STATUS_OK;
 
-    if (!used_env->FileExists(std::string(from_dir) + "/CURRENT")) {
-        store_set_message(message, std::string("there is no store in '") + from_dir + "'");
+    message_set(message, "%s", "");
+    if (access((from + "/" + META_NAME).c_str(), F_OK) != 0 && access((from + "/CURRENT").c_str(), F_OK) != 0) {
+        message_set(message, "there is no store in '%.150s'", from_dir);
         return STATUS_NOT_FOUND;
     }
-    return image_create(used_env, from_dir, dir, target::NEW_OR_WITHOUT_STORE, nullptr, message);
+    if (access(dir, F_OK) != 0 || store_is_there(dir))
+        status = make_directory(used_env->disk, to, message);
+    if (status != STATUS_OK)
+        return status;
+    status = link_files(used_env, from, to, nullptr, message);
+    if (status == STATUS_OK)
+        status = clone_meta(used_env, from, to, message);
+    if (status == STATUS_OK)
+        status = sync_names(used_env->disk, to, message);
+    if (status != STATUS_OK)
+        (void)directory_remove(used_env, to).ok();          /* the first failure is reported */
+    return status;
 }
 
-bool store_is_table(const char *path)
+enum status store_import(const char *dir, struct message *message)
 {
-    return kind_of(path_name(path)) == file_kind::TABLE;
+    std::unique_ptr<struct store_env> env(store_env_create(disk_system()));
+    struct store_meta meta;
+    enum status status = meta_import(env.get(), dir, std::string(dir) + "/" + IMPORT_NAME, &meta, message);
+
+    return status == STATUS_OK ? meta_write(env->disk, dir, meta, message) : status;
 }
 
 enum status store_remove(const char *dir, struct store_env *env)
 {
     std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create(disk_system()) : nullptr);
     struct store_env *used_env = env != nullptr ? env : env_owned.get();
-    std::string lock_path = std::string(dir) + "/LOCK";
-    leveldb::FileLock *lock;
-    Status status;
+    enum status status;
+    int lock;
 
-    if (!used_env->FileExists(dir))
+    if (access(dir, F_OK) != 0)
         return STATUS_OK;
-    status = used_env->LockFile(lock_path, &lock);
-    if (!status.ok())
-        return status_of_leveldb(status);
-    used_env->clear_broken(dir);
-    status = directory_remove(used_env, dir);
-    used_env->UnlockFile(lock);
-    return status_of_leveldb(status);
+    status = store_lock(used_env->disk, dir, &lock);
+    if (status != STATUS_OK)
+        return status;
+    status = status_of_leveldb(directory_remove(used_env, dir));
+    used_env->disk->close(used_env->disk->context, lock);
+    return status;
 }

@@ -1,40 +1,35 @@
 #include "store/store_walk.h"
 
+#include <errno.h>
+
 #include "base/message.h"
 #include "store/store_body.h"
 
 using leveldb::Slice;
-using leveldb::Status;
 
-namespace {
+static const size_t batch_size_max = 1 << 20;
 
-const size_t batch_size_max = 1 << 20;
-
-struct bytes bytes_of_slice(const Slice &slice, size_t from)
+static struct bytes bytes_of_slice(const Slice &slice, size_t from)
 {
     return bytes_of(slice.data() + from, slice.size() - from);
 }
 
-struct store_item item_of(const Slice &key, const Slice &value)
+static struct store_item item_of(const Slice &key)
 {
     struct store_item item = {};
 
     item.key = bytes_of_slice(key, 0);
-    item.record = bytes_of_slice(value, 0);
     item.kind = STORE_STRANGE;
-    if (key.size() < 4)
+    if (key.size() < STORE_KEY_PREFIX)
         return item;
     item.incarnation = key_u32(key.data());
-    if (item.incarnation == STORE_INCARNATION_META) {
-        item.kind = STORE_META;
-        item.key = bytes_of_slice(key, 4);
-    } else if (item.incarnation == STORE_INCARNATION_EXPIRY && key.size() >= STORE_EXPIRY_PREFIX) {
+    if (item.incarnation == STORE_INCARNATION_EXPIRY && key.size() >= STORE_EXPIRY_PREFIX) {
         item.kind = STORE_EXPIRY;
         item.expire_ms = static_cast<int64_t>(key_u64(key.data() + 4));
         item.incarnation = key_u32(key.data() + 12);
         item.hash = key_u64(key.data() + 16);
         item.key = bytes_of_slice(key, STORE_EXPIRY_PREFIX);
-    } else if (item.incarnation != STORE_INCARNATION_EXPIRY && key.size() >= STORE_KEY_PREFIX) {
+    } else if (key_is_of_database(item.incarnation)) {
         item.kind = STORE_RECORD;
         item.hash = key_u64(key.data() + 4);
         item.key = bytes_of_slice(key, STORE_KEY_PREFIX);
@@ -42,75 +37,12 @@ struct store_item item_of(const Slice &key, const Slice &value)
     return item;
 }
 
-Status write_and_clear(leveldb::DB *db, leveldb::WriteBatch *batch, bool sync)
-{
-    leveldb::WriteOptions options;
-    Status status;
-
-    options.sync = sync;
-    status = db->Write(options, batch);
-    batch->Clear();
-    return status;
-}
-
-/* The key of a record or an expiry. */
-std::string key_of(const struct store_item &item)
-{
-    std::string key;
-
-    if (item.kind == STORE_EXPIRY) {
-        key_append_u32(&key, STORE_INCARNATION_EXPIRY);
-        key_append_u64(&key, item.expire_ms > 0 ? static_cast<uint64_t>(item.expire_ms) : 0);
-    }
-    return key + key_prefix(item.incarnation, item.hash) + std::string(item.key.data, item.key.size);
-}
-
-Status add_all(leveldb::DB *db, leveldb::WriteBatch *batch, store_more *more, void *context)
-{
-    struct store_item item = {};
-    Status status;
-
-    while (status.ok() && more(context, &item)) {
-        batch->Put(key_of(item), Slice(item.record.data, item.record.size));
-        if (batch->ApproximateSize() >= batch_size_max)
-            status = write_and_clear(db, batch, false);
-        item = {};
-    }
-    return status;
-}
-
-Status copy_all(struct store *from, leveldb::DB *db, uint64_t number, store_found *keep, store_more *more, void *context)
-{
-    store_keys keys(from, true);
-    leveldb::WriteBatch batch;
-    std::string meta, value;
-    Status status;
-
-    for (keys.go_to(Slice()); status.ok() && keys.has_key(); keys.go_on()) {
-        struct store_item item = item_of(keys.key(), keys.value());
-
-        if (item.kind == STORE_META ? bytes_equal(item.key, bytes_of_string("runs")) : !keep(context, &item))
-            continue;
-        batch.Put(keys.key(), keys.value());
-        if (batch.ApproximateSize() >= batch_size_max)
-            status = write_and_clear(db, &batch, false);
-    }
-    if (status.ok() && more != nullptr)
-        status = add_all(db, &batch, more, context);
-    key_append_u32(&meta, STORE_INCARNATION_META);
-    key_append_u64(&value, number);
-    batch.Put(meta + "number", value);
-    return status.ok() ? write_and_clear(db, &batch, true) : status;
-}
-
-}  // namespace
-
 enum status store_walk(struct store *store, store_found *found, void *context)
 {
-    store_keys keys(store, true);
+    store_keys keys(store);
 
     for (keys.go_to(Slice()); keys.has_key(); keys.go_on()) {
-        struct store_item item = item_of(keys.key(), keys.value());
+        struct store_item item = item_of(keys.key());
 
         if (!found(context, &item))
             return STATUS_OK;
@@ -118,26 +50,80 @@ enum status store_walk(struct store *store, store_found *found, void *context)
     return keys.state() == STATUS_NOT_FOUND ? STATUS_OK : keys.state();
 }
 
+/* ---- rewriting ---- */
+
+namespace {
+
+/* Keys on their way to another store. */
+struct rewriting {
+    struct store *to;
+    struct store_batch *batch;
+    enum status status;
+};
+
+}  // namespace
+
+static void write_batch(struct rewriting *rewriting)
+{
+    if (rewriting->status == STATUS_OK)
+        rewriting->status = store_write(rewriting->to, rewriting->batch);
+    store_batch_clear(rewriting->batch);
+}
+
+static void add_item(struct rewriting *rewriting, const struct store_item &item)
+{
+    if (item.kind == STORE_EXPIRY)
+        store_batch_put_expiry(rewriting->batch, item.expire_ms, item.incarnation, item.hash, item.key);
+    else
+        store_batch_index(rewriting->batch, item.incarnation, item.hash, item.key);
+    if (store_batch_size(rewriting->batch) >= batch_size_max)
+        write_batch(rewriting);
+}
+
+static enum status copy_all(struct store *from, struct store *to, store_found *keep, store_more *more, void *context)
+{
+    struct rewriting rewriting = { to, store_batch_create(), STATUS_OK };
+    store_keys keys(from);
+    struct store_item item = {};
+
+    for (keys.go_to(Slice()); rewriting.status == STATUS_OK && keys.has_key(); keys.go_on()) {
+        item = item_of(keys.key());
+        if (item.kind != STORE_STRANGE && keep(context, &item))
+            add_item(&rewriting, item);
+    }
+    for (item = {}; more != nullptr && rewriting.status == STATUS_OK && more(context, &item); item = {})
+        add_item(&rewriting, item);
+    write_batch(&rewriting);
+    store_batch_destroy(rewriting.batch);
+    return rewriting.status;
+}
+
 enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, store_more *more, void *context,
     struct message *message)
 {
-    leveldb::Options options = from->options;
-    leveldb::DB *db = nullptr;
-    Status status;
+    struct store_options options = {};
+    struct store *store;
+    std::shared_ptr<const key_run_list> runs;
+    enum status status;
 
-    options.create_if_missing = true;
-    options.error_if_exists = true;
-    options.block_cache = nullptr;
-    status = leveldb::DB::Open(options, to, &db);
-    std::unique_ptr<leveldb::DB> db_owned(db);
-    if (status.ok())
-        status = copy_all(from, db, number, keep, more, context);
-    db_owned.reset();
-    if (status.ok())
-        status = from->env->directory_status(to);
-    if (status.ok())
-        return STATUS_OK;
-    store_set_message(message, "can't write the store '" + std::string(to) + "': " + status.ToString());
-    (void)store_remove(to, from->env);
-    return status_of_leveldb(status);
+    options.dir = to;
+    status = store_open(&options, &store, message);
+    if (status != STATUS_OK)
+        return status;
+    store->seed = from->seed;
+    store->is_by_slot = from->is_by_slot;
+    status = copy_all(from, store, keep, more, context);
+    store->number = number;
+    store->runs->end_work();
+    if (status == STATUS_OK)
+        status = status_of_leveldb(store->runs->save(&runs));
+    if (status == STATUS_OK)
+        status = meta_write(store->env->disk, to, store_meta_of(store, *runs), message);
+    else
+        message_set(message, "can't write the store '%.150s': %s", to, status_name(status));
+    runs.reset();
+    store_close(store);
+    if (status != STATUS_OK)
+        (void)store_remove(to, nullptr);
+    return status;
 }

@@ -10,8 +10,7 @@ extern "C" {
 #endif
 
 enum store_kind {
-    STORE_META,         /* `key`: its name; `record`: its value */
-    STORE_RECORD,       /* incarnation, hash, key, record */
+    STORE_RECORD,       /* incarnation, hash, key */
     STORE_EXPIRY,       /* expire_ms, incarnation, hash, key */
     STORE_STRANGE,      /* a key that no Kelvin writes: `key` is all of it */
 };
@@ -21,18 +20,18 @@ struct store_item {
     uint32_t incarnation;
     uint64_t hash;
     int64_t expire_ms;
-    struct bytes key, record;       /* valid during the call of store_found */
+    struct bytes key;               /* valid during the call of store_found */
 };
 
-/* Calls `found` for every key in order: meta data, records by incarnation and hash, expiries. Blocks that can't be read are skipped; the
+/* Calls `found` for every key in order: records by incarnation and hash, expiries. Blocks that can't be read are skipped; the
  * walk then returns the first error at its end. If `found` returns false, the walk stops and returns STATUS_OK. Counts as an iterator while
  * it runs. */
 typedef bool store_found(void *context, const struct store_item *item);
 enum status store_walk(struct store *store, store_found *found, void *context);
 
-/* Creates a new, synced store in `to`, which must not exist, with everything of the open store `from` that can be read and for which `keep`
- * returns true. `keep` is not called for meta data: seed and version are copied, and the number is set to `number`. Then `more` (NULL: no
- * more) sets an item that is added, a record or an expiry, as long as it returns true. Segments are not copied. On failure `to` is removed. */
+/* Creates the index of an image in `to`, which must not exist, synced, with every key of the open store `from` that can be read and for which `keep`
+ * returns true, and meta data with its seed and `number`. Then `more` (NULL: no more) sets an item that is added, a record or an expiry, as long as it
+ * returns true. Segments are not copied. On failure `to` is removed. */
 typedef bool store_more(void *context, struct store_item *item);
 enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, store_more *more, void *context,
     struct message *message);

@@ -93,18 +93,17 @@ static uint64_t put_record(struct tier *tier, struct batch *batch, int db, uint3
 static void set_place(struct tier *tier, struct batch *batch, struct keyspace *keyspace, uint64_t hash, struct bytes key, uint64_t place,
     bool is_new)
 {
-    uint64_t before = PLACE_IN_LEVELDB;
+    uint64_t before = PLACE_UNKNOWN;
 
     if (is_new) {
         recordmap_add(keyspace->tier->map, hash, key, place);
         keyspace_count_records(keyspace, hash, 1);
+        store_batch_index(batch->store, keyspace->incarnation, hash, key);
     } else {
         CHECK(recordmap_find(keyspace->tier->map, hash, key, &before));
         recordmap_move(keyspace->tier->map, hash, key, before, place);
     }
     segments_dead(store_segments(tier->store), before);
-    if (before == PLACE_IN_LEVELDB)
-        store_batch_index(batch->store, keyspace->incarnation, hash, key);
 }
 
 /* Changes the entry after its record was put. Under the partition's lock. */
@@ -231,7 +230,6 @@ void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *gr
     ASSERT_LOCKED(keyspace->partition);
     CHECK(!batch->failed);
     grave_begin_applying(keyspace, grave);
-    keyspace->tier->bury_count++;
     store_batch_delete(batch->store, keyspace->incarnation, grave->node.hash, grave->node.key);
     add_item(batch, BATCH_BURY, keyspace, grave->node.hash, grave->node.key, NULL);
 }
@@ -368,7 +366,7 @@ static size_t finish_partition(struct tier *tier, const struct batch *batch, siz
     return end - first;
 }
 
-void batch_finish(struct tier *tier, struct batch *batch)
+static void finish_all(struct tier *tier, struct batch *batch)
 {
     for (size_t i = 0; i < batch->count;)
         i += finish_partition(tier, batch, i);
@@ -392,7 +390,7 @@ enum status batch_commit(struct tier *tier, struct batch *batch)
         batch->failed = true;
         return status;
     }
-    batch_finish(tier, batch);
+    finish_all(tier, batch);
     packing_after_batch(tier);
     return STATUS_OK;
 }

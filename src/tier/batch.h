@@ -72,8 +72,6 @@ enum status batch_put_handed(struct tier *tier, struct batch *batch, const struc
 /* Writes the batch and updates entries, graves and record maps under the partitions' locks. An empty batch is fine. On an error the batch
  * stays. */
 enum status batch_commit(struct tier *tier, struct batch *batch);
-/* For a failed batch that was found in the store: only the updates. */
-void batch_finish(struct tier *tier, struct batch *batch);
 
 /* An entry leaves RAM; its record is in the store. Under the lock. Freeing a big value takes long: the caller calls demoted_free for it
  * afterwards, without a lock. */

@@ -69,9 +69,7 @@ static bool is_missing(const struct segment *segment)
 void damage_text(struct message *message, struct bytes keys, const char *what, const struct segment *segment, uint64_t place)
 {
     message_set(message, "the record of the key %.*s can't be read: %s", (int)keys.size, keys.data, what);
-    if (place == 0)
-        message_append(message, " (in the tables of the store)");
-    else if (is_missing(segment))
+    if (is_missing(segment))
         message_append(message, " (slot %u, offset %llu)", (unsigned)place_slot(place), (unsigned long long)place_offset(place));
     else
         message_append(message, " (%08llu.seg, offset %llu)", (unsigned long long)segment_sequence(segment), (unsigned long long)place_offset(place));
@@ -81,7 +79,7 @@ static const char *what_is_wrong(const struct failed_read *read, enum status sta
 {
     char name[DICTIONARY_NAME_SIZE];
 
-    if (read->place != 0 && is_missing(read->segment))
+    if (is_missing(read->segment))
         return "its segment is missing";
     if (read->dictionary != 0) {
         dictionary_name(read->dictionary, name);
@@ -294,7 +292,7 @@ void damage_count(struct tier *tier, uint64_t *count, uint64_t *newer)
             continue;
         }
         ++*count;
-        *newer += records[i].place != 0 && records[i].sequence >= base;
+        *newer += records[i].sequence >= base;
     }
     mem_free(records);
 }

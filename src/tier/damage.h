@@ -54,7 +54,7 @@ uint64_t damage_base(struct damage *damage);
 /* A read that failed. */
 struct failed_read {
     uint32_t incarnation;
-    uint64_t hash, place;           /* place 0: the record is in LevelDB */
+    uint64_t hash, place;
     const struct segment *segment;  /* NULL: with place 0, or the segment is missing */
     struct bytes key;               /* without data: it is looked up in the index. Then the caller holds no lock */
     uint32_t dictionary;            /* the record is whole, but this dictionary, which it needs, can't be used; 0: that is not it */

@@ -287,7 +287,7 @@ static uint64_t taken_lately(struct tier *tier, uint64_t full, uint64_t size)
 
 void demotion_note_room(struct tier *tier)
 {
-    uint64_t full = tier->writing->tuning.write_buffer_size * MEMTABLES_PERCENT / 100, size = store_memtable_memory(tier->store);
+    uint64_t full = tier->writing->buffer_size * MEMTABLES_PERCENT / 100, size = store_memtable_memory(tier->store);
     uint64_t room = full > size ? full - size : 0, taken = taken_lately(tier, full, size);
 
     tier->memtable_room = room < taken ? room : taken;

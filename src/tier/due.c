@@ -43,7 +43,7 @@ void due_find(struct tier *tier, int64_t now_ms, struct due *due)
 
     *due = (struct due){ 0 };
     if (tier->expiry.settled_ms > now_ms)
-        return;                     /* LevelDB would step over what was deleted since */
+        return;                     /* the index would step over what was deleted since */
     store_expiry_seek(&from, tier->expiry.settled_ms);
     status = store_expired(tier->store, &from, now_ms, DUE_MAX, add_due, due);
     due->is_partial = due->count == DUE_MAX || (status != STATUS_OK && status != STATUS_NOT_FOUND);

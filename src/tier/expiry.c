@@ -34,7 +34,7 @@ static void expire_cold(struct tier *tier, struct keyspace *keyspace, uint64_t h
     statistics_count(&tier->statistics.expired_cold);
 }
 
-/* Goes back for what is to be looked at again, now and then only: LevelDB has to step over all that was deleted since. Further and
+/* Goes back for what is to be looked at again, now and then only: the index has to step over all that was deleted since. Further and
  * further apart if what is first in line is always the same: it may be unreadable for good. */
 static void walk_again(struct expiry_walk *walk, int64_t now_ms)
 {
@@ -184,7 +184,7 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
     if (soonest < walk->next_ms)
         walk->next_ms = soonest;
     *more = false;
-    if (now_ms < walk->next_ms) {       /* not a look at the index each time: LevelDB steps over all that was deleted before the next one */
+    if (now_ms < walk->next_ms) {       /* not a look at the index each time: it steps over all that was deleted before the next one */
         settle_walk(walk);
         return 0;
     }

@@ -38,7 +38,7 @@ struct walking {
     image_item_found *found;
     void *context;
     struct message *message;
-    uint64_t tag_count, in_leveldb, passed;
+    uint64_t tag_count, passed;
     uint64_t missing_count;         /* tags of segments that are missing */
     struct tag_at missing;          /* the first of them */
     struct live group[GROUP_MAX];
@@ -195,13 +195,13 @@ static bool note_tag(struct walking *walking, const struct tag_at *tag, void *co
 {
     uint64_t place = tag->place, *word;
     bool *is_first_group = context;
-    uint16_t index = place == 0 ? NOT_IN_GROUP : walking->by_slot[place_slot(place)];
+    uint16_t index;
     struct live *live;
 
-    if (*is_first_group) {
-        walking->tag_count++;
-        walking->in_leveldb += place == 0;
-    }
+    walking->tag_count += *is_first_group;
+    if (!place_is_in_segment(place))
+        return fail_place(walking, tag, "its tag has no place");
+    index = walking->by_slot[place_slot(place)];
     if (index == NO_SEGMENT && walking->missing_count++ == 0)
         walking->missing = *tag;
     if (index == NO_SEGMENT || index == NOT_IN_GROUP)
@@ -226,7 +226,7 @@ static bool find_tag(struct walking *walking, const struct tag_at *tag, void *co
 {
     const struct wanted *wanted = context;
 
-    if (tag->place == 0 || place_slot(tag->place) != wanted->slot || place_unit(tag->place) != wanted->unit)
+    if (place_slot(tag->place) != wanted->slot || place_unit(tag->place) != wanted->unit)
         return true;
     return fail_place(walking, tag, "it is damaged");
 }
@@ -300,24 +300,6 @@ static enum status read_group(struct walking *walking, bool is_first)
     return status;
 }
 
-/* Reads through the index for the records that it has itself. */
-static enum status read_leveldb(struct walking *walking)
-{
-    struct store_iterator *iterator = store_scan(walking->store, walking->incarnation, 0);
-    struct store_record record;
-    enum status status, found = STATUS_OK;
-
-    while (found == STATUS_OK && (status = store_next(iterator, &record)) == STATUS_OK) {
-        if (record.record.size > 0)
-            found = pass_on(walking, 0, record.key, record.record);
-    }
-    store_scan_close(iterator);
-    if (found != STATUS_OK || status == STATUS_NOT_FOUND)
-        return found;
-    message_set(walking->message, "the index of the store can't be read: %s", status_name(status));
-    return status;
-}
-
 static enum status read_all(struct walking *walking)
 {
     struct segment *last = NULL;
@@ -331,8 +313,6 @@ static enum status read_all(struct walking *walking)
         status = read_group(walking, false);
         release_group(walking);
     }
-    if (status == STATUS_OK && walking->in_leveldb > 0)
-        status = read_leveldb(walking);
     if (status != STATUS_OK || walking->passed == walking->tag_count)
         return status;
     message_set(walking->message, "the image has %llu records and %llu tags", (unsigned long long)walking->passed,

@@ -14,14 +14,14 @@
 struct tags_file;
 
 struct image_item {
-    uint64_t place;                 /* 0: it is in LevelDB */
+    uint64_t place;
     struct bytes key, record;       /* until the callback returns */
 };
 /* Any other status than STATUS_OK ends the walk, which returns it. */
 typedef enum status image_item_found(void *context, const struct image_item *item);
 
-/* Calls `found` for each live record of the incarnation, in no order that means anything: those in segments, then those in LevelDB.
- * `tags`: the tags file. `memory`: bytes for the segments that are read at a time; 0: 128 MiB. `store` is not written, and has no other iterator of this thread.
+/* Calls `found` for each live record of the incarnation, in the order of the segments.
+ * `tags`: the tags file. `memory`: bytes for the segments that are read at a time; 0: 128 MiB. `store` is not written.
  * STATUS_CORRUPT: a live record is missing or damaged, or there are more records than tags, or the tags file is damaged. `message` says what
  * it is, with the key if the index has it; it is not set when `found` ends the walk. */
 enum status image_walk(struct store *store, const struct tags_file *tags, uint32_t incarnation, size_t memory, image_item_found *found,

@@ -10,7 +10,6 @@
 
 enum {
     PLACE_BITS = PLACE_SLOT_BITS + PLACE_UNIT_BITS + SEGMENT_KIND_BITS + PLACE_CLASS_BITS,
-    IN_LEVELDB = 1,                 /* no place: a record can't begin at unit 0 */
     PROGRESS_KEYS = 4096,
 };
 
@@ -63,7 +62,7 @@ static void add_known(struct search *search, const struct store_record *record)
         search->capacity = search->capacity * 2 + 1024;
         search->known = mem_realloc(search->known, search->capacity * sizeof(search->known[0]));
     }
-    search->known[search->count++] = (struct known){ record->hash, check_of(record->key) | (record->record.size > 0 ? IN_LEVELDB : 0) };
+    search->known[search->count++] = (struct known){ record->hash, check_of(record->key) };
 }
 
 static enum status fail_index(struct search *search, enum status status)
@@ -157,7 +156,7 @@ static void note_record(struct search *search, uint64_t place, const struct segm
     for (size_t i = lower_bound(search, range, hash); i < range->end && search->known[i].hash == hash; i++) {
         struct known *known = &search->known[i];
 
-        if (known->rest >> PLACE_BITS == check >> PLACE_BITS && place_in(known) != IN_LEVELDB)
+        if (known->rest >> PLACE_BITS == check >> PLACE_BITS)
             known->rest = check | place;
     }
 }
@@ -228,9 +227,7 @@ static bool pass_on(struct search *search, uint32_t incarnation, const struct st
     struct located_key key = { incarnation, record->hash, place, record->key, LOCATED };
 
     report_found(search);
-    if (place == IN_LEVELDB)
-        key.place = 0;
-    else if (place == 0)
+    if (place == 0)
         key.state = LOCATED_NOWHERE;
     else if (!is_sure(search, place))
         key.state = LOCATED_UNSURE;
@@ -260,20 +257,11 @@ static enum status pass_range(struct search *search, const struct range *range)
     return status;
 }
 
-static bool has_keys_in_segments(const struct search *search)
-{
-    for (size_t i = 0; i < search->count; i++) {
-        if (place_in(&search->known[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 static enum status search_pass(struct search *search)
 {
     enum status status = fill_pass(search);
 
-    if (status == STATUS_OK && has_keys_in_segments(search))
+    if (status == STATUS_OK && search->count > 0)
         status = read_segments(search);
     for (int i = 0; i < search->range_count && status == STATUS_OK; i++)
         status = pass_range(search, &search->ranges[i]);

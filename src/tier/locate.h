@@ -16,7 +16,7 @@
 enum { LOCATE_KEYS = 16 << 20 };
 
 enum located {
-    LOCATED,                /* `place` has the record; 0: LevelDB */
+    LOCATED,                /* `place` has the record */
     LOCATED_UNSURE,         /* the same, but bytes that were written later are damaged and may have been a newer record */
     LOCATED_NOWHERE,
 };
@@ -36,8 +36,7 @@ struct locate_options {
     void (*progress)(void *context, uint64_t keys);     /* called often. NULL: not */
 };
 
-/* Calls `found` for each key, by ascending incarnations, then hashes. `store` has no other iterator of this
- * thread and is not written. STATUS_CANCELLED: `found` returned false. Damaged records are no error; what can't be read is. */
+/* Calls `found` for each key, by ascending incarnations, then hashes. `store` is not written. STATUS_CANCELLED: `found` returned false. Damaged records are no error; what can't be read is. */
 enum status locate_all(struct store *store, const struct locate_options *options, locate_found *found, void *context,
     struct message *message);
 

@@ -7,14 +7,12 @@
 #include "base/mutex.h"
 #include "tier/tier_private.h"
 
-enum { RECORDS_A_STEP = 20000, INCARNATIONS_A_STEP = 64 };
+enum { INCARNATIONS_A_STEP = 64 };
 
 struct purge {
     struct mutex lock;               /* leaf */
     uint32_t *numbers;                  /* lock. The set, ascending, is first .. end - 1 */
     size_t first, end, capacity;        /* lock */
-
-    uint32_t current;                   /* the writer's. Being deleted, still in the set; 0: none */
 };
 
 struct purge *purge_create(void)
@@ -156,28 +154,15 @@ enum status purge_find(struct tier *tier)
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-bool purge_step(struct tier *tier, enum status *status)
+bool purge_step(struct tier *tier)
 {
-    struct purge *purge = tier->purge;
-
-    *status = STATUS_OK;
     for (int i = 0; i < INCARNATIONS_A_STEP; i++) {
-        bool done = false;
+        uint32_t next = set_lowest(tier->purge);
 
-        if (purge->current == 0) {
-            uint32_t next = set_lowest(purge);
-
-            if (next == 0)
-                return false;
-            purge->current = next;
-        }
-        *status = store_purge(tier->store, purge->current, RECORDS_A_STEP, &done);
-        if (*status != STATUS_OK)
+        if (next == 0)
             return false;
-        if (!done)
-            return true;
-        set_remove(purge, purge->current);
-        purge->current = 0;
+        store_purge(tier->store, next);
+        set_remove(tier->purge, next);
     }
     return true;
 }

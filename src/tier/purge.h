@@ -1,8 +1,7 @@
 /* Purge: the records of flushed databases leave the store.
  *
- * A flush gives its database a new incarnation; here is the set of the old ones that still have records. Of their keys nothing is written: the
- * store forgets each incarnation as a whole (store_purge). Only keys that LevelDB itself has, of an older version's image, are deleted one by
- * one, in bounded steps.
+ * A flush gives its database a new incarnation; here is the set of the old ones that the store has not forgotten yet. Of their keys nothing is
+ * written: it forgets each incarnation as a whole (store_purge).
  */
 #ifndef KELVIN_TIER_PURGE_H
 #define KELVIN_TIER_PURGE_H
@@ -27,8 +26,7 @@ size_t purge_count(struct purge *purge);
 /* Adds all incarnations in the store that no database has. Before the replay; costs one seek for each incarnation in the store. */
 enum status purge_find(struct tier *tier);
 
-/* Purges some incarnations, or deletes some thousand keys of one. By the writer. True if there is more to do at once. A failure is in `status`;
- * the store takes no writes then. */
-bool purge_step(struct tier *tier, enum status *status);
+/* Purges some incarnations. By the writer. True if there is more to do at once. */
+bool purge_step(struct tier *tier);
 
 #endif

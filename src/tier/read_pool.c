@@ -113,7 +113,7 @@ struct pool_thread {
     int number;
 };
 
-/* How many threads may read at a time: all, but for large records fewer, as LevelDB and the thread have several copies of each. The size is
+/* How many threads may read at a time: all, but for large records fewer, as a thread has several copies of each. The size is
  * known as the mean of all records only. */
 static int reading_max(struct tier *tier)
 {

@@ -7,7 +7,7 @@
  * - Small records in segments are read in *groups*: neighbours in a segment with one read. If many are submitted together they are sorted for that.
  * - Groups are read on the owner's io_uring (base/read_ring.h), all that is submitted in one system call, and done by the owner when it
  *   collects. Where io_uring can't be used they are read and done by the pool's threads (tier/read_pool.h).
- * - The pool reads what else there is: large records, those in LevelDB, and again and alone what could not be used, to find out why.
+ * - The pool reads what else there is: large records, and again and alone what could not be used, to find out why.
  *
  * Bounds: `flight_max` groups and READER_BYTES of buffers on the ring; `flight_max` groups in the pool. What is beyond waits in the reader;
  * but a worker does not wait for its reader, which gives the pool all.

@@ -21,7 +21,7 @@ void read_buffers_shrink(struct read_buffers *buffers, size_t size_max)
 
 bool reading_find(const struct keyspace *keyspace, uint64_t hash, struct bytes key, uint64_t *place)
 {
-    return recordmap_find(keyspace->tier->map, hash, key, place) && *place != PLACE_NOWHERE;
+    return recordmap_find(keyspace->tier->map, hash, key, place) && place_is_in_segment(*place);
 }
 
 bool reading_is_possible(const struct keyspace *keyspace, uint64_t hash, struct bytes key)
@@ -37,8 +37,7 @@ bool reading_begin(struct tier *tier, const struct keyspace *keyspace, uint64_t 
     *reading = (struct reading){ .hash = hash, .key = key, .incarnation = keyspace->incarnation };
     if (!reading_find(keyspace, hash, key, &reading->place))
         return false;
-    if (reading->place != PLACE_IN_LEVELDB)
-        reading->segment = segments_pin(store_segments(tier->store), reading->place);
+    reading->segment = segments_pin(store_segments(tier->store), reading->place);
     return true;
 }
 
@@ -70,9 +69,9 @@ void reading_now(struct tier *tier, const struct reading *reading, struct read_b
     bool was_cached = false;
 
     buffers->bytes.size = 0;
-    record->status = store_get_at(tier->store, reading->place, reading->segment, access, reading->incarnation, reading->hash, reading->key,
+    record->status = segments_read(store_segments(tier->store), reading->segment, reading->place, access, reading->incarnation, reading->key,
         &buffers->aligned, &buffers->bytes, access == SEGMENT_BUFFERED ? &was_cached : NULL);
-    if (access == SEGMENT_BUFFERED && reading->segment != NULL)
+    if (access == SEGMENT_BUFFERED)
         access_note(&tier->access, was_cached);
     record->key = reading->key;
     record->bytes = buffer_bytes(&buffers->bytes);
@@ -99,10 +98,8 @@ void reading_parse(const struct tier *tier, const struct reading *reading, struc
 /* A damaged record in a segment does not say whose it is; the index does. */
 static enum status check_index(struct tier *tier, const struct reading *reading)
 {
-    struct buffer record = { 0 };
-    enum status status = store_get(tier->store, reading->incarnation, reading->hash, reading->key, &record);
+    enum status status = store_has(tier->store, reading->incarnation, reading->hash, reading->key);
 
-    buffer_release(&record);
     return status == STATUS_OK ? STATUS_CORRUPT : status;
 }
 

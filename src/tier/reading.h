@@ -20,10 +20,10 @@ struct worker;
 
 /* Memory of its user. */
 struct reading {
-    uint64_t place;                 /* 0: in LevelDB */
+    uint64_t place;
     uint64_t hash;
     struct bytes key;               /* borrowed. Without data it is not known: the record is that of any key with this hash */
-    struct segment *segment;        /* pinned. NULL with place 0, or if the segment is missing */
+    struct segment *segment;        /* pinned, while it is being read */
     uint32_t incarnation;
     /* The reader's, until the reading is done. */
     struct tier_reader *reader;

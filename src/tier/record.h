@@ -12,7 +12,7 @@
  * A value is decoded into the encoding that it had, whatever the limits are now: moving between tiers is invisible. The flags and the
  * type of the payload say which encoding that is.
  *
- * LevelDB's blocks carry CRC-32C, checked at every read, so a record has no checksum of its own.
+ * Records in segments have a CRC-32C, checked at every read, so a record has no checksum of its own.
  */
 #ifndef KELVIN_TIER_RECORD_H
 #define KELVIN_TIER_RECORD_H

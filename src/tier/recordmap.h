@@ -23,7 +23,7 @@
 
 enum {
     RECORDMAP_TAG_BITS = 34,
-    /* A place is a number below 2^47. 0: in LevelDB under its key, or not known yet. A map's memory depends on its largest places. */
+    /* A place is a number below 2^47. 0: none. A map's memory depends on its largest places. */
     RECORDMAP_PLACE_BITS = TAGRUN_PLACE_BITS_MAX,
 };
 

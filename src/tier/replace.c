@@ -28,7 +28,7 @@ bool tier_has_no_store(const struct tier *tier)
 enum status tier_seed_of(const char *image, uint64_t number, struct key_seed *seed, struct message *message)
 {
     char path[PATH_SIZE];
-    struct store_options options = { .dir = path, .without_merging = true };
+    struct store_options options = { .dir = path, .is_read_only = true };
     struct store *store;
     enum status status;
 
@@ -37,7 +37,7 @@ enum status tier_seed_of(const char *image, uint64_t number, struct key_seed *se
     if (status != STATUS_OK)
         return status;
     *seed = (struct key_seed){ store_seed(store), store_is_by_slot(store) };
-    if (store_is_new(store) || store_number(store) != number) {
+    if (store_number(store) != number) {
         message_set(message, "the image's store is not complete");
         status = STATUS_CORRUPT;
     }
@@ -72,10 +72,9 @@ static enum status open_store(struct tier *tier, const char *image, struct messa
     enum status status;
 
     options.write_buffer_size = (size_t)tier->settings.write_buffer_size;
-    options.block_cache_size = (size_t)tier->settings.block_cache_size;
     options.holds_merges = false;           /* no replay follows */
     damage_forget(&tier->damage);
-    tier->writing->tuning = (struct store_tuning){ options.write_buffer_size, options.block_cache_size };
+    tier->writing->buffer_size = options.write_buffer_size;
     status = working_dir_replace(&options, image, &tier->store, message);
     tier->collect = collect_create(tier->store != NULL ? store_segments(tier->store) : NULL);
     return status;

@@ -1,16 +1,8 @@
 /* SCAN, DBSIZE and WHERE over both tiers: tier rules 2 and 11.
  *
- * A page's hot part is read under the partition's lock; its iterator over the store is opened without it, as opening waits while the store
- * is reopened and takes LevelDB's mutex. Nevertheless both are as of one instant, if no record was deleted in between: then a key that
- * exists and has no entry when the hot part is read has its record when the iterator is opened.
- * - It has no grave, so a delete of its record that was put into a batch before has been applied, and is older than the record.
- * - Deletes that follow are put into a batch under the lock, and bury_count counts them, before they are applied.
- * So the count is compared after the iterator was opened; if it has changed, this step of the page begins again. The writer deletes in a
- * partition once a round at most, which takes much longer than opening an iterator: hardly any step begins a third time.
- * Without the comparison a key that is deleted and made again in between (a transaction, or an overwrite of a cold key that has just
- * expired) is in neither part: the new entry has no record, and the old record is gone.
- * Changes after the iterator was opened do no harm: the iterator shows the store as it was then, and what it shows is compared with entries
- * and graves under the lock.
+ * A page's hot part is read under the partition's lock, and its iterator over the index is opened under it, too, which neither reads nor waits. So both
+ * are as of one instant: a key that exists and has no entry then has its record in what the iterator shows. The index is read without the lock;
+ * what it shows is compared with entries and graves as they are afterwards.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +150,7 @@ static void note_lsn(struct scan_page *page, const struct partition *partition)
         page->lsn = partition->last_lsn;
 }
 
-/* The expiry of cold keys whose record is in a segment, if they may have expired. */
+/* The expiry of cold keys, if they may have expired. */
 static void read_due(struct tier *tier, struct partition *partition, uint32_t incarnation, struct scan_page *cold, const uint64_t *hashes)
 {
     struct due due;
@@ -176,14 +168,6 @@ static void read_due(struct tier *tier, struct partition *partition, uint32_t in
     due_release(&due);
 }
 
-/* Reads what the index says of a record; one in a segment has its type in the record map, and its expiry is looked up when it matters. */
-static enum status peek_indexed(struct bytes record, int64_t *expire_ms, enum value_type *type)
-{
-    *expire_ms = -1;
-    *type = VALUE_STRING;
-    return record.size == 0 ? STATUS_OK : record_peek(record, expire_ms, type);
-}
-
 /* Adds the cold keys in from..until after the hot ones. Closes the iterator. Returns the last hash covered. */
 static uint64_t scan_cold(struct tier *tier, struct store_iterator *iterator, struct partition *partition, uint32_t incarnation, uint64_t until,
     size_t count, struct hot_scan *hot)
@@ -196,17 +180,12 @@ static uint64_t scan_cold(struct tier *tier, struct store_iterator *iterator, st
     size_t hot_count;
 
     while ((page->status = store_next(iterator, &record)) == STATUS_OK && record.hash <= cut) {
-        enum value_type type;
-        int64_t expire_ms;
-
         if (cold.count / SCAN_COLD_FACTOR >= count && cut == until)
             cut = record.hash | step;
-        if ((page->status = peek_indexed(record.record, &expire_ms, &type)) != STATUS_OK)
-            break;
         if (cold.count % 64 == 0)
             hashes = mem_realloc(hashes, (cold.count + 64) * sizeof(*hashes));
         hashes[cold.count] = record.hash;
-        scan_page_add(&cold, record.key, type, expire_ms);
+        scan_page_add(&cold, record.key, VALUE_STRING, -1);       /* the record map has its type */
     }
     if (page->status == STATUS_NOT_FOUND)
         page->status = STATUS_OK;
@@ -242,7 +221,7 @@ static uint64_t scan_cold(struct tier *tier, struct store_iterator *iterator, st
         /* Deleted before this scan began, and the record was deleted only after the iterator was opened: its tag is gone, too. */
         if (handle == 0 && !reading_find(keyspace, hashes[i], key, &place))
             continue;
-        if (handle == 0 && place != PLACE_IN_LEVELDB)
+        if (handle == 0)
             cold_key->type = (enum value_type)place_kind(place);
         if (page_has(hot, hot_count, hashes[i], key))
             continue;
@@ -307,62 +286,36 @@ bool tier_has_cold(struct tier *tier, int db)
     return has;
 }
 
-/* NULL: records were deleted since the hot part was read, and it has to be read again. */
-static struct store_iterator *open_cold(struct tier *tier, struct partition *partition, uint32_t incarnation, uint64_t from,
-    uint64_t bury_count)
-{
-    struct store_iterator *iterator = store_scan(tier->store, incarnation, from);
-    struct keyspace *keyspace;
-    bool is_unchanged;
-
-    partition_lock(partition);
-    keyspace = tier_keyspace_of(partition, incarnation);
-    is_unchanged = keyspace == NULL || keyspace->tier->bury_count == bury_count;
-    partition_unlock(partition);
-    if (is_unchanged)
-        return iterator;
-    store_scan_close(iterator);
-    return NULL;
-}
-
 /* Adds the keys of one partition, or of one slot of it, from `from` on, up to about `count`. Returns the last hash covered. */
 static uint64_t scan_step(struct tier *tier, struct partition *partition, int slot, const struct reader *reader, int db, uint64_t from,
     size_t count, struct scan_page *page)
 {
     uint64_t last = slot == EVERY_SLOT ? partition_last_hash(partition) : slot_last_hash((uint16_t)slot);
-    size_t base = page->count, text_size = page->text.size;
+    uint64_t until = last;
+    struct store_iterator *iterator = NULL;
+    struct keyspace *keyspace;
+    struct hot_scan hot = { 0 };
+    uint32_t incarnation = 0;
+    bool cold = false;
 
-    for (;;) {
-        uint64_t until = last, bury_count = 0;
-        struct store_iterator *iterator = NULL;
-        struct keyspace *keyspace;
-        struct hot_scan hot = { 0 };
-        uint32_t incarnation = 0;
-        bool cold = false;
-
-        if (!partition_lock_for(partition, reader)) {
-            page->status = STATUS_LOCKED;
-            return from;
-        }
-        keyspace = partition_keyspace_if(partition, db);
-        if (keyspace != NULL) {
-            cold = tier != NULL && slot_has_cold(keyspace, slot);
-            until = scan_hot(keyspace, from, last, cold ? hot_part(keyspace, page, count) : count, page, &hot);
-            incarnation = keyspace->incarnation;
-            bury_count = cold ? keyspace->tier->bury_count : 0;
-        }
-        note_lsn(page, partition);
-        partition_unlock(partition);
-        if (cold)
-            iterator = open_cold(tier, partition, incarnation, from, bury_count);
-        if (iterator != NULL)
-            until = scan_cold(tier, iterator, partition, incarnation, until, count, &hot);
-        mem_free(hot.keys);
-        if (!cold || iterator != NULL)
-            return until;
-        page->count = base;
-        page->text.size = text_size;
+    if (!partition_lock_for(partition, reader)) {
+        page->status = STATUS_LOCKED;
+        return from;
     }
+    keyspace = partition_keyspace_if(partition, db);
+    if (keyspace != NULL) {
+        cold = tier != NULL && slot_has_cold(keyspace, slot);
+        until = scan_hot(keyspace, from, last, cold ? hot_part(keyspace, page, count) : count, page, &hot);
+        incarnation = keyspace->incarnation;
+    }
+    if (cold)
+        iterator = store_scan(tier->store, incarnation, from);
+    note_lsn(page, partition);
+    partition_unlock(partition);
+    if (iterator != NULL)
+        until = scan_cold(tier, iterator, partition, incarnation, until, count, &hot);
+    mem_free(hot.keys);
+    return until;
 }
 
 void tier_scan(struct tier *tier, struct partitions *partitions, const struct reader *reader, int db, uint64_t cursor, size_t count,

@@ -4,7 +4,7 @@
  * server's own memory, or keys that can't be written. No client waits for memory then; maxmemory-policy decides. Next to nothing is less than
  * a growth step, and than what is needed: reads promote keys all the time, and to free these few again is no progress. A pass that
  * freed something, that passed over keys which are held for the moment (pinned, being written, waiting for a checkpoint), or that ended while
- * LevelDB was about to give back a memtable, proves nothing: then it takes STUCK_HELD_MS or STUCK_FLUSHING_MS of such passes.
+ * the newest keys of the index were being written to a file, proves nothing: then it takes STUCK_HELD_MS or STUCK_FLUSHING_MS of such passes.
  *
  * The state ends when memory is below maxmemory, or when demotion makes progress again. While it lasts, memory that has
  * grown by a step since the last pass is worth waiting for: so a replay goes on at full speed up to the next step, instead

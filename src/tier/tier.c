@@ -38,10 +38,8 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
         .write_buffer_size = options->write_buffer_size,
         .block_cache_size = options->block_cache_size,
         .by_slot = options->by_slot,
-        .file_size_max = options->table_size_max,
         .segment_size = options->segment_size,
-        .tables_open_max = options->tables_open_max,
-        .is_temporary = true,
+        .descriptors_max = options->descriptors_max,
         .holds_merges = options->holds_merges,
     };
     int error;
@@ -65,7 +63,6 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->images = options->images != NULL ? mem_string(bytes_of_string(options->images)) : NULL;
     tier->settings.load_threads = options->loader_count;
     tier->settings.write_buffer_size = (int64_t)options->write_buffer_size;
-    tier->settings.block_cache_size = (int64_t)options->block_cache_size;
     tier->settings.compression = options->compression ? PACKING_ZSTD : PACKING_NO;
     tier->settings.space_target = SPACE_TARGET;
     tier->settings.dictionary_after = TRAINING_AFTER;

@@ -55,7 +55,7 @@ struct tier_settings {
     _Atomic int64_t warmup_rate;            /* keys a second, or KiB if they are larger; 0: no limit */
     _Atomic int64_t compression;            /* enum packing_codec: of records that are written from now on */
     _Atomic int64_t dictionary_after, dictionary_interval_s;    /* tier/training.h; less for tests only */
-    _Atomic int64_t write_buffer_size, block_cache_size;        /* taken over by reopening the store */
+    _Atomic int64_t write_buffer_size;      /* of the store */
 };
 
 /* Functions of the rooms above that the tier needs. Called on its own threads. */
@@ -96,7 +96,6 @@ struct tier_keyspace {
     struct grave *waiting_first, *waiting_last;     /* those that are not being applied, by their epoch: in the order in which they were made */
     struct keyed loads;             /* struct load */
     uint64_t unknown_graves;
-    uint64_t bury_count;            /* deletes of records that were put into a batch so far: see scan.c */
     uint64_t counted;               /* number of the count that has looked for unknowns here; see tier_count */
     struct key_list *noted;         /* those that came up since; NULL: none */
 };
@@ -109,12 +108,11 @@ struct tier_options {
     size_t write_buffer_size, block_cache_size;
     bool compression;               /* tier_settings.compression at first */
     bool by_slot;                   /* the hashes, unless the image says otherwise: tier_seed */
-    bool holds_merges;              /* until tier_release_merges the tables of the store's index are not merged, but for what its writes need: the
+    bool holds_merges;              /* until tier_release_merges the files of the store's index are not merged, but for what its writes need: the
                                      * replay needs the CPUs */
     uint64_t reserve_size;          /* bytes set aside on the disk (tier/reserve.h); 0: none */
     uint64_t segment_size;          /* bytes of a segment; 0: store_options' default */
-    size_t table_size_max;          /* bytes of a file of the store; 0: store_options' default */
-    int tables_open_max;            /* files of the store that are kept open; 0: store_options' default */
+    int descriptors_max;            /* files of segments that are kept open; 0: store_options' default */
     int loader_count;               /* at first; see tier_settings */
     struct tier_hooks hooks;
 };

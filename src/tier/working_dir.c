@@ -75,10 +75,12 @@ enum status working_dir_replace(const struct store_options *options, const char 
     enum status status = store_remove(options->dir, options->env);
 
     *store = NULL;
-    if (status != STATUS_OK) {
+    if (status == STATUS_LOCKED)
+        message_set(message, "store '%.150s' is in use already", options->dir);
+    else if (status != STATUS_OK)
         message_set(message, "can't remove the old store '%.150s': %s", options->dir, status_name(status));
+    if (status != STATUS_OK)
         return status;
-    }
     if (image != NULL) {
         snprintf(path, sizeof(path), "%s/store", image);
         status = store_clone(path, options->dir, options->env, message);
@@ -88,23 +90,23 @@ enum status working_dir_replace(const struct store_options *options, const char 
     return store_open(options, store, message);
 }
 
-/* A store that an earlier process left is opened first nevertheless, so that a store that is in use, or that a newer Kelvin wrote, is not
- * changed. Any other problem with it does not matter. */
+/* Files of a store without the mark may be another program's. */
+static enum status check_mark(const char *dir, struct message *message)
+{
+    if (is_marked(dir))
+        return STATUS_OK;
+    if (!store_is_there(dir))
+        return mark(dir, message);
+    message_set(message, "'%.150s' has files of a store, but no file KELVIN: they may be another program's", dir);
+    return STATUS_CORRUPT;
+}
+
 enum status working_dir_open(const struct store_options *options, const char *image, struct store **store, struct message *message)
 {
     enum status status = adopt(options->dir, message);
 
-    if (status == STATUS_OK)
-        status = store_open(options, store, message);
-    if (status == STATUS_LOCKED || status == STATUS_VERSION)
-        return status;
-    if (status != STATUS_OK && !is_marked(options->dir))
-        return status;              /* these may be another program's files */
-    if (status == STATUS_OK && !is_marked(options->dir) && mark(options->dir, message) != STATUS_OK)
-        return STATUS_IO;
-    if (status == STATUS_OK && store_is_new(*store) && image == NULL)
-        return STATUS_OK;
-    store_close(*store);
     *store = NULL;
-    return working_dir_replace(options, image, store, message);
+    if (status == STATUS_OK)
+        status = check_mark(options->dir, message);
+    return status == STATUS_OK ? working_dir_replace(options, image, store, message) : status;
 }

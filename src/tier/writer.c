@@ -55,16 +55,6 @@ static bool collect_some(struct tier *tier)
     return more && status == STATUS_OK;
 }
 
-static bool purge_some(struct tier *tier)
-{
-    enum status status;
-    bool more = purge_step(tier, &status);
-
-    if (status != STATUS_OK)
-        writing_fail(tier, status);
-    return more;
-}
-
 /* Burying and expiring, in one batch. */
 static bool delete_some(struct tier *tier)
 {
@@ -87,7 +77,7 @@ static bool tidy_some(struct tier *tier, bool more)
 {
     struct writer *writer = tier->writer;
 
-    if (tier->epoch.phase == CHECKPOINT_NONE && !collect_awaits_checkpoint(tier) && purge_some(tier))
+    if (tier->epoch.phase == CHECKPOINT_NONE && !collect_awaits_checkpoint(tier) && purge_step(tier))
         more = true;
     if (tier->state != TIER_ERROR && collect_some(tier))
         more = true;
@@ -146,10 +136,7 @@ static bool writer_round(struct tier *tier)
     }
     read_pool_adjust(tier);
     demotion_note_room(tier);
-    if (tier->epoch.phase == CHECKPOINT_NONE)
-        writing_retune(tier);
-    if (tier->state == TIER_ERROR)
-        return false;
+    writing_retune(tier);
     writing_check_size(tier);
     demotion_serve_requests(tier);
     more = seal_step(tier, batch, pause_step_us(tier->writer->demotion_us));

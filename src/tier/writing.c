@@ -6,7 +6,7 @@
 #include "tier/tier_private.h"
 
 enum {
-    REOPEN_EVERY_MS = 1000,
+    RETRY_EVERY_MS = 1000,
     MEASURE_EVERY_MS = 500,
     MEASURE_ANYWAY_MS = 10000,
     MEASURE_SHARE = 20,             /* at most this part of the time is spent measuring */
@@ -19,7 +19,7 @@ struct writing *writing_create(const struct tier_options *options, const char *d
 
     batch_init(&writing->batch);
     reserve_init(&writing->reserve, dir, options->reserve_size);
-    writing->tuning = (struct store_tuning){ options->write_buffer_size, options->block_cache_size };
+    writing->buffer_size = options->write_buffer_size;
     return writing;
 }
 
@@ -68,7 +68,7 @@ void writing_fail(struct tier *tier, enum status status)
     tier->state = TIER_ERROR;
     if (status == STATUS_NO_SPACE)
         give_up_reserve(tier);
-    tier->writing->reopen_at_ms = clock_mono_us() / 1000 + REOPEN_EVERY_MS;
+    tier->writing->retry_at_ms = clock_mono_us() / 1000 + RETRY_EVERY_MS;
     tier->hooks.memory_freed(tier->hooks.context);      /* clients that wait for memory have to learn that none comes */
 }
 
@@ -86,27 +86,22 @@ void writing_commit(struct tier *tier)
 bool writing_recover(struct tier *tier)
 {
     struct writing *writing = tier->writing;
-    bool applied = false;
     struct message message = { "" };
     enum status status = STATUS_OK;
 
-    if (clock_mono_us() / 1000 < writing->reopen_at_ms)
+    if (clock_mono_us() / 1000 < writing->retry_at_ms)
         return false;
     if (!store_is_writable(tier->store))
-        status = store_reopen(tier->store, &applied, &message);
+        status = store_retry(tier->store, &message);
     if (status == STATUS_OK)
         status = segments_write(store_segments(tier->store));       /* what garbage collection could not write, too */
-    if (status == STATUS_OK && writing->batch.failed) {
-        if (applied)
-            batch_finish(tier, &writing->batch);
-        else
-            status = batch_commit(tier, &writing->batch);
-    }
+    if (status == STATUS_OK && writing->batch.failed)
+        status = batch_commit(tier, &writing->batch);
     if (status != STATUS_OK) {
         tier_note_error(tier, "the store can't be written", status);
         if (status == STATUS_NO_SPACE)
             give_up_reserve(tier);
-        writing->reopen_at_ms = clock_mono_us() / 1000 + REOPEN_EVERY_MS;
+        writing->retry_at_ms = clock_mono_us() / 1000 + RETRY_EVERY_MS;
         return false;
     }
     if (restore_reserve(tier)) {
@@ -198,19 +193,10 @@ void writing_check_size(struct tier *tier)
 
 void writing_retune(struct tier *tier)
 {
-    struct store_tuning *tuning = &tier->writing->tuning;
-    struct store_tuning wanted = {
-        (size_t)tier->settings.write_buffer_size, (size_t)tier->settings.block_cache_size,
-    };
-    struct message message = { "" };
-    enum status status;
-    bool applied;
+    size_t wanted = (size_t)tier->settings.write_buffer_size;
 
-    if (wanted.write_buffer_size == tuning->write_buffer_size && wanted.block_cache_size == tuning->block_cache_size)
+    if (wanted == tier->writing->buffer_size)
         return;
-    store_tune(tier->store, &wanted);
-    *tuning = wanted;
-    status = store_reopen(tier->store, &applied, &message);
-    if (status != STATUS_OK)
-        writing_fail(tier, status);
+    tier->writing->buffer_size = wanted;
+    store_set_write_buffer(tier->store, wanted);
 }

@@ -1,7 +1,7 @@
 /* Writing: how the writer puts its batch into the store, and what follows when it can't: the states of the tier (enum tier_state).
  *
- * After an error all writing stops (TIER_ERROR). The store is reopened each second; when it is writable again the failed batch is written
- * again, if it is not in the store already.
+ * After an error all writing stops (TIER_ERROR). Each second what the store has not written is tried again; when it is writable, the failed batch is written
+ * again.
  *
  * When the store has reached tier-max-size, or its disk was full (TIER_FULL), only clean keys are demoted, and removing goes on, until the store is
  * 5 % smaller and the disk has room for the reserve again (tier/reserve.h). A disk that gets full is an error first; the reserve is given up, and
@@ -30,11 +30,11 @@ struct tier_options;
 
 struct writing {
     struct batch batch;                 /* what is about to be written */
-    struct store_tuning tuning;         /* what the store was opened with */
+    size_t buffer_size;                 /* the store's */
     struct reserve reserve;
     _Atomic bool disk_is_full;          /* the reserve was given up, and there is no room for it yet */
     int64_t restore_at_ms;              /* monotonic: the reserve is tried again */
-    int64_t reopen_at_ms, measure_at_ms, measured_ms;       /* monotonic */
+    int64_t retry_at_ms, measure_at_ms, measured_ms;        /* monotonic */
     struct usage_times measured_times;      /* of the directories, just before they were measured */
 };
 
@@ -46,7 +46,7 @@ void writing_destroy(struct writing *writing);
 void writing_commit(struct tier *tier);
 /* Something else failed to be written. */
 void writing_fail(struct tier *tier, enum status status);
-/* TIER_ERROR: tries to reopen the store, once a second. True if it is writable again, and what had failed is written. */
+/* TIER_ERROR: tries again, once a second. True if it is writable again, and what had failed is written. */
 bool writing_recover(struct tier *tier);
 
 /* Measures the store's size on the disk, now and then, if it may have changed. No lock is held: there may be many files. */
@@ -55,7 +55,7 @@ void writing_measure(struct tier *tier);
 void writing_check_size(struct tier *tier);
 /* The log is on the same disk. If that can't be written for lack of room, the reserve is given up for it, and the tier is full. */
 void writing_help_log(struct tier *tier);
-/* Sizes were changed by CONFIG SET: the store takes them over as it is reopened. */
+/* The size of the write buffer may have been changed by CONFIG SET. */
 void writing_retune(struct tier *tier);
 
 #endif

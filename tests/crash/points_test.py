@@ -43,13 +43,11 @@ RUNNING = {
     "log's directory synced": ("sync", "appendonlydir", 6),
     "image created": ("mkdir", IMAGE, 2),
     "image's store created": ("mkdir", IMAGE + "/store", 2),
-    "image: store manifest created": ("create", IMAGE + "/store/MANIFEST*", 2),
-    "image: store manifest synced": ("sync", IMAGE + "/store/MANIFEST*", 2),
-    "image: its key runs named": ("write", "store/*.log", 1),
     "image: key run linked": ("link", IMAGE + "/store/*.run", 3),
     "image: segment linked": ("link", IMAGE + "/store/*.seg", 3),
-    "image: CURRENT written": ("write", IMAGE + "/store/CURRENT", 2),
-    "image: log copied": ("write", IMAGE + "/store/*.log", 2),
+    "image: meta data created": ("create", IMAGE + "/store/meta", 2),
+    "image: meta data written": ("write", IMAGE + "/store/meta", 2),
+    "image: meta data synced": ("sync", IMAGE + "/store/meta", 2),
     "image: store synced": ("sync", IMAGE + "/store", 4),
     "image: tags created": ("create", IMAGE + "/tags", 2),
     "image: tags written": ("write", IMAGE + "/tags", 2),
@@ -73,10 +71,10 @@ STARTING = {
     "old store opened": ("create open", "store/LOCK", 1),
     "old store's file removed": ("unlink", "store/*", 6),
     "working store created": ("mkdir", "store", 1),
-    "working store: manifest written": ("write", "store/MANIFEST*", 1),
-    "working store: CURRENT written": ("write", "store/CURRENT", 1),
-    "working store: CURRENT renamed": ("rename", "store/CURRENT", 1),
-    "working store: log copied": ("write sync", "store/*.log", 1),
+    "working store: key run linked": ("link", "store/*.run", 1),
+    "working store: segment linked": ("link", "store/*.seg", 1),
+    "working store: meta data written": ("write sync", "store/meta", 1),
+    "working store: meta data removed": ("unlink", "store/meta", 1),
     "working store synced": ("sync", "store", 2),
     "dataset read": ("open read", IMAGE + "/dataset", 2),
     "functions read": ("open read", IMAGE + "/functions", 2),
@@ -139,7 +137,7 @@ class PointsTest(unittest.TestCase):
         self.disk.heal()
         self.server.expect_crash = True
         if self.load.writing["keys"] == 30 and self.chance.random() < 0.4:
-            self.disk.rule(1, "write", "store/*.log", DELAY, delay_us=3000)     # so that sealing takes some time
+            self.disk.rule(1, "write", "store/*.seg", DELAY, delay_us=3000)     # so that sealing takes some time
         self.load.start(self.server)
         time.sleep(self.chance.uniform(0, 0.05))
         trap = self.arm(point, kinds, pattern, count)
@@ -211,20 +209,23 @@ class PointsTest(unittest.TestCase):
                 client.must("BGREWRITEAOF")
                 until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 20, "the end of a checkpoint")
                 client.must("SET", "b", "2")
-            for text in (b"", b"MANIFEST-0000", b"MANIFEST-999999\n", None):
+            def run():
+                return next(name for name in os.listdir(os.path.join(server.folder, "store")) if name.endswith(".run"))
+
+            for text in (b"", b"no key run", None):
                 server.kill9()
-                damage("CURRENT", text)
+                damage(run(), text)
                 server.start()
                 with server.client() as client:
                     self.assertEqual((client.must("GET", "a"), client.must("GET", "b")), (b"1", b"2"))
             server.kill9()
-            damage("CURRENT", b"")
+            name = run()
             damage("KELVIN", None)
             server.launch()
             self.assertFalse(server.wait_ready())
-            self.assertIn(b"CURRENT", server.log_new())
-            self.assertTrue(os.path.exists(os.path.join(server.folder, "store", "CURRENT")))
-            damage("CURRENT", b"")
+            self.assertIn(b"no file KELVIN", server.log_new())
+            self.assertTrue(os.path.exists(os.path.join(server.folder, "store", name)))
+            damage(name, b"")
             with open(os.path.join(server.folder, "store", "KELVIN"), "w"):
                 pass
             server.start()

@@ -124,7 +124,7 @@ class PowerTest(unittest.TestCase):
         if chance.random() < 0.3:
             disk.rule(0, "sync", "*", DELAY, delay_us=chance.choice((1000, 20000)))
         if chance.random() < 0.5:
-            disk.rule(1, "write", "store/*.log", DELAY, delay_us=3000)      # so that sealing takes some time
+            disk.rule(1, "write", "store/*.seg", DELAY, delay_us=3000)      # so that sealing takes some time
         writers = [Writer(server.address, number, seed, keys=chance.choice((30, 100)), demote=True, value_size=chance.choice((60, 600, 6000)),
                           pause=chance.choice((0.003, 0.01)), databases=databases, moment=lambda: (disk.records, time.monotonic()))
                    for number, databases in enumerate(((0,), (0,), (0,), (3, 4, 5)))]

@@ -22,7 +22,7 @@
 enum { NAMES = 9, FILES_MAX = 5, SIZE_MAX_BYTES = 4096, FD = 77 };
 
 static const char *const names[NAMES] = {
-    "dataset", "tags", "hot", "functions", "store/CURRENT", "store/MANIFEST-000002", "store/000005.ldb", "store/000007.log", "store/00000001.seg",
+    "dataset", "tags", "hot", "functions", "store/meta", "store/000032.run", "store/00000009.dict", "store/000048.run", "store/00000001.seg",
 };
 
 struct void_disk {

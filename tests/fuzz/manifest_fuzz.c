@@ -88,14 +88,14 @@ static void make_dataset(struct fuzz_input *input, struct buffer *text)
     int databases = 1 + (int)fuzz_below(input, 20);
     bool has_functions = fuzz_below(input, 2) == 0;
 
-    dataset_file_begin(has_functions, text);
+    dataset_file_begin(text);
     buffer_append_format(text, "partitions %d\ndatabases %d\nlast %d\n", 1 << fuzz_below(input, 8), databases,
         databases + (int)fuzz_below(input, 9));
     for (int db = 0; db < databases; db++)
         buffer_append_format(text, "db %d %d\n", db, databases - db);
     buffer_append_format(text, "store %d\n", (int)fuzz_below(input, 1000000));
     for (int files = (int)fuzz_below(input, 4); files > 0; files--)
-        buffer_append_format(text, "file %d %016llx %06d.log\n", (int)fuzz_below(input, 10000), (unsigned long long)fuzz_next(input), files);
+        buffer_append_format(text, "file %d %016llx %06d.run\n", (int)fuzz_below(input, 10000), (unsigned long long)fuzz_next(input), files);
     if (has_functions)
         buffer_append_format(text, "functions %d %016llx\n", (int)fuzz_below(input, 10000), (unsigned long long)fuzz_next(input));
 }

@@ -159,7 +159,7 @@ class BackupTests(Backups):
         without(os.path.join(log, "appendonly.aof.manifest"), "has no manifest")
         without(self.path("b/BACKUP"), "no file BACKUP")
         without(log, "never completed")
-        table = next(name for name in sorted(os.listdir(image + "/store")) if not name.startswith("CURRENT"))
+        table = sorted(os.listdir(image + "/store"))[0]
         without(os.path.join(image, "store", table), "missing")
         damaged(os.path.join(image, "tags"), "checksum", 40)
         with open(os.path.join(image, "dataset.copy"), "r+b") as file:
@@ -200,7 +200,7 @@ class BackupTests(Backups):
         count = scaled(40000)
         for start in range(0, count, 1000):
             self.c.must("MSET", *[word for i in range(start, start + 1000) for word in ("k%d" % i, os.urandom(150).hex())])
-        first = self.backup("0")            # writes all keys to the store, which compacts its tables for some time afterwards
+        first = self.backup("0")            # writes all keys to the store, which merges its key runs for some time afterwards
         self.assertGreater(first["bytes"], count * 300)
         attempts = iter(range(1, 1000))
 
@@ -209,11 +209,11 @@ class BackupTests(Backups):
             number = next(attempts)
             told = self.backup("%d" % number)
             if told["copied_bytes"] >= told["bytes"] // 4:
-                return False            # recent writes are still in LevelDB's logs, which are copied
+                return False
             before, now = inodes(self.path("%d" % (number - 1))), inodes(self.path("%d" % number))
             return sum(size for inode, size in now.items() if inode in before) > told["bytes"] * 3 // 4
 
-        until(shares, timeout=60, what="a backup that shares its tables with the previous one")
+        until(shares, timeout=60, what="a backup that shares its files with the previous one")
 
     def test_info_has_the_state_of_backups(self):
         self.c.must("SET", "k", "v")

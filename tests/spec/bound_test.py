@@ -148,8 +148,7 @@ class BenchmarkTest(BoundCase):
 
 
 class LargeValueTest(BoundCase):
-    """Values that are a large part of maxmemory each. When LevelDB merges tables, it has one record of each of up to four tables in memory,
-    and the one that it writes."""
+    """Values that are a large part of maxmemory each."""
 
     MERGED = 4
 

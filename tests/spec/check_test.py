@@ -459,8 +459,8 @@ class CheckTest(Damage, unittest.TestCase):
     def test_other_damage_to_the_store_is_found(self):
         seed = seed_new()
         chance = random.Random(seed)
-        for end, how in [("CURRENT", "flip"), ("CURRENT", "missing"), ("MANIFEST-", "flip"), ("MANIFEST-", "missing"), (".log", "flip"),
-                         (".log", "short"), (".run", "missing"), (".run", "short"), (".run", "empty")]:
+        for end, how in [("meta", "flip"), ("meta", "missing"), ("meta", "short"), ("meta", "empty"), (".run", "missing"), (".run", "short"),
+                         (".run", "empty")]:
             place, what = self.copy(), "SEED=%d, %s %s" % (seed, end, how)
             path = chance.choice(self.store_files(place, end))
             if how == "flip":
@@ -478,12 +478,12 @@ class CheckTest(Damage, unittest.TestCase):
             self.assertEqual(self.look(place), (set(), set()), what)
 
     def test_an_index_is_made_again_from_the_segments(self):
-        """All files of LevelDB are gone. Without the tags it is not known which keys were deleted."""
+        """All files of the index are gone. Without the tags it is not known which keys were deleted."""
         place = self.copy()
         for path in self.store_files(place, ""):
             if not path.endswith(".seg"):
                 os.unlink(path)
-        self.finds(place, "there is no MANIFEST")
+        self.finds(place, "it has lost its meta data or a key run")
         without = shutil.copytree(place, place + "-without")
         text = self.repairs(place)
         self.assertIn("tags and segments have them", text)
@@ -504,17 +504,17 @@ class CheckTest(Damage, unittest.TestCase):
         finally:
             self.values.update(deleted)
 
-    def test_an_older_image_says_its_seed_in_the_store_only(self):
+    def test_without_meta_data_and_seed_nothing_is_guessed(self):
         place = self.copy()
         with open(self.in_image(place, "dataset"), "rb") as file:
             lines = [line for line in file.read().splitlines(True) if not line.startswith((b"seed ", b"end "))]
         os.unlink(self.in_image(place, "dataset.copy"))
         write(self.in_image(place, "dataset"), b"".join(lines) + b"end %016x\n" % crc64(b"".join(lines)))
         self.assertEqual(check(place)[0], 0)
-        os.unlink(self.in_image(place, "store", "CURRENT"))
-        os.unlink(self.store_files(place, "MANIFEST-")[0])
-        self.repairs(place)
-        self.assertEqual(self.look(place), (set(), set()))
+        os.unlink(self.in_image(place, "store", "meta"))
+        status, text = check(place, "--repair")
+        self.assertEqual(status, 1, text)
+        self.assertIn("has no meta data", text)
 
     def test_files_of_a_newer_version_are_refused_by_name(self):
         def newer(place, name, old, new, sum_at):
@@ -537,7 +537,11 @@ class CheckTest(Damage, unittest.TestCase):
             return data[:20] + struct.pack("<I", crc32c(data[:20])) + data[24:]
 
         segment = os.path.basename(self.store_files(self.sound, ".seg")[0])
-        for name, old, new, sums, text in [("dataset", b"kelvin-image 1", b"kelvin-image 9", text_sum, "dataset"),
+        def end_sum(data):
+            return data[:-4] + struct.pack("<I", crc32c(data[:-4]))
+
+        for name, old, new, sums, text in [("dataset", b"kelvin-image 3", b"kelvin-image 9", text_sum, "dataset"),
+                                           ("store/meta", b"KSTORE6", b"KSTORE9", end_sum, "meta"),
                                            ("tags", b"KTAGS4", b"KTAGS9", tags_sum, "tags"),
                                            ("store/" + segment, b"KSEG2", b"KSEG9", head_sum, segment)]:
             place = self.copy()

@@ -91,7 +91,7 @@ class TightMemoryTest(unittest.TestCase):
             self.assertEqual(client.must("CONFIG", "SET", "maxmemory", said[0]), OK)
             self.assertEqual(len(self.warnings(server)), 1)
             # It includes all memory in use, so it depends on the settings.
-            self.assertEqual(client.must("CONFIG", "SET", "tier-block-cache", "40mb"), OK)
+            self.assertEqual(client.must("CONFIG", "SET", "tier-batch-size", "40mb"), OK)
             self.assertEqual(client.must("CONFIG", "SET", "maxmemory", "20mb"), OK)
             said = self.warnings(server)
             self.assertEqual(len(said), 2)

@@ -92,9 +92,6 @@ static enum status record_bytes(struct image_box *image, const struct image_reco
     struct read_record read;
     struct reading reading;
 
-    *found = at->record;
-    if (at->record.size > 0)
-        return STATUS_OK;
     bytes->size = 0;
     if (records != NULL) {
         CHECK(image_records_get(records, image->incarnations[db], at->hash, at->key, bytes) == STATUS_OK);
@@ -274,7 +271,7 @@ static void verify(struct image_box *wanted, const char *dir)
     struct image_box found = { .box = wanted->box, .incarnations = wanted->incarnations };
     char path[400];
     struct message message;
-    struct store_options options = { .dir = path, .env = env, .write_buffer_size = 64 * 1024, .is_temporary = true };
+    struct store_options options = { .dir = path, .env = env, .is_read_only = true };
     struct image_records records;
     struct store *store;
 

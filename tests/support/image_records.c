@@ -57,14 +57,13 @@ void image_records_close(struct image_records *records)
     mem_free(records->tags);
 }
 
-static enum status get_at(struct store *store, uint64_t place, uint32_t incarnation, uint64_t hash, struct bytes key, struct buffer *record)
+static enum status get_at(struct store *store, uint64_t place, uint32_t incarnation, struct bytes key, struct buffer *record)
 {
-    struct segment *segment = place != 0 ? segments_pin(store_segments(store), place) : NULL;
+    struct segment *segment = segments_pin(store_segments(store), place);
     struct segment_buffer scratch = { 0 };
-    enum status status = store_get_at(store, place, segment, SEGMENT_BUFFERED, incarnation, hash, key, &scratch, record, NULL);
+    enum status status = segments_read(store_segments(store), segment, place, SEGMENT_BUFFERED, incarnation, key, &scratch, record, NULL);
 
-    if (segment != NULL)
-        segments_unpin(segment);
+    segments_unpin(segment);
     segment_buffer_release(&scratch);
     return status;
 }
@@ -80,6 +79,6 @@ enum status image_records_get(const struct image_records *records, uint32_t inca
     while (found != NULL && found > records->tags && by_tag(found - 1, &wanted) == 0)
         found--;
     for (; found != NULL && found < end && by_tag(found, &wanted) == 0 && status == STATUS_NOT_FOUND; found++)
-        status = get_at(records->store, found->place, incarnation, hash, key, record);
+        status = get_at(records->store, found->place, incarnation, key, record);
     return status;
 }

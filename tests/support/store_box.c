@@ -5,6 +5,7 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,7 +38,6 @@ void box_create(struct box *box, uint64_t seed)
         .env = box->env,
         .write_buffer_size = 64 * 1024,
         .block_size = 1024,
-        .file_size_max = 1 << 20,
     };
 }
 
@@ -65,6 +65,19 @@ void box_close(struct box *box)
 {
     store_close(box->store);
     box->store = NULL;
+}
+
+void box_restart(struct box *box)
+{
+    char image[128];
+
+    snprintf(image, sizeof(image), "%s/restart-image", box->root);
+    DEMAND(box, store_snapshot(box->store, image, &box->message) == STATUS_OK, "%s", box->message.text);
+    box_close(box);
+    DEMAND(box, store_remove(box->dir, box->env) == STATUS_OK, "%s", box->dir);
+    DEMAND(box, store_clone(image, box->dir, box->env, &box->message) == STATUS_OK, "%s", box->message.text);
+    DEMAND(box, store_remove(image, box->env) == STATUS_OK, "%s", image);
+    DEMAND(box, box_open(box) == STATUS_OK, "%s", box->message.text);
 }
 
 uint64_t box_hash(struct store *store, uint32_t key, char *name, struct bytes *name_bytes)
@@ -99,9 +112,11 @@ enum status box_write(struct box *box)
     struct store_batch *batch = store_batch_create();
     uint64_t number = store_number(box->store) + 1;
     struct buffer record;
+    uint64_t places[BOX_KEYS];
     enum status status;
 
     buffer_init(&record);
+    memcpy(places, box->places, sizeof(places));
     for (int i = 0; i < BATCH_OPERATIONS; i++) {
         uint32_t key = batch_key(number, i);
         struct bytes name;
@@ -109,12 +124,17 @@ enum status box_write(struct box *box)
         uint64_t hash = box_hash(box->store, key, text, &name);
 
         record_make(box, number, key, &record);
-        if (batch_deletes(number, i))
+        if (batch_deletes(number, i)) {
             store_batch_delete(batch, BOX_INCARNATION, hash, name);
-        else
-            store_batch_put(batch, BOX_INCARNATION, hash, name, buffer_bytes(&record));
+            places[key] = 0;
+        } else {
+            store_batch_index(batch, BOX_INCARNATION, hash, name);
+            places[key] = store_batch_append(box->store, batch, BOX_INCARNATION, 0, name, buffer_bytes(&record));
+        }
     }
     status = store_write(box->store, batch);
+    if (status == STATUS_OK)
+        memcpy(box->places, places, sizeof(places));
     store_batch_destroy(batch);
     buffer_release(&record);
     return status;
@@ -128,18 +148,25 @@ void box_write_many(struct box *box, int count)
     }
 }
 
-bool box_reopen(struct box *box)
+void box_retry(struct box *box)
 {
-    bool applied;
-
     for (int i = 0; i < 1000; i++) {
-        enum status status = store_reopen(box->store, &applied, &box->message);
-        if (status == STATUS_OK)
-            return applied;
-        DEMAND(box, status != STATUS_CORRUPT, "%s", box->message.text);
+        if (store_retry(box->store, &box->message) == STATUS_OK)
+            return;
     }
-    DEMAND(box, false, "does not reopen: %s", box->message.text);
-    return false;
+    DEMAND(box, false, "can't be written: %s", box->message.text);
+}
+
+static enum status read_record(struct box *box, struct store *store, uint32_t key, struct bytes name, struct buffer *record)
+{
+    struct segment *segment = segments_pin(store_segments(store), box->places[key]);
+    struct segment_buffer scratch = { 0 };
+    enum status status = segments_read(store_segments(store), segment, box->places[key], SEGMENT_BUFFERED, BOX_INCARNATION, name, &scratch, record,
+        NULL);
+
+    segments_unpin(segment);
+    segment_buffer_release(&scratch);
+    return status;
 }
 
 uint64_t box_version(uint64_t number, uint32_t key)
@@ -162,7 +189,9 @@ void box_verify_key(struct box *box, struct store *store, uint64_t number, uint3
 
     buffer_init(&record);
     buffer_init(&wanted);
-    status = store_get(store, BOX_INCARNATION, hash, name, &record);
+    status = store_has(store, BOX_INCARNATION, hash, name);
+    if (status == STATUS_OK && box->places[key] != 0)
+        status = read_record(box, store, key, name, &record);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
         DEMAND(box, allowed != STATUS_OK && status == allowed, "key %u: %s", key, status_name(status));
     } else if (status == STATUS_NOT_FOUND) {
@@ -180,7 +209,6 @@ void box_verify(struct box *box, struct store *store, enum status allowed)
 {
     struct store_iterator *iterator;
     struct store_record found;
-    struct buffer wanted;
     uint64_t number = store_number(store), before = 0;
     int count = 0, expected = 0;
     enum status status;
@@ -189,21 +217,18 @@ void box_verify(struct box *box, struct store *store, enum status allowed)
         box_verify_key(box, store, number, key, allowed);
         expected += box_version(number, key) != 0;
     }
-    buffer_init(&wanted);
     iterator = store_scan(store, BOX_INCARNATION, 0);
     while ((status = store_next(iterator, &found)) == STATUS_OK) {
         uint32_t key = (uint32_t)atoi(found.key.data + 4);
 
         DEMAND(box, found.hash >= before, "the scan goes back");
         before = found.hash;
-        record_make(box, box_version(number, key), key, &wanted);
-        DEMAND(box, bytes_equal(found.record, buffer_bytes(&wanted)), "the scan has %.40s", found.record.data);
+        DEMAND(box, box_version(number, key) != 0, "the scan has key %u", key);
         count++;
     }
     DEMAND(box, status == STATUS_NOT_FOUND ? count == expected : allowed != STATUS_OK && status == allowed,
         "the scan has %d of %d records and says %s", count, expected, status_name(status));
     store_scan_close(iterator);
-    buffer_release(&wanted);
 }
 
 int box_files(const char *dir, const char *end, char paths[][BOX_PATH_SIZE])

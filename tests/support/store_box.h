@@ -1,5 +1,5 @@
 /* A store in a temporary directory, and batches whose content follows from their number: what must be in the store
- * follows from store_number alone, whatever failed on the way. For tests; failures print and abort.
+ * follows from store_number alone, whatever failed on the way; where the records are, the box notes. For tests; failures print and abort.
  */
 #ifndef KELVIN_SUPPORT_STORE_BOX_H
 #define KELVIN_SUPPORT_STORE_BOX_H
@@ -24,6 +24,7 @@ struct box {
     struct store *store;        /* NULL while closed */
     struct store_options options;
     size_t record_size;
+    uint64_t places[BOX_KEYS];  /* of the records; 0: none. A copy of the box has those of an image made before */
     uint64_t seed;              /* printed on failure */
 };
 
@@ -33,17 +34,19 @@ void box_destroy(struct box *box);
 
 enum status box_open(struct box *box);
 void box_close(struct box *box);
+/* Closes the store and opens a clone of an image of it in its place. */
+void box_restart(struct box *box);
 
 /* Writes batch store_number + 1. */
 enum status box_write(struct box *box);
 void box_write_many(struct box *box, int count);        /* CHECKs that each is taken */
-/* Reopens until it works; fails after 1000 times. Returns `applied`. */
-bool box_reopen(struct box *box);
+/* Until it works; fails after 1000 times. */
+void box_retry(struct box *box);
 
 /* The version a key must have after batches 1 .. number; 0: it must not be there. */
 uint64_t box_version(uint64_t number, uint32_t key);
 
-/* Looks at every key by store_get and by a scan. Errors other than `allowed` (STATUS_OK: none) fail; wrong results always do. */
+/* Looks at every key by store_has and its place, and by a scan. Errors other than `allowed` (STATUS_OK: none) fail; wrong results always do. */
 void box_verify(struct box *box, struct store *store, enum status allowed);
 void box_verify_key(struct box *box, struct store *store, uint64_t number, uint32_t key, enum status allowed);
 

@@ -5,15 +5,15 @@
  *   logs.c      the manifest and what it names: increments, the base
  *   repair.c    the log's repairs
  *   image.c     an image: dataset, tags, and their repair
- *   store_files.c  the files of the store in it, without LevelDB
- *   stores.c    that store as LevelDB reads it and its segments, record by record, compared with the tags
+ *   store_files.c  the meta data and key runs in it, without a store
+ *   stores.c    its index and its segments, record by record, compared with the tags
  *   segment_files.c    the segments in it, without a store
  *   keys, places.c     what is known about each key, and where its record is
  *   expiries.c  the index of expiries
  *   dictionary_files.c  the dictionaries in it
  *   compressibility.c   what compression would make of its values
  *   rdb.c       an RDB file
- *   table_file, record_file, masked_crc    LevelDB's files without LevelDB
+ *   table_file, masked_crc    LevelDB's tables without LevelDB
  *
  * Without --repair nothing is changed: the store is opened as a clone by links, in a scratch directory that is removed afterwards.
  */
@@ -89,7 +89,7 @@ struct tag_file {
 };
 struct store_state {
     bool damaged;                   /* blocks, files or records of it */
-    bool opened;                    /* LevelDB opens it, so that what is left can be saved */
+    bool opened;                    /* so what is left can be saved */
     bool tags_differ;
 };
 struct stores;

@@ -9,15 +9,14 @@
 #include "base/bytes.h"
 
 enum key_state {
-    KEY_IN_LEVELDB = 1,             /* LevelDB has the record itself */
-    KEY_HAS_TAG = 2,
-    KEY_IS_BAD = 4,                 /* no record, a damaged one, or perhaps an outdated one */
-    KEY_IS_FOUND = 8,               /* a valid record was read at its place */
+    KEY_HAS_TAG = 1,
+    KEY_IS_BAD = 2,                 /* no record, a damaged one, or perhaps an outdated one */
+    KEY_IS_FOUND = 4,               /* a valid record was read at its place */
 };
 
 struct checked_key {
     uint64_t hash;
-    uint64_t place : 56, state : 8; /* place 0: none is known, or none is needed */
+    uint64_t place : 56, state : 8; /* place 0: none is known */
     uint32_t incarnation;
     uint32_t sum;                   /* of the key, as two keys may have equal hashes */
 };

@@ -205,7 +205,7 @@ static void on_piece(void *context, const struct segment_piece *piece)
     search->ordinals[piece->slot] = piece->ordinal;
     hash = key_hash(search->seed, record->key);
     key = keys_find(search->keys, record->incarnation, hash, record->key);
-    if (key != NULL && (key->state & (KEY_IN_LEVELDB | KEY_HAS_TAG)) == 0)
+    if (key != NULL && (key->state & KEY_HAS_TAG) == 0)
         key->place = place_make(piece->slot, piece->offset, record->kind, piece->size);
 }
 
@@ -226,7 +226,7 @@ void places_search(struct check *check, const char *dir, struct checked_keys *ke
     for (size_t i = 0; i < keys->count; i++) {
         struct checked_key *key = &keys->list[i];
 
-        if ((key->state & (KEY_IN_LEVELDB | KEY_HAS_TAG)) == 0 && (key->place == 0 || is_outdated(&search, key)))
+        if ((key->state & KEY_HAS_TAG) == 0 && (key->place == 0 || is_outdated(&search, key)))
             key->state |= KEY_IS_BAD;
     }
     mem_free(search.ordinals);

@@ -24,7 +24,7 @@ bool lost_tags_has(const struct lost_tags *lost, uint64_t place, uint32_t incarn
 void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, const struct tags_file *tags, const struct key_seed *seed,
     struct lost_tags *lost);
 
-/* Sets the places of keys that have none and whose record is not in LevelDB. A key whose newest record may have been in damaged bytes, or is
+/* Sets the places of keys that have none. A key whose newest record may have been in damaged bytes, or is
  * nowhere, becomes KEY_IS_BAD. */
 void places_search(struct check *check, const char *dir, struct checked_keys *keys, const struct key_seed *seed);
 

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/message.h"
 #include "check.h"
-#include "record_file.h"
 #include "store/dictionaries.h"
 #include "store/segments.h"
 #include "table_file.h"
@@ -23,7 +23,6 @@ void store_files_init(struct store_files *files, struct check *check, const char
 {
     *files = (struct store_files){ .check = check, .image = image, .dataset = dataset };
     snprintf(files->dir, sizeof(files->dir), "%.4000s/store", image);
-    version_file_init(&files->version);
 }
 
 void store_files_release(struct store_files *files)
@@ -33,7 +32,6 @@ void store_files_release(struct store_files *files)
         mem_free((void *)files->ranges[i].last.data);
     }
     mem_free(files->ranges);
-    version_file_release(&files->version);
 }
 
 static void add_range(struct store_files *files, struct bytes first, struct bytes last, bool with_first)
@@ -43,31 +41,22 @@ static void add_range(struct store_files *files, struct bytes first, struct byte
         bytes_of(mem_string(last), last.size), with_first };
 }
 
-struct checked_table {
+struct checked_run {
     struct store_files *files;
     const char *name;
-    const struct version_table *table;      /* NULL: unknown to the MANIFEST */
 };
 
 static void on_damaged_block(void *context, const struct table_damage *damage)
 {
-    const struct checked_table *checked = context;
-    const struct version_table *table = checked->table;
+    const struct checked_run *checked = context;
     struct store_files *files = checked->files;
-    struct bytes nothing = { "", 0 }, everything = BYTES("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff");
-    struct bytes smallest = table != NULL ? table->smallest : nothing, largest = table != NULL ? table->largest : everything;
+    struct bytes everything = BYTES("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff");
 
-    if (table != NULL && !table->live) {
-        check_note(files->check, "%s, offset %llu: %s; nothing refers to this table any more", checked->name,
-            (unsigned long long)damage->offset, damage->what);
-        return;
-    }
     check_damage(files->check, checked->name, "offset %llu, %llu bytes: %s", (unsigned long long)damage->offset,
         (unsigned long long)damage->size, damage->what);
     files->damaged = true;
     if (damage->has_keys)
-        add_range(files, damage->first.size > 0 ? damage->first : smallest, damage->to_the_end ? largest : damage->last,
-            damage->first.size == 0);
+        add_range(files, damage->first, damage->to_the_end ? everything : damage->last, damage->first.size == 0);
 }
 
 static bool open_file(struct store_files *files, const char *name, struct mapped *mapped)
@@ -83,47 +72,19 @@ static bool open_file(struct store_files *files, const char *name, struct mapped
     return false;
 }
 
-static uint64_t check_table(struct store_files *files, const char *name, enum table_kind kind)
+static uint64_t check_run(struct store_files *files, const char *name)
 {
-    const struct version_table *table = kind == TABLE_OF_LEVELDB ? version_file_table(&files->version, strtoull(name, NULL, 10)) : NULL;
-    struct checked_table checked = { files, name, table };
+    struct checked_run checked = { files, name };
     struct table_counts counts = { 0 };
     struct mapped mapped;
 
     if (!open_file(files, name, &mapped))
         return 0;
-    table_file_check(mapped.bytes, kind, on_damaged_block, &checked, &counts);
-    if (checked.table != NULL && checked.table->live && checked.table->size != mapped.bytes.size) {
-        check_damage(files->check, name, "%llu bytes instead of %llu", (unsigned long long)mapped.bytes.size,
-            (unsigned long long)checked.table->size);
-        files->damaged = true;
-    }
+    table_file_check(mapped.bytes, on_damaged_block, &checked, &counts);
     files->checked_bytes += mapped.bytes.size;
     check_progress(files->check, files->checked_bytes);
     mapped_close(&mapped);
     return counts.blocks;
-}
-
-/* Checks a log or a MANIFEST. A MANIFEST may be torn, as it is copied while a compaction appends to it; a log is not written meanwhile. */
-static void check_records(struct store_files *files, const char *name, bool is_manifest)
-{
-    struct record_counts counts;
-    struct mapped mapped;
-    uint64_t offset = 0;
-    const char *what;
-
-    if (!open_file(files, name, &mapped))
-        return;
-    what = record_file_check(mapped.bytes, is_manifest ? version_file_add : NULL, &files->version, &offset, &counts);
-    if (what == NULL && is_manifest && files->version.strange)
-        what = "a record is invalid";
-    if (what == NULL && !is_manifest && counts.torn_bytes > 0)
-        what = "it ends within a record";
-    if (what != NULL) {
-        check_damage(files->check, name, "offset %llu: %s", (unsigned long long)offset, what);
-        files->damaged = true;
-    }
-    mapped_close(&mapped);
 }
 
 static bool is_number_and(const char *name, const char *end)
@@ -135,85 +96,46 @@ static bool is_number_and(const char *name, const char *end)
     return rest > name && strcmp(rest, end) == 0;
 }
 
-static bool is_table(const char *name)
-{
-    return is_number_and(name, ".ldb") || is_number_and(name, ".sst");
-}
-
-static void check_current(struct store_files *files)
-{
-    struct mapped mapped;
-    char wanted[80];
-
-    if (files->manifest[0] == '\0') {
-        check_damage(files->check, "store", "there is no MANIFEST, or more than one");
-        files->damaged = true;
-    }
-    snprintf(wanted, sizeof(wanted), "%.60s\n", files->manifest);
-    if (!open_file(files, "CURRENT", &mapped)) {
-        files->current_is_bad = true;
-        return;
-    }
-    if (!bytes_equal(mapped.bytes, bytes_of_string(wanted))) {
-        check_damage(files->check, "CURRENT", "it does not name the existing MANIFEST");
-        files->damaged = files->current_is_bad = true;
-    }
-    mapped_close(&mapped);
-}
-
-/* Checks that the tables which the MANIFEST names exist. */
-static void check_missing(struct store_files *files)
-{
-    for (int i = 0; i < files->version.count; i++) {
-        const struct version_table *table = &files->version.tables[i];
-        char ldb[CHECK_PATH_SIZE + 32], sst[CHECK_PATH_SIZE + 32];
-
-        snprintf(ldb, sizeof(ldb), "%s/%06llu.ldb", files->dir, (unsigned long long)table->number);
-        snprintf(sst, sizeof(sst), "%s/%06llu.sst", files->dir, (unsigned long long)table->number);
-        if (table->live && access(ldb, F_OK) != 0 && access(sst, F_OK) != 0) {
-            check_damage(files->check, strrchr(ldb, '/') + 1, "it is missing: %llu bytes", (unsigned long long)table->size);
-            files->damaged = true;
-        }
-    }
-}
-
-static uint64_t table_bytes(const struct store_files *files)
-{
-    uint64_t bytes = 0;
-
-    for (int i = 0; i < files->version.count; i++)
-        bytes += files->version.tables[i].live ? files->version.tables[i].size : 0;
-    return bytes;
-}
-
-enum pass { PASS_NAMES, PASS_MANIFEST, PASS_REST };
-
-static void check_each_file(struct store_files *files, enum pass pass, uint64_t *tables, uint64_t *blocks)
+static uint64_t run_bytes(const struct store_files *files)
 {
     DIR *list = opendir(files->dir);
     struct dirent *entry;
-    int manifests = 0;
+    uint64_t bytes = 0;
+
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        char path[CHECK_PATH_SIZE * 2];
+        struct stat info;
+
+        snprintf(path, sizeof(path), "%s/%s", files->dir, entry->d_name);
+        if (is_number_and(entry->d_name, ".run") && stat(path, &info) == 0)
+            bytes += (uint64_t)info.st_size;
+    }
+    if (list != NULL)
+        closedir(list);
+    return bytes;
+}
+
+/* Of an older version's meta data. */
+static bool is_of_leveldb(const char *name)
+{
+    return strcmp(name, "CURRENT") == 0 || strncmp(name, "MANIFEST-", 9) == 0 || is_number_and(name, ".log") || is_number_and(name, ".ldb") ||
+           is_number_and(name, ".sst");
+}
+
+static void check_each_file(struct store_files *files, uint64_t *runs, uint64_t *blocks)
+{
+    DIR *list = opendir(files->dir);
+    struct dirent *entry;
 
     while (list != NULL && (entry = readdir(list)) != NULL) {
         const char *name = entry->d_name;
-        bool manifest = strncmp(name, "MANIFEST-", 9) == 0;
 
-        if (pass == PASS_NAMES && manifest)
-            snprintf(files->manifest, sizeof(files->manifest), "%.60s", ++manifests == 1 ? name : "");
-        else if (pass == PASS_MANIFEST && manifest)
-            check_records(files, name, true);
-        if (pass != PASS_REST || name[0] == '.' || manifest)
-            continue;
-        if (is_table(name)) {
-            (*tables)++;
-            *blocks += check_table(files, name, TABLE_OF_LEVELDB);
-        } else if (is_number_and(name, ".run")) {
-            (*tables)++;
-            *blocks += check_table(files, name, TABLE_KEY_RUN);
-        } else if (is_number_and(name, ".log")) {
-            check_records(files, name, false);
-        } else if (strcmp(name, "CURRENT") != 0 && strcmp(name, "LOCK") != 0 && !segment_is_file(name) && !dictionary_is_file(name, NULL)) {
-            check_note(files->check, "%s in the store is neither a segment nor a key run nor a dictionary nor one of LevelDB's files", name);
+        if (is_number_and(name, ".run")) {
+            (*runs)++;
+            *blocks += check_run(files, name);
+        } else if (name[0] != '.' && strcmp(name, "meta") != 0 && strcmp(name, "LOCK") != 0 && !is_of_leveldb(name) && !segment_is_file(name) &&
+                   !dictionary_is_file(name, NULL)) {
+            check_note(files->check, "%s in the store is neither a segment nor a key run nor a dictionary", name);
         }
     }
     if (list != NULL)
@@ -222,26 +144,21 @@ static void check_each_file(struct store_files *files, enum pass pass, uint64_t 
 
 void store_files_check(struct store_files *files)
 {
-    uint64_t before = files->check->damages, tables = 0, blocks = 0;
+    uint64_t before = files->check->damages, runs = 0, blocks = 0;
     struct message message = { "" };
 
     if (access(files->dir, F_OK) != 0) {
         check_damage(files->check, "store", "it is missing");
         files->damaged = true;
     } else {
-        check_each_file(files, PASS_NAMES, NULL, NULL);
-        check_current(files);
-        check_each_file(files, PASS_MANIFEST, NULL, NULL);
-        check_progress_begin(files->check, "tables", PROGRESS_BYTES, table_bytes(files));
-        check_each_file(files, PASS_REST, &tables, &blocks);
-        check_missing(files);
+        check_progress_begin(files->check, "key runs", PROGRESS_BYTES, run_bytes(files));
+        check_each_file(files, &runs, &blocks);
         if (dataset_file_verify_store(files->dataset, files->image, &message) != STATUS_OK) {
             check_damage(files->check, "store", "%s", message.text);
             files->damaged = true;
-            files->log_is_cut = strstr(message.text, ".log'") != NULL;
         }
     }
-    check_part(files->check, "tables", before, "%llu files, the checksums of %llu blocks", (unsigned long long)tables,
+    check_part(files->check, "key runs", before, "%llu files, the checksums of %llu blocks", (unsigned long long)runs,
         (unsigned long long)blocks);
 }
 

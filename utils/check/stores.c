@@ -67,25 +67,33 @@ struct stores {
 static bool clone_to(struct stores *stores, const char *scratch, struct message *message)
 {
     struct tree_totals totals = { 0 };
-    char current[CHECK_PATH_SIZE + 16], text[80];
 
     tree_remove(scratch);
     if (tree_clone(stores->files.dir, scratch, store_is_table, NULL, &totals, message) != STATUS_OK)
         return false;
-    if (!stores->files.current_is_bad || stores->files.manifest[0] == '\0')
-        return true;
-    snprintf(current, sizeof(current), "%s/CURRENT", scratch);
-    snprintf(text, sizeof(text), "%.60s\n", stores->files.manifest);
-    unlink(current);
-    return tree_write_file(current, bytes_of_string(text), message) == STATUS_OK;
+    return true;
 }
 
-/* Opens a clone next to the image, so that tables can be linked; on a read-only file system, a copy in the directory of temporary files. */
+/* The meta data of an older version; what is damaged of it is left to store_open. */
+static enum status import(struct stores *stores, struct message *message)
+{
+    enum status status = store_import(stores->scratch, message);
+
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    if (status != STATUS_CORRUPT)
+        return status;
+    check_damage(stores->check, "store", "%s", message->text);
+    stores->state->damaged = true;
+    return STATUS_OK;
+}
+
+/* Opens a clone next to the image, so that its files can be linked; on a read-only file system, a copy in the directory of temporary files. */
 static bool open_clone(struct stores *stores)
 {
     struct message message = { "" };
     const char *temporary = getenv("TMPDIR");
-    struct store_options options = { .dir = stores->scratch, .block_cache_size = 8 << 20, .salvage = &stores->salvage };
+    struct store_options options = { .dir = stores->scratch, .block_cache_size = 8 << 20, .is_read_only = true, .salvage = &stores->salvage };
     enum status status = STATUS_IO;
     bool good;
 
@@ -99,11 +107,14 @@ static bool open_clone(struct stores *stores)
     stores->seed = stores->dataset->seed;
     stores->salvage.seed = stores->seed.sip;
     stores->salvage.by_slot = stores->seed.by_slot;
+    stores->salvage.number = stores->dataset->store_number;
     if (good)
+        status = import(stores, &message);
+    if (status == STATUS_OK)
         status = store_open(&options, &stores->store, &message);
     good = status == STATUS_OK;
     if (good && stores->salvage.is_needed) {
-        check_damage(stores->check, "store", "LevelDB does not open it, or it has lost its version, its seed or a key run");
+        check_damage(stores->check, "store", "it has lost its meta data or a key run");
         stores->state->damaged = true;
     }
     if (good) {
@@ -119,7 +130,7 @@ static bool open_clone(struct stores *stores)
     return good;
 }
 
-/* The index, and the records in LevelDB itself */
+/* The index */
 
 /* NULL, or what is wrong with a key of the index. */
 static const char *judge_key(const struct stores *stores, const struct store_item *item)
@@ -219,9 +230,8 @@ static void count_record(struct stores *stores, struct checked_key *key, struct 
 static void on_record(struct stores *stores, const struct store_item *item)
 {
     const char *what = judge_key(stores, item);
-    struct checked_key *key;
 
-    if (what != NULL) {             /* its tag is another key's: LevelDB salvages what is damaged, too */
+    if (what != NULL) {             /* its tag is another key's */
         report_record(stores, item->incarnation, item->key, what);
         return;
     }
@@ -230,11 +240,7 @@ static void on_record(struct stores *stores, const struct store_item *item)
         return;
     }
     stores->records++;
-    key = keys_add(&stores->keys, item->incarnation, item->hash, item->key);
-    if (item->record.size > 0) {
-        key->state |= KEY_IN_LEVELDB;
-        count_record(stores, key, item->key, item->record);
-    }
+    (void)keys_add(&stores->keys, item->incarnation, item->hash, item->key);
 }
 
 static void on_expiry(struct stores *stores, const struct store_item *item)
@@ -261,7 +267,6 @@ static bool on_item(void *context, const struct store_item *item)
         check_progress(stores->check, stores->records);
         break;
     case STORE_EXPIRY: on_expiry(stores, item); break;
-    case STORE_META: break;
     case STORE_STRANGE:
         check_damage(stores->check, "store", "a key that Kelvin never writes: %s", check_key(item->key, key));
         stores->state->damaged = true;
@@ -312,14 +317,10 @@ static void compare_tags(struct stores *stores)
 /* NULL, or why the record of a key can't be read, as far as is known before the segments are read. */
 static const char *judge_place(const struct checked_key *key)
 {
-    bool has_tag = (key->state & KEY_HAS_TAG) != 0, in_leveldb = (key->state & KEY_IN_LEVELDB) != 0;
-
-    if (has_tag && in_leveldb && key->place != 0)
-        return "its tag has a place in a segment, but its record is in LevelDB";
-    if (in_leveldb || (key->place != 0 && (key->state & KEY_IS_BAD) == 0))
+    if (key->place != 0 && (key->state & KEY_IS_BAD) == 0)
         return NULL;
-    if (has_tag)
-        return "its tag has no place, and LevelDB has no record";
+    if ((key->state & KEY_HAS_TAG) != 0)
+        return "its tag has no place";
     return key->place == 0 ? "its record is in no segment" : "its newest record may have been in damaged bytes of a segment";
 }
 
@@ -329,7 +330,7 @@ static void find_places(struct stores *stores)
     bool must_search = false;
 
     for (size_t i = 0; i < stores->keys.count; i++)
-        must_search = must_search || (stores->keys.list[i].state & (KEY_HAS_TAG | KEY_IN_LEVELDB)) == 0;
+        must_search = must_search || (stores->keys.list[i].state & KEY_HAS_TAG) == 0;
     if (must_search)
         places_search(stores->check, stores->files.dir, &stores->keys, &stores->seed);
     for (size_t i = 0; i < stores->keys.count; i++) {
@@ -554,19 +555,10 @@ static void make_raw_key(const struct store_item *item, struct buffer *raw)
     buffer_append_bytes(raw, item->key);
 }
 
-/* Whether the number in the store may have been lost in a damaged block; if not, whole batches are missing, and it is not known which keys
- * were in them. */
-static bool number_is_explained(const struct stores *stores)
-{
-    struct bytes number = BYTES("\0\0\0\0number");
-
-    return store_number(stores->store) == stores->dataset->store_number || store_files_may_have_lost(&stores->files, number);
-}
-
 /* Whether changes are missing, it is not known of which keys. What tags and segments have is right nevertheless. */
 static bool has_lost_batches(const struct stores *stores)
 {
-    return stores->salvage.is_needed || stores->files.log_is_cut || !number_is_explained(stores);
+    return stores->salvage.is_needed || store_number(stores->store) != stores->dataset->store_number;
 }
 
 /* NULL, or why the record of a key is not kept. */
@@ -582,8 +574,6 @@ static const char *why_drop_record(struct stores *stores, const struct store_ite
         what = "it had been deleted, or its deletion was in a damaged block";
     if (what != NULL || (key != NULL && (key->state & (KEY_HAS_TAG | KEY_IS_FOUND)) == (KEY_HAS_TAG | KEY_IS_FOUND)))
         return what;                /* what its tag points to is its newest record */
-    if (key != NULL && (key->state & KEY_IN_LEVELDB) != 0 && has_lost_batches(stores) && !stores->check->revive)
-        return "its newest value may have been in what the index has lost";
     make_raw_key(item, &raw);
     if (!stores->check->revive && store_files_may_have_lost(&stores->files, buffer_bytes(&raw)))
         what = "its newest value may have been in a damaged block";

@@ -2,15 +2,10 @@
 
 #include <string.h>
 
-#include <snappy-c.h>
-
 #include "base/buffer.h"
 #include "masked_crc.h"
 
-enum {
-    FOOTER_SIZE = 48, TRAILER_SIZE = 5, INTERNAL_SIZE = 8, BLOCK_MAX = 1 << 30,
-    SNAPPY_RATIO_MAX = 64,      /* a copy of 64 bytes takes three: a larger size is wrong, and no memory is allocated for it */
-};
+enum { FOOTER_SIZE = 48, TRAILER_SIZE = 5 };
 static const uint64_t magic = 0xdb4775248b80fb57ull;
 
 struct handle {
@@ -19,7 +14,6 @@ struct handle {
 
 struct checking {
     struct bytes data;
-    enum table_kind kind;
     table_damaged *damaged;
     void *context;
     struct table_counts *counts;
@@ -78,34 +72,10 @@ static const char *verify_block(struct checking *checking, const struct handle *
     checking->counts->blocks++;
     if (masked_crc(at, handle->size + 1) != u32_at(at + handle->size + 1))
         return "a block's checksum is wrong";
+    if (at[handle->size] != 0)
+        return "a block has an unknown compression";
     *raw = bytes_of(at, handle->size);
     return NULL;
-}
-
-static bool decompress(struct bytes from, struct buffer *to)
-{
-    size_t size;
-
-    if (snappy_uncompressed_length(from.data, from.size, &size) != SNAPPY_OK || size > BLOCK_MAX || size / SNAPPY_RATIO_MAX > from.size ||
-        snappy_uncompress(from.data, from.size, buffer_reserve(to, size), &size) != SNAPPY_OK)
-        return false;
-    to->size += size;
-    return true;
-}
-
-/* Sets *contents to a block's contents, decompressed into `room` if necessary. */
-static const char *open_block(struct bytes raw, struct buffer *room, struct bytes *contents)
-{
-    room->size = 0;
-    switch (raw.data[raw.size]) {
-    case 0: *contents = raw; return NULL;
-    case 1:
-        if (!decompress(raw, room))
-            return "a compressed block is invalid";
-        *contents = buffer_bytes(room);
-        return NULL;
-    default: return "a block has an unknown compression";
-    }
 }
 
 /* entry = shared varint, unshared varint, value size varint, unshared bytes of the key, value; then restarts u32..., their count u32.
@@ -135,13 +105,6 @@ static bool find_entries(struct bytes contents, struct bytes *entries)
         return false;
     *entries = bytes_of(contents.data, contents.size - 4 - 4 * (size_t)restarts);
     return true;
-}
-
-static struct bytes user_key(const struct checking *checking, const struct buffer *key)
-{
-    if (checking->kind == TABLE_KEY_RUN)
-        return buffer_bytes(key);
-    return bytes_of(key->data, key->size < INTERNAL_SIZE ? 0 : key->size - INTERNAL_SIZE);
 }
 
 static const char *check_metaindex(struct checking *checking, struct bytes contents, struct handle *bad)
@@ -187,20 +150,19 @@ static void check_blocks(struct checking *checking, struct bytes contents, const
         what = verify_block(checking, &handle, &raw);
         if (what != NULL)
             report_damage(checking, &(struct table_damage){ .offset = handle.offset, .size = handle.size, .what = what, .has_keys = true,
-                .first = buffer_bytes(&before), .last = user_key(checking, &key) });
+                .first = buffer_bytes(&before), .last = buffer_bytes(&key) });
         before.size = 0;
-        buffer_append_bytes(&before, user_key(checking, &key));
+        buffer_append_bytes(&before, buffer_bytes(&key));
     }
     buffer_release(&key);
     buffer_release(&before);
 }
 
-bool table_file_check(struct bytes data, enum table_kind kind, table_damaged *damaged, void *context, struct table_counts *counts)
+bool table_file_check(struct bytes data, table_damaged *damaged, void *context, struct table_counts *counts)
 {
-    struct checking checking = { data, kind, damaged, context, counts, true };
+    struct checking checking = { data, damaged, context, counts, true };
     struct handle metaindex, index, filter = { 0, 0 }, end = { data.size < FOOTER_SIZE ? 0 : data.size - FOOTER_SIZE, FOOTER_SIZE };
-    struct bytes footer, raw, contents;
-    struct buffer room = { 0 };
+    struct bytes footer, raw;
     const char *what = NULL;
 
     counts->bytes += data.size;
@@ -214,21 +176,16 @@ bool table_file_check(struct bytes data, enum table_kind kind, table_damaged *da
         return false;
     }
     what = verify_block(&checking, &metaindex, &raw);
-    if (what == NULL)
-        what = open_block(raw, &room, &contents);
     if (what == NULL) {
-        what = check_metaindex(&checking, contents, &filter);
+        what = check_metaindex(&checking, raw, &filter);
         metaindex = what != NULL ? filter : metaindex;
     }
     if (what != NULL)
         report_damage(&checking, &(struct table_damage){ .offset = metaindex.offset, .size = metaindex.size, .what = what });
     what = verify_block(&checking, &index, &raw);
-    if (what == NULL)
-        what = open_block(raw, &room, &contents);
     if (what != NULL)
         report_keys_lost_after(&checking, bytes_of("", 0), &index, what);
     else
-        check_blocks(&checking, contents, &index);
-    buffer_release(&room);
+        check_blocks(&checking, raw, &index);
     return checking.good;
 }

@@ -1,7 +1,7 @@
-/* Table file: one of LevelDB's tables (*.ldb), or a key run (*.run), every byte that has a meaning verified without LevelDB.
+/* Table file: a key run (*.run), which is one of LevelDB's tables: every byte that has a meaning is verified without LevelDB.
  *
  *   file   = data blocks, filter block, metaindex block, index block, footer
- *   block  = bytes | compression u8 (0 none, 1 snappy) | masked CRC-32C of both, u32
+ *   block  = bytes | compression u8 (0: none) | masked CRC-32C of both, u32
  *   footer = handle of metaindex, handle of index (offset and size as varints), zeros up to 40 bytes, magic u64
  *
  * An index entry is a key, not less than any key of its block and less than all of the next one, and the block's handle.
@@ -27,9 +27,7 @@ typedef void table_damaged(void *context, const struct table_damage *damage);
 struct table_counts {
     uint64_t blocks, bytes;
 };
-/* False: there was damage, and `damaged` was called for all of it. `data` is the whole file. LevelDB's own tables have eight bytes after each
- * store key; a key run has not. */
-enum table_kind { TABLE_OF_LEVELDB, TABLE_KEY_RUN };
-bool table_file_check(struct bytes data, enum table_kind kind, table_damaged *damaged, void *context, struct table_counts *counts);
+/* False: there was damage, and `damaged` was called for all of it. `data` is the whole file. */
+bool table_file_check(struct bytes data, table_damaged *damaged, void *context, struct table_counts *counts);
 
 #endif

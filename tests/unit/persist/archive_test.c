@@ -19,7 +19,7 @@
 
 enum { PATH_SIZE = 300, FILES = 6 };
 
-static const char *const names[FILES] = { "dataset", "functions", "hot", "store/CURRENT", "store/MANIFEST-000004", "store/00000017.seg" };
+static const char *const names[FILES] = { "dataset", "functions", "hot", "store/000032.run", "store/00000017.seg", "store/meta" };
 static const struct archive_facts facts = { 64, 16 };
 
 struct box {
@@ -321,8 +321,8 @@ static void end(struct buffer *bytes, uint32_t files)
 static void a_name_that_is_none_of_an_images_is_refused(void **state)
 {
     static const char *const bad[] = {
-        "../x", "x", "/etc/passwd", "store/../x", "store/", "store/LOCK", "store/KELVIN", "store/x.ldb", "store/1.ldb/..", "store/.seg",
-        "store/MANIFEST-", "store/MANIFEST-1x", "dataset/", "Dataset", "tags ", "store/00000000000000000000000000000000000000000000000000000000.seg",
+        "../x", "x", "/etc/passwd", "store/../x", "store/", "store/LOCK", "store/KELVIN", "store/x.run", "store/1.run/..", "store/.seg",
+        "store/CURRENT", "store/MANIFEST-1", "store/1.ldb", "meta", "dataset/", "Dataset", "tags ", "store/00000000000000000000000000000000000000000000000000000000.seg",
     };
     struct box *box = *state;
     bool complete;

@@ -77,7 +77,7 @@ static void a_newer_version_is_refused_as_such(void **state)
 {
     struct dataset_file dataset;
 
-    assert_int_equal(parse("kelvin-image 3\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\n", &dataset), STATUS_VERSION);
+    assert_int_equal(parse("kelvin-image 4\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\n", &dataset), STATUS_VERSION);
     assert_null(dataset.incarnations);
 }
 
@@ -124,22 +124,20 @@ static void changes_of_the_small_files_of_the_store_are_found(void **state)
     assert_non_null(mkdtemp(image));
     snprintf(path, sizeof(path), "%s/store", image);
     assert_int_equal(mkdir(path, 0755), 0);
-    put(image, "store/CURRENT", "MANIFEST-000001\n");
-    put(image, "store/000003.log", "the last writes");
-    put(image, "store/000004.log", "");
-    put(image, "store/000002.ldb", "tables look after themselves");
+    put(image, "store/meta", "the last writes");
+    put(image, "store/000032.run", "key runs look after themselves");
     assert_int_equal(dataset_file_print(&dataset, image, &text), STATUS_OK);
     assert_int_equal(dataset_file_parse(buffer_bytes(&text), &read, &problem), STATUS_OK);
-    assert_int_equal(read.file_count, 3);
+    assert_int_equal(read.file_count, 1);
     assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_OK);
-    put(image, "store/000002.ldb", "so this is not seen");
+    put(image, "store/000032.run", "so this is not seen");
     assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_OK);
-    put(image, "store/000003.log", "the last write");
+    put(image, "store/meta", "the last write");
     assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_CORRUPT);
-    assert_non_null(strstr(message.text, "000003.log"));
-    put(image, "store/000003.log", "the last Writes");
+    assert_non_null(strstr(message.text, "meta"));
+    put(image, "store/meta", "the last Writes");
     assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_CORRUPT);
-    snprintf(path, sizeof(path), "%s/store/000003.log", image);
+    snprintf(path, sizeof(path), "%s/store/meta", image);
     unlink(path);
     assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_CORRUPT);
     dataset_file_release(&read);
@@ -169,7 +167,7 @@ static void changes_of_the_functions_are_found(void **state)
     text.size = 0;
     dataset.functions.name = "functions";
     assert_int_equal(dataset_file_print(&dataset, image, &text), STATUS_OK);
-    assert_memory_equal(text.data, "kelvin-image 2\n", 15);
+    assert_memory_equal(text.data, "kelvin-image 3\n", 15);
     assert_int_equal(dataset_file_parse(buffer_bytes(&text), &read, &problem), STATUS_OK);
     assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_OK);
     put(image, "functions", "a dumb");

@@ -15,6 +15,7 @@
 #include "base/crc64.h"
 #include "base/tree.h"
 #include "store/store.h"
+#include "support/store_image.h"
 #include "tier/record.h"
 #include "tier/tags_rebuild.h"
 
@@ -29,11 +30,11 @@ struct bench {
     struct rdb_save_progress progress;
 };
 
-/* Where put puts records: into LevelDB, as old versions did, or into the segments of `store`, with their places in `tags`. */
+/* Where put puts records: their places are in `tags`. */
 struct target {
     struct store *store;
     struct store_batch *batch;
-    struct tags_builder *tags;      /* NULL: LevelDB */
+    struct tags_builder *tags;
 };
 
 static void put(const struct target *target, uint32_t incarnation, uint64_t hash, const char *key, int64_t expire_ms, uint8_t heat,
@@ -47,13 +48,9 @@ static void put(const struct target *target, uint32_t incarnation, uint64_t hash
     if (expire_ms >= 0)
         buffer_append(&record, &expire_ms, 8);
     buffer_append_bytes(&record, payload);
-    if (target->tags == NULL) {
-        store_batch_put(target->batch, incarnation, hash, bytes_of_string(key), buffer_bytes(&record));
-    } else {
-        store_batch_index(target->batch, incarnation, hash, bytes_of_string(key));
-        tags_builder_add(target->tags, incarnation, hash, bytes_of_string(key), store_batch_append(target->store, target->batch, incarnation,
-            0, bytes_of_string(key), buffer_bytes(&record)));
-    }
+    store_batch_index(target->batch, incarnation, hash, bytes_of_string(key));
+    tags_builder_add(target->tags, incarnation, hash, bytes_of_string(key), store_batch_append(target->store, target->batch, incarnation, 0,
+        bytes_of_string(key), buffer_bytes(&record)));
     if (expire_ms >= 0)
         store_batch_put_expiry(target->batch, expire_ms, incarnation, hash, bytes_of_string(key));
     buffer_release(&record);
@@ -99,12 +96,12 @@ static void write_tags(const struct bench *bench, struct tags_builder *builder)
 /* Two fields, one of them with a time. */
 #define TIMED BYTES("\x18" "\x01\0\0\0\0\0\0\0" "\2" "\1\1f\1v" "\0\1g\1w")
 
-static void image_write(struct bench *bench, int many, bool in_segments, bool timed)
+static void image_write(struct bench *bench, int many, bool timed)
 {
     char dir[PATH_SIZE + 32], name[32];
     struct message message;
     struct store_options options = { .dir = dir };
-    struct target target = { .batch = store_batch_create(), .tags = in_segments ? tags_builder_create(64, false) : NULL };
+    struct target target = { .batch = store_batch_create(), .tags = tags_builder_create(64, false) };
     uint16_t now = (uint16_t)(clock_wall_ms() / 60000);
 
     snprintf(dir, sizeof(dir), "%s/store", bench->image);
@@ -122,31 +119,23 @@ static void image_write(struct bench *bench, int many, bool in_segments, bool ti
         snprintf(name, sizeof(name), "many:%d", i);
         put(&target, 9, 100 + (uint64_t)i, name, -1, 5, now, BYTES("\0\5value"));
     }
-    if (in_segments) {
-        (void)store_batch_append(target.store, target.batch, 7, 0, BYTES("text"), BYTES("a dead record"));
-        segments_seal(store_segments(target.store));
-        write_tags(bench, target.tags);
-    }
+    (void)store_batch_append(target.store, target.batch, 7, 0, BYTES("text"), BYTES("a dead record"));
+    write_tags(bench, target.tags);
     assert_int_equal(store_write(target.store, target.batch), STATUS_OK);
     store_batch_destroy(target.batch);
-    store_close(target.store);
+    store_image_close(target.store);
     write_dataset(bench, (struct bytes){ NULL, 0 });
 }
 
-static void bench_init_with(struct bench *bench, int many, bool in_segments)
+static void bench_init(struct bench *bench, int many)
 {
     memset(bench, 0, sizeof(*bench));
     strcpy(bench->root, "/tmp/kelvin-save-XXXXXX");
     assert_non_null(mkdtemp(bench->root));
     snprintf(bench->image, sizeof(bench->image), "%s/image", bench->root);
     snprintf(bench->path, sizeof(bench->path), "%s/dump.rdb", bench->root);
-    image_write(bench, many, in_segments, false);
+    image_write(bench, many, false);
     bench->options = (struct rdb_save_options){ .image = bench->image, .path = bench->path };
-}
-
-static void bench_init(struct bench *bench, int many)
-{
-    bench_init_with(bench, many, false);
 }
 
 static void bench_release(struct bench *bench)
@@ -195,14 +184,15 @@ static void image_look(const struct bench *bench, struct buffer *out)
     free(names);
 }
 
-static void save_and_compare(bool in_segments)
+static void the_file_has_everything_in_the_image(void **state)
 {
     static const struct rdb_aux aux[] = { { BYTES("kelvin-id"), BYTES("0123456789abcdef") } };
     struct bench bench;
     struct buffer text = { 0 };
     uint64_t crc;
 
-    bench_init_with(&bench, 0, in_segments);
+    (void)state;
+    bench_init(&bench, 0);
     bench.options.aux = aux;
     bench.options.aux_count = 1;
     bench.options.used_memory = 12345;
@@ -221,16 +211,6 @@ static void save_and_compare(bool in_segments)
     bench_release(&bench);
 }
 
-static void the_file_has_everything_in_the_image(void **state)
-{
-    save_and_compare(false);
-}
-
-static void the_file_has_the_live_records_of_the_segments(void **state)
-{
-    save_and_compare(true);
-}
-
 /* Changes a byte of the value "hello" in the image's segment. */
 static void a_damaged_record_in_a_segment_is_an_error(void **state)
 {
@@ -238,7 +218,7 @@ static void a_damaged_record_in_a_segment_is_an_error(void **state)
     struct buffer text = { 0 };
     char name[PATH_SIZE + 64], *at;
 
-    bench_init_with(&bench, 0, true);
+    bench_init(&bench, 0);
     snprintf(name, sizeof(name), "%s/store/00000001.seg", bench.image);
     file_read(name, &text);
     at = memmem(text.data, text.size, "hello", 5);
@@ -474,7 +454,7 @@ static void times_of_fields_are_as_asked_for(void **state)
 
         bench_init(&bench, 0);
         tree_remove(bench.image);
-        image_write(&bench, 100, false, true);
+        image_write(&bench, 100, true);
         follower_init(&follower, &bench);
         bench.options.field_times = (enum rdb_field_times)times;
         assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), times == RDB_TIMES_REFUSED ? STATUS_VERSION : STATUS_OK);
@@ -523,7 +503,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(libraries_come_before_the_keys),
         cmocka_unit_test(the_file_has_everything_in_the_image),
-        cmocka_unit_test(the_file_has_the_live_records_of_the_segments),
         cmocka_unit_test(a_damaged_record_in_a_segment_is_an_error),
         cmocka_unit_test(heat_is_saved_if_asked_for),
         cmocka_unit_test(the_image_is_not_changed),

@@ -15,7 +15,7 @@ static void with_enough_all_get_what_they_want(void **state)
     struct descriptors got = divide(1 << 20, 10000, 4);
 
     assert_int_equal(got.clients, 10000);
-    assert_int_equal(got.tables, DESCRIPTORS_TABLES_WANTED);
+    assert_int_equal(got.segments, DESCRIPTORS_SEGMENTS_WANTED);
 }
 
 static void the_parts_never_exceed_the_limit(void **state)
@@ -28,9 +28,9 @@ static void the_parts_never_exceed_the_limit(void **state)
                 struct descriptors got = divide(limit, wanted[i], loops);
 
                 assert_true(got.clients <= wanted[i]);
-                assert_true(got.tables >= DESCRIPTORS_TABLES_MIN);
+                assert_true(got.segments >= DESCRIPTORS_SEGMENTS_MIN);
                 if (got.clients > 0)
-                    assert_true(got.reserved + got.tables + got.clients <= limit);
+                    assert_true(got.reserved + got.segments + got.clients <= limit);
             }
         }
     }
@@ -40,10 +40,10 @@ static void the_store_keeps_its_share_when_clients_want_more(void **state)
 {
     struct descriptors got = divide(4096, 10000, 1);
 
-    assert_int_equal(got.tables, (4096 - got.reserved) / 4);
-    assert_int_equal(got.clients, 4096 - got.reserved - got.tables);
+    assert_int_equal(got.segments, (4096 - got.reserved) / 4);
+    assert_int_equal(got.clients, 4096 - got.reserved - got.segments);
     got = divide(20000, 1000000, 1);
-    assert_int_equal(got.tables, 1024);
+    assert_int_equal(got.segments, 1024);
 }
 
 static void what_clients_do_not_want_goes_to_the_store(void **state)
@@ -51,7 +51,7 @@ static void what_clients_do_not_want_goes_to_the_store(void **state)
     struct descriptors got = divide(4096, 100, 1);
 
     assert_int_equal(got.clients, 100);
-    assert_int_equal(got.tables, 4096 - got.reserved - 100);
+    assert_int_equal(got.segments, 4096 - got.reserved - 100);
 }
 
 static void too_few_for_the_server_leave_no_client(void **state)
@@ -59,7 +59,7 @@ static void too_few_for_the_server_leave_no_client(void **state)
     struct descriptors got = divide(100, 10000, 1);
 
     assert_int_equal(got.clients, 0);
-    got = divide(got.reserved + DESCRIPTORS_TABLES_MIN + 1, 10000, 1);
+    got = divide(got.reserved + DESCRIPTORS_SEGMENTS_MIN + 1, 10000, 1);
     assert_int_equal(got.clients, 1);
 }
 

@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "support/seed.h"
 #include "support/store_box.h"
-#include "support/store_hold.h"
+#include "support/store_image.h"
 
 enum {
     KEYS = 12000,
@@ -64,7 +64,6 @@ static int setup(void **state)
 
     box_create(&model->box, seed_new());
     random_init(&model->random, model->box.seed);
-    model->box.options.is_temporary = true;
     assert_int_equal(box_open(&model->box), STATUS_OK);
     for (int db = 0; db < DATABASES; db++)
         model->incarnations[db] = ++model->last_incarnation;
@@ -97,7 +96,6 @@ static void compare_from(struct model *model, struct store *store, int db, int f
         assert_int_equal(store_next(iterator, &record), STATUS_OK);
         assert_true(bytes_equal(record.key, name_of(key, text)));
         assert_true(record.hash == hash_of(key));
-        assert_int_equal(record.record.size, 0);
     }
     if (count > 0)
         assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
@@ -113,13 +111,11 @@ static void compare_all(struct model *model, struct store *store)
 static void compare_some(struct model *model)
 {
     int db = (int)random_below(&model->random, DATABASES), key = (int)random_below(&model->random, KEYS);
-    struct buffer record = { 0 };
     char text[32];
 
     compare_from(model, model->box.store, db, key, 20);
-    assert_int_equal(store_get(model->box.store, model->incarnations[db], hash_of(key), name_of(key, text), &record),
+    assert_int_equal(store_has(model->box.store, model->incarnations[db], hash_of(key), name_of(key, text)),
         model->has[db][key] ? STATUS_OK : STATUS_NOT_FOUND);
-    assert_int_equal(record.size, 0);
 }
 
 /* Keys in order, as demotion writes them, or anywhere; about as many are deleted as added once half of them are there. */
@@ -128,7 +124,6 @@ static void change(struct model *model)
     struct store_batch *batch = store_batch_create();
     int count = 1 + (int)random_below(&model->random, CHANGES_MAX), db = (int)random_below(&model->random, DATABASES);
     int key = (int)random_below(&model->random, KEYS), step = random_below(&model->random, 2) == 0 ? 1 : 7919;
-    bool applied = true;
     struct message message;
     char text[32];
 
@@ -142,9 +137,8 @@ static void change(struct model *model)
     for (int i = 0; i < BRAKE_MS && store_waiting_files(model->box.store) > 0; i++)
         usleep(1000);           /* as demotion does, so that merges follow on a busy machine */
     while (store_write(model->box.store, batch) != STATUS_OK) {
-        while (store_reopen(model->box.store, &applied, &message) != STATUS_OK)
+        while (store_retry(model->box.store, &message) != STATUS_OK)
             faulty_disk_set(model->box.disk, NULL);
-        assert_false(applied);
     }
     store_batch_destroy(batch);
 }
@@ -152,10 +146,8 @@ static void change(struct model *model)
 static void flush_database(struct model *model)
 {
     int db = (int)random_below(&model->random, DATABASES);
-    bool done = false;
 
-    while (!done)
-        assert_int_equal(store_purge(model->box.store, model->incarnations[db], 1000, &done), STATUS_OK);
+    store_purge(model->box.store, model->incarnations[db]);
     model->incarnations[db] = ++model->last_incarnation;
     memset(model->has[db], 0, KEYS);
 }
@@ -182,15 +174,13 @@ static void take_image(struct model *model)
     struct message message;
     char path[128];
     struct store *image;
-    struct store_options options = { .dir = path, .env = model->box.env, .write_buffer_size = 64 * 1024, .is_temporary = true };
+    struct store_options options = { .dir = path, .env = model->box.env, .is_read_only = true };
 
     snprintf(path, sizeof(path), "%s/image", model->box.root);
     if (store_snapshot(model->box.store, path, &message) != STATUS_OK) {
-        bool applied;
-
         assert_int_equal(access(path, F_OK), -1);
         faulty_disk_set(model->box.disk, NULL);
-        assert_int_equal(store_reopen(model->box.store, &applied, &message), STATUS_OK);
+        assert_int_equal(store_retry(model->box.store, &message), STATUS_OK);
         return;
     }
     faulty_disk_set(model->box.disk, NULL);
@@ -305,7 +295,6 @@ static void what_is_flushed_leaves_the_disk(void **state)
     struct model *model = *state;
     int64_t began_us = clock_mono_us();
     struct store_batch *batch = store_batch_create();
-    bool done = false;
     char text[32];
 
     for (int i = 0; i < 40; i++) {
@@ -315,8 +304,7 @@ static void what_is_flushed_leaves_the_disk(void **state)
         store_batch_clear(batch);
     }
     assert_true(files_of(model->box.dir, ".run") > 0);
-    while (!done)
-        assert_int_equal(store_purge(model->box.store, 100, 1000, &done), STATUS_OK);
+    store_purge(model->box.store, 100);
     while (files_of(model->box.dir, ".run") > 0)
         assert_true(clock_mono_us() - began_us < PATIENCE_US);
     assert_true(store_memtable_memory(model->box.store) < 64 * 1024);
@@ -344,7 +332,7 @@ static void damage_is_an_error(void **state)
     struct message message;
     struct store *image;
     char path[128];
-    struct store_options options = { .dir = path, .env = model->box.env, .is_temporary = true };
+    struct store_options options = { .dir = path, .env = model->box.env, .is_read_only = true };
     enum status status;
 
     for (int i = 0; i < 20; i++)
@@ -389,17 +377,13 @@ static void a_store_in_the_place_of_another_keeps_its_files(void **state)
         uint8_t before[DATABASES][KEYS];
         uint32_t incarnations[DATABASES];
         char copy[128];
-        bool done = false;
 
         memcpy(before, model->has, sizeof(before));
         memcpy(incarnations, model->incarnations, sizeof(incarnations));
         for (int i = 0; i < 60; i++)
             change(model);
-        for (int db = 0; db < DATABASES; db++) {
-            done = false;
-            while (!done)
-                assert_int_equal(store_purge(box->store, model->incarnations[db], 1000, &done), STATUS_OK);
-        }
+        for (int db = 0; db < DATABASES; db++)
+            store_purge(box->store, model->incarnations[db]);
         box_close(box);
         assert_int_equal(store_remove(box->dir, box->env), STATUS_OK);
         assert_int_equal(store_clone(image, box->dir, box->env, &message), STATUS_OK);
@@ -435,7 +419,6 @@ static void change_until_files_are_gone(struct model *model)
     compare_all(model, model->box.store);
 }
 
-/* Whatever removes it: the background thread, or the release of what an image held. */
 static void a_removal_that_failed_is_tried_again(void **state)
 {
     struct model *model = *state;
@@ -444,14 +427,6 @@ static void a_removal_that_failed_is_tried_again(void **state)
     faulty_disk_set(model->box.disk, &faults);
     change_until_files_stay(model);
     faulty_disk_set(model->box.disk, NULL);
-    change_until_files_are_gone(model);
-    store_env_hold_removal(model->box.env);
-    change_until_files_stay(model);
-    faulty_disk_set(model->box.disk, &faults);
-    store_env_release_removal(model->box.env);
-    faulty_disk_set(model->box.disk, NULL);
-    assert_true(files_of(model->box.dir, ".run") > FILES_MAX);
-    take_image(model);
     change_until_files_are_gone(model);
 }
 
@@ -468,7 +443,7 @@ static void an_image_whose_name_can_not_be_synced_leaves_no_directory(void **sta
     assert_int_equal(mkdir(parent, 0755), 0);
     faulty_disk_set(model->box.disk, &faults);
     assert_int_equal(store_snapshot(model->box.store, image, &message), STATUS_IO);
-    assert_non_null(strstr(message.text, "can't create the image"));
+    assert_non_null(strstr(message.text, "can't sync the directory of"));
     assert_int_equal(access(image, F_OK), -1);
     faulty_disk_set(model->box.disk, NULL);
     assert_int_equal(store_snapshot(model->box.store, image, &message), STATUS_OK);
@@ -486,7 +461,7 @@ static void an_image_without_all_of_its_runs_is_none(void **state)
     snprintf(image, sizeof(image), "%s/image", model->box.root);
     for (int i = 0; i < 10; i++)
         change(model);
-    assert_int_equal(store_compact(model->box.store), STATUS_OK);
+    assert_int_equal(store_flush(model->box.store), STATUS_OK);
     assert_true(box_files(model->box.dir, ".run", paths) > 0);
     assert_int_equal(unlink(paths[0]), 0);
     assert_int_equal(store_snapshot(model->box.store, image, &message), STATUS_CORRUPT);
@@ -499,14 +474,13 @@ static void a_list_that_no_store_writes_is_refused(void **state)
 {
     static const char *const lists[] = {
         "%llu 1 %llu\n", "%llu 0 %llu\n", "%llu 3 %llu 1:2\n", "%llu 0 %llu 1:18446744073709551615 2:1\n", "%llu 0 %llu 1:1000000000\n",
-        "%llu 0 %llu 4294967296:1\n",
     };
     struct model *model = *state;
     static char paths[BOX_FILES_MAX][BOX_PATH_SIZE];
     struct message message;
     struct store *image;
     char path[128], text[200];
-    struct store_options options = { .dir = path, .env = model->box.env, .is_temporary = true };
+    struct store_options options = { .dir = path, .env = model->box.env, .is_read_only = true };
 
     change(model);
     snprintf(path, sizeof(path), "%s/image", model->box.root);
@@ -514,7 +488,7 @@ static void a_list_that_no_store_writes_is_refused(void **state)
     assert_int_equal(box_files(path, ".run", paths), 1);
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         snprintf(text, sizeof(text), lists[i], strtoull(strrchr(paths[0], '/') + 1, NULL, 10), (unsigned long long)box_file_size(paths[0]));
-        store_write_runs(path, text);
+        store_image_set_runs(path, text);
         assert_int_equal(store_open(&options, &image, &message), STATUS_CORRUPT);
         assert_non_null(strstr(message.text, "key run"));
     }
@@ -530,8 +504,7 @@ static void files_of_the_last_level_are_merged(void **state)
     struct message message;
     struct store *image;
     char path[128], other[192], text[FILES * 60] = "";
-    struct store_options options = { .dir = path, .env = model->box.env, .is_temporary = true };
-    bool done = false;
+    struct store_options options = { .dir = path, .env = model->box.env };
 
     change(model);
     snprintf(path, sizeof(path), "%s/image", model->box.root);
@@ -543,10 +516,9 @@ static void files_of_the_last_level_are_merged(void **state)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "%d 0 %llu 1:1\n", 1615 + 16 * i, (unsigned long long)box_file_size(other));
     }
     assert_int_equal(unlink(paths[0]), 0);
-    store_write_runs(path, text);
+    store_image_set_runs(path, text);
     assert_int_equal(store_open(&options, &image, &message), STATUS_OK);
-    while (!done)
-        assert_int_equal(store_purge(image, 1000, 1000, &done), STATUS_OK);
+    store_purge(image, 1000);
     while (files_of(path, ".run") > 1)
         assert_true(clock_mono_us() - began_us < PATIENCE_US);
     compare_all(model, image);
@@ -563,7 +535,7 @@ static void a_damaged_file_does_not_end_merging(void **state)
 
     while (files_of(model->box.dir, ".run") < 2)
         change(model);
-    assert_int_equal(store_compact(model->box.store), STATUS_OK);     /* none is being written */
+    assert_int_equal(store_flush(model->box.store), STATUS_OK);     /* none is being written */
     assert_true(box_files(model->box.dir, ".run", paths) >= 2);
     box_flip(paths[0], box_file_size(paths[0]) / 2, 3);
     do {
@@ -580,34 +552,29 @@ static void a_damaged_file_does_not_end_merging(void **state)
     }
 }
 
-/* One that is not temporary has its list of runs when it is opened again, also if nothing was in memory any more. */
-static void a_store_that_is_kept_has_its_runs_again(void **state)
+/* A clone goes on where its image was made, also if nothing was in memory. */
+static void a_clone_has_its_runs_again(void **state)
 {
     struct model *model = *state;
 
-    box_close(&model->box);
-    assert_int_equal(store_remove(model->box.dir, model->box.env), STATUS_OK);
-    model->box.options.is_temporary = false;
-    assert_int_equal(box_open(&model->box), STATUS_OK);
     for (int round = 0; round < 12; round++) {
         for (int i = 0; i < 15; i++)
             change(model);
         if (round % 2 == 0)
-            assert_int_equal(store_compact(model->box.store), STATUS_OK);
-        box_close(&model->box);
-        assert_int_equal(box_open(&model->box), STATUS_OK);
+            assert_int_equal(store_flush(model->box.store), STATUS_OK);
+        box_restart(&model->box);
         compare_all(model, model->box.store);
     }
 }
 
-/* LevelDB's files are gone, and with them the list: the numbers of the files say their order. */
+/* The list is gone: the numbers of the files say their order. */
 static void without_the_list_the_order_of_the_files_is_known(void **state)
 {
     struct model *model = *state;
     struct message message;
     char image[128], path[160];
     struct store_salvage salvage = { .seed = store_seed(model->box.store), .has_seed = true };
-    struct store_options options = { .dir = image, .salvage = &salvage };
+    struct store_options options = { .dir = image, .is_read_only = true, .salvage = &salvage };
     struct store *store;
 
     snprintf(image, sizeof(image), "%s/image", model->box.root);
@@ -617,7 +584,7 @@ static void without_the_list_the_order_of_the_files_is_known(void **state)
         change(model);
     faulty_disk_set(model->box.disk, NULL);
     assert_int_equal(store_snapshot(model->box.store, image, &message), STATUS_OK);
-    snprintf(path, sizeof(path), "%s/CURRENT", image);
+    snprintf(path, sizeof(path), "%s/meta", image);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(store_open(&options, &store, &message), STATUS_OK);
     assert_true(salvage.is_needed);
@@ -641,7 +608,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_list_that_no_store_writes_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(files_of_the_last_level_are_merged, setup, teardown),
         cmocka_unit_test_setup_teardown(a_damaged_file_does_not_end_merging, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_store_that_is_kept_has_its_runs_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_clone_has_its_runs_again, setup, teardown),
         cmocka_unit_test_setup_teardown(without_the_list_the_order_of_the_files_is_known, setup, teardown),
     };
 

@@ -2,7 +2,6 @@
 #include "support/unit.h"
 
 #include <fcntl.h>
-#include <leveldb/c.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +13,6 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "support/store_box.h"
-#include "support/store_hold.h"
 
 static int setup(void **state)
 {
@@ -33,127 +31,72 @@ static int teardown(void **state)
     return 0;
 }
 
-static void put(struct box *box, uint32_t incarnation, uint64_t hash, const char *key, const char *record)
+static void put(struct box *box, uint32_t incarnation, uint64_t hash, const char *key)
 {
     struct store_batch *batch = store_batch_create();
 
-    store_batch_put(batch, incarnation, hash, bytes_of_string(key), bytes_of_string(record));
+    store_batch_index(batch, incarnation, hash, bytes_of_string(key));
     assert_int_equal(store_write(box->store, batch), STATUS_OK);
     store_batch_destroy(batch);
 }
 
-static void assert_record(struct box *box, uint32_t incarnation, uint64_t hash, const char *key, const char *expected)
+static bool has(struct box *box, uint32_t incarnation, uint64_t hash, const char *key)
 {
-    struct buffer record;
-    enum status status;
+    enum status status = store_has(box->store, incarnation, hash, bytes_of_string(key));
 
-    buffer_init(&record);
-    buffer_append_string(&record, "before");
-    status = store_get(box->store, incarnation, hash, bytes_of_string(key), &record);
-    if (expected == NULL) {
-        assert_int_equal(status, STATUS_NOT_FOUND);
-        assert_int_equal(record.size, 6);
-    } else {
-        assert_int_equal(status, STATUS_OK);
-        assert_int_equal(record.size, 6 + strlen(expected));
-        assert_memory_equal(record.data + 6, expected, strlen(expected));
-    }
-    buffer_release(&record);
+    assert_true(status == STATUS_OK || status == STATUS_NOT_FOUND);
+    return status == STATUS_OK;
 }
 
-static void a_record_is_found_until_it_is_deleted(void **state)
+static void a_key_is_found_until_it_is_deleted(void **state)
 {
     struct box *box = *state;
     struct store_batch *batch = store_batch_create();
 
-    assert_record(box, 1, 5, "a", NULL);
-    put(box, 1, 5, "a", "record of a");
-    assert_record(box, 1, 5, "a", "record of a");
-    assert_record(box, 1, 5, "b", NULL);
-    assert_record(box, 1, 6, "a", NULL);
-    put(box, 1, 5, "a", "");
-    assert_record(box, 1, 5, "a", "");
-    put(box, 1, 5, "", "of the empty key");
-    assert_record(box, 1, 5, "", "of the empty key");
+    assert_false(has(box, 1, 5, "a"));
+    put(box, 1, 5, "a");
+    assert_true(has(box, 1, 5, "a"));
+    assert_false(has(box, 1, 5, "b") || has(box, 1, 6, "a") || has(box, 2, 5, "a"));
+    put(box, 1, 5, "");
+    assert_true(has(box, 1, 5, ""));
 
     store_batch_delete(batch, 1, 5, BYTES("a"));
-    store_batch_put(batch, 1, 5, BYTES("b"), BYTES("first"));
-    store_batch_put(batch, 1, 5, BYTES("b"), BYTES("second"));
-    store_batch_put(batch, 1, 5, BYTES("c"), BYTES("gone"));
+    store_batch_index(batch, 1, 5, BYTES("b"));
+    store_batch_index(batch, 1, 5, BYTES("c"));
     store_batch_delete(batch, 1, 5, BYTES("c"));
-    assert_int_equal(store_batch_count(batch), 5);
-    assert_true(store_batch_size(batch) > 5 * 13);
+    assert_int_equal(store_batch_count(batch), 4);
+    assert_true(store_batch_size(batch) > 4 * 12);
     assert_int_equal(store_write(box->store, batch), STATUS_OK);
-    assert_record(box, 1, 5, "a", NULL);
-    assert_record(box, 1, 5, "b", "second");
-    assert_record(box, 1, 5, "c", NULL);
+    assert_true(has(box, 1, 5, "b"));
+    assert_false(has(box, 1, 5, "a") || has(box, 1, 5, "c"));
     store_batch_clear(batch);
     assert_int_equal(store_batch_count(batch), 0);
     store_batch_destroy(batch);
 }
 
-static uint64_t syncs_of(struct box *box)
-{
-    return store_env_stats(box->env).syncs;
-}
-
-/* Otherwise it would be synced when the log is full, while all reads wait. */
-static void a_big_record_is_synced_at_once_and_its_batch_can_be_reused(void **state)
+static void keys_may_hold_any_bytes(void **state)
 {
     struct box *box = *state;
     struct store_batch *batch = store_batch_create();
-    struct buffer big = { 0 }, found = { 0 };
-    uint64_t syncs = syncs_of(box);
-
-    for (int i = 0; i < 700000; i++)
-        buffer_append_format(&big, "%08d", i);
-    store_batch_put(batch, 1, 5, BYTES("a"), BYTES("small"));
-    assert_int_equal(store_write(box->store, batch), STATUS_OK);
-    assert_int_equal(syncs_of(box), syncs);
-    store_batch_clear(batch);
-    store_batch_put(batch, 1, 6, BYTES("big"), buffer_bytes(&big));
-    assert_int_equal(store_write(box->store, batch), STATUS_OK);
-    assert_true(syncs_of(box) > syncs);
-    store_batch_clear(batch);
-    assert_int_equal(store_batch_count(batch), 0);
-    assert_true(store_batch_size(batch) < 100);
-    store_batch_put(batch, 1, 5, BYTES("b"), BYTES("after"));
-    assert_int_equal(store_write(box->store, batch), STATUS_OK);
-    assert_record(box, 1, 5, "a", "small");
-    assert_record(box, 1, 5, "b", "after");
-    assert_int_equal(store_get(box->store, 1, 6, BYTES("big"), &found), STATUS_OK);
-    assert_true(bytes_equal(buffer_bytes(&found), buffer_bytes(&big)));
-    buffer_release(&big);
-    buffer_release(&found);
-    store_batch_destroy(batch);
-}
-
-static void keys_and_records_may_hold_any_bytes(void **state)
-{
-    struct box *box = *state;
-    struct store_batch *batch = store_batch_create();
-    struct buffer record;
-    char bytes[256], *large = mem_alloc(3 << 20);
+    char bytes[256], *large = mem_alloc(1 << 20);
 
     for (int i = 0; i < 256; i++)
         bytes[i] = (char)i;
-    for (int i = 0; i < 3 << 20; i++)
+    for (int i = 0; i < 1 << 20; i++)
         large[i] = (char)(i * 7 + (i >> 9));
-    store_batch_put(batch, 0xfffffffeu, UINT64_MAX, bytes_of(bytes, 256), bytes_of(large, 3 << 20));
-    store_batch_put(batch, 1, 0, bytes_of(large, 1 << 20), bytes_of(bytes, 256));
+    store_batch_index(batch, 0xfffffffeu, UINT64_MAX, bytes_of(bytes, 256));
+    store_batch_index(batch, 1, 0, bytes_of(large, 1 << 20));
     assert_int_equal(store_write(box->store, batch), STATUS_OK);
     store_batch_destroy(batch);
-    buffer_init(&record);
-    assert_int_equal(store_get(box->store, 0xfffffffeu, UINT64_MAX, bytes_of(bytes, 256), &record), STATUS_OK);
-    assert_true(bytes_equal(buffer_bytes(&record), bytes_of(large, 3 << 20)));
-    record.size = 0;
-    assert_int_equal(store_get(box->store, 1, 0, bytes_of(large, 1 << 20), &record), STATUS_OK);
-    assert_true(bytes_equal(buffer_bytes(&record), bytes_of(bytes, 256)));
-    buffer_release(&record);
+    for (int round = 0; round < 2; round++, box_restart(box)) {
+        assert_int_equal(store_has(box->store, 0xfffffffeu, UINT64_MAX, bytes_of(bytes, 256)), STATUS_OK);
+        assert_int_equal(store_has(box->store, 1, 0, bytes_of(large, 1 << 20)), STATUS_OK);
+        assert_int_equal(store_has(box->store, 1, 0, bytes_of(large, (1 << 20) - 1)), STATUS_NOT_FOUND);
+    }
     mem_free(large);
 }
 
-static void a_reopened_store_has_seed_number_and_records(void **state)
+static void a_clone_has_seed_number_and_records(void **state)
 {
     struct box *box = *state;
     struct hash_seed seed = store_seed(box->store), again;
@@ -163,8 +106,7 @@ static void a_reopened_store_has_seed_number_and_records(void **state)
     box_write_many(box, 300);
     assert_int_equal(store_number(box->store), 300);
     box_verify(box, box->store, STATUS_OK);
-    box_close(box);
-    assert_int_equal(box_open(box), STATUS_OK);
+    box_restart(box);
     again = store_seed(box->store);
     assert_memory_equal(&seed, &again, sizeof(seed));
     assert_int_equal(store_number(box->store), 300);
@@ -180,11 +122,11 @@ static void a_scan_returns_one_incarnation_in_hash_order(void **state)
     enum { COUNT = sizeof(hashes) / sizeof(hashes[0]) };
 
     for (int i = COUNT - 1; i >= 0; i--) {
-        put(box, 2, hashes[i], "x", "of 2");
-        put(box, 1, hashes[i], "x", "of 1");
-        put(box, 3, hashes[i], "x", "of 3");
+        put(box, 2, hashes[i], "x");
+        put(box, 1, hashes[i], "x");
+        put(box, 3, hashes[i], "x");
     }
-    put(box, 2, 255, "w", "of 2");
+    put(box, 2, 255, "w");
     for (int from = 0; from < COUNT; from++) {
         iterator = store_scan(box->store, 2, hashes[from]);
         for (int i = from; i < COUNT; i++) {
@@ -196,7 +138,6 @@ static void a_scan_returns_one_incarnation_in_hash_order(void **state)
             assert_int_equal(store_next(iterator, &record), STATUS_OK);
             assert_true(record.hash == hashes[i]);
             assert_true(bytes_equal(record.key, BYTES("x")));
-            assert_true(bytes_equal(record.record, BYTES("of 2")));
         }
         assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
         assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
@@ -214,13 +155,12 @@ static void an_iterator_sees_the_store_as_it_was(void **state)
     struct store_record record;
     int count = 0;
 
-    put(box, 1, 10, "old", "1");
+    put(box, 1, 10, "old");
     iterator = store_scan(box->store, 1, 0);
-    put(box, 1, 20, "new", "1");
-    put(box, 1, 10, "old", "2");
+    put(box, 1, 20, "new");
+    put(box, 1, 10, "old");
     box_write_many(box, 200);
     while (store_next(iterator, &record) == STATUS_OK) {
-        assert_true(bytes_equal(record.record, BYTES("1")));
         count++;
     }
     assert_int_equal(count, 1);
@@ -254,7 +194,7 @@ static void expiry_keys_come_soonest_first(void **state)
     struct expired expired = { 0 };
     struct buffer from = { 0 };
 
-    put(box, 0xfffffffeu, UINT64_MAX, "record", "is no expiry key");
+    put(box, 0xfffffffeu, UINT64_MAX, "record");
     store_batch_put_expiry(batch, 70000, 1, 3, BYTES("third"));
     store_batch_put_expiry(batch, 255, 2, 9, BYTES("first"));
     store_batch_put_expiry(batch, 256, 1, 1, BYTES("second"));
@@ -299,59 +239,36 @@ static void expiry_keys_come_soonest_first(void **state)
     buffer_release(&from);
 }
 
-static void a_purge_takes_one_incarnation_in_steps(void **state)
+static void a_purge_takes_one_incarnation(void **state)
 {
     struct box *box = *state;
     struct store_record record;
     struct store_iterator *iterator;
     char key[16];
-    bool done = false;
-    int steps = 0;
 
     for (uint64_t i = 0; i < 100; i++) {
         snprintf(key, sizeof(key), "k%d", (int)i);
-        put(box, 4, i << 56 | i, key, "stays");
-        put(box, 5, i << 56 | i, key, "goes");
-        put(box, 6, i << 56 | i, key, "stays");
+        for (uint32_t incarnation = 4; incarnation <= 6; incarnation++)
+            put(box, incarnation, i << 56 | i, key);
     }
-    while (!done) {
-        assert_int_equal(store_purge(box->store, 5, 30, &done), STATUS_OK);
-        steps++;
-        assert_true(steps < 10);
-    }
-    assert_int_equal(steps, 4);
-    assert_int_equal(store_compact(box->store), STATUS_OK);
+    iterator = store_scan(box->store, 5, 0);            /* sees the store as it was */
+    store_purge(box->store, 5);
+    assert_int_equal(store_next(iterator, &record), STATUS_OK);
+    store_scan_close(iterator);
+    assert_int_equal(store_flush(box->store), STATUS_OK);
     for (uint64_t i = 0; i < 100; i++) {
         snprintf(key, sizeof(key), "k%d", (int)i);
-        assert_record(box, 4, i << 56 | i, key, "stays");
-        assert_record(box, 5, i << 56 | i, key, NULL);
-        assert_record(box, 6, i << 56 | i, key, "stays");
+        assert_true(has(box, 4, i << 56 | i, key) && has(box, 6, i << 56 | i, key));
+        assert_false(has(box, 5, i << 56 | i, key));
     }
     iterator = store_scan(box->store, 5, 0);
     assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
     store_scan_close(iterator);
-    assert_int_equal(store_purge(box->store, 5, 30, &done), STATUS_OK);
-    assert_true(done);
-    assert_int_equal(store_purge(box->store, 4, 1000, &done), STATUS_OK);
-    assert_true(done);
-    assert_record(box, 4, 0, "k0", NULL);
-}
-
-static void compacting_after_a_purge_frees_disk_space(void **state)
-{
-    struct box *box = *state;
-    uint64_t before;
-    bool done;
-
-    box_write_many(box, 2000);
-    assert_int_equal(store_compact(box->store), STATUS_OK);
-    before = store_disk_size(box->store);
-    do
-        assert_int_equal(store_purge(box->store, BOX_INCARNATION, 1000, &done), STATUS_OK);
-    while (!done);
-    assert_int_equal(store_compact(box->store), STATUS_OK);
-    assert_true(before > BOX_KEYS / 2 * box->record_size);
-    assert_true(store_disk_size(box->store) < before / 2);
+    store_purge(box->store, 5);
+    store_purge(box->store, 4);
+    iterator = store_scan(box->store, 4, 0);
+    assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
+    store_scan_close(iterator);
 }
 
 static void *do_nothing(void *context)
@@ -397,78 +314,71 @@ static void a_second_open_fails_as_locked(void **state)
         _exit(store_open(&options, &second, &message) == STATUS_LOCKED ? 0 : 1);
     assert_int_equal(waitpid(child, &exit_status, 0), child);
     assert_int_equal(exit_status, 0);
-    put(box, 1, 1, "still", "works");
-    assert_record(box, 1, 1, "still", "works");
+    put(box, 1, 1, "still");
+    assert_true(has(box, 1, 1, "still"));
 }
 
-static void raw_put(const char *dir, const char *key, size_t key_size, const char *value, size_t size)
-{
-    leveldb_options_t *options = leveldb_options_create();
-    leveldb_writeoptions_t *write_options = leveldb_writeoptions_create();
-    char *error = NULL;
-    leveldb_t *db = leveldb_open(options, dir, &error);
-
-    assert_null(error);
-    leveldb_put(db, write_options, key, key_size, value, size, &error);
-    assert_null(error);
-    leveldb_close(db);
-    leveldb_writeoptions_destroy(write_options);
-    leveldb_options_destroy(options);
-}
-
-/* An older Kelvin, which would look for keys under other hashes, refuses version 3. */
 static void a_store_keeps_its_kind_of_hashes(void **state)
 {
     struct box *box = *state;
 
     assert_false(store_is_by_slot(box->store));
-    box_close(box);
     box->options.by_slot = true;
-    assert_int_equal(box_open(box), STATUS_OK);
+    box_restart(box);
     assert_false(store_is_by_slot(box->store));
     box_close(box);
     assert_int_equal(store_remove(box->dir, NULL), STATUS_OK);
     assert_int_equal(box_open(box), STATUS_OK);
     assert_true(store_is_by_slot(box->store));
-    box_close(box);
     box->options.by_slot = false;
-    assert_int_equal(box_open(box), STATUS_OK);
+    box_restart(box);
     assert_true(store_is_by_slot(box->store));
-    box_close(box);
-    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\2", 4);     /* that is where it is kept */
-    assert_int_equal(box_open(box), STATUS_OK);
-    assert_false(store_is_by_slot(box->store));
 }
 
-static void a_newer_version_is_refused(void **state)
+/* A store that was written has no meta data on the disk: what is there is no image. */
+static void a_store_can_not_be_opened_again(void **state)
 {
     struct box *box = *state;
 
-    put(box, 1, 1, "a", "1");
+    box_write_many(box, 50);
+    assert_int_equal(store_flush(box->store), STATUS_OK);
+    box_restart(box);
     box_close(box);
-    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\6", 4);
-    assert_int_equal(box_open(box), STATUS_VERSION);
-    assert_null(box->store);
-    assert_non_null(strstr(box->message.text, "version 6"));
-    raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\2", 4);
-    assert_int_equal(box_open(box), STATUS_OK);
-    assert_record(box, 1, 1, "a", "1");
-}
-
-static void a_database_of_another_program_is_refused(void **state)
-{
-    struct box *box = *state;
-    leveldb_options_t *options = leveldb_options_create();
-    char *error = NULL;
-
-    box_close(box);
-    assert_int_equal(store_remove(box->dir, box->env), STATUS_OK);
-    leveldb_options_set_create_if_missing(options, 1);
-    leveldb_close(leveldb_open(options, box->dir, &error));
-    leveldb_options_destroy(options);
-    raw_put(box->dir, "unknown", 7, "value", 5);
     assert_int_equal(box_open(box), STATUS_CORRUPT);
-    assert_non_null(strstr(box->message.text, "version"));
+    assert_non_null(strstr(box->message.text, "has no meta data"));
+    box->options.is_read_only = true;
+    assert_int_equal(box_open(box), STATUS_CORRUPT);
+    box->options.is_read_only = false;
+    assert_int_equal(store_remove(box->dir, box->env), STATUS_OK);
+    assert_int_equal(box_open(box), STATUS_OK);
+    assert_true(store_is_new(box->store));
+}
+
+static void an_image_is_read_as_it_is(void **state)
+{
+    static char before[BOX_FILES_MAX][BOX_PATH_SIZE], after[BOX_FILES_MAX][BOX_PATH_SIZE];
+    struct box *box = *state, copy, other;
+    int count;
+
+    box_write_many(box, 300);
+    copy = *box;
+    copy.store = NULL;
+    copy.options.is_read_only = true;
+    copy.options.env = NULL;
+    snprintf(copy.dir, sizeof(copy.dir), "%s/image", box->root);
+    assert_int_equal(store_snapshot(box->store, copy.dir, &box->message), STATUS_OK);
+    count = box_files(copy.dir, "", before);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(box_open(&copy), STATUS_OK);
+        assert_int_equal(store_number(copy.store), 300);
+        assert_false(store_is_writable(copy.store));
+        box_verify(&copy, copy.store, STATUS_OK);
+        other = copy;                                       /* two at a time */
+        assert_int_equal(box_open(&other), STATUS_OK);
+        box_close(&other);
+        box_close(&copy);
+    }
+    assert_int_equal(box_files(copy.dir, "", after), count);
 }
 
 static void a_store_whose_parent_is_missing_is_an_error(void **state)
@@ -536,44 +446,45 @@ static void a_snapshot_and_its_original_are_independent(void **state)
         assert_int_equal(box_open(&copy), STATUS_OK);
         assert_int_equal(store_number(copy.store), store_number(box->store));
         box_verify(&copy, copy.store, STATUS_OK);
-        /* Both, in turns, overwrite records that they share, and compact. */
+        /* Both, in turns, overwrite keys that they share, and write files. */
         for (int i = 0; i < 300; i++) {
             assert_int_equal(box_write(box), STATUS_OK);
             if (i % 2 == 0)
                 assert_int_equal(box_write(&copy), STATUS_OK);
         }
-        assert_int_equal(store_compact(copy.store), STATUS_OK);
+        assert_int_equal(store_flush(copy.store), STATUS_OK);
         box_verify(box, box->store, STATUS_OK);
         box_verify(&copy, copy.store, STATUS_OK);
-        box_close(&copy);
-        assert_int_equal(box_open(&copy), STATUS_OK);
+        box_restart(&copy);
         box_verify(&copy, copy.store, STATUS_OK);
         box_close(&copy);
-        box_close(box);
-        assert_int_equal(box_open(box), STATUS_OK);
+        box_restart(box);
         box_verify(box, box->store, STATUS_OK);
     }
     assert_int_not_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);  /* it exists already */
     assert_true(strlen(box->message.text) > 10);
 }
 
-static void a_snapshot_shares_its_tables(void **state)
+static void a_snapshot_shares_its_files(void **state)
 {
     struct box *box = *state;
-    char tables[BOX_FILES_MAX][BOX_PATH_SIZE];
+    static char files[BOX_FILES_MAX][BOX_PATH_SIZE];
     char image[128];
     int count;
 
     box_write_many(box, 500);
-    assert_int_equal(store_compact(box->store), STATUS_OK);
+    assert_int_equal(store_flush(box->store), STATUS_OK);
     snprintf(image, sizeof(image), "%s/image", box->root);
     assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);
-    count = box_files(image, ".ldb", tables);
-    assert_true(count > 0);
+    count = box_files(image, "", files);
+    assert_true(count > 2);
     for (int i = 0; i < count; i++) {
+        bool is_shared = store_is_table(files[i]);
         struct stat file;
-        assert_int_equal(stat(tables[i], &file), 0);
-        assert_int_equal(file.st_nlink, 2);
+
+        assert_int_equal(is_shared, strcmp(strrchr(files[i], '/'), "/meta") != 0);
+        assert_int_equal(stat(files[i], &file), 0);
+        assert_int_equal(file.st_nlink, is_shared ? 2 : 1);
     }
 }
 
@@ -611,94 +522,48 @@ static void cloning_an_image_does_not_change_it(void **state)
     assert_int_equal(access(other, F_OK), 0);
 }
 
-/* Each opening writes the log as a table; without an option, four tables would be merged. The processes exit without closing the store,
- * because LevelDB may start a compaction just before it notices that it is being closed. */
-static void write_tables(struct box *box, int rounds)
-{
-    char tables[BOX_FILES_MAX][BOX_PATH_SIZE];
-
-    for (int round = 0; round < rounds; round++) {
-        pid_t child = fork();
-        int status;
-
-        assert_true(child >= 0);
-        if (child == 0) {
-            if (box_open(box) != STATUS_OK || box_files(box->dir, ".ldb", tables) != round)
-                _exit(1);
-            box_write_many(box, 5);
-            _exit(box_files(box->dir, ".ldb", tables) == round ? 0 : 2);
-        }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
-    }
-}
-
-static void without_merging_tables_stay_as_they_are(void **state)
-{
-    struct box *box = *state, other = *box;
-
-    snprintf(other.dir, sizeof(other.dir), "%s/unmerged", box->root);
-    other.options.env = NULL;
-    other.options.without_merging = true;
-    other.store = NULL;
-    write_tables(&other, 10);
-    assert_int_equal(box_open(&other), STATUS_OK);
-    assert_int_equal(store_number(other.store), 50);
-    box_verify(&other, other.store, STATUS_OK);
-    box_close(&other);              /* must not wait forever for the work that LevelDB has scheduled */
-}
-
-/* The same while merges are held, but a store that is written merges before LevelDB stops its writes; and all that is due when they are
- * released. */
-static void held_merges_wait_until_they_are_released_or_writes_would(void **state)
-{
-    struct box *box = *state, other = *box;
-
-    if (!children_start_threads())
-        skip();
-    snprintf(other.dir, sizeof(other.dir), "%s/held", box->root);
-    other.options.env = NULL;
-    other.options.holds_merges = true;
-    other.store = NULL;
-    write_tables(&other, 7);
-    assert_int_equal(box_open(&other), STATUS_OK);
-    box_write_many(&other, 1000);
-    box_verify(&other, other.store, STATUS_OK);
-    store_release_merges(other.store);
-    while (store_level0_count(other.store) >= 4)
-        usleep(1000);
-    box_verify(&other, other.store, STATUS_OK);
-    box_close(&other);
-    assert_int_equal(box_open(&other), STATUS_OK);
-    box_close(&other);              /* must not wait forever for what is held */
-}
-
-static void a_store_without_current_is_not_taken_for_a_new_one(void **state)
+/* A store that is written merges files before there are too many; and all that is due when merges are released. */
+static void held_merges_wait_until_they_are_released(void **state)
 {
     struct box *box = *state;
-    char path[128], aside[128];
 
-    box_write_many(box, 200);
-    box_close(box);
-    snprintf(path, sizeof(path), "%s/CURRENT", box->dir);
-    snprintf(aside, sizeof(aside), "%s/current-aside", box->root);
-    assert_int_equal(rename(path, aside), 0);
-    assert_int_equal(box_open(box), STATUS_CORRUPT);
-    assert_int_equal(rename(aside, path), 0);
-    assert_int_equal(box_open(box), STATUS_OK);
+    box->options.holds_merges = true;
+    box_restart(box);
+    for (int round = 0; round < 18; round++) {
+        box_write_many(box, 5);
+        assert_int_equal(store_flush(box->store), STATUS_OK);
+    }
+    assert_true(store_waiting_files(box->store) > 0);
+    store_release_merges(box->store);
+    while (store_waiting_files(box->store) > 0)
+        usleep(1000);
     box_verify(box, box->store, STATUS_OK);
 }
 
-static void reopening_a_healthy_store_changes_nothing(void **state)
+static void retrying_a_healthy_store_changes_nothing(void **state)
 {
     struct box *box = *state;
-    bool applied = true;
 
     box_write_many(box, 100);
-    assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_OK);
-    assert_false(applied);
+    assert_int_equal(store_retry(box->store, &box->message), STATUS_OK);
     assert_int_equal(store_number(box->store), 100);
     box_write_many(box, 100);
+    box_verify(box, box->store, STATUS_OK);
+}
+
+/* A smaller buffer is full sooner. */
+static void the_write_buffer_can_be_changed(void **state)
+{
+    static char files[BOX_FILES_MAX][BOX_PATH_SIZE];
+    struct box *box = *state;
+    int before;
+
+    store_set_write_buffer(box->store, 1 << 20);
+    box_write_many(box, 200);
+    before = box_files(box->dir, ".run", files);
+    store_set_write_buffer(box->store, 4096);
+    box_write_many(box, 20);
+    assert_true(box_files(box->dir, ".run", files) > before);
     box_verify(box, box->store, STATUS_OK);
 }
 
@@ -707,12 +572,12 @@ static void sizes_are_plausible(void **state)
     struct box *box = *state;
     uint64_t memory = store_memory(box->store);
 
-    box_write_many(box, 20);    /* 20 x 8 x 600 bytes, less for deletes: at most twice the memtable */
+    box_write_many(box, 20);
     assert_true(store_memory(box->store) > memory);
     box_write_many(box, 1000);
-    assert_int_equal(store_compact(box->store), STATUS_OK);
+    assert_int_equal(store_flush(box->store), STATUS_OK);
     assert_true(store_disk_size(box->store) > BOX_KEYS / 2 * box->record_size);
-    assert_true(store_disk_size(box->store) < 20 * BOX_KEYS * box->record_size);
+    assert_true(store_disk_size(box->store) < 2 * 1020 * 8 * box->record_size);        /* what was overwritten is still there */
 }
 
 struct reading {
@@ -724,23 +589,16 @@ struct reading {
 static void *read_keys_thread(void *context)
 {
     struct reading *reading = context;
-    struct buffer record;
 
-    buffer_init(&record);
     for (uint32_t i = 0; !atomic_load(&reading->is_over); i++) {
         uint32_t key = i * 7 % BOX_KEYS;
         struct bytes name;
-        char text[32], start[48];
+        char text[32];
         uint64_t hash = box_hash(reading->box->store, key, text, &name);
         enum status status;
 
-        record.size = 0;
-        status = store_get(reading->box->store, BOX_INCARNATION, hash, name, &record);
-        if (status != STATUS_NOT_FOUND) {
-            assert_int_equal(status, STATUS_OK);
-            snprintf(start, sizeof(start), "key %u version ", key);
-            assert_memory_equal(record.data, start, strlen(start));
-        }
+        status = store_has(reading->box->store, BOX_INCARNATION, hash, name);
+        assert_true(status == STATUS_OK || status == STATUS_NOT_FOUND);
         if (i % 512 == 0) {
             struct store_iterator *iterator = store_scan(reading->box->store, BOX_INCARNATION, hash);
             struct store_record next;
@@ -748,28 +606,25 @@ static void *read_keys_thread(void *context)
             status = store_next(iterator, &next);
             assert_true(status == STATUS_OK || status == STATUS_NOT_FOUND);
             store_scan_close(iterator);
-            assert_true(store_disk_size(reading->box->store) > 0);
-            assert_true(store_memory(reading->box->store) > 0);
+            (void)store_disk_size(reading->box->store);
+            (void)store_memory(reading->box->store);
         }
         atomic_fetch_add(&reading->gets, 1);
     }
-    buffer_release(&record);
     return NULL;
 }
 
-static void readers_continue_during_writes_and_reopenings(void **state)
+static void readers_continue_during_writes_and_flushes(void **state)
 {
     struct reading reading = { .box = *state };
     struct box *box = *state;
     pthread_t threads[3];
-    bool applied;
 
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, read_keys_thread, &reading), 0);
     for (int round = 0; round < 8 || atomic_load(&reading.gets) < 1000; round++) {
         box_write_many(box, 60);
-        assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_OK);
-        assert_false(applied);
+        assert_int_equal(store_flush(box->store), STATUS_OK);
     }
     atomic_store(&reading.is_over, true);
     for (int i = 0; i < 3; i++)
@@ -777,53 +632,31 @@ static void readers_continue_during_writes_and_reopenings(void **state)
     box_verify(box, box->store, STATUS_OK);
 }
 
-/* LevelDB counts the reads that look into several tables, and merges such tables, which would write while nothing was changed. */
-static void reads_write_nothing(void **state)
-{
-    struct box *box = *state;
-    uint64_t written;
-
-    box_write_many(box, 400);
-    assert_int_equal(store_compact(box->store), STATUS_OK);
-    box_write_many(box, 30);        /* in tables above the others */
-    while (store_is_flushing(box->store))
-        usleep(1000);
-    written = store_env_stats(box->env).written_bytes;
-    for (int round = 0; round < 200; round++)
-        box_verify(box, box->store, STATUS_OK);
-    usleep(100 * 1000);             /* what might run on the background thread */
-    assert_int_equal(store_env_stats(box->env).written_bytes, written);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_record_is_found_until_it_is_deleted, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_big_record_is_synced_at_once_and_its_batch_can_be_reused, setup, teardown),
-        cmocka_unit_test_setup_teardown(keys_and_records_may_hold_any_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_reopened_store_has_seed_number_and_records, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_key_is_found_until_it_is_deleted, setup, teardown),
+        cmocka_unit_test_setup_teardown(keys_may_hold_any_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_clone_has_seed_number_and_records, setup, teardown),
         cmocka_unit_test_setup_teardown(a_scan_returns_one_incarnation_in_hash_order, setup, teardown),
         cmocka_unit_test_setup_teardown(an_iterator_sees_the_store_as_it_was, setup, teardown),
         cmocka_unit_test_setup_teardown(expiry_keys_come_soonest_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_purge_takes_one_incarnation_in_steps, setup, teardown),
-        cmocka_unit_test_setup_teardown(compacting_after_a_purge_frees_disk_space, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_purge_takes_one_incarnation, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_open_fails_as_locked, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_keeps_its_kind_of_hashes, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_newer_version_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_database_of_another_program_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_store_can_not_be_opened_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_image_is_read_as_it_is, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_whose_parent_is_missing_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(a_removed_store_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(removing_a_store_keeps_other_files, setup, teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_and_its_original_are_independent, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_snapshot_shares_its_tables, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_snapshot_shares_its_files, setup, teardown),
         cmocka_unit_test_setup_teardown(cloning_an_image_does_not_change_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(without_merging_tables_stay_as_they_are, setup, teardown),
-        cmocka_unit_test_setup_teardown(held_merges_wait_until_they_are_released_or_writes_would, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_store_without_current_is_not_taken_for_a_new_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(reopening_a_healthy_store_changes_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(reads_write_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(held_merges_wait_until_they_are_released, setup, teardown),
+        cmocka_unit_test_setup_teardown(retrying_a_healthy_store_changes_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_write_buffer_can_be_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(sizes_are_plausible, setup, teardown),
-        cmocka_unit_test_setup_teardown(readers_continue_during_writes_and_reopenings, setup, teardown),
+        cmocka_unit_test_setup_teardown(readers_continue_during_writes_and_flushes, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

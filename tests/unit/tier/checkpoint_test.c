@@ -93,7 +93,7 @@ static struct store *open_image(struct rig *rig)
 {
     char dir[400];
     struct message message;
-    struct store_options options = { .dir = dir, .env = rig->box.env, .write_buffer_size = 64 * 1024, .is_temporary = true };
+    struct store_options options = { .dir = dir, .env = rig->box.env, .is_read_only = true };
     struct store *store;
 
     snprintf(dir, sizeof(dir), "%s/store", rig->image);
@@ -250,7 +250,7 @@ static void a_key_deleted_after_the_cut_does_not_come_back(void **state)
     say_all(rig, "SETRANGE k%d 5000 old", ":5003\n");      /* a block each */
     say_all(rig, "TIER DEMOTE k%d", ":1\n");
     tier_box_hold_writer(&rig->box);
-    assert_int_equal(store_compact(rig->box.tier->store), STATUS_OK);
+    assert_int_equal(store_flush(rig->box.tier->store), STATUS_OK);
     say_all(rig, "SET k%d blind", "+OK\n");
     say_all(rig, "DEL k%d", ":1\n");                /* whether there are records is unknown */
     faulty_disk_set(rig->box.disk, &(struct disk_faults){ .only = ".seg", .read_delay_us = 20000 });
@@ -600,7 +600,7 @@ static void a_record_that_cant_be_read_does_not_keep_a_failed_checkpoint(void **
     say_all(rig, "SETRANGE k%d 5000 old", ":5003\n");
     say_all(rig, "TIER DEMOTE k%d", ":1\n");
     tier_box_hold_writer(&rig->box);
-    assert_int_equal(store_compact(rig->box.tier->store), STATUS_OK);
+    assert_int_equal(store_flush(rig->box.tier->store), STATUS_OK);
     faulty_disk_set(rig->box.disk, &(struct disk_faults){ .read_error = 1000 });
     say_all(rig, "SET k%d blind", "+OK\n");
     cut(rig);

@@ -1,4 +1,4 @@
-/* tier/image_walk, tier/locate, tier/tags_rebuild: images made by hand, with records in LevelDB and in segments. */
+/* tier/image_walk, tier/locate, tier/tags_rebuild: images made by hand. */
 #include "support/unit.h"
 
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "store/store.h"
+#include "support/store_image.h"
 #include "tier/image_walk.h"
 #include "tier/locate.h"
 #include "tier/tags.h"
@@ -19,7 +20,7 @@ enum { PARTITIONS = 16, KEYS = 300, DB = 5, OTHER = 7, KIND = 2, SEGMENT_BYTES =
 struct known {
     char key[32];
     uint32_t incarnation;
-    uint64_t hash, place;           /* 0: in LevelDB */
+    uint64_t hash, place;
     struct buffer record;
     bool is_deleted;
     int seen;
@@ -101,20 +102,6 @@ static struct known *add(struct fixture *fixture, uint32_t incarnation, size_t s
     known->hash = hash_bytes(&seed, key);
     append(fixture, known, fixture->count, size);
     store_batch_index(fixture->batch, incarnation, known->hash, key);
-    return known;
-}
-
-/* A record of a store of version 1. */
-static struct known *add_old(struct fixture *fixture, uint32_t incarnation)
-{
-    struct known *known = &fixture->known[fixture->count++];
-    struct hash_seed seed = store_seed(fixture->store);
-
-    snprintf(known->key, sizeof(known->key), "old:%zu", fixture->count);
-    known->incarnation = incarnation;
-    known->hash = hash_bytes(&seed, bytes_of_string(known->key));
-    fill(&known->record, fixture->count, 40);
-    store_batch_put(fixture->batch, incarnation, known->hash, bytes_of_string(known->key), buffer_bytes(&known->record));
     return known;
 }
 
@@ -206,17 +193,14 @@ static void expect_all(struct fixture *fixture)
     expect_all_with(fixture, 0);
 }
 
-/* Many small segments: live, overwritten and deleted records, those of another database, and old ones in LevelDB. */
+/* Many small segments: live, overwritten and deleted records, and those of another database. */
 static void fill_store(struct fixture *fixture)
 {
-    for (size_t i = 0; i < KEYS; i++) {
+    for (size_t i = 0; i < KEYS; i++)
         (void)add(fixture, i % 5 == 4 ? OTHER : DB, (i * 37) % 900);
-        if (i % 11 == 3)
-            (void)add_old(fixture, DB);
-    }
     write_all(fixture);
     for (size_t i = 0; i < fixture->count; i++) {
-        if (i % 3 == 0 && fixture->known[i].place != 0)
+        if (i % 3 == 0)
             append(fixture, &fixture->known[i], i + 1000, (i * 53) % 700);
         else if (i % 7 == 1)
             delete(fixture, &fixture->known[i]);
@@ -231,7 +215,7 @@ static void test_live_records(void **state)
 
     fill_store(fixture);
     expect_all(fixture);
-    store_close(fixture->store);
+    store_image_close(fixture->store);
     open_store(fixture);
     expect_all(fixture);
 }
@@ -359,7 +343,7 @@ static void test_a_missing_segment(void **state)
     snprintf(path, sizeof(path), "%s/%08llu.seg", fixture->dir, (unsigned long long)segment_sequence(segment));
     segments_unpin(segment);
     assert_int_equal(unlink(path), 0);
-    store_close(fixture->store);
+    store_image_close(fixture->store);
     open_store(fixture);
     assert_int_equal(walk(fixture), STATUS_CORRUPT);
     assert_non_null(strstr(fixture->message.text, known->key));
@@ -378,11 +362,6 @@ static void test_tags_that_are_wrong(void **state)
     fixture->known[0].place = place;
     assert_int_equal(walk(fixture), STATUS_CORRUPT);
     assert_non_null(strstr(fixture->message.text, "the same place"));
-    fixture->known[0].place = 0;                            /* in LevelDB, which does not have it */
-    make_tags(fixture);
-    fixture->known[0].place = place;
-    assert_int_equal(walk(fixture), STATUS_CORRUPT);
-    assert_non_null(strstr(fixture->message.text, "records and"));
     make_tags(fixture);
     fixture->tags.data[fixture->tags.size / 2] ^= 1;
     assert_int_equal(walk(fixture), STATUS_CORRUPT);

@@ -77,7 +77,7 @@ static void set_cold_keys(struct rig *rig, int count)
         assert_string_equal(say(rig, line), ":1\n");
     }
     tier_box_hold_writer(&rig->box);
-    assert_int_equal(store_compact(rig->box.tier->store), STATUS_OK);
+    assert_int_equal(store_flush(rig->box.tier->store), STATUS_OK);
     tier_box_release_writer(&rig->box);
     snprintf(line, sizeof(line), "STRLEN k%d", count - 1);
     assert_string_equal(say(rig, line), ":12000\n");

@@ -76,7 +76,7 @@ static void await_state(struct rig *rig, enum tier_state state)
 static void write_out(struct rig *rig)
 {
     tier_box_hold_writer(&rig->box);
-    assert_int_equal(store_compact(rig->box.tier->store), STATUS_OK);
+    assert_int_equal(store_flush(rig->box.tier->store), STATUS_OK);
     tier_box_release_writer(&rig->box);
 }
 
@@ -131,11 +131,9 @@ static void put_record(struct rig *rig, const char *key, struct bytes record)
     tier_box_hold_writer(&rig->box);
     partition_lock(keyspace->partition);
     assert_true(recordmap_find(keyspace->tier->map, hash, name, &place));
-    recordmap_move(keyspace->tier->map, hash, name, place, 0);
+    recordmap_move(keyspace->tier->map, hash, name, place, store_batch_append(rig->box.tier->store, batch, keyspace->incarnation, 0, name, record));
     partition_unlock(keyspace->partition);
-    if (place != 0)
-        segments_dead(store_segments(rig->box.tier->store), place);
-    store_batch_put(batch, rig->box.partitions->incarnations[0], hash, bytes_of_string(key), record);
+    segments_dead(store_segments(rig->box.tier->store), place);
     assert_int_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
     tier_box_release_writer(&rig->box);
     store_batch_destroy(batch);
@@ -155,8 +153,7 @@ static void a_record_that_makes_no_sense_is_an_error_until_it_is_overwritten(voi
         put_record(rig, "k", records[i]);
         assert_string_equal(say(rig, "GET k"), UNREADABLE);
         assert_string_equal(say(rig, "EXISTS k"), UNREADABLE);
-        if (records[i].size > 0)        /* else SCAN takes it for one in a segment, which it need not read */
-            assert_string_equal(say(rig, "SCAN 0"), UNREADABLE);
+        assert_string_equal(say(rig, "SCAN 0"), "*2\n$1\n0\n*1\n$1\nk\n");     /* which need not read it */
         assert_string_equal(say(rig, "SET k new"), "+OK\n");
         assert_string_equal(say(rig, "GET k"), "$3\nnew\n");
         assert_string_equal(say(rig, "DEL k"), ":1\n");

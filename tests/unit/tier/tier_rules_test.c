@@ -21,6 +21,7 @@
 enum { HOUR_MS = 3600 * 1000 };
 
 struct rig {
+    uint64_t other_place;           /* make_other */
     struct tier_box box;
     struct box_client *a, *b, *c;       /* of the one worker */
     struct batch batch;                 /* the test's, as the writer */
@@ -117,24 +118,35 @@ static void commit(struct rig *rig)
     assert_int_equal(batch_commit(rig->box.tier, &rig->batch), STATUS_OK);
 }
 
-/* A tag without a record: as if another key's hash were the same. */
+/* A record of another key, in another database. */
+static void make_other(struct rig *rig)
+{
+    struct bytes key = BYTES("other");
+    struct keyspace *keyspace;
+    uint64_t hash;
+
+    set_cold(rig, 1, "other", "1");
+    keyspace = tier_box_keyspace(&rig->box, 1, key, &hash);
+    partition_lock(keyspace->partition);
+    assert_true(recordmap_find(keyspace->tier->map, hash, key, &rig->other_place));
+    partition_unlock(keyspace->partition);
+}
+
+/* A tag that leads to that record: as if the other key's hash were the same. */
 static void change_tag(struct rig *rig, const char *key, void change(struct recordmap *map, uint64_t hash, struct bytes key, uint64_t place))
 {
     uint64_t hash;
     struct keyspace *keyspace = lock_key(rig, key, &hash);
 
-    change(keyspace->tier->map, hash, bytes_of_string(key), 0);
+    change(keyspace->tier->map, hash, bytes_of_string(key), rig->other_place);
     partition_unlock(keyspace->partition);
 }
 
 static bool has_record(struct rig *rig, int db, const char *key)
 {
     uint64_t hash = key_hash(&rig->box.partitions->seed, bytes_of_string(key));
-    struct buffer record = { 0 };
-    enum status status = store_get(rig->box.tier->store, rig->box.partitions->incarnations[db], hash, bytes_of_string(key), &record);
 
-    buffer_release(&record);
-    return status == STATUS_OK;
+    return store_has(rig->box.tier->store, rig->box.partitions->incarnations[db], hash, bytes_of_string(key)) == STATUS_OK;
 }
 
 static uint64_t tags(struct rig *rig, const char *key)
@@ -245,6 +257,7 @@ static void rule_2_a_false_maybe_is_distinguished_from_a_record(void **state)
 {
     struct rig *rig = *state;
 
+    make_other(rig);
     assert_string_equal(tier_box_say(rig->a, "SET x 1"), "+OK\n");      /* so that the keyspace is there */
     assert_string_equal(tier_box_say(rig->a, "DEL x"), ":1\n");
     change_tag(rig, "x", recordmap_add);
@@ -270,6 +283,7 @@ static void rule_2_what_a_load_found_ends_with_a_new_value(void **state)
 {
     struct rig *rig = *state;
 
+    make_other(rig);
     set_cold(rig, 0, "y", "1");
     assert_string_equal(tier_box_say(rig->a, "SET x 1"), "+OK\n");
     assert_string_equal(tier_box_say(rig->a, "DEL x"), ":1\n");
@@ -291,6 +305,7 @@ static void rule_3_a_deleted_key_stays_absent_while_its_record_is_there(void **s
 {
     struct rig *rig = *state;
 
+    make_other(rig);
     set_cold(rig, 0, "k", "old");
     assert_string_equal(tier_box_say(rig->a, "EXISTS k"), ":1\n");
     tier_box_hold_writer(&rig->box);
@@ -376,7 +391,7 @@ static void rule_4_an_old_record_is_not_installed_over_a_new_one(void **state)
 
     set_cold(rig, 0, "k", "old");
     tier_box_hold_writer(&rig->box);
-    assert_int_equal(store_compact(rig->box.tier->store), STATUS_OK);
+    assert_int_equal(store_flush(rig->box.tier->store), STATUS_OK);
     tier_box_release_writer(&rig->box);
     faulty_disk_set(rig->box.disk, &slow);
     assert_false(tier_box_begin(rig->a, "GET k"));
@@ -935,6 +950,7 @@ static void rule_10_what_cant_be_read_does_not_hold_up_others(void **state)
 {
     enum { DAMAGED = 250 };
     struct rig *rig = *state;
+    uint64_t places[DAMAGED];
     struct store_batch *batch = store_batch_create();
     int64_t now_ms = clock_wall_ms();
     struct keyspace *keyspace;
@@ -948,9 +964,10 @@ static void rule_10_what_cant_be_read_does_not_hold_up_others(void **state)
     keyspace = tier_box_keyspace(&rig->box, 0, BYTES("k"), &hash);
     partition_lock(keyspace->partition);
     for (uint64_t i = 1; i <= DAMAGED; i++) {
-        store_batch_put(batch, 1, hash ^ i, BYTES("damaged"), BYTES("\xff\xff\xff"));
+        store_batch_index(batch, 1, hash ^ i, BYTES("damaged"));
+        places[i - 1] = store_batch_append(rig->box.tier->store, batch, 1, 0, BYTES("damaged"), BYTES("\xff\xff\xff"));
         store_batch_put_expiry(batch, now_ms + HOUR_MS / 2, 1, hash ^ i, BYTES("damaged"));
-        recordmap_add(keyspace->tier->map, hash ^ i, BYTES("damaged"), 0);
+        recordmap_add(keyspace->tier->map, hash ^ i, BYTES("damaged"), places[i - 1]);
     }
     partition_unlock(keyspace->partition);
     assert_int_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
@@ -968,8 +985,10 @@ static void rule_10_what_cant_be_read_does_not_hold_up_others(void **state)
     assert_int_equal(sweep_later(rig, now_ms + 3 * HOUR_MS), 100);
     assert_int_equal(sweep_later(rig, now_ms + 3 * HOUR_MS), 50);
     partition_lock(keyspace->partition);
-    for (uint64_t i = 1; i <= DAMAGED; i++)
-        recordmap_remove(keyspace->tier->map, hash ^ i, BYTES("damaged"), 0);
+    for (uint64_t i = 1; i <= DAMAGED; i++) {
+        recordmap_remove(keyspace->tier->map, hash ^ i, BYTES("damaged"), places[i - 1]);
+        segments_dead(store_segments(rig->box.tier->store), places[i - 1]);
+    }
     partition_unlock(keyspace->partition);
     tier_box_release_writer(&rig->box);
     store_batch_destroy(batch);

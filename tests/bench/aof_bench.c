@@ -50,7 +50,7 @@ static void tail_alone(void)
     history_release(&tail);
 }
 
-static bool nothing(void *context, const struct bytes *args, int arg_count) { return true; }
+static bool nothing(void *context, const struct bytes *args, int arg_count, uint64_t number) { return true; }
 
 static void with_threads(int threads, enum aof_fsync fsync, const char *name)
 {

@@ -470,6 +470,8 @@ static void a_key_is_not_kept_while_writes_are_held_back(void **state)
     box_destroy(box);
 }
 
+enum { SLICES_MAX = 100 };
+
 /* A unit that only reads. */
 struct reading {
     struct claim owner;             /* of the token, and of "there" until the unit has found that */
@@ -533,11 +535,14 @@ static void a_unit_that_starts_again_does_not_wait_for_what_its_own_worker_has_p
     assert_int_equal(unit_run(&call, worker, &start), RUN_PARKED);
     client->parked = true;
     engine->clients.parked++;
-    assert_non_null(worker->noted.first);
-    blocking_serve(worker);
     box->args[0][0] = args[0];
     box->args[0][1] = args[1];
     box->arg_counts[0] = 2;
+    /* Where the machine is busy a slice of the unit may end after its first read. */
+    for (int i = 0; i < SLICES_MAX && worker->noted.first == NULL && reading.attempts < 2; i++)
+        worker_read_mail(worker);
+    assert_true(worker->noted.first != NULL || reading.attempts == 2);
+    blocking_serve(worker);
     read_mail(box);
     assert_int_equal(reading.attempts, 2);
     assert_int_equal(memcmp(box->clients[3].reply.out.data, "-NOGROUP ", 9), 0);

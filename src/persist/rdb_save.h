@@ -7,8 +7,8 @@
  * Without a path it is written to a descriptor of the caller's, for readers that read it while it grows: what is written does not change
  * any more, and the version of the format is fixed at the beginning.
  *
- * The image is only read: its store is opened as a clone of hard links within it (`<image>/reading`), which is removed afterwards. One save
- * of an image at a time; STATUS_LOCKED otherwise.
+ * The image is only read: its store is opened as a clone of hard links within it (`<image>/reading`), which is removed afterwards. The caller
+ * makes one save of an image at a time: another one would remove the clone of the first.
  */
 #ifndef KELVIN_PERSIST_RDB_SAVE_H
 #define KELVIN_PERSIST_RDB_SAVE_H

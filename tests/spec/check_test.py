@@ -493,6 +493,7 @@ class CheckTest(Damage, unittest.TestCase):
         status, text = check(without, "--repair")
         self.assertEqual(status, 1)
         self.assertIn("--repair --revive-deleted brings back", text)
+        self.assertNotIn("can't be written", text)
         self.assertEqual(tree(without), before)
         status, text = check(without, "--repair", "--revive-deleted")
         self.assertEqual(status, 0, text)

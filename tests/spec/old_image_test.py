@@ -1,6 +1,9 @@
 """An image whose store has its meta data in LevelDB (store version 4), as Kelvin wrote it before version 6: old_image.tar.gz, 21 keys and an increment."""
+import errno
 import glob
+import hashlib
 import os
+import random
 import shutil
 import sys
 import tarfile
@@ -10,8 +13,11 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from spec.check_test import check                                                                    # noqa: E402
 from support.case import kelvin_only, main                                                           # noqa: E402
+from support.disk import FAIL, KILL_AFTER, Disk                                                      # noqa: E402
 from support.server import Server, StartFailed, until                                                # noqa: E402
 
+CHANGES = "create write sync rename link unlink mkdir rmdir"
+STRIDE = 4                                          # every 4th step of the import is tested, from a random one on
 FIXTURE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "old_image.tar.gz")
 
 
@@ -71,6 +77,44 @@ class OldImageTest(unittest.TestCase):
         self.assertEqual(check(self.place)[0], 0)
         with self.serve() as server, server.client() as client:
             self.compare(client)
+
+    def sums(self):
+        sums = {}
+        for folder, _, names in os.walk(os.path.dirname(self.store())):
+            for name in names:
+                path = os.path.join(folder, name)
+                with open(path, "rb") as file:
+                    sums[path] = hashlib.sha256(file.read()).hexdigest()
+        return sums
+
+    def interrupted(self, step, action, error):
+        """Starts with a fault at this change of the working store. Returns whether there was such a change."""
+        disk = Disk(self.place)
+        disk.rule(0, CHANGES, "store/*", action, step, step, error=error)
+        try:
+            server = Server({"appendonly": "yes", "dir": self.place, "databases": 2, "auto-aof-rewrite-percentage": "0"}, folder=self.place,
+                            environment=disk.environment)
+            with server.client() as client:
+                self.compare(client)
+            server.kill9()
+        except (StartFailed, OSError):
+            self.assertGreater(disk.acted, 0)
+        acted = disk.acted > 0
+        disk.remove()
+        return acted
+
+    def test_an_import_that_is_interrupted_leaves_the_image_as_it_was(self):
+        before, steps = self.sums(), 0
+        for action, error in ((FAIL, errno.EIO), (FAIL, errno.ENOSPC), (KILL_AFTER, 0)):
+            step = random.randint(1, STRIDE)
+            while self.interrupted(step, action, error):
+                self.assertEqual(self.sums(), before, (step, action, error))
+                step += STRIDE
+                steps += 1
+        self.assertGreater(steps, 20)
+        with self.serve() as server, server.client() as client:
+            self.compare(client)
+            self.assertNotIn("import.tmp", os.listdir(os.path.join(self.place, "store")))
 
 
 if __name__ == "__main__":

@@ -352,7 +352,11 @@ static void repair_image(struct check *check, int index, const struct dataset_fi
     snprintf(name, sizeof(name), "%.200s.%lld%s", check->name, (long long)clock_wall_us(), AOF_NAME_IMAGE_END);
     snprintf(path, sizeof(path), "%.3800s/%.255s", check->dir, name);
     snprintf(inner, sizeof(inner), "%.4000s/store", path);
-    good = mkdir(path, 0755) == 0 && stores_rewrite(stores, inner);
+    good = mkdir(path, 0755) == 0;
+    if (good && !stores_rewrite(stores, inner)) {       /* it has said why */
+        tree_remove(path);
+        return;
+    }
     snprintf(inner, sizeof(inner), "%.3800s/%.255s", check->dir, old);
     good = good && copy_functions(inner, path, dataset, &message);
     good = good && dataset_file_print(dataset, path, &text) == STATUS_OK && dataset_file_write(path, buffer_bytes(&text)) == STATUS_OK;

@@ -1,6 +1,5 @@
 #include "tier/census.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 void census_add(struct census *census, const uint32_t counts[CENSUS_RANKS], uint32_t total)
@@ -31,7 +30,8 @@ static double extend(double wanted, double count, double total, unsigned rank)
     return most < count ? most : count;
 }
 
-struct census_limit census_limit(const struct census *census, uint32_t share, uint32_t one, const uint32_t counts[CENSUS_RANKS], uint32_t total)
+struct census_limit census_limit(const struct census *census, uint32_t share, uint32_t one, const uint32_t counts[CENSUS_RANKS], uint32_t total,
+    bool may_extend)
 {
     const bool has_last = census->last_total > 0;
     const double all = (double)(has_last ? census->last_total : total), first = (double)share / one * all;
@@ -41,7 +41,7 @@ struct census_limit census_limit(const struct census *census, uint32_t share, ui
         double count = (double)(has_last ? census->last[rank] : counts[rank]);
 
         if (wanted < count) {
-            double going = wanted == first ? extend(wanted, count, all, rank) : wanted;
+            double going = may_extend && wanted == first ? extend(wanted, count, all, rank) : wanted;
 
             return (struct census_limit){ rank, (unsigned)(going / count * CENSUS_ONE) };
         }

@@ -6,6 +6,7 @@
 #ifndef KELVIN_TIER_CENSUS_H
 #define KELVIN_TIER_CENSUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -28,7 +29,9 @@ struct census_limit {
 void census_add(struct census *census, const uint32_t counts[CENSUS_RANKS], uint32_t total);
 /* Every partition has been looked at. */
 void census_turn(struct census *census);
-/* For `share` of `one` of all keys, or more, if those at the limit are as good as others. `counts` are used before the first count is finished. */
-struct census_limit census_limit(const struct census *census, uint32_t share, uint32_t one, const uint32_t counts[CENSUS_RANKS], uint32_t total);
+/* For `share` of `one` of all keys; with `may_extend` for more, if those at the limit are as good as others. `counts` are used before the first count is
+ * finished. */
+struct census_limit census_limit(const struct census *census, uint32_t share, uint32_t one, const uint32_t counts[CENSUS_RANKS], uint32_t total,
+    bool may_extend);
 
 #endif

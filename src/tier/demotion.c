@@ -232,9 +232,10 @@ uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t 
         if (ranks[i] != RANK_NOT_NOW)
             counts[ranks[i] == RANK_FIRST ? 0 : ranks[i]]++;
     }
-    key_rules_release(rules);
     census_add(&tier->demotion->census, counts, count);
-    limit = census_limit(&tier->demotion->census, share, DEMOTE_SHARE_ONE, counts, count);
+    /* A rule may say which keys go first: then more windows are looked at for those. */
+    limit = census_limit(&tier->demotion->census, share, DEMOTE_SHARE_ONE, counts, count, rules == NULL);
+    key_rules_release(rules);
     /* Other threads wait for the lock: what is left of the window's share, the next round of the windows takes. */
     for (uint32_t i = 0; i < count && batch_work(targets->batch) - before < BATCH_HOLD_ENOUGH; i++) {
         if (ranks[i] == RANK_FIRST || (ranks[i] != RANK_NOT_NOW && is_beyond(limit, ranks[i], random)))
@@ -427,7 +428,7 @@ static uint32_t demote_share(struct tier *tier, uint64_t need)
 static void age_if_due(struct demotion *demotion, uint32_t share)
 {
     static const uint32_t no_counts[CENSUS_RANKS];
-    struct census_limit limit = census_limit(&demotion->census, share, DEMOTE_SHARE_ONE, no_counts, 0);
+    struct census_limit limit = census_limit(&demotion->census, share, DEMOTE_SHARE_ONE, no_counts, 0, false);
     bool is_high = demotion->census.last_total > 0 && share < DEMOTE_SHARE_ONE && limit.rank >= USES_RANKS / 2;
 
     if (demotion->taken < AGE_TURNOVERS * demotion->hot_count && !(is_high && demotion->taken > demotion->hot_count / AGE_GAP_SHARE))

@@ -173,7 +173,7 @@ static struct census_limit find_limit(const struct model *model, uint32_t share)
 {
     static const uint32_t no_counts[CENSUS_RANKS];
 
-    return census_limit(&model->census, share, MODEL_SHARE_ONE, no_counts, 0);
+    return census_limit(&model->census, share, MODEL_SHARE_ONE, no_counts, 0, true);
 }
 
 /* As in demotion.c. */

@@ -8,7 +8,7 @@ static void before_the_first_count_a_window_goes_by_itself(void **state)
 {
     struct census census = { 0 };
     uint32_t counts[CENSUS_RANKS] = { [0] = 10, [1] = 20, [5] = 70 };
-    struct census_limit limit = census_limit(&census, ONE / 4, ONE, counts, 100);
+    struct census_limit limit = census_limit(&census, ONE / 4, ONE, counts, 100, true);
 
     assert_int_equal(limit.rank, 1);
     assert_int_equal(limit.chance, CENSUS_ONE * 3 / 4);      /* 25 = 10 + 15 of 20 */
@@ -24,11 +24,11 @@ static void the_limit_is_that_of_the_last_finished_count(void **state)
     census_add(&census, warm, 300);
     census_turn(&census);
     census_add(&census, warm, 300);
-    limit = census_limit(&census, ONE / 8, ONE, warm, 300);
+    limit = census_limit(&census, ONE / 8, ONE, warm, 300, true);
     assert_int_equal(limit.rank, 0);                        /* 50 of the 100 */
     assert_int_equal(limit.chance, CENSUS_ONE / 2);
     census_turn(&census);
-    limit = census_limit(&census, ONE / 4, ONE, cold, 100);
+    limit = census_limit(&census, ONE / 4, ONE, cold, 100, true);
     assert_int_equal(limit.rank, 3);
     assert_int_equal(limit.chance, CENSUS_ONE / 4);
 }
@@ -39,14 +39,14 @@ static void the_share_is_of_all_keys(void **state)
     struct census census = { 0 };
     uint32_t counts[CENSUS_RANKS] = { [2] = 100 };
 
-    assert_int_equal(census_limit(&census, ONE / 8, ONE, counts, 400).chance, CENSUS_ONE / 2);
+    assert_int_equal(census_limit(&census, ONE / 8, ONE, counts, 400, true).chance, CENSUS_ONE / 2);
 }
 
 static struct census_limit limit_of(const uint32_t counts[CENSUS_RANKS], uint32_t share, uint32_t total)
 {
     struct census census = { 0 };
 
-    return census_limit(&census, share, ONE, counts, total);
+    return census_limit(&census, share, ONE, counts, total, true);
 }
 
 static void equal_keys_go_together(void **state)
@@ -72,11 +72,11 @@ static void the_whole_share_takes_every_rank(void **state)
 {
     struct census census = { 0 };
     uint32_t counts[CENSUS_RANKS] = { [4] = 5 };
-    struct census_limit limit = census_limit(&census, ONE, ONE, counts, 5);
+    struct census_limit limit = census_limit(&census, ONE, ONE, counts, 5, true);
 
     assert_int_equal(limit.rank, CENSUS_RANKS - 1);
     assert_int_equal(limit.chance, CENSUS_ONE);
-    limit = census_limit(&census, ONE / 2, ONE, counts, 1000);      /* more than there is to take */
+    limit = census_limit(&census, ONE / 2, ONE, counts, 1000, true);      /* more than there is to take */
     assert_int_equal(limit.rank, CENSUS_RANKS - 1);
     assert_int_equal(limit.chance, CENSUS_ONE);
 }

@@ -208,11 +208,12 @@ class RoleTest(ReplicaCase):
         """ % NOWHERE)
 
     def test_replicaof_itself(self):
+        # ROLE says `connect` between two attempts, and `connecting` in one.
         self.dialog("""
             a REPLICAOF NO ONE
             a %s
             a %s
-            a ROLE
+            a ~ ROLE
             a REPLICAOF 127.0.0.1 2
             a CONFIG GET replicaof
             a REPLICAOF 127.0.0.1 70000

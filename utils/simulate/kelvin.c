@@ -64,7 +64,7 @@ static void demote(struct kelvin *kelvin, uint32_t key)
 
 static void age_if_due(struct kelvin *kelvin, const uint32_t *counts, uint32_t count, uint32_t share)
 {
-    struct census_limit limit = census_limit(&kelvin->census, share, SHARE_ONE, counts, count);
+    struct census_limit limit = census_limit(&kelvin->census, share, SHARE_ONE, counts, count, true);
     bool is_high = kelvin->census.last_total > 0 && limit.rank >= USES_RANKS / 2;
 
     if (kelvin->taken < (uint64_t)AGE_TURNOVERS * kelvin->sweep.count &&
@@ -89,7 +89,7 @@ static void kelvin_window(void *state, const uint32_t *keys, int count, int quot
     for (int i = 0; i < count; i++)
         counts[uses_rank(&kelvin->entries[keys[i]])]++;
     census_add(&kelvin->census, counts, (uint32_t)count);
-    limit = census_limit(&kelvin->census, share, SHARE_ONE, counts, (uint32_t)count);
+    limit = census_limit(&kelvin->census, share, SHARE_ONE, counts, (uint32_t)count, true);
     for (int i = 0; i < count; i++) {
         unsigned rank = uses_rank(&kelvin->entries[keys[i]]);
 

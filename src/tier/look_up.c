@@ -6,7 +6,7 @@
 
 enum {
     READS_MAX = 128,                /* at a time */
-    KEYS_MAX = 32768,                /* whose reads are sorted together: the more, the more neighbours share one */
+    KEYS_MAX = 32768,               /* whose reads are sorted together: the more, the more neighbours share one */
     AHEAD_FIRST = 8, AHEAD_NEXT = 4,            /* keys ahead */
 };
 

@@ -47,10 +47,7 @@ static int close_rig(void **state)
     struct rig *rig = *state;
 
     tier_box_release_writer(&rig->box);
-    tier_box_settle(&rig->box);
-    tier_box_verify(&rig->box);
-    tier_box_close_client(rig->client);
-    tier_box_destroy(&rig->box);
+    tier_box_end(&rig->box, rig->client);
     mem_free(rig);
     return 0;
 }

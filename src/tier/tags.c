@@ -1,4 +1,4 @@
-/* Reading: the file as a whole, and a map from a section. tags_load.c fills a server's maps; tags_save.c writes; tags_old.c reads the sections of version 2. */
+/* Reading: the file as a whole, and a map from a section. tags_load.c fills a server's maps; tags_save.c writes. */
 #include "tier/tags.h"
 
 #include <errno.h>
@@ -29,26 +29,18 @@ static uint64_t number_at(const void *at, size_t size)
 
 /* The contents of the file's head. */
 struct facts {
-    uint32_t version, partition_count;
+    uint32_t partition_count;
     bool by_slot;
     size_t begin, end;              /* of the sections */
     struct bytes weights;
     bool has_weights;
 };
 
-/* 0: none that this program knows. */
-static uint32_t version_of(struct bytes file)
-{
-    if (memcmp(file.data, tags_magic, sizeof(tags_magic)) == 0)
-        return TAGS_VERSION;
-    return memcmp(file.data, tags_magic_old, sizeof(tags_magic)) == 0 || memcmp(file.data, tags_magic_old_by_slot, sizeof(tags_magic)) == 0 ?
-        TAGS_VERSION_OLD : 0;
-}
-
 static const char *read_head(struct bytes file, struct facts *facts)
 {
     struct tags_head head;
 
+    *facts = (struct facts){ .end = file.size - TAGS_END_SIZE };
     if (file.size < sizeof(head) + TAGS_END_SIZE)
         return "it is too short";
     memcpy(&head, file.data, sizeof(head));
@@ -57,39 +49,22 @@ static const char *read_head(struct bytes file, struct facts *facts)
     facts->weights = bytes_of(file.data + sizeof(head), head.weight_count * sizeof(struct tags_weight));
     if (facts->weights.size > facts->end - sizeof(head))
         return "its list of segments is cut short";
+    facts->partition_count = head.partition_count;
     facts->by_slot = head.flags & TAGS_BY_SLOT;
     facts->has_weights = head.flags & TAGS_HAS_WEIGHTS;
     facts->begin = sizeof(head) + facts->weights.size;
-    return NULL;
-}
-
-static const char *read_facts(struct bytes file, struct facts *facts)
-{
-    const char *problem = NULL;
-
-    *facts = (struct facts){
-        .version = version_of(file),
-        .partition_count = (uint32_t)number_at(file.data + 8, 4),
-        .by_slot = memcmp(file.data, tags_magic_old_by_slot, sizeof(tags_magic)) == 0,
-        .begin = TAGS_OLD_HEAD_SIZE,
-        .end = file.size - TAGS_END_SIZE,
-    };
-    if (facts->version == TAGS_VERSION)
-        problem = read_head(file, facts);
-    if (problem == NULL && (facts->partition_count == 0 || facts->partition_count > SLOT_COUNT))
-        problem = "it has no such number of partitions";
-    return problem;
+    return head.partition_count == 0 || head.partition_count > SLOT_COUNT ? "it has no such number of partitions" : NULL;
 }
 
 /* --- sections --- */
 
-/* Reads a section of version 4. `left`: bytes after its head. */
-static const char *new_section(const char *at, uint64_t left, size_t slots_size, struct tags_section *section)
+/* Reads a section. `left`: bytes after its head. */
+static const char *read_section(const char *at, uint64_t left, size_t slots_size, struct tags_section *section)
 {
     struct tags_section_head head;
 
     memcpy(&head, at, sizeof(head));
-    *section = (struct tags_section){ .incarnation = head.incarnation, .partition = head.partition, .count = head.count, .version = TAGS_VERSION,
+    *section = (struct tags_section){ .incarnation = head.incarnation, .partition = head.partition, .count = head.count,
         .base = head.base, .base_size = head.base_size, .base_sum = head.base_sum };
     at += sizeof(head);
     if (head.base > TAGS_MAP_NUMBER_MAX)
@@ -108,15 +83,12 @@ static const char *next_section(const struct tags_file *tags, const struct facts
 {
     struct bytes file = tags->bytes;
     size_t slots = tags_slots_size(facts->by_slot, facts->partition_count);
-    size_t head = facts->version == TAGS_VERSION ? sizeof(struct tags_section_head) : TAGS_OLD_SECTION_SIZE;
-    const char *problem = NULL;
+    size_t head = sizeof(struct tags_section_head);
+    const char *problem;
 
     if (facts->end - *at < head)
         return "a section is cut short";
-    if (facts->version == TAGS_VERSION)
-        problem = new_section(file.data + *at, facts->end - *at - head, slots, section);
-    else if (!tags_old_section(file.data + *at, facts->end - *at - head, slots, section))
-        problem = "a section is longer than the file";
+    problem = read_section(file.data + *at, facts->end - *at - head, slots, section);
     section->dir = tags->dir;
     if (problem == NULL)
         *at = (size_t)(section->body.data + section->body.size - file.data);
@@ -185,12 +157,8 @@ static const char *load_with_base(const struct tags_section *section, struct rec
 
 const char *tags_load_map(const struct tags_section *section, struct recordmap *map, bool watches)
 {
-    const char *problem;
+    const char *problem = section->base == 0 ? recordmap_image_load(section->body, map) : load_with_base(section, map, watches);
 
-    if (section->version == TAGS_VERSION_OLD)
-        problem = tags_old_load(section, map);
-    else
-        problem = section->base == 0 ? recordmap_image_load(section->body, map) : load_with_base(section, map, watches);
     if (problem == NULL && recordmap_count(map) != section->count)
         problem = "a section has more or fewer records than it says";
     return problem != NULL ? problem : check_slots(section);
@@ -219,15 +187,9 @@ static void pass_read(const struct tags_file *file, size_t *from, size_t at)
 
 static void check_section(void *context, const struct tags_section *section, const char **problem)
 {
-    struct recordmap *map;
+    struct recordmap *map = recordmap_create(0);
 
     (void)context;
-    if (section->version == TAGS_VERSION_OLD) {
-        *problem = tags_old_load(section, NULL);
-        *problem = *problem != NULL ? *problem : check_slots(section);
-        return;
-    }
-    map = recordmap_create(0);
     *problem = tags_load_map(section, map, false);
     recordmap_destroy(map);
 }
@@ -290,11 +252,11 @@ static const char *read_file(const struct tags_file *file, struct facts *facts, 
     if (memcmp(bytes.data, tags_magic, VERSION_AT) != 0)
         return "it does not begin as one";
     is_good = number_at(bytes.data + bytes.size - 8, 8) == checksum(file);
-    if (version_of(bytes) == 0)
+    if (memcmp(bytes.data, tags_magic, sizeof(tags_magic)) != 0)
         return is_good ? newer_version : "it does not begin as one";
     if (!is_good)
         return "its checksum is wrong";
-    problem = read_facts(bytes, facts);
+    problem = read_head(bytes, facts);
     return problem != NULL ? problem : read_sections(file, facts, read, context);
 }
 
@@ -356,7 +318,7 @@ void tags_weights_of(struct bytes file, struct tags_weights *weights)
     struct facts facts;
 
     *weights = (struct tags_weights){ 0 };
-    CHECK(read_facts(file, &facts) == NULL);
+    CHECK(read_head(file, &facts) == NULL);
     if (!facts.has_weights)
         return;
     weights->is_known = true;
@@ -372,7 +334,7 @@ bool tags_is_of(const struct partitions *partitions, struct bytes file)
 
     if (file.size < TAGS_HEAD_MIN + TAGS_END_SIZE)
         return false;
-    if (version_of(file) == 0)
+    if (memcmp(file.data, tags_magic, sizeof(tags_magic)) != 0)
         return true;                /* a newer one, perhaps */
-    return read_facts(file, &facts) == NULL && facts.partition_count == partitions->count && facts.by_slot == partitions->seed.by_slot;
+    return read_head(file, &facts) == NULL && facts.partition_count == partitions->count && facts.by_slot == partitions->seed.by_slot;
 }

@@ -17,7 +17,6 @@ struct tags_section {
     struct bytes body;
     const char *dir;
     uint64_t base, base_size, base_sum;
-    uint32_t version, place_size;
 };
 /* A map with the section's records, which have been checked; the caller destroys it. NULL: its map file can't be read any more. */
 struct recordmap *tags_section_map(const struct tags_section *section);

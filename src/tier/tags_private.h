@@ -10,17 +10,13 @@
 #include "tier/tags.h"
 
 static const char tags_magic[8] = "KTAGS4\n";
-/* Version 2; the second one has hashes by slot. */
-static const char tags_magic_old[8] = "KTAGS2\n", tags_magic_old_by_slot[8] = "KTAGS3\n";
 
 enum {
-    TAGS_VERSION_OLD = 2, TAGS_VERSION = 4,
-    TAGS_OLD_HEAD_SIZE = 12, TAGS_OLD_SECTION_SIZE = 28,
     TAGS_END_SIZE = 12,
     TAGS_HEAD_MIN = 12,                     /* of all versions: the magic, partitions u32 */
 };
 
-/* Version 4. Words are in the byte order of the machine that wrote the file, and `layout` says which one that is. */
+/* Words are in the byte order of the machine that wrote the file, and `layout` says which one that is. */
 struct tags_head {
     char magic[8];
     uint32_t partition_count, flags;
@@ -69,12 +65,5 @@ bool tags_is_of(const struct partitions *partitions, struct bytes file);
 const char *tags_load_map(const struct tags_section *section, struct recordmap *map, bool watches);
 /* The same into no map. */
 const char *tags_check_section(const struct tags_section *section);
-
-/* --- version 2 (tags_old.c) --- */
-
-/* The section at `at`; false: there can't be such a section, or it has more than `left` bytes after its head. */
-bool tags_old_section(const char *at, uint64_t left, size_t slots_size, struct tags_section *section);
-/* Checks the records, and adds them to an empty map (NULL: to none). NULL, or what is wrong. */
-const char *tags_old_load(const struct tags_section *section, struct recordmap *map);
 
 #endif

@@ -13,7 +13,6 @@
 #include "persist/aof_manifest.h"
 #include "persist/dataset_file.h"
 #include "support/fuzz.h"
-#include "support/tags_old.h"
 #include "tier/recordmap.h"
 #include "tier/tags.h"
 
@@ -188,9 +187,8 @@ static void add_map(struct buffer *text, uint32_t incarnation, uint32_t partitio
 static void make_tags(struct fuzz_input *input, struct buffer *text)
 {
     uint32_t partitions = 1 + (uint32_t)fuzz_below(input, 8);
-    bool is_old = fuzz_below(input, 2) == 0;
 
-    (is_old ? tags_old_begin : tags_begin)(text, partitions, false);
+    tags_begin(text, partitions, false);
     for (uint32_t i = 0; i < partitions; i++) {
         struct recordmap_record records[40] = { 0 };
         uint64_t count = fuzz_below(input, 40);
@@ -200,10 +198,7 @@ static void make_tags(struct fuzz_input *input, struct buffer *text)
                 records[k].tag = records[k - 1].tag;
             make_record(input, &records[k], k > 0);
         }
-        if (is_old)
-            tags_old_add(text, 1 + (uint32_t)fuzz_below(input, 5), i, records, count, bytes_of(NULL, 0));
-        else
-            add_map(text, 1 + (uint32_t)fuzz_below(input, 5), i, records, count);
+        add_map(text, 1 + (uint32_t)fuzz_below(input, 5), i, records, count);
     }
 }
 

@@ -24,7 +24,6 @@ struct segment {
     struct segment *next, *previous;    /* ascending sequences */
     uint64_t sequence;                  /* immutable */
     uint32_t slot;                      /* immutable */
-    enum segment_format format;         /* immutable */
     uint32_t alignment;                 /* of direct reads; set before direct_fd */
     int fd;                             /* set before `written`; -1: no file yet */
     _Atomic int direct_fd;              /* -1: not direct, or not yet */

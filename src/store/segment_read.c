@@ -91,7 +91,7 @@ enum status segment_value(const struct segment *segment, struct bytes read, uint
     *size = SEGMENT_RECORD_HEAD_MAX;
     if (read.size < skip)
         return STATUS_CORRUPT;      /* the file ends before the record */
-    status = segment_record_parse(segment->format, bytes_of(read.data + skip, read.size - skip), &record, size);
+    status = segment_record_parse(bytes_of(read.data + skip, read.size - skip), &record, size);
     if (status != STATUS_OK)
         return status;
     if (record.incarnation != incarnation || !bytes_equal(record.key, key))
@@ -230,7 +230,7 @@ static void pass_damaged_huge(struct segment_walk *walk)
     const struct segment *segment = walk->segment;
 
     if (segment->is_huge && walk->at + walk->used == SEGMENT_HEAD_SIZE + SEGMENT_UNIT)
-        segment_walk_seek(walk, (uint32_t)((segment->size - segment_footer_size(segment->format)) / SEGMENT_UNIT));
+        segment_walk_seek(walk, (uint32_t)((segment->size - segment_footer_size()) / SEGMENT_UNIT));
 }
 
 enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct segment_record *record)
@@ -240,7 +240,7 @@ enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct
 
     pass_damaged_huge(walk);
     for (;;) {
-        parsed = segment_record_parse_at(walk->segment->format, walk->at + walk->used, unread(walk), record, &size);
+        parsed = segment_record_parse_at(walk->at + walk->used, unread(walk), record, &size);
         if (parsed != STATUS_TRUNCATED || walk->is_at_end)
             break;
         status = read_more(walk, size);
@@ -287,11 +287,6 @@ void segment_walk_seek(struct segment_walk *walk, uint32_t unit)
 uint32_t segment_slot(const struct segment *segment)
 {
     return segment->slot;
-}
-
-enum segment_format segment_format(const struct segment *segment)
-{
-    return segment->format;
 }
 
 uint64_t segment_sequence(const struct segment *segment)

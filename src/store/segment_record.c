@@ -8,7 +8,7 @@
 
 enum { MAGIC_SIZE = 8, VERSION_AT = 4, HEAD_CRC_AT = 20, CRC_SIZE = 4, FOOTER_NUMBERS = 16, KIND_MASK = (1 << SEGMENT_KIND_BITS) - 1 };
 
-static const char magic[] = "KSEG2\n\0", magic_1[] = "KSEG1\n\0";
+static const char magic[] = "KSEG2\n\0";
 
 static uint64_t rounded(uint64_t size)
 {
@@ -75,40 +75,10 @@ static enum status parse_head(struct bytes data, struct head *head)
     return numbers[1] <= UINT32_MAX && numbers[2] <= UINT32_MAX ? STATUS_OK : STATUS_CORRUPT;
 }
 
-static enum status parse_head_1(struct bytes data, struct head *head)
-{
-    enum { SIZE = 24, INCARNATION_AT = 4, KEY_SIZE_AT = 16, VALUE_SIZE_AT = 20, LONG_SIZE = 8 };
-    const uint32_t size_is_long = UINT32_MAX >> SEGMENT_KIND_BITS;
-    uint32_t key_size, short_size;
-
-    if (data.size < SIZE)
-        return STATUS_TRUNCATED;
-    memcpy(&head->crc, data.data, CRC_SIZE);
-    memcpy(&head->incarnation, data.data + INCARNATION_AT, 4);
-    memcpy(&key_size, data.data + KEY_SIZE_AT, 4);
-    memcpy(&short_size, data.data + VALUE_SIZE_AT, 4);
-    head->kind = short_size >> (32 - SEGMENT_KIND_BITS);
-    head->key_size = key_size;
-    head->value_size = short_size & size_is_long;
-    head->size = SIZE;
-    if (head->value_size != size_is_long)
-        return STATUS_OK;
-    head->size += LONG_SIZE;
-    if (data.size < head->size)
-        return STATUS_TRUNCATED;
-    memcpy(&head->value_size, data.data + SIZE, LONG_SIZE);
-    return STATUS_OK;
-}
-
-static enum status parse_head_of(enum segment_format format, struct bytes data, struct head *head)
-{
-    return format == SEGMENT_FORMAT_1 ? parse_head_1(data, head) : parse_head(data, head);
-}
-
-enum status segment_record_parse(enum segment_format format, struct bytes data, struct segment_record *record, uint64_t *size)
+enum status segment_record_parse(struct bytes data, struct segment_record *record, uint64_t *size)
 {
     struct head head;
-    enum status status = parse_head_of(format, data, &head);
+    enum status status = parse_head(data, &head);
     uint64_t end;
 
     *size = SEGMENT_RECORD_HEAD_MAX;
@@ -131,23 +101,23 @@ enum status segment_record_parse(enum segment_format format, struct bytes data, 
     return STATUS_OK;
 }
 
-enum status segment_record_parse_at(enum segment_format format, uint64_t offset, struct bytes data, struct segment_record *record, uint64_t *size)
+enum status segment_record_parse_at(uint64_t offset, struct bytes data, struct segment_record *record, uint64_t *size)
 {
     bool may_be_huge = offset == SEGMENT_HEAD_SIZE;
     enum status status;
 
     if (!may_be_huge && data.size > SEGMENT_RECORD_MAX)
         data.size = SEGMENT_RECORD_MAX;
-    status = segment_record_parse(format, data, record, size);
+    status = segment_record_parse(data, record, size);
     return !may_be_huge && status == STATUS_TRUNCATED && *size > SEGMENT_RECORD_MAX ? STATUS_CORRUPT : status;
 }
 
-bool segment_record_guess(enum segment_format format, struct bytes data, struct segment_record *record)
+bool segment_record_guess(struct bytes data, struct segment_record *record)
 {
     struct head head;
     uint64_t left;
 
-    if (parse_head_of(format, data, &head) != STATUS_OK)
+    if (parse_head(data, &head) != STATUS_OK)
         return false;
     left = data.size - head.size;
     *record = (struct segment_record){
@@ -181,8 +151,7 @@ enum status segment_head_parse(struct bytes data, struct segment_head *head)
     memcpy(&crc, data.data + HEAD_CRC_AT, 4);
     if (memcmp(data.data, magic, VERSION_AT) != 0 || crc32c(0, data.data, HEAD_CRC_AT) != crc)
         return STATUS_CORRUPT;
-    head->format = memcmp(data.data, magic_1, MAGIC_SIZE) == 0 ? SEGMENT_FORMAT_1 : SEGMENT_FORMAT_2;
-    if (head->format == SEGMENT_FORMAT_2 && memcmp(data.data, magic, MAGIC_SIZE) != 0)
+    if (memcmp(data.data, magic, MAGIC_SIZE) != 0)
         return STATUS_VERSION;
     memcpy(&head->sequence, data.data + 8, 8);
     memcpy(&head->slot, data.data + 16, 4);
@@ -196,11 +165,9 @@ void segment_footer_append(struct buffer *out, uint64_t weight, uint64_t count)
     (void)segment_record_append(out, 0, 0, bytes_of("", 0), bytes_of((const char *)numbers, FOOTER_NUMBERS));
 }
 
-uint64_t segment_footer_size(enum segment_format format)
+uint64_t segment_footer_size(void)
 {
-    enum { SIZE_1 = 48 };
-
-    return format == SEGMENT_FORMAT_1 ? SIZE_1 : segment_record_size(0, 0, 0, FOOTER_NUMBERS);
+    return segment_record_size(0, 0, 0, FOOTER_NUMBERS);
 }
 
 enum status segment_footer_parse(const struct segment_record *record, uint64_t *weight, uint64_t *count)

@@ -5,11 +5,7 @@
  *   footer = a record of incarnation 0 without a key: weight u64 | count u64
  *
  * Little-endian; varint: base/varint.h. `crc` is the CRC-32C of what follows it, up to the end of the value. The kind has the lowest 3 bits of its
- * number. Format 1, which is read, has "KSEG1" and
- *
- *   record = crc u32 | incarnation u32 | hash u64 | key size u32 | kind and value size u32 | [value size u64] | key | value | zeros
- *
- * with the kind in the upper 3 bits of its number; the second size is there if all lower bits are 1.
+ * number.
  */
 #ifndef KELVIN_STORE_SEGMENT_RECORD_H
 #define KELVIN_STORE_SEGMENT_RECORD_H
@@ -34,12 +30,9 @@ enum {
     SEGMENT_RECORD_MAX = 2 << 20,   /* bytes of a record that is not huge */
 };
 
-enum segment_format { SEGMENT_FORMAT_1 = 1, SEGMENT_FORMAT_2 };     /* written is the last one */
-
 struct segment_head {
     uint64_t sequence;
     uint32_t slot;
-    enum segment_format format;
 };
 
 struct segment_record {
@@ -55,21 +48,21 @@ uint64_t segment_record_size(uint32_t incarnation, unsigned kind, size_t key_siz
 
 /* A record at the beginning of `data`. `*size` is set to the bytes that it takes. STATUS_TRUNCATED: `data` ends before the record does;
  * `*size` is the least number of bytes that are needed to know more. STATUS_CORRUPT: this is no record. */
-enum status segment_record_parse(enum segment_format format, struct bytes data, struct segment_record *record, uint64_t *size);
+enum status segment_record_parse(struct bytes data, struct segment_record *record, uint64_t *size);
 
 /* The same for what may be a record at `offset` of a file. A huge one is only at the beginning: otherwise a search for the records after damaged bytes,
  * each of which may say any size, would read the rest of the file again and again. */
-enum status segment_record_parse_at(enum segment_format format, uint64_t offset, struct bytes data, struct segment_record *record, uint64_t *size);
+enum status segment_record_parse_at(uint64_t offset, struct bytes data, struct segment_record *record, uint64_t *size);
 
 /* Reads incarnation and key of a record from damaged bytes; they may be wrong. False: they can't be read. */
-bool segment_record_guess(enum segment_format format, struct bytes data, struct segment_record *record);
+bool segment_record_guess(struct bytes data, struct segment_record *record);
 
 void segment_head_append(struct buffer *out, uint64_t sequence, uint32_t slot);
 /* STATUS_VERSION: a newer Kelvin's; the checksum is at the same place in all versions. */
 enum status segment_head_parse(struct bytes data, struct segment_head *head);
 
 void segment_footer_append(struct buffer *out, uint64_t weight, uint64_t count);
-uint64_t segment_footer_size(enum segment_format format);           /* bytes that it takes */
+uint64_t segment_footer_size(void);          /* bytes that it takes */
 /* Whether a record is a footer; then its numbers. */
 enum status segment_footer_parse(const struct segment_record *record, uint64_t *weight, uint64_t *count);
 

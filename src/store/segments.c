@@ -91,7 +91,6 @@ static struct segment *segment_create(const struct segment_head *head)
 
     segment->sequence = head->sequence;
     segment->slot = head->slot;
-    segment->format = head->format;
     segment->fd = segment->write_fd = -1;
     atomic_init(&segment->direct_fd, -1);
     return segment;
@@ -162,13 +161,13 @@ static void read_footer(const struct segments *segments, struct segment *segment
 {
     char bytes[64];
     struct segment_record record;
-    uint64_t size = segment_footer_size(segment->format), count;
+    uint64_t size = segment_footer_size(), count;
 
     CHECK(size <= sizeof(bytes));
     segment->weight = segment->size;
     if (segment->size < size || file_pread_all(segments->disk, segment->fd, bytes, size, segment->size - size) != (ssize_t)size)
         return;
-    if (segment_record_parse(segment->format, bytes_of(bytes, size), &record, &size) == STATUS_OK &&
+    if (segment_record_parse(bytes_of(bytes, size), &record, &size) == STATUS_OK &&
         segment_footer_parse(&record, &segment->weight, &count) == STATUS_OK)
         segment->is_huge = segment_footer_is_of_one_huge(segment->weight, count);
 }
@@ -345,7 +344,7 @@ void segments_seal(struct segments *segments)
 
 static struct segment *new_tail(struct segments *segments)
 {
-    struct segment_head head = { segments->next_sequence++, free_slot(segments), SEGMENT_FORMAT_2 };
+    struct segment_head head = { segments->next_sequence++, free_slot(segments) };
     struct segment *segment = segment_create(&head);
 
     segment->state = SEGMENT_TAIL;

@@ -247,7 +247,6 @@ bool segments_have_lost(const struct segments *segments);           /* some that
 /* --- files --- */
 
 uint32_t segment_slot(const struct segment *segment);
-enum segment_format segment_format(const struct segment *segment);
 uint64_t segment_sequence(const struct segment *segment);           /* names the file */
 uint64_t segment_size(const struct segment *segment);               /* bytes; by the writer */
 uint64_t segments_next_sequence(const struct segments *segments);   /* of the next file; by the writer */

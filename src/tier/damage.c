@@ -231,7 +231,7 @@ bool damage_note_bytes(struct tier *tier, struct segment *segment, uint64_t offs
     struct segment_record head;
     struct failed_read read;
 
-    if (!segment_record_guess(segment_format(segment), data, &head) || !has_record_at(tier, &head, segment, offset, &read))
+    if (!segment_record_guess(data, &head) || !has_record_at(tier, &head, segment, offset, &read))
         return false;
     damage_note(tier, &read, STATUS_CORRUPT);
     return true;

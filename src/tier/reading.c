@@ -85,7 +85,7 @@ void reading_parse(const struct tier *tier, const struct reading *reading, struc
     struct segment_record found;
     uint64_t size;
 
-    record->status = segment_record_parse(segment_format(reading->segment), bytes, &found, &size);
+    record->status = segment_record_parse(bytes, &found, &size);
     if (record->status != STATUS_OK)
         return;
     if (found.incarnation != reading->incarnation ||

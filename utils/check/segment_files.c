@@ -30,23 +30,23 @@ static void pass_on(struct file_walk *walk, struct segment_piece *piece, uint64_
 }
 
 /* Where the next record may begin after damaged bytes: a file of one huge record has nothing else but its footer. */
-static uint64_t after_damage(enum segment_format format, struct bytes bytes, uint64_t at)
+static uint64_t after_damage(struct bytes bytes, uint64_t at)
 {
-    uint64_t footer_size = segment_footer_size(format), size, weight, count;
+    uint64_t footer_size = segment_footer_size(), size, weight, count;
     struct segment_record footer;
     struct bytes end;
 
     if (at != SEGMENT_HEAD_SIZE || bytes.size < at + footer_size)
         return at + SEGMENT_UNIT;
     end = bytes_of(bytes.data + bytes.size - footer_size, footer_size);
-    if (segment_record_parse(format, end, &footer, &size) == STATUS_OK && segment_footer_parse(&footer, &weight, &count) == STATUS_OK &&
+    if (segment_record_parse(end, &footer, &size) == STATUS_OK && segment_footer_parse(&footer, &weight, &count) == STATUS_OK &&
         segment_footer_is_of_one_huge(weight, count))
         return bytes.size - footer_size;
     return at + SEGMENT_UNIT;
 }
 
 /* The bytes up to the footer; a file that was cut off ends with a run of damaged bytes, which is empty if it was cut between records. */
-static void walk_records(struct file_walk *walk, enum segment_format format, struct bytes bytes, struct segment_piece *piece)
+static void walk_records(struct file_walk *walk, struct bytes bytes, struct segment_piece *piece)
 {
     uint64_t at = SEGMENT_HEAD_SIZE, good_end = at, size, weight, count;
     bool has_footer = false;
@@ -54,8 +54,8 @@ static void walk_records(struct file_walk *walk, enum segment_format format, str
     while (at < bytes.size && !has_footer) {
         struct segment_record record;
 
-        if (segment_record_parse_at(format, at, bytes_of(bytes.data + at, bytes.size - at), &record, &size) != STATUS_OK) {
-            at = after_damage(format, bytes, at);
+        if (segment_record_parse_at(at, bytes_of(bytes.data + at, bytes.size - at), &record, &size) != STATUS_OK) {
+            at = after_damage(bytes, at);
             check_progress(walk->check, walk->counts->bytes + at);
             continue;
         }
@@ -104,7 +104,7 @@ static void walk_file(struct file_walk *walk, const char *dir, const char *name,
         pass_on(walk, &piece, 0, mapped.bytes.size, NULL);
     } else {
         piece.slot = head.slot;
-        walk_records(walk, head.format, mapped.bytes, &piece);
+        walk_records(walk, mapped.bytes, &piece);
     }
     walk->counts->bytes += mapped.bytes.size;
     mapped_close(&mapped);

@@ -712,98 +712,12 @@ static void test_huge_records_stay(void **state)
     }
 }
 
-/* A segment as older versions wrote it. */
-static void write_format_1(const struct fixture *fixture, uint64_t sequence, uint32_t slot, int count, size_t value_size, uint64_t *places)
-{
-    struct buffer file = { 0 }, value = { 0 };
-    char path[100], text[32];
-    uint64_t weight = 0;
-    uint32_t crc;
-    FILE *out;
-
-    buffer_append(&file, "KSEG1\n\0\0", 8);
-    buffer_append(&file, &sequence, 8);
-    buffer_append(&file, &slot, 4);
-    crc = crc32c(0, file.data, file.size);
-    buffer_append(&file, &crc, 4);
-    buffer_append(&file, "\0\0\0\0\0\0\0\0", 8);
-    for (int i = 0; i <= count; i++) {          /* the last one is the footer */
-        uint64_t hash = (uint64_t)i, numbers[2] = { weight, (uint64_t)count };
-        struct bytes key = i < count ? key_of((uint64_t)i, text) : bytes_of("", 0);
-        uint32_t incarnation = i < count ? INCARNATION : 0, kind = i < count ? (uint32_t)i % 8 : 0, sizes[2] = { (uint32_t)key.size };
-        size_t begin = file.size;
-
-        fill_value(&value, (uint64_t)i, value_size);
-        if (i == count) {
-            value.size = 0;
-            buffer_append(&value, numbers, sizeof(numbers));
-        }
-        sizes[1] = kind << 29 | (uint32_t)value.size;
-        buffer_append(&file, "crc", 4);
-        buffer_append(&file, &incarnation, 4);
-        buffer_append(&file, &hash, 8);
-        buffer_append(&file, sizes, 8);
-        buffer_append_bytes(&file, key);
-        buffer_append_bytes(&file, buffer_bytes(&value));
-        crc = crc32c(0, file.data + begin + 4, file.size - begin - 4);
-        memcpy(file.data + begin, &crc, 4);
-        while (file.size % SEGMENT_UNIT != 0)
-            buffer_append_u8(&file, 0);
-        if (i < count) {
-            places[i] = place_make(slot, begin, kind, file.size - begin);
-            weight += place_weight(places[i]);
-        }
-    }
-    snprintf(path, sizeof(path), "%s/%08llu.seg", fixture->dir, (unsigned long long)sequence);
-    out = fopen(path, "w");
-    assert_non_null(out);
-    assert_int_equal(fwrite(file.data, 1, file.size, out), file.size);
-    assert_int_equal(fclose(out), 0);
-    buffer_release(&file);
-    buffer_release(&value);
-}
-
-/* What is in it is read, and new segments beside it have the newer format. */
-static void test_format_1(void **state)
-{
-    enum { OLD = 100, ALL = OLD + 10, SLOT = 7 };
-    struct fixture *fixture = *state;
-    struct segment *old;
-    uint64_t places[ALL];
-    struct walked walked;
-
-    segments_close(fixture->segments);
-    write_format_1(fixture, 5, SLOT, OLD, 300, places);
-    open_segments(fixture);
-    old = segments_next(fixture->segments, NULL);
-    assert_int_equal(segment_format(old), SEGMENT_FORMAT_1);
-    for (int i = 0; i < OLD; i++)
-        assert_true(segments_alive(fixture->segments, SLOT, place_weight(places[i])));
-    assert_int_equal(segment_live_weight(old), old->weight);        /* the footer's */
-    for (uint64_t i = OLD; i < ALL; i++)
-        places[i] = put(fixture, i, 300);
-    segments_seal(fixture->segments);
-    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
-    assert_int_equal(segment_format(segments_next(fixture->segments, old)), SEGMENT_FORMAT_2);
-    for (uint64_t i = 0; i < ALL; i++)
-        expect(fixture, places[i], i, 300, SEGMENT_BUFFERED);
-    walked = walk_all(fixture, places);
-    assert_int_equal(walked.records, ALL);
-    assert_int_equal(walked.damaged, 0);
-    for (int i = 0; i < OLD; i++)
-        segments_dead(fixture->segments, places[i]);
-    assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
-    for (uint64_t i = OLD; i < ALL; i++)
-        expect(fixture, places[i], i, 300, SEGMENT_BUFFERED);
-}
-
 /* --- hostile bytes --- */
 
 enum { HOSTILE_RECORDS = 9, HOSTILE_SLOT = 11, HOSTILE_SEQUENCE = 3 };
 
 /* A small file, where each of its records begins and ends, and where the footer does. */
 struct hostile {
-    enum segment_format format;
     struct buffer file;
     uint64_t places[HOSTILE_RECORDS], begins[HOSTILE_RECORDS + 1], ends[HOSTILE_RECORDS + 1];   /* `ends`: without the zeros */
     size_t value_size;
@@ -838,7 +752,7 @@ static void read_bytes(const struct fixture *fixture, struct buffer *bytes)
     assert_int_equal(fclose(in), 0);
 }
 
-static void write_format_2(const struct fixture *fixture, struct hostile *hostile)
+static void write_hostile(const struct fixture *fixture, struct hostile *hostile)
 {
     struct buffer file = { 0 }, value = { 0 };
     uint64_t weight = 0;
@@ -859,23 +773,19 @@ static void write_format_2(const struct fixture *fixture, struct hostile *hostil
     buffer_release(&value);
 }
 
-static void hostile_init(const struct fixture *fixture, enum segment_format format, size_t value_size, struct hostile *hostile)
+static void hostile_init(const struct fixture *fixture, size_t value_size, struct hostile *hostile)
 {
-    *hostile = (struct hostile){ .format = format, .value_size = value_size };
-    if (format == SEGMENT_FORMAT_1)
-        write_format_1(fixture, HOSTILE_SEQUENCE, HOSTILE_SLOT, HOSTILE_RECORDS, value_size, hostile->places);
-    else
-        write_format_2(fixture, hostile);
+    *hostile = (struct hostile){ .value_size = value_size };
+    write_hostile(fixture, hostile);
     read_bytes(fixture, &hostile->file);
-    hostile->begins[HOSTILE_RECORDS] = hostile->file.size - segment_footer_size(format);
+    hostile->begins[HOSTILE_RECORDS] = hostile->file.size - segment_footer_size();
     for (int i = 0; i < HOSTILE_RECORDS; i++)
         hostile->begins[i] = place_offset(hostile->places[i]);
     for (int i = 0; i <= HOSTILE_RECORDS; i++) {
         struct segment_record record;
         uint64_t size;
 
-        assert_int_equal(segment_record_parse(format, bytes_of(hostile->file.data + hostile->begins[i], hostile->file.size - hostile->begins[i]),
-                             &record, &size), STATUS_OK);
+        assert_int_equal(segment_record_parse(bytes_of(hostile->file.data + hostile->begins[i], hostile->file.size - hostile->begins[i]), &record, &size), STATUS_OK);
         hostile->ends[i] = (uint64_t)(record.value.data + record.value.size - hostile->file.data);
     }
 }
@@ -924,13 +834,13 @@ static bool open_hostile(struct fixture *fixture, struct bytes bytes)
     return false;
 }
 
-static void change_every_byte(struct fixture *fixture, enum segment_format format, size_t value_size)
+static void change_every_byte(struct fixture *fixture, size_t value_size)
 {
     static const uint8_t changes[] = { 0x01, 0x80, 0xff };
     bool whole[HOSTILE_RECORDS];
     struct hostile hostile;
 
-    hostile_init(fixture, format, value_size, &hostile);
+    hostile_init(fixture, value_size, &hostile);
     for (size_t at = 0; at < hostile.file.size; at++) {
         for (size_t change = 0; change < sizeof(changes); change++) {
             for (int i = 0; i < HOSTILE_RECORDS; i++)
@@ -953,9 +863,8 @@ static void test_every_byte(void **state)
     struct fixture *fixture = *state;
 
     segments_close(fixture->segments);
-    change_every_byte(fixture, SEGMENT_FORMAT_1, 20);
-    change_every_byte(fixture, SEGMENT_FORMAT_2, 20);
-    change_every_byte(fixture, SEGMENT_FORMAT_2, 90);
+    change_every_byte(fixture, 20);
+    change_every_byte(fixture, 90);
     open_segments(fixture);
 }
 
@@ -963,24 +872,21 @@ static void test_every_byte(void **state)
 static void test_every_length(void **state)
 {
     struct fixture *fixture = *state;
+    bool whole[HOSTILE_RECORDS];
+    struct hostile hostile;
 
     segments_close(fixture->segments);
-    for (int format = SEGMENT_FORMAT_1; format <= SEGMENT_FORMAT_2; format++) {
-        bool whole[HOSTILE_RECORDS];
-        struct hostile hostile;
-
-        hostile_init(fixture, (enum segment_format)format, 90, &hostile);
-        for (size_t size = 0; size < hostile.file.size; size++) {
-            for (int i = 0; i < HOSTILE_RECORDS; i++)
-                whole[i] = size >= hostile.ends[i];
-            if (open_hostile(fixture, bytes_of(hostile.file.data, size)))
-                expect_whole(fixture, &hostile, whole);
-            else
-                assert_true(size < SEGMENT_HEAD_SIZE);
-            segments_close(fixture->segments);
-        }
-        buffer_release(&hostile.file);
+    hostile_init(fixture, 90, &hostile);
+    for (size_t size = 0; size < hostile.file.size; size++) {
+        for (int i = 0; i < HOSTILE_RECORDS; i++)
+            whole[i] = size >= hostile.ends[i];
+        if (open_hostile(fixture, bytes_of(hostile.file.data, size)))
+            expect_whole(fixture, &hostile, whole);
+        else
+            assert_true(size < SEGMENT_HEAD_SIZE);
+        segments_close(fixture->segments);
     }
+    buffer_release(&hostile.file);
     open_segments(fixture);
 }
 
@@ -994,7 +900,6 @@ static void test_sizes_that_no_record_has(void **state)
     segments_close(fixture->segments);
     random_init(&random, seed_new());
     for (int i = 0; i < CASES; i++) {
-        enum segment_format format = i % 2 == 0 ? SEGMENT_FORMAT_1 : SEGMENT_FORMAT_2;
         bool whole[HOSTILE_RECORDS];
         struct buffer head = { 0 };
         struct hostile hostile;
@@ -1002,21 +907,11 @@ static void test_sizes_that_no_record_has(void **state)
         uint32_t key_size = UINT32_MAX >> random_below(&random, 32), crc = (uint32_t)random_next(&random);
         size_t record = (size_t)random_below(&random, HOSTILE_RECORDS);
 
-        hostile_init(fixture, format, 90, &hostile);
+        hostile_init(fixture, 90, &hostile);
         buffer_append(&head, &crc, 4);
-        if (format == SEGMENT_FORMAT_1) {
-            uint64_t numbers[] = { INCARNATION, (uint64_t)key_size << 32, UINT32_MAX >> 3 };
-
-            buffer_append(&head, numbers, 4);
-            buffer_append(&head, &numbers[1], 8);
-            buffer_append(&head, &key_size, 4);
-            buffer_append(&head, &numbers[2], 4);
-            buffer_append(&head, &value_size, 8);
-        } else {
-            varint_append(&head, value_size);
-            varint_append(&head, INCARNATION);
-            varint_append(&head, key_size);
-        }
+        varint_append(&head, value_size);
+        varint_append(&head, INCARNATION);
+        varint_append(&head, key_size);
         memcpy(hostile.file.data + hostile.begins[record], head.data, head.size);
         for (size_t k = 0; k < HOSTILE_RECORDS; k++)
             whole[k] = k != record;
@@ -1034,7 +929,7 @@ static void test_only_the_first_record_is_huge(void **state)
 {
     enum { HUGE_SIZE = SEGMENT_RECORD_MAX + 100 };
     struct fixture *fixture = *state;
-    struct hostile hostile = { .format = SEGMENT_FORMAT_2 };
+    struct hostile hostile = { .value_size = 0 };
     struct buffer value = { 0 }, *file = &hostile.file;
     struct segment_record record;
     struct segment_walk walk;
@@ -1116,36 +1011,36 @@ static void test_record_heads(void **state)
         assert_int_equal(segment_record_append(&out, cases[i].incarnation, (unsigned)i % 8, key, value), cases[i].size);
         assert_int_equal(out.size, cases[i].size);
         assert_int_equal(segment_record_size(cases[i].incarnation, (unsigned)i % 8, key.size, value.size), cases[i].size);
-        assert_int_equal(segment_record_parse(SEGMENT_FORMAT_2, buffer_bytes(&out), &record, &size), STATUS_OK);
+        assert_int_equal(segment_record_parse(buffer_bytes(&out), &record, &size), STATUS_OK);
         assert_int_equal(size, cases[i].size);
         assert_int_equal(record.incarnation, cases[i].incarnation);
         assert_int_equal(record.kind, i % 8);
         assert_true(bytes_equal(record.key, key) && bytes_equal(record.value, value));
         for (size_t cut = 0; cut < 24 && cut < out.size - SEGMENT_UNIT; cut++) {
-            assert_int_equal(segment_record_parse(SEGMENT_FORMAT_2, bytes_of(out.data, cut), &record, &size), STATUS_TRUNCATED);
+            assert_int_equal(segment_record_parse(bytes_of(out.data, cut), &record, &size), STATUS_TRUNCATED);
             assert_true(size > cut);
         }
         out.data[5] ^= 1;
-        assert_int_not_equal(segment_record_parse(SEGMENT_FORMAT_2, buffer_bytes(&out), &record, &size), STATUS_OK);
+        assert_int_not_equal(segment_record_parse(buffer_bytes(&out), &record, &size), STATUS_OK);
     }
     memset(out.data, 0, 64);
     for (size_t size = 0; size <= 64; size++) {     /* zeros are no record */
         struct segment_record record;
         uint64_t needed;
 
-        assert_int_not_equal(segment_record_parse(SEGMENT_FORMAT_2, bytes_of(out.data, size), &record, &needed), STATUS_OK);
+        assert_int_not_equal(segment_record_parse(bytes_of(out.data, size), &record, &needed), STATUS_OK);
     }
     memset(out.data, 0xff, 64);                     /* nor is a number without an end, or of a size that no file has */
     for (size_t size = 32; size <= 64; size++) {
         struct segment_record record;
         uint64_t needed;
 
-        assert_int_equal(segment_record_parse(SEGMENT_FORMAT_2, bytes_of(out.data, size), &record, &needed), STATUS_CORRUPT);
+        assert_int_equal(segment_record_parse(bytes_of(out.data, size), &record, &needed), STATUS_CORRUPT);
     }
     memset(out.data, 1, 64);
     memset(out.data + 4, 0xff, 8);
     out.data[12] = 0x7f;
-    assert_int_equal(segment_record_parse(SEGMENT_FORMAT_2, bytes_of(out.data, 64), &(struct segment_record){ 0 }, &(uint64_t){ 0 }), STATUS_TRUNCATED);
+    assert_int_equal(segment_record_parse(bytes_of(out.data, 64), &(struct segment_record){ 0 }, &(uint64_t){ 0 }), STATUS_TRUNCATED);
     buffer_release(&text);
     buffer_release(&out);
 }
@@ -1259,7 +1154,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lost_slots, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_collection_is_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_huge_records_stay, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_format_1, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_every_byte, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_every_length, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sizes_that_no_record_has, set_up, tear_down),

@@ -49,7 +49,7 @@ CFLAGS  := -std=c11 $(OPT) $(WARN) -Wstrict-prototypes -Wmissing-prototypes $(DE
 CXXFLAGS := -std=c++17 $(OPT) $(WARN) -fno-rtti $(DEFS)
 # Sanitizers bring their own malloc; everything else runs on jemalloc.
 MALLOC  := $(if $(filter asan tsan fuzz,$(MODE)),,-ljemalloc)
-LDLIBS  := -luv -lleveldb $(if $(filter no,$(LIBURING)),,-luring) -llzf -lzstd -lisal -lxxhash -llua5.1 -lssl -lcrypto -lmicrohttpd $(MALLOC) -lpthread -lm
+LDLIBS  := -luv -lleveldb $(if $(filter no,$(LIBURING)),,-luring) -llzf -lzstd -llz4 -lisal -lxxhash -llua5.1 -lssl -lcrypto -lmicrohttpd $(MALLOC) -lpthread -lm
 LDFLAGS := $(OPT)
 
 SOURCES := $(filter-out src/main.c,$(wildcard src/*/*.c)) $(wildcard src/*/*.cc)

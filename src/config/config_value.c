@@ -126,7 +126,7 @@ static bool enum_read(const struct config_row *row, struct bytes word, int64_t *
         return config_refuse(message, "argument(s) must be one of the following: %s", row->words);
     if (row->id == CONFIG_OOM_SCORE_ADJ && *number == 2)
         *number = 1;        /* `relative` is an alias of `yes`, and is shown as `yes` */
-    if (row->id == CONFIG_TIER_COMPRESSION && *number == 2)
+    if (row->id == CONFIG_TIER_COMPRESSION && *number == 3)
         *number = 1;        /* `yes` is what older versions called it */
     return true;
 }

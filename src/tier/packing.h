@@ -1,4 +1,4 @@
-/* Packing: which records are written compressed (tier-compression zstd), and by which dictionary. The writer only, but for the counters.
+/* Packing: which records are written compressed (tier-compression), by which codec, and by which dictionary. The writer only, but for the counters.
  *
  * Each record is packed by itself, as it is encoded: a cold key is still one small read. Values that do not get smaller cost CPU for nothing, so a
  * database in which the last ones did not is tried again with each PACKING_RETRY-th value only. While clients wait for memory nothing is packed: demotion is
@@ -13,19 +13,20 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/compress.h"
 #include "keyspace/partition.h"
 
-struct compressor;
 struct dictionary;
 struct tier;
 
 enum {
     PACKING_RETRY = 64,
     PACKING_WORTH_PERCENT = 115,        /* the least ratio at which each value is tried */
-    PACKING_WORK = 4,                   /* a byte that is packed takes as long as this number of bytes that are only encoded, about */
+    PACKING_WORK = 4, PACKING_WORK_LZ4 = 2,     /* a byte that is packed takes as long as this number of bytes that are only encoded, about */
 };
 
-enum packing_codec { PACKING_NO, PACKING_ZSTD };        /* tier_settings.compression, in the order of its words */
+/* tier_settings.compression, in the order of its words; a codec has its own number. */
+enum packing_codec { PACKING_NO, PACKING_ZSTD = COMPRESS_ZSTD, PACKING_LZ4 = COMPRESS_LZ4 };
 
 /* Bytes before and after, of values that were tried; halved when there are many, so that it is about the last ones. */
 struct packing_ratio {
@@ -37,11 +38,13 @@ struct packing_database {
     unsigned passed;                    /* values that were not tried since the last one that was */
     const struct dictionary *dictionary;        /* of the store; NULL: none */
     struct packing_ratio since;         /* of values of TRAINING_VALUE_MAX bytes at most, with that dictionary, tried or not */
+    uint32_t expected_permille;         /* the ratio of such values by which `since` is judged; 0: not known yet */
     uint64_t candidate_bytes;           /* training.c: of such values, since a database was last chosen */
     int64_t next_try_s;                 /* seconds since 1970: no dictionary is made for it before */
 };
 
 struct packing {
+    enum packing_codec codec;           /* the last one that was not PACKING_NO: whose ratios the databases have */
     struct compressor *compressor;      /* NULL: nothing was tried yet */
     struct buffer room;
     struct packing_database *databases; /* by number; `count` of them */

@@ -1,13 +1,12 @@
 #include "tier/record.h"
 
-#include "base/compress.h"
 #include "store/dictionaries.h"
 #include "value/codec.h"
 #include "value/string.h"
 
 enum { RECORD_FORMAT = 1, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_PACKED = 0x08,
     RECORD_FLAGS = 0xf8, HEAD_SIZE = 4 };
-enum { CODEC_ZSTD = 1, TYPE_SIZE = 1, VARINT_SIZE_MAX = 5 };
+enum { CODEC_LAST = COMPRESS_LZ4, TYPE_SIZE = 1, VARINT_SIZE_MAX = 5 };
 
 /* Flags of how a value is kept that the payload does not have. */
 static uint8_t kept_flags(const struct value *value)
@@ -100,6 +99,7 @@ static bool varint_read(struct bytes *bytes, uint32_t *number)
 
 /* The part of a packed record after its head. */
 struct packed {
+    enum compress_codec codec;
     uint32_t dictionary, size;
     struct bytes frame;
 };
@@ -108,8 +108,11 @@ static enum status packed_read(struct bytes bytes, struct packed *packed)
 {
     if (bytes.size < TYPE_SIZE + 1)
         return STATUS_CORRUPT;
-    if ((uint8_t)bytes.data[TYPE_SIZE] != CODEC_ZSTD)
-        return (uint8_t)bytes.data[TYPE_SIZE] > CODEC_ZSTD ? STATUS_VERSION : STATUS_CORRUPT;
+    if ((uint8_t)bytes.data[TYPE_SIZE] > CODEC_LAST)
+        return STATUS_VERSION;
+    if (bytes.data[TYPE_SIZE] == 0)
+        return STATUS_CORRUPT;
+    packed->codec = (enum compress_codec)bytes.data[TYPE_SIZE];
     bytes = bytes_of(bytes.data + TYPE_SIZE + 1, bytes.size - TYPE_SIZE - 1);
     if (!varint_read(&bytes, &packed->dictionary) || !varint_read(&bytes, &packed->size) || packed->size > RECORD_UNPACKED_MAX - TYPE_SIZE)
         return STATUS_CORRUPT;
@@ -137,7 +140,7 @@ static enum status unpack(uint8_t *flags, struct dictionaries *dictionaries, str
     if (packed.dictionary != 0 && (dictionary == NULL || dictionary->of == NULL))
         return STATUS_CORRUPT;
     buffer_append(scratch, bytes->data, TYPE_SIZE);
-    status = decompress_text(dictionaries != NULL ? dictionaries_decompressors(dictionaries) : &alone,
+    status = decompress_text(dictionaries != NULL ? dictionaries_decompressors(dictionaries) : &alone, packed.codec,
         dictionary != NULL ? dictionary->of : NULL, packed.frame, packed.size, scratch);
     decompressors_release(&alone);
     if (status == STATUS_OK)
@@ -179,7 +182,8 @@ struct bytes record_payload(struct bytes bytes)
     return bytes;
 }
 
-bool record_pack(struct buffer *record, struct compressor *compressor, const struct dictionary *dictionary, struct buffer *room)
+bool record_pack(struct buffer *record, enum compress_codec codec, struct compressor *compressor, const struct dictionary *dictionary,
+    struct buffer *room)
 {
     struct bytes payload = record_payload(buffer_bytes(record)), text;
     size_t gain = record_pack_gain(payload.size);
@@ -190,11 +194,11 @@ bool record_pack(struct buffer *record, struct compressor *compressor, const str
     text = bytes_of(payload.data + TYPE_SIZE, payload.size - TYPE_SIZE);
     room->size = 0;
     buffer_append(room, payload.data, TYPE_SIZE);
-    buffer_append_u8(room, CODEC_ZSTD);
+    buffer_append_u8(room, (uint8_t)codec);
     varint_append(room, dictionary != NULL ? dictionary->number : 0);
     varint_append(room, (uint32_t)text.size);
     if (room->size + gain < payload.size)
-        good = compress_text(compressor, dictionary != NULL ? dictionary->of : NULL, text, payload.size - gain - room->size, room);
+        good = compress_text(compressor, codec, dictionary != NULL ? dictionary->of : NULL, text, payload.size - gain - room->size, room);
     if (good) {
         record->data[0] |= RECORD_PACKED;
         record->size -= payload.size;

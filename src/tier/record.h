@@ -6,7 +6,7 @@
  *            0x10 if each field of a hash has a time; then `death_ms` is the latest of them: when the key expires as a whole,
  *            0x08 if the payload is packed
  *   payload as in value/codec.h
- *   packed  = RDB type u8 | codec u8 (1: zstd) | dictionary varint (0: none) | size varint | frame of base/compress.h: the payload's `size` bytes
+ *   packed  = RDB type u8 | codec u8 (1: zstd, 2: LZ4) | dictionary varint (0: none) | size varint | frame of base/compress.h: the payload's `size` bytes
  *             after its type
  *
  * A value is decoded into the encoding that it had, whatever the limits are now: moving between tiers is invisible. The flags and the
@@ -18,12 +18,11 @@
 #define KELVIN_TIER_RECORD_H
 
 #include "base/buffer.h"
+#include "base/compress.h"
 #include "base/status.h"
 #include "keyspace/entry.h"
 #include "value/value.h"
 
-struct compress_dictionary;
-struct compressor;
 struct dictionary;
 struct dictionaries;
 
@@ -49,7 +48,8 @@ static inline size_t record_pack_gain(size_t size)
 {
     return size / 16 > RECORD_PACK_GAIN ? size / 16 : RECORD_PACK_GAIN;
 }
-bool record_pack(struct buffer *record, struct compressor *compressor, const struct dictionary *dictionary, struct buffer *room);
+bool record_pack(struct buffer *record, enum compress_codec codec, struct compressor *compressor, const struct dictionary *dictionary,
+    struct buffer *room);
 /* The payload of a record that is not packed, as in value/codec.h; empty otherwise. */
 struct bytes record_payload(struct bytes bytes);
 bool record_is_packed(struct bytes bytes);

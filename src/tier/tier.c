@@ -63,7 +63,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->images = options->images != NULL ? mem_string(bytes_of_string(options->images)) : NULL;
     tier->settings.load_threads = options->loader_count;
     tier->settings.write_buffer_size = (int64_t)options->write_buffer_size;
-    tier->settings.compression = options->compression ? PACKING_ZSTD : PACKING_NO;
+    tier->settings.compression = options->compression;
     tier->settings.space_target = SPACE_TARGET;
     tier->settings.dictionary_after = TRAINING_AFTER;
     tier->settings.dictionary_interval_s = TRAINING_INTERVAL_S;

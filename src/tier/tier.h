@@ -106,7 +106,7 @@ struct tier_options {
     const char *images;             /* the directory that has the checkpoints: they count in tier-max-size. NULL: none */
     struct store_env *env;          /* NULL: the machine's disk */
     size_t write_buffer_size, block_cache_size;
-    bool compression;               /* tier_settings.compression at first */
+    int64_t compression;            /* tier_settings.compression at first */
     bool by_slot;                   /* the hashes, unless the image says otherwise: tier_seed */
     bool holds_merges;              /* until tier_release_merges the files of the store's index are not merged, but for what its writes need: the
                                      * replay needs the CPUs */

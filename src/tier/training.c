@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/compress.h"
 #include "base/mem.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
@@ -69,7 +68,7 @@ void training_note(struct tier *tier, int db, struct bytes text)
 /* --- the thread --- */
 
 /* The ratio of the samples that were held out, times 1000; each in the smaller of its forms, as it would be written. */
-static uint32_t try_on(const struct training_set *set, const struct compress_dictionary *dictionary)
+static uint32_t try_on(const struct training_set *set, enum compress_codec codec, const struct compress_dictionary *dictionary)
 {
     struct compressor *compressor = compressor_create();
     struct buffer frame = { 0 };
@@ -81,7 +80,7 @@ static uint32_t try_on(const struct training_set *set, const struct compress_dic
 
         frame.size = 0;
         before += text.size;
-        after += compress_text(compressor, dictionary, text, text.size, &frame) ? frame.size : text.size;
+        after += compress_text(compressor, codec, dictionary, text, text.size, &frame) ? frame.size : text.size;
         at += text.size;
     }
     compressor_destroy(compressor);
@@ -105,9 +104,11 @@ static enum status make_dictionary(struct tier *tier, struct training *training)
     if (compress_train(set->text.data, set->sizes, set->count, size_max, &bytes))
         tried = compress_dictionary_create(buffer_bytes(&bytes));
     training->dictionary = (struct dictionary){ .database = training->database, .trained_s = (uint64_t)now_s(), .samples = set->count };
-    if (tried != NULL)
-        training->dictionary.ratio_permille = try_on(&training->held_out, tried);
-    if (tried != NULL && is_of_use(training->dictionary.ratio_permille, try_on(&training->held_out, NULL)))
+    if (tried != NULL) {
+        training->ratio_permille = try_on(&training->held_out, training->codec, tried);
+        training->dictionary.ratio_permille = training->codec == COMPRESS_ZSTD ? training->ratio_permille : try_on(&training->held_out, COMPRESS_ZSTD, tried);
+    }
+    if (tried != NULL && is_of_use(training->ratio_permille, try_on(&training->held_out, training->codec, NULL)))
         status = dictionaries_add(store_dictionaries(tier->store), &training->dictionary, buffer_bytes(&bytes), &training->message);
     compress_dictionary_destroy(tried);
     buffer_release(&bytes);
@@ -130,19 +131,24 @@ void training_stop(struct tier *tier)
 
 /* --- which database --- */
 
-static bool fits_no_more(const struct packing_database *database, int64_t after)
+bool training_window_is_full(const struct tier *tier, const struct packing_ratio *since)
+{
+    return since->before >= (uint64_t)tier->settings.dictionary_after * TRAINING_WINDOW;
+}
+
+static bool fits_no_more(const struct tier *tier, const struct packing_database *database)
 {
     const struct packing_ratio *since = &database->since;
 
-    return since->before >= (uint64_t)after * TRAINING_WINDOW &&
-           since->before * 1000 * 100 < since->after * database->dictionary->ratio_permille * (uint64_t)TRAINING_WORSE_PERCENT;
+    return database->expected_permille > 0 && training_window_is_full(tier, since) &&
+           since->before * 1000 * 100 < since->after * database->expected_permille * (uint64_t)TRAINING_WORSE_PERCENT;
 }
 
 static bool wants_one(struct tier *tier, const struct packing_database *database)
 {
     if (now_s() < database->next_try_s || database->candidate_bytes == 0)
         return false;
-    return database->dictionary == NULL || fits_no_more(database, tier->settings.dictionary_after);
+    return database->dictionary == NULL || fits_no_more(tier, database);
 }
 
 /* The database that wants one and has written most since the last choice; -1: none. */
@@ -197,7 +203,7 @@ static void report(struct tier *tier, const struct training *training)
 
     if (training->status == STATUS_OK) {
         message_set(&message, "Compression of database %d has a new dictionary: %08u.dict, ratio %.2f", training->database,
-            (unsigned)training->dictionary.number, training->dictionary.ratio_permille / 1000.0);
+            (unsigned)training->dictionary.number, training->ratio_permille / 1000.0);
         if (tier->hooks.notice != NULL)
             tier->hooks.notice(tier->hooks.context, message.text);
     } else if (training->status != STATUS_NOT_FOUND) {
@@ -218,6 +224,7 @@ static void take_over(struct tier *tier)
     if (training->status == STATUS_OK) {
         database->dictionary = dictionaries_newest(store_dictionaries(tier->store), training->database);
         database->ratio = database->since = (struct packing_ratio){ 0 };
+        database->expected_permille = tier->packing.codec == (enum packing_codec)training->codec ? training->ratio_permille : 0;
     }
     forget_samples(training);
 }
@@ -239,6 +246,7 @@ void training_after_batch(struct tier *tier)
     if (!training->is_begun || training->seen_bytes < (uint64_t)tier->settings.dictionary_after)
         return;
     message_set(&training->message, "%s", "");
+    training->codec = (enum compress_codec)tier->packing.codec;
     if (thread_start(&training->thread, "kelvin-train", tier->hooks.meter, train, tier) == 0)
         return;
     tier->packing.databases[training->database].next_try_s = now_s() + tier->settings.dictionary_interval_s;

@@ -1,6 +1,7 @@
 /* Training: dictionaries for packing (store/dictionaries.h) are made from values that are demoted. One database after the other: of one that has no dictionary, or whose
  * newest one does not fit any more, values of up to TRAINING_VALUE_MAX bytes are sampled until tier_settings.dictionary_after bytes of them were seen; then a
- * thread of its own (kelvin-train) makes the dictionary, and tries it with samples that it was not made from. One that is of no use is not kept.
+ * thread of its own (kelvin-train) makes the dictionary, and tries it with samples that it was not made from and with the codec that is set. One that is of no use
+ * is not kept. Any codec uses any dictionary.
  *
  * A dictionary does not fit any more when the last values are packed to more than TRAINING_WORSE_PERCENT of what it could do when it was made. A database gets one in
  * tier_settings.dictionary_interval_s at most, and a store DICTIONARIES_MAX altogether.
@@ -17,11 +18,13 @@
 
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/compress.h"
 #include "base/message.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "store/dictionaries.h"
 
+struct packing_ratio;
 struct tier;
 
 enum {
@@ -59,10 +62,15 @@ struct training {
     /* The thread's while it has started, until `is_done`. */
     struct thread thread;
     _Atomic bool is_done;
-    struct dictionary dictionary;
+    enum compress_codec codec;          /* that it is tried with */
+    struct dictionary dictionary;       /* its ratio is that of zstd */
+    uint32_t ratio_permille;            /* of the codec */
     enum status status;                 /* STATUS_NOT_FOUND: one would be of no use */
     struct message message;
 };
+
+/* Whether so much was written with a dictionary that the ratio says how good it is. */
+bool training_window_is_full(const struct tier *tier, const struct packing_ratio *since);
 
 /* Waits for the thread, and forgets the samples. */
 void training_stop(struct tier *tier);

@@ -64,12 +64,12 @@ static struct entry *entry_make(struct fuzz *fuzz, struct value *value, int64_t 
     return keyspace_entry(keyspace, keyspace_insert(keyspace, hash, BYTES("key"), value, expire_ms, RECORD_NONE, 0));
 }
 
-static void pack(struct buffer *record)
+static void pack(struct buffer *record, enum compress_codec codec)
 {
     struct compressor *compressor = compressor_create();
     struct buffer room = { 0 };
 
-    (void)record_pack(record, compressor, NULL, &room);
+    (void)record_pack(record, codec, compressor, NULL, &room);
     compressor_destroy(compressor);
     buffer_release(&room);
 }
@@ -82,7 +82,7 @@ static void make_record(struct fuzz *fuzz, struct buffer *record)
     random_value(fuzz, &value);
     record_encode(entry_make(fuzz, &value, expiries[fuzz_below(&fuzz->input, 6)]), record);
     if (fuzz_below(&fuzz->input, 2) == 0)
-        pack(record);
+        pack(record, fuzz_below(&fuzz->input, 2) ? COMPRESS_LZ4 : COMPRESS_ZSTD);
 }
 
 /* A record that was accepted is handled like one that is loaded and demoted again. */

@@ -12,6 +12,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.checksum import crc32c, crc64                                                           # noqa: E402
 from support.resp import Error                                                                       # noqa: E402
 from support.server import REDIS, ROOT, SHORT, Server, StartFailed, seed_new, under_test, until                           # noqa: E402
 
@@ -26,33 +27,6 @@ def check(path, *options):
     if "Sanitizer" in text or done.returncode not in (0, 1, 2):
         raise AssertionError("kelvin-check ended with %d:\n%s" % (done.returncode, text))
     return done.returncode, text
-
-
-def table_of(polynomial):
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = byte >> 1 ^ (polynomial if byte & 1 else 0)
-        table.append(byte)
-    return table
-
-
-CRC64, CRC32C = table_of(0x95ac9329ac4bc9b5), table_of(0x82f63b78)
-
-
-def crc64(data):
-    """The checksum of RDB files."""
-    crc = 0
-    for byte in data:
-        crc = CRC64[(crc ^ byte) & 255] ^ crc >> 8
-    return crc
-
-
-def crc32c(data):
-    crc = 0xffffffff
-    for byte in data:
-        crc = CRC32C[(crc ^ byte) & 255] ^ crc >> 8
-    return crc ^ 0xffffffff
 
 
 def write(path, data):

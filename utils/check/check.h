@@ -37,7 +37,7 @@ struct check {
     int dir_fd;
     bool left_out;                  /* a repair of the base has left out data */
     bool repair;
-    bool compressibility;           /* say what tier-compression zstd would make of the values */
+    bool compressibility;           /* say what tier-compression would make of the values */
     bool revive;                    /* a repair may bring deleted keys back */
     bool newer;                     /* a file was written by a newer Kelvin: nothing is repaired */
     char stamp[32];                 /* the suffix of files that are set aside: "bad-<time>" */

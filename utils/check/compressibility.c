@@ -142,7 +142,7 @@ static struct compress_dictionary *train(const struct samples *samples)
 enum which { ALL_SAMPLES, HELD_OUT };
 
 /* The part of their bytes that values would have, each in the smaller of its forms, as it would be written. 1: there are none. */
-static double share_after(const struct samples *samples, enum which which, const struct compress_dictionary *dictionary)
+static double share_after(const struct samples *samples, enum which which, enum compress_codec codec, const struct compress_dictionary *dictionary)
 {
     struct compressor *compressor = compressor_create();
     struct buffer frame = { 0 };
@@ -156,30 +156,53 @@ static double share_after(const struct samples *samples, enum which which, const
             continue;
         frame.size = 0;
         before += text.size;
-        after += compress_text(compressor, dictionary, text, text.size > gain ? text.size - gain : 0, &frame) ? frame.size : text.size;
+        after += compress_text(compressor, codec, dictionary, text, text.size > gain ? text.size - gain : 0, &frame) ? frame.size : text.size;
     }
     compressor_destroy(compressor);
     buffer_release(&frame);
     return before > 0 ? (double)after / (double)before : 1;
 }
 
+/* What a codec makes of a database: shares of the bytes, and all bytes after. */
+struct estimate {
+    double without, with, larger, after;
+};
+
+static void estimate_codec(const struct database *database, enum compress_codec codec, const struct compress_dictionary *dictionary,
+    struct estimate *estimate)
+{
+    double small = (double)database->small.seen_bytes, large = (double)database->large.seen_bytes;
+
+    estimate->without = share_after(&database->small, HELD_OUT, codec, NULL);
+    estimate->with = dictionary != NULL ? share_after(&database->small, HELD_OUT, codec, dictionary) : estimate->without;
+    estimate->larger = share_after(&database->large, ALL_SAMPLES, codec, dictionary);
+    estimate->after = small * (estimate->with < estimate->without ? estimate->with : estimate->without) + large * estimate->larger +
+        (double)database->bytes - small - large;
+}
+
+static void report_codec(const struct database *database, const char *name, const struct estimate *estimate, struct check *check)
+{
+    if (database->small.count > 0)
+        check_note(check, "  %s: values up to 4 KB: ratio %.2f without a dictionary, %.2f with one", name, 1 / estimate->without, 1 / estimate->with);
+    if (database->large.count > 0)
+        check_note(check, "  %s: larger values: ratio %.2f", name, 1 / estimate->larger);
+}
+
 static void report_database(const struct database *database, int db, struct check *check)
 {
     struct compress_dictionary *dictionary = train(&database->small);
-    double small = (double)database->small.seen_bytes, large = (double)database->large.seen_bytes, others = (double)database->bytes - small - large;
-    double large_share = share_after(&database->large, ALL_SAMPLES, dictionary), without = share_after(&database->small, HELD_OUT, NULL);
-    double with = dictionary != NULL ? share_after(&database->small, HELD_OUT, dictionary) : without;
-    double after = small * (with < without ? with : without) + large * large_share + others;
+    struct estimate zstd, lz4;
 
-    check_note(check, "database %d: %llu values, %.1f MB; %.1f MB of them in values of 64 bytes to 64 KB", db, (unsigned long long)database->values,
-        (double)database->bytes / 1e6, (small + large) / 1e6);
-    if (database->small.count > 0)
-        check_note(check, "  values up to 4 KB (%zu sampled): ratio %.2f without a dictionary, %s%.2f", database->small.count, 1 / without,
-            dictionary != NULL ? "with one " : "and no dictionary can be made: ", 1 / with);
-    if (database->large.count > 0)
-        check_note(check, "  larger values (%zu sampled): ratio %.2f", database->large.count, 1 / large_share);
-    check_note(check, "  records have %.1f MB now; with tier-compression zstd about %.1f MB, with no %.1f MB", (double)database->record_bytes / 1e6,
-        after / 1e6, (double)database->bytes / 1e6);
+    estimate_codec(database, COMPRESS_ZSTD, dictionary, &zstd);
+    estimate_codec(database, COMPRESS_LZ4, dictionary, &lz4);
+    check_note(check, "database %d: %llu values, %.1f MB; %.1f MB of them in values of 64 bytes to 64 KB (%zu sampled up to 4 KB, %zu larger)%s", db,
+        (unsigned long long)database->values, (double)database->bytes / 1e6,
+        (double)(database->small.seen_bytes + database->large.seen_bytes) / 1e6, database->small.count, database->large.count,
+        dictionary == NULL ? "; no dictionary can be made" : "");
+    report_codec(database, "zstd", &zstd, check);
+    report_codec(database, "lz4", &lz4, check);
+    check_note(check, "  records have %.1f MB now; with tier-compression zstd about %.1f MB, with lz4 %.1f MB, with no %.1f MB",
+        (double)database->record_bytes / 1e6, zstd.after / 1e6, lz4.after / 1e6, (double)database->bytes / 1e6);
     compress_dictionary_destroy(dictionary);
 }
 

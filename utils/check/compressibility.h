@@ -1,4 +1,4 @@
-/* Compressibility: what tier-compression zstd would make of the values of an image, from a sample of those of each database. */
+/* Compressibility: what the codecs of tier-compression would make of the values of an image, from a sample of those of each database. */
 #ifndef KELVIN_CHECK_COMPRESSIBILITY_H
 #define KELVIN_CHECK_COMPRESSIBILITY_H
 

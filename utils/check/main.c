@@ -34,7 +34,7 @@ static void print_help(void)
          "  --repair             repair what can be repaired, and report what is lost; what is cut off is kept as *.bad-<time>\n"
          "  --revive-deleted     with --repair: go on where only the values are left, and not which keys were deleted:\n"
          "                       deleted keys come back, and so may older values of keys whose last value is damaged\n"
-         "  --compressibility    also say what tier-compression zstd would make of the values, from a sample of each database\n"
+         "  --compressibility    also say what tier-compression would make of the values, from a sample of each database\n"
          "  --dirname NAME       appenddirname, if it is not appendonlydir\n"
          "  --name NAME          appendfilename, if it is not appendonly.aof\n"
          "  --tier-dir NAME      tier-dir, if it is not store: only to see whether a server has it open\n"

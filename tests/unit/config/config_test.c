@@ -624,6 +624,7 @@ static void every_tier_option_can_be_set_while_running(void **state)
         { "tier-batch-size", "4096" },
         { "tier-write-buffer", "65536" },
         { "tier-compression", "zstd" },
+        { "tier-compression", "lz4" },
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -643,7 +644,7 @@ static void tier_compression_yes_is_zstd(void **state)
     assert_set(*state, "tier-compression", "no");
     assert_set(*state, "tier-compression", "yes");
     assert_shown(*state, "tier-compression", "zstd");
-    assert_reason(*state, "tier-compression", "lz4", "argument(s) must be one of the following: no, zstd, yes");
+    assert_reason(*state, "tier-compression", "lzo", "argument(s) must be one of the following: no, zstd, lz4, yes");
 }
 
 static void compressed_keys_may_be_deleted_for_room_on_the_disk(void **state)

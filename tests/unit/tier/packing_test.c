@@ -1,4 +1,4 @@
-/* tier-compression zstd: which records are written packed, and that it is invisible to clients. */
+/* tier-compression zstd and lz4: which records are written packed, and that it is invisible to clients. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -32,6 +32,13 @@ static int open_rig(void **state)
     return 0;
 }
 
+static int open_rig_lz4(void **state)
+{
+    open_rig(state);
+    tier_settings(((struct rig *)*state)->box.tier)->compression = PACKING_LZ4;
+    return 0;
+}
+
 static int close_rig(void **state)
 {
     struct rig *rig = *state;
@@ -61,20 +68,25 @@ static void order(int number, struct buffer *text)
         buffer_append_format(text, "{\"order\":%d,\"customer\":\"customer-%d\",\"status\":\"delivered\",\"currency\":\"EUR\"}", number * 7 + i, number);
 }
 
-static void set_orders(struct rig *rig, int count)
+static void set_texts(struct rig *rig, const char *prefix, int count)
 {
     struct buffer text = { 0 };
     char key[30];
 
     for (int i = 0; i < count; i++) {
         order(i, &text);
-        snprintf(key, sizeof(key), "order:%d", i);
+        snprintf(key, sizeof(key), "%s:%d", prefix, i);
         set(rig, key, buffer_bytes(&text));
     }
     buffer_release(&text);
 }
 
-static void check_orders(struct rig *rig, int count)
+static void set_orders(struct rig *rig, int count)
+{
+    set_texts(rig, "order", count);
+}
+
+static void check_texts(struct rig *rig, const char *prefix, int count)
 {
     struct buffer text = { 0 };
     char line[40];
@@ -83,12 +95,17 @@ static void check_orders(struct rig *rig, int count)
         const char *reply;
 
         order(i, &text);
-        snprintf(line, sizeof(line), "GET order:%d", i);
+        snprintf(line, sizeof(line), "GET %s:%d", prefix, i);
         reply = tier_box_say(rig->client, line);
         assert_non_null(strchr(reply, '\n'));
         assert_memory_equal(strchr(reply, '\n') + 1, text.data, text.size);
     }
     buffer_release(&text);
+}
+
+static void check_orders(struct rig *rig, int count)
+{
+    check_texts(rig, "order", count);
 }
 
 static void set_noise(struct rig *rig, const char *prefix, int count)
@@ -168,6 +185,38 @@ static void off_means_raw_and_what_is_packed_stays_readable(void **state)
     demote(rig, "order", 10);
     assert_int_equal(packing(rig)->records, KEYS);
     check_orders(rig, KEYS);
+}
+
+/* What was written by each codec is read whatever the setting is, also after it was moved by garbage collection. */
+static void records_of_all_codecs_are_mixed(void **state)
+{
+    static const enum packing_codec settings[] = { PACKING_ZSTD, PACKING_LZ4, PACKING_NO };
+    struct rig *rig = *state;
+    uint64_t saved[3], before = 0;
+
+    for (int i = 0; i < 3; i++) {
+        static const char *prefixes[] = { "order", "other", "third" };
+
+        tier_settings(rig->box.tier)->compression = settings[i];
+        set_texts(rig, prefixes[i], KEYS);
+        demote(rig, prefixes[i], KEYS);
+        saved[i] = packing(rig)->saved_bytes - before;
+        before = packing(rig)->saved_bytes;
+    }
+    assert_int_equal(packing(rig)->records, 2 * KEYS);
+    assert_true(saved[0] > saved[1] && saved[1] > (uint64_t)KEYS * 100 && saved[2] == 0);
+    for (int i = 2; i >= 0; i--) {
+        tier_settings(rig->box.tier)->compression = settings[i];
+        check_texts(rig, "order", KEYS);
+        check_texts(rig, "other", KEYS);
+        check_texts(rig, "third", KEYS);
+        demote(rig, "order", KEYS);
+        demote(rig, "other", KEYS);
+        demote(rig, "third", KEYS);
+    }
+    assert_int_equal(packing(rig)->records, 2 * KEYS);         /* they were clean: none was written again */
+    tier_box_settle(&rig->box);
+    tier_box_verify(&rig->box);
 }
 
 static void noise_is_tried_now_and_then_only(void **state)
@@ -359,6 +408,8 @@ static void a_dictionary_is_trained_and_used(void **state)
     dictionary = dictionaries_newest(dictionaries(rig), 0);
     assert_ptr_equal(packing(rig)->databases[0].dictionary, dictionary);
     assert_true(dictionary->ratio_permille > 1500 && dictionary->samples > 300);
+    assert_true(packing(rig)->databases[0].expected_permille > 1300);
+    assert_true((packing(rig)->codec == PACKING_ZSTD) == (packing(rig)->databases[0].expected_permille == dictionary->ratio_permille));
     records = packing(rig)->records, saved = packing(rig)->saved_bytes;
     write_values(rig, "later", 500, profile);
     assert_true(packing(rig)->records - records == 500 && packing(rig)->saved_bytes - saved > 500 * 40);
@@ -408,6 +459,33 @@ static void other_values_get_another_dictionary(void **state)
     assert_true(packing(rig)->databases[0].dictionary->ratio_permille > 1500);
     assert_non_null(strstr(tier_box_say(rig->client, "GET first:0"), value));       /* by the first one */
     assert_non_null(strstr(tier_box_say(rig->client, "GET profile:2999"), "example.com"));
+}
+
+/* LZ4 makes less of values than zstd: that is no reason for another dictionary, and what it makes of them at first is what it is judged by. */
+static void another_codec_is_judged_by_its_own_ratio(void **state)
+{
+    struct rig *rig = *state;
+
+    train(rig);
+    tier_settings(rig->box.tier)->compression = PACKING_LZ4;
+    packing(rig)->databases[0].next_try_s = 0;
+    write_values(rig, "profile", 100, profile);
+    assert_int_equal(packing(rig)->databases[0].expected_permille, 0);
+    for (int i = 0; i < 16; i++)
+        write_values(rig, "profile", 2000, profile);
+    await_training(rig);
+    assert_int_equal(dictionaries_count(dictionaries(rig)), 1);
+    assert_true(packing(rig)->databases[0].expected_permille > 1200);
+    assert_true(packing(rig)->databases[0].expected_permille < packing(rig)->databases[0].dictionary->ratio_permille);
+    for (int i = 0; i < 40 && dictionaries_count(dictionaries(rig)) == 1; i++) {
+        write_values(rig, "event", 2000, event);
+        await_training(rig);
+    }
+    assert_int_equal(dictionaries_count(dictionaries(rig)), 2);
+    /* Back to zstd: what the file says. */
+    tier_settings(rig->box.tier)->compression = PACKING_ZSTD;
+    write_values(rig, "event", 100, event);
+    assert_int_equal(packing(rig)->databases[0].expected_permille, packing(rig)->databases[0].dictionary->ratio_permille);
 }
 
 /* A dictionary is of one database: others have their own, and SWAPDB changes nothing for what was written. */
@@ -460,6 +538,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(cold_values_are_smaller_and_the_same, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(expiry_type_and_existence_are_known_without_unpacking, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(off_means_raw_and_what_is_packed_stays_readable, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(records_of_all_codecs_are_mixed, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(noise_is_tried_now_and_then_only, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(while_memory_is_waited_for_nothing_is_packed, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_batch_tells_whether_memory_is_waited_for, open_rig, close_rig),
@@ -469,8 +548,17 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_dictionary_is_trained_and_used, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(noise_gets_no_dictionary, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(other_values_get_another_dictionary, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(another_codec_is_judged_by_its_own_ratio, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(databases_have_their_own, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_lost_dictionary_is_an_error_that_names_its_file, open_rig, close_rig),
+        { "cold_values_are_smaller_and_the_same, lz4", cold_values_are_smaller_and_the_same, open_rig_lz4, close_rig, NULL },
+        { "noise_is_tried_now_and_then_only, lz4", noise_is_tried_now_and_then_only, open_rig_lz4, close_rig, NULL },
+        { "big_values_are_packed_without_the_lock, lz4", big_values_are_packed_without_the_lock, open_rig_lz4, close_rig, NULL },
+        { "packed_records_take_less_of_the_disk, lz4", packed_records_take_less_of_the_disk, open_rig_lz4, close_rig, NULL },
+        { "a_dictionary_is_trained_and_used, lz4", a_dictionary_is_trained_and_used, open_rig_lz4, close_rig, NULL },
+        { "noise_gets_no_dictionary, lz4", noise_gets_no_dictionary, open_rig_lz4, close_rig, NULL },
+        { "other_values_get_another_dictionary, lz4", other_values_get_another_dictionary, open_rig_lz4, close_rig, NULL },
+        { "a_lost_dictionary_is_an_error_that_names_its_file, lz4", a_lost_dictionary_is_an_error_that_names_its_file, open_rig_lz4, close_rig, NULL },
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

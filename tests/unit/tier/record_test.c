@@ -278,10 +278,12 @@ static void append_words(struct random *random, size_t size, struct buffer *text
     text->size = end;
 }
 
-static bool pack(struct compressor *compressor, struct buffer *bytes)
+static const enum compress_codec codecs[] = { COMPRESS_ZSTD, COMPRESS_LZ4 };
+
+static bool pack(struct compressor *compressor, enum compress_codec codec, struct buffer *bytes)
 {
     struct buffer room = { 0 };
-    bool is_packed = record_pack(bytes, compressor, NULL, &room);
+    bool is_packed = record_pack(bytes, codec, compressor, NULL, &room);
 
     assert_true(room.size == 0 && is_packed == record_is_packed(buffer_bytes(bytes)));
     buffer_release(&room);
@@ -354,7 +356,7 @@ static void a_packed_record_is_the_same_value(void **state)
         entry->heat = (uint8_t)i;
         record_encode(entry, &raw);
         buffer_append_bytes(&bytes, buffer_bytes(&raw));
-        assert_true(pack(packing->compressor, &bytes));
+        assert_true(pack(packing->compressor, codecs[i / 4 % 2], &bytes));
         assert_true(bytes.size + RECORD_PACK_GAIN <= raw.size);
         expect_same(entry, &bytes);
         if (i < 8)
@@ -387,7 +389,7 @@ static void what_does_not_get_smaller_stays_as_it_was(void **state)
         value = i == 6 ? string_value(BYTES("1234567890123456789")) : string_value(buffer_bytes(&text));
         record_encode(entry_of(packing->all, &value, -1), &bytes);
         buffer_append_bytes(&before, buffer_bytes(&bytes));
-        assert_false(pack(packing->compressor, &bytes));
+        assert_false(pack(packing->compressor, codecs[i % 2], &bytes));
         assert_true(bytes_equal(buffer_bytes(&before), buffer_bytes(&bytes)));
         buffer_release(&text);
         buffer_release(&bytes);
@@ -400,12 +402,12 @@ static void damage_to_a_packed_record_does_no_harm(void **state)
 {
     struct packing *packing = *state;
 
-    for (int kind = 0; kind < 4; kind++) {
+    for (int i = 0; i < 8; i++) {
         struct buffer text = { 0 }, bytes = { 0 };
-        struct value value = make_words(packing, kind, 300, &text);
+        struct value value = make_words(packing, i % 4, 400, &text);
 
         record_encode(entry_of(packing->all, &value, 1000), &bytes);
-        assert_true(pack(packing->compressor, &bytes));
+        assert_true(pack(packing->compressor, codecs[i / 4], &bytes));
         for (size_t at = 0; at < bytes.size * 8; at++) {
             struct buffer scratch = { 0 };
             struct record record;
@@ -447,7 +449,13 @@ static void what_a_packed_record_says_is_checked_before_it_is_believed(void **st
     assert_int_equal(decode_packed(BYTES("")), STATUS_CORRUPT);
     assert_int_equal(decode_packed(BYTES("\0")), STATUS_CORRUPT);
     assert_int_equal(decode_packed(BYTES("\0\0\0\1x")), STATUS_CORRUPT);                 /* codec 0 */
-    assert_int_equal(decode_packed(BYTES("\0\2\0\1x")), STATUS_VERSION);                 /* a codec that comes later */
+    assert_int_equal(decode_packed(BYTES("\0\3\0\1x")), STATUS_VERSION);                 /* a codec that comes later */
+    assert_int_equal(decode_packed(BYTES("\0\xff\0\1x")), STATUS_VERSION);
+    assert_int_equal(decode_packed(BYTES("\0\2\0\2\x20\1x")), STATUS_OK);              /* LZ4: a string of one byte */
+    assert_int_equal(decode_packed(BYTES("\0\2\0\3\x20\1x")), STATUS_CORRUPT);         /* it has two bytes, not three */
+    assert_int_equal(decode_packed(BYTES("\0\2\0\x0a\x16\1x\xff\xff")), STATUS_CORRUPT);     /* a match before the begin */
+    assert_int_equal(decode_packed(BYTES("\0\2\7\2\x20\1x")), STATUS_CORRUPT);
+    assert_int_equal(decode_packed(BYTES("\0\2\0\x80\x80\x40x")), STATUS_CORRUPT);
     assert_int_equal(decode_packed(BYTES("\0\1\7\1x")), STATUS_CORRUPT);                 /* a dictionary that is not there */
     assert_int_equal(decode_packed(BYTES("\0\1\0\xff\xff\xff\xff\x0fx")), STATUS_CORRUPT);      /* 4 GiB */
     assert_int_equal(decode_packed(BYTES("\0\1\0\x80\x80\x40x")), STATUS_CORRUPT);       /* 1 MiB + 1 with its type */
@@ -455,41 +463,48 @@ static void what_a_packed_record_says_is_checked_before_it_is_believed(void **st
     assert_int_equal(decode_packed(BYTES("\0\1\0")), STATUS_CORRUPT);
 }
 
-/* What zstd makes of 2 MiB of zeros has a hundred bytes. */
 static void a_bomb_in_a_record_is_bounded(void **state)
 {
     struct packing *packing = *state;
-    struct buffer zeros = { 0 }, packed = { 0 };
 
-    memset(buffer_reserve(&zeros, 2 << 20), 0, 2 << 20);
-    zeros.size = 2 << 20;
-    buffer_append_bytes(&packed, BYTES("\0\1\0\xff\xff\x3f"));       /* it is said to have a byte less than 1 MiB */
-    assert_true(compress_text(packing->compressor, NULL, buffer_bytes(&zeros), 1000, &packed));
-    assert_int_equal(decode_packed(buffer_bytes(&packed)), STATUS_CORRUPT);
-    buffer_release(&zeros);
-    buffer_release(&packed);
+    for (int i = 0; i < 2; i++) {
+        struct buffer zeros = { 0 }, packed = { 0 };
+
+        memset(buffer_reserve(&zeros, 2 << 20), 0, 2 << 20);
+        zeros.size = 2 << 20;
+        buffer_append_u8(&packed, 0);
+        buffer_append_u8(&packed, (uint8_t)codecs[i]);
+        buffer_append_bytes(&packed, BYTES("\0\xff\xff\x3f"));       /* it is said to have a byte less than 1 MiB */
+        assert_true(compress_text(packing->compressor, codecs[i], NULL, buffer_bytes(&zeros), 10000, &packed));
+        assert_int_equal(decode_packed(buffer_bytes(&packed)), STATUS_CORRUPT);
+        buffer_release(&zeros);
+        buffer_release(&packed);
+    }
 }
 
 /* A string in LZF is nothing that Kelvin writes into a record; it is unpacked a second time, beside what it came from. */
 static void a_string_that_is_packed_twice_is_read(void **state)
 {
     struct packing *packing = *state;
-    struct buffer payload = { 0 }, packed = { 0 }, record = { 0 }, scratch = { 0 };
-    struct record decoded;
 
-    /* An RDB string in LZF: c3, packed size 5, size 100, then a literal and a run. */
-    buffer_append_bytes(&payload, BYTES("\xc3\x05\x40\x64\0x\xe0\x5a\0"));
-    buffer_append_bytes(&record, BYTES("\x09\5\0\0\0\1\0\x09"));
-    assert_true(compress_text(packing->compressor, NULL, buffer_bytes(&payload), 1000, &packed));
-    buffer_append_bytes(&record, buffer_bytes(&packed));
-    assert_int_equal(record_decode(buffer_bytes(&record), NULL, &limits, &scratch, &decoded), STATUS_OK);
-    assert_int_equal(decoded.value.bytes.size, 100);
-    for (int i = 0; i < 100; i++)
-        assert_int_equal(decoded.value.bytes.data[i], 'x');
-    buffer_release(&payload);
-    buffer_release(&packed);
-    buffer_release(&record);
-    buffer_release(&scratch);
+    for (int i = 0; i < 2; i++) {
+        struct buffer payload = { 0 }, record = { 0 }, scratch = { 0 };
+        struct record decoded;
+
+        /* An RDB string in LZF: c3, packed size 5, size 100, then a literal and a run. */
+        buffer_append_bytes(&payload, BYTES("\xc3\x05\x40\x64\0x\xe0\x5a\0"));
+        buffer_append_bytes(&record, BYTES("\x09\5\0\0\0"));
+        buffer_append_u8(&record, (uint8_t)codecs[i]);
+        buffer_append_bytes(&record, BYTES("\0\x09"));
+        assert_true(compress_text(packing->compressor, codecs[i], NULL, buffer_bytes(&payload), 1000, &record));
+        assert_int_equal(record_decode(buffer_bytes(&record), NULL, &limits, &scratch, &decoded), STATUS_OK);
+        assert_int_equal(decoded.value.bytes.size, 100);
+        for (int at = 0; at < 100; at++)
+            assert_int_equal(decoded.value.bytes.data[at], 'x');
+        buffer_release(&payload);
+        buffer_release(&record);
+        buffer_release(&scratch);
+    }
 }
 
 int main(void)

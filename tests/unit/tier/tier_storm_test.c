@@ -980,7 +980,7 @@ static void *weather_main(void *context)
         else
             tier_settings(box->tier)->memory_max = random_below(&random, 2) == 0 ? 0 : (int64_t)(300000 + random_below(&random, 1000000));
         if (storm->is_packed)
-            tier_settings(box->tier)->compression = random_below(&random, 8) == 0 ? PACKING_NO : PACKING_ZSTD;
+            tier_settings(box->tier)->compression = random_below(&random, 8) == 0 ? PACKING_NO : random_below(&random, 2) ? PACKING_ZSTD : PACKING_LZ4;
         if (storm->weather == WRITES_FAIL || storm->weather == READS_FAIL) {
             int *chances[] = { &faults.write_error, &faults.write_no_space, &faults.write_short, &faults.sync_error, &faults.read_error };
 

@@ -41,7 +41,7 @@ struct census_limit census_limit(const struct census *census, uint32_t share, ui
         double count = (double)(has_last ? census->last[rank] : counts[rank]);
 
         if (wanted < count) {
-            double going = may_extend && wanted == first ? extend(wanted, count, all, rank) : wanted;
+            double going = may_extend && has_last && wanted == first ? extend(wanted, count, all, rank) : wanted;
 
             return (struct census_limit){ rank, (unsigned)(going / count * CENSUS_ONE) };
         }

@@ -30,7 +30,7 @@ void census_add(struct census *census, const uint32_t counts[CENSUS_RANKS], uint
 /* Every partition has been looked at. */
 void census_turn(struct census *census);
 /* For `share` of `one` of all keys; with `may_extend` for more, if those at the limit are as good as others. `counts` are used before the first count is
- * finished. */
+ * finished, and then for no more: the lowest rank of one window may be a high one. */
 struct census_limit census_limit(const struct census *census, uint32_t share, uint32_t one, const uint32_t counts[CENSUS_RANKS], uint32_t total,
     bool may_extend);
 

@@ -57,6 +57,7 @@ struct demotion {
     uint64_t memtable_size;         /* ... the bytes of the memtables then ... */
     uint64_t memtable_taken;        /* ... and by how much they have grown lately */
     bool was_at_mark;
+    bool has_freed;                 /* since the last round of the windows */
     int64_t turn_us;                /* monotonic: when others last could run */
 };
 
@@ -480,12 +481,14 @@ bool demotion_run(struct tier *tier)
 
         if (freed > 0)
             tier->hooks.memory_freed(tier->hooks.context);
+        demotion->has_freed |= freed > 0;
         if (stuck_note_batch(tier, freed, need, is_round))
             break;
         if (stuck_is_likely(&tier->stuck))
             share = DEMOTE_SHARE_ONE;
-        else if (freed == 0)
+        else if (is_round && !demotion->has_freed)
             share = share < DEMOTE_SHARE_ONE / FRUITLESS_STEP ? share * FRUITLESS_STEP : DEMOTE_SHARE_ONE;
+        demotion->has_freed &= !is_round;
         age_if_due(demotion, share);        /* while clients fill what is freed, a run does not end */
         sweep_compact(tier);
         counting_unblock(&tier->counting);

@@ -12,6 +12,9 @@ static void before_the_first_count_a_window_goes_by_itself(void **state)
 
     assert_int_equal(limit.rank, 1);
     assert_int_equal(limit.chance, CENSUS_ONE * 3 / 4);      /* 25 = 10 + 15 of 20 */
+    limit = census_limit(&census, ONE / 64, ONE, counts, 100, true);
+    assert_int_equal(limit.rank, 0);
+    assert_int_equal(limit.chance, CENSUS_ONE * 100 / 64 / 10);      /* not an eighth: other windows may have colder ones */
 }
 
 static void the_limit_is_that_of_the_last_finished_count(void **state)
@@ -46,6 +49,8 @@ static struct census_limit limit_of(const uint32_t counts[CENSUS_RANKS], uint32_
 {
     struct census census = { 0 };
 
+    census_add(&census, counts, total);
+    census_turn(&census);
     return census_limit(&census, share, ONE, counts, total, true);
 }
 

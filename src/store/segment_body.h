@@ -10,7 +10,8 @@ enum {
     SEGMENT_SIZE_MAX = SEGMENT_UNIT << PLACE_UNIT_BITS,     /* where the last record may begin */
     PLACE_SLOT_SHIFT = PLACE_UNIT_BITS + SEGMENT_KIND_BITS + PLACE_CLASS_BITS,
     SEGMENT_ALIGNMENT_MAX = 4096,
-    PENDING_KEPT_MAX = 4 << 20,         /* bytes of the tail's buffer that are kept */
+    PENDING_KEPT_MAX = 512 << 10,       /* bytes of a tail's buffer that are kept */
+    STAMPS_LOST = 1 << 30,              /* more than those of one segment whose footer can't be read */
     SETTLE_MS = 1000,
     SEGMENT_PATH_SIZE = 4096,
     SMALL_SHARE = 4, SMALL_MAX = 64,    /* a segment is small below this share of size_max; the number of these that may be */
@@ -39,6 +40,8 @@ struct segment {
     bool is_huge;                       /* one huge record, and nothing else */
     struct buffer pending;
     uint64_t weight, count;             /* of all its records */
+    uint64_t stamp;                     /* of the last one */
+    uint64_t put_at;                    /* segments.writes at the last put */
     _Atomic uint64_t live;              /* weight of the live ones */
     _Atomic int pins;
     int64_t sealed_ms;
@@ -54,10 +57,12 @@ struct segments {
     uint64_t size_max, descriptors_max;
     bool is_lazy;
     _Atomic(struct segment *) *slots;   /* changed by the writer; read by any thread */
-    struct segment *first, *last, *tail, *retired, *lost;
+    struct segment *first, *last, *retired, *lost;
+    struct segment *tails[SEGMENT_TAILS];   /* NULL: not begun */
+    uint64_t writes;                    /* calls of segments_write, and 1 */
     char **damaged;                     /* names of files that were left out */
     uint32_t next_slot;
-    uint64_t next_sequence;
+    uint64_t next_sequence;             /* also the next stamp */
     size_t pending;
     uint64_t unsettled_count;           /* sealed segments that are not settled */
     size_t alignment;

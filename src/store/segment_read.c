@@ -187,7 +187,8 @@ enum status segments_read(struct segments *segments, struct segment *segment, ui
 
 void segment_walk_begin(struct segments *segments, struct segment *segment, struct segment_walk *walk)
 {
-    *walk = (struct segment_walk){ .segments = segments, .segment = segment, .fd = segment_open(segments, segment), .at = SEGMENT_HEAD_SIZE };
+    *walk = (struct segment_walk){ .segments = segments, .segment = segment, .fd = segment_open(segments, segment), .at = SEGMENT_HEAD_SIZE,
+        .stamp = segment->sequence };
 }
 
 void segment_walk_end(struct segment_walk *walk)
@@ -233,17 +234,16 @@ static void pass_damaged_huge(struct segment_walk *walk)
         segment_walk_seek(walk, (uint32_t)((segment->size - segment_footer_size()) / SEGMENT_UNIT));
 }
 
-enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct segment_record *record)
+/* The next record of any kind, at `*at`. */
+static enum status next_of_any(struct segment_walk *walk, uint64_t *at, uint64_t *size, struct segment_record *record)
 {
-    uint64_t size, at, weight, count;
     enum status status, parsed;
 
-    pass_damaged_huge(walk);
     for (;;) {
-        parsed = segment_record_parse_at(walk->at + walk->used, unread(walk), record, &size);
+        parsed = segment_record_parse_at(walk->at + walk->used, unread(walk), record, size);
         if (parsed != STATUS_TRUNCATED || walk->is_at_end)
             break;
-        status = read_more(walk, size);
+        status = read_more(walk, *size);
         if (status != STATUS_OK)
             return status;
     }
@@ -253,10 +253,29 @@ enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct
         walk->used += unread(walk).size < SEGMENT_UNIT ? unread(walk).size : SEGMENT_UNIT;
         return STATUS_CORRUPT;
     }
-    at = walk->at + walk->used;
-    walk->used += size < unread(walk).size ? size : unread(walk).size;
-    if (segment_footer_parse(record, &weight, &count) == STATUS_OK)
+    *at = walk->at + walk->used;
+    walk->used += *size < unread(walk).size ? *size : unread(walk).size;
+    return STATUS_OK;
+}
+
+enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct segment_record *record)
+{
+    struct segment_footer footer;
+    uint64_t size, at;
+    enum status status;
+
+    pass_damaged_huge(walk);
+    do
+        status = next_of_any(walk, &at, &size, record);
+    while (status == STATUS_OK && segment_mark_parse(record, &walk->stamp));
+    if (status == STATUS_NOT_FOUND)
+        walk->stamp = UINT64_MAX;
+    if (status != STATUS_OK)
+        return status;
+    if (segment_footer_parse(record, &footer)) {
+        walk->stamp = footer.stamp > walk->stamp ? footer.stamp : walk->stamp;
         return STATUS_NOT_FOUND;
+    }
     *place = segment_place(walk->segment, at, record->kind, size);
     return STATUS_OK;
 }

@@ -6,9 +6,9 @@
 #include "base/crc32c.h"
 #include "base/varint.h"
 
-enum { MAGIC_SIZE = 8, VERSION_AT = 4, HEAD_CRC_AT = 20, CRC_SIZE = 4, FOOTER_NUMBERS = 16, KIND_MASK = (1 << SEGMENT_KIND_BITS) - 1 };
+enum { MAGIC_SIZE = 8, VERSION_AT = 4, HEAD_CRC_AT = 20, CRC_SIZE = 4, FOOTER_NUMBERS = 24, FOOTER_NUMBERS_2 = 16, KIND_MASK = (1 << SEGMENT_KIND_BITS) - 1 };
 
-static const char magic[] = "KSEG2\n\0";
+static const char magic[] = "KSEG3\n\0", magic_2[] = "KSEG2\n\0";
 
 static uint64_t rounded(uint64_t size)
 {
@@ -151,16 +151,34 @@ enum status segment_head_parse(struct bytes data, struct segment_head *head)
     memcpy(&crc, data.data + HEAD_CRC_AT, 4);
     if (memcmp(data.data, magic, VERSION_AT) != 0 || crc32c(0, data.data, HEAD_CRC_AT) != crc)
         return STATUS_CORRUPT;
-    if (memcmp(data.data, magic, MAGIC_SIZE) != 0)
+    if (memcmp(data.data, magic, MAGIC_SIZE) != 0 && memcmp(data.data, magic_2, MAGIC_SIZE) != 0)
         return STATUS_VERSION;
     memcpy(&head->sequence, data.data + 8, 8);
     memcpy(&head->slot, data.data + 16, 4);
     return STATUS_OK;
 }
 
-void segment_footer_append(struct buffer *out, uint64_t weight, uint64_t count)
+void segment_mark_append(struct buffer *out, uint64_t stamp)
 {
-    uint64_t numbers[2] = { weight, count };
+    (void)segment_record_append(out, 0, 0, bytes_of("", 0), bytes_of((const char *)&stamp, sizeof(stamp)));
+}
+
+static bool is_note(const struct segment_record *record)
+{
+    return record->incarnation == 0 && record->key.size == 0;
+}
+
+bool segment_mark_parse(const struct segment_record *record, uint64_t *stamp)
+{
+    if (!is_note(record) || record->value.size != sizeof(*stamp))
+        return false;
+    memcpy(stamp, record->value.data, sizeof(*stamp));
+    return true;
+}
+
+void segment_footer_append(struct buffer *out, const struct segment_footer *footer)
+{
+    uint64_t numbers[3] = { footer->weight, footer->count, footer->stamp };
 
     (void)segment_record_append(out, 0, 0, bytes_of("", 0), bytes_of((const char *)numbers, FOOTER_NUMBERS));
 }
@@ -170,11 +188,13 @@ uint64_t segment_footer_size(void)
     return segment_record_size(0, 0, 0, FOOTER_NUMBERS);
 }
 
-enum status segment_footer_parse(const struct segment_record *record, uint64_t *weight, uint64_t *count)
+bool segment_footer_parse(const struct segment_record *record, struct segment_footer *footer)
 {
-    if (record->incarnation != 0 || record->key.size != 0 || record->value.size != FOOTER_NUMBERS)
-        return STATUS_CORRUPT;
-    memcpy(weight, record->value.data, 8);
-    memcpy(count, record->value.data + 8, 8);
-    return STATUS_OK;
+    uint64_t numbers[3] = { 0 };
+
+    if (!is_note(record) || (record->value.size != FOOTER_NUMBERS && record->value.size != FOOTER_NUMBERS_2))
+        return false;
+    memcpy(numbers, record->value.data, record->value.size);
+    *footer = (struct segment_footer){ numbers[0], numbers[1], numbers[2] };
+    return true;
 }

@@ -1,8 +1,12 @@
 /* The bytes of a segment (docs/formats/segment.md): a head, then records, each at a multiple of SEGMENT_UNIT, the last one the footer.
  *
- *   head   = "KSEG2\n\0\0" | sequence u64 | slot u32 | CRC-32C of the 20 bytes before it u32 | zeros
+ *   head   = "KSEG3\n\0\0" | sequence u64 | slot u32 | CRC-32C of the 20 bytes before it u32 | zeros
  *   record = crc u32 | kind and value size varint | incarnation varint | key size varint | key | value | zeros
- *   footer = a record of incarnation 0 without a key: weight u64 | count u64
+ *   mark   = a record of incarnation 0 without a key: stamp u64
+ *   footer = the same: weight u64 | count u64 | stamp u64
+ *
+ * Several segments are written at a time. Stamps say in which order their records were written: a record's stamp is that of the mark before it in
+ * its file, or the file's sequence; sequences and the stamps of marks are of one ascending count.
  *
  * Little-endian; varint: base/varint.h. `crc` is the CRC-32C of what follows it, up to the end of the value. The kind has the lowest 3 bits of its
  * number.
@@ -35,8 +39,13 @@ struct segment_head {
     uint32_t slot;
 };
 
+struct segment_footer {
+    uint64_t weight, count;         /* of the records */
+    uint64_t stamp;                 /* of the last one; version 2: 0, all have the file's sequence */
+};
+
 struct segment_record {
-    uint32_t incarnation;           /* 0: the footer */
+    uint32_t incarnation;           /* 0: a mark or the footer */
     unsigned kind;                  /* the caller's, of SEGMENT_KIND_BITS: the type of the value */
     struct bytes key, value;        /* in the bytes that were parsed */
 };
@@ -61,10 +70,14 @@ void segment_head_append(struct buffer *out, uint64_t sequence, uint32_t slot);
 /* STATUS_VERSION: a newer Kelvin's; the checksum is at the same place in all versions. */
 enum status segment_head_parse(struct bytes data, struct segment_head *head);
 
-void segment_footer_append(struct buffer *out, uint64_t weight, uint64_t count);
-uint64_t segment_footer_size(void);          /* bytes that it takes */
-/* Whether a record is a footer; then its numbers. */
-enum status segment_footer_parse(const struct segment_record *record, uint64_t *weight, uint64_t *count);
+void segment_mark_append(struct buffer *out, uint64_t stamp);
+/* Whether a record is a mark. */
+bool segment_mark_parse(const struct segment_record *record, uint64_t *stamp);
+
+void segment_footer_append(struct buffer *out, const struct segment_footer *footer);
+uint64_t segment_footer_size(void);          /* bytes that it takes, in both versions */
+/* Whether a record is a footer. */
+bool segment_footer_parse(const struct segment_record *record, struct segment_footer *footer);
 
 #ifdef __cplusplus
 }

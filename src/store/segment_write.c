@@ -208,7 +208,8 @@ enum status segments_write(struct segments *segments)
 {
     enum status status = STATUS_OK;
 
-    /* Pending segments are at the end of the list. */
+    segments->writes++;
+    /* Most segments with pending bytes are at the end of the list. */
     if (segments->pending == 0)
         return STATUS_OK;
     for (struct segment *segment = segments->last; segment != NULL && segments->pending > 0 && status == STATUS_OK; segment = segment->previous) {

@@ -156,20 +156,24 @@ static int by_sequence(const void *a, const void *b)
     return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
 }
 
-/* The weight of all records, from the footer. Without one (the file is damaged) the file's size has to do. */
+/* The weight of all records and the last stamp, from the footer. Without one (the file is damaged) the file's size has to do. */
 static void read_footer(const struct segments *segments, struct segment *segment)
 {
     char bytes[64];
     struct segment_record record;
-    uint64_t size = segment_footer_size(), count;
+    struct segment_footer footer;
+    uint64_t size = segment_footer_size();
 
     CHECK(size <= sizeof(bytes));
     segment->weight = segment->size;
+    segment->stamp = segment->sequence + STAMPS_LOST;
     if (segment->size < size || file_pread_all(segments->disk, segment->fd, bytes, size, segment->size - size) != (ssize_t)size)
         return;
-    if (segment_record_parse(bytes_of(bytes, size), &record, &size) == STATUS_OK &&
-        segment_footer_parse(&record, &segment->weight, &count) == STATUS_OK)
-        segment->is_huge = segment_footer_is_of_one_huge(segment->weight, count);
+    if (segment_record_parse(bytes_of(bytes, size), &record, &size) != STATUS_OK || !segment_footer_parse(&record, &footer))
+        return;
+    segment->weight = footer.weight;
+    segment->stamp = footer.stamp > segment->sequence ? footer.stamp : segment->sequence;
+    segment->is_huge = segment_footer_is_of_one_huge(&footer);
 }
 
 /* NULL: `status` says why. */
@@ -259,7 +263,8 @@ static enum status open_all(struct segments *segments, struct message *message)
         segments->unsettled_count++;
         segments->bytes += found[i]->size;
         segments->total_weight += found[i]->weight;
-        segments->next_sequence = found[i]->sequence + 1;
+        if (segments->next_sequence <= found[i]->stamp)
+            segments->next_sequence = found[i]->stamp + 1;
     }
     mem_free(found);
     return status;
@@ -280,6 +285,7 @@ enum status segments_open(const struct segments_options *options, struct segment
     opened->slots = mmap(NULL, slots_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(opened->slots != MAP_FAILED);
     opened->next_sequence = 1;
+    opened->writes = 1;
     status = open_all(opened, message);
     if (status != STATUS_OK) {
         segments_close(opened);
@@ -327,27 +333,34 @@ static void seal(struct segments *segments, struct segment *segment)
 {
     size_t before = segment->pending.size;
 
-    segment_footer_append(&segment->pending, segment->weight, segment->count);
+    segment_footer_append(&segment->pending, &(struct segment_footer){ segment->weight, segment->count, segment->stamp });
     segments->pending += segment->pending.size - before;
     segment->size += segment->pending.size - before;
     segment->state = SEGMENT_SEALED;
     segments->unsettled_count++;
     segment->sealed_ms = clock_mono_us() / 1000;
-    segments->tail = NULL;
+}
+
+static void seal_tail(struct segments *segments, unsigned tail)
+{
+    if (segments->tails[tail] != NULL)
+        seal(segments, segments->tails[tail]);
+    segments->tails[tail] = NULL;
 }
 
 void segments_seal(struct segments *segments)
 {
-    if (segments->tail != NULL)
-        seal(segments, segments->tail);
+    for (unsigned tail = 0; tail < SEGMENT_TAILS; tail++)
+        seal_tail(segments, tail);
 }
 
-static struct segment *new_tail(struct segments *segments)
+static struct segment *new_tail(struct segments *segments, unsigned tail)
 {
     struct segment_head head = { segments->next_sequence++, free_slot(segments) };
     struct segment *segment = segment_create(&head);
 
     segment->state = SEGMENT_TAIL;
+    segment->stamp = segment->sequence;
     segment->is_ours = true;
     segment->is_direct = segments->prefers_direct && segment_may_be_direct(segments);
     atomic_init(&segment->is_read_direct, segment->is_direct);
@@ -355,32 +368,56 @@ static struct segment *new_tail(struct segments *segments)
     segment->size = segment->pending.size;
     segments->pending += segment->pending.size;
     list_append(segments, segment);
-    segments->tail = segment;
+    segments->tails[tail] = segment;
     return segment;
 }
 
-uint64_t segments_put(struct segments *segments, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value)
+/* What is put by one write is of different keys. So a mark is needed only where others were stamped since the segment's last write. */
+static void mark(struct segments *segments, struct segment *segment)
+{
+    size_t before = segment->pending.size;
+
+    if (segment->put_at != segments->writes && segment->stamp + 1 < segments->next_sequence) {
+        segment->stamp = segments->next_sequence++;
+        segment_mark_append(&segment->pending, segment->stamp);
+        segments->pending += segment->pending.size - before;
+        segment->size += segment->pending.size - before;
+    }
+    segment->put_at = segments->writes;
+}
+
+/* The segment for a record of that class. */
+static struct segment *tail_for(struct segments *segments, unsigned tail, unsigned class)
+{
+    struct segment *segment = segments->tails[tail];
+
+    if (segment != NULL && (segment->size >= segments->size_max || class == SEGMENT_CLASS_HUGE))
+        seal_tail(segments, tail);
+    segment = segments->tails[tail] != NULL ? segments->tails[tail] : new_tail(segments, tail);
+    mark(segments, segment);
+    return segment;
+}
+
+uint64_t segments_put(struct segments *segments, unsigned tail, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value)
 {
     uint64_t size = segment_record_size(incarnation, kind, key.size, value.size), place;
     unsigned class = class_of(size);
-    struct segment *tail = segments->tail;
+    struct segment *segment;
 
-    CHECK(incarnation != 0 && !segments->is_lazy);
-    if (tail != NULL && (tail->size >= segments->size_max || class == SEGMENT_CLASS_HUGE))
-        seal(segments, tail);
-    tail = segments->tail != NULL ? segments->tail : new_tail(segments);
-    place = segment_place(tail, tail->size, kind, size);
-    CHECK(segment_record_append(&tail->pending, incarnation, kind, key, value) == size);
+    CHECK(incarnation != 0 && tail < SEGMENT_TAILS && !segments->is_lazy);
+    segment = tail_for(segments, tail, class);
+    place = segment_place(segment, segment->size, kind, size);
+    CHECK(segment_record_append(&segment->pending, incarnation, kind, key, value) == size);
     segments->pending += size;
-    tail->size += size;
-    tail->count++;
-    tail->weight += place_weight(place);
+    segment->size += size;
+    segment->count++;
+    segment->weight += place_weight(place);
     segments->total_weight += place_weight(place);
-    atomic_fetch_add_explicit(&tail->live, place_weight(place), memory_order_relaxed);
+    atomic_fetch_add_explicit(&segment->live, place_weight(place), memory_order_relaxed);
     atomic_fetch_add_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
     if (class == SEGMENT_CLASS_HUGE) {
-        tail->is_huge = true;
-        seal(segments, tail);
+        segment->is_huge = true;
+        seal_tail(segments, tail);
     }
     return place;
 }

@@ -6,7 +6,10 @@
  *   kind: as in the record.
  *   class: the record takes at most 128 << class bytes in the segment; with SEGMENT_CLASS_HUGE it may be of any size.
  *
- * Life of a segment: the tail is written; it is sealed when it has `size_max` bytes, for an image, and around a huge record; settled when
+ * Tails: several segments are written at a time, each with records that are likely to die at about the same time (tier/tail.h), so that a segment
+ * dies as a whole, or hardly at all, and little has to be moved.
+ *
+ * Life of a segment: a tail is written; it is sealed when it has `size_max` bytes, for an image, and around a huge record; settled when
  * its bytes are on the disk, and synced for an image; collected when few of its records are live (tier/collect.h); retired when none is;
  * freed when its last reader is done.
  *
@@ -43,6 +46,7 @@ enum {
     PLACE_UNIT_BITS = 22,
     PLACE_SLOT_BITS = 18,
     SEGMENT_CLASS_HUGE = 15,
+    SEGMENT_TAILS = 10,
 };
 
 struct segments;
@@ -100,14 +104,15 @@ void segments_close(struct segments *segments);             /* nothing is pinned
  * leave no dirty pages: in a memory cgroup of version 1 a thread that needs a page, and finds only dirty ones whose writing has not begun, sleeps up to
  * 100 ms. And what was written is not cached. */
 void segments_prefer_direct(struct segments *segments, bool prefers_direct);
-/* Adds a record to what the next segments_write writes. Returns its place, which is live. */
-uint64_t segments_put(struct segments *segments, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value);
+/* Adds a record to what the next segments_write writes, at the end of a tail below SEGMENT_TAILS. Returns its place, which is live. Between two writes
+ * a key is put at most once. */
+uint64_t segments_put(struct segments *segments, unsigned tail, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value);
 /* Takes back the record that was put last, and not written yet. */
 void segments_take_back(struct segments *segments, uint64_t place);
 /* Bytes that are put and not written. */
 size_t segments_pending(const struct segments *segments);
 enum status segments_write(struct segments *segments);
-/* Seals the tail, so that all segments are files that do not change any more after the next segments_write. */
+/* Seals the tails, so that all segments are files that do not change any more after the next segments_write. */
 void segments_seal(struct segments *segments);
 /* Writes what is pending and syncs all sealed segments. */
 enum status segments_sync(struct segments *segments);
@@ -217,12 +222,12 @@ enum status segments_retire(struct segments *segments, struct segment *segment);
 enum status segments_tidy(struct segments *segments);
 
 /* Whether a footer is that of a file with one huge record: nothing else is in it. */
-static inline bool segment_footer_is_of_one_huge(uint64_t weight, uint64_t count)
+static inline bool segment_footer_is_of_one_huge(const struct segment_footer *footer)
 {
-    return count == 1 && weight == 96ull << SEGMENT_CLASS_HUGE;
+    return footer->count == 1 && footer->weight == 96ull << SEGMENT_CLASS_HUGE;
 }
 
-/* Every record of a segment in order, the footer not among them. */
+/* Every record of a segment in order, marks and the footer not among them. */
 struct segment_walk {
     struct segments *segments;
     struct segment *segment;
@@ -231,6 +236,7 @@ struct segment_walk {
     uint64_t at;
     size_t used;                        /* bytes of `bytes` that were walked over */
     bool is_at_end;
+    uint64_t stamp;                     /* of the last record, as far as marks were read; at the end that of the footer, or UINT64_MAX if there is none */
 };
 void segment_walk_begin(struct segments *segments, struct segment *segment, struct segment_walk *walk);
 void segment_walk_end(struct segment_walk *walk);
@@ -240,7 +246,7 @@ enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct
 struct bytes segment_walk_damaged(const struct segment_walk *walk, uint64_t *offset);
 /* The next record is the one at `unit`, which is not before what was read so far. What is skipped is not read. */
 void segment_walk_seek(struct segment_walk *walk, uint32_t unit);
-/* The segments in the order in which they were written: the one after `segment`; NULL: the first, and after the last. */
+/* The segments in the order in which they were begun: the one after `segment`; NULL: the first, and after the last. */
 struct segment *segments_next(struct segments *segments, const struct segment *segment);
 bool segments_have_lost(const struct segments *segments);           /* some that maps refer to are missing; by the writer */
 
@@ -249,7 +255,7 @@ bool segments_have_lost(const struct segments *segments);           /* some that
 uint32_t segment_slot(const struct segment *segment);
 uint64_t segment_sequence(const struct segment *segment);           /* names the file */
 uint64_t segment_size(const struct segment *segment);               /* bytes; by the writer */
-uint64_t segments_next_sequence(const struct segments *segments);   /* of the next file; by the writer */
+uint64_t segments_next_sequence(const struct segments *segments);   /* of the next file, or stamp of the next mark; by the writer */
 uint64_t segments_damaged_count(const struct segments *segments);   /* files that were left out when it was opened: their heads are damaged */
 
 /* Whether a file, given by its name or path, is a segment. It never changes once it is sealed. */

@@ -11,6 +11,7 @@
 #include "tier/oversized.h"
 #include "tier/record.h"
 #include "tier/request.h"
+#include "tier/tail.h"
 #include "tier/tier_private.h"
 
 enum {
@@ -86,7 +87,8 @@ static uint64_t put_record(struct tier *tier, struct batch *batch, int db, uint3
     put_expiry(tier, batch, incarnation, hash, key, death_ms);
     batch->record_bytes += batch->record.size + sizeof(struct entry) + key.size;
     batch->packing_work += packing_pack(tier, db, &batch->record);
-    return store_batch_append(tier->store, batch->store, incarnation, (unsigned)entry_type(entry), key, buffer_bytes(&batch->record));
+    return store_batch_append(tier->store, batch->store, tail_of(death_ms, false), incarnation, (unsigned)entry_type(entry), key,
+        buffer_bytes(&batch->record));
 }
 
 /* The key's record is at `place` from now on. `is_new`: it has had none. */
@@ -148,8 +150,8 @@ enum status batch_put_handed(struct tier *tier, struct batch *batch, const struc
     if (fits)
         buffer_append_bytes(&batch->record, buffer_bytes(&handed->record));
     (void)packing_pack(tier, handed->db, &batch->record);
-    place = store_batch_append(tier->store, batch->store, handed->incarnation, (unsigned)handed->type, handed->key,
-        buffer_bytes(&batch->record));
+    place = store_batch_append(tier->store, batch->store, tail_of(handed->expire_ms, false), handed->incarnation, (unsigned)handed->type,
+        handed->key, buffer_bytes(&batch->record));
     store_batch_index(batch->store, handed->incarnation, handed->hash, handed->key);
     put_expiry(tier, batch, handed->incarnation, handed->hash, handed->key, handed->expire_ms);
     add_item(batch, BATCH_HANDED, &of, handed->hash, handed->key, NULL)->place = place;

@@ -6,8 +6,10 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "tier/reserve.h"
+#include "tier/record.h"
 #include "tier/stale.h"
 #include "tier/tags.h"
+#include "tier/tail.h"
 #include "tier/tier_private.h"
 #include "tier/writing.h"
 
@@ -249,6 +251,15 @@ static bool is_needed(struct tier *tier, const struct segment_record *record, ui
     return is_needed;
 }
 
+/* A record that can't be read is moved as it is. */
+static unsigned tail_of_record(const struct segment_record *record)
+{
+    enum value_type type;
+    int64_t gone_ms;
+
+    return tail_of(record_peek(record->value, &gone_ms, &type) == STATUS_OK ? gone_ms : -1, true);
+}
+
 static void move_record(struct tier *tier, const struct segment_record *record, uint64_t place)
 {
     struct collect *collect = tier->collect;
@@ -270,7 +281,7 @@ static void move_record(struct tier *tier, const struct segment_record *record, 
         .incarnation = record->incarnation,
         .hash = hash,
         .from = place,
-        .to = segments_put(store_segments(tier->store), record->incarnation, record->kind, record->key, record->value),
+        .to = segments_put(store_segments(tier->store), tail_of_record(record), record->incarnation, record->kind, record->key, record->value),
         .key_at = collect->text.size,
         .key_size = record->key.size,
     };

@@ -17,6 +17,13 @@ enum {
  * may have equal hashes. */
 struct known {
     uint64_t hash, rest;
+    uint64_t stamp;                 /* of its record */
+};
+
+/* Damaged bytes of a segment: where the last ones are, and a stamp that no record in any of them is above. */
+struct damaged {
+    uint64_t sequence, stamp;
+    uint32_t unit;
 };
 
 /* Keys of one incarnation: they are next to each other. */
@@ -40,9 +47,8 @@ struct search {
     int range_count;
     int next;                       /* the incarnation and the hash at which the next pass begins */
     uint64_t next_hash;
-    bool is_damaged;
-    uint64_t damaged_sequence;      /* the last damage, in the order of writing */
-    uint32_t damaged_unit;
+    struct damaged *damaged;        /* in the order of segments */
+    size_t damaged_count;
     uint64_t reported;
 };
 
@@ -62,7 +68,7 @@ static void add_known(struct search *search, const struct store_record *record)
         search->capacity = search->capacity * 2 + 1024;
         search->known = mem_realloc(search->known, search->capacity * sizeof(search->known[0]));
     }
-    search->known[search->count++] = (struct known){ record->hash, check_of(record->key) };
+    search->known[search->count++] = (struct known){ record->hash, check_of(record->key), 0 };
 }
 
 static enum status fail_index(struct search *search, enum status status)
@@ -143,8 +149,8 @@ static size_t lower_bound(const struct search *search, const struct range *range
     return low;
 }
 
-/* The records come in the order in which they were written: the last one of a key stays. */
-static void note_record(struct search *search, uint64_t place, const struct segment_record *record)
+/* The last one of a key stays. Those of one segment come in the order in which they were written. */
+static void note_record(struct search *search, uint64_t place, uint64_t stamp, const struct segment_record *record)
 {
     const struct range *range = range_of(search, record->incarnation);
     uint64_t hash, check;
@@ -156,31 +162,47 @@ static void note_record(struct search *search, uint64_t place, const struct segm
     for (size_t i = lower_bound(search, range, hash); i < range->end && search->known[i].hash == hash; i++) {
         struct known *known = &search->known[i];
 
-        if (known->rest >> PLACE_BITS == check >> PLACE_BITS)
+        if (known->rest >> PLACE_BITS == check >> PLACE_BITS && stamp >= known->stamp) {
             known->rest = check | place;
+            known->stamp = stamp;
+        }
     }
 }
 
-static void note_damage(struct search *search, uint64_t sequence, uint64_t unit)
+static void note_damage(struct search *search, const struct damaged *damaged)
 {
-    search->is_damaged = true;
-    search->damaged_sequence = sequence;
-    search->damaged_unit = (uint32_t)unit;
+    search->damaged = mem_realloc(search->damaged, (search->damaged_count + 1) * sizeof(search->damaged[0]));
+    search->damaged[search->damaged_count++] = *damaged;
 }
 
+/* Damaged bytes may have had marks: what was in them is above no stamp that comes later, and only the next mark that is read, or the end, is sure to be
+ * one. Until then `damaged->stamp` is 0. */
 static enum status read_segment(struct search *search, struct segment *segment)
 {
+    struct damaged damaged = { .sequence = segment_sequence(segment) };
     struct segment_record record;
     struct segment_walk walk;
-    uint64_t place;
+    uint64_t place, before;
     enum status status;
 
     segment_walk_begin(search->segments, segment, &walk);
-    while ((status = segment_walk_next(&walk, &place, &record)) == STATUS_OK || status == STATUS_CORRUPT) {
-        if (status == STATUS_OK)
-            note_record(search, place, &record);
-        else
-            note_damage(search, segment_sequence(segment), (walk.at + walk.used) / SEGMENT_UNIT);
+    for (;;) {
+        before = walk.stamp;
+        status = segment_walk_next(&walk, &place, &record);
+        if (damaged.stamp == 0 && walk.stamp != before)
+            damaged.stamp = 0;
+        if (status == STATUS_OK) {
+            note_record(search, place, walk.stamp, &record);
+        } else if (status == STATUS_CORRUPT) {
+            damaged.unit = (uint32_t)((walk.at + walk.used) / SEGMENT_UNIT);
+            damaged.stamp = 0;
+        } else {
+            break;
+        }
+    }
+    if (damaged.unit != 0) {
+        damaged.stamp = damaged.stamp != 0 ? damaged.stamp : walk.stamp;
+        note_damage(search, &damaged);
     }
     segment_walk_end(&walk);
     if (status == STATUS_NOT_FOUND)
@@ -194,25 +216,33 @@ static enum status read_segments(struct search *search)
     struct segment *segment = NULL;
     enum status status = STATUS_OK;
 
-    search->is_damaged = false;
+    search->damaged_count = 0;
     while (status == STATUS_OK && (segment = segments_next(search->segments, segment)) != NULL)
         status = read_segment(search, segment);
     if (segments_damaged_count(search->segments) > 0)
-        note_damage(search, UINT64_MAX, 0);         /* it is not known when they were written */
+        note_damage(search, &(struct damaged){ .stamp = UINT64_MAX });      /* it is not known when they were written */
     return status;
 }
 
-static bool is_sure(const struct search *search, uint64_t place)
+/* Whether it was written after all that is damaged. */
+static bool is_sure(const struct search *search, const struct known *known)
 {
     struct segment *segment;
     uint64_t sequence;
 
-    if (!search->is_damaged)
+    if (search->damaged_count == 0)
         return true;
-    segment = segments_pin(search->segments, place);
+    segment = segments_pin(search->segments, place_in(known));
     sequence = segment_sequence(segment);
     segments_unpin(segment);
-    return sequence > search->damaged_sequence || (sequence == search->damaged_sequence && place_unit(place) >= search->damaged_unit);
+    for (size_t i = 0; i < search->damaged_count; i++) {
+        const struct damaged *damaged = &search->damaged[i];
+        bool is_after = damaged->sequence == sequence ? place_unit(place_in(known)) >= damaged->unit : known->stamp > damaged->stamp;
+
+        if (!is_after)
+            return false;
+    }
+    return true;
 }
 
 static void report_found(struct search *search)
@@ -229,7 +259,7 @@ static bool pass_on(struct search *search, uint32_t incarnation, const struct st
     report_found(search);
     if (place == 0)
         key.state = LOCATED_NOWHERE;
-    else if (!is_sure(search, place))
+    else if (!is_sure(search, known))
         key.state = LOCATED_UNSURE;
     return search->found(search->context, &key);
 }
@@ -296,5 +326,6 @@ enum status locate_all(struct store *store, const struct locate_options *options
     mem_free(search.incarnations);
     mem_free(search.ranges);
     mem_free(search.known);
+    mem_free(search.damaged);
     return status;
 }

@@ -1,7 +1,7 @@
 /* Locate: where the records of a store are, found without its tags file: the index has the keys, and of the records that the segments have
  * for a key, the one that was written last is live.
  *
- * It reads all segments once for each LOCATE_KEYS keys, which take 16 bytes of memory each.
+ * It reads all segments once for each LOCATE_KEYS keys, which take 24 bytes of memory each.
  */
 #ifndef KELVIN_TIER_LOCATE_H
 #define KELVIN_TIER_LOCATE_H

@@ -32,15 +32,15 @@ static void pass_on(struct file_walk *walk, struct segment_piece *piece, uint64_
 /* Where the next record may begin after damaged bytes: a file of one huge record has nothing else but its footer. */
 static uint64_t after_damage(struct bytes bytes, uint64_t at)
 {
-    uint64_t footer_size = segment_footer_size(), size, weight, count;
-    struct segment_record footer;
+    uint64_t footer_size = segment_footer_size(), size;
+    struct segment_record record;
+    struct segment_footer footer;
     struct bytes end;
 
     if (at != SEGMENT_HEAD_SIZE || bytes.size < at + footer_size)
         return at + SEGMENT_UNIT;
     end = bytes_of(bytes.data + bytes.size - footer_size, footer_size);
-    if (segment_record_parse(end, &footer, &size) == STATUS_OK && segment_footer_parse(&footer, &weight, &count) == STATUS_OK &&
-        segment_footer_is_of_one_huge(weight, count))
+    if (segment_record_parse(end, &record, &size) == STATUS_OK && segment_footer_parse(&record, &footer) && segment_footer_is_of_one_huge(&footer))
         return bytes.size - footer_size;
     return at + SEGMENT_UNIT;
 }
@@ -48,7 +48,8 @@ static uint64_t after_damage(struct bytes bytes, uint64_t at)
 /* The bytes up to the footer; a file that was cut off ends with a run of damaged bytes, which is empty if it was cut between records. */
 static void walk_records(struct file_walk *walk, struct bytes bytes, struct segment_piece *piece)
 {
-    uint64_t at = SEGMENT_HEAD_SIZE, good_end = at, size, weight, count;
+    uint64_t at = SEGMENT_HEAD_SIZE, good_end = at, size, stamp;
+    struct segment_footer footer;
     bool has_footer = false;
 
     while (at < bytes.size && !has_footer) {
@@ -60,8 +61,8 @@ static void walk_records(struct file_walk *walk, struct bytes bytes, struct segm
             continue;
         }
         pass_on(walk, piece, good_end, at - good_end, NULL);
-        has_footer = segment_footer_parse(&record, &weight, &count) == STATUS_OK;
-        if (!has_footer)
+        has_footer = segment_footer_parse(&record, &footer);
+        if (!has_footer && !segment_mark_parse(&record, &stamp))
             pass_on(walk, piece, at, size, &record);
         at += size;
         good_end = at;

@@ -100,7 +100,7 @@ static uint64_t put(struct fixture *fixture, uint64_t number, size_t size)
     uint64_t place;
 
     fill_value(&value, number, size);
-    place = segments_put(fixture->segments, INCARNATION, number % 8, key_of(number, text), buffer_bytes(&value));
+    place = segments_put(fixture->segments, 0, INCARNATION, number % 8, key_of(number, text), buffer_bytes(&value));
     buffer_release(&value);
     return place;
 }
@@ -690,7 +690,7 @@ static void test_huge_records_stay(void **state)
         places[i] = put(fixture, (uint64_t)i, 3000);
     fill_value(&value, 1, 2 << 20);
     for (int i = 0; i < HUGE; i++) {
-        (void)segments_put(fixture->segments, INCARNATION, 0, key_of((uint64_t)i, text), buffer_bytes(&value));
+        (void)segments_put(fixture->segments, 0, INCARNATION, 0, key_of((uint64_t)i, text), buffer_bytes(&value));
         assert_int_equal(segments_write(fixture->segments), STATUS_OK);
     }
     buffer_release(&value);
@@ -767,7 +767,7 @@ static void write_hostile(const struct fixture *fixture, struct hostile *hostile
         hostile->places[i] = place_make(HOSTILE_SLOT, begin, (unsigned)i % 8, file.size - begin);
         weight += place_weight(hostile->places[i]);
     }
-    segment_footer_append(&file, weight, HOSTILE_RECORDS);
+    segment_footer_append(&file, &(struct segment_footer){ weight, HOSTILE_RECORDS, HOSTILE_SEQUENCE });
     write_bytes(fixture, buffer_bytes(&file));
     buffer_release(&file);
     buffer_release(&value);
@@ -944,7 +944,7 @@ static void test_only_the_first_record_is_huge(void **state)
     end = file->size;
     (void)segment_record_append(file, INCARNATION, 0, BYTES("second"), buffer_bytes(&value));
     (void)segment_record_append(file, INCARNATION, 0, BYTES("third"), bytes_of(value.data, SEGMENT_RECORD_MAX - 16));
-    segment_footer_append(file, 1, 3);
+    segment_footer_append(file, &(struct segment_footer){ 1, 3, HOSTILE_SEQUENCE });
     assert_true(open_hostile(fixture, buffer_bytes(file)));
     segment_walk_begin(fixture->segments, segments_next(fixture->segments, NULL), &walk);
     assert_int_equal(segment_walk_next(&walk, &place, &record), STATUS_OK);
@@ -1117,6 +1117,136 @@ static void test_linked_bytes(void **state)
     }
 }
 
+/* --- several tails --- */
+
+enum { TAIL_KEYS = 40, TAIL_ROUNDS = 800 };
+
+struct newest {
+    uint64_t place;                 /* as put */
+    uint64_t stamp, found;          /* of the latest record that walks have met */
+};
+
+static void note_stamps(struct fixture *fixture, struct newest *newest)
+{
+    struct segment *segment = NULL;
+    char text[32];
+
+    while ((segment = segments_next(fixture->segments, segment)) != NULL) {
+        struct segment_walk walk;
+        struct segment_record record;
+        uint64_t place;
+
+        segment_walk_begin(fixture->segments, segment, &walk);
+        while (segment_walk_next(&walk, &place, &record) == STATUS_OK) {
+            int key = 0;
+
+            while (!bytes_equal(record.key, key_of((uint64_t)key, text)))
+                assert_true(++key < TAIL_KEYS);
+            if (walk.stamp < newest[key].stamp)
+                continue;
+            newest[key].stamp = walk.stamp;
+            newest[key].found = place;
+        }
+        assert_int_not_equal(walk.stamp, UINT64_MAX);
+        segment_walk_end(&walk);
+    }
+}
+
+/* The stamps say which record of a key was put last, whatever tails it was in, whichever writes failed, and wherever the process was started again. */
+static void test_stamps(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t seed = seed_new();
+    struct disk_faults faults = { .seed = seed, .write_error = 100, .write_short = 100, .open_error = 50 };
+    struct newest newest[TAIL_KEYS] = { 0 };
+    struct random random;
+    char text[32];
+
+    random_init(&random, seed);
+    for (int round = 0; round < TAIL_ROUNDS; round++) {
+        unsigned tails = round / 50 % 2 == 0 ? SEGMENT_TAILS : 2;
+        uint64_t first = random_below(&random, TAIL_KEYS), count = 1 + random_below(&random, TAIL_KEYS);
+
+        for (uint64_t i = 0; i < count; i++) {
+            uint64_t key = (first + i) % TAIL_KEYS;
+
+            newest[key].place = segments_put(fixture->segments, (unsigned)random_below(&random, tails), INCARNATION, 0, key_of(key, text),
+                bytes_of("0123456789", 10));
+        }
+        faults.seed++;
+        faulty_disk_set(fixture->disk, &faults);
+        (void)segments_write(fixture->segments);
+        faulty_disk_set(fixture->disk, NULL);
+        if (random_below(&random, 40) == 0)
+            segments_seal(fixture->segments);
+        if (random_below(&random, 80) != 0 && round + 1 < TAIL_ROUNDS)
+            continue;
+        segments_seal(fixture->segments);
+        assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+        segments_close(fixture->segments);
+        open_segments(fixture);
+    }
+    note_stamps(fixture, newest);
+    for (int key = 0; key < TAIL_KEYS; key++) {
+        if (newest[key].place == 0)
+            continue;
+        assert_int_equal(newest[key].found, newest[key].place);
+    }
+}
+
+/* Marks are only where something was put elsewhere meanwhile: one for each tail and write. */
+static void test_marks_take_little(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t record = segment_record_size(INCARNATION, 0, 1, 100), none = SEGMENT_HEAD_SIZE + segment_footer_size();
+    struct buffer mark = { 0 };
+
+    segment_mark_append(&mark, 1ull << 40);
+    for (unsigned tails = 1; tails <= 2; tails++) {
+        for (int i = 0; i < 60; i++) {
+            (void)segments_put(fixture->segments, (unsigned)i % tails, INCARNATION, 0, BYTES("k"), bytes_of(memset((char[100]){ 0 }, 'x', 100), 100));
+            if (i % 6 == 5)
+                assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+        }
+        segments_seal(fixture->segments);
+        assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+        assert_int_equal(segment_size(fixture->segments->last), none + 60 / tails * record + (tails - 1) * 9 * mark.size);
+    }
+    assert_int_equal(fixture->segments->count, 3);
+    buffer_release(&mark);
+}
+
+/* A file of version 2 has no marks, and no stamp in its footer. */
+static void test_version_2(void **state)
+{
+    struct fixture *fixture = *state;
+    struct hostile hostile;
+    uint64_t numbers[2] = { 0, HOSTILE_RECORDS };
+    struct segment_footer footer;
+    struct segment_record record;
+    uint64_t size, footer_at;
+    uint32_t crc;
+    bool whole[HOSTILE_RECORDS];
+
+    hostile_init(fixture, 100, &hostile);
+    footer_at = hostile.file.size - segment_footer_size();
+    assert_int_equal(segment_record_parse(bytes_of(hostile.file.data + footer_at, segment_footer_size()), &record, &size), STATUS_OK);
+    assert_true(segment_footer_parse(&record, &footer));
+    numbers[0] = footer.weight;
+    hostile.file.data[4] = '2';
+    crc = crc32c(0, hostile.file.data, 20);
+    memcpy(hostile.file.data + 20, &crc, 4);
+    hostile.file.size = footer_at;
+    (void)segment_record_append(&hostile.file, 0, 0, bytes_of("", 0), bytes_of((const char *)numbers, sizeof(numbers)));
+    segments_close(fixture->segments);
+    assert_true(open_hostile(fixture, buffer_bytes(&hostile.file)));
+    memset(whole, true, sizeof(whole));
+    expect_whole(fixture, &hostile, whole);
+    assert_int_equal(fixture->segments->last->weight, footer.weight);
+    assert_int_equal(segments_next_sequence(fixture->segments), HOSTILE_SEQUENCE + 1);
+    buffer_release(&hostile.file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1161,6 +1291,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damage_in_a_huge_record, set_up, tear_down),
         cmocka_unit_test(test_record_heads),
         cmocka_unit_test_setup_teardown(test_put_off, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_stamps, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_stamps, set_up_direct, tear_down),
+        cmocka_unit_test_setup_teardown(test_marks_take_little, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_version_2, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_linked_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_victim, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_victim, set_up_direct, tear_down),

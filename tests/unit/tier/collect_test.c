@@ -136,7 +136,7 @@ static void write_garbage(struct tier_box *box)
     char *block = mem_zalloc(BLOCK_SIZE);
 
     for (int i = 0; i < BLOCKS; i++)
-        segments_dead(segments, segments_put(segments, UINT32_MAX, 0, BYTES("garbage"), bytes_of(block, BLOCK_SIZE)));
+        segments_dead(segments, segments_put(segments, 0, UINT32_MAX, 0, BYTES("garbage"), bytes_of(block, BLOCK_SIZE)));
     segments_seal(segments);
     assert_int_equal(segments_write(segments), STATUS_OK);
     mem_free(block);
@@ -191,11 +191,83 @@ static void deletes_that_cant_be_written_end_the_step(void **state)
     tier_box_destroy(&box);
 }
 
+static uint32_t slot_of(struct tier_box *box, const char *format, int number)
+{
+    uint64_t hash, place = 0;
+    struct keyspace *keyspace;
+    char key[20];
+
+    snprintf(key, sizeof(key), format, number);
+    keyspace = tier_box_keyspace(box, 0, bytes_of_string(key), &hash);
+    partition_lock(keyspace->partition);
+    assert_true(recordmap_find(keyspace->tier->map, hash, bytes_of_string(key), &place));
+    partition_unlock(keyspace->partition);
+    return place_slot(place);
+}
+
+/* Of all keys of a kind; they are in one segment. */
+static uint32_t slot_of_all(struct tier_box *box, const char *format, int first)
+{
+    uint32_t slot = slot_of(box, format, first);
+
+    for (int i = first; i < KEYS; i++)
+        assert_int_equal(slot_of(box, format, i), slot);
+    return slot;
+}
+
+/* What expires soon, what expires later, what does not, and what was moved. */
+static void records_that_die_together_share_segments(void **state)
+{
+    static const char *const kinds[] = { "soon%d", "later%d", "last%d", "never%d" };
+    struct tier_box box;
+    struct tier_box_options options = { .seed = seed_new() };
+    struct box_client *client;
+    uint32_t slots[4], moved;
+
+    (void)state;
+    tier_box_create(&box, &options);
+    client = tier_box_open_client(&box, 0);
+    for (int i = 0; i < KEYS; i++) {
+        say_all(client, "SET soon%d %0*d EX 50", i, i + 1, "+OK\n");
+        say_all(client, "SET later%d %0*d EX 5000", i, i + 1, "+OK\n");
+        say_all(client, "SET last%d %0*d EX 100000000", i, i + 1, "+OK\n");
+        say_all(client, "SET never%d %0*d", i, i + 1, "+OK\n");
+        say_all(client, "TIER DEMOTE soon%d", i, i + 1, ":1\n");
+        say_all(client, "TIER DEMOTE never%d", i, i + 1, ":1\n");
+        say_all(client, "TIER DEMOTE last%d", i, i + 1, ":1\n");
+        say_all(client, "TIER DEMOTE later%d", i, i + 1, ":1\n");
+    }
+    for (int kind = 0; kind < 4; kind++)
+        slots[kind] = slot_of_all(&box, kinds[kind], 0);
+    assert_int_not_equal(slots[0], slots[1]);
+    assert_int_not_equal(slots[0], slots[3]);
+    assert_int_not_equal(slots[1], slots[3]);
+    assert_int_equal(slots[2], slots[3]);               /* that is years */
+    take_image(&box, "image");
+    say_all(client, "DEL never%d", 0, KEYS - 20, ":1\n");
+    say_all(client, "DEL last%d", 0, KEYS - 20, ":1\n");
+    say_all(client, "DEL later%d", 0, KEYS - 20, ":1\n");
+    tier_box_settle(&box);
+    tier_box_hold_writer(&box);
+    collect_until(&box, has_removed_linked);
+    tier_box_release_writer(&box);
+    tier_box_settle(&box);
+    moved = slot_of_all(&box, "never%d", KEYS - 20);
+    assert_int_equal(slot_of_all(&box, "last%d", KEYS - 20), moved);
+    say_all(client, "SET never%d %0*d", KEYS, KEYS + 1, "+OK\n");
+    say_all(client, "TIER DEMOTE never%d", KEYS, KEYS + 1, ":1\n");
+    assert_int_not_equal(slot_of(&box, "never%d", KEYS), moved);
+    assert_int_not_equal(slot_of(&box, "later%d", KEYS - 1), moved);
+    assert_int_equal(slot_of_all(&box, "soon%d", 0), slots[0]);
+    tier_box_end(&box, client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_store_without_a_log_is_collected_after_a_dump),
         cmocka_unit_test(deletes_that_cant_be_written_end_the_step),
+        cmocka_unit_test(records_that_die_together_share_segments),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

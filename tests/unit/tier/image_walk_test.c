@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "store/store.h"
+#include "support/seed.h"
 #include "support/store_image.h"
 #include "tier/image_walk.h"
 #include "tier/locate.h"
@@ -32,6 +34,7 @@ struct fixture {
     struct store_batch *batch;
     struct known *known;
     size_t count;
+    unsigned tail;                  /* of what is appended */
     struct buffer tags;
     struct message message;
 };
@@ -87,7 +90,7 @@ static void append(struct fixture *fixture, struct known *known, uint64_t number
     struct bytes key = bytes_of_string(known->key);
 
     fill(&known->record, number, size);
-    known->place = store_batch_append(fixture->store, fixture->batch, known->incarnation, KIND, key, buffer_bytes(&known->record));
+    known->place = store_batch_append(fixture->store, fixture->batch, fixture->tail, known->incarnation, KIND, key, buffer_bytes(&known->record));
 }
 
 static struct known *add(struct fixture *fixture, uint32_t incarnation, size_t size)
@@ -292,6 +295,19 @@ static void damage(struct fixture *fixture, uint64_t place, uint64_t at)
     close(fd);
 }
 
+/* Some bytes of a file, not of its head. */
+static void damage_anywhere(struct fixture *fixture, struct random *random)
+{
+    struct segments *segments = store_segments(fixture->store);
+    struct segment *segment = segments_next(segments, NULL);
+    uint64_t at;
+
+    while (random_below(random, 4) != 0 && segments_next(segments, segment) != NULL)
+        segment = segments_next(segments, segment);
+    at = SEGMENT_HEAD_SIZE + random_below(random, segment_size(segment) - SEGMENT_HEAD_SIZE);
+    damage(fixture, place_make(segment_slot(segment), at, 0, 1), at % SEGMENT_UNIT);
+}
+
 static void test_a_damaged_record_is_named(void **state)
 {
     static const uint64_t offsets[] = { 0, 5, 9, 17, 21, 26, 60 };     /* each part of a record */
@@ -444,6 +460,70 @@ static void test_damage_makes_older_records_unsure(void **state)
     assert_true(located.counts[LOCATED_UNSURE] > 0);
 }
 
+static void write_next(struct fixture *fixture)
+{
+    assert_int_equal(store_write(fixture->store, fixture->batch), STATUS_OK);
+    store_batch_clear(fixture->batch);
+}
+
+/* The older record seems to be the newer one then. */
+static void test_a_damaged_mark_makes_others_unsure(void **state)
+{
+    struct fixture *fixture = *state;
+    struct known *first = add(fixture, DB, 20), *key;
+    struct locating located;
+
+    write_next(fixture);
+    fixture->tail = 1;
+    key = add(fixture, DB, 20);
+    write_next(fixture);
+    fixture->tail = 0;
+    append(fixture, key, 99, 20);
+    write_all(fixture);
+    assert_int_equal(place_unit(key->place), place_unit(first->place) + 4);         /* a record of three units, and the mark */
+    damage(fixture, first->place, 3 * SEGMENT_UNIT + 8);
+    locate(fixture, 0, &located);
+    assert_int_equal(located.counts[LOCATED_UNSURE], 2);
+}
+
+/* Segments that were written at the same time, with marks in between. Whatever is damaged, marks and footers too, what is sure is right. */
+static void test_damage_in_several_tails(void **state)
+{
+    enum { ROUNDS = 40, WRITES = 60 };
+    struct fixture *fixture = *state;
+    uint64_t sure = 0, unsure = 0;
+    struct random random;
+
+    random_init(&random, seed_new());
+    for (int round = 0; round < ROUNDS; round++) {
+        struct locating located;
+
+        for (int i = 0; i < WRITES; i++) {
+            size_t first = random_below(&random, 20);
+
+            for (size_t j = first; j < first + 5; j++) {
+                fixture->tail = (unsigned)random_below(&random, 3);
+                if (j < fixture->count)
+                    append(fixture, &fixture->known[j], random_below(&random, 1000), random_below(&random, 100));
+                else
+                    (void)add(fixture, DB, random_below(&random, 100));
+            }
+            write_next(fixture);
+        }
+        write_all(fixture);
+        locate(fixture, 0, &located);
+        assert_int_equal(located.counts[LOCATED], fixture->count);
+        for (uint64_t i = random_below(&random, 3); i < 3; i++)
+            damage_anywhere(fixture, &random);
+        locate(fixture, 0, &located);
+        sure += located.counts[LOCATED];
+        unsure += located.counts[LOCATED_UNSURE];
+        assert_int_equal(tear_down(state) + set_up(state), 0);
+        fixture = *state;
+    }
+    assert_true(sure > 0 && unsure > 0);
+}
+
 static bool list_section(void *context, const struct tags_section *section)
 {
     struct recordmap *map = tags_section_map(section);
@@ -500,6 +580,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tags_that_are_wrong, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_newest_record_is_located, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage_makes_older_records_unsure, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_damaged_mark_makes_others_unsure, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_damage_in_several_tails, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_tags_file_is_made, set_up, tear_down),
     };
 

@@ -102,7 +102,7 @@ static int count_hot(struct rig *rig)
     return count;
 }
 
-/* The last partition has no keys: a batch that begins there takes nothing, but the round that it ends has. If more were taken then, keys that are used would go
+/* The last partition has no keys: a batch that begins there frees none, but the round that it ends has. If more were taken then, keys that are used would go
  * although others are not used. */
 static void only_a_round_without_any_is_fruitless(void **state)
 {

@@ -354,6 +354,18 @@ void segments_seal(struct segments *segments)
         seal_tail(segments, tail);
 }
 
+void segments_seal_dying(struct segments *segments, unsigned percent)
+{
+    uint64_t least = segments->size_max / 4 < DYING_MIN ? segments->size_max / 4 : DYING_MIN;
+
+    for (unsigned tail = 0; tail < SEGMENT_TAILS; tail++) {
+        const struct segment *segment = segments->tails[tail];
+
+        if (segment != NULL && segment->pending.size == 0 && segment->size >= least && segment->live * 100 <= segment->weight * percent)
+            seal_tail(segments, tail);
+    }
+}
+
 static struct segment *new_tail(struct segments *segments, unsigned tail)
 {
     struct segment_head head = { segments->next_sequence++, free_slot(segments) };

@@ -436,6 +436,10 @@ static void look_after(struct tier *tier, struct segments *segments)
 {
     enum status status;
 
+    segments_seal_dying(segments, tier->state == TIER_FULL ? TARGET_WHEN_FULL : 0);
+    status = segments_write(segments);
+    if (status != STATUS_OK)
+        tier_note_error(tier, "a segment can't be written", status);
     (void)remove_dead(tier, segments);
     segments_prefer_direct(segments, access_for_writes(&tier->access, is_cramped(tier)) == SEGMENT_DIRECT);
     status = segments_settle(segments);

@@ -262,12 +262,60 @@ static void records_that_die_together_share_segments(void **state)
     tier_box_end(&box, client);
 }
 
+static bool has_no_segments(struct tier_box *box)
+{
+    return segments_next(store_segments(box->tier->store), NULL) == NULL;
+}
+
+static bool has_moved_all(struct tier_box *box)
+{
+    struct segments_stats stats;
+
+    segments_measure(store_segments(box->tier->store), &stats);
+    return stats.bytes < stats.live_bytes + stats.live_bytes / 2;
+}
+
+/* It would be garbage as long as nothing else is written. */
+static void a_tail_that_dies_is_collected(void **state)
+{
+    enum { LARGE_KEYS = 60 };
+    struct tier_box box;
+    struct tier_box_options options = { .seed = seed_new() };
+    struct box_client *client;
+
+    (void)state;
+    tier_box_create(&box, &options);
+    client = tier_box_open_client(&box, 0);
+    for (int i = 0; i < LARGE_KEYS; i++) {
+        char *line = mem_zalloc(60000);
+
+        snprintf(line, 60000, "SET k%d %050000d", i, i);
+        assert_string_equal(tier_box_say(client, line), "+OK\n");
+        mem_free(line);
+    }
+    say_all(client, "TIER DEMOTE k%d", 0, LARGE_KEYS, ":1\n");
+    say_all(client, "DEL k%d", 0, LARGE_KEYS / 2, ":1\n");
+    tier_box_settle(&box);
+    tier_box_hold_writer(&box);
+    box.tier->state = TIER_FULL;                        /* half of it is live, and room is needed */
+    collect_until(&box, has_moved_all);
+    box.tier->state = TIER_OK;
+    tier_box_release_writer(&box);
+    say_all(client, "DEL k%d", LARGE_KEYS / 2, LARGE_KEYS, ":1\n");
+    tier_box_settle(&box);
+    tier_box_hold_writer(&box);
+    collect_until(&box, has_no_segments);
+    tier_box_release_writer(&box);
+    tier_box_end(&box, client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_store_without_a_log_is_collected_after_a_dump),
         cmocka_unit_test(deletes_that_cant_be_written_end_the_step),
         cmocka_unit_test(records_that_die_together_share_segments),
+        cmocka_unit_test(a_tail_that_dies_is_collected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -456,11 +456,14 @@ enum redirect_result redirect_judge_unit(struct call *call, int *slot_judged)
 const char *redirect_refuses_in_script(const struct call *call, int *slot)
 {
     struct look look = { .redirect = call->engine->redirect };
+    bool is_judged;
 
     if (call->client->caller & TRAIT_UNGATED || call->key_count == 0)
         return NULL;
     look_at_keys(call, &look);
-    switch (judge(call, &look, call->command->flags & COMMAND_WRITE, false)) {
+    /* Where it was found to run it runs to its end. */
+    is_judged = !look.crosses && redirect_state(look.redirect, look.hash) >= SLOT_OWNED && call->unit->slot_judged == slot_of_hash(look.hash);
+    switch (is_judged ? RUNS : judge(call, &look, call->command->flags & COMMAND_WRITE, false)) {
     case RUNS: break;
     case DOWN: return "ERR Script attempted to execute a command while the cluster is down";
     case DOWN_FOR_WRITES: return "ERR Script attempted to execute a write command while the cluster is down and readonly";

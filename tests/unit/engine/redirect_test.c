@@ -212,6 +212,37 @@ static void scripts_of_a_slot_that_is_handed_over_wait(void **state)
     engine->scripts = NULL;
 }
 
+/* What a migration waits for is the end of the script, not of one of its calls: it would be half done. */
+static void a_script_that_has_begun_runs_to_its_end(void **state)
+{
+    static const enum slot_state states[] = { SLOT_HANDED_OVER, SLOT_EXPORTING };
+    struct rig *rig = *state;
+    struct engine *engine = &rig->box.engine;
+
+    engine->scripts = registry_create();
+    engine->running_scripts = running_scripts_create();
+    assert_string_equal(say(rig, "SET {a}cold v"), "+OK\n");
+    for (int i = 0; i < 3; i++) {
+        bool goes_down = i == 2;
+
+        assert_string_equal(say(rig, "SET {a}1 1"), "+OK\n");
+        assert_int_equal(tier_demote(rig->box.tier, 0, BYTES("{a}cold")), TIER_MOVED);
+        assert_false(tier_box_begin(rig->client,
+            "EVAL redis.call('INCR',KEYS[1]);redis.call('GET','{a}cold');return(redis.call('INCR',KEYS[1])) 1 {a}1"));
+        if (goes_down)
+            set_down(rig, true);
+        else
+            set(rig, "a", states[i]);
+        assert_string_equal(tier_box_await(rig->client), ":3\n");
+        set_down(rig, false);
+        set(rig, "a", SLOT_OWNED);
+    }
+    running_scripts_destroy(engine->running_scripts);
+    registry_destroy(engine->scripts);
+    engine->running_scripts = NULL;
+    engine->scripts = NULL;
+}
+
 /* Another node may have it: what this one would reply may be old. */
 static void all_calls_of_a_slot_in_doubt_wait(void **state)
 {
@@ -386,6 +417,7 @@ int main(void)
         WITH_RIG(a_slot_that_comes_is_served_to_who_asks),
         WITH_RIG(writes_of_a_slot_that_is_handed_over_wait),
         WITH_RIG(scripts_of_a_slot_that_is_handed_over_wait),
+        WITH_RIG(a_script_that_has_begun_runs_to_its_end),
         WITH_RIG(all_calls_of_a_slot_in_doubt_wait),
         WITH_RIG(a_slot_that_is_received_is_for_the_connection_that_brings_it),
         WITH_RIG(a_transaction_is_judged_as_a_whole),

@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/compress.h"
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "base/random.h"
 
 enum {
@@ -24,12 +26,19 @@ enum {
 
 static const char magic[MAGIC_SIZE] = { 'K', 'D', 'I', 'C', 'T', '1', '\n', 0 };
 
+struct listed {
+    struct dictionary dictionary;       /* the first member; immutable */
+    unsigned pins;                      /* lock */
+};
+
 struct dictionaries {
     const struct disk *disk;
     char *dir;
     struct decompressors decompressors;
-    struct dictionary **list;           /* ascending numbers; with room for DICTIONARIES_MAX */
-    _Atomic size_t count;               /* grows after its last one is complete */
+    struct mutex lock;                  /* leaf */
+    struct listed **list;               /* lock; ascending numbers; with room for DICTIONARIES_MAX */
+    _Atomic size_t count;               /* changed under the lock */
+    uint32_t last_number;               /* of the thread that adds: no later one gets a smaller number */
 };
 
 void dictionary_name(uint32_t number, char *name)
@@ -97,9 +106,10 @@ enum status dictionary_parse(struct bytes file, struct dictionary *dictionary, s
 
 /* --- opening --- */
 
-static struct dictionary *file_read_one(const struct disk *disk, const char *path, uint32_t number)
+static struct listed *file_read_one(const struct disk *disk, const char *path, uint32_t number)
 {
-    struct dictionary *dictionary = mem_zalloc(sizeof(*dictionary));
+    struct listed *listed = mem_zalloc(sizeof(*listed));
+    struct dictionary *dictionary = &listed->dictionary;
     struct buffer file = { 0 };
     struct bytes bytes;
 
@@ -108,14 +118,14 @@ static struct dictionary *file_read_one(const struct disk *disk, const char *pat
         dictionary->of = compress_dictionary_create(bytes);
     dictionary->number = number;
     buffer_release(&file);
-    return dictionary;
+    return listed;
 }
 
 static int compare_numbers(const void *a, const void *b)
 {
-    const struct dictionary *const *left = a, *const *right = b;
+    const struct listed *const *left = a, *const *right = b;
 
-    return (*left)->number < (*right)->number ? -1 : (*left)->number > (*right)->number;
+    return (*left)->dictionary.number < (*right)->dictionary.number ? -1 : (*left)->dictionary.number > (*right)->dictionary.number;
 }
 
 static size_t read_directory(struct dictionaries *dictionaries)
@@ -150,18 +160,26 @@ struct dictionaries *dictionaries_open(const char *dir, const struct disk *disk)
 
     dictionaries->disk = disk;
     dictionaries->dir = mem_string(bytes_of_string(dir));
+    mutex_init(&dictionaries->lock);
     dictionaries->count = read_directory(dictionaries);
+    if (dictionaries->count > 0)
+        dictionaries->last_number = dictionaries->list[dictionaries->count - 1]->dictionary.number;
     return dictionaries;
+}
+
+static void listed_destroy(struct listed *listed)
+{
+    compress_dictionary_destroy(listed->dictionary.of);
+    mem_free(listed);
 }
 
 void dictionaries_close(struct dictionaries *dictionaries)
 {
     if (dictionaries == NULL)
         return;
-    for (size_t i = 0; i < dictionaries->count; i++) {
-        compress_dictionary_destroy(dictionaries->list[i]->of);
-        mem_free(dictionaries->list[i]);
-    }
+    for (size_t i = 0; i < dictionaries->count; i++)
+        listed_destroy(dictionaries->list[i]);
+    mutex_release(&dictionaries->lock);
     decompressors_release(&dictionaries->decompressors);
     mem_free(dictionaries->list);
     mem_free(dictionaries->dir);
@@ -175,22 +193,83 @@ size_t dictionaries_count(const struct dictionaries *dictionaries)
     return atomic_load_explicit(&dictionaries->count, memory_order_acquire);
 }
 
-const struct dictionary *dictionaries_find(const struct dictionaries *dictionaries, uint32_t number)
+static size_t index_of(const struct dictionaries *dictionaries, uint32_t number) REQUIRES(dictionaries->lock)
 {
-    for (size_t i = dictionaries_count(dictionaries); i-- > 0;) {
-        if (dictionaries->list[i]->number == number)
-            return dictionaries->list[i];
-    }
-    return NULL;
+    size_t i = 0;
+
+    while (i < dictionaries->count && dictionaries->list[i]->dictionary.number != number)
+        i++;
+    return i;
 }
 
-const struct dictionary *dictionaries_newest(const struct dictionaries *dictionaries, int database)
+const struct dictionary *dictionaries_find(struct dictionaries *dictionaries, uint32_t number)
 {
-    for (size_t i = dictionaries_count(dictionaries); i-- > 0;) {
-        if (dictionaries->list[i]->database == database && dictionaries->list[i]->of != NULL)
-            return dictionaries->list[i];
+    const struct dictionary *found;
+    size_t i;
+
+    mutex_lock(&dictionaries->lock);
+    i = index_of(dictionaries, number);
+    found = i < dictionaries->count ? &dictionaries->list[i]->dictionary : NULL;
+    mutex_unlock(&dictionaries->lock);
+    return found;
+}
+
+const struct dictionary *dictionaries_pin(struct dictionaries *dictionaries, uint32_t number)
+{
+    struct listed *found = NULL;
+    size_t i;
+
+    mutex_lock(&dictionaries->lock);
+    i = index_of(dictionaries, number);
+    if (i < dictionaries->count && dictionaries->list[i]->dictionary.of != NULL) {
+        found = dictionaries->list[i];
+        found->pins++;
     }
-    return NULL;
+    mutex_unlock(&dictionaries->lock);
+    return found != NULL ? &found->dictionary : NULL;
+}
+
+void dictionaries_unpin(struct dictionaries *dictionaries, const struct dictionary *dictionary)
+{
+    struct listed *listed = (struct listed *)(uintptr_t)dictionary;
+
+    if (listed == NULL)
+        return;
+    mutex_lock(&dictionaries->lock);
+    CHECK(listed->pins > 0);
+    listed->pins--;
+    mutex_unlock(&dictionaries->lock);
+}
+
+bool dictionaries_have(struct dictionaries *dictionaries, uint32_t number)
+{
+    const struct dictionary *dictionary = dictionaries_pin(dictionaries, number);
+
+    dictionaries_unpin(dictionaries, dictionary);
+    return dictionary != NULL;
+}
+
+const struct dictionary *dictionaries_at(struct dictionaries *dictionaries, size_t index)
+{
+    const struct dictionary *found;
+
+    mutex_lock(&dictionaries->lock);
+    found = &dictionaries->list[index]->dictionary;
+    mutex_unlock(&dictionaries->lock);
+    return found;
+}
+
+const struct dictionary *dictionaries_newest(struct dictionaries *dictionaries, int database)
+{
+    const struct dictionary *newest = NULL;
+
+    mutex_lock(&dictionaries->lock);
+    for (size_t i = dictionaries->count; i-- > 0 && newest == NULL;) {
+        if (dictionaries->list[i]->dictionary.database == database && dictionaries->list[i]->dictionary.of != NULL)
+            newest = &dictionaries->list[i]->dictionary;
+    }
+    mutex_unlock(&dictionaries->lock);
+    return newest;
 }
 
 struct decompressors *dictionaries_decompressors(struct dictionaries *dictionaries)
@@ -221,9 +300,9 @@ static enum status file_write(const struct dictionaries *dictionaries, const str
 enum status dictionaries_add(struct dictionaries *dictionaries, struct dictionary *dictionary, struct bytes bytes, struct message *message)
 {
     size_t count = dictionaries->count;
-    uint32_t last = count > 0 ? dictionaries->list[count - 1]->number : 0, step;
+    uint32_t last = dictionaries->last_number, step;
     enum status status;
-    struct dictionary *added;
+    struct listed *added;
 
     if (count >= DICTIONARIES_MAX || last > UINT32_MAX - STEP_MAX) {
         message_set(message, "there are %zu dictionaries already", count);
@@ -243,9 +322,46 @@ enum status dictionaries_add(struct dictionaries *dictionaries, struct dictionar
         dictionary->of = NULL;
         return status;
     }
-    added = mem_alloc(sizeof(*added));
-    *added = *dictionary;
+    added = mem_zalloc(sizeof(*added));
+    added->dictionary = *dictionary;
+    dictionaries->last_number = dictionary->number;
+    mutex_lock(&dictionaries->lock);
     dictionaries->list[count] = added;
     atomic_store_explicit(&dictionaries->count, count + 1, memory_order_release);
+    mutex_unlock(&dictionaries->lock);
+    return STATUS_OK;
+}
+
+/* --- removing --- */
+
+/* From then on it is not found. NULL: there is none, or it is pinned. */
+static struct listed *take_out(struct dictionaries *dictionaries, uint32_t number)
+{
+    struct listed *taken = NULL;
+    size_t i;
+
+    mutex_lock(&dictionaries->lock);
+    i = index_of(dictionaries, number);
+    if (i < dictionaries->count && dictionaries->list[i]->pins == 0) {
+        taken = dictionaries->list[i];
+        memmove(&dictionaries->list[i], &dictionaries->list[i + 1], (dictionaries->count - i - 1) * sizeof(dictionaries->list[0]));
+        atomic_store_explicit(&dictionaries->count, dictionaries->count - 1, memory_order_release);
+    }
+    mutex_unlock(&dictionaries->lock);
+    return taken;
+}
+
+enum status dictionaries_remove(struct dictionaries *dictionaries, uint32_t number)
+{
+    char name[DICTIONARY_NAME_SIZE], path[PATH_MAX];
+    struct listed *taken = take_out(dictionaries, number);
+
+    if (taken == NULL)
+        return STATUS_LOCKED;
+    dictionary_name(number, name);
+    snprintf(path, sizeof(path), "%s/%s", dictionaries->dir, name);
+    /* A file that is still there does no harm: images have it, too, and it is found again by the next start. */
+    (void)dictionaries->disk->unlink(dictionaries->disk->context, AT_FDCWD, path);
+    listed_destroy(taken);
     return STATUS_OK;
 }

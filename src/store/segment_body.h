@@ -42,6 +42,7 @@ struct segment {
     struct buffer pending;
     uint64_t weight, count;             /* of all its records */
     uint64_t stamp;                     /* of the last one */
+    struct segment_uses uses;
     uint64_t put_at;                    /* segments.writes at the last put */
     _Atomic uint64_t live;              /* weight of the live ones */
     _Atomic int pins;

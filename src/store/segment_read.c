@@ -267,7 +267,7 @@ enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct
     pass_damaged_huge(walk);
     do
         status = next_of_any(walk, &at, &size, record);
-    while (status == STATUS_OK && segment_mark_parse(record, &walk->stamp));
+    while (status == STATUS_OK && (segment_mark_parse(record, &walk->stamp) || segment_is_uses(record)));
     if (status == STATUS_NOT_FOUND)
         walk->stamp = UINT64_MAX;
     if (status != STATUS_OK)

@@ -6,9 +6,11 @@
 #include "base/crc32c.h"
 #include "base/varint.h"
 
-enum { MAGIC_SIZE = 8, VERSION_AT = 4, HEAD_CRC_AT = 20, CRC_SIZE = 4, FOOTER_NUMBERS = 24, FOOTER_NUMBERS_2 = 16, KIND_MASK = (1 << SEGMENT_KIND_BITS) - 1 };
+enum { MAGIC_SIZE = 8, VERSION_AT = 4, HEAD_CRC_AT = 20, CRC_SIZE = 4, FOOTER_NUMBERS = 24, FOOTER_NUMBERS_2 = 16, KIND_MASK = (1 << SEGMENT_KIND_BITS) - 1,
+    FOOTER_PLAIN = 0, FOOTER_AFTER_USES = 1 };      /* kinds of a footer */
 
 static const char magic[] = "KSEG3\n\0", magic_2[] = "KSEG2\n\0";
+static const char uses_key[] = "uses";
 
 static uint64_t rounded(uint64_t size)
 {
@@ -176,11 +178,14 @@ bool segment_mark_parse(const struct segment_record *record, uint64_t *stamp)
     return true;
 }
 
-void segment_footer_append(struct buffer *out, const struct segment_footer *footer)
+void segment_footer_append(struct buffer *out, const struct segment_footer *footer, const struct segment_uses *uses)
 {
     uint64_t numbers[3] = { footer->weight, footer->count, footer->stamp };
+    bool has_uses = uses != NULL && uses->are_known;
 
-    (void)segment_record_append(out, 0, 0, bytes_of("", 0), bytes_of((const char *)numbers, FOOTER_NUMBERS));
+    if (has_uses)
+        (void)segment_record_append(out, 0, 0, bytes_of_string(uses_key), bytes_of((const char *)uses->numbers, sizeof(uses->numbers)));
+    (void)segment_record_append(out, 0, has_uses ? FOOTER_AFTER_USES : FOOTER_PLAIN, bytes_of("", 0), bytes_of((const char *)numbers, FOOTER_NUMBERS));
 }
 
 uint64_t segment_footer_size(void)
@@ -197,4 +202,56 @@ bool segment_footer_parse(const struct segment_record *record, struct segment_fo
     memcpy(numbers, record->value.data, record->value.size);
     *footer = (struct segment_footer){ numbers[0], numbers[1], numbers[2] };
     return true;
+}
+
+/* --- uses --- */
+
+uint64_t segment_uses_size(void)
+{
+    return segment_record_size(0, 0, strlen(uses_key), SEGMENT_USES_MAX * sizeof(uint32_t));
+}
+
+bool segment_is_uses(const struct segment_record *record)
+{
+    return record->incarnation == 0 && bytes_is(record->key, uses_key) && record->value.size == SEGMENT_USES_MAX * sizeof(uint32_t);
+}
+
+void segment_uses_parse(struct bytes end, struct segment_uses *uses)
+{
+    uint64_t uses_size = segment_uses_size(), size;
+    struct segment_record record;
+    struct segment_footer footer;
+
+    *uses = (struct segment_uses){ .are_known = false };
+    if (end.size != uses_size + segment_footer_size())
+        return;
+    /* The footer says that it is one: a value may have any bytes. */
+    if (segment_record_parse(bytes_of(end.data + uses_size, end.size - uses_size), &record, &size) != STATUS_OK ||
+        !segment_footer_parse(&record, &footer) || record.kind != FOOTER_AFTER_USES)
+        return;
+    if (segment_record_parse(bytes_of(end.data, uses_size), &record, &size) != STATUS_OK || size != uses_size || !segment_is_uses(&record))
+        return;
+    memcpy(uses->numbers, record.value.data, sizeof(uses->numbers));
+    uses->are_known = true;
+}
+
+void segment_uses_add(struct segment_uses *uses, uint32_t number)
+{
+    for (int i = 0; i < SEGMENT_USES_MAX && number != 0; i++) {
+        if (uses->numbers[i] == 0)
+            uses->numbers[i] = number;
+        if (uses->numbers[i] == number)
+            return;
+    }
+    if (number != 0)
+        uses->are_known = false;
+}
+
+bool segment_uses_have(const struct segment_uses *uses, uint32_t number)
+{
+    for (int i = 0; i < SEGMENT_USES_MAX && uses->are_known; i++) {
+        if (uses->numbers[i] == number)
+            return true;
+    }
+    return !uses->are_known;
 }

@@ -3,7 +3,8 @@
  *   head   = "KSEG3\n\0\0" | sequence u64 | slot u32 | CRC-32C of the 20 bytes before it u32 | zeros
  *   record = crc u32 | kind and value size varint | incarnation varint | key size varint | key | value | zeros
  *   mark   = a record of incarnation 0 without a key: stamp u64
- *   footer = the same: weight u64 | count u64 | stamp u64
+ *   uses   = a record of incarnation 0 with the key "uses": SEGMENT_USES_MAX numbers of dictionaries u32, 0: none
+ *   footer = the same as a mark: weight u64 | count u64 | stamp u64; of kind 1 if the record before it is `uses`
  *
  * Several segments are written at a time. Stamps say in which order their records were written: a record's stamp is that of the mark before it in
  * its file, or the file's sequence; sequences and the stamps of marks are of one ascending count.
@@ -32,6 +33,13 @@ enum {
     SEGMENT_RECORD_HEAD_MAX = 32,   /* bytes before the key */
     SEGMENT_KIND_BITS = 3,
     SEGMENT_RECORD_MAX = 2 << 20,   /* bytes of a record that is not huge */
+    SEGMENT_USES_MAX = 16,
+};
+
+/* The dictionaries that records of a segment need, dead ones too. */
+struct segment_uses {
+    uint32_t numbers[SEGMENT_USES_MAX];         /* 0: none, from there on */
+    bool are_known;                             /* else any dictionary may be needed */
 };
 
 struct segment_head {
@@ -45,7 +53,7 @@ struct segment_footer {
 };
 
 struct segment_record {
-    uint32_t incarnation;           /* 0: a mark or the footer */
+    uint32_t incarnation;           /* 0: a mark, uses, or the footer */
     unsigned kind;                  /* the caller's, of SEGMENT_KIND_BITS: the type of the value */
     struct bytes key, value;        /* in the bytes that were parsed */
 };
@@ -74,8 +82,16 @@ void segment_mark_append(struct buffer *out, uint64_t stamp);
 /* Whether a record is a mark. */
 bool segment_mark_parse(const struct segment_record *record, uint64_t *stamp);
 
-void segment_footer_append(struct buffer *out, const struct segment_footer *footer);
-uint64_t segment_footer_size(void);          /* bytes that it takes, in both versions */
+/* `uses` NULL, or not known: without them. */
+void segment_footer_append(struct buffer *out, const struct segment_footer *footer, const struct segment_uses *uses);
+uint64_t segment_footer_size(void);          /* bytes that it takes, in both versions, without uses */
+uint64_t segment_uses_size(void);
+/* The end of a file: segment_uses_size bytes and the footer. Not known if there are none. */
+void segment_uses_parse(struct bytes end, struct segment_uses *uses);
+bool segment_is_uses(const struct segment_record *record);
+/* Adds a dictionary, unless its number is 0. */
+void segment_uses_add(struct segment_uses *uses, uint32_t number);
+bool segment_uses_have(const struct segment_uses *uses, uint32_t number);        /* may have */
 /* Whether a record is a footer. */
 bool segment_footer_parse(const struct segment_record *record, struct segment_footer *footer);
 

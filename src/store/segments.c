@@ -159,21 +159,27 @@ static int by_sequence(const void *a, const void *b)
 /* The weight of all records and the last stamp, from the footer. Without one (the file is damaged) the file's size has to do. */
 static void read_footer(const struct segments *segments, struct segment *segment)
 {
-    char bytes[64];
+    char bytes[256];
     struct segment_record record;
     struct segment_footer footer;
-    uint64_t size = segment_footer_size();
+    uint64_t size = segment_footer_size() + segment_uses_size(), footer_at;
 
     CHECK(size <= sizeof(bytes));
     segment->weight = segment->size;
     segment->stamp = segment->sequence + STAMPS_LOST;
-    if (segment->size < size || file_pread_all(segments->disk, segment->fd, bytes, size, segment->size - size) != (ssize_t)size)
+    if (segment->size < size)
+        size = segment->size;
+    if (size < segment_footer_size() || file_pread_all(segments->disk, segment->fd, bytes, size, segment->size - size) != (ssize_t)size)
         return;
-    if (segment_record_parse(bytes_of(bytes, size), &record, &size) != STATUS_OK || !segment_footer_parse(&record, &footer))
+    segment_uses_parse(bytes_of(bytes, size), &segment->uses);
+    footer_at = size - segment_footer_size();
+    if (segment_record_parse(bytes_of(bytes + footer_at, size - footer_at), &record, &size) != STATUS_OK || !segment_footer_parse(&record, &footer))
         return;
     segment->weight = footer.weight;
     segment->stamp = footer.stamp > segment->sequence ? footer.stamp : segment->sequence;
     segment->is_huge = segment_footer_is_of_one_huge(&footer);
+    if (segment->is_huge)
+        segment->uses.are_known = true;         /* it is not packed */
 }
 
 /* NULL: `status` says why. */
@@ -333,7 +339,8 @@ static void seal(struct segments *segments, struct segment *segment)
 {
     size_t before = segment->pending.size;
 
-    segment_footer_append(&segment->pending, &(struct segment_footer){ segment->weight, segment->count, segment->stamp });
+    segment_footer_append(&segment->pending, &(struct segment_footer){ segment->weight, segment->count, segment->stamp },
+        segment->is_huge ? NULL : &segment->uses);
     segments->pending += segment->pending.size - before;
     segment->size += segment->pending.size - before;
     segment->state = SEGMENT_SEALED;
@@ -373,6 +380,7 @@ static struct segment *new_tail(struct segments *segments, unsigned tail)
 
     segment->state = SEGMENT_TAIL;
     segment->stamp = segment->sequence;
+    segment->uses.are_known = true;
     segment->is_ours = true;
     segment->is_direct = segments->prefers_direct && segment_may_be_direct(segments);
     atomic_init(&segment->is_read_direct, segment->is_direct);
@@ -410,7 +418,8 @@ static struct segment *tail_for(struct segments *segments, unsigned tail, unsign
     return segment;
 }
 
-uint64_t segments_put(struct segments *segments, unsigned tail, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value)
+uint64_t segments_put(struct segments *segments, unsigned tail, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value,
+    uint32_t dictionary)
 {
     uint64_t size = segment_record_size(incarnation, kind, key.size, value.size), place;
     unsigned class = class_of(size);
@@ -420,6 +429,7 @@ uint64_t segments_put(struct segments *segments, unsigned tail, uint32_t incarna
     segment = tail_for(segments, tail, class);
     place = segment_place(segment, segment->size, kind, size);
     CHECK(segment_record_append(&segment->pending, incarnation, kind, key, value) == size);
+    segment_uses_add(&segment->uses, dictionary);
     segments->pending += size;
     segment->size += size;
     segment->count++;
@@ -432,6 +442,20 @@ uint64_t segments_put(struct segments *segments, unsigned tail, uint32_t incarna
         seal_tail(segments, tail);
     }
     return place;
+}
+
+static bool may_need(const struct segment *first, uint32_t dictionary)
+{
+    for (const struct segment *segment = first; segment != NULL; segment = segment->next) {
+        if (segment_uses_have(&segment->uses, dictionary))
+            return true;
+    }
+    return false;
+}
+
+bool segments_may_need(const struct segments *segments, uint32_t dictionary)
+{
+    return segments->damaged_count > 0 || may_need(segments->first, dictionary) || may_need(segments->retired, dictionary);
 }
 
 void segments_take_back(struct segments *segments, uint64_t place)

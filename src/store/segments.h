@@ -105,8 +105,11 @@ void segments_close(struct segments *segments);             /* nothing is pinned
  * 100 ms. And what was written is not cached. */
 void segments_prefer_direct(struct segments *segments, bool prefers_direct);
 /* Adds a record to what the next segments_write writes, at the end of a tail below SEGMENT_TAILS. Returns its place, which is live. Between two writes
- * a key is put at most once. */
-uint64_t segments_put(struct segments *segments, unsigned tail, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value);
+ * a key is put at most once. `dictionary`: the number of the one that the record needs; 0: none. */
+uint64_t segments_put(struct segments *segments, unsigned tail, uint32_t incarnation, unsigned kind, struct bytes key, struct bytes value,
+    uint32_t dictionary);
+/* Whether a record of any segment whose bytes are still there, live or dead, may need a dictionary. */
+bool segments_may_need(const struct segments *segments, uint32_t dictionary);
 /* Takes back the record that was put last, and not written yet. */
 void segments_take_back(struct segments *segments, uint64_t place);
 /* Bytes that are put and not written. */
@@ -229,7 +232,7 @@ static inline bool segment_footer_is_of_one_huge(const struct segment_footer *fo
     return footer->count == 1 && footer->weight == 96ull << SEGMENT_CLASS_HUGE;
 }
 
-/* Every record of a segment in order, marks and the footer not among them. */
+/* Every record of a segment in order, marks, uses and the footer not among them. */
 struct segment_walk {
     struct segments *segments;
     struct segment *segment;

@@ -109,10 +109,10 @@ struct store_batch;
 struct store_batch *store_batch_create(void);
 void store_batch_destroy(struct store_batch *batch);    /* NULL is fine */
 void store_batch_clear(struct store_batch *batch);
-/* Puts a record into a segment: returns its place (`kind`: see store/segments.h), which can be read after store_write. The key must be in the index, or
+/* Puts a record into a segment: returns its place (`kind`, `dictionary`: see store/segments.h), which can be read after store_write. The key must be in the index, or
  * be put there with store_batch_index. A batch that is used like this is used with one store only. */
 uint64_t store_batch_append(struct store *store, struct store_batch *batch, unsigned tail, uint32_t incarnation, unsigned kind, struct bytes key,
-    struct bytes record);
+    struct bytes record, uint32_t dictionary);
 void store_batch_index(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_delete(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_put_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key);

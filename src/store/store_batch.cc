@@ -70,11 +70,11 @@ static struct store_batch::change *batch_expiry_change(struct store_batch *batch
 }
 
 uint64_t store_batch_append(struct store *store, struct store_batch *batch, unsigned tail, uint32_t incarnation, unsigned kind, struct bytes key,
-    struct bytes record)
+    struct bytes record, uint32_t dictionary)
 {
     batch->count++;
     batch->appended += key.size + record.size;
-    return segments_put(store->segments, tail, incarnation, kind, key, record);
+    return segments_put(store->segments, tail, incarnation, kind, key, record, dictionary);
 }
 
 void store_batch_index(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)

@@ -88,7 +88,7 @@ static uint64_t put_record(struct tier *tier, struct batch *batch, int db, uint3
     batch->record_bytes += batch->record.size + sizeof(struct entry) + key.size;
     batch->packing_work += packing_pack(tier, db, &batch->record);
     return store_batch_append(tier->store, batch->store, tail_of(death_ms, false), incarnation, (unsigned)entry_type(entry), key,
-        buffer_bytes(&batch->record));
+        buffer_bytes(&batch->record), record_dictionary(buffer_bytes(&batch->record)));
 }
 
 /* The key's record is at `place` from now on. `is_new`: it has had none. */
@@ -151,7 +151,7 @@ enum status batch_put_handed(struct tier *tier, struct batch *batch, const struc
         buffer_append_bytes(&batch->record, buffer_bytes(&handed->record));
     (void)packing_pack(tier, handed->db, &batch->record);
     place = store_batch_append(tier->store, batch->store, tail_of(handed->expire_ms, false), handed->incarnation, (unsigned)handed->type,
-        handed->key, buffer_bytes(&batch->record));
+        handed->key, buffer_bytes(&batch->record), record_dictionary(buffer_bytes(&batch->record)));
     store_batch_index(batch->store, handed->incarnation, handed->hash, handed->key);
     put_expiry(tier, batch, handed->incarnation, handed->hash, handed->key, handed->expire_ms);
     add_item(batch, BATCH_HANDED, &of, handed->hash, handed->key, NULL)->place = place;

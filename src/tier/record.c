@@ -136,12 +136,14 @@ static enum status unpack(uint8_t *flags, struct dictionaries *dictionaries, str
     if (status != STATUS_OK)
         return status;
     if (packed.dictionary != 0 && dictionaries != NULL)
-        dictionary = dictionaries_find(dictionaries, packed.dictionary);
-    if (packed.dictionary != 0 && (dictionary == NULL || dictionary->of == NULL))
+        dictionary = dictionaries_pin(dictionaries, packed.dictionary);
+    if (packed.dictionary != 0 && dictionary == NULL)
         return STATUS_CORRUPT;
     buffer_append(scratch, bytes->data, TYPE_SIZE);
     status = decompress_text(dictionaries != NULL ? dictionaries_decompressors(dictionaries) : &alone, packed.codec,
         dictionary != NULL ? dictionary->of : NULL, packed.frame, packed.size, scratch);
+    if (dictionary != NULL)
+        dictionaries_unpin(dictionaries, dictionary);
     decompressors_release(&alone);
     if (status == STATUS_OK)
         *bytes = bytes_of(scratch->data + begin, scratch->size - begin);
@@ -164,12 +166,11 @@ uint32_t record_dictionary(struct bytes bytes)
     return packed.dictionary;
 }
 
-uint32_t record_lacks_dictionary(struct bytes bytes, const struct dictionaries *dictionaries)
+uint32_t record_lacks_dictionary(struct bytes bytes, struct dictionaries *dictionaries)
 {
     uint32_t number = record_dictionary(bytes);
-    const struct dictionary *dictionary = number != 0 ? dictionaries_find(dictionaries, number) : NULL;
 
-    return dictionary != NULL && dictionary->of != NULL ? 0 : number;
+    return number != 0 && dictionaries_have(dictionaries, number) ? 0 : number;
 }
 
 struct bytes record_payload(struct bytes bytes)

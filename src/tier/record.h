@@ -56,7 +56,7 @@ bool record_is_packed(struct bytes bytes);
 /* The number of the dictionary that a packed record needs; 0: none, or it is not packed. */
 uint32_t record_dictionary(struct bytes bytes);
 /* The same if it can't be used; 0: it can, or none is needed. */
-uint32_t record_lacks_dictionary(struct bytes bytes, const struct dictionaries *dictionaries);
+uint32_t record_lacks_dictionary(struct bytes bytes, struct dictionaries *dictionaries);
 
 /* STATUS_CORRUPT for anything that is not a record, or needs a dictionary that is not there; STATUS_VERSION for one of a newer format. `dictionaries` NULL: packed
  * records are read if they need none. */

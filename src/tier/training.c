@@ -229,6 +229,77 @@ static void take_over(struct tier *tier)
     forget_samples(training);
 }
 
+/* --- room for another one --- */
+
+static bool is_current(const struct tier *tier, const struct dictionary *dictionary)
+{
+    for (int i = 0; i < tier->packing.count; i++) {
+        if (tier->packing.databases[i].dictionary == dictionary)
+            return true;
+    }
+    return false;
+}
+
+/* A database whose dictionary is removed gets another one when it is written again. */
+static void forget_current(struct tier *tier, const struct dictionary *dictionary)
+{
+    for (int i = 0; i < tier->packing.count; i++) {
+        struct packing_database *database = &tier->packing.databases[i];
+
+        if (database->dictionary != dictionary)
+            continue;
+        database->dictionary = NULL;
+        database->expected_permille = 0;
+        database->ratio = database->since = (struct packing_ratio){ 0 };
+    }
+}
+
+enum which { SUPERSEDED, CURRENT_TOO };
+
+/* Removes dictionaries that no record in any segment needs, whether it is live or not. Returns whether there was one. */
+static bool remove_unneeded(struct tier *tier, enum which which)
+{
+    struct dictionaries *dictionaries = store_dictionaries(tier->store);
+    bool is_removed = false;
+
+    for (size_t i = dictionaries_count(dictionaries); i-- > 0;) {
+        const struct dictionary *dictionary = dictionaries_at(dictionaries, i);
+        uint32_t number = dictionary->number;
+
+        if ((which == SUPERSEDED && is_current(tier, dictionary)) || segments_may_need(store_segments(tier->store), number))
+            continue;
+        forget_current(tier, dictionary);
+        is_removed |= dictionaries_remove(dictionaries, number) == STATUS_OK;
+    }
+    return is_removed;
+}
+
+static void report_full(struct tier *tier, int database)
+{
+    struct message message;
+
+    message_set(&message, "Compression of database %d gets no dictionary: there are %d, and segments may have records that need them", database,
+        DICTIONARIES_MAX);
+    tier->hooks.log(tier->hooks.context, message.text);
+}
+
+/* Whether a database that wants a dictionary can have one. */
+static bool has_room(struct tier *tier)
+{
+    int database;
+
+    if (dictionaries_count(store_dictionaries(tier->store)) < DICTIONARIES_MAX)
+        return true;
+    database = choose(tier);
+    if (database < 0)
+        return false;
+    if (remove_unneeded(tier, SUPERSEDED) || remove_unneeded(tier, CURRENT_TOO))
+        return true;
+    report_full(tier, database);
+    tier->packing.databases[database].next_try_s = now_s() + tier->settings.dictionary_interval_s;
+    return false;
+}
+
 void training_after_batch(struct tier *tier)
 {
     struct training *training = &tier->training;
@@ -238,7 +309,7 @@ void training_after_batch(struct tier *tier)
             take_over(tier);
         return;
     }
-    if (dictionaries_count(store_dictionaries(tier->store)) >= DICTIONARIES_MAX) {
+    if (!has_room(tier)) {
         forget_samples(training);
         return;
     }

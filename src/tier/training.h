@@ -4,7 +4,8 @@
  * is not kept. Any codec uses any dictionary.
  *
  * A dictionary does not fit any more when the last values are packed to more than TRAINING_WORSE_PERCENT of what it could do when it was made. A database gets one in
- * tier_settings.dictionary_interval_s at most, and a store DICTIONARIES_MAX altogether.
+ * tier_settings.dictionary_interval_s at most, and a store has DICTIONARIES_MAX at most. When it has, and a database wants one, those that no segment needs any more are
+ * removed: superseded ones and, if there are none, those of databases that have no records with them.
  *
  * The writer only, but for the thread.
  */

@@ -482,6 +482,61 @@ class MixedTest(Dictionaries):
         self.assertEqual(changed, 1)
 
 
+@kelvin_only
+class ManyDatabasesTest(Dictionaries):
+    """More databases than there may be dictionaries: those that no record needs any more make room, and no other."""
+
+    def fill(self, server, client, number):
+        """Fills a database until it has a dictionary, and some keys that were written with it."""
+        client.must("SELECT", number)
+        count = 0
+        while b"Compression of database %d has a new dictionary" % number not in server.log():
+            self.write(client, count, 1000)
+            count += 1000
+            self.assertLess(count, 200000)
+        self.write(client, count, 500)
+        keys = ["keep:%d" % key for key in range(20)]
+        client.pipeline([["SET", key, self.small(number * 1000 + at)] for at, key in enumerate(keys)])
+        self.assertEqual(client.must("TIER", "DEMOTE", *keys), len(keys))
+
+    def check_kept(self, client, kept):
+        for number in kept:
+            client.must("SELECT", number)
+            self.assertEqual(client.pipeline([["GET", "keep:%d" % key] for key in range(20)]), [self.small(number * 1000 + key) for key in range(20)])
+            # They are cold again for the next look.
+            client.must("TIER", "DEMOTE", *["keep:%d" % key for key in range(20)])
+
+    def test_databases_come_and_go(self):
+        server = self.start(**{**self.OPTIONS, "tier_dictionary_after": "64kb", "databases": "32", "tier_segment_size": "1mb"})
+        kept = []
+        for number in range(22):
+            with server.client(timeout=60) as client:
+                self.fill(server, client, number)
+                if number % 4 == 0:
+                    kept.append(number)
+                    client.pipeline([["DEL", "small:%d" % key] for key in range(client.must("DBSIZE"))])
+                else:
+                    client.must("FLUSHDB")
+            if number % 6 == 5:
+                self.checkpoint(server)
+                server.restart(kill=number % 12 == 5)
+            with server.client(timeout=60) as client:
+                self.check_kept(client, kept)
+        self.assertLessEqual(int(server.info("tiering")["tier_dictionaries"]), 16)
+        self.checkpoint(server)
+        status, text = self.kelvin_check(self.stopped(server))
+        self.assertEqual(status, 0, text)
+        server.start()
+        with server.client(timeout=60) as client:
+            self.check_kept(client, kept)
+
+    @staticmethod
+    def stopped(server):
+        server.kill9()
+        shutil.rmtree(os.path.join(server.folder, "store"))
+        return server.folder
+
+
 def temporary_folder(case):
     folder = tempfile.mkdtemp(prefix="kelvin-compression-")
     case.addCleanup(shutil.rmtree, folder, ignore_errors=True)

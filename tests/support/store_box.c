@@ -129,7 +129,7 @@ enum status box_write(struct box *box)
             places[key] = 0;
         } else {
             store_batch_index(batch, BOX_INCARNATION, hash, name);
-            places[key] = store_batch_append(box->store, batch, 0, BOX_INCARNATION, 0, name, buffer_bytes(&record));
+            places[key] = store_batch_append(box->store, batch, 0, BOX_INCARNATION, 0, name, buffer_bytes(&record), 0);
         }
     }
     status = store_write(box->store, batch);

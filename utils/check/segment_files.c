@@ -62,7 +62,7 @@ static void walk_records(struct file_walk *walk, struct bytes bytes, struct segm
         }
         pass_on(walk, piece, good_end, at - good_end, NULL);
         has_footer = segment_footer_parse(&record, &footer);
-        if (!has_footer && !segment_mark_parse(&record, &stamp))
+        if (!has_footer && !segment_mark_parse(&record, &stamp) && !segment_is_uses(&record))
             pass_on(walk, piece, at, size, &record);
         at += size;
         good_end = at;

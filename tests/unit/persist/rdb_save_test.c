@@ -50,7 +50,7 @@ static void put(const struct target *target, uint32_t incarnation, uint64_t hash
     buffer_append_bytes(&record, payload);
     store_batch_index(target->batch, incarnation, hash, bytes_of_string(key));
     tags_builder_add(target->tags, incarnation, hash, bytes_of_string(key), store_batch_append(target->store, target->batch, 0, incarnation, 0,
-        bytes_of_string(key), buffer_bytes(&record)));
+        bytes_of_string(key), buffer_bytes(&record), 0));
     if (expire_ms >= 0)
         store_batch_put_expiry(target->batch, expire_ms, incarnation, hash, bytes_of_string(key));
     buffer_release(&record);
@@ -119,7 +119,7 @@ static void image_write(struct bench *bench, int many, bool timed)
         snprintf(name, sizeof(name), "many:%d", i);
         put(&target, 9, 100 + (uint64_t)i, name, -1, 5, now, BYTES("\0\5value"));
     }
-    (void)store_batch_append(target.store, target.batch, 0, 7, 0, BYTES("text"), BYTES("a dead record"));
+    (void)store_batch_append(target.store, target.batch, 0, 7, 0, BYTES("text"), BYTES("a dead record"), 0);
     write_tags(bench, target.tags);
     assert_int_equal(store_write(target.store, target.batch), STATUS_OK);
     store_batch_destroy(target.batch);

@@ -162,6 +162,40 @@ static void there_is_a_limit(void **state)
     assert_null(dictionary.of);
 }
 
+static void one_that_is_removed_makes_room(void **state)
+{
+    struct rig *rig = *state;
+    uint32_t numbers[DICTIONARIES_MAX], next;
+    const struct dictionary *pinned;
+    char path[128];
+
+    for (int i = 0; i < DICTIONARIES_MAX; i++)
+        numbers[i] = add(rig, i, "bytes");
+    pinned = dictionaries_pin(rig->dictionaries, numbers[3]);
+    assert_int_equal(pinned->number, numbers[3]);
+    assert_int_equal(dictionaries_remove(rig->dictionaries, numbers[3]), STATUS_LOCKED);
+    assert_true(dictionaries_have(rig->dictionaries, numbers[3]));
+    dictionaries_unpin(rig->dictionaries, pinned);
+    assert_int_equal(dictionaries_remove(rig->dictionaries, numbers[3]), STATUS_OK);
+    assert_int_equal(dictionaries_remove(rig->dictionaries, numbers[DICTIONARIES_MAX - 1]), STATUS_OK);
+    assert_int_equal(dictionaries_remove(rig->dictionaries, numbers[3]), STATUS_LOCKED);        /* there is none */
+    assert_int_equal(dictionaries_count(rig->dictionaries), DICTIONARIES_MAX - 2);
+    assert_null(dictionaries_pin(rig->dictionaries, numbers[3]));
+    assert_null(dictionaries_newest(rig->dictionaries, 3));
+    for (int i = 0; i < DICTIONARIES_MAX; i++) {
+        bool is_there = i != 3 && i != DICTIONARIES_MAX - 1;
+
+        file_path(rig, numbers[i], path);
+        assert_int_equal(access(path, F_OK) == 0, is_there);
+        assert_int_equal(dictionaries_have(rig->dictionaries, numbers[i]), is_there);
+    }
+    next = add(rig, 3, "bytes");
+    assert_true(next > numbers[DICTIONARIES_MAX - 1]);
+    assert_int_equal(dictionaries_newest(rig->dictionaries, 3)->number, next);
+    reopen(rig);
+    assert_int_equal(dictionaries_count(rig->dictionaries), DICTIONARIES_MAX - 1);
+}
+
 static void a_directory_that_can_not_be_written_is_an_error(void **state)
 {
     struct rig *rig = *state;
@@ -195,6 +229,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_damaged_byte_is_noticed, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_damaged_file_is_known_and_not_used, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(there_is_a_limit, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(one_that_is_removed_makes_room, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_directory_that_can_not_be_written_is_an_error, open_rig, close_rig),
         cmocka_unit_test(only_their_names_are_theirs),
     };

@@ -100,7 +100,7 @@ static uint64_t put(struct fixture *fixture, uint64_t number, size_t size)
     uint64_t place;
 
     fill_value(&value, number, size);
-    place = segments_put(fixture->segments, 0, INCARNATION, number % 8, key_of(number, text), buffer_bytes(&value));
+    place = segments_put(fixture->segments, 0, INCARNATION, number % 8, key_of(number, text), buffer_bytes(&value), 0);
     buffer_release(&value);
     return place;
 }
@@ -690,7 +690,7 @@ static void test_huge_records_stay(void **state)
         places[i] = put(fixture, (uint64_t)i, 3000);
     fill_value(&value, 1, 2 << 20);
     for (int i = 0; i < HUGE; i++) {
-        (void)segments_put(fixture->segments, 0, INCARNATION, 0, key_of((uint64_t)i, text), buffer_bytes(&value));
+        (void)segments_put(fixture->segments, 0, INCARNATION, 0, key_of((uint64_t)i, text), buffer_bytes(&value), 0);
         assert_int_equal(segments_write(fixture->segments), STATUS_OK);
     }
     buffer_release(&value);
@@ -767,7 +767,7 @@ static void write_hostile(const struct fixture *fixture, struct hostile *hostile
         hostile->places[i] = place_make(HOSTILE_SLOT, begin, (unsigned)i % 8, file.size - begin);
         weight += place_weight(hostile->places[i]);
     }
-    segment_footer_append(&file, &(struct segment_footer){ weight, HOSTILE_RECORDS, HOSTILE_SEQUENCE });
+    segment_footer_append(&file, &(struct segment_footer){ weight, HOSTILE_RECORDS, HOSTILE_SEQUENCE }, NULL);
     write_bytes(fixture, buffer_bytes(&file));
     buffer_release(&file);
     buffer_release(&value);
@@ -944,7 +944,7 @@ static void test_only_the_first_record_is_huge(void **state)
     end = file->size;
     (void)segment_record_append(file, INCARNATION, 0, BYTES("second"), buffer_bytes(&value));
     (void)segment_record_append(file, INCARNATION, 0, BYTES("third"), bytes_of(value.data, SEGMENT_RECORD_MAX - 16));
-    segment_footer_append(file, &(struct segment_footer){ 1, 3, HOSTILE_SEQUENCE });
+    segment_footer_append(file, &(struct segment_footer){ 1, 3, HOSTILE_SEQUENCE }, NULL);
     assert_true(open_hostile(fixture, buffer_bytes(file)));
     segment_walk_begin(fixture->segments, segments_next(fixture->segments, NULL), &walk);
     assert_int_equal(segment_walk_next(&walk, &place, &record), STATUS_OK);
@@ -1171,7 +1171,7 @@ static void test_stamps(void **state)
             uint64_t key = (first + i) % TAIL_KEYS;
 
             newest[key].place = segments_put(fixture->segments, (unsigned)random_below(&random, tails), INCARNATION, 0, key_of(key, text),
-                bytes_of("0123456789", 10));
+                bytes_of("0123456789", 10), 0);
         }
         faults.seed++;
         faulty_disk_set(fixture->disk, &faults);
@@ -1198,13 +1198,13 @@ static void test_stamps(void **state)
 static void test_marks_take_little(void **state)
 {
     struct fixture *fixture = *state;
-    uint64_t record = segment_record_size(INCARNATION, 0, 1, 100), none = SEGMENT_HEAD_SIZE + segment_footer_size();
+    uint64_t record = segment_record_size(INCARNATION, 0, 1, 100), none = SEGMENT_HEAD_SIZE + segment_uses_size() + segment_footer_size();
     struct buffer mark = { 0 };
 
     segment_mark_append(&mark, 1ull << 40);
     for (unsigned tails = 1; tails <= 2; tails++) {
         for (int i = 0; i < 60; i++) {
-            (void)segments_put(fixture->segments, (unsigned)i % tails, INCARNATION, 0, BYTES("k"), bytes_of(memset((char[100]){ 0 }, 'x', 100), 100));
+            (void)segments_put(fixture->segments, (unsigned)i % tails, INCARNATION, 0, BYTES("k"), bytes_of(memset((char[100]){ 0 }, 'x', 100), 100), 0);
             if (i % 6 == 5)
                 assert_int_equal(segments_write(fixture->segments), STATUS_OK);
         }
@@ -1247,9 +1247,118 @@ static void test_version_2(void **state)
     buffer_release(&hostile.file);
 }
 
+static uint64_t put_using(struct fixture *fixture, uint64_t number, uint32_t dictionary)
+{
+    char text[32];
+
+    return segments_put(fixture->segments, 0, INCARNATION, 0, key_of(number, text), BYTES("value"), dictionary);
+}
+
+static void write_and_seal(struct fixture *fixture)
+{
+    segments_seal(fixture->segments);
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+}
+
+/* Which dictionaries may be needed: as long as the bytes are there, whether a record is live or not, and after a restart as well. */
+static void test_uses(void **state)
+{
+    struct fixture *fixture = *state;
+    struct segment_record record;
+    struct segment_walk walk;
+    struct segment *pinned;
+    uint64_t places[3], place;
+
+    assert_false(segments_may_need(fixture->segments, 5));
+    (void)put(fixture, 0, 100);
+    places[0] = put_using(fixture, 1, 5);
+    places[1] = put_using(fixture, 2, 7);
+    places[2] = put_using(fixture, 3, 5);
+    write_and_seal(fixture);
+    (void)put(fixture, 4, 100);                 /* another one, which needs none */
+    write_and_seal(fixture);
+    for (int i = 0; i < 2; i++) {
+        int count = 0;
+
+        assert_true(segments_may_need(fixture->segments, 5) && segments_may_need(fixture->segments, 7));
+        assert_false(segments_may_need(fixture->segments, 6) || segments_may_need(fixture->segments, 1));
+        segment_walk_begin(fixture->segments, segments_next(fixture->segments, NULL), &walk);
+        while (segment_walk_next(&walk, &place, &record) == STATUS_OK)
+            count++;
+        segment_walk_end(&walk);
+        assert_int_equal(count, 4);
+        segments_close(fixture->segments);
+        open_segments(fixture);
+    }
+    (void)segments_alive(fixture->segments, place_slot(places[1]), place_weight(places[1]));
+    pinned = segments_pin(fixture->segments, places[1]);
+    segments_dead(fixture->segments, places[1]);
+    assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
+    assert_true(segments_may_need(fixture->segments, 7));       /* it may be read */
+    segments_unpin(pinned);
+    assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
+    assert_false(segments_may_need(fixture->segments, 7) || segments_may_need(fixture->segments, 5));
+}
+
+static void test_too_many_uses_are_any(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (uint32_t i = 1; i <= SEGMENT_USES_MAX; i++)
+        (void)put_using(fixture, i, i * 100);
+    assert_true(segments_may_need(fixture->segments, 100 * SEGMENT_USES_MAX));
+    assert_false(segments_may_need(fixture->segments, 99));
+    (void)put_using(fixture, 99, 99);
+    for (int i = 0; i < 2; i++) {
+        assert_true(segments_may_need(fixture->segments, 99) && segments_may_need(fixture->segments, 12345));
+        write_and_seal(fixture);
+        segments_close(fixture->segments);
+        open_segments(fixture);
+    }
+}
+
+/* What older versions have written, also if a value looks like what they did not write; and damage. */
+static void test_uses_that_are_not_known(void **state)
+{
+    struct fixture *fixture = *state;
+    struct segment_uses none = { .are_known = true };
+    struct segment_footer footer = { 1, 1, HOSTILE_SEQUENCE };
+    struct buffer file = { 0 }, forged = { 0 };
+    char text[32];
+
+    segment_footer_append(&forged, &footer, &none);
+    forged.size -= segment_footer_size();
+    for (int i = 0; i < 4; i++) {
+        segments_close(fixture->segments);
+        file.size = 0;
+        segment_head_append(&file, HOSTILE_SEQUENCE, HOSTILE_SLOT);
+        if (i == 1)             /* bytes of a value, right before a footer of an older version */
+            buffer_append_bytes(&file, buffer_bytes(&forged));
+        else
+            (void)segment_record_append(&file, INCARNATION, 0, key_of(1, text), BYTES("value"));
+        segment_footer_append(&file, &footer, i < 2 ? NULL : &none);
+        if (i == 2)
+            file.data[file.size - segment_footer_size() - 20] ^= 1;
+        write_bytes(fixture, buffer_bytes(&file));
+        open_segments(fixture);
+        assert_int_equal(segments_may_need(fixture->segments, 5), i < 3);
+    }
+    segments_close(fixture->segments);
+    file.data[0] ^= 1;          /* the head: the file is left out, but images have it */
+    write_bytes(fixture, buffer_bytes(&file));
+    open_segments(fixture);
+    assert_true(segments_may_need(fixture->segments, 5));
+    buffer_release(&file);
+    buffer_release(&forged);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_uses, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_uses, set_up_direct, tear_down),
+        cmocka_unit_test_setup_teardown(test_too_many_uses_are_any, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_uses_that_are_not_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sizes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sizes, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_reads_between_writes, set_up, tear_down),

@@ -190,7 +190,7 @@ static void break_store(struct rig *rig)
 
     faulty_disk_set(rig->box.disk, &(struct disk_faults){ .write_error = 1000, .open_error = 1000 });
     /* A record that no map has. */
-    segments_dead(store_segments(rig->box.tier->store), store_batch_append(rig->box.tier->store, batch, 0, UINT32_MAX, 0, BYTES("none"), BYTES("none")));
+    segments_dead(store_segments(rig->box.tier->store), store_batch_append(rig->box.tier->store, batch, 0, UINT32_MAX, 0, BYTES("none"), BYTES("none"), 0));
     assert_int_not_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
     store_batch_destroy(batch);
     rig->box.tier->state = TIER_ERROR;

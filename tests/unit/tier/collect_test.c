@@ -136,7 +136,7 @@ static void write_garbage(struct tier_box *box)
     char *block = mem_zalloc(BLOCK_SIZE);
 
     for (int i = 0; i < BLOCKS; i++)
-        segments_dead(segments, segments_put(segments, 0, UINT32_MAX, 0, BYTES("garbage"), bytes_of(block, BLOCK_SIZE)));
+        segments_dead(segments, segments_put(segments, 0, UINT32_MAX, 0, BYTES("garbage"), bytes_of(block, BLOCK_SIZE), 0));
     segments_seal(segments);
     assert_int_equal(segments_write(segments), STATUS_OK);
     mem_free(block);

@@ -90,7 +90,7 @@ static void append(struct fixture *fixture, struct known *known, uint64_t number
     struct bytes key = bytes_of_string(known->key);
 
     fill(&known->record, number, size);
-    known->place = store_batch_append(fixture->store, fixture->batch, fixture->tail, known->incarnation, KIND, key, buffer_bytes(&known->record));
+    known->place = store_batch_append(fixture->store, fixture->batch, fixture->tail, known->incarnation, KIND, key, buffer_bytes(&known->record), 0);
 }
 
 static struct known *add(struct fixture *fixture, uint32_t incarnation, size_t size)

@@ -120,7 +120,7 @@ static void set_noise(struct rig *rig, const char *prefix, int count)
     }
 }
 
-static void demote(struct rig *rig, const char *prefix, int count)
+static void demote_in(struct rig *rig, int db, const char *prefix, int count)
 {
     struct bytes *names = mem_alloc((size_t)count * sizeof(*names));
     enum tier_move *results = mem_alloc((size_t)count * sizeof(*results));
@@ -131,13 +131,18 @@ static void demote(struct rig *rig, const char *prefix, int count)
         snprintf(key, sizeof(key), "%s:%d", prefix, i);
         names[i] = bytes_of(mem_string(bytes_of_string(key)), strlen(key));
     }
-    tier_demote_many(rig->box.tier, 0, names, (size_t)count, results);
+    tier_demote_many(rig->box.tier, db, names, (size_t)count, results);
     for (int i = 0; i < count; i++) {
         assert_int_equal(results[i], TIER_MOVED);
         mem_free((char *)(uintptr_t)names[i].data);
     }
     mem_free(names);
     mem_free(results);
+}
+
+static void demote(struct rig *rig, const char *prefix, int count)
+{
+    demote_in(rig, 0, prefix, count);
 }
 
 static uint64_t live_bytes(struct rig *rig)
@@ -349,7 +354,8 @@ static void event(struct rig *rig, char value[200])
         random_below(&rig->random, 2) ? "temperature" : "humidity");
 }
 
-static void write_values(struct rig *rig, const char *prefix, int count, void (*make)(struct rig *rig, char value[200]))
+/* The client has selected the database. */
+static void write_values_in(struct rig *rig, int db, const char *prefix, int count, void (*make)(struct rig *rig, char value[200]))
 {
     char key[30], value[200];
 
@@ -358,7 +364,12 @@ static void write_values(struct rig *rig, const char *prefix, int count, void (*
         snprintf(key, sizeof(key), "%s:%d", prefix, i);
         set(rig, key, bytes_of_string(value));
     }
-    demote(rig, prefix, count);
+    demote_in(rig, db, prefix, count);
+}
+
+static void write_values(struct rig *rig, const char *prefix, int count, void (*make)(struct rig *rig, char value[200]))
+{
+    write_values_in(rig, 0, prefix, count, make);
 }
 
 static struct dictionaries *dictionaries(struct rig *rig)
@@ -532,6 +543,141 @@ static void a_lost_dictionary_is_an_error_that_names_its_file(void **state)
     assert_non_null(strstr(tier_box_say(rig->client, "GET later:3"), "example.com"));
 }
 
+/* Dictionaries as if other databases had had them, until there are as many as may be. `uses_them`: dead records need them. */
+static void fill_up(struct rig *rig, bool uses_them)
+{
+    tier_box_hold_writer(&rig->box);
+    for (int db = 50; dictionaries_count(dictionaries(rig)) < DICTIONARIES_MAX; db++) {
+        struct dictionary dictionary = { .database = db };
+        struct message message;
+        struct segments *segments = store_segments(rig->box.tier->store);
+
+        assert_int_equal(dictionaries_add(dictionaries(rig), &dictionary, BYTES("some bytes"), &message), STATUS_OK);
+        if (uses_them)
+            segments_dead(segments, segments_put(segments, 0, UINT32_MAX, 0, BYTES("dead"), BYTES("x"), dictionary.number));
+    }
+    tier_box_release_writer(&rig->box);
+}
+
+static bool may_need(struct rig *rig, uint32_t number)
+{
+    bool may_need;
+
+    tier_box_hold_writer(&rig->box);
+    may_need = segments_may_need(store_segments(rig->box.tier->store), number);
+    tier_box_release_writer(&rig->box);
+    return may_need;
+}
+
+/* Until no bytes of any record are left. */
+static void flush(struct rig *rig)
+{
+    struct segments *segments = store_segments(rig->box.tier->store);
+
+    assert_string_equal(tier_box_say(rig->client, "FLUSHALL"), "+OK\n");
+    tier_box_settle(&rig->box);
+    tier_box_hold_writer(&rig->box);
+    segments_seal(segments);
+    assert_int_equal(segments_write(segments), STATUS_OK);
+    assert_int_equal(segments_tidy(segments), STATUS_OK);
+    assert_null(segments_next(segments, NULL));
+    tier_box_release_writer(&rig->box);
+}
+
+static void write_in_another_database(struct rig *rig)
+{
+    assert_string_equal(tier_box_say(rig->client, "SELECT 1"), "+OK\n");
+    for (int i = 0; i < 60 && dictionaries_newest(dictionaries(rig), 1) == NULL; i++) {
+        write_values_in(rig, 1, "profile", 2000, profile);
+        while (is_training(rig)) {
+            set(rig, "poke:0", BYTES("x"));
+            demote_in(rig, 1, "poke", 1);
+        }
+    }
+    assert_non_null(dictionaries_newest(dictionaries(rig), 1));
+}
+
+static void dictionaries_that_nothing_needs_make_room(void **state)
+{
+    struct rig *rig = *state;
+
+    fill_up(rig, false);
+    train(rig);                                 /* ends with one: its own */
+    assert_false(may_need(rig, dictionaries_newest(dictionaries(rig), 0)->number));
+    write_values(rig, "later", 500, profile);
+    assert_true(may_need(rig, dictionaries_newest(dictionaries(rig), 0)->number));
+}
+
+static void events_until(struct rig *rig, uint32_t other_than)
+{
+    packing(rig)->databases[0].next_try_s = 0;
+    for (int i = 0; i < 60 && dictionaries_newest(dictionaries(rig), 0)->number == other_than; i++) {
+        write_values(rig, "event", 2000, event);
+        await_training(rig);
+    }
+    assert_int_not_equal(dictionaries_newest(dictionaries(rig), 0)->number, other_than);
+}
+
+static void one_that_records_need_is_not_removed(void **state)
+{
+    struct rig *rig = *state;
+    uint32_t first, second;
+
+    train(rig);
+    first = dictionaries_newest(dictionaries(rig), 0)->number;
+    write_values(rig, "later", 500, profile);
+    fill_up(rig, false);
+    events_until(rig, first);
+    assert_int_equal(dictionaries_count(dictionaries(rig)), 2);
+    assert_non_null(strstr(tier_box_say(rig->client, "GET later:499"), "example.com"));
+    second = dictionaries_newest(dictionaries(rig), 0)->number;
+    write_values(rig, "event", 500, event);
+    /* Nothing has records of either: the one that is superseded goes. */
+    assert_true(may_need(rig, first) && may_need(rig, second));
+    flush(rig);
+    assert_false(may_need(rig, first) || may_need(rig, second));
+    fill_up(rig, true);
+    write_in_another_database(rig);
+    assert_null(dictionaries_find(dictionaries(rig), first));
+    assert_ptr_equal(packing(rig)->databases[0].dictionary, dictionaries_find(dictionaries(rig), second));
+    assert_int_equal(dictionaries_count(dictionaries(rig)), DICTIONARIES_MAX);
+}
+
+static void a_store_that_needs_all_of_them_gets_no_more(void **state)
+{
+    struct rig *rig = *state;
+
+    fill_up(rig, true);
+    tier_settings(rig->box.tier)->dictionary_after = AFTER;
+    for (int i = 0; i < 3; i++)
+        write_values(rig, "profile", 3000, profile);
+    await_training(rig);
+    assert_int_equal(dictionaries_count(dictionaries(rig)), DICTIONARIES_MAX);
+    assert_null(dictionaries_newest(dictionaries(rig), 0));
+    assert_true(packing(rig)->databases[0].next_try_s > 0);
+    assert_false(rig->box.tier->training.is_begun);
+    assert_non_null(strstr(tier_box_say(rig->client, "GET profile:77"), "example.com"));
+}
+
+/* Databases that have had values, and may never have any again. */
+static void the_current_one_of_an_empty_database_makes_room(void **state)
+{
+    struct rig *rig = *state;
+    uint32_t number;
+
+    train(rig);
+    number = dictionaries_newest(dictionaries(rig), 0)->number;
+    write_values(rig, "later", 500, profile);
+    flush(rig);
+    fill_up(rig, true);
+    write_in_another_database(rig);
+    assert_null(dictionaries_find(dictionaries(rig), number));
+    assert_null(packing(rig)->databases[0].dictionary);
+    assert_string_equal(tier_box_say(rig->client, "SELECT 0"), "+OK\n");
+    write_values(rig, "later", 500, profile);   /* without one */
+    assert_non_null(strstr(tier_box_say(rig->client, "GET later:3"), "example.com"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -551,6 +697,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_codec_is_judged_by_its_own_ratio, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(databases_have_their_own, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_lost_dictionary_is_an_error_that_names_its_file, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(dictionaries_that_nothing_needs_make_room, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(one_that_records_need_is_not_removed, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_store_that_needs_all_of_them_gets_no_more, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(the_current_one_of_an_empty_database_makes_room, open_rig, close_rig),
         { "cold_values_are_smaller_and_the_same, lz4", cold_values_are_smaller_and_the_same, open_rig_lz4, close_rig, NULL },
         { "noise_is_tried_now_and_then_only, lz4", noise_is_tried_now_and_then_only, open_rig_lz4, close_rig, NULL },
         { "big_values_are_packed_without_the_lock, lz4", big_values_are_packed_without_the_lock, open_rig_lz4, close_rig, NULL },

@@ -131,7 +131,7 @@ static void put_record(struct rig *rig, const char *key, struct bytes record)
     tier_box_hold_writer(&rig->box);
     partition_lock(keyspace->partition);
     assert_true(recordmap_find(keyspace->tier->map, hash, name, &place));
-    recordmap_move(keyspace->tier->map, hash, name, place, store_batch_append(rig->box.tier->store, batch, 0, keyspace->incarnation, 0, name, record));
+    recordmap_move(keyspace->tier->map, hash, name, place, store_batch_append(rig->box.tier->store, batch, 0, keyspace->incarnation, 0, name, record, 0));
     partition_unlock(keyspace->partition);
     segments_dead(store_segments(rig->box.tier->store), place);
     assert_int_equal(store_write(rig->box.tier->store, batch), STATUS_OK);

@@ -965,7 +965,7 @@ static void rule_10_what_cant_be_read_does_not_hold_up_others(void **state)
     partition_lock(keyspace->partition);
     for (uint64_t i = 1; i <= DAMAGED; i++) {
         store_batch_index(batch, 1, hash ^ i, BYTES("damaged"));
-        places[i - 1] = store_batch_append(rig->box.tier->store, batch, 0, 1, 0, BYTES("damaged"), BYTES("\xff\xff\xff"));
+        places[i - 1] = store_batch_append(rig->box.tier->store, batch, 0, 1, 0, BYTES("damaged"), BYTES("\xff\xff\xff"), 0);
         store_batch_put_expiry(batch, now_ms + HOUR_MS / 2, 1, hash ^ i, BYTES("damaged"));
         recordmap_add(keyspace->tier->map, hash ^ i, BYTES("damaged"), places[i - 1]);
     }

@@ -392,7 +392,7 @@ static struct segment *new_tail(struct segments *segments, unsigned tail)
     return segment;
 }
 
-/* What is put by one write is of different keys. So a mark is needed only where others were stamped since the segment's last write. */
+/* One write puts different keys. So a mark is needed only where others were stamped since the segment's last write. */
 static void mark(struct segments *segments, struct segment *segment)
 {
     size_t before = segment->pending.size;

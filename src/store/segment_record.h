@@ -30,6 +30,7 @@ extern "C" {
 enum {
     SEGMENT_UNIT = 16,
     SEGMENT_HEAD_SIZE = 32,
+    SEGMENT_MARK_SIZE = SEGMENT_UNIT,
     SEGMENT_RECORD_HEAD_MAX = 32,   /* bytes before the key */
     SEGMENT_KIND_BITS = 3,
     SEGMENT_RECORD_MAX = 2 << 20,   /* bytes of a record that is not huge */

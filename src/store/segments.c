@@ -18,6 +18,7 @@
 #include "store/segment_body.h"
 
 static const uint64_t slots_size = sizeof(_Atomic(struct segment *)) << PLACE_SLOT_BITS;
+static const uint64_t sequence_max = INT64_MAX;         /* of sequences and stamps in files: the next ones must not overflow */
 
 /* --- places --- */
 
@@ -173,7 +174,8 @@ static void read_footer(const struct segments *segments, struct segment *segment
         return;
     segment_uses_parse(bytes_of(bytes, size), &segment->uses);
     footer_at = size - segment_footer_size();
-    if (segment_record_parse(bytes_of(bytes + footer_at, size - footer_at), &record, &size) != STATUS_OK || !segment_footer_parse(&record, &footer))
+    if (segment_record_parse(bytes_of(bytes + footer_at, size - footer_at), &record, &size) != STATUS_OK || !segment_footer_parse(&record, &footer) ||
+        footer.stamp > sequence_max)
         return;
     segment->weight = footer.weight;
     segment->stamp = footer.stamp > segment->sequence ? footer.stamp : segment->sequence;
@@ -201,7 +203,7 @@ static struct segment *open_file(const struct segments *segments, const char *na
     }
     *status = file_pread_all(segments->disk, fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) ?
         segment_head_parse(bytes_of(bytes, sizeof(bytes)), &head) : STATUS_CORRUPT;
-    if (*status == STATUS_OK && (head.slot >= 1u << PLACE_SLOT_BITS || segments->slots[head.slot] != NULL))
+    if (*status == STATUS_OK && (head.sequence > sequence_max || head.slot >= 1u << PLACE_SLOT_BITS || segments->slots[head.slot] != NULL))
         *status = STATUS_CORRUPT;
     if (*status != STATUS_OK) {
         segments->disk->close(segments->disk->context, fd);
@@ -221,8 +223,19 @@ static struct segment *open_file(const struct segments *segments, const char *na
     return segment;
 }
 
+static void use_sequence(struct segments *segments, uint64_t sequence)
+{
+    if (segments->next_sequence <= sequence)
+        segments->next_sequence = sequence + 1;
+}
+
+/* Its stamps are not known; and as long as it is kept no other file may have its name. */
 static void note_damaged(struct segments *segments, const char *name)
 {
+    uint64_t sequence = strtoull(name, NULL, 10);
+
+    if (sequence <= sequence_max)
+        use_sequence(segments, sequence + STAMPS_LOST);
     segments->damaged = mem_realloc(segments->damaged, (segments->damaged_count + 1) * sizeof(*segments->damaged));
     segments->damaged[segments->damaged_count++] = mem_string(bytes_of_string(name));
 }
@@ -269,8 +282,7 @@ static enum status open_all(struct segments *segments, struct message *message)
         segments->unsettled_count++;
         segments->bytes += found[i]->size;
         segments->total_weight += found[i]->weight;
-        if (segments->next_sequence <= found[i]->stamp)
-            segments->next_sequence = found[i]->stamp + 1;
+        use_sequence(segments, found[i]->stamp);
     }
     mem_free(found);
     return status;
@@ -411,10 +423,11 @@ static struct segment *tail_for(struct segments *segments, unsigned tail, unsign
 {
     struct segment *segment = segments->tails[tail];
 
-    if (segment != NULL && (segment->size >= segments->size_max || class == SEGMENT_CLASS_HUGE))
+    if (segment != NULL && (segment->size + SEGMENT_MARK_SIZE >= segments->size_max || class == SEGMENT_CLASS_HUGE))
         seal_tail(segments, tail);
     segment = segments->tails[tail] != NULL ? segments->tails[tail] : new_tail(segments, tail);
     mark(segments, segment);
+    CHECK(segment->size < SEGMENT_SIZE_MAX);
     return segment;
 }
 

@@ -255,8 +255,8 @@ static enum status read_record(struct walking *walking, const struct live *live,
 
     segment_walk_seek(walk, unit);
     status = segment_walk_next(walk, &place, &record);
-    if (status == STATUS_OK && record.incarnation != walking->incarnation)
-        status = STATUS_CORRUPT;
+    if (status == STATUS_OK && (record.incarnation != walking->incarnation || place_unit(place) != unit))
+        status = STATUS_CORRUPT;        /* another keyspace's, or not a record: marks are passed over */
     if (status == STATUS_CORRUPT || status == STATUS_NOT_FOUND)
         return fail_record(walking, live, unit);
     if (status != STATUS_OK) {

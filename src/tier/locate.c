@@ -176,7 +176,7 @@ static void note_damage(struct search *search, const struct damaged *damaged)
 }
 
 /* Damaged bytes may have had marks: what was in them is above no stamp that comes later, and only the next mark that is read, or the end, is sure to be
- * one. Until then `damaged->stamp` is 0. */
+ * one. Until then `damaged.stamp` is 0. A file without a footer was cut off. */
 static enum status read_segment(struct search *search, struct segment *segment)
 {
     struct damaged damaged = { .sequence = segment_sequence(segment) };
@@ -190,7 +190,7 @@ static enum status read_segment(struct search *search, struct segment *segment)
         before = walk.stamp;
         status = segment_walk_next(&walk, &place, &record);
         if (damaged.stamp == 0 && walk.stamp != before)
-            damaged.stamp = 0;
+            damaged.stamp = walk.stamp;
         if (status == STATUS_OK) {
             note_record(search, place, walk.stamp, &record);
         } else if (status == STATUS_CORRUPT) {
@@ -199,6 +199,10 @@ static enum status read_segment(struct search *search, struct segment *segment)
         } else {
             break;
         }
+    }
+    if (walk.stamp == UINT64_MAX) {
+        damaged.unit = (uint32_t)((walk.at + walk.used) / SEGMENT_UNIT);
+        damaged.stamp = UINT64_MAX;
     }
     if (damaged.unit != 0) {
         damaged.stamp = damaged.stamp != 0 ? damaged.stamp : walk.stamp;

@@ -605,6 +605,31 @@ static void test_lost_slots(void **state)
     buffer_release(&value);
 }
 
+/* While the file with a damaged head is kept, and when it is removed, no other file has its name. */
+static void test_names_of_damaged_files(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t place;
+
+    for (uint64_t i = 0; i < 2; i++) {
+        place = put(fixture, i, 300);
+        segments_seal(fixture->segments);
+        assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    }
+    segments_close(fixture->segments);
+    damage_head(fixture, 2);
+    open_segments(fixture);
+    assert_false(segments_alive(fixture->segments, place_slot(place), place_weight(place)));
+    (void)put(fixture, 2, 300);
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    assert_true(segments_next_sequence(fixture->segments) > 2 + STAMPS_LOST);
+    segments_dead(fixture->segments, place);
+    assert_true(has_file(fixture, 2));
+    assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
+    assert_false(has_file(fixture, 2));
+    assert_true(has_file(fixture, 2 + STAMPS_LOST + 1));
+}
+
 static void move_all(struct fixture *fixture, struct segment *victim, uint64_t *places, const bool *live, int count, const size_t *sizes)
 {
     for (int i = 0; i < count; i++) {
@@ -1117,6 +1142,31 @@ static void test_linked_bytes(void **state)
     }
 }
 
+/* Numbers near the end of the range: no later file gets a number that was used. */
+static void test_sequences_dont_overflow(void **state)
+{
+    struct fixture *fixture = *state;
+    struct hostile hostile;
+    struct segment_footer footer = { 1, HOSTILE_RECORDS, UINT64_MAX };
+    struct segment_head head;
+    uint32_t crc;
+
+    hostile_init(fixture, 100, &hostile);
+    hostile.file.size -= segment_footer_size();
+    segment_footer_append(&hostile.file, &footer, NULL);
+    segments_close(fixture->segments);
+    assert_true(open_hostile(fixture, buffer_bytes(&hostile.file)));
+    assert_int_equal(segments_next_sequence(fixture->segments), HOSTILE_SEQUENCE + STAMPS_LOST + 1);
+    segments_close(fixture->segments);
+    memset(hostile.file.data + 8, 0xff, 8);
+    crc = crc32c(0, hostile.file.data, 20);
+    memcpy(hostile.file.data + 20, &crc, 4);
+    assert_int_equal(segment_head_parse(buffer_bytes(&hostile.file), &head), STATUS_OK);
+    assert_false(open_hostile(fixture, buffer_bytes(&hostile.file)));
+    assert_int_equal(segments_next_sequence(fixture->segments), HOSTILE_SEQUENCE + STAMPS_LOST + 1);
+    buffer_release(&hostile.file);
+}
+
 /* --- several tails --- */
 
 enum { TAIL_KEYS = 40, TAIL_ROUNDS = 800 };
@@ -1214,6 +1264,25 @@ static void test_marks_take_little(void **state)
     }
     assert_int_equal(fixture->segments->count, 3);
     buffer_release(&mark);
+}
+
+/* A mark that is written before it moves no record to where no record may begin: the unit of a place would not have room. */
+static void test_no_record_begins_after_the_end(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t last = SMALL_SEGMENT - SEGMENT_MARK_SIZE, place;
+    struct buffer value = { 0 };
+
+    place = segments_put(fixture->segments, 0, INCARNATION, 0, BYTES("k"), BYTES(""), 0);
+    fill_value(&value, 0, last - place_offset(place) - 2 * SEGMENT_UNIT);
+    (void)segments_put(fixture->segments, 0, INCARNATION, 0, BYTES("k"), bytes_of(value.data, value.size), 0);
+    assert_int_equal(fixture->segments->last->size, last);
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    (void)segments_put(fixture->segments, 1, INCARNATION, 0, BYTES("k"), BYTES(""), 0);
+    assert_int_equal(segments_write(fixture->segments), STATUS_OK);
+    place = segments_put(fixture->segments, 0, INCARNATION, 0, BYTES("k"), BYTES(""), 0);
+    assert_true(place_offset(place) < SMALL_SEGMENT);
+    buffer_release(&value);
 }
 
 /* A file of version 2 has no marks, and no stamp in its footer. */
@@ -1389,6 +1458,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_pending_places, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pending_places, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_cut_off, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_names_of_damaged_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_sequences_dont_overflow, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_record_begins_after_the_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lost_slots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lost_slots, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_collection_is_bounded, set_up, tear_down),

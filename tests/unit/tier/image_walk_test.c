@@ -384,6 +384,27 @@ static void test_tags_that_are_wrong(void **state)
     assert_non_null(strstr(fixture->message.text, "tags are damaged"));
 }
 
+/* Tags at a mark, which is before the record of another key. */
+static void test_tags_at_marks(void **state)
+{
+    struct fixture *fixture = *state;
+    struct known *known[3];
+
+    for (unsigned i = 0; i < 3; i++) {
+        fixture->tail = i % 2;
+        known[i] = add(fixture, DB, 20);
+        assert_int_equal(store_write(fixture->store, fixture->batch), STATUS_OK);
+        store_batch_clear(fixture->batch);
+    }
+    write_all(fixture);
+    make_tags(fixture);
+    expect_all(fixture);
+    known[1]->place = known[2]->place - (1ull << (SEGMENT_KIND_BITS + PLACE_CLASS_BITS));
+    make_tags(fixture);
+    assert_int_equal(walk(fixture), STATUS_CORRUPT);
+    assert_non_null(strstr(fixture->message.text, known[1]->key));
+}
+
 /* --- without a tags file --- */
 
 struct locating {
@@ -486,6 +507,49 @@ static void test_a_damaged_mark_makes_others_unsure(void **state)
     assert_int_equal(located.counts[LOCATED_UNSURE], 2);
 }
 
+/* What was written after the next mark of the damaged file is sure, although that file was written later, too. */
+static void test_damage_ends_with_the_next_mark(void **state)
+{
+    struct fixture *fixture = *state;
+    struct known *first = add(fixture, DB, 20);
+    struct locating located;
+
+    for (unsigned i = 0; i < 5; i++) {
+        (void)add(fixture, DB, 20);
+        write_next(fixture);
+        fixture->tail = i % 2 == 0;
+    }
+    write_all(fixture);
+    locate(fixture, 0, &located);
+    assert_int_equal(located.counts[LOCATED], 6);
+    damage(fixture, first->place, 20);
+    locate(fixture, 0, &located);
+    assert_int_equal(located.counts[LOCATED_NOWHERE], 1);
+    assert_int_equal(located.counts[LOCATED_UNSURE], 1);        /* the first one in the other tail */
+    assert_int_equal(located.counts[LOCATED], 4);
+}
+
+/* A file that ends between two records: newer records of all keys may have been after it. */
+static void test_a_file_that_was_cut_off_makes_others_unsure(void **state)
+{
+    struct fixture *fixture = *state;
+    struct known *known = add(fixture, DB, 20);
+    struct segment *segment;
+    struct locating located;
+    char path[128];
+
+    (void)add(fixture, DB, 20);
+    write_all(fixture);
+    append(fixture, known, 99, 20);
+    write_all(fixture);
+    segment = segments_pin(store_segments(fixture->store), known->place);
+    snprintf(path, sizeof(path), "%s/%08llu.seg", fixture->dir, (unsigned long long)segment_sequence(segment));
+    segments_unpin(segment);
+    assert_int_equal(truncate(path, (off_t)place_offset(known->place)), 0);
+    locate(fixture, 0, &located);
+    assert_int_equal(located.counts[LOCATED_UNSURE], 2);
+}
+
 /* Segments that were written at the same time, with marks in between. Whatever is damaged, marks and footers too, what is sure is right. */
 static void test_damage_in_several_tails(void **state)
 {
@@ -581,6 +645,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_newest_record_is_located, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage_makes_older_records_unsure, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_damaged_mark_makes_others_unsure, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_damage_ends_with_the_next_mark, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_that_was_cut_off_makes_others_unsure, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tags_at_marks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damage_in_several_tails, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_tags_file_is_made, set_up, tear_down),
     };

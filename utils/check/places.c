@@ -182,13 +182,48 @@ void places_from_tags(struct checked_keys *keys, const struct dataset_file *data
 
 /* By a search */
 
+/* Damaged bytes of a file: where the last ones end, and a stamp that no record in any of them is above (see tier/locate.c). */
+struct damaged {
+    int ordinal;
+    uint64_t end, stamp, before;    /* `before`: of the last record before them */
+};
+
 struct search {
     struct checked_keys *keys;
     const struct key_seed *seed;
     int *ordinals;                  /* by slot */
-    int damaged_ordinal;            /* the last damage; -1: none */
-    uint64_t damaged_offset;
+    uint64_t *stamps;               /* of the keys' records, by key */
+    struct damaged *damaged;        /* ascending ordinals */
+    size_t damaged_count;
 };
+
+/* Of the file that is read now. */
+static struct damaged *damaged_of(struct search *search, int ordinal)
+{
+    struct damaged *last = search->damaged_count > 0 ? &search->damaged[search->damaged_count - 1] : NULL;
+
+    return last != NULL && last->ordinal == ordinal ? last : NULL;
+}
+
+static void note_damage(struct search *search, const struct segment_piece *piece)
+{
+    if (damaged_of(search, piece->ordinal) == NULL) {
+        search->damaged = mem_realloc(search->damaged, (search->damaged_count + 1) * sizeof(search->damaged[0]));
+        search->damaged_count++;
+    }
+    search->damaged[search->damaged_count - 1] = (struct damaged){ piece->ordinal, piece->offset + piece->size, piece->last_stamp, piece->stamp };
+}
+
+/* The next mark after damaged bytes, which comes with a record, says what stamps they can have had. A file without a footer was cut off. */
+static void end_damage(struct search *search, const struct segment_piece *piece)
+{
+    struct damaged *damaged = damaged_of(search, piece->ordinal);
+
+    if (piece->last_stamp == UINT64_MAX)
+        note_damage(search, piece);
+    else if (damaged != NULL && piece->stamp > damaged->before && piece->stamp < damaged->stamp)
+        damaged->stamp = piece->stamp;
+}
 
 static void on_piece(void *context, const struct segment_piece *piece)
 {
@@ -198,28 +233,37 @@ static void on_piece(void *context, const struct segment_piece *piece)
     uint64_t hash;
 
     if (record == NULL) {
-        search->damaged_ordinal = piece->ordinal;
-        search->damaged_offset = piece->offset + piece->size;
+        note_damage(search, piece);
         return;
     }
+    end_damage(search, piece);
     search->ordinals[piece->slot] = piece->ordinal;
     hash = key_hash(search->seed, record->key);
     key = keys_find(search->keys, record->incarnation, hash, record->key);
-    if (key != NULL && (key->state & KEY_HAS_TAG) == 0)
-        key->place = place_make(piece->slot, piece->offset, record->kind, piece->size);
+    if (key == NULL || (key->state & KEY_HAS_TAG) != 0 || piece->stamp < search->stamps[key - search->keys->list])
+        return;
+    search->stamps[key - search->keys->list] = piece->stamp;
+    key->place = place_make(piece->slot, piece->offset, record->kind, piece->size);
 }
 
 static bool is_outdated(const struct search *search, const struct checked_key *key)
 {
     int ordinal = search->ordinals[place_slot(key->place)];
+    uint64_t stamp = search->stamps[key - search->keys->list];
 
-    return ordinal < search->damaged_ordinal ||
-           (ordinal == search->damaged_ordinal && place_unit(key->place) * (uint64_t)SEGMENT_UNIT < search->damaged_offset);
+    for (size_t i = 0; i < search->damaged_count; i++) {
+        const struct damaged *damaged = &search->damaged[i];
+
+        if (damaged->ordinal == ordinal ? place_offset(key->place) < damaged->end : stamp <= damaged->stamp)
+            return true;
+    }
+    return false;
 }
 
 void places_search(struct check *check, const char *dir, struct checked_keys *keys, const struct key_seed *seed)
 {
-    struct search search = { keys, seed, mem_zalloc(sizeof(int) << PLACE_SLOT_BITS), -1, 0 };
+    struct search search = { .keys = keys, .seed = seed, .ordinals = mem_zalloc(sizeof(int) << PLACE_SLOT_BITS),
+        .stamps = mem_zalloc((keys->count + 1) * sizeof(uint64_t)) };
     struct segment_counts counts = { 0 };
 
     segment_files_walk(check, dir, on_piece, &search, &counts);
@@ -230,4 +274,6 @@ void places_search(struct check *check, const char *dir, struct checked_keys *ke
             key->state |= KEY_IS_BAD;
     }
     mem_free(search.ordinals);
+    mem_free(search.stamps);
+    mem_free(search.damaged);
 }

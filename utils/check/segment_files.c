@@ -45,10 +45,22 @@ static uint64_t after_damage(struct bytes bytes, uint64_t at)
     return at + SEGMENT_UNIT;
 }
 
+static uint64_t last_stamp(struct bytes bytes, uint64_t sequence)
+{
+    uint64_t footer_size = segment_footer_size(), size;
+    struct segment_record record;
+    struct segment_footer footer;
+
+    if (bytes.size < footer_size || segment_record_parse(bytes_of(bytes.data + bytes.size - footer_size, footer_size), &record, &size) != STATUS_OK ||
+        !segment_footer_parse(&record, &footer))
+        return UINT64_MAX;
+    return footer.stamp > sequence ? footer.stamp : sequence;
+}
+
 /* The bytes up to the footer; a file that was cut off ends with a run of damaged bytes, which is empty if it was cut between records. */
 static void walk_records(struct file_walk *walk, struct bytes bytes, struct segment_piece *piece)
 {
-    uint64_t at = SEGMENT_HEAD_SIZE, good_end = at, size, stamp;
+    uint64_t at = SEGMENT_HEAD_SIZE, good_end = at, size;
     struct segment_footer footer;
     bool has_footer = false;
 
@@ -62,7 +74,7 @@ static void walk_records(struct file_walk *walk, struct bytes bytes, struct segm
         }
         pass_on(walk, piece, good_end, at - good_end, NULL);
         has_footer = segment_footer_parse(&record, &footer);
-        if (!has_footer && !segment_mark_parse(&record, &stamp) && !segment_is_uses(&record))
+        if (!has_footer && !segment_mark_parse(&record, &piece->stamp) && !segment_is_uses(&record))
             pass_on(walk, piece, at, size, &record);
         at += size;
         good_end = at;
@@ -102,9 +114,12 @@ static void walk_file(struct file_walk *walk, const char *dir, const char *name,
         check_newer(walk->check, name);
     } else if (!has_head(name, mapped.bytes, &head)) {
         piece.slot = SEGMENT_HEADLESS;
+        piece.stamp = piece.last_stamp = UINT64_MAX;
         pass_on(walk, &piece, 0, mapped.bytes.size, NULL);
     } else {
         piece.slot = head.slot;
+        piece.stamp = head.sequence;
+        piece.last_stamp = last_stamp(mapped.bytes, head.sequence);
         walk_records(walk, mapped.bytes, &piece);
     }
     walk->counts->bytes += mapped.bytes.size;
@@ -116,7 +131,7 @@ static int is_segment(const struct dirent *entry)
     return segment_is_file(entry->d_name);
 }
 
-/* Their names are numbers, in the order in which they were written. */
+/* Their names are numbers, in the order in which they were begun. */
 static int compare_names(const struct dirent **a, const struct dirent **b)
 {
     unsigned long long first = strtoull((*a)->d_name, NULL, 10), second = strtoull((*b)->d_name, NULL, 10);

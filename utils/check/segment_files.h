@@ -11,7 +11,8 @@
 /* What is in a segment, from its beginning to its end. */
 struct segment_piece {
     const char *name;               /* of the file */
-    int ordinal;                    /* of the file, in the order in which they were written: 0 .. */
+    int ordinal;                    /* of the file, in the order in which they were begun: 0 .. */
+    uint64_t stamp, last_stamp;     /* of the record, and of the last one of the file: UINT64_MAX if there is no footer, or the head is invalid */
     uint32_t slot;                  /* SEGMENT_HEADLESS: the file's head is invalid, and the piece is all of it */
     uint64_t offset, size;          /* bytes */
     const struct segment_record *record;    /* NULL: the bytes are no record */
@@ -24,7 +25,7 @@ struct segment_counts {
     uint64_t files, records, bytes;
     uint64_t damaged_bytes;
 };
-/* Calls `met` for each record and each run of damaged bytes, in the order in which they were written. It reports nothing but files that can't
+/* Calls `met` for each record and each run of damaged bytes, file by file. It reports nothing but files that can't
  * be read: the caller knows what is live. */
 void segment_files_walk(struct check *check, const char *dir, segment_met *met, void *context, struct segment_counts *counts);
 

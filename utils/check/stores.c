@@ -29,7 +29,8 @@ struct found_again {
     uint32_t incarnation;
     uint64_t hash, place;
     int64_t expire_ms;              /* -1: never, or its entry in the index of expiries was added */
-    size_t number;                  /* the order in which the records were written */
+    uint64_t stamp;                 /* the order in which the records were written; those with equal ones are of one file, where */
+    size_t number;                  /* they have this order */
     struct bytes key;               /* owned */
 };
 
@@ -354,8 +355,9 @@ static void on_damaged_bytes(struct stores *stores, const struct segment_piece *
             (unsigned long long)piece->size);
 }
 
-static void note_again(struct stores *stores, const struct segment_record *record, uint64_t hash, uint64_t place)
+static void note_again(struct stores *stores, const struct segment_piece *piece, uint64_t hash, uint64_t place)
 {
+    const struct segment_record *record = piece->record;
     struct found_again *found;
     int64_t expire_ms;
     uint8_t type;
@@ -367,7 +369,7 @@ static void note_again(struct stores *stores, const struct segment_record *recor
         stores->found = mem_realloc(stores->found, stores->found_capacity * sizeof(stores->found[0]));
     }
     found = &stores->found[stores->found_count++];
-    *found = (struct found_again){ record->incarnation, hash, place, expire_ms, stores->found_count,
+    *found = (struct found_again){ record->incarnation, hash, place, expire_ms, piece->stamp, stores->found_count,
         bytes_of(mem_string(record->key), record->key.size) };
 }
 
@@ -394,9 +396,9 @@ static void on_piece(void *context, const struct segment_piece *piece)
         }
     }
     if (stores->revives && dataset_file_db_of(stores->dataset, record->incarnation) >= 0)
-        note_again(stores, record, hash, place);
+        note_again(stores, piece, hash, place);
     else if (lost_tags_has(&stores->lost, place, record->incarnation, hash, stores->dataset->partition_count))
-        note_again(stores, record, hash, place);
+        note_again(stores, piece, hash, place);
     else
         stores->dead_bytes += piece->size;
 }
@@ -413,6 +415,8 @@ static int compare_found(const void *a, const void *b)
     order = bytes_compare(first->key, second->key);
     if (order != 0)
         return order;
+    if (first->stamp != second->stamp)
+        return first->stamp < second->stamp ? -1 : 1;
     return first->number < second->number ? -1 : first->number > second->number;
 }
 

@@ -11,6 +11,7 @@ import time
 from .resp import Client, Error, Incomplete, encode, quote
 
 BIG_FIELDS = 600        # too large for a listpack
+LIFETIMES = [b"%d" % (700 * 4 ** index) for index in range(7)]          # seconds: records of keys that live about as long are in one segment
 
 
 class Data:
@@ -122,7 +123,7 @@ class Writer(threading.Thread):
         if kind < 38:
             return [b"SET", b"s:" + key, value]
         if kind < 45:
-            return [b"SETEX", b"s:" + key, b"100000", value]
+            return [b"SETEX", b"s:" + key, self.random.choice(LIFETIMES), value]
         if kind < 54:
             return [b"APPEND", b"s:" + key, b"+%d" % serial]
         if kind < 62:
@@ -134,7 +135,7 @@ class Writer(threading.Thread):
         if kind < 84:
             return [self.random.choice((b"DEL", b"UNLINK")), any_key]
         if kind < 88:
-            return [b"EXPIRE", any_key, b"100000"]
+            return [b"EXPIRE", any_key, self.random.choice(LIFETIMES)]
         if kind < 90:
             return [b"PERSIST", any_key]
         return [b"RENAME", b"s:" + key, b"s:" + self.key()]

@@ -12,7 +12,6 @@ enum {
     SEGMENT_ALIGNMENT_MAX = 4096,
     PENDING_KEPT_MAX = 512 << 10,       /* bytes of a tail's buffer that are kept */
     STAMPS_LOST = 1 << 30,              /* more than those of one segment whose footer can't be read */
-    DYING_MIN = 1 << 20,                /* bytes of a tail that is sealed because it dies */
     SETTLE_MS = 1000,
     SEGMENT_PATH_SIZE = 4096,
     SMALL_SHARE = 4, SMALL_MAX = 64,    /* a segment is small below this share of size_max; the number of these that may be */

@@ -373,9 +373,10 @@ void segments_seal(struct segments *segments)
         seal_tail(segments, tail);
 }
 
-void segments_seal_dying(struct segments *segments, unsigned percent)
+void segments_seal_dying(struct segments *segments, unsigned percent, uint64_t least)
 {
-    uint64_t least = segments->size_max / 4 < DYING_MIN ? segments->size_max / 4 : DYING_MIN;
+    if (least > segments->size_max / 4)
+        least = segments->size_max / 4;
 
     for (unsigned tail = 0; tail < SEGMENT_TAILS; tail++) {
         const struct segment *segment = segments->tails[tail];

@@ -115,8 +115,8 @@ void segments_take_back(struct segments *segments, uint64_t place);
 /* Bytes that are put and not written. */
 size_t segments_pending(const struct segments *segments);
 enum status segments_write(struct segments *segments);
-/* Seals the tails that have a megabyte, or a quarter of `size_max`, of which at most `percent` is live: as long as they are tails, this is not collected. */
-void segments_seal_dying(struct segments *segments, unsigned percent);
+/* Seals the tails that have `least` bytes, or a quarter of `size_max`, of which at most `percent` is live: as long as they are tails, this is not collected. */
+void segments_seal_dying(struct segments *segments, unsigned percent, uint64_t least);
 /* Seals the tails, so that all segments are files that do not change any more after the next segments_write. */
 void segments_seal(struct segments *segments);
 /* Writes what is pending and syncs all sealed segments. */

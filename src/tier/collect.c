@@ -25,6 +25,7 @@ enum {
     HELD_MAX = 64 << 20,            /* bytes without a limit: what only the base image may have, for a store that is full to move more */
     ASK_EVERY_MS = 5000,            /* for a checkpoint; what moved meanwhile is then free, and more can be moved */
     ASK_EVERY_MS_HELD = 200,        /* the same, if demotion waits for it */
+    DYING_MIN = 1 << 20,            /* bytes of a tail that is sealed when nothing of it is live; of any size in a store that is full, as */
     TARGET_WHEN_FULL = 95,          /* percent, in the place of tier-space-target when tier-max-size is reached */
 };
 
@@ -437,7 +438,10 @@ static void look_after(struct tier *tier, struct segments *segments)
 {
     enum status status;
 
-    segments_seal_dying(segments, tier->state == TIER_FULL ? TARGET_WHEN_FULL : 0);
+    if (tier->state == TIER_FULL)
+        segments_seal_dying(segments, TARGET_WHEN_FULL, 0);
+    else
+        segments_seal_dying(segments, 0, DYING_MIN);
     status = segments_write(segments);
     if (status != STATUS_OK)
         tier_note_error(tier, "a segment can't be written", status);

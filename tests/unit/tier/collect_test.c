@@ -309,6 +309,44 @@ static void a_tail_that_dies_is_collected(void **state)
     tier_box_end(&box, client);
 }
 
+static bool has_a_tenth(struct tier_box *box)
+{
+    struct segments_stats stats;
+
+    segments_measure(store_segments(box->tier->store), &stats);
+    return stats.bytes < 10 * 1024;
+}
+
+/* Tails that are much smaller than a segment may be all that tier-max-size has room for. */
+static void small_tails_of_a_full_store_are_collected(void **state)
+{
+    enum { SMALL_KEYS = 100 };
+    static const int seconds[] = { 50, 200, 900, 3600, 14000 };
+    struct tier_box box;
+    struct tier_box_options options = { .seed = seed_new() };
+    struct box_client *client;
+    char line[1200];
+
+    (void)state;
+    tier_box_create(&box, &options);
+    client = tier_box_open_client(&box, 0);
+    for (int i = 0; i < SMALL_KEYS; i++) {
+        snprintf(line, sizeof(line), "SET k%d %01000d EX %d", i, i, seconds[i % 5]);
+        assert_string_equal(tier_box_say(client, line), "+OK\n");
+    }
+    say_all(client, "TIER DEMOTE k%d", 0, SMALL_KEYS, ":1\n");
+    say_all(client, "DEL k%d", 0, SMALL_KEYS - 5, ":1\n");
+    tier_box_settle(&box);
+    tier_box_hold_writer(&box);
+    box.tier->state = TIER_FULL;
+    collect_until(&box, has_a_tenth);
+    box.tier->state = TIER_OK;
+    tier_box_release_writer(&box);
+    tier_box_settle(&box);
+    say_all(client, "DEL k%d", SMALL_KEYS - 5, SMALL_KEYS, ":1\n");
+    tier_box_end(&box, client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +354,7 @@ int main(void)
         cmocka_unit_test(deletes_that_cant_be_written_end_the_step),
         cmocka_unit_test(records_that_die_together_share_segments),
         cmocka_unit_test(a_tail_that_dies_is_collected),
+        cmocka_unit_test(small_tails_of_a_full_store_are_collected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

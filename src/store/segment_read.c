@@ -276,6 +276,8 @@ enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct
         walk->stamp = footer.stamp > walk->stamp ? footer.stamp : walk->stamp;
         return STATUS_NOT_FOUND;
     }
+    if (at >= SEGMENT_SIZE_MAX)
+        return STATUS_CORRUPT;              /* Kelvin never writes it: a place has no room for its unit */
     *place = segment_place(walk->segment, at, record->kind, size);
     return STATUS_OK;
 }

@@ -1266,6 +1266,33 @@ static void test_marks_take_little(void **state)
     buffer_release(&mark);
 }
 
+/* A place of it would be one in another segment. */
+static void test_a_record_after_the_end_is_none(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buffer file = { 0 }, value = { 0 };
+    struct segment_record record;
+    struct segment_walk walk;
+    uint64_t place;
+
+    memset(buffer_reserve(&value, SEGMENT_SIZE_MAX), 0, SEGMENT_SIZE_MAX);
+    value.size = SEGMENT_SIZE_MAX;
+    segments_close(fixture->segments);
+    segment_head_append(&file, HOSTILE_SEQUENCE, HOSTILE_SLOT - 1);
+    (void)segment_record_append(&file, INCARNATION, 0, BYTES("first"), buffer_bytes(&value));
+    (void)segment_record_append(&file, INCARNATION, 0, BYTES("second"), BYTES(""));
+    segment_footer_append(&file, &(struct segment_footer){ 1, 2, HOSTILE_SEQUENCE }, NULL);
+    assert_true(open_hostile(fixture, buffer_bytes(&file)));
+    segment_walk_begin(fixture->segments, fixture->segments->last, &walk);
+    assert_int_equal(segment_walk_next(&walk, &place, &record), STATUS_OK);
+    assert_int_equal(place_slot(place), HOSTILE_SLOT - 1);
+    assert_int_equal(segment_walk_next(&walk, &place, &record), STATUS_CORRUPT);
+    assert_int_equal(segment_walk_next(&walk, &place, &record), STATUS_NOT_FOUND);
+    segment_walk_end(&walk);
+    buffer_release(&file);
+    buffer_release(&value);
+}
+
 /* A mark that is written before it moves no record to where no record may begin: the unit of a place would not have room. */
 static void test_no_record_begins_after_the_end(void **state)
 {
@@ -1461,6 +1488,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_names_of_damaged_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sequences_dont_overflow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_record_begins_after_the_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_record_after_the_end_is_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lost_slots, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lost_slots, set_up_direct, tear_down),
         cmocka_unit_test_setup_teardown(test_collection_is_bounded, set_up, tear_down),

@@ -25,7 +25,7 @@ enum {
     HELD_MAX = 64 << 20,            /* bytes without a limit: what only the base image may have, for a store that is full to move more */
     ASK_EVERY_MS = 5000,            /* for a checkpoint; what moved meanwhile is then free, and more can be moved */
     ASK_EVERY_MS_HELD = 200,        /* the same, if demotion waits for it */
-    DYING_MIN = 1 << 20,            /* bytes of a tail that is sealed when nothing of it is live; of any size in a store that is full, as */
+    DYING_MIN = 1 << 20,            /* bytes of a tail that is sealed when it has no live record; of any size in a store that is full, as */
     TARGET_WHEN_FULL = 95,          /* percent, in the place of tier-space-target when tier-max-size is reached */
 };
 

@@ -12,7 +12,7 @@
 
 enum { LEVEL = 1, MAGIC_SIZE = 4 };
 
-/* LZ4 takes the bytes as they are, as text that is before the text. What zstd has at their begin for its own use, about a hundred bytes, is farther away than
+/* LZ4 takes the bytes as they are, as text that is before the text. What zstd has at their beginning for its own use, about a hundred bytes, is farther away than
  * almost any match, so it costs nothing; and zstd trains with the most frequent parts at the end, where LZ4's table, which has 4096 places, finds them. */
 struct compress_dictionary {
     ZSTD_CDict *for_writing;

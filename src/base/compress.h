@@ -1,6 +1,6 @@
 /* Compress: short texts with zstd or LZ4, one by one, with or without a dictionary of what such texts have in common. The door to libzstd and liblz4.
  *
- * A frame of zstd is what it makes at level 1, without content size, checksum and dictionary number, and without the four bytes of magic at its begin; one of
+ * A frame of zstd is what it makes at level 1, without content size, checksum and dictionary number, and without the four bytes of magic at its beginning; one of
  * LZ4 is a block: its owner keeps codec, size and dictionary. Only what is stable in the libraries is used, so later versions read it.
  *
  * Level 1: higher levels take up to 40 % more time for 1 to 8 % (docs/decisions/0014-compression.md).

@@ -193,36 +193,36 @@ size_t dictionaries_count(const struct dictionaries *dictionaries)
     return atomic_load_explicit(&dictionaries->count, memory_order_acquire);
 }
 
-static size_t index_of(const struct dictionaries *dictionaries, uint32_t number) REQUIRES(dictionaries->lock)
+/* Where in the list it is; NULL: nowhere. */
+static struct listed **place_of(const struct dictionaries *dictionaries, uint32_t number) REQUIRES(dictionaries->lock)
 {
-    size_t i = 0;
+    struct listed **place = dictionaries->list, **end = place + dictionaries->count;
 
-    while (i < dictionaries->count && dictionaries->list[i]->dictionary.number != number)
-        i++;
-    return i;
+    while (place < end && (*place)->dictionary.number != number)
+        place++;
+    return place < end ? place : NULL;
 }
 
 const struct dictionary *dictionaries_find(struct dictionaries *dictionaries, uint32_t number)
 {
     const struct dictionary *found;
-    size_t i;
+    struct listed **place;
 
     mutex_lock(&dictionaries->lock);
-    i = index_of(dictionaries, number);
-    found = i < dictionaries->count ? &dictionaries->list[i]->dictionary : NULL;
+    place = place_of(dictionaries, number);
+    found = place != NULL ? &(*place)->dictionary : NULL;
     mutex_unlock(&dictionaries->lock);
     return found;
 }
 
 const struct dictionary *dictionaries_pin(struct dictionaries *dictionaries, uint32_t number)
 {
-    struct listed *found = NULL;
-    size_t i;
+    struct listed *found = NULL, **place;
 
     mutex_lock(&dictionaries->lock);
-    i = index_of(dictionaries, number);
-    if (i < dictionaries->count && dictionaries->list[i]->dictionary.of != NULL) {
-        found = dictionaries->list[i];
+    place = place_of(dictionaries, number);
+    if (place != NULL && (*place)->dictionary.of != NULL) {
+        found = *place;
         found->pins++;
     }
     mutex_unlock(&dictionaries->lock);
@@ -312,7 +312,7 @@ enum status dictionaries_add(struct dictionaries *dictionaries, struct dictionar
     dictionary->number = last + 1 + step % STEP_MAX;
     dictionary->of = compress_dictionary_create(bytes);
     if (dictionary->of == NULL) {
-        message_set(message, "zstd refuses it");
+        message_set(message, "it can't be used");
         return STATUS_INVALID;
     }
     status = file_write(dictionaries, dictionary, bytes);
@@ -337,14 +337,13 @@ enum status dictionaries_add(struct dictionaries *dictionaries, struct dictionar
 /* From then on it is not found. NULL: there is none, or it is pinned. */
 static struct listed *take_out(struct dictionaries *dictionaries, uint32_t number)
 {
-    struct listed *taken = NULL;
-    size_t i;
+    struct listed *taken = NULL, **place;
 
     mutex_lock(&dictionaries->lock);
-    i = index_of(dictionaries, number);
-    if (i < dictionaries->count && dictionaries->list[i]->pins == 0) {
-        taken = dictionaries->list[i];
-        memmove(&dictionaries->list[i], &dictionaries->list[i + 1], (dictionaries->count - i - 1) * sizeof(dictionaries->list[0]));
+    place = place_of(dictionaries, number);
+    if (place != NULL && (*place)->pins == 0) {
+        taken = *place;
+        memmove(place, place + 1, (size_t)(dictionaries->list + dictionaries->count - place - 1) * sizeof(*place));
         atomic_store_explicit(&dictionaries->count, dictionaries->count - 1, memory_order_release);
     }
     mutex_unlock(&dictionaries->lock);

@@ -377,7 +377,6 @@ void segments_seal_dying(struct segments *segments, unsigned percent, uint64_t l
 {
     if (least > segments->size_max / 4)
         least = segments->size_max / 4;
-
     for (unsigned tail = 0; tail < SEGMENT_TAILS; tail++) {
         const struct segment *segment = segments->tails[tail];
 

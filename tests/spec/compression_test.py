@@ -54,6 +54,15 @@ class Case(unittest.TestCase):
         replies = client.pipeline([["GET", name] for name in names(count)])
         self.assertEqual([number for number, reply in enumerate(replies) if reply != value(number)], [])
 
+    def checked_replica(self, primary, count, setting):
+        """A replica with that tier-compression, whose keys are checked."""
+        replica = self.start(tier_compression=setting, appendonly="no")
+        with replica.client() as client:
+            client.must("REPLICAOF", "127.0.0.1", primary.port)
+            until(lambda: replica.info("replication").get("master_link_status") == "up", timeout=60, what="the link")
+            self.check(client, count)
+        return replica
+
     def live_bytes(self, server):
         return int(server.info("tiering")["tier_segment_live_bytes"])
 
@@ -261,13 +270,9 @@ class DictionariesTest(Dictionaries):
 
     def test_replica_by_image(self):
         server, count = self.trained(appendonly="no")
-        replica = self.start(tier_compression="no", appendonly="no")
-        with replica.client() as client:
-            client.must("REPLICAOF", "127.0.0.1", server.port)
-            until(lambda: replica.info("replication").get("master_link_status") == "up", timeout=60, what="the link")
-            self.assertEqual(server.info("stats")["sync_full_image"], "1")
-            self.assertEqual(replica.info("tiering")["tier_dictionaries"], "1")
-            self.check(client, count)
+        replica = self.checked_replica(server, count, "no")
+        self.assertEqual(server.info("stats")["sync_full_image"], "1")
+        self.assertEqual(replica.info("tiering")["tier_dictionaries"], "1")
 
     def test_backup_and_restore(self):
         server, count = self.trained()
@@ -411,11 +416,7 @@ class MixedTest(Dictionaries):
     def test_replica_and_replica_of_another_setting(self):
         server, count = self.mixed(appendonly="no")
         for setting in ("no", "zstd"):
-            replica = self.start(tier_compression=setting, appendonly="no")
-            with replica.client() as client:
-                client.must("REPLICAOF", "127.0.0.1", server.port)
-                until(lambda: replica.info("replication").get("master_link_status") == "up", timeout=60, what="the link")
-                self.check(client, count)
+            self.checked_replica(server, count, setting)
         self.assertEqual(server.info("stats")["sync_full_image"], "2")
 
     def test_backup_check_and_restore(self):

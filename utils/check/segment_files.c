@@ -29,30 +29,33 @@ static void pass_on(struct file_walk *walk, struct segment_piece *piece, uint64_
     walk->met(walk->context, piece);
 }
 
-/* Where the next record may begin after damaged bytes: a file of one huge record has nothing else but its footer. */
-static uint64_t after_damage(struct bytes bytes, uint64_t at)
+/* Of a file that was not cut off. */
+static bool read_footer(struct bytes bytes, struct segment_footer *footer)
 {
     uint64_t footer_size = segment_footer_size(), size;
     struct segment_record record;
-    struct segment_footer footer;
-    struct bytes end;
 
-    if (at != SEGMENT_HEAD_SIZE || bytes.size < at + footer_size)
-        return at + SEGMENT_UNIT;
-    end = bytes_of(bytes.data + bytes.size - footer_size, footer_size);
-    if (segment_record_parse(end, &record, &size) == STATUS_OK && segment_footer_parse(&record, &footer) && segment_footer_is_of_one_huge(&footer))
-        return bytes.size - footer_size;
+    if (bytes.size < SEGMENT_HEAD_SIZE + footer_size)
+        return false;
+    return segment_record_parse(bytes_of(bytes.data + bytes.size - footer_size, footer_size), &record, &size) == STATUS_OK &&
+        segment_footer_parse(&record, footer);
+}
+
+/* Where the next record may begin after damaged bytes: a file of one huge record has nothing else but its footer. */
+static uint64_t after_damage(struct bytes bytes, uint64_t at)
+{
+    struct segment_footer footer;
+
+    if (at == SEGMENT_HEAD_SIZE && read_footer(bytes, &footer) && segment_footer_is_of_one_huge(&footer))
+        return bytes.size - segment_footer_size();
     return at + SEGMENT_UNIT;
 }
 
 static uint64_t last_stamp(struct bytes bytes, uint64_t sequence)
 {
-    uint64_t footer_size = segment_footer_size(), size;
-    struct segment_record record;
     struct segment_footer footer;
 
-    if (bytes.size < footer_size || segment_record_parse(bytes_of(bytes.data + bytes.size - footer_size, footer_size), &record, &size) != STATUS_OK ||
-        !segment_footer_parse(&record, &footer))
+    if (!read_footer(bytes, &footer))
         return UINT64_MAX;
     return footer.stamp > sequence ? footer.stamp : sequence;
 }

@@ -1,16 +1,17 @@
-/* Eviction where hashes are by slot: most of a table may be empty. */
+/* Eviction where hashes are by slot, so that most of a table may be empty; and how long it takes. */
 #include "engine/evict.h"
 
 #include "support/unit.h"
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "commands/rows.h"
 #include "support/engine_box.h"
 #include "value/string.h"
 
-enum { KEYS = 20 };
+enum { KEYS = 40, SECOND_US = 1000000 };
 
 /* Returns a tag whose slot is the last one of its partition, in hash order: a walk from the partition's beginning meets all other slots first. */
 static int find_tag(const struct engine *engine)
@@ -25,34 +26,78 @@ static int find_tag(const struct engine *engine)
     }
 }
 
-static void keys_of_one_slot_are_found_and_evicted(void **state)
+static void set(struct engine *engine, const char *directive, const char *value)
+{
+    struct bytes directives[] = { bytes_of_string(directive) }, values[] = { bytes_of_string(value) };
+    struct message message;
+
+    assert_true(config_set(engine->config, directives, values, 1, &message));
+}
+
+/* Memory is short, and stays so. */
+static struct engine_box *open_box(void)
 {
     static const struct command *const families[] = { string_commands, NULL };
     struct engine_box *box = mem_zalloc(sizeof(*box));
+
+    engine_box_open(box, families, 1);
+    set(&box->engine, "maxmemory", "1");
+    set(&box->engine, "maxmemory-policy", "allkeys-random");
+    box->engine.memory.stacks = 1000;           /* counts as used memory */
+    return box;
+}
+
+static void insert(struct engine *engine, int tag, int number)
+{
+    char text[32];
+    struct bytes name = bytes_of(text, (size_t)sprintf(text, "{%d}%d", tag, number));
+    uint64_t hash = key_hash(&engine->partitions->seed, name);
+    struct partition *partition = &engine->partitions->partitions[partition_index(engine->partitions, hash)];
+    struct value value = string_value_of_int(number);
+
+    partition_lock(partition);
+    assert_int_not_equal(keyspace_insert(partition_keyspace(partition, 0), hash, name, &value, -1, RECORD_NONE, 0), 0);
+    partition_unlock(partition);
+}
+
+static void keys_of_one_slot_are_found_and_evicted(void **state)
+{
+    struct engine_box *box = open_box();
     struct engine *engine = &box->engine;
-    struct bytes directives[] = { BYTES("maxmemory"), BYTES("maxmemory-policy") }, values[] = { BYTES("1"), BYTES("allkeys-random") };
-    struct message message;
     int tag;
 
     (void)state;
-    engine_box_open(box, families, 1);
     engine->partitions->seed.by_slot = true;
     tag = find_tag(engine);
-    for (int i = 0; i < KEYS; i++) {
-        char text[32];
-        struct bytes name = bytes_of(text, (size_t)sprintf(text, "{%d}%d", tag, i));
-        uint64_t hash = key_hash(&engine->partitions->seed, name);
-        struct partition *partition = &engine->partitions->partitions[partition_index(engine->partitions, hash)];
-        struct value value = string_value_of_int(i);
-
-        partition_lock(partition);
-        assert_int_not_equal(keyspace_insert(partition_keyspace(partition, 0), hash, name, &value, -1, RECORD_NONE, 0), 0);
-        partition_unlock(partition);
-    }
-    assert_true(config_set(engine->config, directives, values, 2, &message));
-    engine->memory.stacks = 1000;               /* counts as used memory, and stays */
+    for (int i = 0; i < KEYS; i++)
+        insert(engine, tag, i);
+    set(engine, "maxmemory-eviction-tenacity", "100");
     assert_false(evict_keys(engine, &box->workers[0]));
     assert_int_equal(engine_stat(engine, STAT_EVICTED_KEYS), KEYS);
+    assert_int_equal(partitions_entry_count(engine->partitions, 0), 0);
+    engine_box_close(box);
+    mem_free(box);
+}
+
+/* A turn that has lasted longer than eviction may take: each request evicts some keys, and the next ones go on. */
+static void a_long_turn_evicts_a_few_keys_a_request(void **state)
+{
+    struct engine_box *box = open_box();
+    struct engine *engine = &box->engine;
+    struct worker *worker = &box->workers[0];
+    uint64_t evicted;
+
+    (void)state;
+    for (int i = 0; i < KEYS; i++)
+        insert(engine, i, i);
+    worker->turn.now_us = clock_mono_us() - SECOND_US;
+    assert_true(evict_keys(engine, worker));
+    evicted = engine_stat(engine, STAT_EVICTED_KEYS);
+    assert_in_range(evicted, 1, KEYS / 2);
+    assert_true(evict_keys(engine, worker));
+    assert_int_equal(engine_stat(engine, STAT_EVICTED_KEYS), 2 * evicted);
+    set(engine, "maxmemory-eviction-tenacity", "100");
+    assert_false(evict_keys(engine, worker));
     assert_int_equal(partitions_entry_count(engine->partitions, 0), 0);
     engine_box_close(box);
     mem_free(box);
@@ -62,6 +107,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_one_slot_are_found_and_evicted),
+        cmocka_unit_test(a_long_turn_evicts_a_few_keys_a_request),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

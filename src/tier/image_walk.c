@@ -19,6 +19,7 @@ enum {
 /* A record as the tags file has it. */
 struct tag_at {
     uint32_t partition, partition_count;
+    unsigned tag_shift;
     uint64_t tag, place;
 };
 
@@ -126,7 +127,7 @@ static bool read_section(void *context, const struct tags_section *section)
     }
     recordmap_walk_begin(&walk, map, 0);
     while (more && recordmap_walk_next(&walk, &record)) {
-        struct tag_at tag = { section->partition, each->partition_count, record.tag, record.place };
+        struct tag_at tag = { section->partition, each->partition_count, recordmap_tag_shift(map), record.tag, record.place };
 
         more = each->found(each->walking, &tag, each->context);
     }
@@ -160,7 +161,7 @@ static void append_keys(struct walking *walking, const struct tag_at *tag, struc
 
     while (count < KEYS_NAMED && store_next(iterator, &record) == STATUS_OK &&
            partition_of(record.hash, tag->partition_count) == tag->partition) {
-        if (recordmap_tag(record.hash) == tag->tag) {
+        if (recordmap_tag(record.hash, tag->tag_shift) == tag->tag) {
             buffer_append_format(text, "%s", count++ > 0 ? " or " : "");
             damage_key(text, record.key);
         }

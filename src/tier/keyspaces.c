@@ -13,7 +13,9 @@
 
 static struct recordmap *create_map(const struct partition *partition)
 {
-    return recordmap_create((uint8_t)((uint64_t)partition->index * 256 / partition->all->count));
+    const struct partitions *all = partition->all;
+
+    return recordmap_create((uint8_t)((uint64_t)partition->index * 256 / all->count), recordmap_best_tag_shift(all->bits, all->seed.by_slot));
 }
 
 void keyspaces_created(void *context, struct keyspace *keyspace)

@@ -126,10 +126,12 @@ static struct twin *twin_of(const struct recordmap *map, struct span span, struc
 
 /* --- public --- */
 
-struct recordmap *recordmap_create(uint8_t stagger)
+struct recordmap *recordmap_create(uint8_t stagger, unsigned tag_shift)
 {
     struct recordmap *map = mem_zalloc(sizeof(*map));
 
+    CHECK(tag_shift <= RECORDMAP_TAG_SHIFT_MAX);
+    map->tag_shift = tag_shift;
     map->load = LOAD_MIN + LOAD_MIN * stagger / 256;    /* one doubling is spread over all staggers */
     return map;
 }
@@ -146,7 +148,7 @@ void recordmap_destroy(struct recordmap *map)
 
 void recordmap_add(struct recordmap *map, uint64_t hash, struct bytes key, uint64_t place)
 {
-    uint64_t tag = recordmap_tag(hash);
+    uint64_t tag = recordmap_tag(hash, map->tag_shift);
     struct primary primary;
 
     CHECK(tagrun_bits_of(place) <= RECORDMAP_PLACE_BITS);
@@ -163,7 +165,7 @@ void recordmap_add(struct recordmap *map, uint64_t hash, struct bytes key, uint6
 
 bool recordmap_find(const struct recordmap *map, uint64_t hash, struct bytes key, uint64_t *place)
 {
-    uint64_t tag = recordmap_tag(hash);
+    uint64_t tag = recordmap_tag(hash, map->tag_shift);
     const struct twin *twin = NULL;
     struct primary primary;
 
@@ -178,14 +180,24 @@ bool recordmap_find(const struct recordmap *map, uint64_t hash, struct bytes key
     return true;
 }
 
+unsigned recordmap_tag_shift(const struct recordmap *map)
+{
+    return map->tag_shift;
+}
+
+bool recordmap_has_tag(const struct recordmap *map, uint64_t tag)
+{
+    return map->count > 0 && primary_of(map, tag).is_there;
+}
+
 bool recordmap_maybe(const struct recordmap *map, uint64_t hash)
 {
-    return map->count > 0 && primary_of(map, recordmap_tag(hash)).is_there;
+    return recordmap_has_tag(map, recordmap_tag(hash, map->tag_shift));
 }
 
 bool recordmap_has_place(const struct recordmap *map, uint64_t hash, uint64_t place)
 {
-    uint64_t tag = recordmap_tag(hash);
+    uint64_t tag = recordmap_tag(hash, map->tag_shift);
     struct primary primary;
     struct span span;
 
@@ -214,7 +226,7 @@ static struct primary primary_at(const struct recordmap *map, uint64_t tag, uint
 
 void recordmap_move(struct recordmap *map, uint64_t hash, struct bytes key, uint64_t from, uint64_t to)
 {
-    uint64_t tag = recordmap_tag(hash);
+    uint64_t tag = recordmap_tag(hash, map->tag_shift);
     struct span span = twins_of(map, tag);
     struct twin *twin = twin_of(map, span, key, &from);
     struct primary primary;
@@ -233,7 +245,7 @@ void recordmap_move(struct recordmap *map, uint64_t hash, struct bytes key, uint
 
 void recordmap_remove(struct recordmap *map, uint64_t hash, struct bytes key, uint64_t place)
 {
-    uint64_t tag = recordmap_tag(hash);
+    uint64_t tag = recordmap_tag(hash, map->tag_shift);
     struct span span = twins_of(map, tag);
     struct twin *twin = twin_of(map, span, key, &place);
     struct primary primary;
@@ -259,7 +271,7 @@ void recordmap_prefetch(const struct recordmap *map, uint64_t hash)
 
     if (map->count == 0)
         return;
-    spot = recordmap_spot(map, recordmap_tag(hash));
+    spot = recordmap_spot(map, recordmap_tag(hash, map->tag_shift));
     words = shelf_words(&map->shelf, spot.index);
     if (words > 0)
         tagrun_prefetch(shelf_at(&map->shelf, spot.index), words, spot.width, spot.number);
@@ -267,7 +279,7 @@ void recordmap_prefetch(const struct recordmap *map, uint64_t hash)
 
 const char *recordmap_row_at(const struct recordmap *map, uint64_t hash)
 {
-    return map->count == 0 ? NULL : (const char *)&map->shelf.blocks[recordmap_spot(map, recordmap_tag(hash)).index];
+    return map->count == 0 ? NULL : (const char *)&map->shelf.blocks[recordmap_spot(map, recordmap_tag(hash, map->tag_shift)).index];
 }
 
 uint64_t recordmap_count(const struct recordmap *map)

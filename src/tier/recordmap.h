@@ -1,6 +1,6 @@
 /* Record map: which records may be in the store and where each of them is, in 6 to 8 bytes a record.
  *
- * A set of 34-bit tags, each with the place of a record. A tag comes from the key's hash; where a tag is kept comes from the
+ * A set of 34-bit tags, each with the place of a record. A tag is some of the bits of the key's hash; where a tag is kept comes from the
  * tag alone, so that the map grows and shrinks without keys. "No" is certain: the key has no record.
  * "Maybe" is wrong for one absent key in 2^34 / recordmap_count: 9 in 10^6 with 10 million records in 64 maps.
  *
@@ -25,19 +25,28 @@ enum {
     RECORDMAP_TAG_BITS = 34,
     /* A place is a number below 2^47. 0: none. A map's memory depends on its largest places. */
     RECORDMAP_PLACE_BITS = TAGRUN_PLACE_BITS_MAX,
+    RECORDMAP_TAG_SHIFT_MAX = 64 - RECORDMAP_TAG_BITS,
 };
 
 struct recordmap;
 
-/* `stagger` 0..255: spreads the growth of many equal maps, so that they do not all grow at once. */
-struct recordmap *recordmap_create(uint8_t stagger);
+/* `stagger` 0..255: spreads the growth of many equal maps, so that they do not all grow at once. `tag_shift`: the number of
+ * bits of a hash below those of its tag, at most RECORDMAP_TAG_SHIFT_MAX. If the bits above are the same in all hashes of the map, tags are in the order of
+ * hashes: keys that are looked up in this order, as the index has them, find their runs in the CPU's cache. The bits of the tag have to be random. */
+struct recordmap *recordmap_create(uint8_t stagger, unsigned tag_shift);
 void recordmap_destroy(struct recordmap *map);      /* NULL is fine */
 
-/* `hash` is the key's full 64-bit hash; its top 8 bits may be the same for all keys of one map
- * (they chose the partition), so they carry nothing: the tag is the lowest 34 bits. */
-static inline uint64_t recordmap_tag(uint64_t hash)
+unsigned recordmap_tag_shift(const struct recordmap *map);
+/* The best one for the hashes of one of 2^partition_bits partitions. By slot: all keys of a map may be of one slot. */
+static inline unsigned recordmap_best_tag_shift(unsigned partition_bits, bool by_slot)
 {
-    return hash & ((1ull << RECORDMAP_TAG_BITS) - 1);
+    return by_slot ? 0 : RECORDMAP_TAG_SHIFT_MAX - partition_bits;
+}
+
+/* `hash` is the key's full 64-bit hash, here and in all functions below. */
+static inline uint64_t recordmap_tag(uint64_t hash, unsigned tag_shift)
+{
+    return hash >> tag_shift & ((1ull << RECORDMAP_TAG_BITS) - 1);
 }
 
 /* One more record. The key is copied if it becomes a twin. */

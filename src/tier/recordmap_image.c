@@ -10,7 +10,7 @@ enum { PART_CHUNKS = 16, WORD = sizeof(uint64_t) };
 
 struct head {
     uint64_t primaries, twin_bytes;
-    uint32_t runs, chunks, twins, zero;
+    uint32_t runs, chunks, twins, tag_shift;
 };
 
 struct twin_head {
@@ -54,7 +54,7 @@ static void append_padded(struct buffer *out, struct bytes bytes)
 static void append_head(const struct recordmap *map, struct buffer *out)
 {
     const struct shelf *shelf = &map->shelf;
-    struct head head = { map->count, twin_bytes(&map->twins), shelf->block_count, shelf->chunk_count, map->twins.count, 0 };
+    struct head head = { map->count, twin_bytes(&map->twins), shelf->block_count, shelf->chunk_count, map->twins.count, map->tag_shift };
     size_t size = rows_size(head.runs, head.chunks);
     uint32_t *row;
 
@@ -153,7 +153,7 @@ static const char *load_twins(struct recordmap *map, uint32_t count, struct byte
         if (head.key_size > bytes.size || padded(head.key_size) > bytes.size)
             return "a twin's key is cut short";
         if (head.tag < last || head.tag >> RECORDMAP_TAG_BITS != 0 || tagrun_bits_of(head.place) > RECORDMAP_PLACE_BITS || head.place == PLACE_NOWHERE ||
-            !recordmap_maybe(map, head.tag))
+            !recordmap_has_tag(map, head.tag))
             return "a map has a twin of nothing";
         twins_add(&map->twins, head.tag, bytes_of(bytes.data, head.key_size), head.place);
         bytes = bytes_of(bytes.data + padded(head.key_size), bytes.size - padded(head.key_size));
@@ -172,6 +172,9 @@ static const char *load(struct bytes image, struct recordmap *map)
     if (image.size < sizeof(head))
         return "a map is cut short";
     memcpy(&head, image.data, sizeof(head));
+    if (head.tag_shift > RECORDMAP_TAG_SHIFT_MAX)
+        return "a map has tags of no such bits";
+    map->tag_shift = head.tag_shift;
     rows = rows_size(head.runs, head.chunks);
     if (head.runs > RUN_COUNT_MAX || rows > image.size - sizeof(head))
         return "a map is cut short";

@@ -17,6 +17,7 @@ struct recordmap {
     uint64_t nowhere_count;     /* records at PLACE_NOWHERE */
     uint32_t load;              /* tags a run on average; differs by stagger */
     uint32_t place_bits;        /* the largest of all runs */
+    uint32_t tag_shift;
     struct recordmap_watch *watch;      /* recordmap_changes.c; NULL: it is not watched */
 };
 
@@ -40,6 +41,8 @@ static inline void recordmap_note(struct recordmap *map, uint64_t tag)
     watch->changed_count += (watch->changed[range / 64] & bit) == 0;
     watch->changed[range / 64] |= bit;
 }
+
+bool recordmap_has_tag(const struct recordmap *map, uint64_t tag);
 
 /* Where a tag is. */
 struct spot {

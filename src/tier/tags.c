@@ -166,7 +166,7 @@ const char *tags_load_map(const struct tags_section *section, struct recordmap *
 
 struct recordmap *tags_section_map(const struct tags_section *section)
 {
-    struct recordmap *map = recordmap_create(0);
+    struct recordmap *map = recordmap_create(0, 0);
 
     if (tags_load_map(section, map, false) == NULL)
         return map;
@@ -187,7 +187,7 @@ static void pass_read(const struct tags_file *file, size_t *from, size_t at)
 
 static void check_section(void *context, const struct tags_section *section, const char **problem)
 {
-    struct recordmap *map = recordmap_create(0);
+    struct recordmap *map = recordmap_create(0, 0);
 
     (void)context;
     *problem = tags_load_map(section, map, false);
@@ -240,6 +240,11 @@ static uint64_t checksum(const struct tags_file *file)
     return crc;
 }
 
+static bool is_of_known_version(struct bytes file)
+{
+    return memcmp(file.data, tags_magic, sizeof(tags_magic)) == 0 || memcmp(file.data, tags_magic_before, sizeof(tags_magic_before)) == 0;
+}
+
 /* The head and the checksum, then each section (`read` NULL: only where it is). */
 static const char *read_file(const struct tags_file *file, struct facts *facts, tags_section_reader *read, void *context)
 {
@@ -252,7 +257,7 @@ static const char *read_file(const struct tags_file *file, struct facts *facts, 
     if (memcmp(bytes.data, tags_magic, VERSION_AT) != 0)
         return "it does not begin as one";
     is_good = number_at(bytes.data + bytes.size - 8, 8) == checksum(file);
-    if (memcmp(bytes.data, tags_magic, sizeof(tags_magic)) != 0)
+    if (!is_of_known_version(bytes))
         return is_good ? newer_version : "it does not begin as one";
     if (!is_good)
         return "its checksum is wrong";
@@ -334,7 +339,7 @@ bool tags_is_of(const struct partitions *partitions, struct bytes file)
 
     if (file.size < TAGS_HEAD_MIN + TAGS_END_SIZE)
         return false;
-    if (memcmp(file.data, tags_magic, sizeof(tags_magic)) != 0)
+    if (!is_of_known_version(file))
         return true;                /* a newer one, perhaps */
     return read_head(file, &facts) == NULL && facts.partition_count == partitions->count && facts.by_slot == partitions->seed.by_slot;
 }

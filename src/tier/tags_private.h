@@ -9,7 +9,7 @@
 #include "keyspace/slot.h"
 #include "tier/tags.h"
 
-static const char tags_magic[8] = "KTAGS4\n";
+static const char tags_magic[8] = "KTAGS5\n", tags_magic_before[8] = "KTAGS4\n";    /* before, no map had a tag shift */
 
 enum {
     TAGS_END_SIZE = 12,

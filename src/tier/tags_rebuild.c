@@ -139,7 +139,8 @@ static struct tags_group *group_of(struct tags_builder *builder, uint32_t incarn
         builder->capacity = builder->capacity * 2 + 64;
         builder->groups = mem_realloc(builder->groups, builder->capacity * sizeof(builder->groups[0]));
     }
-    builder->groups[builder->count] = (struct tags_group){ incarnation, partition, recordmap_create(0),
+    builder->groups[builder->count] = (struct tags_group){ incarnation, partition,
+        recordmap_create(0, recordmap_best_tag_shift((unsigned)__builtin_ctz(builder->partition_count), builder->by_slot)),
         builder->by_slot ? mem_zalloc(tags_slots_size(true, builder->partition_count)) : NULL };
     return &builder->groups[builder->count++];
 }

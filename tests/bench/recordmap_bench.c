@@ -88,7 +88,7 @@ static size_t maps_size(struct recordmap **maps)
 static void maps_create(struct recordmap **maps)
 {
     for (int i = 0; i < MAPS; i++)
-        maps[i] = recordmap_create((uint8_t)(i * 256 / MAPS));
+        maps[i] = recordmap_create((uint8_t)(i * 256 / MAPS), 0);
 }
 
 static void maps_destroy(struct recordmap **maps)
@@ -142,7 +142,7 @@ static void measure_large(unsigned place_bits, uint64_t tags)
     size_t size = 0;
 
     for (int i = 0; i < 8; i++) {
-        struct recordmap *map = recordmap_create((uint8_t)(i * 32));
+        struct recordmap *map = recordmap_create((uint8_t)(i * 32), 0);
 
         for (uint64_t number = 0; number < tags; number++)
             recordmap_add(map, hash_of(number << 3 | (uint64_t)i), bytes_of(&number, sizeof(number)), place_of(number, place_bits));
@@ -203,7 +203,7 @@ static uint64_t finds_prefetched(struct recordmap **maps, uint64_t first, uint64
 
 static struct recordmap *copy_of(const struct recordmap *map, uint8_t stagger)
 {
-    struct recordmap *copy = recordmap_create(stagger);
+    struct recordmap *copy = recordmap_create(stagger, 0);
     struct recordmap_record record;
     struct recordmap_walk walk;
     struct recordmap_fill fill;
@@ -303,7 +303,7 @@ static void measure_steps(void)
     static const char *const names[STEPS] = { "growing", "looking", "shrinking" };
     static const uint64_t limits_us[] = { 5, 10, 20, 50, 100 };
     enum { LIMITS = 5, GROWN = 3000000 };
-    struct recordmap *map = recordmap_create(0);
+    struct recordmap *map = recordmap_create(0, 0);
 
     for (enum step step = STEP_ADD; step < STEPS; step++) {
         uint64_t over[LIMITS] = { 0 };

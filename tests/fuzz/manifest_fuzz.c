@@ -173,7 +173,7 @@ static void make_record(struct fuzz_input *input, struct recordmap_record *recor
 
 static void add_map(struct buffer *text, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, uint64_t count)
 {
-    struct recordmap *map = recordmap_create(0);
+    struct recordmap *map = recordmap_create(0, 0);
     struct recordmap_fill fill;
 
     recordmap_fill_begin(&fill, map, count);
@@ -234,7 +234,7 @@ static void run_tags(struct fuzz_input *input, enum form form)
     if (form == FORM_MADE)
         fuzz_damage(input, &text, alphabet, 5, TEXT_MAX);
     copy = fuzz_exact_copy(buffer_bytes(&text));
-    seen = (struct seen){ copy.data, copy.data + copy.size, 0, recordmap_create(0) };
+    seen = (struct seen){ copy.data, copy.data + copy.size, 0, recordmap_create(0, 0) };
     if (tags_walk(copy, &count_read, NULL, NULL, &problem) == STATUS_OK) {
         seen.partition_count = count_read;
         CHECK(tags_walk(copy, &count_read, see_section, &seen, &problem) == STATUS_OK);

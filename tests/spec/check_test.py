@@ -525,7 +525,7 @@ class CheckTest(Damage, unittest.TestCase):
 
         for name, old, new, sums, text in [("dataset", b"kelvin-image 3", b"kelvin-image 9", text_sum, "dataset"),
                                            ("store/meta", b"KSTORE6", b"KSTORE9", end_sum, "meta"),
-                                           ("tags", b"KTAGS4", b"KTAGS9", tags_sum, "tags"),
+                                           ("tags", b"KTAGS5", b"KTAGS9", tags_sum, "tags"),
                                            ("store/" + segment, b"KSEG3", b"KSEG9", head_sum, segment)]:
             place = self.copy()
             newer(place, name, old, new, sums)

@@ -21,6 +21,7 @@ struct matching {
     const struct dataset_file *dataset;
     const struct key_seed *seed;
     uint32_t incarnation, partition, partition_count;
+    unsigned tag_shift;             /* of the section's map */
     struct lost_tags *lost;
     struct tagged_key *list;        /* of a section, by tag */
     size_t count, capacity;
@@ -45,7 +46,7 @@ static void list_keys(struct matching *matching, uint32_t incarnation, uint32_t 
             matching->capacity = matching->capacity * 2 + 1024;
             matching->list = mem_realloc(matching->list, matching->capacity * sizeof(matching->list[0]));
         }
-        matching->list[matching->count++] = (struct tagged_key){ recordmap_tag(keys->list[at].hash), &keys->list[at] };
+        matching->list[matching->count++] = (struct tagged_key){ recordmap_tag(keys->list[at].hash, matching->tag_shift), &keys->list[at] };
     }
     if (matching->count > 0)
         qsort(matching->list, matching->count, sizeof(matching->list[0]), compare_tags);
@@ -59,7 +60,7 @@ static void add_lost(struct matching *matching, const struct recordmap_record *r
         lost->capacity = lost->capacity * 2 + 64;
         lost->list = mem_realloc(lost->list, lost->capacity * sizeof(lost->list[0]));
     }
-    lost->list[lost->count++] = (struct lost_tag){ record->place, record->tag, matching->incarnation, matching->partition };
+    lost->list[lost->count++] = (struct lost_tag){ record->place, record->tag, matching->incarnation, matching->partition, matching->tag_shift };
 }
 
 static void give(struct checked_key *key, const struct recordmap_record *record)
@@ -120,10 +121,11 @@ static bool match_section(void *context, const struct tags_section *section)
         return true;
     matching->incarnation = section->incarnation;
     matching->partition = section->partition;
-    list_keys(matching, section->incarnation, section->partition);
     map = tags_section_map(section);
     if (map == NULL)
         return false;
+    matching->tag_shift = recordmap_tag_shift(map);
+    list_keys(matching, section->incarnation, section->partition);
     recordmap_walk_begin(&walk, map, 0);
     has_record = recordmap_walk_next(&walk, &record);
     while (has_record) {
@@ -165,7 +167,7 @@ bool lost_tags_has(const struct lost_tags *lost, uint64_t place, uint32_t incarn
     struct lost_tag wanted = { .place = place };
     const struct lost_tag *tag = lost->count > 0 ? bsearch(&wanted, lost->list, lost->count, sizeof(wanted), compare_lost) : NULL;
 
-    return tag != NULL && tag->incarnation == incarnation && tag->partition == partition && tag->tag == recordmap_tag(hash);
+    return tag != NULL && tag->incarnation == incarnation && tag->partition == partition && tag->tag == recordmap_tag(hash, tag->tag_shift);
 }
 
 void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, const struct tags_file *tags, const struct key_seed *seed,

@@ -11,6 +11,7 @@ struct tags_file;
 struct lost_tag {
     uint64_t place, tag;
     uint32_t incarnation, partition;
+    unsigned tag_shift;
 };
 struct lost_tags {
     struct lost_tag *list;          /* by place */

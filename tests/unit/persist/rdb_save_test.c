@@ -37,10 +37,11 @@ struct target {
     struct tags_builder *tags;
 };
 
-static void put(const struct target *target, uint32_t incarnation, uint64_t hash, const char *key, int64_t expire_ms, uint8_t heat,
+static void put(const struct target *target, uint32_t incarnation, uint64_t order, const char *key, int64_t expire_ms, uint8_t heat,
     uint16_t minutes, struct bytes payload)
 {
     struct buffer record = { 0 };
+    uint64_t hash = order << 32;        /* keys have tags of their own */
 
     buffer_append_u8(&record, (uint8_t)(1 | (expire_ms >= 0 ? 0x80 : 0)));
     buffer_append_u8(&record, heat);

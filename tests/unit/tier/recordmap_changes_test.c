@@ -108,7 +108,7 @@ static void write_changes(struct recordmap *map, struct buffer *out)
 
 static struct recordmap *load(const struct buffer *base, const struct buffer *changes, bool watches)
 {
-    struct recordmap *map = recordmap_create(200);
+    struct recordmap *map = recordmap_create(200, 0);
 
     assert_null(recordmap_image_load(buffer_bytes(base), map));
     assert_null(recordmap_changes_load(buffer_bytes(changes), map, UINT64_MAX, watches));
@@ -156,7 +156,7 @@ static void follow(struct model *model, uint64_t records, uint64_t changes, unsi
 
 static void start(struct model *model, uint64_t seed, unsigned tag_bits, unsigned place_bits)
 {
-    *model = (struct model){ .map = recordmap_create((uint8_t)seed), .tag_bits = tag_bits, .place_bits = place_bits };
+    *model = (struct model){ .map = recordmap_create((uint8_t)seed, 0), .tag_bits = tag_bits, .place_bits = place_bits };
     random_init(&model->random, seed);
 }
 
@@ -231,7 +231,7 @@ static void any_change_of_the_bytes_is_found_or_does_no_harm(void **state)
     change(&model, 500, 20, 20);
     write_changes(model.map, &text);
     for (int round = 0; round < 6000; round++) {
-        struct recordmap *loaded = recordmap_create(0);
+        struct recordmap *loaded = recordmap_create(0, 0);
         size_t at = random_below(&model.random, round % 4 == 0 ? 16 : text.size), size = text.size;
         char *copy = mem_alloc(text.size);
         struct recordmap_record record;
@@ -261,7 +261,7 @@ static void any_change_of_the_bytes_is_found_or_does_no_harm(void **state)
 
 static const char *load_changes(const struct buffer *base, struct bytes changes, uint64_t count_max)
 {
-    struct recordmap *map = recordmap_create(0);
+    struct recordmap *map = recordmap_create(0, 0);
     const char *problem;
 
     assert_null(recordmap_image_load(buffer_bytes(base), map));

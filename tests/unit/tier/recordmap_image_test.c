@@ -22,11 +22,12 @@ static struct bytes key_of(uint64_t number, char text[24])
 /* `bits` of the tags are random: with few there are many twins. */
 static struct recordmap *make_map(uint64_t count, unsigned bits, unsigned place_bits, struct random *random)
 {
-    struct recordmap *map = recordmap_create((uint8_t)random_below(random, 256));
+    struct recordmap *map = recordmap_create((uint8_t)random_below(random, 256), (unsigned)random_below(random, RECORDMAP_TAG_SHIFT_MAX + 1));
+    unsigned tag_shift = recordmap_tag_shift(map);
     char text[24];
 
     for (uint64_t i = 0; i < count; i++)
-        recordmap_add(map, random_below(random, 1ull << bits), key_of(i, text), PLACE_NOWHERE + 1 + random_below(random, 1ull << place_bits));
+        recordmap_add(map, random_below(random, 1ull << bits) << tag_shift, key_of(i, text), PLACE_NOWHERE + 1 + random_below(random, 1ull << place_bits));
     return map;
 }
 
@@ -53,7 +54,7 @@ static void empty(struct recordmap *map)
         assert_true(recordmap_walk_next(&walk, &record));
         assert_false(record.is_twin);
         copy = bytes_of(key, 0);
-        recordmap_remove(map, record.tag, copy, record.place);
+        recordmap_remove(map, record.tag << recordmap_tag_shift(map), copy, record.place);
     }
 }
 
@@ -67,18 +68,19 @@ static void a_loaded_map_is_the_one_that_was_written(void **state)
         for (unsigned small = 0; small < 2; small++) {
             uint64_t count = small && counts[i] > 5000 ? 5000 : counts[i];
             struct recordmap *map = make_map(count, small ? TAG_SPREAD_SMALL : RECORDMAP_TAG_BITS, small ? 40 : 30, &random);
-            struct recordmap *loaded = recordmap_create((uint8_t)random_below(&random, 256));
+            struct recordmap *loaded = recordmap_create((uint8_t)random_below(&random, 256), 0);
             struct buffer image = { 0 };
             char text[24];
 
             write_image(map, &image);
             assert_null(recordmap_image_load(buffer_bytes(&image), loaded));
             assert_true(maps_are_equal(map, loaded));
+            assert_int_equal(recordmap_tag_shift(loaded), recordmap_tag_shift(map));
             for (uint64_t k = 0; k < 100; k++) {
-                uint64_t tag = random_below(&random, 1ull << RECORDMAP_TAG_BITS);
+                uint64_t hash = random_next(&random);
 
-                recordmap_add(map, tag, key_of(k, text), k + 2);
-                recordmap_add(loaded, tag, key_of(k, text), k + 2);
+                recordmap_add(map, hash, key_of(k, text), k + 2);
+                recordmap_add(loaded, hash, key_of(k, text), k + 2);
             }
             assert_true(maps_are_equal(map, loaded));
             if (count < 10000)
@@ -93,7 +95,7 @@ static void a_loaded_map_is_the_one_that_was_written(void **state)
 /* All records in one run, which is larger than a chunk. */
 static void a_run_that_is_larger_than_a_chunk_is_loaded(void **state)
 {
-    struct recordmap *map = recordmap_create(0), *loaded = recordmap_create(0);
+    struct recordmap *map = recordmap_create(0, 0), *loaded = recordmap_create(0, 0);
     struct buffer image = { 0 };
 
     for (uint64_t tag = 0; tag < 20000; tag++)
@@ -120,9 +122,10 @@ static void use(struct recordmap *map, struct random *random)
         ;
     for (int i = 0; i < 50; i++) {
         uint64_t tag = random_below(random, 1ull << (i % 2 == 0 ? RECORDMAP_TAG_BITS : TAG_SPREAD_SMALL));
+        uint64_t hash = tag << recordmap_tag_shift(map);
 
-        (void)recordmap_find(map, tag, BYTES("x"), &place);
-        recordmap_add(map, tag, key_of(tag, text), tag % 1000 + 2);
+        (void)recordmap_find(map, hash, BYTES("x"), &place);
+        recordmap_add(map, hash, key_of(tag, text), tag % 1000 + 2);
     }
 }
 
@@ -134,7 +137,7 @@ static void any_change_of_the_bytes_is_found_or_does_no_harm(void **state)
     random_init(&random, 2);
     for (int round = 0; round < 6000; round++) {
         struct recordmap *map = make_map(random_below(&random, 600), round % 3 == 0 ? TAG_SPREAD_SMALL : RECORDMAP_TAG_BITS, 30, &random);
-        struct recordmap *loaded = recordmap_create(0);
+        struct recordmap *loaded = recordmap_create(0, 0);
         struct buffer image = { 0 };
         size_t size;
         char *copy;

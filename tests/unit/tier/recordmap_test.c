@@ -30,11 +30,13 @@ struct model {
     unsigned spread;            /* this many bits of a tag are random, from the lowest on; the others are those of `base` */
     uint64_t base;
     uint64_t places;            /* places are below it */
+    unsigned tag_shift;
 };
 
 static void model_init(struct model *model, uint64_t seed, unsigned spread)
 {
-    *model = (struct model){ .map = recordmap_create((uint8_t)(seed * 50)), .spread = spread, .places = 4 };
+    *model = (struct model){ .spread = spread, .places = 4, .tag_shift = (unsigned)(seed * 6 % (RECORDMAP_TAG_SHIFT_MAX + 1)) };
+    model->map = recordmap_create((uint8_t)(seed * 50), model->tag_shift);
     random_init(&model->random, seed);
     model->base = random_next(&model->random) & tag_mask;
 }
@@ -45,10 +47,10 @@ static void model_release(struct model *model)
     recordmap_destroy(model->map);
 }
 
-/* A hash with this tag; what is above the tag is noise. */
-static uint64_t hash_with(struct random *random, uint64_t tag)
+/* A hash with this tag; what is above and below the tag is noise. */
+static uint64_t hash_with(struct model *model, uint64_t tag)
 {
-    return (random_next(random) & ~tag_mask) | tag;
+    return (random_next(&model->random) & ~(tag_mask << model->tag_shift)) | tag << model->tag_shift;
 }
 
 static uint64_t tag_of_key(const struct model *model, uint64_t key)
@@ -103,7 +105,7 @@ static void model_add(struct model *model, uint64_t key, uint64_t place)
     size_t index = model_first(model, tag + 1);
     char text[40];
 
-    recordmap_add(model->map, hash_with(&model->random, tag), key_bytes(key, text), place);
+    recordmap_add(model->map, hash_with(model, tag), key_bytes(key, text), place);
     if (model->count == model->room) {
         model->room = model->room * 2 + 64;
         model->lines = mem_realloc(model->lines, model->room * sizeof(model->lines[0]));
@@ -119,7 +121,7 @@ static void model_remove(struct model *model, size_t index)
     char text[40];
 
     index = model_find(model, line.key, line.place);
-    recordmap_remove(model->map, hash_with(&model->random, line.tag), key_bytes(line.key, text), line.place);
+    recordmap_remove(model->map, hash_with(model, line.tag), key_bytes(line.key, text), line.place);
     model->count--;
     memmove(model->lines + index, model->lines + index + 1, (model->count - index) * sizeof(model->lines[0]));
 }
@@ -129,14 +131,14 @@ static void model_move(struct model *model, size_t index, uint64_t to)
     struct line line = model->lines[index];
     char text[40];
 
-    recordmap_move(model->map, hash_with(&model->random, line.tag), key_bytes(line.key, text), line.place, to);
+    recordmap_move(model->map, hash_with(model, line.tag), key_bytes(line.key, text), line.place, to);
     model->lines[model_find(model, line.key, line.place)].place = to;
 }
 
 /* What the map has to return for a key, whether it has records or not. */
 static void verify_key(struct model *model, uint64_t key)
 {
-    uint64_t tag = tag_of_key(model, key), hash = hash_with(&model->random, tag), place = 0;
+    uint64_t tag = tag_of_key(model, key), hash = hash_with(model, tag), place = 0;
     size_t newest = model_find(model, key, UINT64_MAX), first = model_first(model, tag);
     bool is_there = first < model->count && model->lines[first].tag == tag;
     char text[40];
@@ -253,7 +255,7 @@ static void nothing_is_lost_at_any_step_of_growth_and_shrinking(void **state)
 
 static void an_empty_map_returns_no_and_holds_almost_no_memory(void **state)
 {
-    struct recordmap *map = recordmap_create(17);
+    struct recordmap *map = recordmap_create(17, 0);
     struct random random;
     uint64_t place;
 
@@ -288,7 +290,7 @@ static uint64_t place_of(const struct recordmap *map, uint64_t hash, const char 
 
 static void keys_with_one_tag_keep_their_own_places(void **state)
 {
-    struct recordmap *map = recordmap_create(0);
+    struct recordmap *map = recordmap_create(0, 0);
     uint64_t other = 1ull << RECORDMAP_TAG_BITS;        /* another key's hash with the same tag */
 
     recordmap_add(map, 42, BYTES("a"), 100);
@@ -313,7 +315,7 @@ static void keys_with_one_tag_keep_their_own_places(void **state)
 /* An overwritten key: the new record is added, then the old one removed. It must not stay a twin for ever. */
 static void the_newer_of_two_records_of_a_key_is_found(void **state)
 {
-    struct recordmap *map = recordmap_create(0);
+    struct recordmap *map = recordmap_create(0, 0);
 
     recordmap_add(map, 7, BYTES("k"), 10);
     for (uint64_t place = 11; place < 100; place++) {
@@ -341,7 +343,7 @@ static void memory_a_record_stays_within_its_bounds(void **state)
     static const struct { uint64_t places; double few, many; } bounds[] = { { 1, 3.8, 3.3 }, { 1ull << 33, 8.6, 7.9 }, { 1ull << 40, 9.7, 8.9 } };
 
     for (size_t s = 0; s < 9; s++) {
-        struct recordmap *map = recordmap_create((uint8_t)(s % 3 * 127));
+        struct recordmap *map = recordmap_create((uint8_t)(s % 3 * 127), 0);
         struct random random;
 
         random_init(&random, s);
@@ -360,7 +362,7 @@ static void memory_a_record_stays_within_its_bounds(void **state)
 
 static void memory_comes_back_after_mass_removal(void **state)
 {
-    struct recordmap *map = recordmap_create(200);
+    struct recordmap *map = recordmap_create(200, 0);
     struct random adds, removes;
     uint64_t left = 100000;
 
@@ -379,7 +381,7 @@ static void memory_comes_back_after_mass_removal(void **state)
 
 static void false_maybes_are_rare(void **state)
 {
-    struct recordmap *map = recordmap_create(3);
+    struct recordmap *map = recordmap_create(3, 0);
     struct random random;
     int wrong = 0;
 
@@ -394,7 +396,7 @@ static void false_maybes_are_rare(void **state)
 
 static struct recordmap *copy_of(const struct recordmap *map, uint8_t stagger, uint64_t announced)
 {
-    struct recordmap *copy = recordmap_create(stagger);
+    struct recordmap *copy = recordmap_create(stagger, recordmap_tag_shift(map));
     struct recordmap_record record;
     struct recordmap_walk walk;
     struct recordmap_fill fill;
@@ -433,7 +435,7 @@ static void a_filled_map_is_the_same_and_works_on(void **state)
 
 static void a_filled_map_is_as_small_as_a_grown_one(void **state)
 {
-    struct recordmap *grown = recordmap_create(60), *filled;
+    struct recordmap *grown = recordmap_create(60, 0), *filled;
     struct random random;
 
     random_init(&random, 4);
@@ -494,7 +496,7 @@ static void keys_of_one_run_stay_correct_and_bounded(void **state)
         assert_true(recordmap_size(model.map) < 6 * recordmap_count(model.map) + 80 * recordmap_twin_count(model.map) + 1520);
     }
     verify(&model);
-    assert_false(recordmap_maybe(model.map, model.lines[0].tag ^ 1ull << 33));
+    assert_false(recordmap_maybe(model.map, (model.lines[0].tag ^ 1ull << 33) << model.tag_shift));
     while (model.count > 300)
         model_remove(&model, random_below(&model.random, model.count));
     verify(&model);
@@ -506,7 +508,7 @@ enum mistake { NONE, REMOVE_FROM_EMPTY, REMOVE_OTHER_TAG, REMOVE_OTHER_PLACE, MO
 
 static void make_mistake(enum mistake mistake)
 {
-    struct recordmap *map = recordmap_create(0), *other = recordmap_create(0);
+    struct recordmap *map = recordmap_create(0, 0), *other = recordmap_create(0, 0);
     struct recordmap_fill fill;
 
     recordmap_add(map, 5, BYTES("k"), 9);

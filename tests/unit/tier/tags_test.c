@@ -100,7 +100,7 @@ static struct recordmap_record twin(uint64_t tag, uint64_t place, const char *ke
 
 static void add_map(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, size_t count)
 {
-    struct recordmap *map = recordmap_create(0);
+    struct recordmap *map = recordmap_create(0, 0);
     struct recordmap_fill fill;
 
     recordmap_fill_begin(&fill, map, count);
@@ -139,6 +139,19 @@ static void a_file_holds_places_and_keys_of_twins(void **state)
     struct buffer file = { 0 };
 
     make_sample(&file);
+    assert_walk(&file, "3/0 3: 0@0 1@123456789ab 3ffffffff@7fffffffffff;1/2 5: 5@0 5@0+ 5@7+key 5@0+ 258@8;2/2 1: 4d@0;");
+    buffer_release(&file);
+}
+
+/* Of a Kelvin whose maps had no tag shift: zeros were in its place. */
+static void a_file_of_the_version_before_is_read(void **state)
+{
+    struct buffer file = { 0 };
+
+    make_sample(&file);
+    assert_memory_equal(file.data, "KTAGS5\n", 8);
+    file.data[5] = '4';
+    seal(&file);
     assert_walk(&file, "3/0 3: 0@0 1@123456789ab 3ffffffff@7fffffffffff;1/2 5: 5@0 5@0+ 5@7+key 5@0+ 258@8;2/2 1: 4d@0;");
     buffer_release(&file);
 }
@@ -348,7 +361,7 @@ static void fill_maps(struct tier_box *box)
         struct recordmap *map = map_of(box, db, index);
 
         snprintf(key, sizeof(key), "key%d", i);
-        recordmap_add(map, tag, bytes_of_string(key), random_below(&random, index == 0 ? 1 : 1ull << (14 * index + 12)));
+        recordmap_add(map, tag << recordmap_tag_shift(map), bytes_of_string(key), random_below(&random, index == 0 ? 1 : 1ull << (14 * index + 12)));
     }
 }
 
@@ -516,17 +529,19 @@ static void twins_in_a_map_of_several_parts_are_saved_once(void **state)
     struct tier_box from, to;
     struct box_client *client, *other;
     struct recordmap *map;
+    unsigned shift;
 
     open_box(&from, &client);
     open_box(&to, &other);
     fill_maps(&from);
     map = map_of(&from, 0, 0);
+    shift = recordmap_tag_shift(map) + 10;
     for (uint64_t tag = 0; tag < 20000; tag++)
-        if (!recordmap_maybe(map, tag << 10))
-            recordmap_add(map, tag << 10, BYTES("first"), tag + 1);
+        if (!recordmap_maybe(map, tag << shift))
+            recordmap_add(map, tag << shift, BYTES("first"), tag + 1);
     for (uint64_t tag = 2000; tag < 3200; tag++)
         for (int twin = 0; twin < 3; twin++)
-            recordmap_add(map, tag << 10, bytes_of(&"twin"[twin], 4 - (size_t)twin), 100 + tag);
+            recordmap_add(map, tag << shift, bytes_of(&"twin"[twin], 4 - (size_t)twin), 100 + tag);
     assert_int_equal(tags_save(from.tier, from.root), STATUS_OK);
     assert_int_equal(load(&to, from.root), STATUS_OK);
     assert_maps_equal(&from, &to);
@@ -585,7 +600,7 @@ static void move_some(struct tier_box *box, struct random *random, uint64_t one_
             if (!recordmap_walk_next(&walk, &record))
                 break;
             if (random_below(random, one_in) == 0)
-                recordmap_move(map, record.tag, record.key, record.place, record.place + 2);
+                recordmap_move(map, record.tag << recordmap_tag_shift(map), record.key, record.place, record.place + 2);
         }
     }
 }
@@ -880,6 +895,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_holds_places_and_keys_of_twins),
+        cmocka_unit_test(a_file_of_the_version_before_is_read),
         cmocka_unit_test(a_changed_byte_is_refused),
         cmocka_unit_test(a_changed_byte_with_a_right_checksum_does_no_harm),
         cmocka_unit_test(what_cannot_be_in_a_map_is_refused),

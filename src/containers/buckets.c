@@ -5,11 +5,6 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-static unsigned level_of(size_t count)
-{
-    return 63 - (unsigned)__builtin_clzll(count);
-}
-
 /* jemalloc's size classes: four per doubling. */
 static size_t capacity_above(size_t count)
 {
@@ -17,7 +12,7 @@ static size_t capacity_above(size_t count)
 
     if (count <= 4)
         return count;
-    step = ((size_t)1 << level_of(count - 1)) / 4;
+    step = ((size_t)1 << linear_hash_level(count - 1)) / 4;
     return (count + step - 1) / step * step;
 }
 
@@ -90,7 +85,6 @@ static void segment_drop(struct buckets *buckets)
 
 void *buckets_append(struct buckets *buckets, void **other_half)
 {
-    size_t half = (size_t)1 << level_of(buckets->count);
     char *bucket;
 
     if (buckets->count == buckets->capacity) {
@@ -102,16 +96,14 @@ void *buckets_append(struct buckets *buckets, void **other_half)
     CHECK(buckets->count < UINT32_MAX - BUCKETS_SEGMENT);
     bucket = buckets_at(buckets, buckets->count++);
     memset(bucket, 0, BUCKET_SIZE);
-    *other_half = buckets_at(buckets, buckets->count - 1 - half);
+    *other_half = buckets_at(buckets, linear_hash_other_half(buckets->count));
     return bucket;
 }
 
 void *buckets_last(const struct buckets *buckets, void **other_half)
 {
-    size_t last = buckets->count - 1;
-
-    *other_half = buckets_at(buckets, last - ((size_t)1 << level_of(last)));
-    return buckets_at(buckets, last);
+    *other_half = buckets_at(buckets, linear_hash_other_half(buckets->count));
+    return buckets_at(buckets, buckets->count - 1);
 }
 
 /* One spare segment is kept, so that a table whose size changes around the border does not allocate each time. */
@@ -133,30 +125,4 @@ size_t buckets_memory(const struct buckets *buckets)
     if (buckets->capacity <= BUCKETS_SEGMENT)
         return mem_size(buckets->only);
     return mem_size(buckets->segments) + segments * mem_size(buckets->segments[1]);
-}
-
-static uint64_t bits_reversed(uint64_t word)
-{
-    word = (word >> 1 & 0x5555555555555555ull) | (word & 0x5555555555555555ull) << 1;
-    word = (word >> 2 & 0x3333333333333333ull) | (word & 0x3333333333333333ull) << 2;
-    word = (word >> 4 & 0x0f0f0f0f0f0f0f0full) | (word & 0x0f0f0f0f0f0f0f0full) << 4;
-    return __builtin_bswap64(word);
-}
-
-/* The number of the hash's low bits that are the same for the whole bucket. */
-static unsigned shared_bits(const struct buckets *buckets, size_t index)
-{
-    unsigned level = level_of(buckets->count);
-    size_t half = (size_t)1 << level;
-
-    return index >= half || index + half < buckets->count ? level + 1 : level;
-}
-
-/* In the reversed order, splitting divides a bucket's interval into two adjacent ones, merging joins them. The cursor
- * is the position (reversed again) up to which everything was found. The interval that contains it is read, part of it
- * a second time after a merge, and the next cursor is the end of the interval. */
-uint64_t buckets_cursor_after(const struct buckets *buckets, size_t index, uint64_t cursor)
-{
-    cursor |= UINT64_MAX << shared_bits(buckets, index);
-    return bits_reversed(bits_reversed(cursor) + 1);
 }

@@ -1,13 +1,6 @@
-/* Buckets: the array of a hash table that grows by linear hashing (Litwin, "Linear hashing: a new tool for file and
- * table addressing", 1980): any number of cache lines, which grows or shrinks by one at a time.
- *
- * With N buckets, 2^L <= N < 2^(L+1), a hash belongs to the bucket numbered by its low L + 1 bits if that exists,
- * otherwise to the one numbered by its low L bits. To grow, bucket N is appended and what belongs to it is moved there
- * from its *other half*, bucket N - 2^L; to shrink, this is undone. So there is no second table, no doubling of memory,
- * and no step whose time depends on N (except copying the array of segments, 8 bytes per 256 buckets).
- *
- * Scanning: in the order of the bit-reversed hash a bucket is an interval for every N; splitting and merging only move
- * borders. A cursor is a position in that order, so what stays in the table is found, however N changes meanwhile.
+/* Buckets: the array of a hash table that grows by linear hashing (containers/linear_hash.h): any number of cache lines, which grows or shrinks by one at a
+ * time. So there is no second table, no doubling of memory, and no step whose time depends on their number (except copying the array of segments, 8 bytes per
+ * 256 buckets).
  *
  * The contents of a bucket are defined by the user. Owner: the struct that embeds it.
  */
@@ -16,6 +9,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "containers/linear_hash.h"
 
 enum { BUCKET_SIZE = 64, BUCKETS_SEGMENT_SHIFT = 8, BUCKETS_SEGMENT = 1 << BUCKETS_SEGMENT_SHIFT };
 
@@ -49,13 +44,12 @@ static inline void *buckets_at(const struct buckets *buckets, size_t index)
 
 static inline size_t buckets_index(const struct buckets *buckets, uint64_t hash)
 {
-    size_t half = (size_t)1 << (63 - (unsigned)__builtin_clzll(buckets->count));
-    size_t index = hash & (2 * half - 1);
-
-    return index < buckets->count ? index : index - half;
+    return linear_hash_index(buckets->count, hash);
 }
 
-/* The cursor after bucket `index`, whose interval contains `cursor`; 0 if that was the last one. */
-uint64_t buckets_cursor_after(const struct buckets *buckets, size_t index, uint64_t cursor);
+static inline uint64_t buckets_cursor_after(const struct buckets *buckets, size_t index, uint64_t cursor)
+{
+    return linear_hash_cursor_after(buckets->count, index, cursor);
+}
 
 #endif

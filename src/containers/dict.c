@@ -5,11 +5,12 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "containers/buckets.h"
+#include "containers/pair.h"
 
 /* containers/buckets.h describes how the table grows and shrinks.
  *
  *   slot  = 16 bits of the hash << 48 | address of the entry; 0: empty. User addresses have 48 bits on supported machines.
- *   entry = 2 * key size + 1 varint | value size varint | key | value, or, if the value is empty: 2 * key size varint | key
+ *   entry = containers/pair.h
  *
  * A bucket's slots are used from the left. If there are more than eight entries, the last slot is the address of a
  * struct overflow with the lowest bit set. The overflow then contains at least two. */
@@ -23,8 +24,6 @@ enum {
      * The distance of the limits keeps a dict from growing and shrinking alternately. */
     LOAD_MAX = 6,
     LOAD_MIN = 4,
-    SIZE_WIDTH_MAX = 10,
-    HAS_VALUE = 1,
 };
 
 struct dict_bucket {
@@ -44,54 +43,6 @@ struct dict {
     struct buckets buckets;             /* of struct dict_bucket */
     uint32_t longest;                   /* upper bound of the entries of a bucket; needed for a fair random choice */
 };
-
-/* A pair that is about to be written, or was read from its entry. */
-struct pair {
-    struct bytes key, value;
-    size_t size;                        /* of the entry */
-};
-
-static size_t size_width(size_t size)
-{
-    size_t width = 1;
-
-    for (; size > 127; size >>= 7)
-        width++;
-    return width;
-}
-
-static inline uint8_t *size_write(uint8_t *to, size_t size)
-{
-    for (; size > 127; size >>= 7)
-        *to++ = (uint8_t)(size | 128);
-    *to++ = (uint8_t)size;
-    return to;
-}
-
-static inline const uint8_t *size_read(const uint8_t *from, size_t *size)
-{
-    unsigned shift = 0;
-
-    *size = *from & 127;
-    while (*from++ & 128)
-        *size |= (size_t)(*from & 127) << (shift += 7);
-    return from;
-}
-
-static inline struct pair pair_of(const uint8_t *entry)
-{
-    struct pair pair = { .size = 0 };
-    size_t head;
-    const uint8_t *at = size_read(entry, &head);
-
-    if (head & HAS_VALUE)
-        at = size_read(at, &pair.value.size);
-    pair.key.size = head >> 1;
-    pair.key.data = (const char *)at;
-    pair.value.data = pair.key.data + pair.key.size;
-    pair.size = (size_t)(at - entry) + pair.key.size + pair.value.size;
-    return pair;
-}
 
 static inline uint8_t *slot_entry(uint64_t slot)
 {
@@ -357,32 +308,11 @@ bool dict_find(const struct dict *dict, struct bytes key, struct bytes *value)
     return slot != NULL;
 }
 
-static size_t head_of(struct bytes key, struct bytes value)
-{
-    return key.size << 1 | (value.size > 0 ? HAS_VALUE : 0);
-}
-
-/* The number of bytes before the key. */
-static size_t sizes_width(struct bytes key, struct bytes value)
-{
-    return size_width(head_of(key, value)) + (value.size > 0 ? size_width(value.size) : 0);
-}
-
-static uint8_t *sizes_write(uint8_t *to, struct bytes key, struct bytes value)
-{
-    to = size_write(to, head_of(key, value));
-    return value.size > 0 ? size_write(to, value.size) : to;
-}
-
 static uint8_t *entry_create(struct bytes key, struct bytes value)
 {
-    uint8_t *entry = mem_alloc(sizes_width(key, value) + key.size + value.size);
-    uint8_t *at = sizes_write(entry, key, value);
+    uint8_t *entry = mem_alloc(pair_size(key, value));
 
-    if (key.size > 0)
-        memcpy(at, key.data, key.size);
-    if (value.size > 0)
-        memcpy(at + key.size, value.data, value.size);
+    pair_write(entry, key, value);
     return entry;
 }
 
@@ -392,7 +322,7 @@ static uint8_t *entry_change(uint8_t *entry, struct bytes value)
     struct pair pair = pair_of(entry);
     size_t key_at = (size_t)((const uint8_t *)pair.key.data - entry);
 
-    if (key_at != sizes_width(pair.key, value)) {
+    if (key_at != pair_sizes_width(pair.key, value)) {
         uint8_t *changed = entry_create(pair.key, value);
 
         mem_free(entry);
@@ -400,7 +330,7 @@ static uint8_t *entry_change(uint8_t *entry, struct bytes value)
     }
     if (pair.value.size != value.size) {
         entry = mem_realloc(entry, key_at + pair.key.size + value.size);
-        sizes_write(entry, bytes_of(entry + key_at, pair.key.size), value);
+        pair_write_sizes(entry, bytes_of(entry + key_at, pair.key.size), value);
     }
     if (value.size > 0)
         memcpy(entry + key_at + pair.key.size, value.data, value.size);

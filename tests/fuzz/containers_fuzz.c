@@ -1,5 +1,5 @@
 /* What bytes from outside meet below the codec. HyperLogLogs, which users write themselves (SET, RESTORE), LZF, the old ziplists and zipmaps,
- * intsets and listpacks: any bytes, or good ones, damaged. They are refused or can be used in every way. */
+ * intsets, listpacks and pages of pairs: any bytes, or good ones, damaged. They are refused or can be used in every way. */
 #include <string.h>
 
 #include "base/check.h"
@@ -7,6 +7,7 @@
 #include "containers/hll.h"
 #include "containers/intset.h"
 #include "containers/listpack.h"
+#include "containers/pair_page.h"
 #include "containers/ziplist.h"
 #include "support/fuzz.h"
 #include "value/lzf.h"
@@ -289,18 +290,73 @@ static void listpacks(struct fuzz_input *input)
     mem_free((void *)exact.data);
 }
 
+/* Pages of pairs. */
+
+/* Adds a pair to the page, which is moved: what is outside of it is found by the sanitizer. */
+static void add_pair(struct fuzz_input *input, struct buffer *page)
+{
+    char room[300];
+    struct bytes key = fuzz_text(input, room, sizeof(room)), value = bytes_of(room, fuzz_below(input, 2) * key.size);
+    size_t size = pair_page_size(pair_page_pairs_size(buffer_bytes(page)) + pair_size(key, value), pair_page_count(buffer_bytes(page)) + 1);
+    struct buffer larger = { 0 };
+
+    memcpy(buffer_reserve(&larger, size), page->data, page->size);
+    larger.size = pair_page_add(larger.data, page->size, (uint8_t)fuzz_next(input), key, value);
+    CHECK(larger.size == size);
+    buffer_release(page);
+    *page = larger;
+}
+
+static void make_page(struct fuzz_input *input, struct buffer *page)
+{
+    struct pair_page_writer writer;
+
+    pair_page_begin(&writer, buffer_reserve(page, pair_page_size(0, 0)), 0, 0);
+    page->size = writer.size;
+    for (uint64_t i = fuzz_below(input, fuzz_below(input, 10) == 0 ? ELEMENTS_MAX : 20); i > 0; i--)
+        add_pair(input, page);
+}
+
+static void pages(struct fuzz_input *input)
+{
+    struct bytes exact = bytes_to_try(input, make_page);
+    struct buffer page = { 0 };
+    uint32_t index;
+
+    if (pair_page_is_sound(exact)) {
+        for (uint32_t i = 0; i < pair_page_count(exact); i++) {
+            struct pair pair = pair_page_at(exact, i);
+
+            CHECK(pair_page_find(exact, pair_page_fingerprint(exact, i), pair.key, &index) && index <= i);
+        }
+        buffer_append_bytes(&page, exact);
+        for (int i = 0; i < 20; i++) {
+            uint32_t count = pair_page_count(buffer_bytes(&page));
+
+            if (count > 0 && fuzz_below(input, 2) == 0)
+                page.size = pair_page_remove(page.data, page.size, (uint32_t)fuzz_below(input, count));
+            else
+                add_pair(input, &page);
+            CHECK(pair_page_is_sound(buffer_bytes(&page)));
+        }
+        buffer_release(&page);
+    }
+    mem_free((void *)exact.data);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input;
 
     fuzz_begin(&input, data, size);
-    switch (fuzz_below(&input, 6)) {
+    switch (fuzz_below(&input, 7)) {
     case 0: hlls(&input); break;
     case 1: lzfs(&input); break;
     case 2: ziplists(&input); break;
     case 3: zipmaps(&input); break;
     case 4: intsets(&input); break;
     case 5: listpacks(&input); break;
+    case 6: pages(&input); break;
     }
     return 0;
 }

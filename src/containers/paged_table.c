@@ -1,0 +1,397 @@
+#include "containers/paged_table.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "containers/linear_hash.h"
+#include "containers/pair_page.h"
+
+enum {
+    FINGERPRINT_SHIFT = 56,
+    STEPS = 2,                  /* of growing or shrinking at a time, so that what was put off is made up for */
+    SHRINK_SHARE = 2,           /* pages are joined when they are half as long as when they are split */
+};
+
+/* --- how many pages there should be --- */
+
+/* Bytes of pairs for each page. */
+static uint64_t mean_size(const struct paged_table *table)
+{
+    const struct paged_limits *limits = &table->limits;
+    uint64_t size = table->root->count == 0 ? 0 : table->root->size / table->root->count * limits->pairs;
+
+    if (size < limits->size_min)
+        return limits->size_min;
+    return size > limits->size_max ? limits->size_max : size;
+}
+
+static bool has_to_grow(const struct paged_table *table, uint64_t pages)
+{
+    return table->root->size > pages * mean_size(table) && table->root->count > pages && pages < UINT32_MAX;
+}
+
+static bool has_to_shrink(const struct paged_table *table, uint64_t pages)
+{
+    return pages > 1 && (table->root->size < pages * mean_size(table) / SHRINK_SHARE || table->root->count < pages / SHRINK_SHARE);
+}
+
+/* --- pages --- */
+
+/* A page's bytes; data is NULL if it is not resident. */
+static struct bytes page_at(const struct paged_table *table, uint32_t number, enum pager_use use)
+{
+    size_t size = 0;
+    const char *data = table->pager->find(table->pager, number, use, &size);
+
+    return bytes_of(data, size);
+}
+
+static void create_page(const struct paged_table *table, uint32_t number)
+{
+    struct pair_page_writer writer;
+
+    pair_page_begin(&writer, table->pager->create(table->pager, number, pair_page_size(0, 0)), 0, 0);
+}
+
+static void note_length(struct paged_root *root, uint32_t count)
+{
+    if (count > root->longest)
+        root->longest = count;
+}
+
+static uint64_t hash_of(const struct paged_table *table, struct bytes key)
+{
+    return hash_bytes(&table->seed, key);
+}
+
+static uint8_t fingerprint_of(uint64_t hash)
+{
+    return (uint8_t)(hash >> FINGERPRINT_SHIFT);
+}
+
+static struct bytes pair_bytes(struct bytes page, uint32_t index, struct pair *pair)
+{
+    *pair = pair_page_at(page, index);
+    return bytes_of(pair->value.data + pair->value.size - pair->size, pair->size);
+}
+
+/* --- growing and shrinking --- */
+
+/* The pairs of a page that is split, divided. */
+struct half {
+    struct pair_page_writer writer;
+    size_t size;
+    uint32_t count;
+};
+
+static bool split_page(const struct paged_table *table)
+{
+    uint32_t new = table->root->pages, old = (uint32_t)linear_hash_other_half((size_t)new + 1), count;
+    struct bytes page = page_at(table, old, PAGER_LOOK);
+    struct half halves[2] = { 0 };
+    struct pair pair;
+    char *copy;
+    bool *is_new;
+
+    if (page.data == NULL)
+        return false;
+    count = pair_page_count(page);
+    copy = mem_alloc(page.size + count + 1);
+    memcpy(copy, page.data, page.size);
+    is_new = (bool *)copy + page.size;
+    page.data = copy;
+    for (uint32_t i = 0; i < count; i++) {
+        struct half *half;
+
+        pair = pair_page_at(page, i);
+        is_new[i] = linear_hash_index((size_t)new + 1, hash_of(table, pair.key)) == new;
+        half = &halves[is_new[i]];
+        half->size += pair.size;
+        half->count++;
+    }
+    for (int i = 0; i < 2; i++) {
+        size_t size = pair_page_size(halves[i].size, halves[i].count);
+        char *data = i == 0 ? table->pager->change(table->pager, old, size) : table->pager->create(table->pager, new, size);
+
+        pair_page_begin(&halves[i].writer, data, halves[i].size, halves[i].count);
+        for (uint32_t k = 0; k < count; k++) {
+            if (is_new[k] == (i == 1))
+                pair_page_write(&halves[i].writer, pair_page_fingerprint(page, k), pair_bytes(page, k, &pair));
+        }
+    }
+    mem_free(copy);
+    table->root->pages++;
+    return true;
+}
+
+static void write_pairs(struct pair_page_writer *writer, struct bytes page)
+{
+    uint32_t count = pair_page_count(page);
+    struct pair pair;
+
+    for (uint32_t i = 0; i < count; i++)
+        pair_page_write(writer, pair_page_fingerprint(page, i), pair_bytes(page, i, &pair));
+}
+
+static bool join_pages(const struct paged_table *table)
+{
+    uint32_t last = table->root->pages - 1, other = (uint32_t)linear_hash_other_half(table->root->pages), count;
+    struct bytes from = page_at(table, last, PAGER_LOOK), to = page_at(table, other, PAGER_LOOK);
+    struct pair_page_writer writer;
+    size_t pairs_size;
+    char *copy;
+
+    if (from.data == NULL || to.data == NULL)
+        return false;
+    count = pair_page_count(from) + pair_page_count(to);
+    pairs_size = pair_page_pairs_size(from) + pair_page_pairs_size(to);
+    copy = mem_alloc(from.size + to.size);
+    memcpy(copy, from.data, from.size);
+    memcpy(copy + from.size, to.data, to.size);
+    table->pager->drop(table->pager, last);
+    pair_page_begin(&writer, table->pager->change(table->pager, other, pair_page_size(pairs_size, count)), pairs_size, count);
+    write_pairs(&writer, bytes_of(copy + from.size, to.size));
+    write_pairs(&writer, bytes_of(copy, from.size));
+    mem_free(copy);
+    table->root->pages--;
+    note_length(table->root, count);
+    return true;
+}
+
+void paged_table_settle(const struct paged_table *table)
+{
+    const struct paged_root *root = table->root;
+
+    for (int i = 0; i < STEPS && has_to_grow(table, root->pages) && split_page(table); i++)
+        ;
+    for (int i = 0; i < STEPS && has_to_shrink(table, root->pages) && join_pages(table); i++)
+        ;
+}
+
+static void note_missing(const struct paged_table *table, uint64_t number, uint32_t numbers[PAGED_AHEAD_MAX], uint32_t *count)
+{
+    if (*count < PAGED_AHEAD_MAX && page_at(table, (uint32_t)number, PAGER_LOOK).data == NULL)
+        numbers[(*count)++] = (uint32_t)number;
+}
+
+uint32_t paged_table_ahead(const struct paged_table *table, uint32_t numbers[PAGED_AHEAD_MAX])
+{
+    uint64_t pages = table->root->pages, first_new = pages;
+    uint32_t count = 0;
+
+    if (has_to_grow(table, pages)) {
+        /* As many as it will split soon, and a page is split once until their number has doubled. */
+        for (; pages < first_new + PAGED_AHEAD_MAX && pages < UINT32_MAX && linear_hash_other_half(pages + 1) < first_new; pages++)
+            note_missing(table, linear_hash_other_half(pages + 1), numbers, &count);
+    } else if (has_to_shrink(table, pages)) {
+        for (; pages > 1 && pages + PAGED_AHEAD_MAX / 2 > first_new; pages--) {
+            note_missing(table, pages - 1, numbers, &count);
+            note_missing(table, linear_hash_other_half(pages), numbers, &count);
+        }
+    }
+    return count;
+}
+
+/* --- pairs --- */
+
+void paged_table_create(const struct paged_table *table, uint64_t count, uint64_t size)
+{
+    struct paged_root *root = table->root;
+
+    *root = (struct paged_root){ .count = count, .size = size, .pages = 1 };
+    while (has_to_grow(table, root->pages))
+        root->pages++;
+    root->count = root->size = 0;
+    for (uint32_t i = 0; i < root->pages; i++)
+        create_page(table, i);
+}
+
+uint32_t paged_table_page(const struct paged_table *table, struct bytes key)
+{
+    return (uint32_t)linear_hash_index(table->root->pages, hash_of(table, key));
+}
+
+/* A key's page, and its pair there. */
+struct spot {
+    uint64_t hash;
+    uint32_t number, index;
+    struct bytes page;
+};
+
+static enum paged_answer find_spot(const struct paged_table *table, struct bytes key, struct spot *spot)
+{
+    spot->hash = hash_of(table, key);
+    spot->number = (uint32_t)linear_hash_index(table->root->pages, spot->hash);
+    spot->page = page_at(table, spot->number, PAGER_USE);
+    if (spot->page.data == NULL)
+        return PAGED_MISSING;
+    return pair_page_find(spot->page, fingerprint_of(spot->hash), key, &spot->index) ? PAGED_YES : PAGED_NO;
+}
+
+enum paged_answer paged_table_find(const struct paged_table *table, struct bytes key, struct bytes *value)
+{
+    struct spot spot;
+    enum paged_answer answer = find_spot(table, key, &spot);
+
+    if (answer == PAGED_YES && value != NULL)
+        *value = pair_page_at(spot.page, spot.index).value;
+    return answer;
+}
+
+/* A value of the same size: nothing else of its page changes. */
+static void overwrite(const struct paged_table *table, const struct spot *spot, const struct pair *old, struct bytes value)
+{
+    size_t at = (size_t)(old->value.data - spot->page.data);
+    char *page = table->pager->change(table->pager, spot->number, spot->page.size);
+
+    if (value.size > 0)
+        memcpy(page + at, value.data, value.size);
+}
+
+enum paged_answer paged_table_put(const struct paged_table *table, struct bytes key, struct bytes value)
+{
+    struct paged_root *root = table->root;
+    struct spot spot;
+    enum paged_answer answer = find_spot(table, key, &spot);
+    size_t old_size = 0, size, new_size = pair_size(key, value);
+    uint32_t count;
+    char *page;
+
+    if (answer == PAGED_MISSING)
+        return answer;
+    count = pair_page_count(spot.page) + (answer == PAGED_NO);
+    if (answer == PAGED_YES) {
+        struct pair old = pair_page_at(spot.page, spot.index);
+
+        old_size = old.size;
+        if (old.value.size == value.size) {
+            overwrite(table, &spot, &old, value);
+            return PAGED_NO;
+        }
+    }
+    size = pair_page_size(pair_page_pairs_size(spot.page) - old_size + new_size, count);
+    page = table->pager->change(table->pager, spot.number, size > spot.page.size ? size : spot.page.size);
+    if (answer == PAGED_YES)
+        spot.page.size = pair_page_remove(page, spot.page.size, spot.index);
+    CHECK(pair_page_add(page, spot.page.size, fingerprint_of(spot.hash), key, value) == size);
+    table->pager->change(table->pager, spot.number, size);
+    root->size = root->size - old_size + new_size;
+    root->count += answer == PAGED_NO;
+    note_length(root, count);
+    paged_table_settle(table);
+    return answer == PAGED_NO ? PAGED_YES : PAGED_NO;
+}
+
+enum paged_answer paged_table_remove(const struct paged_table *table, struct bytes key)
+{
+    struct spot spot;
+    enum paged_answer answer = find_spot(table, key, &spot);
+    char *page;
+
+    if (answer != PAGED_YES)
+        return answer;
+    table->root->size -= pair_page_at(spot.page, spot.index).size;
+    table->root->count--;
+    page = table->pager->change(table->pager, spot.number, spot.page.size);
+    table->pager->change(table->pager, spot.number, pair_page_remove(page, spot.page.size, spot.index));
+    paged_table_settle(table);
+    return PAGED_YES;
+}
+
+/* --- walking --- */
+
+enum paged_answer paged_table_next(const struct paged_table *table, struct paged_iterator *iterator, struct bytes *key, struct bytes *value)
+{
+    while (iterator->page < table->root->pages) {
+        struct bytes page = page_at(table, iterator->page, PAGER_LOOK);
+        struct pair pair;
+
+        if (page.data == NULL)
+            return PAGED_MISSING;
+        if (iterator->index < pair_page_count(page)) {
+            pair = pair_page_at(page, iterator->index++);
+            *key = pair.key;
+            *value = pair.value;
+            return PAGED_YES;
+        }
+        iterator->page++;
+        iterator->index = 0;
+    }
+    return PAGED_NO;
+}
+
+/* Draws a page and a position until the position is in use: in each draw every pair has the same probability. */
+enum paged_answer paged_table_random(const struct paged_table *table, struct random *random, struct bytes *key, struct bytes *value, uint32_t *page)
+{
+    CHECK(table->root->count > 0);
+    for (;;) {
+        struct random before = *random;
+        uint32_t number = (uint32_t)random_below(random, table->root->pages);
+        uint64_t index = random_below(random, table->root->longest);
+        struct bytes bytes = page_at(table, number, PAGER_USE);
+        struct pair pair;
+
+        if (bytes.data == NULL) {
+            *random = before;
+            *page = number;
+            return PAGED_MISSING;
+        }
+        if (index < pair_page_count(bytes)) {
+            pair = pair_page_at(bytes, (uint32_t)index);
+            *key = pair.key;
+            *value = pair.value;
+            return PAGED_YES;
+        }
+    }
+}
+
+uint32_t paged_table_scan_page(const struct paged_table *table, uint64_t *cursor)
+{
+    size_t index = linear_hash_index(table->root->pages, *cursor);
+
+    *cursor = linear_hash_cursor_after(table->root->pages, index, *cursor);
+    return (uint32_t)index;
+}
+
+enum paged_answer paged_table_scan(const struct paged_table *table, uint64_t *cursor, size_t count, paged_found *found, void *context)
+{
+    size_t given = 0, pages = 0;
+
+    do {
+        uint64_t next = *cursor;
+        struct bytes page = page_at(table, paged_table_scan_page(table, &next), PAGER_USE);
+        uint32_t here;
+
+        if (page.data == NULL)
+            return pages == 0 ? PAGED_MISSING : PAGED_YES;
+        here = pair_page_count(page);
+        for (uint32_t i = 0; i < here; i++) {
+            struct pair pair = pair_page_at(page, i);
+
+            found(context, pair.key, pair.value);
+        }
+        given += here;
+        *cursor = next;
+    } while (*cursor != 0 && given < count && ++pages < count * 10);
+    return PAGED_YES;
+}
+
+/* --- the root as bytes --- */
+
+void paged_root_write(const struct paged_root *root, char bytes[PAGED_ROOT_SIZE])
+{
+    memcpy(bytes, &root->count, 8);
+    memcpy(bytes + 8, &root->size, 8);
+    memcpy(bytes + 16, &root->pages, 4);
+    memcpy(bytes + 20, &root->longest, 4);
+}
+
+bool paged_root_read(const char bytes[PAGED_ROOT_SIZE], struct paged_root *root)
+{
+    memcpy(&root->count, bytes, 8);
+    memcpy(&root->size, bytes + 8, 8);
+    memcpy(&root->pages, bytes + 16, 4);
+    memcpy(&root->longest, bytes + 20, 4);
+    return root->pages > 0 && root->size >= root->count && (root->count > 0) == (root->size > 0) && root->longest >= (root->count > 0);
+}

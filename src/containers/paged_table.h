@@ -1,0 +1,92 @@
+/* Paged table: a hash table from keys to values, like containers/dict, whose pairs are in pages (containers/pair_page.h) that need not be resident. A set has
+ * empty values.
+ *
+ * Linear hashing with the hash and the order of dict: a scan that began in a dict with the same seed goes on here with its cursor. Each page is a place; it
+ * has as many pairs as belong to it. So a page is as large as its pairs need: a pair that is larger than the usual page just makes a larger one.
+ *
+ * Growing and shrinking change one page or two, and none that is not resident: it is put off until it is. Which pages that waits for follows from the root alone
+ * (paged_table_ahead), so there is no state of it. Pages get longer meanwhile, and a little longer only, if those are loaded soon.
+ *
+ * Owner: the owner of the value. Functions that take a const root change nothing but the uses that the pager counts. Bytes are valid as the pager says, and those
+ * that are passed to a function must not be part of a page.
+ */
+#ifndef KELVIN_CONTAINERS_PAGED_TABLE_H
+#define KELVIN_CONTAINERS_PAGED_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/random.h"
+#include "base/siphash.h"
+#include "containers/pager.h"
+
+/* All that is known without pages. Small: it stays in memory, or is loaded alone. */
+struct paged_root {
+    uint64_t count;             /* pairs */
+    uint64_t size;              /* bytes of all pairs */
+    uint32_t pages;             /* numbers below it exist, and no others; at least 1 */
+    uint32_t longest;           /* upper bound of the pairs of a page; needed for a fair random choice */
+};
+
+/* How large pages are: on average `pairs` pairs, but not fewer bytes than `size_min` nor more than `size_max`, and not more pages than pairs. */
+struct paged_limits {
+    uint32_t pairs;
+    uint32_t size_min, size_max;
+};
+#define PAGED_LIMITS_DEFAULT ((struct paged_limits){ 16, 1024, 3072 })
+
+/* Made for each use. */
+struct paged_table {
+    struct paged_root *root;
+    struct pager *pager;
+    struct hash_seed seed;
+    struct paged_limits limits;
+};
+
+enum paged_answer { PAGED_NO, PAGED_YES, PAGED_MISSING };      /* missing: a page is, and nothing was changed */
+
+/* Fills the root, and creates the pages that `count` pairs of `size` bytes in all will need: 0, 0 if that is not known. */
+void paged_table_create(const struct paged_table *table, uint64_t count, uint64_t size);
+
+/* The page that a key belongs to. */
+uint32_t paged_table_page(const struct paged_table *table, struct bytes key);
+
+/* `value` may be NULL. */
+enum paged_answer paged_table_find(const struct paged_table *table, struct bytes key, struct bytes *value);
+/* Adds or overwrites. PAGED_YES: the key is new. */
+enum paged_answer paged_table_put(const struct paged_table *table, struct bytes key, struct bytes value);
+/* PAGED_NO: it was not there. */
+enum paged_answer paged_table_remove(const struct paged_table *table, struct bytes key);
+
+/* Writes the numbers of pages that are to be loaded so that the table can grow or shrink, the ones that come first, PAGED_AHEAD_MAX at most, one of them
+ * twice perhaps; returns how many. No client has to wait for them. paged_table_settle does afterwards what adding and removing do, too: the next steps, if their pages are there. */
+enum { PAGED_AHEAD_MAX = 32 };
+uint32_t paged_table_ahead(const struct paged_table *table, uint32_t numbers[PAGED_AHEAD_MAX]);
+void paged_table_settle(const struct paged_table *table);
+
+/* All pairs, each once, page by page from 0 on, in no particular order. The table must not change meanwhile. PAGED_NO: those were all. After PAGED_MISSING
+ * it can be called again: the page is `page`. */
+struct paged_iterator {
+    uint32_t page, index;
+};
+enum paged_answer paged_table_next(const struct paged_table *table, struct paged_iterator *iterator, struct bytes *key, struct bytes *value);
+
+/* A random pair, all with the same probability; the table must not be empty. PAGED_MISSING: `page` is needed, and the call with the same state of the generator. */
+enum paged_answer paged_table_random(const struct paged_table *table, struct random *random, struct bytes *key, struct bytes *value, uint32_t *page);
+
+/* As dict_scan: calls `found` for about `count` pairs from the cursor on and changes it to the next one, 0 at the end. It ends before a page that is missing;
+ * PAGED_MISSING if that is the first one. `found` must not change the table. */
+typedef void paged_found(void *context, struct bytes key, struct bytes value);
+enum paged_answer paged_table_scan(const struct paged_table *table, uint64_t *cursor, size_t count, paged_found *found, void *context);
+/* The page in which a scan goes on, and the cursor after it. */
+uint32_t paged_table_scan_page(const struct paged_table *table, uint64_t *cursor);
+
+/* The root as bytes:  count u64 | size u64 | pages u32 | longest u32. False: it can't be one, of pages that hold what it says. */
+enum { PAGED_ROOT_SIZE = 24 };
+void paged_root_write(const struct paged_root *root, char bytes[PAGED_ROOT_SIZE]);
+bool paged_root_read(const char bytes[PAGED_ROOT_SIZE], struct paged_root *root);
+
+#endif

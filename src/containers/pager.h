@@ -1,0 +1,26 @@
+/* Pager: where a container has its pages, which are runs of bytes with numbers. A page exists, or not; one that exists is resident, or can't be used now. Containers
+ * never wait for a page: they say that it is missing, and have changed nothing then.
+ *
+ * Bytes that are returned belong to the pager, and are valid until the next change, creation or drop of any page. Owner: the owner of the container.
+ */
+#ifndef KELVIN_CONTAINERS_PAGER_H
+#define KELVIN_CONTAINERS_PAGER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum pager_use { PAGER_USE, PAGER_LOOK };      /* a look does not make the page hotter */
+
+/* The first member of a struct that knows more. */
+struct pager {
+    /* A page that exists; NULL: it is not resident. */
+    const char *(*find)(struct pager *pager, uint32_t number, enum pager_use use, size_t *size);
+    /* A resident page is about to be changed and has `size` bytes from now on: what it had, cut off there, or bytes that are to be written after it. It keeps
+     * its memory if there is room, so calls with sizes that differ little are cheap. */
+    char *(*change)(struct pager *pager, uint32_t number, size_t size);
+    /* A page that does not exist; its bytes are to be written. */
+    char *(*create)(struct pager *pager, uint32_t number, size_t size);
+    void (*drop)(struct pager *pager, uint32_t number);
+};
+
+#endif

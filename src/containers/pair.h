@@ -1,0 +1,103 @@
+/* Pair: a key and its value as one run of bytes: the entry of a dict, and an element of a page.
+ *
+ *   pair = 2 * key size + 1 varint | value size varint | key | value, or, if the value is empty: 2 * key size varint | key
+ */
+#ifndef KELVIN_CONTAINERS_PAIR_H
+#define KELVIN_CONTAINERS_PAIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/varint.h"
+
+/* A pair that is about to be written, or was read. */
+struct pair {
+    struct bytes key, value;
+    size_t size;                        /* of the run */
+};
+
+enum { PAIR_HAS_VALUE = 1 };
+
+static inline uint8_t *pair_write_size(uint8_t *to, size_t size)
+{
+    for (; size > 127; size >>= 7)
+        *to++ = (uint8_t)(size | 128);
+    *to++ = (uint8_t)size;
+    return to;
+}
+
+static inline const uint8_t *pair_read_size(const uint8_t *from, size_t *size)
+{
+    unsigned shift = 0;
+
+    *size = *from & 127;
+    while (*from++ & 128)
+        *size |= (size_t)(*from & 127) << (shift += 7);
+    return from;
+}
+
+static inline struct pair pair_of(const uint8_t *at_pair)
+{
+    struct pair pair = { .size = 0 };
+    size_t head;
+    const uint8_t *at = pair_read_size(at_pair, &head);
+
+    if (head & PAIR_HAS_VALUE)
+        at = pair_read_size(at, &pair.value.size);
+    pair.key.size = head >> 1;
+    pair.key.data = (const char *)at;
+    pair.value.data = pair.key.data + pair.key.size;
+    pair.size = (size_t)(at - at_pair) + pair.key.size + pair.value.size;
+    return pair;
+}
+
+static inline size_t pair_head(struct bytes key, struct bytes value)
+{
+    return key.size << 1 | (value.size > 0 ? PAIR_HAS_VALUE : 0);
+}
+
+/* The number of bytes before the key. */
+static inline size_t pair_sizes_width(struct bytes key, struct bytes value)
+{
+    return varint_size(pair_head(key, value)) + (value.size > 0 ? varint_size(value.size) : 0);
+}
+
+static inline uint8_t *pair_write_sizes(uint8_t *to, struct bytes key, struct bytes value)
+{
+    to = pair_write_size(to, pair_head(key, value));
+    return value.size > 0 ? pair_write_size(to, value.size) : to;
+}
+
+static inline size_t pair_size(struct bytes key, struct bytes value)
+{
+    return pair_sizes_width(key, value) + key.size + value.size;
+}
+
+/* Writes pair_size bytes, which neither key nor value is part of. */
+static inline void pair_write(uint8_t *to, struct bytes key, struct bytes value)
+{
+    to = pair_write_sizes(to, key, value);
+    if (key.size > 0)
+        memcpy(to, key.data, key.size);
+    if (value.size > 0)
+        memcpy(to + key.size, value.data, value.size);
+}
+
+/* Whether the bytes are one pair, all of them, as pair_write writes it. */
+static inline bool pair_is_sound(struct bytes bytes)
+{
+    const char *at = bytes.data, *end = bytes.data + bytes.size;
+    uint64_t head, value_size = 0, left;
+
+    if (!varint_take(&at, end, &head) || (head & PAIR_HAS_VALUE && (!varint_take(&at, end, &value_size) || value_size == 0)))
+        return false;
+    left = (uint64_t)(end - at);
+    if (head >> 1 > left || value_size != left - (head >> 1))
+        return false;
+    return (size_t)(at - bytes.data) == varint_size(head) + (value_size > 0 ? varint_size(value_size) : 0);
+}
+
+#endif

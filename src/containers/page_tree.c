@@ -1,0 +1,205 @@
+/* Finding, walking, and what that needs. page_tree_change.c changes the tree, page_tree_bytes.c reads and writes roots. */
+#include "containers/page_tree.h"
+
+#include <string.h>
+
+#include "containers/page_tree_private.h"
+
+/* --- finding --- */
+
+enum pick { PICK_FIRST, PICK_LAST, PICK_RANK, PICK_KEY };
+
+struct wanted {
+    enum pick pick;
+    uint64_t rank;
+    struct bytes key;
+};
+
+static bool is_wanted(const struct wanted *wanted, const struct child *child, uint64_t before)
+{
+    switch (wanted->pick) {
+    case PICK_FIRST:
+        return before == 0;
+    case PICK_RANK:
+        return wanted->rank >= before;
+    case PICK_KEY:
+        return bytes_compare(child->separator, wanted->key) <= 0;
+    case PICK_LAST:
+        return true;
+    }
+    return true;
+}
+
+/* Where the child is: the last one that is wanted, or the first one. `*rank`: the number of elements before the node, then before the child. */
+static size_t pick_child(struct bytes node, const struct wanted *wanted, uint64_t *rank)
+{
+    uint64_t before = *rank;
+    size_t picked = 0;
+    struct child child;
+
+    for (size_t at = 0; at < node.size; at += child.size) {
+        child = child_at(node, at);
+        if (at > 0 && (wanted->pick == PICK_FIRST || !is_wanted(wanted, &child, before)))
+            break;
+        picked = at;
+        *rank = before;
+        before += child.count;
+    }
+    return picked;
+}
+
+/* From the node at the level on; before it there are path->rank elements. */
+static enum page_tree_answer descend(const struct page_tree *tree, const struct wanted *wanted, unsigned level, struct page_tree_path *path)
+{
+    for (;; level++) {
+        struct bytes node = page_tree_node(tree, path, level);
+        struct child child;
+
+        if (node.data == NULL) {
+            path->missing = path->steps[level].node;
+            return PAGE_TREE_MISSING;
+        }
+        path->steps[level].at = (uint32_t)pick_child(node, wanted, &path->rank);
+        child = child_at(node, path->steps[level].at);
+        path->leaf = child.page;
+        path->count = child.count;
+        if (level == tree->root->height)
+            return PAGE_TREE_YES;
+        path->steps[level + 1].node = child.page;
+    }
+}
+
+static enum page_tree_answer seek(const struct page_tree *tree, struct wanted wanted, struct page_tree_path *path)
+{
+    path->rank = 0;
+    return tree->root->leaves == 0 ? PAGE_TREE_NO : descend(tree, &wanted, 0, path);
+}
+
+enum page_tree_answer page_tree_seek_rank(const struct page_tree *tree, uint64_t rank, struct page_tree_path *path)
+{
+    return rank >= tree->root->count ? PAGE_TREE_NO : seek(tree, (struct wanted){ .pick = PICK_RANK, .rank = rank }, path);
+}
+
+enum page_tree_answer page_tree_seek(const struct page_tree *tree, struct bytes key, struct page_tree_path *path)
+{
+    return seek(tree, (struct wanted){ .pick = PICK_KEY, .key = key }, path);
+}
+
+enum page_tree_answer page_tree_first(const struct page_tree *tree, struct page_tree_path *path)
+{
+    return seek(tree, (struct wanted){ .pick = PICK_FIRST }, path);
+}
+
+enum page_tree_answer page_tree_last(const struct page_tree *tree, struct page_tree_path *path)
+{
+    return seek(tree, (struct wanted){ .pick = PICK_LAST }, path);
+}
+
+/* --- walking --- */
+
+/* Where the child before the one at `at` is. */
+static size_t before(struct bytes node, size_t at)
+{
+    size_t last = 0;
+
+    for (size_t next = 0; next < at; next += child_at(node, next).size)
+        last = next;
+    return last;
+}
+
+/* Goes on in the child at `at` of the node at the level. */
+static enum page_tree_answer turn(const struct page_tree *tree, struct page_tree_path *path, unsigned level, struct bytes node, size_t at, enum pick pick)
+{
+    struct child child = child_at(node, at);
+
+    path->steps[level].at = (uint32_t)at;
+    path->leaf = child.page;
+    path->count = child.count;
+    if (level == tree->root->height)
+        return PAGE_TREE_YES;
+    path->steps[level + 1].node = child.page;
+    return descend(tree, &(struct wanted){ .pick = pick }, level + 1, path);
+}
+
+/* The leaf beside the path's: the lowest node that has a child on that side decides. */
+static enum page_tree_answer step(const struct page_tree *tree, struct page_tree_path *path, bool is_forward)
+{
+    for (unsigned level = tree->root->height + 1u; level-- > 0;) {
+        struct bytes node = page_tree_node(tree, path, level);
+        size_t at = path->steps[level].at, next;
+
+        if (node.data == NULL) {
+            path->missing = path->steps[level].node;
+            return PAGE_TREE_MISSING;
+        }
+        next = at + child_at(node, at).size;
+        if (is_forward && next < node.size)
+            return turn(tree, path, level, node, next, PICK_FIRST);
+        if (!is_forward && at > 0)
+            return turn(tree, path, level, node, before(node, at), PICK_LAST);
+    }
+    return PAGE_TREE_NO;
+}
+
+static enum page_tree_answer take_step(const struct page_tree *tree, struct page_tree_path *path, bool is_forward)
+{
+    struct page_tree_path next = *path;
+    enum page_tree_answer answer = step(tree, &next, is_forward);
+
+    if (answer == PAGE_TREE_YES) {
+        next.rank = is_forward ? path->rank + path->count : path->rank - next.count;
+        *path = next;
+    }
+    path->missing = next.missing;
+    return answer;
+}
+
+enum page_tree_answer page_tree_next(const struct page_tree *tree, struct page_tree_path *path)
+{
+    return take_step(tree, path, true);
+}
+
+enum page_tree_answer page_tree_previous(const struct page_tree *tree, struct page_tree_path *path)
+{
+    return take_step(tree, path, false);
+}
+
+/* --- what is missing --- */
+
+struct needs {
+    const struct page_tree *tree;
+    uint64_t from, to;              /* ranks */
+    bool with_leaves;
+    uint32_t *numbers;
+    uint32_t count, max;
+};
+
+/* A node with `before` elements before it, `levels` above the leaves. */
+static void needs_of(struct needs *needs, struct bytes node, unsigned levels, uint64_t before)
+{
+    struct pager *pager = needs->tree->pager;
+    struct child child;
+
+    for (size_t at = 0; at < node.size && before <= needs->to && needs->count < needs->max; at += child.size) {
+        size_t size = 0;
+        const char *data;
+
+        child = child_at(node, at);
+        before += child.count;
+        if (before <= needs->from || (levels == 0 && !needs->with_leaves))
+            continue;
+        data = pager->find(pager, child.page, PAGER_LOOK, &size);
+        if (data == NULL)
+            needs->numbers[needs->count++] = child.page;
+        else if (levels > 0)
+            needs_of(needs, bytes_of(data, size), levels - 1, before - child.count);
+    }
+}
+
+uint32_t page_tree_needs(const struct page_tree *tree, uint64_t from, uint64_t to, bool with_leaves, uint32_t *numbers, uint32_t max)
+{
+    struct needs needs = { tree, from, to, with_leaves, numbers, 0, max };
+
+    needs_of(&needs, buffer_bytes(&tree->root->top), tree->root->height, 0);
+    return needs.count;
+}

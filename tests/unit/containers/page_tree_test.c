@@ -1,0 +1,460 @@
+#include "containers/page_tree.h"
+
+#include "support/unit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/random.h"
+#include "support/memory_pager.h"
+#include "support/scaled.h"
+
+/* Nodes of a few children, so that a few hundred leaves are four levels. */
+static const struct page_tree_limits small = { 180, 120 };
+
+enum kind { BY_POSITION, BY_NUMBER, BY_TEXT, KINDS };
+
+struct leaf {
+    uint64_t order;             /* of its first element, from which the separator was made */
+    uint64_t count;
+    uint32_t page;
+};
+
+/* A tree beside an array of its leaves. */
+struct rig {
+    struct memory_pager memory;
+    struct page_tree_root root;
+    struct page_tree tree;
+    struct leaf *leaves;
+    size_t count, room;
+    enum kind kind;
+    struct random random;
+    uint64_t missing;
+};
+
+static void rig_init(struct rig *rig, enum kind kind, uint64_t seed, struct page_tree_limits limits)
+{
+    *rig = (struct rig){ .kind = kind };
+    memory_pager_init(&rig->memory);
+    rig->tree = (struct page_tree){ &rig->root, &rig->memory.pager, limits };
+    random_init(&rig->random, seed);
+}
+
+static void rig_release(struct rig *rig)
+{
+    page_tree_root_release(&rig->root);
+    memory_pager_release(&rig->memory);
+    mem_free(rig->leaves);
+}
+
+/* In the order of the numbers; of texts the end differs in length. */
+static struct bytes separator_of(const struct rig *rig, uint64_t order, char room[40])
+{
+    if (rig->kind == BY_POSITION)
+        return BYTES("");
+    for (int i = 0; i < 8; i++)
+        room[i] = (char)(order >> (56 - 8 * i));
+    memset(room + 8, 'x', 32);
+    return bytes_of(room, rig->kind == BY_NUMBER ? 8 : 8 + order % 30);
+}
+
+
+static bool was_missing(struct rig *rig, const struct page_tree_path *path, enum page_tree_answer answer)
+{
+    if (answer != PAGE_TREE_MISSING)
+        return false;
+    memory_pager_load(&rig->memory, path->missing);
+    rig->missing++;
+    return true;
+}
+
+static enum page_tree_answer seek_rank(struct rig *rig, uint64_t rank, struct page_tree_path *path)
+{
+    enum page_tree_answer answer;
+
+    while (was_missing(rig, path, answer = page_tree_seek_rank(&rig->tree, rank, path)))
+        ;
+    return answer;
+}
+
+static enum page_tree_answer seek(struct rig *rig, uint64_t order, struct page_tree_path *path)
+{
+    enum page_tree_answer answer;
+    char room[40];
+
+    while (was_missing(rig, path, answer = page_tree_seek(&rig->tree, separator_of(rig, order, room), path)))
+        ;
+    return answer;
+}
+
+static enum page_tree_answer end(struct rig *rig, bool is_last, struct page_tree_path *path)
+{
+    enum page_tree_answer answer;
+
+    while (was_missing(rig, path, answer = is_last ? page_tree_last(&rig->tree, path) : page_tree_first(&rig->tree, path)))
+        ;
+    return answer;
+}
+
+static enum page_tree_answer step(struct rig *rig, bool is_forward, struct page_tree_path *path)
+{
+    enum page_tree_answer answer;
+
+    while (was_missing(rig, path, answer = is_forward ? page_tree_next(&rig->tree, path) : page_tree_previous(&rig->tree, path)))
+        ;
+    return answer;
+}
+
+static void assert_at(const struct rig *rig, const struct page_tree_path *path, size_t index)
+{
+    uint64_t rank = 0;
+
+    assert_true(index < rig->count);
+    for (size_t i = 0; i < index; i++)
+        rank += rig->leaves[i].count;
+    assert_int_equal(path->leaf, rig->leaves[index].page);
+    assert_int_equal(path->count, rig->leaves[index].count);
+    assert_int_equal(path->rank, rank);
+}
+
+/* A path to the leaf with that index, from the nearer end. */
+static void go_to(struct rig *rig, size_t index, struct page_tree_path *path)
+{
+    bool is_last = index > rig->count / 2;
+    size_t at = is_last ? rig->count - 1 : 0;
+
+    assert_int_equal(end(rig, is_last, path), PAGE_TREE_YES);
+    for (; at != index; at += is_last ? (size_t)-1 : 1)
+        assert_int_equal(step(rig, !is_last, path), PAGE_TREE_YES);
+    assert_at(rig, path, index);
+    /* Nodes that were lost on the way: a path that is used for a change was just found. */
+    while (page_tree_needs(&rig->tree, path->rank, path->rank, false, &path->missing, 1) > 0)
+        memory_pager_load(&rig->memory, path->missing);
+}
+
+static void verify(struct rig *rig)
+{
+    struct page_tree_path path;
+    uint64_t count = 0;
+
+    memory_pager_load_all(&rig->memory);
+    page_tree_verify(&rig->tree);
+    assert_int_equal(rig->root.leaves, rig->count);
+    for (size_t i = 0; i < rig->count; i++) {
+        assert_int_equal(i == 0 ? page_tree_first(&rig->tree, &path) : page_tree_next(&rig->tree, &path), PAGE_TREE_YES);
+        assert_int_equal(path.leaf, rig->leaves[i].page);
+        assert_int_equal(path.rank, count);
+        count += rig->leaves[i].count;
+    }
+    assert_int_equal(count, rig->root.count);
+    if (rig->count > 0) {
+        assert_int_equal(page_tree_next(&rig->tree, &path), PAGE_TREE_NO);
+        assert_at(rig, &path, rig->count - 1);
+        for (size_t i = rig->count - 1; i-- > 0;) {
+            assert_int_equal(page_tree_previous(&rig->tree, &path), PAGE_TREE_YES);
+            assert_int_equal(path.leaf, rig->leaves[i].page);
+        }
+        assert_int_equal(page_tree_previous(&rig->tree, &path), PAGE_TREE_NO);
+        assert_at(rig, &path, 0);
+    } else {
+        assert_int_equal(page_tree_first(&rig->tree, &path), PAGE_TREE_NO);
+    }
+}
+
+static void insert(struct rig *rig, size_t index, uint64_t count)
+{
+    uint64_t below = index > 0 ? rig->leaves[index - 1].order : 0, above = index < rig->count ? rig->leaves[index].order : UINT64_MAX;
+    struct leaf leaf = { below == above ? below : below + random_below(&rig->random, above - below), count, 0 };
+    struct page_tree_path path;
+    char room[40];
+
+    if (index == 0 && rig->count > 0)
+        go_to(rig, 0, &path);
+    if (index > 0) {
+        /* As when the leaf before it is split: of elements that belong there. */
+        assert_int_equal(seek(rig, leaf.order, &path), PAGE_TREE_YES);
+        if (path.leaf != rig->leaves[index - 1].page)
+            leaf.order = below;
+        go_to(rig, index - 1, &path);
+    }
+    leaf.page = page_tree_insert(&rig->tree, rig->count > 0 ? &path : NULL, index > 0 || rig->count == 0 ? PAGE_TREE_AFTER : PAGE_TREE_BEFORE,
+        separator_of(rig, leaf.order, room), count);
+    rig->memory.pager.create(&rig->memory.pager, leaf.page, 1)[0] = 'x';
+    if (rig->count == rig->room) {
+        rig->room = rig->room * 2 + 64;
+        rig->leaves = mem_realloc(rig->leaves, rig->room * sizeof(leaf));
+    }
+    memmove(rig->leaves + index + 1, rig->leaves + index, (rig->count - index) * sizeof(leaf));
+    rig->leaves[index] = leaf;
+    rig->count++;
+}
+
+static void take_out(struct rig *rig, size_t index)
+{
+    struct page_tree_path path;
+
+    go_to(rig, index, &path);
+    page_tree_remove(&rig->tree, &path);
+    rig->count--;
+    memmove(rig->leaves + index, rig->leaves + index + 1, (rig->count - index) * sizeof(rig->leaves[0]));
+}
+
+static void look(struct rig *rig)
+{
+    uint64_t rank = random_below(&rig->random, rig->root.count + 3), before = 0, order = random_next(&rig->random);
+    struct page_tree_path path;
+    size_t index = 0;
+
+    if (random_below(&rig->random, 2) == 0 && rig->count > 0)
+        order = rig->leaves[random_below(&rig->random, rig->count)].order;
+    if (rank >= rig->root.count) {
+        assert_int_equal(seek_rank(rig, rank, &path), PAGE_TREE_NO);
+    } else {
+        assert_int_equal(seek_rank(rig, rank, &path), PAGE_TREE_YES);
+        while (before + rig->leaves[index].count <= rank)
+            before += rig->leaves[index++].count;
+        assert_at(rig, &path, index);
+    }
+    if (rig->count == 0) {
+        assert_int_equal(seek(rig, order, &path), PAGE_TREE_NO);
+        return;
+    }
+    assert_int_equal(seek(rig, order, &path), PAGE_TREE_YES);
+    for (index = rig->count - 1; index > 0 && rig->kind != BY_POSITION && rig->leaves[index].order > order; index--)
+        ;
+    if (path.leaf != rig->leaves[index].page) {
+        /* The leaf that was between them is gone. The element is added to the one that was found, and is its first from now on. */
+        assert_at(rig, &path, ++index);
+        rig->leaves[index].order = order;
+    }
+    assert_at(rig, &path, index);
+}
+
+static uint64_t draw_count(struct rig *rig)
+{
+    return random_below(&rig->random, 20) == 0 ? 0 : 1 + random_below(&rig->random, 50);
+}
+
+/* Where there are separators, what sorts before all leaves belongs to the first one. */
+static size_t random_place(struct rig *rig)
+{
+    size_t first = rig->kind == BY_POSITION || rig->count == 0 ? 0 : 1;
+
+    return first + random_below(&rig->random, rig->count + 1 - first);
+}
+
+static void random_work_agrees_with_an_array(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(9); seed++) {
+        unsigned most = 0;
+        struct rig rig;
+
+        rig_init(&rig, (enum kind)(seed % KINDS), seed, small);
+        for (int i = 0; i < 3000; i++) {
+            bool grows = random_below(&rig.random, 100) < (i / 1000 % 2 == 0 ? 65 : 35);
+            uint64_t action = random_below(&rig.random, 10);
+
+            if (seed > 3 && action < 3)
+                memory_pager_lose(&rig.memory, &rig.random, 1 + random_below(&rig.random, 4));
+            if (action == 9 && rig.count > 0) {
+                size_t index = random_below(&rig.random, rig.count);
+                struct page_tree_path path;
+
+                go_to(&rig, index, &path);
+                rig.leaves[index].count = draw_count(&rig);
+                page_tree_set_count(&rig.tree, &path, rig.leaves[index].count);
+            } else if (grows || rig.count == 0) {
+                insert(&rig, random_place(&rig), draw_count(&rig));
+            } else {
+                take_out(&rig, random_below(&rig.random, rig.count));
+            }
+            if (rig.root.height > most)
+                most = rig.root.height;
+            look(&rig);
+            if (i % 100 == 0)
+                verify(&rig);
+        }
+        assert_in_range(most, 2, PAGE_TREE_HEIGHT_MAX);
+        assert_true(seed <= 3 ? rig.missing == 0 : rig.missing > 50);
+        while (rig.count > 0) {
+            take_out(&rig, random_below(&rig.random, rig.count));
+            if (rig.count % 20 == 0)
+                verify(&rig);
+        }
+        assert_int_equal(rig.memory.count, 0);
+        assert_int_equal(rig.root.next, 0);
+        rig_release(&rig);
+    }
+}
+
+/* A queue: leaves come at one end and go at the other, for ever. */
+static void numbers_of_a_queue_are_used_again(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    for (int is_backward = 0; is_backward < 2; is_backward++) {
+        rig_init(&rig, BY_POSITION, 1, small);
+        for (int i = 0; i < 10000; i++) {
+            insert(&rig, is_backward ? 0 : rig.count, 10);
+            if (rig.count > 40)
+                take_out(&rig, is_backward ? rig.count - 1 : 0);
+        }
+        verify(&rig);
+        assert_in_range(rig.root.next, 41, 150);
+        rig_release(&rig);
+    }
+}
+
+/* Nodes are small for what they do: bytes for each leaf, and levels. */
+static void a_large_tree_is_flat(void **state)
+{
+    enum { LEAVES = 100000 };
+    struct page_tree_path path;
+    struct rig rig;
+    uint64_t bytes = 0;
+    char room[40];
+
+    (void)state;
+    rig_init(&rig, BY_NUMBER, 1, PAGE_TREE_LIMITS_DEFAULT);
+    for (uint64_t i = 0; i < LEAVES; i++) {
+        if (i > 0)
+            assert_int_equal(page_tree_last(&rig.tree, &path), PAGE_TREE_YES);
+        (void)page_tree_insert(&rig.tree, i > 0 ? &path : NULL, PAGE_TREE_AFTER, separator_of(&rig, i, room), 32);
+    }
+    for (uint32_t i = 0; i < rig.memory.capacity; i++)
+        bytes += rig.memory.pages[i].size;
+    assert_int_equal(rig.root.height, 2);
+    assert_in_range(bytes / LEAVES, 19, 22);
+    assert_int_equal(page_tree_seek_rank(&rig.tree, 32 * 77777 + 5, &path), PAGE_TREE_YES);
+    assert_int_equal(path.rank, 32 * 77777);
+    assert_int_equal(page_tree_seek(&rig.tree, separator_of(&rig, 55555, room), &path), PAGE_TREE_YES);
+    assert_int_equal(path.rank, 32 * 55555);
+    rig_release(&rig);
+}
+
+static void what_a_range_needs_is_named(void **state)
+{
+    enum { MAX = 4000 };
+    static uint32_t numbers[MAX];
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(5); seed++) {
+        struct rig rig;
+
+        rig_init(&rig, BY_NUMBER, seed, small);
+        for (int i = 0; i < 300; i++)
+            insert(&rig, rig.count == 0 ? 0 : 1 + random_below(&rig.random, rig.count), 1 + random_below(&rig.random, 9));
+        for (int round = 0; round < 30; round++) {
+            uint64_t from = random_below(&rig.random, rig.root.count), to = from + random_below(&rig.random, rig.root.count - from), before = 0;
+            uint32_t count, rounds = 0, max = round % 2 == 0 ? MAX : 3;
+
+            memory_pager_lose(&rig.memory, &rig.random, 1);
+            while ((count = page_tree_needs(&rig.tree, from, to, round % 3 != 0, numbers, max)) > 0) {
+                for (uint32_t i = 0; i < count; i++)
+                    memory_pager_load(&rig.memory, numbers[i]);
+                rounds++;
+            }
+            if (max == MAX)
+                assert_in_range(rounds, rig.root.height, rig.root.height + 1u);         /* a level at a time */
+            for (size_t i = 0; i < rig.count; i++) {
+                bool is_in = before <= to && before + rig.leaves[i].count > from;
+
+                if (round % 3 != 0)
+                    assert_int_equal(!rig.memory.pages[rig.leaves[i].page].is_missing, is_in);
+                before += rig.leaves[i].count;
+            }
+        }
+        rig_release(&rig);
+    }
+}
+
+static void a_root_is_written_and_read(void **state)
+{
+    struct random random;
+    uint32_t refused = 0;
+
+    (void)state;
+    random_init(&random, 5);
+    for (int leaves = 0; leaves < 300; leaves += 1 + leaves / 3) {
+        struct rig rig;
+        struct buffer bytes = { 0 };
+        struct page_tree_root read;
+
+        rig_init(&rig, BY_TEXT, (uint64_t)leaves, small);
+        for (int i = 0; i < leaves; i++)
+            insert(&rig, rig.count == 0 ? 0 : 1 + random_below(&random, rig.count), 7);
+        for (int i = 0; i < leaves / 3; i++)
+            take_out(&rig, random_below(&random, rig.count));
+        page_tree_root_write(&rig.root, &bytes);
+        page_tree_root_release(&rig.root);
+        assert_true(page_tree_root_read(buffer_bytes(&bytes), &rig.root));
+        verify(&rig);
+        for (int round = 0; round < 500; round++) {
+            size_t size = random_below(&random, 5) == 0 ? random_below(&random, bytes.size + 1) : bytes.size;
+            char *copy = mem_alloc(size > 0 ? size : 1);
+
+            memcpy(copy, bytes.data, size);
+            for (uint64_t changes = random_below(&random, 3); size > 0 && changes > 0; changes--)
+                copy[random_below(&random, size)] = (char)random_next(&random);
+            if (page_tree_root_read(bytes_of(copy, size), &read))
+                assert_true(read.leaves == 0 || read.top.size > 0);
+            else
+                refused++;
+            page_tree_root_release(&read);
+            mem_free(copy);
+        }
+        buffer_release(&bytes);
+        rig_release(&rig);
+    }
+    assert_true(refused > 1000);
+}
+
+static void damaged_nodes_are_refused(void **state)
+{
+    struct random random;
+    uint32_t refused = 0;
+    struct rig rig;
+
+    (void)state;
+    random_init(&random, 6);
+    rig_init(&rig, BY_TEXT, 1, small);
+    for (int i = 0; i < 60; i++)
+        insert(&rig, rig.count, 7);
+    for (uint32_t number = 0; number < rig.root.next; number++) {
+        struct bytes node = memory_pager_page(&rig.memory, number);
+
+        if (node.size < 10)
+            continue;                   /* a leaf */
+        assert_true(page_tree_node_is_sound(node, rig.root.next));
+        for (int round = 0; round < 300; round++) {
+            size_t size = random_below(&random, 5) == 0 ? random_below(&random, node.size + 1) : node.size;
+            char *copy = mem_alloc(size > 0 ? size : 1);
+
+            memcpy(copy, node.data, size);
+            for (uint64_t changes = random_below(&random, 3); size > 0 && changes > 0; changes--)
+                copy[random_below(&random, size)] = (char)random_next(&random);
+            refused += !page_tree_node_is_sound(bytes_of(copy, size), rig.root.next);
+            mem_free(copy);
+        }
+    }
+    assert_true(refused > 300);
+    rig_release(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_work_agrees_with_an_array),
+        cmocka_unit_test(numbers_of_a_queue_are_used_again),
+        cmocka_unit_test(a_large_tree_is_flat),
+        cmocka_unit_test(what_a_range_needs_is_named),
+        cmocka_unit_test(a_root_is_written_and_read),
+        cmocka_unit_test(damaged_nodes_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

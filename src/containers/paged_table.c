@@ -38,13 +38,9 @@ static bool has_to_shrink(const struct paged_table *table, uint64_t pages)
 
 /* --- pages --- */
 
-/* A page's bytes; data is NULL if it is not resident. */
 static struct bytes page_at(const struct paged_table *table, uint32_t number, enum pager_use use)
 {
-    size_t size = 0;
-    const char *data = table->pager->find(table->pager, number, use, &size);
-
-    return bytes_of(data, size);
+    return page_row_at(table->pager, number, use);
 }
 
 static void create_page(const struct paged_table *table, uint32_t number)
@@ -159,38 +155,30 @@ static bool join_pages(const struct paged_table *table)
     return true;
 }
 
+static void grow(const struct paged_table *table)
+{
+    for (int i = 0; i < STEPS && has_to_grow(table, table->root->pages) && split_page(table); i++)
+        ;
+}
+
+static void shrink(const struct paged_table *table)
+{
+    for (int i = 0; i < STEPS && has_to_shrink(table, table->root->pages) && join_pages(table); i++)
+        ;
+}
+
 void paged_table_settle(const struct paged_table *table)
 {
-    const struct paged_root *root = table->root;
-
-    for (int i = 0; i < STEPS && has_to_grow(table, root->pages) && split_page(table); i++)
-        ;
-    for (int i = 0; i < STEPS && has_to_shrink(table, root->pages) && join_pages(table); i++)
-        ;
+    grow(table);
+    shrink(table);
 }
 
-static void note_missing(const struct paged_table *table, uint64_t number, uint32_t numbers[PAGED_AHEAD_MAX], uint32_t *count)
+uint32_t paged_table_ahead(const struct paged_table *table, uint32_t numbers[PAGE_ROW_AHEAD_MAX])
 {
-    if (*count < PAGED_AHEAD_MAX && page_at(table, (uint32_t)number, PAGER_LOOK).data == NULL)
-        numbers[(*count)++] = (uint32_t)number;
-}
+    uint32_t pages = table->root->pages;
+    enum page_row_step step = has_to_grow(table, pages) ? PAGE_ROW_GROWS : has_to_shrink(table, pages) ? PAGE_ROW_SHRINKS : PAGE_ROW_STAYS;
 
-uint32_t paged_table_ahead(const struct paged_table *table, uint32_t numbers[PAGED_AHEAD_MAX])
-{
-    uint64_t pages = table->root->pages, first_new = pages;
-    uint32_t count = 0;
-
-    if (has_to_grow(table, pages)) {
-        /* As many as it will split soon, and a page is split once until their number has doubled. */
-        for (; pages < first_new + PAGED_AHEAD_MAX && pages < UINT32_MAX && linear_hash_other_half(pages + 1) < first_new; pages++)
-            note_missing(table, linear_hash_other_half(pages + 1), numbers, &count);
-    } else if (has_to_shrink(table, pages)) {
-        for (; pages > 1 && pages + PAGED_AHEAD_MAX / 2 > first_new; pages--) {
-            note_missing(table, pages - 1, numbers, &count);
-            note_missing(table, linear_hash_other_half(pages), numbers, &count);
-        }
-    }
-    return count;
+    return page_row_ahead(table->pager, pages, step, numbers);
 }
 
 /* --- pairs --- */
@@ -279,7 +267,7 @@ enum paged_answer paged_table_put(const struct paged_table *table, struct bytes 
     root->size = root->size - old_size + new_size;
     root->count += answer == PAGED_NO;
     note_length(root, count);
-    paged_table_settle(table);
+    grow(table);
     return answer == PAGED_NO ? PAGED_YES : PAGED_NO;
 }
 
@@ -295,7 +283,7 @@ enum paged_answer paged_table_remove(const struct paged_table *table, struct byt
     table->root->count--;
     page = table->pager->change(table->pager, spot.number, spot.page.size);
     table->pager->change(table->pager, spot.number, pair_page_remove(page, spot.page.size, spot.index));
-    paged_table_settle(table);
+    shrink(table);
     return PAGED_YES;
 }
 

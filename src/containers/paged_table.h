@@ -21,7 +21,7 @@
 #include "base/bytes.h"
 #include "base/random.h"
 #include "base/siphash.h"
-#include "containers/pager.h"
+#include "containers/page_row.h"
 
 /* All that is known without pages. Small: it stays in memory, or is loaded alone. */
 struct paged_root {
@@ -61,10 +61,9 @@ enum paged_answer paged_table_put(const struct paged_table *table, struct bytes 
 /* PAGED_NO: it was not there. */
 enum paged_answer paged_table_remove(const struct paged_table *table, struct bytes key);
 
-/* Writes the numbers of pages that are to be loaded so that the table can grow or shrink, the ones that come first, PAGED_AHEAD_MAX at most, one of them
- * twice perhaps; returns how many. No client has to wait for them. paged_table_settle does afterwards what adding and removing do, too: the next steps, if their pages are there. */
-enum { PAGED_AHEAD_MAX = 32 };
-uint32_t paged_table_ahead(const struct paged_table *table, uint32_t numbers[PAGED_AHEAD_MAX]);
+/* Writes the numbers of pages that are to be loaded so that the table can grow or shrink (containers/page_row.h); no client has to wait for them. paged_table_settle takes the next steps
+ * afterwards, if their pages are there, as adding does to grow, and removing to shrink: a table that was created for many pairs has its pages while they are added. */
+uint32_t paged_table_ahead(const struct paged_table *table, uint32_t numbers[PAGE_ROW_AHEAD_MAX]);
 void paged_table_settle(const struct paged_table *table);
 
 /* All pairs, each once, page by page from 0 on, in no particular order. The table must not change meanwhile. PAGED_NO: those were all. After PAGED_MISSING

@@ -23,7 +23,7 @@ static const char *find(struct pager *pager, uint32_t number, enum pager_use use
 static char *change(struct pager *pager, uint32_t number, size_t size)
 {
     struct memory_page *page = page_of(pager, number);
-    char *data = mem_alloc(size);
+    char *data = mem_alloc(size > 0 ? size : 1);
 
     CHECK(!page->is_missing);
     memcpy(data, page->data, size < page->size ? size : page->size);
@@ -46,7 +46,7 @@ static char *create(struct pager *pager, uint32_t number, size_t size)
         memory->capacity = capacity;
     }
     CHECK(memory->pages[number].data == NULL);
-    memory->pages[number] = (struct memory_page){ .data = mem_alloc(size), .size = size };
+    memory->pages[number] = (struct memory_page){ .data = mem_alloc(size > 0 ? size : 1), .size = size };
     memory->count++;
     memory->changes++;
     return memory->pages[number].data;

@@ -111,9 +111,9 @@ static bool find(struct rig *rig, struct bytes key, struct bytes *value)
 
 static void load_ahead(struct rig *rig)
 {
-    uint32_t numbers[PAGED_AHEAD_MAX], count = paged_table_ahead(&rig->table, numbers);
+    uint32_t numbers[PAGE_ROW_AHEAD_MAX], count = paged_table_ahead(&rig->table, numbers);
 
-    assert_in_range(count, 0, PAGED_AHEAD_MAX);
+    assert_in_range(count, 0, PAGE_ROW_AHEAD_MAX);
     for (uint32_t i = 0; i < count; i++) {
         assert_true(numbers[i] < rig->root.pages);
         memory_pager_load(&rig->memory, numbers[i]);
@@ -153,7 +153,7 @@ static void verify(struct rig *rig)
 /* What was put off is made up for when its pages are there. */
 static void settle(struct rig *rig)
 {
-    uint32_t numbers[PAGED_AHEAD_MAX], pages;
+    uint32_t numbers[PAGE_ROW_AHEAD_MAX], pages;
 
     memory_pager_load_all(&rig->memory);
     assert_int_equal(paged_table_ahead(&rig->table, numbers), 0);
@@ -236,7 +236,7 @@ static void pages_are_as_large_as_they_should_be(void **state)
 static void growth_that_is_put_off_does_not_run_away(void **state)
 {
     enum { PAIRS = 60000, LATE = 100 };
-    uint32_t asked[PAGED_AHEAD_MAX], asked_count = 0, loads = 0;
+    uint32_t asked[PAGE_ROW_AHEAD_MAX], asked_count = 0, loads = 0;
     struct rig rig;
     char room[40];
 
@@ -255,6 +255,7 @@ static void growth_that_is_put_off_does_not_run_away(void **state)
         asked_count = paged_table_ahead(&rig.table, asked);
         loads += asked_count;
     }
+    print_message("%u pairs in a page, %u at most; %.3f loads a pair\n", (unsigned)(rig.root.count / rig.root.pages), (unsigned)rig.root.longest, (double)loads / PAIRS);
     assert_in_range(rig.root.count / rig.root.pages, 20, 50);
     assert_in_range(rig.root.longest, 30, 150);
     assert_in_range(loads, PAIRS / 100, PAIRS / 8);         /* what was loaded and not split yet is lost again here, and loaded twice */
@@ -305,6 +306,7 @@ static void convert(struct rig *rig)
     struct dict_iterator iterator;
     struct bytes key, value;
     uint64_t size = 0;
+    uint32_t pages;
 
     dict_iterate(&iterator, rig->dict);
     while (dict_next(&iterator, &key, &value))
@@ -312,9 +314,11 @@ static void convert(struct rig *rig)
     while (rig->root.pages > 0)
         rig->memory.pager.drop(&rig->memory.pager, --rig->root.pages);
     paged_table_create(&rig->table, dict_count(rig->dict), size);
+    pages = rig->root.pages;
     dict_iterate(&iterator, rig->dict);
     while (dict_next(&iterator, &key, &value))
         assert_true(put(rig, key, value));
+    assert_in_range(rig->root.pages, pages, pages + 1);
     verify(rig);
 }
 

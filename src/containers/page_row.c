@@ -1,0 +1,27 @@
+#include "containers/page_row.h"
+
+#include "containers/linear_hash.h"
+
+static void note_missing(struct pager *pager, uint64_t number, uint32_t numbers[PAGE_ROW_AHEAD_MAX], uint32_t *count)
+{
+    if (*count < PAGE_ROW_AHEAD_MAX && page_row_at(pager, (uint32_t)number, PAGER_LOOK).data == NULL)
+        numbers[(*count)++] = (uint32_t)number;
+}
+
+uint32_t page_row_ahead(struct pager *pager, uint32_t pages, enum page_row_step step, uint32_t numbers[PAGE_ROW_AHEAD_MAX])
+{
+    uint64_t next = pages;
+    uint32_t count = 0;
+
+    if (step == PAGE_ROW_GROWS) {
+        /* A page is split once until their number has doubled. */
+        for (; next < (uint64_t)pages + PAGE_ROW_AHEAD_MAX && next < UINT32_MAX && linear_hash_other_half(next + 1) < pages; next++)
+            note_missing(pager, linear_hash_other_half(next + 1), numbers, &count);
+    } else if (step == PAGE_ROW_SHRINKS) {
+        for (; next > 1 && next + PAGE_ROW_AHEAD_MAX / 2 > pages; next--) {
+            note_missing(pager, next - 1, numbers, &count);
+            note_missing(pager, linear_hash_other_half(next), numbers, &count);
+        }
+    }
+    return count;
+}

@@ -1,0 +1,27 @@
+/* Page row: pages that are the places of a hash table that grows by linear hashing (containers/linear_hash.h): they have the numbers from 0 on. One is split, or two are joined, when
+ * the pages are there; a step that was put off is not noted, as it follows from what the table has whether one is due.
+ */
+#ifndef KELVIN_CONTAINERS_PAGE_ROW_H
+#define KELVIN_CONTAINERS_PAGE_ROW_H
+
+#include "base/bytes.h"
+#include "containers/pager.h"
+
+/* The step that is due. */
+enum page_row_step { PAGE_ROW_STAYS, PAGE_ROW_GROWS, PAGE_ROW_SHRINKS };
+
+enum { PAGE_ROW_AHEAD_MAX = 32 };
+
+/* The pages that are missing of those that the next steps change, first come first: PAGE_ROW_AHEAD_MAX at most, one of them twice perhaps. Returns how many. */
+uint32_t page_row_ahead(struct pager *pager, uint32_t pages, enum page_row_step step, uint32_t numbers[PAGE_ROW_AHEAD_MAX]);
+
+/* A page's bytes; data is NULL if it is missing. */
+static inline struct bytes page_row_at(struct pager *pager, uint32_t number, enum pager_use use)
+{
+    size_t size = 0;
+    const char *data = pager->find(pager, number, use, &size);
+
+    return bytes_of(data, size);
+}
+
+#endif

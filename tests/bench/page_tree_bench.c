@@ -1,60 +1,14 @@
 /* A page tree of leaves with 32 elements each, all nodes in memory: time of finding a leaf, of walking and of changing, bytes a leaf. A btree of as many elements beside it. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/random.h"
 #include "containers/btree.h"
 #include "containers/page_tree.h"
+#include "support/block_pager.h"
 
 enum { PROBES = 500000, A_LEAF = 32 };
-
-/* Pages by number. */
-struct blocks {
-    struct pager pager;
-    struct buffer *list;
-    uint32_t capacity;
-};
-
-static const char *find(struct pager *pager, uint32_t number, enum pager_use use, size_t *size)
-{
-    const struct buffer *block = &((struct blocks *)pager)->list[number];
-
-    (void)use;
-    *size = block->size;
-    return block->data;
-}
-
-static char *change(struct pager *pager, uint32_t number, size_t size)
-{
-    struct buffer *block = &((struct blocks *)pager)->list[number];
-
-    if (size > block->size)
-        buffer_reserve(block, size - block->size);
-    block->size = size;
-    return block->data;
-}
-
-static char *create(struct pager *pager, uint32_t number, size_t size)
-{
-    struct blocks *blocks = (struct blocks *)pager;
-
-    if (number >= blocks->capacity) {
-        uint32_t capacity = number * 2 + 64;
-
-        blocks->list = mem_realloc(blocks->list, capacity * sizeof(blocks->list[0]));
-        memset(blocks->list + blocks->capacity, 0, (capacity - blocks->capacity) * sizeof(blocks->list[0]));
-        blocks->capacity = capacity;
-    }
-    return change(pager, number, size);
-}
-
-static void drop(struct pager *pager, uint32_t number)
-{
-    buffer_release(&((struct blocks *)pager)->list[number]);
-}
 
 static struct bytes separator_of(uint64_t number, char room[8])
 {
@@ -70,10 +24,10 @@ static double ns_since(int64_t start, size_t count)
 
 static void run_tree(size_t count)
 {
-    struct blocks blocks = { .pager = { find, change, create, drop } };
+    struct block_pager blocks;
     struct page_tree_root root = { 0 };
     struct page_tree tree = { &root, &blocks.pager, PAGE_TREE_LIMITS_DEFAULT };
-    size_t leaves = count / A_LEAF, found = 0, bytes = 0;
+    size_t leaves = count / A_LEAF, found = 0, bytes;
     double rank, separator, walk, counts;
     struct page_tree_path path;
     struct random random;
@@ -81,13 +35,13 @@ static void run_tree(size_t count)
     char room[8];
 
     random_init(&random, count);
+    block_pager_init(&blocks);
     for (size_t i = 0; i < leaves; i++) {
         if (i > 0)
             page_tree_last(&tree, &path);
         page_tree_insert(&tree, i > 0 ? &path : NULL, PAGE_TREE_AFTER, separator_of(i * A_LEAF, room), A_LEAF);
     }
-    for (uint32_t i = 0; i < blocks.capacity; i++)
-        bytes += blocks.list[i].size;
+    bytes = block_pager_memory(&blocks);
     start = clock_mono_ns();
     for (size_t i = 0; i < PROBES; i++)
         found += page_tree_seek_rank(&tree, random_below(&random, leaves * A_LEAF), &path) == PAGE_TREE_YES;
@@ -110,9 +64,7 @@ static void run_tree(size_t count)
     printf("%8zu elements, tree:  %4.1f bytes a leaf, height %u; ns: rank %.0f separator %.0f find and count %.0f next leaf %.0f (%zu)\n", count,
         (double)bytes / (double)leaves, root.height, rank, separator, counts, walk, found % 10);
     page_tree_root_release(&root);
-    for (uint32_t i = 0; i < blocks.capacity; i++)
-        buffer_release(&blocks.list[i]);
-    mem_free(blocks.list);
+    block_pager_release(&blocks);
 }
 
 static void run_btree(size_t count)

@@ -1,68 +1,16 @@
 /* Hashes of 10^4 to 10^6 pairs of 12 + 16 bytes: a paged table, all of whose pages are in memory, beside a dict: time of each operation, bytes a pair. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/random.h"
 #include "containers/dict.h"
 #include "containers/paged_table.h"
+#include "support/block_pager.h"
 
-enum { PROBES = 500000, STEP = 64 };
+enum { PROBES = 500000 };
 
 static const struct hash_seed seed = { 1, 2 };
-
-/* Blocks of a multiple of STEP bytes: the pages of a keyspace are like that. */
-struct block {
-    uint32_t size, room;
-    char *data;
-};
-
-struct blocks {
-    struct pager pager;
-    struct block *list;
-    uint32_t capacity;
-};
-
-static const char *find(struct pager *pager, uint32_t number, enum pager_use use, size_t *size)
-{
-    const struct block *block = &((struct blocks *)pager)->list[number];
-
-    (void)use;
-    *size = block->size;
-    return block->data;
-}
-
-static char *change(struct pager *pager, uint32_t number, size_t size)
-{
-    struct block *block = &((struct blocks *)pager)->list[number];
-    uint32_t room = (uint32_t)((size + STEP - 1) / STEP * STEP);
-
-    if (room != block->room) {
-        block->data = mem_realloc(block->data, room);
-        block->room = room;
-    }
-    block->size = (uint32_t)size;
-    return block->data;
-}
-
-static char *create(struct pager *pager, uint32_t number, size_t size)
-{
-    struct blocks *blocks = (struct blocks *)pager;
-
-    if (number >= blocks->capacity) {
-        blocks->capacity = number * 2 + 64;
-        blocks->list = mem_realloc(blocks->list, blocks->capacity * sizeof(blocks->list[0]));
-    }
-    blocks->list[number] = (struct block){ 0 };
-    return change(pager, number, size);
-}
-
-static void drop(struct pager *pager, uint32_t number)
-{
-    mem_free(((struct blocks *)pager)->list[number].data);
-}
 
 static struct bytes key_of(uint64_t number, char room[32])
 {
@@ -111,23 +59,22 @@ static void run_dict(size_t count, struct times *times)
 
 static void run_table(size_t count, struct times *times)
 {
-    struct blocks blocks = { .pager = { find, change, create, drop } };
+    struct block_pager blocks;
     struct paged_root root;
     struct paged_table table = { &root, &blocks.pager, seed, PAGED_LIMITS_DEFAULT };
     struct random random;
     struct bytes value = BYTES("0123456789abcdef");
     int64_t start = clock_mono_ns();
-    uint64_t found = 0, bytes = 0;
+    uint64_t found = 0;
     char room[32];
 
     random_init(&random, count);
+    block_pager_init(&blocks);
     paged_table_create(&table, 0, 0);
     for (size_t i = 0; i < count; i++)
         paged_table_put(&table, key_of(i, room), value);
     times->put = ns_since(start, count);
-    for (uint32_t i = 0; i < root.pages; i++)
-        bytes += mem_size(blocks.list[i].data);
-    times->bytes = (double)bytes / (double)count;
+    times->bytes = (double)block_pager_memory(&blocks) / (double)count;
     start = clock_mono_ns();
     for (size_t i = 0; i < PROBES; i++)
         found += paged_table_find(&table, key_of(random_below(&random, count), room), &value) == PAGED_YES;
@@ -142,8 +89,7 @@ static void run_table(size_t count, struct times *times)
     times->remove = ns_since(start, count);
     if (found != PROBES + count)
         printf("wrong\n");
-    drop(&blocks.pager, 0);
-    mem_free(blocks.list);
+    block_pager_release(&blocks);
 }
 
 static void print(const char *name, size_t count, const struct times *times)

@@ -58,55 +58,52 @@ static struct bytes draw_value(struct rig *rig)
     return bytes_of(text + random_below(&rig->random, VALUE_MAX - size), size);
 }
 
-/* After PAGED_MISSING: nothing has changed, and with the page it works. */
-static void load_for(struct rig *rig, struct bytes key, const struct paged_root *before, uint64_t changes)
+enum action { PUT, REMOVE, FIND };
+
+static enum paged_answer act(struct rig *rig, enum action action, struct bytes key, struct bytes *value)
 {
-    assert_memory_equal(&rig->root, before, sizeof(*before));
-    assert_int_equal(rig->memory.changes, changes);
-    memory_pager_load(&rig->memory, paged_table_page(&rig->table, key));
-    rig->missing++;
+    switch (action) {
+    case PUT:
+        return paged_table_put(&rig->table, key, *value);
+    case REMOVE:
+        return paged_table_remove(&rig->table, key);
+    case FIND:
+        break;
+    }
+    return paged_table_find(&rig->table, key, value);
+}
+
+/* If its page is missing, nothing has changed, and with the page it works. */
+static bool act_with_page(struct rig *rig, enum action action, struct bytes key, struct bytes *value)
+{
+    struct paged_root before = rig->root;
+    uint64_t changes = rig->memory.changes;
+    enum paged_answer answer = act(rig, action, key, value);
+
+    if (answer == PAGED_MISSING) {
+        assert_memory_equal(&rig->root, &before, sizeof(before));
+        assert_int_equal(rig->memory.changes, changes);
+        memory_pager_load(&rig->memory, paged_table_page(&rig->table, key));
+        rig->missing++;
+        answer = act(rig, action, key, value);
+    }
+    assert_int_not_equal(answer, PAGED_MISSING);
+    return answer == PAGED_YES;
 }
 
 static bool put(struct rig *rig, struct bytes key, struct bytes value)
 {
-    struct paged_root before = rig->root;
-    uint64_t changes = rig->memory.changes;
-    enum paged_answer answer = paged_table_put(&rig->table, key, value);
-
-    if (answer == PAGED_MISSING) {
-        load_for(rig, key, &before, changes);
-        answer = paged_table_put(&rig->table, key, value);
-    }
-    assert_int_not_equal(answer, PAGED_MISSING);
-    return answer == PAGED_YES;
+    return act_with_page(rig, PUT, key, &value);
 }
 
 static bool take_out(struct rig *rig, struct bytes key)
 {
-    struct paged_root before = rig->root;
-    uint64_t changes = rig->memory.changes;
-    enum paged_answer answer = paged_table_remove(&rig->table, key);
-
-    if (answer == PAGED_MISSING) {
-        load_for(rig, key, &before, changes);
-        answer = paged_table_remove(&rig->table, key);
-    }
-    assert_int_not_equal(answer, PAGED_MISSING);
-    return answer == PAGED_YES;
+    return act_with_page(rig, REMOVE, key, NULL);
 }
 
 static bool find(struct rig *rig, struct bytes key, struct bytes *value)
 {
-    struct paged_root before = rig->root;
-    uint64_t changes = rig->memory.changes;
-    enum paged_answer answer = paged_table_find(&rig->table, key, value);
-
-    if (answer == PAGED_MISSING) {
-        load_for(rig, key, &before, changes);
-        answer = paged_table_find(&rig->table, key, value);
-    }
-    assert_int_not_equal(answer, PAGED_MISSING);
-    return answer == PAGED_YES;
+    return act_with_page(rig, FIND, key, value);
 }
 
 static void load_ahead(struct rig *rig)

@@ -98,18 +98,4 @@ struct recordmap_walk {
 void recordmap_walk_begin(struct recordmap_walk *walk, const struct recordmap *map, uint64_t from_tag);
 bool recordmap_walk_next(struct recordmap_walk *walk, struct recordmap_record *record);     /* false: that was all */
 
-/* Fills an empty map with records in the order of a walk; `count` is how many primaries will come, more or less. Between begin and
- * end only these functions may use the map. CHECKs the order. */
-struct recordmap_fill {
-    struct recordmap *map;
-    uint64_t base, end;             /* as above */
-    uint64_t next;                  /* the lowest tag that may come */
-    uint32_t index;                 /* of the current run */
-    struct recordmap_record *records;   /* primaries of the current run */
-    size_t count, room;
-};
-void recordmap_fill_begin(struct recordmap_fill *fill, struct recordmap *map, uint64_t count);
-void recordmap_fill(struct recordmap_fill *fill, const struct recordmap_record *record);
-void recordmap_fill_end(struct recordmap_fill *fill);
-
 #endif

@@ -91,7 +91,7 @@ static inline struct spot recordmap_spot(const struct recordmap *map, uint64_t t
 /* Makes space for a run that is written again. The writer is not set if the run is empty. */
 void recordmap_rewrite(struct recordmap *map, uint32_t index, uint64_t count, unsigned place_bits, struct tagrun_writer *writer);
 
-/* Splits or joins runs if there are too many or too few tags for them. One step is enough after one add or remove; more if the map was filled.
+/* Splits or joins runs if there are too many or too few tags for them. One step is enough after one add or remove; more if the map was loaded.
  * Not for a map without tags. */
 void recordmap_grow(struct recordmap *map);
 void recordmap_shrink(struct recordmap *map);

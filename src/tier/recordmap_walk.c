@@ -1,4 +1,4 @@
-/* All records of a map in the order of their tags: reading them, and filling an empty map with them. */
+/* All records of a map in the order of their tags. */
 #include "tier/recordmap_private.h"
 
 #include "base/check.h"
@@ -67,75 +67,4 @@ bool recordmap_walk_next(struct recordmap_walk *walk, struct recordmap_record *r
     *record = (struct recordmap_record){ .tag = twin->tag, .place = twin->place, .key = twin_key(twin), .is_twin = true };
     walk->twin++;
     return true;
-}
-
-/* --- filling --- */
-
-void recordmap_fill_begin(struct recordmap_fill *fill, struct recordmap *map, uint64_t count)
-{
-    uint64_t run_count = (count + map->load - 1) / map->load;
-
-    CHECK(map->count == 0 && map->shelf.block_count == 0);
-    /* As many runs as it will need: then each is written once and never split. */
-    for (uint64_t i = 0; i < run_count && i < RUN_COUNT_MAX; i++)
-        shelf_push(&map->shelf);
-    *fill = (struct recordmap_fill){ .map = map };
-}
-
-/* Writes the run of the records that have been collected. */
-static void fill_run(struct recordmap_fill *fill)
-{
-    struct recordmap *map = fill->map;
-    uint64_t all = 0;
-    struct tagrun_writer writer;
-
-    if (fill->count == 0)
-        return;
-    for (size_t i = 0; i < fill->count; i++)
-        all |= fill->records[i].place;
-    recordmap_rewrite(map, fill->index, fill->count, tagrun_bits_of(all), &writer);
-    for (size_t i = 0; i < fill->count; i++)
-        tagrun_write(&writer, fill->records[i].tag - fill->base, fill->records[i].place);
-    map->count += fill->count;
-    fill->count = 0;
-}
-
-static void fill_primary(struct recordmap_fill *fill, const struct recordmap_record *record)
-{
-    CHECK(record->tag >= fill->next && record->tag < tag_end);
-    fill->next = record->tag + 1;
-    if (record->tag >= fill->end) {
-        fill_run(fill);
-        if (fill->map->shelf.block_count == 0)
-            shelf_push(&fill->map->shelf);
-        fill->index = run_around(fill->map, record->tag, &fill->base, &fill->end);
-    }
-    if (fill->count == fill->room) {
-        fill->room = fill->room * 2 + 64;
-        fill->records = mem_realloc(fill->records, fill->room * sizeof(fill->records[0]));
-    }
-    fill->records[fill->count++] = *record;
-}
-
-void recordmap_fill(struct recordmap_fill *fill, const struct recordmap_record *record)
-{
-    CHECK(tagrun_bits_of(record->place) <= RECORDMAP_PLACE_BITS);
-    fill->map->nowhere_count += record->place == PLACE_NOWHERE;
-    if (!record->is_twin) {
-        fill_primary(fill, record);
-    } else {
-        CHECK(record->tag + 1 == fill->next);
-        twins_add(&fill->map->twins, record->tag, record->key, record->place);
-    }
-}
-
-void recordmap_fill_end(struct recordmap_fill *fill)
-{
-    struct recordmap *map = fill->map;
-
-    fill_run(fill);
-    mem_free(fill->records);
-    if (map->count == 0)
-        shelf_release(&map->shelf);
-    recordmap_grow(map);
 }

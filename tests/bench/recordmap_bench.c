@@ -201,21 +201,6 @@ static uint64_t finds_prefetched(struct recordmap **maps, uint64_t first, uint64
     return found;
 }
 
-static struct recordmap *copy_of(const struct recordmap *map, uint8_t stagger)
-{
-    struct recordmap *copy = recordmap_create(stagger, 0);
-    struct recordmap_record record;
-    struct recordmap_walk walk;
-    struct recordmap_fill fill;
-
-    recordmap_fill_begin(&fill, copy, recordmap_count(map));
-    recordmap_walk_begin(&walk, map, 0);
-    while (recordmap_walk_next(&walk, &record))
-        recordmap_fill(&fill, &record);
-    recordmap_fill_end(&fill);
-    return copy;
-}
-
 static uint64_t walk_all(const struct recordmap *map)
 {
     struct recordmap_record record;
@@ -275,15 +260,6 @@ static void measure_speed(unsigned place_bits)
         walked += walk_all(maps[i]);
     CHECK(walked == total);
     print_ns("walk, a tag", start_ns, total);
-    start_ns = clock_mono_ns();
-    for (int i = 0; i < MAPS; i++) {
-        struct recordmap *map = copy_of(maps[i], (uint8_t)i);
-
-        CHECK(recordmap_count(map) == recordmap_count(maps[i]));
-        recordmap_destroy(maps[i]);
-        maps[i] = map;
-    }
-    print_ns("walk and fill, a tag", start_ns, total);
     maps_destroy(maps);
 }
 

@@ -174,12 +174,9 @@ static void make_record(struct fuzz_input *input, struct recordmap_record *recor
 static void add_map(struct buffer *text, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, uint64_t count)
 {
     struct recordmap *map = recordmap_create(0, 0);
-    struct recordmap_fill fill;
 
-    recordmap_fill_begin(&fill, map, count);
     for (uint64_t i = 0; i < count; i++)
-        recordmap_fill(&fill, &records[i]);
-    recordmap_fill_end(&fill);
+        recordmap_add(map, records[i].tag, records[i].key, records[i].place);
     tags_add(text, incarnation, partition, map, bytes_of(NULL, 0));
     recordmap_destroy(map);
 }

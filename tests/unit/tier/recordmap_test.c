@@ -394,59 +394,6 @@ static void false_maybes_are_rare(void **state)
     recordmap_destroy(map);
 }
 
-static struct recordmap *copy_of(const struct recordmap *map, uint8_t stagger, uint64_t announced)
-{
-    struct recordmap *copy = recordmap_create(stagger, recordmap_tag_shift(map));
-    struct recordmap_record record;
-    struct recordmap_walk walk;
-    struct recordmap_fill fill;
-
-    recordmap_fill_begin(&fill, copy, announced);
-    recordmap_walk_begin(&walk, map, 0);
-    while (recordmap_walk_next(&walk, &record))
-        recordmap_fill(&fill, &record);
-    recordmap_fill_end(&fill);
-    return copy;
-}
-
-static void a_filled_map_is_the_same_and_works_on(void **state)
-{
-    static const uint64_t sizes[] = { 0, 1, 2, 7, 8, 9, 95, 96, 97, 191, 192, 193, 1000, 8000 };
-
-    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]) * 3; s++) {
-        uint64_t size = sizes[s / 3], announced = s % 3 == 0 ? size : s % 3 == 1 ? 0 : size * 3;
-        struct model model;
-        struct recordmap *first;
-
-        model_init(&model, s, 14);
-        model.places = 1ull << s;
-        for (uint64_t key = 0; key < size; key++)
-            model_add(&model, key, draw_place(&model));
-        first = model.map;
-        model.map = copy_of(first, (uint8_t)(s * 19), announced);
-        recordmap_destroy(first);
-        verify(&model);
-        for (int step = 0; step < 300; step++)
-            model_step(&model, size + 10, 30);
-        verify(&model);
-        model_release(&model);
-    }
-}
-
-static void a_filled_map_is_as_small_as_a_grown_one(void **state)
-{
-    struct recordmap *grown = recordmap_create(60, 0), *filled;
-    struct random random;
-
-    random_init(&random, 4);
-    for (uint64_t i = 0; i < 100000; i++)
-        recordmap_add(grown, random_next(&random), BYTES("k"), 1ull << 32 | i);
-    filled = copy_of(grown, 60, 100000);
-    assert_true(recordmap_size(filled) < recordmap_size(grown) * 102 / 100);
-    recordmap_destroy(grown);
-    recordmap_destroy(filled);
-}
-
 /* Every record is met exactly once although the map grows and shrinks between the parts. */
 static void a_walk_in_parts_meets_what_stays(void **state)
 {
@@ -504,12 +451,11 @@ static void keys_of_one_run_stay_correct_and_bounded(void **state)
 }
 
 /* In a child, as the CHECK ends the process. */
-enum mistake { NONE, REMOVE_FROM_EMPTY, REMOVE_OTHER_TAG, REMOVE_OTHER_PLACE, MOVE_OTHER_PLACE, ADD_TOO_FAR, MOVE_TOO_FAR, FILL_DISORDER };
+enum mistake { NONE, REMOVE_FROM_EMPTY, REMOVE_OTHER_TAG, REMOVE_OTHER_PLACE, MOVE_OTHER_PLACE, ADD_TOO_FAR, MOVE_TOO_FAR };
 
 static void make_mistake(enum mistake mistake)
 {
     struct recordmap *map = recordmap_create(0, 0), *other = recordmap_create(0, 0);
-    struct recordmap_fill fill;
 
     recordmap_add(map, 5, BYTES("k"), 9);
     switch (mistake) {
@@ -520,11 +466,6 @@ static void make_mistake(enum mistake mistake)
     case MOVE_OTHER_PLACE: recordmap_move(map, 5, BYTES("k"), 8, 10); break;
     case ADD_TOO_FAR: recordmap_add(map, 6, BYTES("k"), 1ull << RECORDMAP_PLACE_BITS); break;
     case MOVE_TOO_FAR: recordmap_move(map, 5, BYTES("k"), 9, 1ull << RECORDMAP_PLACE_BITS); break;
-    case FILL_DISORDER:
-        recordmap_fill_begin(&fill, other, 2);
-        recordmap_fill(&fill, &(struct recordmap_record){ .tag = 5 });
-        recordmap_fill(&fill, &(struct recordmap_record){ .tag = 4 });
-        break;
     }
 }
 
@@ -548,7 +489,7 @@ static int signal_of(enum mistake mistake)
 static void a_mistake_of_the_caller_stops_the_process(void **state)
 {
     assert_int_equal(signal_of(NONE), 0);
-    for (enum mistake mistake = REMOVE_FROM_EMPTY; mistake <= FILL_DISORDER; mistake++)
+    for (enum mistake mistake = REMOVE_FROM_EMPTY; mistake <= MOVE_TOO_FAR; mistake++)
         assert_int_equal(signal_of(mistake), SIGABRT);
 }
 
@@ -563,8 +504,6 @@ int main(void)
         cmocka_unit_test(memory_a_record_stays_within_its_bounds),
         cmocka_unit_test(memory_comes_back_after_mass_removal),
         cmocka_unit_test(false_maybes_are_rare),
-        cmocka_unit_test(a_filled_map_is_the_same_and_works_on),
-        cmocka_unit_test(a_filled_map_is_as_small_as_a_grown_one),
         cmocka_unit_test(a_walk_in_parts_meets_what_stays),
         cmocka_unit_test(keys_of_one_run_stay_correct_and_bounded),
         cmocka_unit_test(a_mistake_of_the_caller_stops_the_process),

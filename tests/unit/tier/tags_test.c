@@ -101,12 +101,9 @@ static struct recordmap_record twin(uint64_t tag, uint64_t place, const char *ke
 static void add_map(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, size_t count)
 {
     struct recordmap *map = recordmap_create(0, 0);
-    struct recordmap_fill fill;
 
-    recordmap_fill_begin(&fill, map, count);
     for (size_t i = 0; i < count; i++)
-        recordmap_fill(&fill, &records[i]);
-    recordmap_fill_end(&fill);
+        recordmap_add(map, records[i].tag, records[i].key, records[i].place);
     tags_add(file, incarnation, partition, map, bytes_of(NULL, 0));
     recordmap_destroy(map);
 }

@@ -244,13 +244,20 @@ static inline void end_waiting(struct engine *engine, struct client *client)
     big_call_end(engine, client);
 }
 
+/* However long it has waited, it is not idle: its reply is not sent yet, and may have to wait for the log. */
+static void unpark(struct worker *worker, struct client *client)
+{
+    client->parked = false;
+    client->active_us = worker->turn.now_us;
+    atomic_fetch_sub_explicit(&worker->engine->clients.parked, 1, memory_order_relaxed);
+}
+
 /* The request of a client that waits for a key is run again: it has been served meanwhile, or its time is up. */
 static enum run_result end_blocking(struct call *call, struct worker *worker)
 {
     struct client *client = call->client;
 
-    client->parked = false;
-    atomic_fetch_sub_explicit(&call->engine->clients.parked, 1, memory_order_relaxed);
+    unpark(worker, client);
     blocking_take_reply(worker, client);
     client->totals.commands++;
     end_client_options(call);
@@ -277,11 +284,10 @@ static int64_t begin_call(struct worker *worker, struct client *client)
     int64_t started_ns = worker->clock.call_ns != 0 ? worker->clock.call_ns : ticks_now_ns(&worker->clock.ticks);
 
     if (client->parked) {
-        client->parked = false;
+        unpark(worker, client);
         if (client->owned.claim != NULL)
             owners_forget(&worker->engine->partitions->owners, &client->owned);
         deadline_remove(worker, &client->cold_wait.deadline);
-        atomic_fetch_sub_explicit(&worker->engine->clients.parked, 1, memory_order_relaxed);
         execute_note_resumed(client, started_ns / 1000);
     } else {
         client->request.began_us = started_ns / 1000;

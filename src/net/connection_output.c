@@ -15,7 +15,7 @@ enum {
 void connection_count_output(struct connection *connection, size_t size)
 {
     connection->client.totals.output += size;
-    /* A client that has waited long for a key is not idle as soon as it has its reply. */
+    /* A client that takes long to read a reply is not idle meanwhile. */
     connection->client.active_us = connection->loop->worker.turn.now_us;
     turn_count(&connection->loop->worker.turn, connection->client.flags & CLIENT_REPLICA ? STAT_REPLICA_OUTPUT : STAT_NET_OUTPUT, size);
     turn_count(&connection->loop->worker.turn, STAT_WRITES_PROCESSED, 1);

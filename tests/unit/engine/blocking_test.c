@@ -158,6 +158,22 @@ static void the_first_who_waits_is_served_first_on_any_worker(void **state)
     box_destroy(box);
 }
 
+/* It has waited for longer than `timeout` allows, and its reply is not sent yet: that may have to wait for the log. */
+static void who_is_served_is_not_idle(void **state)
+{
+    struct box *box = box_create();
+
+    say(box, 0, "BLPOP a 0");
+    box->clients[0].active_us = 5;
+    box->base.workers[0].turn.now_us = 1000;
+    say(box, 1, "RPUSH a 1");
+    assert_int_equal(box->clients[0].active_us, 5);
+    read_mail(box);
+    expect(box, 0, "*2\r\n$1\r\na\r\n$1\r\n1\r\n");
+    assert_true(box->clients[0].active_us >= 1000);
+    box_destroy(box);
+}
+
 static void whose_time_is_up_leaves_and_the_alarm_is_set_for_the_next(void **state)
 {
     struct box *box = box_create();
@@ -568,6 +584,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_who_waits_is_served_first_on_any_worker),
+        cmocka_unit_test(who_is_served_is_not_idle),
         cmocka_unit_test(whose_time_is_up_leaves_and_the_alarm_is_set_for_the_next),
         cmocka_unit_test(who_dies_or_is_unblocked_gets_nothing),
         cmocka_unit_test(who_dies_with_the_answer_on_its_way_leaves_nothing_behind),

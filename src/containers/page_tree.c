@@ -172,6 +172,7 @@ struct needs {
     bool with_leaves;
     uint32_t *numbers;
     uint32_t count, max;
+    uint32_t nodes_left;            /* that may be visited: damaged ones may refer to each other in circles */
 };
 
 /* A node with `before` elements before it, `levels` above the leaves. */
@@ -180,25 +181,25 @@ static void needs_of(struct needs *needs, struct bytes node, unsigned levels, ui
     struct pager *pager = needs->tree->pager;
     struct child child;
 
-    for (size_t at = 0; at < node.size && before <= needs->to && needs->count < needs->max; at += child.size) {
+    for (size_t at = 0; at < node.size && before <= needs->to && needs->count < needs->max && needs->nodes_left > 0; at += child.size) {
         size_t size = 0;
         const char *data;
 
         child = child_at(node, at);
         before += child.count;
-        if (before <= needs->from || (levels == 0 && !needs->with_leaves))
+        if (child.count == 0 || before <= needs->from || (levels == 0 && !needs->with_leaves))
             continue;
         data = pager->find(pager, child.page, PAGER_LOOK, &size);
         if (data == NULL)
             needs->numbers[needs->count++] = child.page;
-        else if (levels > 0)
+        else if (levels > 0 && needs->nodes_left-- > 0)
             needs_of(needs, bytes_of(data, size), levels - 1, before - child.count);
     }
 }
 
 uint32_t page_tree_needs(const struct page_tree *tree, uint64_t from, uint64_t to, bool with_leaves, uint32_t *numbers, uint32_t max)
 {
-    struct needs needs = { tree, from, to, with_leaves, numbers, 0, max };
+    struct needs needs = { tree, from, to, with_leaves, numbers, 0, max, tree->root->next + 1 };
 
     needs_of(&needs, buffer_bytes(&tree->root->top), tree->root->height, 0);
     return needs.count;

@@ -2,7 +2,8 @@
  * either (containers/pager.h). For what has an order and many elements: lists, by position; streams, by ID; sorted sets, by score and member.
  *
  * A leaf has a number of elements, and a separator: a byte string that is greater than all elements of the leaves before it, and not greater than those of its own.
- * Separators are compared as by memcmp, so the user encodes numbers with the highest byte first; what is ordered by position only has empty ones. That of a node's first
+ * Separators are compared as by memcmp, so the user encodes numbers with the highest byte first; what is ordered by position only has empty ones. Leaves may have equal
+ * ones, where elements do not differ in PAGE_TREE_SEPARATOR_MAX bytes: the last of them is found then, and the user looks into those before it, too. That of a node's first
  * child is not looked at: what its parent says of the node counts. So when a first child goes, the next one gets its place in the order, too.
  *
  *   node  = child... , NODE_SIZE_MAX bytes at most; the top one is in the root
@@ -95,7 +96,8 @@ void page_tree_remove(const struct page_tree *tree, const struct page_tree_path 
  * missing node is not. Writes `max` numbers at most; returns how many. 0: all is there. */
 uint32_t page_tree_needs(const struct page_tree *tree, uint64_t from, uint64_t to, bool with_leaves, uint32_t *numbers, uint32_t max);
 
-/* Bytes from outside: nothing else is read. What is sound can be used in every way, though elements may not be found. `next` is the root's. */
+/* Bytes from outside: nothing else is read, and nothing but them when a sound one is used, and each call ends. Roots and nodes that are sound but do not agree with each other may
+ * fail a CHECK: bytes are to have a checksum. `next` is the root's. */
 bool page_tree_node_is_sound(struct bytes node, uint32_t next);
 /*  root = count u64 | leaves u32 | next u32 | height u8 | number of free ones u8 | free u32... | top */
 void page_tree_root_write(const struct page_tree_root *root, struct buffer *out);

@@ -52,18 +52,49 @@ void page_tree_root_write(const struct page_tree_root *root, struct buffer *out)
     buffer_append_bytes(out, buffer_bytes(&root->top));
 }
 
+static bool has_child(struct bytes node, uint32_t page)
+{
+    struct child child = { .page = page + 1 };
+
+    for (size_t at = 0; at < node.size && child.page != page; at += child.size)
+        child = child_at(node, at);
+    return child.page == page;
+}
+
+static uint32_t count_children(struct bytes node)
+{
+    uint32_t count = 0;
+
+    for (size_t at = 0; at < node.size; at += child_at(node, at).size)
+        count++;
+    return count;
+}
+
+/* Numbers that are free are below `next`, different, and not those of children. The top's children are sound. */
+static bool free_are_sound(const struct page_tree_root *root, struct bytes top)
+{
+    for (uint8_t i = 0; i < root->free_count; i++) {
+        if (root->free[i] >= root->next || has_child(top, root->free[i]))
+            return false;
+        for (uint8_t k = 0; k < i; k++) {
+            if (root->free[k] == root->free[i])
+                return false;
+        }
+    }
+    return true;
+}
+
 static bool root_is_sound(const struct page_tree_root *root, struct bytes top)
 {
     uint64_t count;
+    uint32_t children;
 
-    for (uint8_t i = 0; i < root->free_count; i++) {
-        if (root->free[i] >= root->next)
-            return false;
-    }
-    if (root->leaves == 0)
-        return root->count == 0 && root->height == 0 && top.size == 0;
-    return root->height <= PAGE_TREE_HEIGHT_MAX && root->leaves < root->next + (root->height == 0) && top.size > 0 &&
-        children_are_sound(top, root->next, &count) && count == root->count;
+    if (!children_are_sound(top, root->next, &count) || count != root->count || !free_are_sound(root, top) || root->height > PAGE_TREE_HEIGHT_MAX)
+        return false;
+    children = count_children(top);
+    if (root->height == 0)
+        return root->leaves == children && root->leaves <= root->next;
+    return children > 0 && root->leaves >= children && root->leaves < root->next;
 }
 
 bool page_tree_root_read(struct bytes bytes, struct page_tree_root *root)

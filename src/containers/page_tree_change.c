@@ -171,10 +171,14 @@ uint32_t page_tree_insert(const struct page_tree *tree, const struct page_tree_p
     struct page_tree_path first = { 0 };
     uint32_t number = take_number(root);
     unsigned level = root->height;
+    char copy[PAGE_TREE_SEPARATOR_MAX];
     size_t at = 0;
 
     CHECK(separator.size <= PAGE_TREE_SEPARATOR_MAX && count <= PAGE_TREE_COUNT_MAX - root->count && (path == NULL) == (root->leaves == 0));
     CHECK(side == PAGE_TREE_AFTER || separator.size == 0);
+    if (separator.size > 0)
+        memcpy(copy, separator.data, separator.size);       /* it may be part of a page */
+    separator.data = copy;
     if (path == NULL)
         path = &first;
     else

@@ -5,7 +5,7 @@
  * Numbers have the machine's byte order, and no alignment. A fingerprint is eight bits of the key's hash: a lookup compares those of eight pairs at a time and then, mostly, one
  * key. The pairs have no order. What is added goes between the pairs and the rest, so an addition moves three bytes for each pair and not the pairs.
  *
- * All functions but pair_page_is_sound trust the bytes. Keys and values must not be part of a page that is changed.
+ * All functions but pair_page_is_sound trust the bytes. The pairs of a page have less than 4 GiB: CHECKed. Keys and values must not be part of a page that is changed.
  */
 #ifndef KELVIN_CONTAINERS_PAIR_PAGE_H
 #define KELVIN_CONTAINERS_PAIR_PAGE_H

@@ -1,5 +1,5 @@
 /* What bytes from outside meet below the codec. HyperLogLogs, which users write themselves (SET, RESTORE), LZF, the old ziplists and zipmaps,
- * intsets, listpacks and pages of pairs: any bytes, or good ones, damaged. They are refused or can be used in every way. */
+ * intsets, listpacks, pages of pairs and trees of pages: any bytes, or good ones, damaged. They are refused or can be used in every way. */
 #include <string.h>
 
 #include "base/check.h"
@@ -7,9 +7,11 @@
 #include "containers/hll.h"
 #include "containers/intset.h"
 #include "containers/listpack.h"
+#include "containers/page_tree.h"
 #include "containers/pair_page.h"
 #include "containers/ziplist.h"
 #include "support/fuzz.h"
+#include "support/memory_pager.h"
 #include "value/lzf.h"
 
 enum { BYTES_MAX = 1 << 16, ELEMENTS_MAX = 300 };
@@ -344,12 +346,89 @@ static void pages(struct fuzz_input *input)
     mem_free((void *)exact.data);
 }
 
+/* Trees of pages: nodes that are sound, but of no tree, are walked and end. */
+
+static const struct page_tree_limits small_nodes = { 200, 120 };
+
+struct tree_rig {
+    struct memory_pager memory;     /* first */
+    const char *(*find)(struct pager *pager, uint32_t number, enum pager_use use, size_t *size);
+};
+
+/* Only nodes that are sound; a user would not have the others. */
+static const char *find_sound(struct pager *pager, uint32_t number, enum pager_use use, size_t *size)
+{
+    struct tree_rig *rig = (struct tree_rig *)pager;
+
+    if (number >= rig->memory.capacity || rig->memory.pages[number].data == NULL)
+        return NULL;
+    return rig->find(pager, number, use, size);
+}
+
+static void make_tree(struct fuzz_input *input, struct page_tree *tree)
+{
+    struct page_tree_path path;
+    char room[40] = { 0 };
+
+    for (uint64_t i = fuzz_below(input, 60); i > 0; i--) {
+        bool is_first = page_tree_last(tree, &path) != PAGE_TREE_YES;
+
+        room[0] = (char)(255 - i);
+        tree->pager->create(tree->pager, page_tree_insert(tree, is_first ? NULL : &path, PAGE_TREE_AFTER, bytes_of(room, fuzz_below(input, sizeof(room))), fuzz_below(input, 9)), 1);
+    }
+}
+
+static void damage_nodes(struct fuzz_input *input, struct memory_pager *memory, uint32_t next)
+{
+    for (uint32_t i = 0; i < memory->capacity; i++) {
+        struct memory_page *page = &memory->pages[i];
+
+        if (page->data == NULL)
+            continue;
+        for (uint64_t changes = fuzz_below(input, 3); changes > 0; changes--)
+            page->data[fuzz_below(input, page->size)] = (char)fuzz_next(input);
+        page->is_missing = !page_tree_node_is_sound(bytes_of(page->data, page->size), next);
+    }
+}
+
+static void trees(struct fuzz_input *input)
+{
+    struct page_tree_root root = { 0 };
+    struct tree_rig rig;
+    struct page_tree tree = { &root, &rig.memory.pager, small_nodes };
+    struct page_tree_path path;
+    struct buffer bytes = { 0 };
+    uint32_t numbers[8];
+
+    memory_pager_init(&rig.memory);
+    make_tree(input, &tree);
+    page_tree_root_write(&root, &bytes);
+    page_tree_root_release(&root);
+    fuzz_damage(input, &bytes, telling, 3, BYTES_MAX);
+    if (page_tree_root_read(buffer_bytes(&bytes), &root)) {
+        damage_nodes(input, &rig.memory, root.next);
+        rig.find = rig.memory.pager.find;
+        rig.memory.pager.find = find_sound;
+        (void)page_tree_seek(&tree, BYTES("\xf0key"), &path);
+        (void)page_tree_last(&tree, &path);
+        (void)page_tree_seek_rank(&tree, fuzz_below(input, 100), &path);
+        if (page_tree_first(&tree, &path) == PAGE_TREE_YES) {
+            for (int i = 0; i < 200 && (i < 120 ? page_tree_next(&tree, &path) : page_tree_previous(&tree, &path)) == PAGE_TREE_YES; i++)
+                ;
+        }
+        (void)page_tree_needs(&tree, fuzz_below(input, 50), fuzz_below(input, 1 << 20), fuzz_below(input, 2) == 0, numbers, 8);
+    }
+    page_tree_root_release(&root);
+    buffer_release(&bytes);
+    memory_pager_release(&rig.memory);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input;
 
     fuzz_begin(&input, data, size);
-    switch (fuzz_below(&input, 7)) {
+    switch (fuzz_below(&input, 8)) {
     case 0: hlls(&input); break;
     case 1: lzfs(&input); break;
     case 2: ziplists(&input); break;
@@ -357,6 +436,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 4: intsets(&input); break;
     case 5: listpacks(&input); break;
     case 6: pages(&input); break;
+    case 7: trees(&input); break;
     }
     return 0;
 }

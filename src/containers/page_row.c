@@ -4,6 +4,10 @@
 
 static void note_missing(struct pager *pager, uint64_t number, uint32_t numbers[PAGE_ROW_AHEAD_MAX], uint32_t *count)
 {
+    for (uint32_t i = 0; i < *count; i++) {
+        if (numbers[i] == number)
+            return;
+    }
     if (*count < PAGE_ROW_AHEAD_MAX && page_row_at(pager, (uint32_t)number, PAGER_LOOK).data == NULL)
         numbers[(*count)++] = (uint32_t)number;
 }

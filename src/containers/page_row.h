@@ -12,7 +12,7 @@ enum page_row_step { PAGE_ROW_STAYS, PAGE_ROW_GROWS, PAGE_ROW_SHRINKS };
 
 enum { PAGE_ROW_AHEAD_MAX = 32 };
 
-/* The pages that are missing of those that the next steps change, first come first: PAGE_ROW_AHEAD_MAX at most, one of them twice perhaps. Returns how many. */
+/* The pages that are missing of those that the next steps change, first come first: PAGE_ROW_AHEAD_MAX at most. Returns how many. */
 uint32_t page_row_ahead(struct pager *pager, uint32_t pages, enum page_row_step step, uint32_t numbers[PAGE_ROW_AHEAD_MAX]);
 
 /* A page's bytes; data is NULL if it is missing. */

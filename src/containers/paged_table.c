@@ -11,6 +11,7 @@ enum {
     FINGERPRINT_SHIFT = 56,
     STEPS = 2,                  /* of growing or shrinking at a time, so that what was put off is made up for */
     SHRINK_SHARE = 2,           /* pages are joined when they are half as long as when they are split */
+    DRAWS_MIN = 100, DRAWS_SHARE = 50,      /* of a random pair, times as many as it takes on average */
 };
 
 /* --- how many pages there should be --- */
@@ -54,6 +55,18 @@ static void note_length(struct paged_root *root, uint32_t count)
 {
     if (count > root->longest)
         root->longest = count;
+    if (count > root->longest_now)
+        root->longest_now = count;
+}
+
+/* When the number of pages is a power of two, each of them has been split since it was one before: so `longest_now` is a bound for all. */
+static void note_split(struct paged_root *root, uint32_t old_count, uint32_t new_count)
+{
+    note_length(root, old_count > new_count ? old_count : new_count);
+    if ((root->pages & (root->pages - 1)) != 0)
+        return;
+    root->longest = root->longest_now;
+    root->longest_now = 0;
 }
 
 static uint64_t hash_of(const struct paged_table *table, struct bytes key)
@@ -118,6 +131,7 @@ static bool split_page(const struct paged_table *table)
     }
     mem_free(copy);
     table->root->pages++;
+    note_split(table->root, halves[0].count, halves[1].count);
     return true;
 }
 
@@ -152,6 +166,7 @@ static bool join_pages(const struct paged_table *table)
     mem_free(copy);
     table->root->pages--;
     note_length(table->root, count);
+    table->root->longest_now = table->root->longest;        /* pages that were split may be a whole again */
     return true;
 }
 
@@ -312,12 +327,15 @@ enum paged_answer paged_table_next(const struct paged_table *table, struct paged
 /* Draws a page and a position until the position is in use: in each draw every pair has the same probability. */
 enum paged_answer paged_table_random(const struct paged_table *table, struct random *random, struct bytes *key, struct bytes *value, uint32_t *page)
 {
-    CHECK(table->root->count > 0);
-    for (;;) {
+    const struct paged_root *root = table->root;
+    double draws = DRAWS_MIN + DRAWS_SHARE * (double)root->pages * root->longest / (double)root->count;
+
+    CHECK(root->count > 0);
+    for (; draws > 0; draws--) {
         struct random before = *random;
-        uint32_t number = (uint32_t)random_below(random, table->root->pages);
-        uint64_t index = random_below(random, table->root->longest);
-        struct bytes bytes = page_at(table, number, PAGER_USE);
+        uint32_t number = (uint32_t)random_below(random, root->pages);
+        uint64_t index = random_below(random, root->longest);
+        struct bytes bytes = page_at(table, number, PAGER_LOOK);
         struct pair pair;
 
         if (bytes.data == NULL) {
@@ -329,9 +347,11 @@ enum paged_answer paged_table_random(const struct paged_table *table, struct ran
             pair = pair_page_at(bytes, (uint32_t)index);
             *key = pair.key;
             *value = pair.value;
+            (void)page_at(table, number, PAGER_USE);
             return PAGED_YES;
         }
     }
+    return PAGED_NO;
 }
 
 uint32_t paged_table_scan_page(const struct paged_table *table, uint64_t *cursor)
@@ -373,6 +393,7 @@ void paged_root_write(const struct paged_root *root, char bytes[PAGED_ROOT_SIZE]
     memcpy(bytes + 8, &root->size, 8);
     memcpy(bytes + 16, &root->pages, 4);
     memcpy(bytes + 20, &root->longest, 4);
+    memcpy(bytes + 24, &root->longest_now, 4);
 }
 
 bool paged_root_read(const char bytes[PAGED_ROOT_SIZE], struct paged_root *root)
@@ -381,5 +402,7 @@ bool paged_root_read(const char bytes[PAGED_ROOT_SIZE], struct paged_root *root)
     memcpy(&root->size, bytes + 8, 8);
     memcpy(&root->pages, bytes + 16, 4);
     memcpy(&root->longest, bytes + 20, 4);
-    return root->pages > 0 && root->size >= root->count && (root->count > 0) == (root->size > 0) && root->longest >= (root->count > 0);
+    memcpy(&root->longest_now, bytes + 24, 4);
+    return root->pages > 0 && root->size >= root->count && (root->count > 0) == (root->size > 0) && root->longest >= (root->count > 0) &&
+        root->longest_now <= root->longest;
 }

@@ -29,6 +29,7 @@ struct paged_root {
     uint64_t size;              /* bytes of all pairs */
     uint32_t pages;             /* numbers below it exist, and no others; at least 1 */
     uint32_t longest;           /* upper bound of the pairs of a page; needed for a fair random choice */
+    uint32_t longest_now;       /* the same of the pages that were split since their number last was a power of two, and of those that got longer */
 };
 
 /* How large pages are: on average `pairs` pairs, but not fewer bytes than `size_min` nor more than `size_max`, and not more pages than pairs. */
@@ -73,7 +74,8 @@ struct paged_iterator {
 };
 enum paged_answer paged_table_next(const struct paged_table *table, struct paged_iterator *iterator, struct bytes *key, struct bytes *value);
 
-/* A random pair, all with the same probability; the table must not be empty. PAGED_MISSING: `page` is needed, and the call with the same state of the generator. */
+/* A random pair, all with the same probability; the table must not be empty. PAGED_MISSING: `page` is needed, and the call with the same state of the generator. PAGED_NO: none was found in
+ * many times the draws it takes, so the root is not that of these pages: damage. */
 enum paged_answer paged_table_random(const struct paged_table *table, struct random *random, struct bytes *key, struct bytes *value, uint32_t *page);
 
 /* As dict_scan: calls `found` for about `count` pairs from the cursor on and changes it to the next one, 0 at the end. It ends before a page that is missing;
@@ -83,8 +85,8 @@ enum paged_answer paged_table_scan(const struct paged_table *table, uint64_t *cu
 /* The page in which a scan goes on, and the cursor after it. */
 uint32_t paged_table_scan_page(const struct paged_table *table, uint64_t *cursor);
 
-/* The root as bytes:  count u64 | size u64 | pages u32 | longest u32. False: it can't be one, of pages that hold what it says. */
-enum { PAGED_ROOT_SIZE = 24 };
+/* The root as bytes:  count u64 | size u64 | pages u32 | longest u32 | longest now u32. False: it can't be one, of pages that hold what it says. */
+enum { PAGED_ROOT_SIZE = 28 };
 void paged_root_write(const struct paged_root *root, char bytes[PAGED_ROOT_SIZE]);
 bool paged_root_read(const char bytes[PAGED_ROOT_SIZE], struct paged_root *root);
 

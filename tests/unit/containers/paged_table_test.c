@@ -388,12 +388,52 @@ static void random_pairs_have_the_same_probability(void **state)
     rig_release(&rig);
 }
 
+/* Pages that were long while a split was put off are not long for ever: the table doubles, and a draw takes few pages again. */
+static void the_longest_page_is_forgotten(void **state)
+{
+    struct rig rig;
+    char room[40];
+    uint32_t before, split;
+
+    (void)state;
+    rig_init(&rig, 4, small);
+    for (uint64_t number = 0; number < 200; number++)
+        put(&rig, number_key(number, room), BYTES("v"));
+    /* The page that is to be split is missing all the time. */
+    split = (uint32_t)linear_hash_other_half(rig.root.pages + 1);
+    rig.memory.pages[split].is_missing = true;
+    for (uint64_t number = 200; number < 2000; number++) {
+        if (paged_table_page(&rig.table, number_key(number, room)) != split)
+            put(&rig, number_key(number, room), BYTES("v"));
+    }
+    before = rig.root.longest;
+    settle(&rig);
+    for (uint64_t number = 0; number < 6000; number++)
+        put(&rig, number_key(number, room), BYTES("v"));
+    assert_true(rig.root.longest < before / 2);
+    rig_release(&rig);
+}
+
+/* Of a root that is not that of its pages. */
+static void a_draw_from_damage_ends(void **state)
+{
+    struct bytes key, value;
+    struct rig rig;
+    uint32_t page;
+
+    (void)state;
+    rig_init(&rig, 5, small);
+    rig.root = (struct paged_root){ 1, 1, 1, 1, 1 };
+    assert_int_equal(paged_table_random(&rig.table, &rig.random, &key, &value, &page), PAGED_NO);
+    rig_release(&rig);
+}
+
 /* --- the root --- */
 
 static void a_root_is_written_and_read(void **state)
 {
-    static const struct paged_root bad[] = { { 0, 0, 0, 0 }, { 5, 4, 1, 5 }, { 0, 4, 1, 5 }, { 5, 0, 1, 5 }, { 5, 50, 1, 0 } };
-    struct paged_root root = { 1ull << 40, 1ull << 45, 1u << 31, 77 }, read;
+    static const struct paged_root bad[] = { { 0, 0, 0, 0, 0 }, { 5, 4, 1, 5, 5 }, { 0, 4, 1, 5, 5 }, { 5, 0, 1, 5, 5 }, { 5, 50, 1, 0, 0 }, { 5, 50, 1, 3, 4 } };
+    struct paged_root root = { 1ull << 40, 1ull << 45, 1u << 31, 77, 66 }, read;
     char bytes[PAGED_ROOT_SIZE];
 
     (void)state;
@@ -414,6 +454,8 @@ int main(void)
         cmocka_unit_test(growth_that_is_put_off_does_not_run_away),
         cmocka_unit_test(a_scan_finds_what_stays_while_a_dict_becomes_a_table_that_grows_and_shrinks),
         cmocka_unit_test(random_pairs_have_the_same_probability),
+        cmocka_unit_test(the_longest_page_is_forgotten),
+        cmocka_unit_test(a_draw_from_damage_ends),
         cmocka_unit_test(a_root_is_written_and_read),
     };
 

@@ -413,6 +413,89 @@ static void a_root_is_written_and_read(void **state)
     assert_true(refused > 1000);
 }
 
+static bool is_read(const struct page_tree_root *root)
+{
+    struct page_tree_root read;
+    struct buffer bytes = { 0 };
+    bool is_sound;
+
+    page_tree_root_write(root, &bytes);
+    is_sound = page_tree_root_read(buffer_bytes(&bytes), &read);
+    page_tree_root_release(&read);
+    buffer_release(&bytes);
+    return is_sound;
+}
+
+static void a_root_that_can_not_be_is_refused(void **state)
+{
+    struct page_tree_root root;
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, BY_POSITION, 1, small);
+    for (int i = 0; i < 4; i++)
+        insert(&rig, rig.count, 7);
+    take_out(&rig, 1);
+    assert_int_equal(rig.root.free_count, 1);
+    assert_true(is_read(&rig.root));
+    for (int i = 0; i < 5; i++) {
+        root = rig.root;
+        root.leaves += i == 0;
+        root.leaves -= i == 1;
+        root.count += i == 2;
+        if (i == 3)
+            root.free[0] = rig.leaves[2].page;          /* in use */
+        if (i == 4)
+            root.free[root.free_count++] = root.free[0];
+        assert_false(is_read(&root));
+    }
+    rig_release(&rig);
+}
+
+/* Nodes that are sound and refer to themselves: what a range needs is still found in a short time. */
+static void nodes_in_circles_are_left(void **state)
+{
+    struct rig rig;
+    uint32_t numbers[4], node;
+    struct bytes page;
+
+    (void)state;
+    rig_init(&rig, BY_POSITION, 1, small);
+    for (int i = 0; i < 60; i++)
+        insert(&rig, rig.count, 1);
+    assert_true(rig.root.height > 0);
+    memcpy(&node, rig.root.top.data, sizeof(node));
+    page = memory_pager_page(&rig.memory, node);
+    for (size_t at = 0; at < page.size; at += 11)                       /* children without separators */
+        memcpy(rig.memory.pages[node].data + at, &node, sizeof(node));
+    assert_true(page_tree_node_is_sound(page, rig.root.next));
+    rig.root.height = PAGE_TREE_HEIGHT_MAX;
+    (void)page_tree_needs(&rig.tree, 0, 1 << 20, true, numbers, 4);
+    rig_release(&rig);
+}
+
+/* As when a leaf is split: the separator is bytes of a page, which moves when a node changes. */
+static void a_separator_may_be_part_of_a_page(void **state)
+{
+    struct page_tree_path path;
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, BY_NUMBER, 1, small);
+    for (int i = 0; i < 60; i++)
+        insert(&rig, rig.count, 1);
+    for (int i = 0; i < 200; i++) {
+        struct bytes node;
+
+        assert_int_equal(page_tree_last(&rig.tree, &path), PAGE_TREE_YES);
+        node = memory_pager_page(&rig.memory, path.steps[rig.root.height].node);
+        /* The separator of the last child, which ends the node. */
+        rig.memory.pager.create(&rig.memory.pager, page_tree_insert(&rig.tree, &path, PAGE_TREE_AFTER, bytes_of(node.data + node.size - 8, 8), 1), 1)[0] = 'x';
+    }
+    page_tree_verify(&rig.tree);
+    rig_release(&rig);
+}
+
 static void damaged_nodes_are_refused(void **state)
 {
     struct random random;
@@ -453,6 +536,9 @@ int main(void)
         cmocka_unit_test(a_large_tree_is_flat),
         cmocka_unit_test(what_a_range_needs_is_named),
         cmocka_unit_test(a_root_is_written_and_read),
+        cmocka_unit_test(a_root_that_can_not_be_is_refused),
+        cmocka_unit_test(nodes_in_circles_are_left),
+        cmocka_unit_test(a_separator_may_be_part_of_a_page),
         cmocka_unit_test(damaged_nodes_are_refused),
     };
 

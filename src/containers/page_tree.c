@@ -172,7 +172,7 @@ struct needs {
     bool with_leaves;
     uint32_t *numbers;
     uint32_t count, max;
-    uint32_t nodes_left;            /* that may be visited: damaged ones may refer to each other in circles */
+    uint64_t nodes_left;            /* that may be visited: damaged ones may refer to each other in circles */
 };
 
 /* A node with `before` elements before it, `levels` above the leaves. */
@@ -199,7 +199,7 @@ static void needs_of(struct needs *needs, struct bytes node, unsigned levels, ui
 
 uint32_t page_tree_needs(const struct page_tree *tree, uint64_t from, uint64_t to, bool with_leaves, uint32_t *numbers, uint32_t max)
 {
-    struct needs needs = { tree, from, to, with_leaves, numbers, 0, max, tree->root->next + 1 };
+    struct needs needs = { tree, from, to, with_leaves, numbers, 0, max, (uint64_t)tree->root->next + 1 };
 
     needs_of(&needs, buffer_bytes(&tree->root->top), tree->root->height, 0);
     return needs.count;

@@ -28,7 +28,7 @@
 enum {
     PAGE_TREE_HEIGHT_MAX = 12,
     PAGE_TREE_FREE_MAX = 32,
-    PAGE_TREE_SEPARATOR_MAX = 256,      /* bytes: at least three children fit into a node */
+    PAGE_TREE_SEPARATOR_MAX = 128,      /* bytes: seven children fit into a node, so that halves have some, whatever the order of insertion */
 };
 #define PAGE_TREE_COUNT_MAX ((1ull << 40) - 1)
 

@@ -11,7 +11,7 @@ enum {
     FINGERPRINT_SHIFT = 56,
     STEPS = 2,                  /* of growing or shrinking at a time, so that what was put off is made up for */
     SHRINK_SHARE = 2,           /* pages are joined when they are half as long as when they are split */
-    DRAWS_MIN = 100, DRAWS_SHARE = 50,      /* of a random pair, times as many as it takes on average */
+    DRAWS_MIN = 100, DRAWS_MAX = 10000000, DRAWS_SHARE = 50,      /* of a random pair, times as many as it takes on average */
 };
 
 /* --- how many pages there should be --- */
@@ -331,6 +331,8 @@ enum paged_answer paged_table_random(const struct paged_table *table, struct ran
     double draws = DRAWS_MIN + DRAWS_SHARE * (double)root->pages * root->longest / (double)root->count;
 
     CHECK(root->count > 0);
+    if (draws > DRAWS_MAX)
+        draws = DRAWS_MAX;
     for (; draws > 0; draws--) {
         struct random before = *random;
         uint32_t number = (uint32_t)random_below(random, root->pages);

@@ -1,6 +1,8 @@
 /* Pager: where a container has its pages, which are runs of bytes with numbers. A page exists, or not; one that exists is resident, or can't be used now. Containers
  * never wait for a page: they say that it is missing, and have changed nothing then.
  *
+ * No call makes a page missing that was there before it. A page of no bytes is found, too: at an address that is not NULL.
+ *
  * Bytes that are returned belong to the pager, and are valid until the next change, creation or drop of any page. Owner: the owner of the container.
  */
 #ifndef KELVIN_CONTAINERS_PAGER_H

@@ -177,7 +177,7 @@ enum score_answer score_index_find(const struct score_index *index, uint64_t has
     if (page.data == NULL)
         return SCORE_MISSING;
     found = find_from(page, (uint32_t)hash, *at);
-    if (found == count)
+    if (found >= count)
         return SCORE_NO;
     memcpy(score, page.data + score_offset(count, found), SCORE_SIZE);
     *at = found + 1;

@@ -40,7 +40,7 @@ void score_index_create(const struct score_index *index, uint64_t count);
 /* The page that a hash belongs to. All hashes are of 64 bits. */
 uint32_t score_index_page(const struct score_index *index, uint64_t hash);
 
-/* The next score with the hash; *at is 0 for the first one, and then stays as it was left. SCORE_NO: those were all. */
+/* The next score with the hash; *at is 0 for the first one, and then stays as it was left. SCORE_NO: those were all. A change of the index in between may hide some. */
 enum score_answer score_index_find(const struct score_index *index, uint64_t hash, uint32_t *at, double *score);
 /* SCORE_YES, or SCORE_MISSING. */
 enum score_answer score_index_add(const struct score_index *index, uint64_t hash, double score);
@@ -52,7 +52,7 @@ enum score_answer score_index_change(const struct score_index *index, uint64_t h
 uint32_t score_index_ahead(const struct score_index *index, uint32_t numbers[PAGE_ROW_AHEAD_MAX]);
 void score_index_settle(const struct score_index *index);
 
-/* Whether bytes from outside can be a page: any that can is used without harm. */
+/* Whether bytes from outside can be a page: then nothing outside of them is read. */
 bool score_page_is_sound(struct bytes page);
 
 #endif

@@ -336,6 +336,28 @@ static void a_large_tree_is_flat(void **state)
     rig_release(&rig);
 }
 
+/* Each leaf is inserted after the first one, with the longest separators: halves that never get another child. */
+static void a_tree_that_grows_from_its_beginning_is_not_high(void **state)
+{
+    enum { LEAVES = 100000 };
+    char room[PAGE_TREE_SEPARATOR_MAX] = { 0 };
+    struct page_tree_path path;
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, BY_NUMBER, 1, PAGE_TREE_LIMITS_DEFAULT);
+    for (uint32_t i = LEAVES; i > 0; i--) {
+        if (i < LEAVES)
+            assert_int_equal(page_tree_first(&rig.tree, &path), PAGE_TREE_YES);
+        for (int k = 0; k < 4; k++)
+            room[k] = (char)(i >> (24 - 8 * k));
+        (void)page_tree_insert(&rig.tree, i < LEAVES ? &path : NULL, PAGE_TREE_AFTER, bytes_of(room, sizeof(room)), 1);
+    }
+    assert_in_range(rig.root.height, 3, PAGE_TREE_HEIGHT_MAX - 2);
+    page_tree_verify(&rig.tree);
+    rig_release(&rig);
+}
+
 static void what_a_range_needs_is_named(void **state)
 {
     enum { MAX = 4000 };
@@ -534,6 +556,7 @@ int main(void)
         cmocka_unit_test(random_work_agrees_with_an_array),
         cmocka_unit_test(numbers_of_a_queue_are_used_again),
         cmocka_unit_test(a_large_tree_is_flat),
+        cmocka_unit_test(a_tree_that_grows_from_its_beginning_is_not_high),
         cmocka_unit_test(what_a_range_needs_is_named),
         cmocka_unit_test(a_root_is_written_and_read),
         cmocka_unit_test(a_root_that_can_not_be_is_refused),

@@ -222,10 +222,26 @@ static void an_index_of_known_size_has_its_pages_at_once(void **state)
     memory_pager_release(&rig.memory);
 }
 
+static void a_search_ends_when_its_page_got_shorter(void **state)
+{
+    static struct rig rig;
+    uint32_t at = 0;
+    double score;
+
+    (void)state;
+    rig_init(&rig, 1, SMALL);
+    assert_int_equal(add(&rig, 5, 1), SCORE_YES);
+    assert_int_equal(score_index_find(&rig.index, 5, &at, &score), SCORE_YES);
+    assert_int_equal(take_out(&rig, 5, 1), SCORE_YES);
+    assert_int_equal(score_index_find(&rig.index, 5, &at, &score), SCORE_NO);
+    memory_pager_release(&rig.memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_work_agrees_with_an_array),
+        cmocka_unit_test(a_search_ends_when_its_page_got_shorter),
         cmocka_unit_test(an_index_of_known_size_has_its_pages_at_once),
     };
 

@@ -6,7 +6,7 @@
  * ones, where elements do not differ in PAGE_TREE_SEPARATOR_MAX bytes: the last of them is found then, and the user looks into those before it, too. That of a node's first
  * child is not looked at: what its parent says of the node counts. So when a first child goes, the next one gets its place in the order, too.
  *
- *   node  = child... , NODE_SIZE_MAX bytes at most; the top one is in the root
+ *   node  = child...            (of at most as many bytes as the limits say; the top one is in the root)
  *   child = page u32 | elements below it u40 | size of the separator u16 | separator
  *
  * Functions that meet a node that is missing say so and have changed nothing. A leaf need not be resident: only its user reads it. Nodes are joined and taken away as they

@@ -7,7 +7,7 @@
  * Growing and shrinking change one page or two, and none that is not resident: it is put off until it is. Which pages that waits for follows from the root alone
  * (paged_table_ahead), so there is no state of it. Pages get longer meanwhile, and a little longer only, if those are loaded soon.
  *
- * Owner: the owner of the value. Functions that take a const root change nothing but the uses that the pager counts. Bytes are valid as the pager says, and those
+ * Owner: the owner of the value. Finding, walking, drawing and scanning change nothing but the uses that the pager counts. Bytes are valid as the pager says, and those
  * that are passed to a function must not be part of a page.
  */
 #ifndef KELVIN_CONTAINERS_PAGED_TABLE_H
@@ -57,7 +57,7 @@ uint32_t paged_table_page(const struct paged_table *table, struct bytes key);
 
 /* `value` may be NULL. */
 enum paged_answer paged_table_find(const struct paged_table *table, struct bytes key, struct bytes *value);
-/* Adds or overwrites. PAGED_YES: the key is new. */
+/* Adds or overwrites. PAGED_YES: the key is new. Values that get smaller do not make the table shrink: paged_table_settle does. */
 enum paged_answer paged_table_put(const struct paged_table *table, struct bytes key, struct bytes value);
 /* PAGED_NO: it was not there. */
 enum paged_answer paged_table_remove(const struct paged_table *table, struct bytes key);
@@ -85,7 +85,7 @@ enum paged_answer paged_table_scan(const struct paged_table *table, uint64_t *cu
 /* The page in which a scan goes on, and the cursor after it. */
 uint32_t paged_table_scan_page(const struct paged_table *table, uint64_t *cursor);
 
-/* The root as bytes:  count u64 | size u64 | pages u32 | longest u32 | longest now u32. False: it can't be one, of pages that hold what it says. */
+/* The root as bytes:  count u64 | size u64 | pages u32 | longest u32 | longest now u32. False: no table has such a root. */
 enum { PAGED_ROOT_SIZE = 28 };
 void paged_root_write(const struct paged_root *root, char bytes[PAGED_ROOT_SIZE]);
 bool paged_root_read(const char bytes[PAGED_ROOT_SIZE], struct paged_root *root);

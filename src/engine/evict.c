@@ -112,14 +112,12 @@ static bool evict_one(struct engine *engine, struct worker *worker, enum config_
 /* Redis' scale: 50 us a step up to 10, then 15 % more with each. */
 static int64_t time_max_us(const struct engine *engine)
 {
-    int64_t tenacity = config_number(engine->config, CONFIG_MAXMEMORY_EVICTION_TENACITY), step = TENACITY_LINEAR;
-    double time_us = 50;
+    int64_t tenacity = config_number(engine->config, CONFIG_MAXMEMORY_EVICTION_TENACITY);
+    double time_us = 50.0 * (double)(tenacity < TENACITY_LINEAR ? tenacity : TENACITY_LINEAR);
 
     if (tenacity >= TENACITY_MAX)
         return INT64_MAX;
-    if (tenacity < TENACITY_LINEAR)
-        return 50 * tenacity;
-    for (time_us *= TENACITY_LINEAR; step < tenacity; step++)
+    for (; tenacity > TENACITY_LINEAR; tenacity--)
         time_us *= 1.15;
     return (int64_t)time_us;
 }
@@ -132,7 +130,7 @@ bool evict_keys(struct engine *engine, struct worker *worker)
     if (policy == CONFIG_POLICY_NOEVICTION || expiry_is_suspended(engine))
         return false;
     for (int i = 0; memory_is_short(engine); i++) {
-        if (i >= KEYS_AT_ONCE && i % KEYS_AT_ONCE == 0 && clock_mono_us() - worker->turn.now_us >= max_us)
+        if (i > 0 && i % KEYS_AT_ONCE == 0 && clock_mono_us() - worker->turn.now_us >= max_us)
             return true;
         if (!evict_one(engine, worker, policy))
             return false;

@@ -4,9 +4,9 @@
 
 #include "engine/engine.h"
 
-/* Deletes keys until memory is below the limit or the turn has taken the time of maxmemory-eviction-tenacity, but some in any case: so the requests of a
- * pipeline do not block a worker one after the other for that time, and memory gets less nevertheless. Memory is in blocks that hold many keys, so what that frees may not be
- * enough for now: as in Redis, the caller goes on as long as there is something to evict. False if there is not (noeviction, no key left,
+/* Deletes keys until memory is below the limit, or the turn has lasted as long as maxmemory-eviction-tenacity allows; a few keys in any case. So a pipeline does not
+ * block a worker for that time with each of its requests, but each of them lowers the memory used. Memory is in blocks that hold many keys, so what is freed may not
+ * be enough for now: as in Redis, the caller goes on as long as there is something to evict. False if there is not (noeviction, no key left,
  * the log in error, a replica with replica-ignore-maxmemory yes). Without locks, on the worker. */
 bool evict_keys(struct engine *engine, struct worker *worker);
 

@@ -206,7 +206,8 @@ static enum run_end run_requests(struct connection *connection, const char *data
                 protocol_error(connection);
                 return RUN_CLOSING;
             }
-            end = pause_for_output(connection, pending_before, output_max);
+            /* A parked request passed this check before it was parked. No queue has it any more, so that nothing would resume it a second time. */
+            end = client->parked ? RUN_NEEDS_MORE : pause_for_output(connection, pending_before, output_max);
             if (end != RUN_NEEDS_MORE)
                 ;
             else if (run++ >= VISIT_REQUESTS || ahead->begins > VISIT_BYTES)

@@ -41,6 +41,7 @@ struct victim {
     uint64_t hash;
     int64_t rank;
     int seen;
+    bool in_use;                /* a key would be a candidate, but calls or the writer use it */
     struct keyspace *keyspace;
     enum config_policy policy;
     const struct turn *turn;
@@ -55,8 +56,12 @@ static void consider_victim(void *context, uint64_t hash, uint32_t handle)
 
     if (redirect_receives(victim->redirect) && redirect_state(victim->redirect, hash) == SLOT_RECEIVED)
         return;                     /* what its owner changes in it next has to find it */
-    if (entry->flags & ENTRY_PINNED || entry_is_held(victim->keyspace, entry) || (is_volatile(victim->policy) && !(entry->flags & ENTRY_EXPIRES)))
+    if (is_volatile(victim->policy) && !(entry->flags & ENTRY_EXPIRES))
         return;
+    if (entry->flags & ENTRY_PINNED || entry_is_held(victim->keyspace, entry)) {
+        victim->in_use = true;
+        return;
+    }
     rank = eviction_rank(victim->policy, victim->turn, entry);
     if (victim->seen++ > 0 && rank >= victim->rank)
         return;
@@ -71,19 +76,26 @@ static bool is_spared(const struct engine *engine)
     return role_is_replica(engine) && config_number(engine->config, CONFIG_REPLICA_IGNORE_MAXMEMORY);
 }
 
+bool evict_allows(const struct engine *engine, const struct entry *entry)
+{
+    enum config_policy policy = (enum config_policy)config_number(engine->config, CONFIG_MAXMEMORY_POLICY);
+
+    return policy != CONFIG_POLICY_NOEVICTION && (!is_volatile(policy) || entry->flags & ENTRY_EXPIRES) && !expiry_is_suspended(engine) && !is_spared(engine);
+}
+
 /* Evicts the key with the lowest rank of a sample, from a random place of a random keyspace. */
-static bool evict_one(struct engine *engine, struct worker *worker, enum config_policy policy)
+static enum eviction evict_one(struct engine *engine, struct worker *worker, enum config_policy policy)
 {
     struct partitions *all = engine->partitions;
     uint64_t place = random_next(&worker->turn.random);
     int first_db = (int)random_below(&worker->turn.random, (uint64_t)all->db_count);
-    bool evicted = false;
+    enum eviction result = EVICTION_NOTHING;
 
-    for (uint32_t i = 0; i <= all->count && !evicted; i++) {     /* the first one twice: from the place on, and from its beginning */
+    for (uint32_t i = 0; i <= all->count && result != EVICTION_DONE; i++) {     /* the first one twice: from the place on, and from its beginning */
         struct partition *partition = &all->partitions[(partition_index(all, place) + i) & (all->count - 1)];
 
         partition_lock(partition);
-        for (int n = 0; n < all->db_count && !evicted && !is_spared(engine); n++) {
+        for (int n = 0; n < all->db_count && result != EVICTION_DONE && !is_spared(engine); n++) {
             struct keyspace *keyspace = partition->keyspaces[(first_db + n) % all->db_count];
             struct victim victim = { .keyspace = keyspace, .policy = policy, .turn = &worker->turn, .redirect = engine->redirect };
             uint64_t from = i == 0 ? place : partition_first_hash(partition);
@@ -99,14 +111,16 @@ static bool evict_one(struct engine *engine, struct worker *worker, enum config_
                 table_home_entries(&keyspace->table, &cursor, consider_victim, &victim);
                 round++;
             }
+            if (victim.in_use)
+                result = EVICTION_LATER;
             if (victim.seen == 0)
                 continue;
             delete_key(engine, keyspace, victim.hash, victim.handle, EVENT_EVICTED);
-            evicted = true;
+            result = EVICTION_DONE;
         }
         partition_unlock(partition);
     }
-    return evicted;
+    return result;
 }
 
 /* Redis' scale: 50 us a step up to 10, then 15 % more with each. */
@@ -122,19 +136,24 @@ static int64_t time_max_us(const struct engine *engine)
     return (int64_t)time_us;
 }
 
-bool evict_keys(struct engine *engine, struct worker *worker)
+enum eviction evict_keys(struct engine *engine, struct worker *worker)
 {
     enum config_policy policy = (enum config_policy)config_number(engine->config, CONFIG_MAXMEMORY_POLICY);
     int64_t max_us = time_max_us(engine);
 
     if (policy == CONFIG_POLICY_NOEVICTION || expiry_is_suspended(engine))
-        return false;
-    for (int i = 0; memory_is_short(engine); i++) {
+        return EVICTION_NOTHING;
+    for (int i = 0; memory_state(engine) == MEMORY_OUT; i++) {
+        enum eviction result;
+
         if (i > 0 && i % KEYS_AT_ONCE == 0 && clock_mono_us() - worker->turn.now_us >= max_us)
-            return true;
-        if (!evict_one(engine, worker, policy))
-            return false;
+            return EVICTION_DONE;
+        result = evict_one(engine, worker, policy);
+        if (result == EVICTION_NOTHING && engine->tier != NULL && tier_loads_waiting(engine->tier) > 0)
+            return EVICTION_LATER;
+        if (result != EVICTION_DONE)
+            return result;
         turn_count(&worker->turn, STAT_EVICTED_KEYS, 1);
     }
-    return true;
+    return EVICTION_DONE;
 }

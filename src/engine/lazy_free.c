@@ -118,5 +118,5 @@ void lazy_free_keyspace(struct lazy_free *lazy, struct keyspace *keyspace)
         hand_over(lazy, (struct value){ 0 }, keyspace);
 }
 
-uint64_t lazy_free_pending(struct lazy_free *lazy) { return lazy->pending; }
+uint64_t lazy_free_pending(struct lazy_free *lazy) { return lazy != NULL ? lazy->pending : 0; }
 uint64_t lazy_free_done(struct lazy_free *lazy) { return lazy->done; }

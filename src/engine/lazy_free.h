@@ -17,7 +17,7 @@ void lazy_free_destroy(struct lazy_free *lazy);     /* frees all that is left */
 void lazy_free_value(struct lazy_free *lazy, struct value value);
 void lazy_free_keyspace(struct lazy_free *lazy, struct keyspace *keyspace);     /* NULL is fine */
 
-/* Values and keyspaces waiting; and freed so far. */
+/* Values and keyspaces waiting (NULL: none); and freed so far. */
 uint64_t lazy_free_pending(struct lazy_free *lazy);
 uint64_t lazy_free_done(struct lazy_free *lazy);
 

@@ -158,7 +158,7 @@ void memory_look(const struct engine *engine, struct memory_view *view)
     view->used = memory_used(engine);
     view->set_aside = memory_set_aside(engine);
     view->can_demote = can_demote(engine);
-    if (!view->can_demote && view->used > view->limit && engine->tier != NULL && !tier_is_blocked(engine->tier))
+    if (!view->can_demote && view->used > view->limit)
         view->leaving = leaving(engine);
 }
 

@@ -103,7 +103,7 @@ static enum status wait_for_room(struct import *import)
             return status;
         if (state == MEMORY_COMES) {
             hopeless_us = 0;
-        } else if (evict_keys(engine, &import->worker)) {
+        } else if (evict_keys(engine, &import->worker) == EVICTION_DONE) {
             import->result->has_evicted = true;
             engine->imported_in_part = true;
             continue;

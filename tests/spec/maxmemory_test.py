@@ -1,12 +1,13 @@
-"""maxmemory without a second tier: the policies work as in Redis."""
+"""maxmemory and its policies: without a second tier they work as in Redis."""
 import os
 import random
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from support.case import ServerCase, main                                                           # noqa: E402
+from support.case import ServerCase, kelvin_only, main                                              # noqa: E402
 from support.resp import OK, Error                                                                  # noqa: E402
-from support.server import until                                                                    # noqa: E402
+from support.server import is_redis, until                                                          # noqa: E402
 
 OOM = Error(b"OOM command not allowed when used memory > 'maxmemory'.")
 
@@ -89,6 +90,39 @@ class MaxmemoryTest(ServerCase):
         self.limit("volatile-lru", 4 << 20)
         replies = self.c.pipeline(["SET", "k%d" % i, "v" * 1000] for i in range(10000))
         self.assertIn(OOM, replies)
+
+
+class GrowingListTest(ServerCase):
+    """One list, the only key, grows beyond maxmemory again and again. It is evicted as soon as nobody uses it, and no client gets an error."""
+
+    options = {"maxmemory": "8mb", "maxmemory-policy": "allkeys-lru", "save": "", "appendonly": "no"}
+    CLIENTS, ROUNDS, PUSHES, SIZE = 16, 100, 50, 400
+
+    def push(self, client, wrong):
+        for _ in range(self.ROUNDS):
+            replies = client.pipeline([["LPUSH", "list", b"v" * self.SIZE]] * self.PUSHES)
+            wrong.extend(reply for reply in replies if not isinstance(reply, int))
+
+    def grow(self):
+        before, wrong = int(self.server.info("stats")["evicted_keys"]), []
+        threads = [threading.Thread(target=self.push, args=(self.client(timeout=60), wrong), daemon=True) for _ in range(self.CLIENTS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        self.assertEqual(wrong, [])
+        self.assertFalse(any(thread.is_alive() for thread in threads))
+        self.assertGreater(int(self.server.info("stats")["evicted_keys"]), before)
+
+    def test_without_a_tier(self):
+        if not is_redis():
+            self.c.must("CONFIG", "SET", "tier-enabled", "no")
+        self.grow()
+
+    @kelvin_only
+    def test_with_a_tier(self):
+        self.c.must("CONFIG", "SET", "tier-enabled", "yes")
+        self.grow()
 
 
 if __name__ == "__main__":

@@ -47,17 +47,24 @@ static struct engine_box *open_box(void)
     return box;
 }
 
-static void insert(struct engine *engine, int tag, int number)
+static struct entry *insert(struct engine *engine, int tag, int number)
 {
     char text[32];
     struct bytes name = bytes_of(text, (size_t)sprintf(text, "{%d}%d", tag, number));
     uint64_t hash = key_hash(&engine->partitions->seed, name);
     struct partition *partition = &engine->partitions->partitions[partition_index(engine->partitions, hash)];
     struct value value = string_value_of_int(number);
+    struct keyspace *keyspace;
+    struct entry *entry;
+    uint32_t handle;
 
     partition_lock(partition);
-    assert_int_not_equal(keyspace_insert(partition_keyspace(partition, 0), hash, name, &value, -1, RECORD_NONE, 0), 0);
+    keyspace = partition_keyspace(partition, 0);
+    handle = keyspace_insert(keyspace, hash, name, &value, -1, RECORD_NONE, 0);
+    assert_int_not_equal(handle, 0);
+    entry = keyspace_entry(keyspace, handle);
     partition_unlock(partition);
+    return entry;
 }
 
 static void keys_of_one_slot_are_found_and_evicted(void **state)
@@ -72,9 +79,30 @@ static void keys_of_one_slot_are_found_and_evicted(void **state)
     for (int i = 0; i < KEYS; i++)
         insert(engine, tag, i);
     set(engine, "maxmemory-eviction-tenacity", "100");
-    assert_false(evict_keys(engine, &box->workers[0]));
+    assert_int_equal(evict_keys(engine, &box->workers[0]), EVICTION_NOTHING);
     assert_int_equal(engine_stat(engine, STAT_EVICTED_KEYS), KEYS);
     assert_int_equal(partitions_entry_count(engine->partitions, 0), 0);
+    engine_box_close(box);
+    mem_free(box);
+}
+
+/* Keys that calls have pinned are left alone, and are no reason to refuse a write: their calls will end. */
+static void pinned_keys_are_evicted_later(void **state)
+{
+    struct engine_box *box = open_box();
+    struct engine *engine = &box->engine;
+    struct worker *worker = &box->workers[0];
+    struct entry *entry = insert(engine, 0, 0);
+
+    (void)state;
+    entry->flags |= ENTRY_PINNED;
+    assert_int_equal(evict_keys(engine, worker), EVICTION_LATER);
+    set(engine, "maxmemory-policy", "volatile-random");
+    assert_int_equal(evict_keys(engine, worker), EVICTION_NOTHING);
+    set(engine, "maxmemory-policy", "allkeys-random");
+    entry->flags &= (uint8_t)~ENTRY_PINNED;
+    assert_int_equal(evict_keys(engine, worker), EVICTION_NOTHING);
+    assert_int_equal(engine_stat(engine, STAT_EVICTED_KEYS), 1);
     engine_box_close(box);
     mem_free(box);
 }
@@ -91,13 +119,13 @@ static void a_long_turn_evicts_a_few_keys_a_request(void **state)
     for (int i = 0; i < KEYS; i++)
         insert(engine, i, i);
     worker->turn.now_us = clock_mono_us() - SECOND_US;
-    assert_true(evict_keys(engine, worker));
+    assert_int_equal(evict_keys(engine, worker), EVICTION_DONE);
     evicted = engine_stat(engine, STAT_EVICTED_KEYS);
     assert_in_range(evicted, 1, KEYS / 2);
-    assert_true(evict_keys(engine, worker));
+    assert_int_equal(evict_keys(engine, worker), EVICTION_DONE);
     assert_int_equal(engine_stat(engine, STAT_EVICTED_KEYS), 2 * evicted);
     set(engine, "maxmemory-eviction-tenacity", "100");
-    assert_false(evict_keys(engine, worker));
+    assert_int_equal(evict_keys(engine, worker), EVICTION_NOTHING);
     assert_int_equal(partitions_entry_count(engine->partitions, 0), 0);
     engine_box_close(box);
     mem_free(box);
@@ -107,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_one_slot_are_found_and_evicted),
+        cmocka_unit_test(pinned_keys_are_evicted_later),
         cmocka_unit_test(a_long_turn_evicts_a_few_keys_a_request),
     };
 

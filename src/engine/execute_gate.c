@@ -55,7 +55,7 @@ bool execute_make_room(struct call *call, struct worker *worker)
         return true;
     }
     if (call->turn->memory_fill >= 0 && call->client->loads.waits != NULL) {
-        /* It has waited for this before it loaded. Waiting again, without its pins, could go on for ever: what it has loaded would be what has to go. */
+        /* The client has waited before it loaded. Waiting again, without its pins, could go on for ever: what it has loaded would be what has to go. */
         pace_charge(engine, request_weight(call));
         return true;
     }

@@ -93,7 +93,7 @@ class MaxmemoryTest(ServerCase):
 
 
 class GrowingListTest(ServerCase):
-    """One list, the only key, grows beyond maxmemory again and again. It is evicted as soon as nobody uses it, and no client gets an error."""
+    """One list, the only key, grows beyond maxmemory again and again. It is evicted as soon as no client uses it, and no client gets an error."""
 
     options = {"maxmemory": "8mb", "maxmemory-policy": "allkeys-lru", "save": "", "appendonly": "no"}
     CLIENTS, ROUNDS, PUSHES, SIZE = 16, 100, 50, 400

@@ -138,13 +138,16 @@ enum memory_state memory_judge(const struct memory_view *view)
     return view->can_demote || view->used - view->limit <= view->leaving ? MEMORY_COMES : MEMORY_OUT;
 }
 
-/* The lazy free, and the log's tail, which is being written. */
+/* The lazy free, and the log's tail, which is being written. The tail counts only beside a tier that can write: an import fills the tail without flushing it, and
+ * would wait for itself. */
 static uint64_t leaving(const struct engine *engine)
 {
     struct aof *aof = engine->aof;
 
     if (lazy_free_pending(engine->lazy_free) > 0)
         return UINT64_MAX;
+    if (engine->tier == NULL || tier_is_blocked(engine->tier))
+        return 0;
     return aof != NULL && aof_error(aof) == STATUS_OK ? aof_stats(aof).buffer_size : 0;
 }
 

@@ -181,6 +181,9 @@ struct client {
     struct client *next_replica;            /* in its worker's list of replicas */
     struct tracker *tracker;                /* it has turned tracking on: engine/tracking.h; or NULL */
     struct client *next_id;                 /* in engine/client_ids.h, under its lock */
+#ifdef KELVIN_DEBUG
+    int forgotten_checks;                   /* worker_check_parked */
+#endif
 };
 
 #endif

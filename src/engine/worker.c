@@ -1,5 +1,6 @@
 #include "engine/worker.h"
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "config/limits.h"
@@ -128,6 +129,23 @@ static bool is_ready(const struct client *client)
 {
     return client->parked && worker_has_all(client) && (client->waiter == NULL || blocking_is_over(client->waiter));
 }
+
+#ifdef KELVIN_DEBUG
+enum { FORGOTTEN_CHECKS = 5 };      /* in a row: what has come just now is not on its way for seconds */
+
+static bool is_forgotten(struct worker *worker, const struct client *client)
+{
+    if (client->unit != NULL && client->unit->wait != UNIT_WAITS_FOR_CLIENT)
+        return false;
+    return is_ready(client) && client->owned.claim == NULL && !mailbox_refers_to(&worker->mailbox, client);
+}
+
+void worker_check_parked(struct client *client)
+{
+    client->forgotten_checks = is_forgotten(client->worker, client) ? client->forgotten_checks + 1 : 0;
+    CHECK(client->forgotten_checks < FORGOTTEN_CHECKS);
+}
+#endif
 
 /* All that a client has is given up, wherever it waits: the one place. Returns true if its memory may go now. */
 static bool let_client_go(struct worker *worker, struct client *client)

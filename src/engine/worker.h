@@ -137,6 +137,16 @@ static inline bool worker_has_all(const struct client *client)
     return client->loads.pending == 0 && client->parking.queue == PARKED_NOT && (job == NULL || job->done);
 }
 
+/* A witness in builds with KELVIN_DEBUG, about once a second: a parked client for which all has come is about to be woken, or waits for ever. On the worker. */
+#ifdef KELVIN_DEBUG
+void worker_check_parked(struct client *client);
+#else
+static inline void worker_check_parked(struct client *client)
+{
+    (void)client;
+}
+#endif
+
 /* The server ends: units that are suspended end now. On the worker. */
 void worker_abandon_units(struct worker *worker);
 

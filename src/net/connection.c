@@ -150,6 +150,7 @@ void connection_check(struct connection *connection, int64_t now_us)
         connection_close(connection);
         return;
     }
+    worker_check_parked(&connection->client);
     if (idle_us > IDLE_US) {
         connection_trim_input(connection);
         connection_trim_output(connection);

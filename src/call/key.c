@@ -34,7 +34,7 @@ static inline const struct call_key *find_call_key(struct call *call, int arg)
     return LIKELY(call->key_next < call->key_count && next->arg == arg) ? next : search_call_key(call, arg);
 }
 
-/* A command about an expired key, logged before the call's own: `word` and the key, with room for more arguments. */
+/* A command about an expired or evicted key, logged before the call's own: `word` and the key, with room for more arguments. */
 static struct propagation *propagate_expired(struct call *call, int db, struct bytes word, struct bytes name, size_t more)
 {
     struct propagation *propagation = arena_alloc(call->arena, sizeof(*propagation));
@@ -109,15 +109,27 @@ void key_count_read(const struct key *key)
     count_read(key);
 }
 
-static void expire_now(struct key *key)
+static void remove_before_call(struct key *key, enum statistic stat, enum event event)
 {
     struct call *call = key->call;
 
     propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
     remove_entry(key, KEY_REMOVE_LAZILY);
     mark_absent(key);
-    turn_count(call->turn, STAT_EXPIRED_KEYS, 1);
-    key_event(key, EVENT_EXPIRED);
+    turn_count(call->turn, stat, 1);
+    key_event(key, event);
+}
+
+static void expire_now(struct key *key)
+{
+    remove_before_call(key, STAT_EXPIRED_KEYS, EVENT_EXPIRED);
+}
+
+void key_evict(struct call *call, struct keyspace *keyspace, const struct call_key *found, uint32_t handle)
+{
+    struct key key = { .call = call, .keyspace = keyspace, .name = call->args[found->arg], .hash = found->hash, .handle = handle, .present = true };
+
+    remove_before_call(&key, STAT_EVICTED_KEYS, EVENT_EVICTED);
 }
 
 /* The HDELs of expired fields. */

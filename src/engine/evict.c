@@ -9,6 +9,7 @@
 
 enum {
     SAMPLES = 16,
+    FRUITLESS_MAX = 3,          /* passes that find no key */
     KEYS_AT_ONCE = 8,           /* that a call deletes whatever the time: more than it creates, mostly */
     TENACITY_LINEAR = 10, TENACITY_MAX = 100,       /* of maxmemory-eviction-tenacity */
 };
@@ -41,6 +42,7 @@ struct victim {
     uint64_t hash;
     int64_t rank;
     int seen;
+    bool can_write;             /* the writer will be done with what it holds */
     bool in_use;                /* a key would be a candidate, but calls or the writer use it */
     struct keyspace *keyspace;
     enum config_policy policy;
@@ -59,7 +61,7 @@ static void consider_victim(void *context, uint64_t hash, uint32_t handle)
     if (is_volatile(victim->policy) && !(entry->flags & ENTRY_EXPIRES))
         return;
     if (entry->flags & ENTRY_PINNED || entry_is_held(victim->keyspace, entry)) {
-        victim->in_use = true;
+        victim->in_use |= entry->flags & ENTRY_PINNED || victim->can_write;
         return;
     }
     rank = eviction_rank(victim->policy, victim->turn, entry);
@@ -97,7 +99,8 @@ static enum eviction evict_one(struct engine *engine, struct worker *worker, enu
         partition_lock(partition);
         for (int n = 0; n < all->db_count && result != EVICTION_DONE && !is_spared(engine); n++) {
             struct keyspace *keyspace = partition->keyspaces[(first_db + n) % all->db_count];
-            struct victim victim = { .keyspace = keyspace, .policy = policy, .turn = &worker->turn, .redirect = engine->redirect };
+            struct victim victim = { .keyspace = keyspace, .policy = policy, .turn = &worker->turn, .redirect = engine->redirect,
+                .can_write = engine->tier != NULL && !tier_is_blocked(engine->tier) };
             uint64_t from = i == 0 ? place : partition_first_hash(partition);
             struct table_cursor cursor;
             bool more;
@@ -140,10 +143,12 @@ enum eviction evict_keys(struct engine *engine, struct worker *worker)
 {
     enum config_policy policy = (enum config_policy)config_number(engine->config, CONFIG_MAXMEMORY_POLICY);
     int64_t max_us = time_max_us(engine);
+    enum memory_state state;
+    int fruitless = 0;
 
     if (policy == CONFIG_POLICY_NOEVICTION || expiry_is_suspended(engine))
         return EVICTION_NOTHING;
-    for (int i = 0; memory_state(engine) == MEMORY_OUT; i++) {
+    for (int i = 0; (state = memory_state(engine)) == MEMORY_OUT; i++) {
         enum eviction result;
 
         if (i > 0 && i % KEYS_AT_ONCE == 0 && clock_mono_us() - worker->turn.now_us >= max_us)
@@ -151,9 +156,12 @@ enum eviction evict_keys(struct engine *engine, struct worker *worker)
         result = evict_one(engine, worker, policy);
         if (result == EVICTION_NOTHING && engine->tier != NULL && tier_loads_waiting(engine->tier) > 0)
             return EVICTION_LATER;
+        /* Other threads may have been making or evicting the last keys meanwhile: the locks have waited for them, so memory is looked at again. */
+        if (result == EVICTION_NOTHING && ++fruitless < FRUITLESS_MAX)
+            continue;
         if (result != EVICTION_DONE)
             return result;
         turn_count(&worker->turn, STAT_EVICTED_KEYS, 1);
     }
-    return EVICTION_DONE;
+    return state == MEMORY_ENOUGH ? EVICTION_DONE : EVICTION_LATER;
 }

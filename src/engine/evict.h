@@ -6,7 +6,8 @@
 
 enum eviction {
     EVICTION_DONE,          /* the caller goes on */
-    EVICTION_LATER,         /* keys that could be evicted are in use: being loaded, pinned by calls that wait for others, or being written */
+    EVICTION_LATER,         /* it is to be tried again: keys that could be evicted are in use (being loaded, pinned by calls that wait for others, being written), or
+                             * memory is about to be freed */
     EVICTION_NOTHING,       /* noeviction, no key left, the log in error, a replica with replica-ignore-maxmemory yes */
 };
 

@@ -1,14 +1,13 @@
 /* At the memory gate: what is done for a call when memory is short (tier rule 7). */
 #include "engine/execute_private.h"
 
-#include "engine/delete_key.h"
 #include "engine/evict.h"
 #include "engine/memory.h"
 #include "engine/parking.h"
 #include "engine/role.h"
-#include "tier/demotion.h"
+#include "engine/unit.h"
 
-enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
+enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024, VALUE_SAMPLES = 5 };
 
 /* Bytes of memory that the request may take, about. A large argument was received only when there was room for it (memory_admit_large). */
 static uint64_t request_weight(const struct call *call)
@@ -76,68 +75,84 @@ bool execute_make_room(struct call *call, struct worker *worker)
     return false;
 }
 
-/* The value that the call has found for the key, and changes; NULL: there is none, or it is small. */
-static struct entry *large_entry(const struct call *call, const struct call_key *key, struct keyspace **keyspace)
+/* A key whose value the call changes. */
+struct changed {
+    struct keyspace *keyspace;
+    const struct entry *entry;      /* NULL: there is none, or it is small */
+    uint32_t handle;
+};
+
+static struct changed large_value(const struct call *call, const struct call_key *key)
 {
     const struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, key->hash)];
-    struct entry *entry;
-    uint32_t handle;
+    struct changed changed = { .keyspace = partition_keyspace_if(partition, call->db) };
 
     partition_assert_locked_debug(partition);
-    *keyspace = partition_keyspace_if(partition, call->db);
-    if (*keyspace == NULL || key->handle == 0 || key->flags & (KEY_OW | KEY_NOT_KEY) || (key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO)
-        return NULL;
-    handle = keyspace_find(*keyspace, key->hash, call->args[key->arg]);     /* it may be another argument, too, and have been evicted */
-    if (handle == 0)
-        return NULL;
-    entry = keyspace_entry(*keyspace, handle);
-    return entry_is_inline(entry) ? NULL : entry;
+    if (changed.keyspace == NULL || key->handle == 0 || key->flags & (KEY_OW | KEY_NOT_KEY) || (key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO)
+        return changed;
+    /* Looked up again: it may have been evicted as another argument of the call. */
+    changed.handle = keyspace_find(changed.keyspace, key->hash, call->args[key->arg]);
+    if (changed.handle != 0 && !entry_is_inline(keyspace_entry(changed.keyspace, changed.handle)))
+        changed.entry = keyspace_entry(changed.keyspace, changed.handle);
+    return changed;
 }
 
-static uint64_t large_bytes(const struct call *call)
+struct weight {
+    uint64_t all, evictable;        /* bytes */
+};
+
+/* Adds up the values that the call changes, each once. `samples`: as for value_memory. */
+static struct weight weigh_values(const struct call *call, size_t samples)
 {
-    struct keyspace *keyspace;
-    uint64_t size = 0, outside;
+    struct weight weight = { 0 };
 
     for (int i = 0; i < call->key_count; i++) {
-        const struct entry *entry = large_entry(call, &call->keys[i], &keyspace);
+        struct changed changed = large_value(call, &call->keys[i]);
+        struct value value;
+        uint64_t size;
+        int same = 0;
 
-        if (entry != NULL)
-            size += demotion_entry_size(entry, &outside);
-    }
-    return size;
-}
-
-static void evict_large(struct call *call)
-{
-    for (int i = 0; i < call->key_count; i++) {
-        struct call_key *key = &call->keys[i];
-        struct keyspace *keyspace;
-        const struct entry *entry = large_entry(call, key, &keyspace);
-
-        if (entry == NULL || !evict_allows(call->engine, entry))
+        if (changed.entry == NULL)
             continue;
-        delete_key(call->engine, keyspace, key->hash, keyspace_find(keyspace, key->hash, call->args[key->arg]), EVENT_EVICTED);
-        turn_count(call->turn, STAT_EVICTED_KEYS, 1);
-        call->handles_stale = true;
+        while (same < i && large_value(call, &call->keys[same]).entry != changed.entry)
+            same++;
+        if (same < i)
+            continue;
+        value = entry_value(changed.entry);
+        size = value_memory(&value, samples);
+        weight.all += size;
+        weight.evictable += evict_allows(call->engine, changed.entry) ? size : 0;
+    }
+    return weight;
+}
+
+static void evict_values(struct call *call)
+{
+    for (int i = 0; i < call->key_count; i++) {
+        struct changed changed = large_value(call, &call->keys[i]);
+
+        if (changed.entry != NULL && evict_allows(call->engine, changed.entry))
+            key_evict(call, changed.keyspace, &call->keys[i], changed.handle);
     }
 }
 
 enum residency execute_weigh_values(struct call *call)
 {
     struct engine *engine = call->engine;
-    uint64_t size = large_bytes(call), base;
-    struct memory_view view;
+    uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY), base = engine->memory.startup + tier_memtable_room(engine->tier), most = limit;
+    struct weight weight;
 
-    if (size == 0)
+    if (call->unit == NULL || call->unit->change_count == 0)        /* a unit's own changes stay as long as they can */
+        most = limit / 100 * (uint64_t)config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK);
+    if (limit == 0 || base + weigh_values(call, VALUE_SAMPLES).all <= most)
         return RESIDENT;
-    memory_look(engine, &view);
-    base = engine->memory.startup + view.set_aside;
-    if (base + size <= view.limit / 100 * (uint64_t)config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK))
+    weight = weigh_values(call, 0);
+    if (base + weight.all <= most)
         return RESIDENT;
-    evict_large(call);
-    if (base + large_bytes(call) <= view.limit)
-        return RESIDENT;
-    reply_error(call, ERR_OOM);
-    return TOO_BIG;
+    if (base + weight.all - weight.evictable > limit) {
+        reply_error(call, ERR_OOM);
+        return TOO_BIG;
+    }
+    evict_values(call);
+    return RESIDENT;
 }

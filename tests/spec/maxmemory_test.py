@@ -125,5 +125,71 @@ class GrowingListTest(ServerCase):
         self.grow()
 
 
+@kelvin_only
+class LargePartTest(ServerCase):
+    """Values that are a large part of maxmemory, and fit: writes to them go on while other keys are demoted, and they stay."""
+
+    options = {"maxmemory": "40mb", "save": "", "appendonly": "no"}
+
+    def fill(self, number):
+        self.c.must("SET", "fill:%d" % number, os.urandom(200000))
+
+    def each_policy(self):
+        for policy in ("allkeys-lru", "noeviction"):
+            self.c.must("FLUSHALL")
+            self.c.must("CONFIG", "SET", "maxmemory-policy", policy)
+            yield policy
+        self.assertEqual(self.server.info("stats")["evicted_keys"], "0")
+
+    def push(self, count):
+        for _ in range(count):
+            self.c.must("RPUSH", "list", *[b"v" * 1000] * 100)
+
+    def test_a_list_that_is_both_keys_of_a_command_counts_once(self):
+        for policy in self.each_policy():
+            self.push(220)
+            for i in range(300):
+                self.fill(i)
+                self.assertEqual(self.c.must("RPOPLPUSH", "list", "list"), b"v" * 1000, policy)
+            self.assertEqual(self.c.must("LLEN", "list"), 22000)
+
+    def test_a_few_elements_are_no_measure_of_all(self):
+        """Five samples of this list make twenty times its size."""
+        for policy in self.each_policy():
+            self.c.must("RPUSH", "list", b"B" * 1500000)
+            self.push(20)
+            for i in range(300):
+                self.fill(i)
+                self.assertEqual(self.c.must("RPUSH", "list", "x"), 2002 + i, policy)
+
+    def test_no_limit_from_the_middle_of_a_turn_on(self):
+        for policy in self.each_policy():
+            self.c.must("RPUSH", "list", *[b"v" * 100] * 20)
+            for i in range(300):
+                self.fill(i)
+                replies = self.c.pipeline([["SET", "z", "1"], ["CONFIG", "SET", "maxmemory", "0"], ["RPUSH", "list", "x"], ["CONFIG", "SET", "maxmemory", "40mb"]])
+                self.assertEqual(replies, [OK, OK, 21 + i, OK], policy)
+
+
+@kelvin_only
+class UnitLogTest(ServerCase):
+    """A value is evicted while a script that has changed it runs: the log has both in this order."""
+
+    options = {"maxmemory": "10mb", "maxmemory-policy": "allkeys-lru", "save": "", "appendonly": "yes"}
+    SCRIPT = "local n = 0 for i = 1, 5 do n = redis.call('RPUSH', KEYS[1], unpack(ARGV)) end return n"
+
+    def test_a_script_that_grows_a_list(self):
+        length = 0
+        for i in range(500):
+            length = self.c.must("EVAL", self.SCRIPT, 1, "list", *[b"v" * 15000] * 20)
+            self.c.must("SET", "fill:%d" % (i % 100), os.urandom(20000))
+            if length < 100:
+                break
+        self.assertIn(length, (20, 40, 60, 80), "the list was not evicted in the middle of a script")
+        self.server.restart(kill=True)
+        with self.server.client() as client:
+            self.assertEqual(client.must("LLEN", "list"), length)
+
+
 if __name__ == "__main__":
     main()

@@ -85,9 +85,10 @@ struct changed {
 static struct changed large_value(const struct call *call, const struct call_key *key)
 {
     const struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, key->hash)];
-    struct changed changed = { .keyspace = partition_keyspace_if(partition, call->db) };
+    struct changed changed = { 0 };
 
     partition_assert_locked_debug(partition);
+    changed.keyspace = partition_keyspace_if(partition, call->db);
     if (changed.keyspace == NULL || key->handle == 0 || key->flags & (KEY_OW | KEY_NOT_KEY) || (key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO)
         return changed;
     /* Looked up again: it may have been evicted as another argument of the call. */
@@ -144,9 +145,10 @@ enum residency execute_weigh_values(struct call *call)
 
     if (call->unit == NULL || call->unit->change_count == 0)        /* a unit's own changes stay as long as they can */
         most = limit / 100 * (uint64_t)config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK);
-    if (limit == 0 || base + weigh_values(call, VALUE_SAMPLES).all <= most)
+    weight = weigh_values(call, VALUE_SAMPLES);
+    if (limit == 0 || weight.all == 0 || base + weight.all <= most)
         return RESIDENT;
-    weight = weigh_values(call, 0);
+    weight = weigh_values(call, 0);         /* some elements are no measure of all */
     if (base + weight.all <= most)
         return RESIDENT;
     if (base + weight.all - weight.evictable > limit) {

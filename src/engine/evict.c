@@ -37,6 +37,12 @@ static bool is_volatile(enum config_policy policy)
            policy == CONFIG_POLICY_VOLATILE_RANDOM || policy == CONFIG_POLICY_VOLATILE_TTL;
 }
 
+/* Keys of a slot that is being received stay: changes by the owner of the slot, which come next, have to find them. */
+static bool is_received(const struct redirect *redirect, uint64_t hash)
+{
+    return redirect_receives(redirect) && redirect_state(redirect, hash) == SLOT_RECEIVED;
+}
+
 struct victim {
     uint32_t handle;
     uint64_t hash;
@@ -56,8 +62,8 @@ static void consider_victim(void *context, uint64_t hash, uint32_t handle)
     struct entry *entry = keyspace_entry(victim->keyspace, handle);
     int64_t rank;
 
-    if (redirect_receives(victim->redirect) && redirect_state(victim->redirect, hash) == SLOT_RECEIVED)
-        return;                     /* what its owner changes in it next has to find it */
+    if (is_received(victim->redirect, hash))
+        return;
     if (is_volatile(victim->policy) && !(entry->flags & ENTRY_EXPIRES))
         return;
     if (entry->flags & ENTRY_PINNED || entry_is_held(victim->keyspace, entry)) {
@@ -78,11 +84,11 @@ static bool is_spared(const struct engine *engine)
     return role_is_replica(engine) && config_number(engine->config, CONFIG_REPLICA_IGNORE_MAXMEMORY);
 }
 
-bool evict_allows(const struct engine *engine, const struct entry *entry)
+bool evict_allows(const struct engine *engine, uint64_t hash, const struct entry *entry)
 {
     enum config_policy policy = (enum config_policy)config_number(engine->config, CONFIG_MAXMEMORY_POLICY);
 
-    return policy != CONFIG_POLICY_NOEVICTION && (!is_volatile(policy) || entry->flags & ENTRY_EXPIRES) && !expiry_is_suspended(engine) && !is_spared(engine);
+    return policy != CONFIG_POLICY_NOEVICTION && !is_received(engine->redirect, hash) && (!is_volatile(policy) || entry->flags & ENTRY_EXPIRES) && !expiry_is_suspended(engine) && !is_spared(engine);
 }
 
 /* Evicts the key with the lowest rank of a sample, from a random place of a random keyspace. */
@@ -154,7 +160,8 @@ enum eviction evict_keys(struct engine *engine, struct worker *worker)
         if (i > 0 && i % KEYS_AT_ONCE == 0 && clock_mono_us() - worker->turn.now_us >= max_us)
             return EVICTION_DONE;
         result = evict_one(engine, worker, policy);
-        if (result == EVICTION_NOTHING && engine->tier != NULL && tier_loads_waiting(engine->tier) > 0)
+        /* With other policies the keys that are loaded may never be candidates. */
+        if (result == EVICTION_NOTHING && !is_volatile(policy) && engine->tier != NULL && tier_loads_waiting(engine->tier) > 0)
             return EVICTION_LATER;
         /* Other threads may have been making or evicting the last keys meanwhile: the locks have waited for them, so memory is looked at again. */
         if (result == EVICTION_NOTHING && ++fruitless < FRUITLESS_MAX)

@@ -18,6 +18,6 @@ enum eviction {
 enum eviction evict_keys(struct engine *engine, struct worker *worker);
 
 /* Whether maxmemory-policy lets the entry be evicted. Its partition is locked. */
-bool evict_allows(const struct engine *engine, const struct entry *entry);
+bool evict_allows(const struct engine *engine, uint64_t hash, const struct entry *entry);
 
 #endif

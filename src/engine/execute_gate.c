@@ -99,7 +99,8 @@ static struct changed large_value(const struct call *call, const struct call_key
 }
 
 struct weight {
-    uint64_t all, evictable;        /* bytes */
+    uint64_t all, evictable, largest;       /* bytes; of all values, of those that may be evicted, and of the largest of these */
+    int largest_key;
 };
 
 /* Adds up the values that the call changes, each once. `samples`: as for value_memory. */
@@ -122,39 +123,40 @@ static struct weight weigh_values(const struct call *call, size_t samples)
         value = entry_value(changed.entry);
         size = value_memory(&value, samples);
         weight.all += size;
-        weight.evictable += evict_allows(call->engine, changed.entry) ? size : 0;
+        if (!evict_allows(call->engine, call->keys[i].hash, changed.entry))
+            continue;
+        weight.evictable += size;
+        if (size >= weight.largest) {
+            weight.largest = size;
+            weight.largest_key = i;
+        }
     }
     return weight;
-}
-
-static void evict_values(struct call *call)
-{
-    for (int i = 0; i < call->key_count; i++) {
-        struct changed changed = large_value(call, &call->keys[i]);
-
-        if (changed.entry != NULL && evict_allows(call->engine, changed.entry))
-            key_evict(call, changed.keyspace, &call->keys[i], changed.handle);
-    }
 }
 
 enum residency execute_weigh_values(struct call *call)
 {
     struct engine *engine = call->engine;
-    uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY), base = engine->memory.startup + tier_memtable_room(engine->tier), most = limit;
+    uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY), base = engine->memory.startup + tier_memtable_room(engine->tier);
+    uint64_t mark = limit / 100 * (uint64_t)config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK);
     struct weight weight;
 
-    if (call->unit == NULL || call->unit->change_count == 0)        /* a unit's own changes stay as long as they can */
-        most = limit / 100 * (uint64_t)config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK);
+    /* As in Redis a unit is not stopped any more, nor loses a value, when it has changed something. */
+    if (limit == 0 || call->client->receipt != 0 || (call->unit != NULL && call->unit->change_count > 0))
+        return RESIDENT;
     weight = weigh_values(call, VALUE_SAMPLES);
-    if (limit == 0 || weight.all == 0 || base + weight.all <= most)
+    if (weight.all == 0 || base + weight.all <= mark)
         return RESIDENT;
     weight = weigh_values(call, 0);         /* some elements are no measure of all */
-    if (base + weight.all <= most)
-        return RESIDENT;
     if (base + weight.all - weight.evictable > limit) {
         reply_error(call, ERR_OOM);
         return TOO_BIG;
     }
-    evict_values(call);
+    for (; base + weight.all > mark && weight.evictable > 0; weight = weigh_values(call, 0)) {
+        const struct call_key *key = &call->keys[weight.largest_key];
+        struct changed changed = large_value(call, key);
+
+        key_evict(call, changed.keyspace, key, changed.handle);
+    }
     return RESIDENT;
 }

@@ -93,9 +93,9 @@ bool execute_is_paused(struct call *call, uint32_t flags);
 bool execute_wait_for_reserve(struct call *call, struct worker *worker, uint32_t flags);
 /* Asked when memory is over the high watermark, or short. True if the call may go on; else it is parked, or was refused. */
 bool execute_make_room(struct call *call, struct worker *worker);
-/* While memory is short: values of the call that don't fit into maxmemory by themselves. What it changes would be demoted and loaded again, for ever. Above
- * tier-high-watermark they are evicted, if maxmemory-policy allows it; with those that are left beyond maxmemory the call gets an error (TOO_BIG). With the
- * partitions locked, and the keys looked up. */
+/* While memory is short: values that the call changes and that don't fit by themselves. They would be demoted and loaded again, for ever. Above
+ * tier-high-watermark the largest are evicted, if maxmemory-policy allows it; beyond maxmemory the call gets an error (TOO_BIG). With the partitions
+ * locked, and the keys looked up. */
 enum residency execute_weigh_values(struct call *call);
 
 /* execute_keys.c. With the partitions locked. */

@@ -163,19 +163,21 @@ static void forget_job(struct unit *unit)
         job_forget(unit->worker->engine->jobs, unit->client);
 }
 
-/* A script may touch more than there is memory for: demotion makes room while it waits, as that tests no owner. */
+/* A script may touch more than there is memory for: demotion makes room while it waits, as that tests no owner. It waits for nothing else: the lazy free is
+ * about to end, and the script keeps others from its keys. */
 static void wait_for_memory(struct unit *unit)
 {
     struct worker *worker = unit->worker;
+    struct tier *tier = worker->engine->tier;
 
     if (waits_in_place(unit)) {
         if (worker->turn.over_memory)
             memory_wait(worker->engine);
         return;
     }
-    while (unit->releases_pins && worker->turn.over_memory && memory_state(worker->engine) == MEMORY_COMES && unit->stop == UNIT_GOES_ON) {
+    while (tier != NULL && !tier_is_blocked(tier) && unit->releases_pins && worker->turn.over_memory && memory_state(worker->engine) == MEMORY_COMES && unit->stop == UNIT_GOES_ON) {
         parking_add(worker, unit->client, PARKED_FOR_WRITER);
-        tier_nudge(worker->engine->tier);
+        tier_nudge(tier);
         suspend(unit, UNIT_WAITS_FOR_CLIENT);
         pace_check(worker);
     }

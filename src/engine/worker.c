@@ -88,7 +88,7 @@ void worker_begin_turn(struct worker *worker)
     turn->over_reserve = memory_reserve_is_used_up(engine);
     pace_check(worker);
     /* A writer that can't make room looks again by itself; waking it in every turn would only cost CPU. */
-    if (turn->memory_fill >= 0 && !tier_is_demoting(engine->tier) && !tier_is_stuck(engine->tier))
+    if (turn->memory_fill >= 0 && !tier_is_blocked(engine->tier) && !tier_is_demoting(engine->tier) && !tier_is_stuck(engine->tier))
         tier_nudge(engine->tier);
 }
 

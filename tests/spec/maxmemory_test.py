@@ -172,23 +172,59 @@ class LargePartTest(ServerCase):
 
 
 @kelvin_only
-class UnitLogTest(ServerCase):
-    """A value is evicted while a script that has changed it runs: the log has both in this order."""
+class TwoListsTest(ServerCase):
+    """Only the larger one of two lists does not fit: the other one stays."""
+
+    options = {"maxmemory": "10mb", "maxmemory-policy": "allkeys-lru", "save": "", "appendonly": "no"}
+
+    def test_the_small_one_stays(self):
+        evicted, small = 0, 0
+        for i in range(3000):
+            self.c.must("RPUSH", "large", *[b"v" * 1000] * 100)
+            small = small + 1 if self.c.must("LMOVE", "large", "small", "LEFT", "LEFT") is not None else small
+            self.c.must("SET", "fill:%d" % (i % 100), os.urandom(20000))
+            self.assertEqual(self.c.must("LLEN", "small"), small)
+            evicted = int(self.server.info("stats")["evicted_keys"])
+            if evicted >= 3:
+                break
+        self.assertGreaterEqual(evicted, 3)
+
+
+@kelvin_only
+class UnitTest(ServerCase):
+    """A script, or a transaction, grows a list beyond maxmemory. It is evicted before the first change of one, not in between, and the log has that order."""
 
     options = {"maxmemory": "10mb", "maxmemory-policy": "allkeys-lru", "save": "", "appendonly": "yes"}
-    SCRIPT = "local n = 0 for i = 1, 5 do n = redis.call('RPUSH', KEYS[1], unpack(ARGV)) end return n"
+    SCRIPT = "local n = {} for i = 1, 5 do n[i] = redis.call('RPUSH', KEYS[1], unpack(ARGV)) end return n"
 
-    def test_a_script_that_grows_a_list(self):
-        length = 0
+    def grow(self, run):
+        evictions = length = 0
         for i in range(500):
-            length = self.c.must("EVAL", self.SCRIPT, 1, "list", *[b"v" * 15000] * 20)
-            self.c.must("SET", "fill:%d" % (i % 100), os.urandom(20000))
-            if length < 100:
+            lengths = run([b"v" * 15000] * 20)
+            self.assertEqual(lengths, list(range(lengths[0], lengths[0] + 100, 20)))
+            evictions += lengths[0] == 20 and length > 0
+            length = lengths[-1]
+            if evictions == 3:
                 break
-        self.assertIn(length, (20, 40, 60, 80), "the list was not evicted in the middle of a script")
+            self.c.must("SET", "fill:%d" % (i % 100), os.urandom(20000))
+        self.assertEqual(evictions, 3)
         self.server.restart(kill=True)
         with self.server.client() as client:
             self.assertEqual(client.must("LLEN", "list"), length)
+
+    def test_a_script(self):
+        self.grow(lambda elements: self.c.must("EVAL", self.SCRIPT, 1, "list", *elements))
+
+    def transaction(self, elements):
+        while True:
+            reply = self.c.pipeline([["MULTI"]] + [["RPUSH", "list"] + elements] * 5 + [["EXEC"]])[-1]
+            if not isinstance(reply, Error):
+                return reply
+            self.assertIn(b"more than a quarter of maxmemory at once", reply)      # the list is cold
+            self.c.must("LINDEX", "list", 0)
+
+    def test_a_transaction(self):
+        self.grow(self.transaction)
 
 
 if __name__ == "__main__":

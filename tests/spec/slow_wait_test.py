@@ -292,7 +292,7 @@ class TierWaitTest(ColdWaitCase):
 
 
 class NoTouchTest(ServerCase):
-    options = {"maxmemory": "64mb", "maxmemory-policy": "allkeys-lfu", "lfu-log-factor": 0}
+    options = {"maxmemory": "64mb", "maxmemory-policy": "allkeys-lfu", "lfu-log-factor": 0, "lfu-decay-time": 0}
 
     def freq(self, key):
         return self.c.must("OBJECT", "FREQ", key)

@@ -88,7 +88,9 @@ bool evict_allows(const struct engine *engine, uint64_t hash, const struct entry
 {
     enum config_policy policy = (enum config_policy)config_number(engine->config, CONFIG_MAXMEMORY_POLICY);
 
-    return policy != CONFIG_POLICY_NOEVICTION && !is_received(engine->redirect, hash) && (!is_volatile(policy) || entry->flags & ENTRY_EXPIRES) && !expiry_is_suspended(engine) && !is_spared(engine);
+    if (policy == CONFIG_POLICY_NOEVICTION || (is_volatile(policy) && !(entry->flags & ENTRY_EXPIRES)))
+        return false;
+    return !is_received(engine->redirect, hash) && !expiry_is_suspended(engine) && !is_spared(engine);
 }
 
 /* Evicts the key with the lowest rank of a sample, from a random place of a random keyspace. */
@@ -106,7 +108,7 @@ static enum eviction evict_one(struct engine *engine, struct worker *worker, enu
         for (int n = 0; n < all->db_count && result != EVICTION_DONE && !is_spared(engine); n++) {
             struct keyspace *keyspace = partition->keyspaces[(first_db + n) % all->db_count];
             struct victim victim = { .keyspace = keyspace, .policy = policy, .turn = &worker->turn, .redirect = engine->redirect,
-                .can_write = engine->tier != NULL && !tier_is_blocked(engine->tier) };
+                .can_write = !tier_is_blocked(engine->tier) };
             uint64_t from = i == 0 ? place : partition_first_hash(partition);
             struct table_cursor cursor;
             bool more;

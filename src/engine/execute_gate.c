@@ -91,8 +91,7 @@ static struct changed large_value(const struct call *call, const struct call_key
     changed.keyspace = partition_keyspace_if(partition, call->db);
     if (changed.keyspace == NULL || key->handle == 0 || key->flags & (KEY_OW | KEY_NOT_KEY) || (key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO)
         return changed;
-    /* Looked up again: it may have been evicted as another argument of the call. */
-    changed.handle = keyspace_find(changed.keyspace, key->hash, call->args[key->arg]);
+    changed.handle = call->handles_stale ? keyspace_find(changed.keyspace, key->hash, call->args[key->arg]) : key->handle;
     if (changed.handle != 0 && !entry_is_inline(keyspace_entry(changed.keyspace, changed.handle)))
         changed.entry = keyspace_entry(changed.keyspace, changed.handle);
     return changed;

@@ -25,7 +25,7 @@ uint64_t memory_used(const struct engine *engine)
 
 static bool can_demote(const struct engine *engine)
 {
-    return engine->tier != NULL && !tier_is_blocked(engine->tier) && !tier_is_stuck(engine->tier);
+    return !tier_is_blocked(engine->tier) && !tier_is_stuck(engine->tier);
 }
 
 bool memory_admit_large(struct engine *engine, struct client *client, uint64_t size)
@@ -146,7 +146,7 @@ static uint64_t leaving(const struct engine *engine)
 
     if (lazy_free_pending(engine->lazy_free) > 0)
         return UINT64_MAX;
-    if (engine->tier == NULL || tier_is_blocked(engine->tier))
+    if (tier_is_blocked(engine->tier))
         return 0;
     return aof != NULL && aof_error(aof) == STATUS_OK ? aof_stats(aof).buffer_size : 0;
 }

@@ -175,7 +175,8 @@ static void wait_for_memory(struct unit *unit)
             memory_wait(worker->engine);
         return;
     }
-    while (tier != NULL && !tier_is_blocked(tier) && unit->releases_pins && worker->turn.over_memory && memory_state(worker->engine) == MEMORY_COMES && unit->stop == UNIT_GOES_ON) {
+    while (!tier_is_blocked(tier) && unit->releases_pins && worker->turn.over_memory && memory_state(worker->engine) == MEMORY_COMES &&
+           unit->stop == UNIT_GOES_ON) {
         parking_add(worker, unit->client, PARKED_FOR_WRITER);
         tier_nudge(tier);
         suspend(unit, UNIT_WAITS_FOR_CLIENT);

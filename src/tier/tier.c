@@ -175,5 +175,5 @@ void tier_release_merges(struct tier *tier)
 
 bool tier_is_blocked(struct tier *tier)
 {
-    return tier->state != TIER_OK || !tier->settings.enabled;
+    return tier == NULL || tier->state != TIER_OK || !tier->settings.enabled;
 }

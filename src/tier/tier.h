@@ -294,7 +294,7 @@ bool tier_image_has_room(struct tier *tier);
 /* Returns how many bytes more of the disk an image may take than one that is made now would; below 0: it does not fit. No partition is locked. */
 int64_t tier_image_spare(struct tier *tier);
 
-/* True if nothing can be demoted: the store is full or in error (or off): maxmemory-policy decides then. */
+/* True if nothing can be demoted: the store is full or in error, or off, or there is none (NULL). maxmemory-policy decides then. */
 bool tier_is_blocked(struct tier *tier);
 /* Whether the key may be cold: it has no entry, the caller looked under the lock. Reads nothing, posts nothing. */
 bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);

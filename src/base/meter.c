@@ -34,6 +34,9 @@ struct meter {
     _Atomic int64_t settled;            /* what threads that have left had in use, and what was in use before */
 };
 
+static const uint64_t nothing;
+_Thread_local const uint64_t *meter_own_allocated = &nothing;
+
 struct meter *meter_create(void)
 {
     struct meter *meter = mem_zalloc(sizeof(*meter));
@@ -73,6 +76,7 @@ void meter_join(struct meter *meter)
     if (mallctl("thread.allocatedp", &allocated, &size, NULL, 0) != 0 ||
         mallctl("thread.deallocatedp", &freed, &size, NULL, 0) != 0)
         return;
+    meter_own_allocated = allocated;
     mutex_lock(&meter->lock);
     for (at = 0; at < meter->count; at++) {
         if (meter->slots[at].allocated == allocated) {

@@ -1,6 +1,7 @@
 #include "engine/pace.h"
 
 #include "base/clock.h"
+#include "base/meter.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/worker.h"
@@ -12,6 +13,7 @@ enum {
     SAMPLE_US = 50000,
     SAMPLE_US_MAX = 1000000,
     SAMPLE_SHARE = 20,                   /* of a sample in the running mean */
+    CHECK_SHARE = 256,                  /* of maxmemory: what a worker allocates between two looks, at most, beyond what one call takes */
 };
 
 #define DRAIN_INITIAL (INT64_C(64) << 20)
@@ -45,6 +47,8 @@ void pace_check(struct worker *worker)
     memory_look(worker->engine, &view);
     state = memory_judge(&view);
     worker->writes_since_check = 0;
+    worker->allocated_at_check = meter_allocated_here();
+    worker->allocated_max = view.limit > 0 ? view.limit / CHECK_SHARE : UINT64_MAX;
     turn->over_memory = state != MEMORY_ENOUGH;
     turn->memory_fill = view.limit == 0 || worker->engine->tier == NULL || state == MEMORY_OUT ? -1 : fill_of(worker->engine, &view);
 }

@@ -345,11 +345,11 @@ bool dataset_slot_keys(struct call *call, int db, uint16_t slot, size_t count, s
 void dataset_empty(struct engine *engine, int db)
 {
     struct partitions *all = engine->partitions;
-    struct keyspace **old = mem_zalloc(all->count * sizeof(*old));
+    struct keyspace **old = mem_zalloc(2 * all->count * sizeof(*old));
 
     redirect_note_flush(engine->redirect);
     partitions_flush(all, db, old);
-    for (uint32_t i = 0; i < all->count; i++) {
+    for (uint32_t i = 0; i < 2 * all->count; i++) {
         if (old[i] == NULL || (engine->tier != NULL && tier_keep_flushed(engine->tier, old[i])))
             continue;
         if (engine->tier != NULL)

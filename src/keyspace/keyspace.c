@@ -16,7 +16,7 @@ struct keyspace *keyspace_create(struct partition *partition, int db, uint32_t i
     heap_init(&keyspace->heap, partition->all->pool);
     if (partition->all->seed.by_slot)
         keyspace->slots = mem_zalloc(partition_slot_count(partition->all) * sizeof(*keyspace->slots));
-    table_init(&keyspace->table, &keyspace->heap, &partition->all->seed, partition->all->bits, (uint8_t)(partition->index * 7));
+    table_init(&keyspace->table, &keyspace->heap, &partition->all->seed, incarnation, partition->all->bits, (uint8_t)(partition->index * 7));
     return keyspace;
 }
 
@@ -267,7 +267,7 @@ void keyspace_set_record(struct keyspace *keyspace, struct entry *entry, enum re
     enum record_state before = entry_record(entry);
 
     if (UNLIKELY(keyspace->slots != NULL) && (before < RECORD_STALE || state < RECORD_STALE)) {
-        uint64_t hash = key_hash(&keyspace->partition->all->seed, entry_key(entry));
+        uint64_t hash = keyspace_hash(keyspace, entry_key(entry));
 
         count_entries(keyspace, hash, before, -1);
         count_entries(keyspace, hash, state, 1);
@@ -312,7 +312,7 @@ bool keyspace_compact(struct keyspace *keyspace, uint32_t block_count, uint32_t 
         }
         from = heap->barred << HEAP_UNIT_BITS | keyspace->evacuate_unit;
         size = entry_block_size(entry);
-        hash = key_hash(&keyspace->partition->all->seed, entry_key(entry));
+        hash = keyspace_hash(keyspace, entry_key(entry));
         to = heap_alloc(heap, size);
         if (to == 0) {
             heap_unbar(heap);
@@ -353,7 +353,7 @@ bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bu
                     continue;
                 if (expire_ms <= now_ms && !entry_is_held(keyspace, entry)) {
                     expired[count] = bucket->handles[slot];
-                    hashes[count++] = key_hash(&keyspace->partition->all->seed, entry_key(entry));
+                    hashes[count++] = keyspace_hash(keyspace, entry_key(entry));
                 } else if (earliest == 0 || table_due_before(table_due_of(expire_ms, now_ms), earliest)) {
                     earliest = table_due_of(expire_ms, now_ms);
                 }
@@ -403,7 +403,7 @@ void keyspace_verify(const struct keyspace *keyspace)
             unit += entry_block_size(entry) / ENTRY_UNIT;
             records[entry_record(entry)]++;
             if (keyspace->slots != NULL)
-                slots[keyspace_slot(keyspace, key_hash(&keyspace->partition->all->seed, entry_key(entry))) - keyspace->slots].entries++;
+                slots[keyspace_slot(keyspace, keyspace_hash(keyspace, entry_key(entry))) - keyspace->slots].entries++;
             expiring += !!(entry->flags & ENTRY_EXPIRES);
             probation += !!(entry->flags & ENTRY_PROBATION);
             total++;

@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "keyspace/entry.h"
 #include "keyspace/heap.h"
+#include "keyspace/page_name.h"
 #include "keyspace/partition_lock.h"
 #include "keyspace/table.h"
 
@@ -29,8 +30,8 @@ struct slot_counts {
 
 struct keyspace {
     struct partition *partition;
-    int db;                         /* the number of its database; SWAPDB changes it */
-    uint32_t incarnation;           /* of its database; not used again after a flush */
+    int db;                         /* the number of its database, or of the one whose pages it has; SWAPDB changes it */
+    uint32_t incarnation;           /* of its database; not used again after a flush. Of a page space: keyspace/page_name.h */
     struct table table;
     struct heap heap;
     uint64_t expiring_count;        /* entries with an expiry */
@@ -64,6 +65,11 @@ static inline void keyspace_assert_locked(const struct keyspace *keyspace) ASSER
 static inline void keyspace_assert_locked(const struct keyspace *keyspace)
 {
     partition_assert_locked_debug(keyspace->partition);
+}
+
+static inline uint64_t keyspace_hash(const struct keyspace *keyspace, struct bytes key)
+{
+    return name_hash(keyspace->table.seed, keyspace->incarnation, key);
 }
 
 static inline struct entry *keyspace_entry(const struct keyspace *keyspace, uint32_t handle)

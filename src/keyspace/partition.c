@@ -12,6 +12,7 @@ struct partitions *partitions_create(uint32_t count, int db_count, struct key_se
     all->count = count;
     all->bits = (uint8_t)__builtin_ctz(count);
     all->db_count = db_count;
+    all->space_count = 2 * db_count;
     all->seed = seed;
     all->pool = segment_pool_create();
     owners_init(&all->owners, count);
@@ -24,7 +25,7 @@ struct partitions *partitions_create(uint32_t count, int db_count, struct key_se
 
         *partition = (struct partition){ .index = i, .all = all };
         futex_lock_init(&partition->lock);
-        partition->keyspaces = mem_zalloc((size_t)db_count * sizeof(struct keyspace *));
+        partition->keyspaces = mem_zalloc((size_t)all->space_count * sizeof(struct keyspace *));
     }
     return all;
 }
@@ -32,8 +33,8 @@ struct partitions *partitions_create(uint32_t count, int db_count, struct key_se
 void partitions_destroy(struct partitions *all)
 {
     for (uint32_t i = 0; i < all->count; i++) {
-        for (int db = 0; db < all->db_count; db++)
-            keyspace_destroy(all->partitions[i].keyspaces[db]);
+        for (int space = 0; space < all->space_count; space++)
+            keyspace_destroy(all->partitions[i].keyspaces[space]);
         mem_free(all->partitions[i].keyspaces);
     }
     owners_release(&all->owners);
@@ -46,8 +47,8 @@ void partitions_destroy(struct partitions *all)
 void partitions_set_seed(struct partitions *all, struct hash_seed seed)
 {
     for (uint32_t i = 0; i < all->count; i++) {
-        for (int db = 0; db < all->db_count; db++)
-            CHECK(all->partitions[i].keyspaces[db] == NULL || all->partitions[i].keyspaces[db]->table.count == 0);
+        for (int space = 0; space < all->space_count; space++)
+            CHECK(all->partitions[i].keyspaces[space] == NULL || all->partitions[i].keyspaces[space]->table.count == 0);
     }
     all->seed.sip = seed;
 }
@@ -88,13 +89,27 @@ void partitions_unlock_all(struct partitions *all)
         partition_unlock(&all->partitions[i]);
 }
 
-struct keyspace *partition_create_keyspace(struct partition *partition, int db)
+uint32_t partitions_incarnation(const struct partitions *all, int space)
+{
+    return space < all->db_count ? all->incarnations[space] : all->incarnations[space - all->db_count] | INCARNATION_PAGES;
+}
+
+int partitions_space_of(const struct partitions *all, uint32_t incarnation)
+{
+    for (int space = 0; space < all->space_count; space++) {
+        if (partitions_incarnation(all, space) == incarnation)
+            return space;
+    }
+    return -1;
+}
+
+struct keyspace *partition_create_keyspace(struct partition *partition, int space)
 {
     struct keyspace_watch *watch = &partition->all->watch;
-    struct keyspace *keyspace = keyspace_create(partition, db, partition->all->incarnations[db]);
+    struct keyspace *keyspace = keyspace_create(partition, space % partition->all->db_count, partitions_incarnation(partition->all, space));
 
     keyspace->expire_cursor = keyspace->demote_cursor = keyspace->resolve_cursor = partition_first_hash(partition);
-    partition->keyspaces[db] = keyspace;
+    partition->keyspaces[space] = keyspace;
     if (watch->keyspace_created != NULL)
         watch->keyspace_created(watch->context, keyspace);
     return keyspace;
@@ -123,15 +138,30 @@ bool partitions_flush(struct partitions *all, int db, struct keyspace **old)
 {
     bool any = false;
 
-    for (uint32_t i = 0; i < all->count; i++) {
-        ASSERT_LOCKED(&all->partitions[i]);
-        old[i] = all->partitions[i].keyspaces[db];
-        all->partitions[i].keyspaces[db] = NULL;
+    for (uint32_t i = 0; i < 2 * all->count; i++) {
+        struct partition *partition = &all->partitions[i % all->count];
+        struct keyspace **keyspace = &partition->keyspaces[i < all->count ? db : partitions_page_space(all, db)];
+
+        ASSERT_LOCKED(partition);
+        old[i] = *keyspace;
+        *keyspace = NULL;
         any = any || old[i] != NULL;
     }
     if (any)
         all->incarnations[db] = partitions_next_incarnation(all);
     return any;
+}
+
+static void swap_keyspaces(struct keyspace **keyspaces, int space_a, int space_b, int a, int b)
+{
+    struct keyspace *keyspace = keyspaces[space_a];
+
+    keyspaces[space_a] = keyspaces[space_b];
+    keyspaces[space_b] = keyspace;
+    if (keyspaces[space_a] != NULL)
+        keyspaces[space_a]->db = a;
+    if (keyspaces[space_b] != NULL)
+        keyspaces[space_b]->db = b;
 }
 
 void partitions_swap(struct partitions *all, int a, int b)
@@ -141,16 +171,11 @@ void partitions_swap(struct partitions *all, int a, int b)
     all->incarnations[a] = all->incarnations[b];
     all->incarnations[b] = incarnation;
     for (uint32_t i = 0; i < all->count; i++) {
-        struct keyspace **keyspaces = all->partitions[i].keyspaces;
-        struct keyspace *keyspace = keyspaces[a];
+        struct partition *partition = &all->partitions[i];
 
-        ASSERT_LOCKED(&all->partitions[i]);
-        keyspaces[a] = keyspaces[b];
-        keyspaces[b] = keyspace;
-        if (keyspaces[a] != NULL)
-            keyspaces[a]->db = a;
-        if (keyspaces[b] != NULL)
-            keyspaces[b]->db = b;
+        ASSERT_LOCKED(partition);
+        swap_keyspaces(partition->keyspaces, a, b, a, b);
+        swap_keyspaces(partition->keyspaces, partitions_page_space(all, a), partitions_page_space(all, b), a, b);
     }
 }
 

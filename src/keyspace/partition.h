@@ -30,6 +30,10 @@ struct keyspace_watch {
     void (*used)(void *context, struct keyspace *keyspace, uint64_t hash, const struct entry *entry, enum key_use use);
     /* An entry was removed for good (deleted, expired or renamed, not demoted). */
     void (*removed)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record);
+    /* A page that is not resident is dropped. */
+    void (*dropped_unread)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+    /* An entry with ENTRY_LATCHED is about to be changed or removed: it gets a copy of its object. */
+    void (*unlatch)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
     void (*keyspace_created)(void *context, struct keyspace *keyspace);
     /* An entry from before the last cut is about to be changed or removed for the first time since: see
      * partition_changing. */
@@ -38,14 +42,12 @@ struct keyspace_watch {
     bool (*incarnation_is_taken)(void *context, uint32_t incarnation);
 };
 
-/* Incarnations are 1 .. INCARNATION_MAX. */
-enum { INCARNATION_MAX = 0x7fffffff };
-
 struct partitions {
     struct partition *partitions;
     uint32_t count;                 /* power of two */
     uint8_t bits;
-    int db_count;
+    int db_count;                   /* databases */
+    int space_count;                /* keyspaces of a partition: those of the databases, then their page spaces, in the same order */
     struct key_seed seed;
     struct segment_pool *pool;
     struct keyspace_watch watch;
@@ -58,8 +60,9 @@ struct partitions {
     char apart_too[64];
     uint8_t parity;                 /* flipped at each cut, with all partitions locked; read under any partition's lock */
     _Atomic bool sealing;           /* a checkpoint has made its cut and has not yet written everything that existed then */
-    _Atomic uint32_t *incarnations; /* by database */
+    _Atomic uint32_t *incarnations; /* by database; that of its page space has INCARNATION_PAGES besides */
     _Atomic uint32_t incarnation_last;      /* the highest ever used */
+    _Atomic uint64_t value_count;   /* values that have got an ID, in all time (keyspace/pages.h) */
     uint32_t incarnation_reused;    /* once that is INCARNATION_MAX: where the search for a free one continues. All locked */
 };
 
@@ -139,31 +142,40 @@ void partitions_unlock_all(struct partitions *all) UNCHECKED_LOCKS;
 uint64_t partitions_wait_count(const struct partitions *all);
 void partitions_reset_wait_count(struct partitions *all);
 
-/* Private: partition_keyspace when there is none. */
-struct keyspace *partition_create_keyspace(struct partition *partition, int db) REQUIRES(partition->lock);
-/* The keyspace of a database; NULL if there is none. */
-static inline struct keyspace *partition_keyspace_if(const struct partition *partition, int db) REQUIRES(partition->lock);
-static inline struct keyspace *partition_keyspace_if(const struct partition *partition, int db)
+/* The page space that belongs to a database. */
+static inline int partitions_page_space(const struct partitions *all, int db)
 {
-    return partition->keyspaces[db];
+    return all->db_count + db;
+}
+uint32_t partitions_incarnation(const struct partitions *all, int space);
+/* The space that has the incarnation; -1: none. */
+int partitions_space_of(const struct partitions *all, uint32_t incarnation);
+
+/* Private: partition_keyspace when there is none. */
+struct keyspace *partition_create_keyspace(struct partition *partition, int space) REQUIRES(partition->lock);
+/* The keyspace of a database, or a page space; NULL if there is none. */
+static inline struct keyspace *partition_keyspace_if(const struct partition *partition, int space) REQUIRES(partition->lock);
+static inline struct keyspace *partition_keyspace_if(const struct partition *partition, int space)
+{
+    return partition->keyspaces[space];
 }
 
 /* The same; one that is not there yet is created. */
-static inline struct keyspace *partition_keyspace(struct partition *partition, int db) REQUIRES(partition->lock);
-static inline struct keyspace *partition_keyspace(struct partition *partition, int db)
+static inline struct keyspace *partition_keyspace(struct partition *partition, int space) REQUIRES(partition->lock);
+static inline struct keyspace *partition_keyspace(struct partition *partition, int space)
 {
-    struct keyspace *keyspace = partition->keyspaces[db];
+    struct keyspace *keyspace = partition->keyspaces[space];
 
     ASSERT_LOCKED(partition);
-    return LIKELY(keyspace != NULL) ? keyspace : partition_create_keyspace(partition, db);
+    return LIKELY(keyspace != NULL) ? keyspace : partition_create_keyspace(partition, space);
 }
 
 /* Returns a number never used before. Once they have run out, one that no database uses and that is not taken (see
  * keyspace_watch). With all partitions locked, or before there are other threads. */
 uint32_t partitions_next_incarnation(struct partitions *all);
 
-/* With all partitions locked. Makes the database empty, under a new incarnation, and passes the old keyspaces to the
- * caller, which frees them: old[partition], NULL where there was none. A database without keyspaces has nothing in the
+/* With all partitions locked. Makes the database and its page space empty, under a new incarnation, and passes the old keyspaces to the
+ * caller, which frees them: old[partition] and, of pages, old[partitions + partition]; NULL where there was none. A database without keyspaces has nothing in the
  * store either and keeps its incarnation, so flushing it repeatedly uses up no numbers; the function then returns
  * false. */
 bool partitions_flush(struct partitions *all, int db, struct keyspace **old);

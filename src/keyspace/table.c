@@ -55,7 +55,7 @@ static uint8_t tag_of(uint64_t hash)
 
 static uint64_t hash_of(const struct table *table, uint32_t handle)
 {
-    return key_hash(table->seed, entry_key(heap_at(table->heap, handle)));
+    return name_hash(table->seed, table->incarnation, entry_key(heap_at(table->heap, handle)));
 }
 
 static inline uint32_t bucket_matches(const struct table_bucket *bucket, uint8_t tag)
@@ -79,11 +79,11 @@ static void leaf_destroy(struct table *table, struct leaf *leaf)
     mem_free(leaf);
 }
 
-void table_init(struct table *table, const struct heap *heap, const struct key_seed *seed, uint8_t skip, uint8_t stagger)
+void table_init(struct table *table, const struct heap *heap, const struct key_seed *seed, uint32_t incarnation, uint8_t skip, uint8_t stagger)
 {
-    uint8_t depth = seed->by_slot && skip < SLOT_BITS ? SLOT_BITS - skip : 0;
+    uint8_t depth = (seed->by_slot || incarnation_is_of_pages(incarnation)) && skip < SLOT_BITS ? SLOT_BITS - skip : 0;
 
-    *table = (struct table){ .depth = depth, .least_depth = depth, .heap = heap, .seed = seed, .skip = skip, .stagger = stagger };
+    *table = (struct table){ .depth = depth, .least_depth = depth, .heap = heap, .seed = seed, .incarnation = incarnation, .skip = skip, .stagger = stagger };
     table->directory = mem_alloc(sizeof(uint64_t) << depth);
     for (size_t i = 0; i < (size_t)1 << depth; i++)
         table->directory[i] = word_of(leaf_create(table, LEAF_LINES_MIN), depth);

@@ -169,6 +169,16 @@ static bool take_seed(struct bytes line, struct dataset_file *dataset)
     return true;
 }
 
+static bool take_value_count(struct bytes line, struct dataset_file *dataset)
+{
+    int64_t count;
+
+    if (!text_to_int(line, &count) || count < 0 || count >= (int64_t)1 << PAGE_ID_COUNT_BITS)
+        return false;
+    dataset->value_count = (uint64_t)count;
+    return true;
+}
+
 /* The lines after `store`. */
 static const char *read_files(struct bytes *text, struct dataset_file *dataset)
 {
@@ -181,6 +191,8 @@ static const char *read_files(struct bytes *text, struct dataset_file *dataset)
             return "a file's line is invalid";
         if (begins_with(line, "stream ", &rest))
             dataset->has_point = aof_mark_parse_point(rest, &dataset->point);
+        if (begins_with(line, "values ", &rest) && !take_value_count(rest, dataset))
+            return "the line of value IDs is invalid";
         if (begins_with(line, "seed ", &rest) && !take_seed(rest, dataset))
             return "the seed's line is invalid";
         if (begins_with(line, "layout ", &rest)) {
@@ -358,6 +370,12 @@ void dataset_file_print_seed(const struct key_seed *seed, struct buffer *text)
     buffer_append_format(text, seed->by_slot ? "\nlayout 1\n" : "\n");
 }
 
+void dataset_file_print_values(uint64_t count, struct buffer *text)
+{
+    if (count > 0)
+        buffer_append_format(text, "values %llu\n", (unsigned long long)count);
+}
+
 void dataset_file_begin(struct buffer *text)
 {
     buffer_append_format(text, "kelvin-image %d\n", VERSION);
@@ -373,6 +391,7 @@ enum status dataset_file_print(const struct dataset_file *dataset, const char *i
     for (int db = 0; db < dataset->db_count; db++)
         buffer_append_format(text, "db %d %u\n", db, (unsigned)dataset->incarnations[db]);
     buffer_append_format(text, "store %llu\n", (unsigned long long)dataset->store_number);
+    dataset_file_print_values(dataset->value_count, text);
     if (dataset->has_seed)
         dataset_file_print_seed(&dataset->seed, text);
     status = describe_store(image, text);
@@ -439,7 +458,7 @@ void dataset_file_release(struct dataset_file *dataset)
 int dataset_file_db_of(const struct dataset_file *dataset, uint32_t incarnation)
 {
     for (int db = 0; db < dataset->db_count; db++) {
-        if (dataset->incarnations[db] == incarnation)
+        if (dataset->incarnations[db] == (incarnation & INCARNATION_MAX))
             return db;
     }
     return -1;

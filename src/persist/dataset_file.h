@@ -25,7 +25,7 @@
 #include "base/buffer.h"
 #include "base/message.h"
 #include "base/status.h"
-#include "keyspace/slot.h"
+#include "keyspace/page_name.h"
 #include "stream/history.h"
 
 enum { DATASET_FILE_SIZE_MAX = 64 << 20, DATASET_FILE_DATABASES_MAX = 1 << 21 };
@@ -43,6 +43,7 @@ struct dataset_file {
     struct dataset_small *files;
     int file_count;
     struct dataset_small functions; /* .name is NULL: there are none */
+    uint64_t value_count;           /* values that have got an ID (keyspace/pages.h) */
     struct history_point point;     /* has_point */
     bool has_point, has_seed;
     struct key_seed seed;          /* has_seed */
@@ -63,6 +64,8 @@ enum status dataset_file_load_image(const char *image, struct dataset_file *data
 enum status dataset_file_write(const char *image, struct bytes text);
 void dataset_file_release(struct dataset_file *dataset);
 
+/* Appends the `values` line, if there is anything to say. */
+void dataset_file_print_values(uint64_t count, struct buffer *text);
 /* Appends the `seed` line, and that of the layout. */
 void dataset_file_print_seed(const struct key_seed *seed, struct buffer *text);
 /* Appends the whole text, with the files in `image` as they are now, but without the point: what was repaired is not what replicas have. */
@@ -77,7 +80,7 @@ enum status dataset_file_verify(const struct dataset_file *dataset, const char *
 enum status dataset_file_verify_store(const struct dataset_file *dataset, const char *image, struct message *message);
 enum status dataset_file_verify_functions(const struct dataset_file *dataset, const char *image, struct message *message);
 
-/* The database that has the incarnation; -1: none. */
+/* The database whose keys, or whose pages, have the incarnation; -1: none. */
 int dataset_file_db_of(const struct dataset_file *dataset, uint32_t incarnation);
 
 #endif

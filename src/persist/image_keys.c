@@ -22,7 +22,7 @@ static bool count_section(void *context, const struct tags_section *section)
     struct counting *counting = context;
     int db = dataset_file_db_of(counting->dataset, section->incarnation);
 
-    if (db >= 0)
+    if (db >= 0 && !incarnation_is_of_pages(section->incarnation))
         counting->keys->counts[db] += section->count;
     return true;
 }

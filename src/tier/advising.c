@@ -55,11 +55,11 @@ static void sweep_if_due(struct tier *tier)
 
     if (!advise_sweep_is_due(tier->advise))
         return;
-    living = mem_alloc((size_t)all->db_count * sizeof(*living));
-    for (int db = 0; db < all->db_count; db++)
-        living[db] = all->incarnations[db];
-    qsort(living, (size_t)all->db_count, sizeof(*living), compare_numbers);
-    advise_sweep(tier->advise, living, (size_t)all->db_count);
+    living = mem_alloc((size_t)all->space_count * sizeof(*living));
+    for (int space = 0; space < all->space_count; space++)
+        living[space] = partitions_incarnation(all, space);
+    qsort(living, (size_t)all->space_count, sizeof(*living), compare_numbers);
+    advise_sweep(tier->advise, living, (size_t)all->space_count);
     mem_free(living);
 }
 
@@ -84,8 +84,8 @@ void tier_advise_tick(struct tier *tier, struct advise_measures *measures)
         struct partition *partition = &all->partitions[i];
 
         partition_lock(partition);
-        for (int db = 0; db < all->db_count; db++) {
-            const struct keyspace *keyspace = partition->keyspaces[db];
+        for (int space = 0; space < all->space_count; space++) {
+            const struct keyspace *keyspace = partition->keyspaces[space];
 
             if (keyspace == NULL)
                 continue;

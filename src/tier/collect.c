@@ -181,9 +181,9 @@ static void count_maps(const struct live *live, struct partitions *partitions)
         struct partition *partition = &partitions->partitions[i];
 
         partition_lock(partition);
-        for (int db = 0; db < partitions->db_count; db++) {
-            if (partition->keyspaces[db] != NULL)
-                count_map(live, partition->keyspaces[db]->tier->map);
+        for (int space = 0; space < partitions->space_count; space++) {
+            if (partition->keyspaces[space] != NULL)
+                count_map(live, partition->keyspaces[space]->tier->map);
         }
         partition_unlock(partition);
     }
@@ -264,7 +264,7 @@ static unsigned tail_of_record(const struct segment_record *record)
 static void move_record(struct tier *tier, const struct segment_record *record, uint64_t place)
 {
     struct collect *collect = tier->collect;
-    uint64_t hash = key_hash(&tier->partitions->seed, record->key);
+    uint64_t hash = name_hash(&tier->partitions->seed, record->incarnation, record->key);
     struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, hash)];
 
     if (!is_needed(tier, record, hash, place, partition))

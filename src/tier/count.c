@@ -88,7 +88,7 @@ static void note_unknown(struct keyspace *keyspace, struct key_list *unknowns)
         while ((entry = heap_walk(heap, segment, &unit)) != NULL) {
             unit += entry_block_size(entry) / ENTRY_UNIT;
             if (entry_record(entry) == RECORD_UNKNOWN)
-                key_list_add(unknowns, keyspace, key_hash(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
+                key_list_add(unknowns, keyspace, keyspace_hash(keyspace, entry_key(entry)), entry_key(entry));
         }
     }
     for (size_t slot = 0; keyspace->tier->unknown_graves > 0 && slot < graves->slot_count; slot++) {

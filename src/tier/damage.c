@@ -208,7 +208,7 @@ void damage_note(struct tier *tier, const struct failed_read *read, enum status 
 /* Whether the key has its record there. */
 static bool has_record_at(struct tier *tier, const struct segment_record *head, const struct segment *segment, uint64_t offset, struct failed_read *read)
 {
-    uint64_t hash = key_hash(&tier->partitions->seed, head->key);
+    uint64_t hash = name_hash(&tier->partitions->seed, head->incarnation, head->key);
     struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, hash)];
     struct keyspace *keyspace;
     uint64_t place = 0;

@@ -127,7 +127,7 @@ static bool is_too_large(struct tier *tier, struct keyspace *keyspace, const str
 {
     if (entry->key_size != ENTRY_KEY_EXTENDED && (tier->oversized.count == 0 || !entry_is_big(entry)))
         return false;
-    return oversized_is(tier, keyspace, key_hash(&keyspace->partition->all->seed, entry_key(entry)), entry, OVERSIZED_PROBABLY);
+    return oversized_is(tier, keyspace, keyspace_hash(keyspace, entry_key(entry)), entry, OVERSIZED_PROBABLY);
 }
 
 /* 0 goes first, after RANK_FIRST. RANK_NOT_NOW: the entry can't be taken. */
@@ -174,7 +174,7 @@ static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_
 {
     struct entry *entry = keyspace_entry(keyspace, handle);
     struct bytes key = entry_key(entry);
-    uint64_t hash = key_hash(&keyspace->partition->all->seed, key);
+    uint64_t hash = keyspace_hash(keyspace, key);
     uint64_t freed = bytes_of_entry(entry);
 
     tier->demotion->taken++;
@@ -364,8 +364,8 @@ static uint64_t demote_batch(struct tier *tier, uint32_t share, uint64_t wanted,
 
         demotion->next_partition = (demotion->next_partition + 1) % tier->partitions->count;
         partition_lock(partition);
-        for (int db = 0; db < tier->partitions->db_count; db++) {
-            struct keyspace *keyspace = partition_keyspace_if(partition, db);
+        for (int space = 0; space < tier->partitions->space_count; space++) {
+            struct keyspace *keyspace = partition_keyspace_if(partition, space);
 
             if (keyspace == NULL || keyspace->table.count == 0)
                 continue;
@@ -400,11 +400,11 @@ static uint64_t sum_live(struct tier *tier, uint64_t *key_count)
         struct partition *partition = &tier->partitions->partitions[i];
 
         partition_lock(partition);
-        for (int db = 0; db < tier->partitions->db_count; db++) {
-            if (partition->keyspaces[db] == NULL)
+        for (int space = 0; space < tier->partitions->space_count; space++) {
+            if (partition->keyspaces[space] == NULL)
                 continue;
-            live += partition->keyspaces[db]->heap.live_bytes;
-            *key_count += partition->keyspaces[db]->table.count;
+            live += partition->keyspaces[space]->heap.live_bytes;
+            *key_count += partition->keyspaces[space]->table.count;
         }
         partition_unlock(partition);
     }

@@ -139,6 +139,20 @@ void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, stru
     grave_create(tier, keyspace, hash, key, record == RECORD_UNKNOWN);
 }
 
+void grave_dropped_unread(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct tier *tier = context;
+    struct load *load = load_find(keyspace, hash, key);
+
+    ASSERT_LOCKED(keyspace->partition);
+    if (load != NULL) {
+        partition_assert_locked(load->partition);
+        load_void(tier, load);
+    }
+    if (grave_find(keyspace, hash, key) == NULL && reading_is_possible(keyspace, hash, key))
+        grave_create(tier, keyspace, hash, key, true);
+}
+
 void grave_begin_applying(struct keyspace *keyspace, struct grave *grave)
 {
     bool is_there = recordmap_find(keyspace->tier->map, grave->node.hash, grave->node.key, &grave->place);

@@ -31,6 +31,7 @@ static inline struct grave *grave_find(const struct keyspace *keyspace, uint64_t
 /* The partitions' watch (keyspace/partition.h); `tier` is a struct tier. */
 enum record_state grave_record_of_new(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key) REQUIRES(keyspace->partition->lock);
 unsigned grave_uses_of_new(void *tier, struct keyspace *keyspace, uint64_t hash) REQUIRES(keyspace->partition->lock);
+void grave_dropped_unread(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key) REQUIRES(keyspace->partition->lock);
 void grave_removed(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record) REQUIRES(keyspace->partition->lock);
 
 void grave_free(struct tier *tier, struct keyspace *keyspace, struct grave *grave);

@@ -83,7 +83,7 @@ static void list_bucket(struct writer *writer, struct keyspace *keyspace, const 
         rank = heat_now(&heat, entry->heat, entry->heat_minutes, minutes);
         if (!(entry->flags & ENTRY_PROBATION))
             rank += 256;
-        list_add(&writer->list, key_hash(&keyspace->partition->all->seed, entry_key(entry)), rank);
+        list_add(&writer->list, keyspace_hash(keyspace, entry_key(entry)), rank);
     }
 }
 
@@ -237,14 +237,14 @@ static void write_sections(struct writer *writer)
     struct partitions *all = writer->tier->partitions;
 
     for (uint32_t i = 0; i < all->count && writer->status == STATUS_OK; i++) {
-        for (int db = 0; db < all->db_count; db++) {
+        for (int space = 0; space < all->space_count; space++) {
             struct partition *partition = &all->partitions[i];
             uint32_t incarnation = 0;
             size_t listed;
 
             partition_lock(partition);
-            if (partition->keyspaces[db] != NULL)
-                incarnation = partition->keyspaces[db]->incarnation;
+            if (partition->keyspaces[space] != NULL)
+                incarnation = partition->keyspaces[space]->incarnation;
             partition_unlock(partition);
             if (incarnation == 0)
                 continue;

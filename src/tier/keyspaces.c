@@ -11,25 +11,26 @@
 #include "tier/purge.h"
 #include "tier/tier_private.h"
 
-static struct recordmap *create_map(const struct partition *partition)
+static struct recordmap *create_map(const struct keyspace *keyspace)
 {
-    const struct partitions *all = partition->all;
+    const struct partitions *all = keyspace->partition->all;
+    bool is_by_slot = all->seed.by_slot || incarnation_is_of_pages(keyspace->incarnation);
 
-    return recordmap_create((uint8_t)((uint64_t)partition->index * 256 / all->count), recordmap_best_tag_shift(all->bits, all->seed.by_slot));
+    return recordmap_create((uint8_t)((uint64_t)keyspace->partition->index * 256 / all->count), recordmap_best_tag_shift(all->bits, is_by_slot));
 }
 
 void keyspaces_created(void *context, struct keyspace *keyspace)
 {
     (void)context;
     keyspace->tier = mem_zalloc(sizeof(*keyspace->tier));
-    keyspace->tier->map = create_map(keyspace->partition);
+    keyspace->tier->map = create_map(keyspace);
 }
 
 void keyspaces_empty_map(struct keyspace *keyspace)
 {
     ASSERT_LOCKED(keyspace->partition);
     recordmap_destroy(keyspace->tier->map);
-    keyspace->tier->map = create_map(keyspace->partition);
+    keyspace->tier->map = create_map(keyspace);
 }
 
 bool keyspaces_incarnation_is_taken(void *context, uint32_t incarnation)
@@ -138,8 +139,8 @@ void keyspaces_release_all(struct tier *tier)
             release_part(tier, keyspace);
             keyspace_destroy(keyspace);
         }
-        for (int db = 0; db < tier->partitions->db_count; db++) {
-            keyspace = partition->keyspaces[db];
+        for (int space = 0; space < tier->partitions->space_count; space++) {
+            keyspace = partition->keyspaces[space];
             if (keyspace != NULL && keyspace->tier != NULL)
                 release_part(tier, keyspace);
         }

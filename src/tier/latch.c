@@ -67,3 +67,8 @@ void tier_unlatch(struct tier *tier, struct keyspace *keyspace, uint64_t hash, s
     keyspace_entry(keyspace, handle)->flags &= (uint8_t)~ENTRY_LATCHED;
     make_orphan(tier);
 }
+
+void latch_unlatch(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    tier_unlatch(context, keyspace, hash, key);
+}

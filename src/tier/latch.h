@@ -27,6 +27,8 @@ struct latch {
 struct entry *latch_begin(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, uint32_t handle);
 /* By the writer, with the same partition locked. Returns the entry's handle: it may have moved, but is as it was. 0: the object is an orphan. */
 uint32_t latch_end(struct tier *tier);
+/* The partitions' watch (keyspace/partition.h): tier_unlatch. */
+void latch_unlatch(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* The keyspace is about to be freed. */
 void latch_orphan(struct tier *tier, struct keyspace *keyspace);
 

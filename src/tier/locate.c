@@ -5,7 +5,7 @@
 
 #include "base/crc32c.h"
 #include "base/mem.h"
-#include "keyspace/slot.h"
+#include "keyspace/page_name.h"
 #include "store/segments.h"
 
 enum {
@@ -157,7 +157,7 @@ static void note_record(struct search *search, uint64_t place, uint64_t stamp, c
 
     if (range == NULL)
         return;
-    hash = key_hash(&search->seed, record->key);
+    hash = name_hash(&search->seed, record->incarnation, record->key);
     check = check_of(record->key);
     for (size_t i = lower_bound(search, range, hash); i < range->end && search->known[i].hash == hash; i++) {
         struct known *known = &search->known[i];

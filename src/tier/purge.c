@@ -133,22 +133,13 @@ size_t purge_count(struct purge *purge)
 
 /* --- deleting --- */
 
-static bool is_live(const struct partitions *partitions, uint32_t incarnation)
-{
-    bool live = false;
-
-    for (int db = 0; db < partitions->db_count; db++)
-        live = live || partitions->incarnations[db] == incarnation;
-    return live;
-}
-
 enum status purge_find(struct tier *tier)
 {
     uint32_t incarnation = 0;
     enum status status;
 
     while ((status = store_incarnation(tier->store, incarnation + 1, &incarnation)) == STATUS_OK) {
-        if (!is_live(tier->partitions, incarnation))
+        if (partitions_space_of(tier->partitions, incarnation) < 0)
             purge_add(tier->purge, incarnation);
     }
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;

@@ -89,7 +89,7 @@ void reading_parse(const struct tier *tier, const struct reading *reading, struc
     if (record->status != STATUS_OK)
         return;
     if (found.incarnation != reading->incarnation ||
-        (reading->key.data != NULL ? !bytes_equal(found.key, reading->key) : key_hash(&tier->partitions->seed, found.key) != reading->hash))
+        (reading->key.data != NULL ? !bytes_equal(found.key, reading->key) : name_hash(&tier->partitions->seed, found.incarnation, found.key) != reading->hash))
         record->status = STATUS_NOT_FOUND;
     record->key = found.key;
     record->bytes = found.value;

@@ -37,7 +37,7 @@ struct recordmap *recordmap_create(uint8_t stagger, unsigned tag_shift);
 void recordmap_destroy(struct recordmap *map);      /* NULL is fine */
 
 unsigned recordmap_tag_shift(const struct recordmap *map);
-/* The best one for the hashes of one of 2^partition_bits partitions. By slot: all keys of a map may be of one slot. */
+/* The best one for the hashes of one of 2^partition_bits partitions. By slot, and in page spaces: all keys of a map may be of one slot. */
 static inline unsigned recordmap_best_tag_shift(unsigned partition_bits, bool by_slot)
 {
     return by_slot ? 0 : RECORDMAP_TAG_SHIFT_MAX - partition_bits;

@@ -235,9 +235,9 @@ static void list_incarnations(struct sealing *sealing)
         struct partition *partition = &all->partitions[i];
 
         partition_lock(partition);
-        for (int db = 0; db < all->db_count; db++) {
-            if (partition->keyspaces[db] != NULL)
-                list_incarnation(sealing, partition->keyspaces[db]->incarnation);
+        for (int space = 0; space < all->space_count; space++) {
+            if (partition->keyspaces[space] != NULL)
+                list_incarnation(sealing, partition->keyspaces[space]->incarnation);
         }
         for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
             list_incarnation(sealing, keyspace->incarnation);
@@ -344,8 +344,8 @@ static void give_graves_back(struct tier *tier)
         struct partition *partition = &tier->partitions->partitions[i];
 
         partition_lock(partition);
-        for (int db = 0; db < tier->partitions->db_count; db++) {
-            struct keyspace *keyspace = partition_keyspace_if(partition, db);
+        for (int space = 0; space < tier->partitions->space_count; space++) {
+            struct keyspace *keyspace = partition_keyspace_if(partition, space);
 
             if (keyspace == NULL)
                 continue;

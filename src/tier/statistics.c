@@ -99,8 +99,8 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         struct partition *partition = &tier->partitions->partitions[i];
 
         partition_lock(partition);
-        for (int db = 0; db < tier->partitions->db_count; db++) {
-            struct keyspace *keyspace = partition->keyspaces[db];
+        for (int space = 0; space < tier->partitions->space_count; space++) {
+            struct keyspace *keyspace = partition->keyspaces[space];
 
             if (keyspace == NULL)
                 continue;

@@ -69,8 +69,8 @@ static uint64_t windows_max(struct tier *tier)
         struct partition *partition = &tier->partitions->partitions[i];
 
         partition_lock(partition);
-        for (int db = 0; db < tier->partitions->db_count; db++) {
-            const struct keyspace *keyspace = partition->keyspaces[db];
+        for (int space = 0; space < tier->partitions->space_count; space++) {
+            const struct keyspace *keyspace = partition->keyspaces[space];
 
             if (keyspace != NULL && keyspace->table.count > 0 && keyspace->table.leaf_bytes > bytes)
                 bytes = keyspace->table.leaf_bytes;

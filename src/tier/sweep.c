@@ -71,9 +71,9 @@ static size_t bury_partition(struct tier *tier, struct partition *partition, siz
     size_t taken = 0;
 
     partition_lock(partition);
-    for (int db = 0; db < tier->partitions->db_count && taken < count; db++) {
-        if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->tier->graves.count > 0)
-            taken += bury_keyspace(tier, partition->keyspaces[db], count - taken, batch, unknown);
+    for (int space = 0; space < tier->partitions->space_count && taken < count; space++) {
+        if (partition->keyspaces[space] != NULL && partition->keyspaces[space]->tier->graves.count > 0)
+            taken += bury_keyspace(tier, partition->keyspaces[space], count - taken, batch, unknown);
     }
     /* Keyspaces that a checkpoint still has to seal have to be without them, too. */
     for (struct keyspace *keyspace = partition->flushed; keyspace != NULL && taken < count; keyspace = keyspace->next_flushed)
@@ -120,7 +120,7 @@ static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *
             --*budget;
             if (entry_record(entry) != RECORD_UNKNOWN)
                 continue;
-            key_list_add(unknown, keyspace, key_hash(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
+            key_list_add(unknown, keyspace, keyspace_hash(keyspace, entry_key(entry)), entry_key(entry));
             taken++;
         }
         if (*budget < TABLE_BUCKET_SLOTS)
@@ -141,8 +141,8 @@ static size_t unknown_partition(struct tier *tier, struct partition *partition, 
     size_t taken = 0;
 
     partition_lock(partition);
-    for (int db = 0; db < tier->partitions->db_count && taken < count; db++) {
-        struct keyspace *keyspace = partition->keyspaces[db];
+    for (int space = 0; space < tier->partitions->space_count && taken < count; space++) {
+        struct keyspace *keyspace = partition->keyspaces[space];
 
         if (keyspace != NULL && keyspace->record_counts[RECORD_UNKNOWN] > 0)
             taken += unknown_keyspace(keyspace, count - taken, budget, unknown);
@@ -175,11 +175,11 @@ bool sweep_compact(struct tier *tier)
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];
 
-        for (int db = 0; db < tier->partitions->db_count; db++) {
+        for (int space = 0; space < tier->partitions->space_count; space++) {
             struct keyspace *keyspace;
 
             partition_lock(partition);
-            keyspace = partition_keyspace_if(partition, db);
+            keyspace = partition_keyspace_if(partition, space);
             if (keyspace != NULL) {
                 keyspace_assert_locked(keyspace);
                 more |= keyspace_compact(keyspace, COMPACT_BLOCKS, HOLE_PERCENT);

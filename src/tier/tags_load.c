@@ -23,26 +23,17 @@ struct loading {
     atomic_bool is_damaged;
 };
 
-static int db_of(const struct partitions *partitions, uint32_t incarnation)
-{
-    for (int db = 0; db < partitions->db_count; db++) {
-        if (partitions->incarnations[db] == incarnation)
-            return db;
-    }
-    return -1;
-}
-
 static const char *load_section(struct partitions *partitions, const struct tags_section *section)
 {
     struct partition *partition = &partitions->partitions[section->partition];
-    int db = db_of(partitions, section->incarnation);
+    int space = partitions_space_of(partitions, section->incarnation);
     struct keyspace *keyspace;
     const char *problem;
 
-    if (db < 0)
+    if (space < 0)
         return tags_check_section(section);
     partition_lock(partition);
-    keyspace = partition_keyspace(partition, db);
+    keyspace = partition_keyspace(partition, space);
     problem = tags_load_map(section, keyspace->tier->map, true);
     for (size_t i = 0; i < section->slots.size / 4; i++)
         memcpy(&keyspace->slots[i].records, section->slots.data + 4 * i, 4);
@@ -98,8 +89,8 @@ static void unload(struct partitions *partitions)
         struct partition *partition = &partitions->partitions[i];
 
         partition_lock(partition);
-        for (int db = 0; db < partitions->db_count; db++) {
-            struct keyspace *keyspace = partition_keyspace_if(partition, db);
+        for (int space = 0; space < partitions->space_count; space++) {
+            struct keyspace *keyspace = partition_keyspace_if(partition, space);
 
             if (keyspace == NULL)
                 continue;

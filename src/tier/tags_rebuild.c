@@ -69,13 +69,13 @@ static void report_progress(void *context, uint64_t count)
 
 enum status tags_rebuild(struct tier *tier, struct partitions *partitions, struct message *message)
 {
-    uint32_t *incarnations = mem_alloc((size_t)partitions->db_count * sizeof(incarnations[0]));
+    uint32_t *incarnations = mem_alloc((size_t)partitions->space_count * sizeof(incarnations[0]));
     struct rebuild rebuild = { tier, partitions, incarnations, message, clock_mono_us(), 0 };
-    struct locate_options options = { .incarnations = incarnations, .count = partitions->db_count, .progress = report_progress };
+    struct locate_options options = { .incarnations = incarnations, .count = partitions->space_count, .progress = report_progress };
     enum status status;
 
-    for (int db = 0; db < partitions->db_count; db++)
-        incarnations[db] = partitions->incarnations[db];
+    for (int space = 0; space < partitions->space_count; space++)
+        incarnations[space] = partitions_incarnation(partitions, space);
     status = locate_all(tier->store, &options, add_to_map, &rebuild, message);
     mem_free(incarnations);
     return status == STATUS_CANCELLED ? STATUS_CORRUPT : status;
@@ -140,7 +140,7 @@ static struct tags_group *group_of(struct tags_builder *builder, uint32_t incarn
         builder->groups = mem_realloc(builder->groups, builder->capacity * sizeof(builder->groups[0]));
     }
     builder->groups[builder->count] = (struct tags_group){ incarnation, partition,
-        recordmap_create(0, recordmap_best_tag_shift((unsigned)__builtin_ctz(builder->partition_count), builder->by_slot)),
+        recordmap_create(0, recordmap_best_tag_shift((unsigned)__builtin_ctz(builder->partition_count), builder->by_slot || incarnation_is_of_pages(incarnation))),
         builder->by_slot ? mem_zalloc(tags_slots_size(true, builder->partition_count)) : NULL };
     return &builder->groups[builder->count++];
 }

@@ -328,9 +328,9 @@ static void each_base(struct tier *tier, base_found *found, void *context)
         struct partition *partition = &tier->partitions->partitions[i];
 
         partition_lock(partition);
-        for (int db = 0; db < tier->partitions->db_count; db++)
-            if (partition->keyspaces[db] != NULL && recordmap_base(partition->keyspaces[db]->tier->map) != NULL)
-                found(context, partition->keyspaces[db]->tier->map);
+        for (int space = 0; space < tier->partitions->space_count; space++)
+            if (partition->keyspaces[space] != NULL && recordmap_base(partition->keyspaces[space]->tier->map) != NULL)
+                found(context, partition->keyspaces[space]->tier->map);
         for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
             if (recordmap_base(keyspace->tier->map) != NULL)
                 found(context, keyspace->tier->map);
@@ -449,17 +449,17 @@ static int compare_incarnations(const void *a, const void *b)
 static struct keyspace **list_keyspaces(struct partition *partition, size_t *count) REQUIRES(partition->lock);
 static struct keyspace **list_keyspaces(struct partition *partition, size_t *count)
 {
-    int db_count = partition->all->db_count;
-    size_t room = (size_t)db_count;
+    int space_count = partition->all->space_count;
+    size_t room = (size_t)space_count;
     struct keyspace **list;
 
     for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
         room++;
     list = mem_alloc((room + 1) * sizeof(struct keyspace *));
     *count = 0;
-    for (int db = 0; db < db_count; db++)
-        if (partition->keyspaces[db] != NULL && recordmap_count(partition->keyspaces[db]->tier->map) > 0)
-            list[(*count)++] = partition->keyspaces[db];
+    for (int space = 0; space < space_count; space++)
+        if (partition->keyspaces[space] != NULL && recordmap_count(partition->keyspaces[space]->tier->map) > 0)
+            list[(*count)++] = partition->keyspaces[space];
     for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
         if (recordmap_count(keyspace->tier->map) > 0)
             list[(*count)++] = keyspace;

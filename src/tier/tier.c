@@ -118,6 +118,8 @@ int tier_start(struct tier *tier, struct partitions *partitions)
         .uses_of_new = grave_uses_of_new,
         .used = advising_used,
         .removed = grave_removed,
+        .dropped_unread = grave_dropped_unread,
+        .unlatch = latch_unlatch,
         .keyspace_created = keyspaces_created,
         .changing = handover_changing,
         .incarnation_is_taken = keyspaces_incarnation_is_taken,

@@ -8,10 +8,14 @@
 
 struct keyspace *tier_living_keyspace(struct partition *partition, uint32_t incarnation)
 {
+    int first = incarnation_is_of_pages(incarnation) ? partitions_page_space(partition->all, 0) : 0;
+
     ASSERT_LOCKED(partition);
     for (int db = 0; db < partition->all->db_count; db++) {
-        if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->incarnation == incarnation)
-            return partition->keyspaces[db];
+        struct keyspace *keyspace = partition->keyspaces[first + db];
+
+        if (keyspace != NULL && keyspace->incarnation == incarnation)
+            return keyspace;
     }
     return NULL;
 }

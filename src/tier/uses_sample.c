@@ -26,22 +26,22 @@ static void sample_segment(const struct keyspace *keyspace, uint32_t segment, st
 }
 
 /* Segments of all its databases as one sequence, of which each `stride`th is sampled. Returns how many keys there are. */
-static double sample_partition(struct partition *partition, int db_count, struct tier_uses *found) REQUIRES(partition->lock);
-static double sample_partition(struct partition *partition, int db_count, struct tier_uses *found)
+static double sample_partition(struct partition *partition, int space_count, struct tier_uses *found) REQUIRES(partition->lock);
+static double sample_partition(struct partition *partition, int space_count, struct tier_uses *found)
 {
     uint64_t segments = 0, at = 0, next, stride;
     double keys = 0;
 
-    for (int db = 0; db < db_count; db++) {
-        const struct keyspace *keyspace = partition_keyspace_if(partition, db);
+    for (int space = 0; space < space_count; space++) {
+        const struct keyspace *keyspace = partition_keyspace_if(partition, space);
 
         segments += keyspace != NULL ? keyspace->heap.segment_count : 0;
         keys += keyspace != NULL ? (double)keyspace->table.count : 0;
     }
     stride = (segments + SAMPLE_SEGMENTS - 1) / SAMPLE_SEGMENTS;
     next = stride / 2;
-    for (int db = 0; db < db_count && next < segments; db++) {
-        const struct keyspace *keyspace = partition_keyspace_if(partition, db);
+    for (int space = 0; space < space_count && next < segments; space++) {
+        const struct keyspace *keyspace = partition_keyspace_if(partition, space);
         uint64_t end = at + (keyspace != NULL ? keyspace->heap.segment_count : 0);
 
         for (; next < end; next += stride)
@@ -60,7 +60,7 @@ void tier_sample_uses(struct tier *tier, struct tier_uses *uses)
         double keys, sampled = 0;
 
         partition_lock(partition);
-        keys = sample_partition(partition, tier->partitions->db_count, &found);
+        keys = sample_partition(partition, tier->partitions->space_count, &found);
         partition_unlock(partition);
         for (int n = 0; n <= USES_MAX; n++)
             sampled += found.keys[n];

@@ -74,16 +74,16 @@ static void release(struct image_box *image)
 }
 
 /* What RAM shadows of the store's records: by an entry, or a grave. All partitions are locked, or there is no RAM (an image). */
-static bool is_shadowed(struct image_box *image, int db, uint64_t hash, struct bytes key)
+static bool is_shadowed(struct image_box *image, int space, uint64_t hash, struct bytes key)
 {
     struct partitions *all = image->box->partitions;
-    struct keyspace *keyspace = all->partitions[partition_index(all, hash)].keyspaces[db];
+    struct keyspace *keyspace = all->partitions[partition_index(all, hash)].keyspaces[space];
 
     return keyspace != NULL && (keyspace_find(keyspace, hash, key) != 0 || grave_find(keyspace, hash, key) != NULL);
 }
 
 /* The bytes of a record that the index shows: of an image, by its tags; or of the tier, whose disk may fail. */
-static enum status record_bytes(struct image_box *image, const struct image_records *records, int db, const struct store_record *at,
+static enum status record_bytes(struct image_box *image, const struct image_records *records, int space, const struct store_record *at,
     struct buffer *bytes, struct bytes *found)
 {
     struct partitions *all = image->box->partitions;
@@ -94,12 +94,12 @@ static enum status record_bytes(struct image_box *image, const struct image_reco
 
     bytes->size = 0;
     if (records != NULL) {
-        CHECK(image_records_get(records, image->incarnations[db], at->hash, at->key, bytes) == STATUS_OK);
+        CHECK(image_records_get(records, image->incarnations[space], at->hash, at->key, bytes) == STATUS_OK);
         *found = buffer_bytes(bytes);
         return STATUS_OK;
     }
     partition_assert_locked(partition);
-    CHECK(reading_begin(image->box->tier, partition->keyspaces[db], at->hash, at->key, &reading));
+    CHECK(reading_begin(image->box->tier, partition->keyspaces[space], at->hash, at->key, &reading));
     reading_now(image->box->tier, &reading, &buffers, &read);
     reading_end(&reading);
     CHECK(read.status != STATUS_NOT_FOUND);
@@ -110,10 +110,10 @@ static enum status record_bytes(struct image_box *image, const struct image_reco
 }
 
 /* `records` NULL: of the tier, but for what is shadowed. */
-static void add_records(struct image_box *image, struct store *store, int db, const struct image_records *records)
+static void add_records(struct image_box *image, struct store *store, int space, const struct image_records *records)
 {
     struct value_limits limits = tier_limits(image->box->tier);
-    struct store_iterator *iterator = store_scan(store, image->incarnations[db], 0);
+    struct store_iterator *iterator = store_scan(store, image->incarnations[space], 0);
     struct store_record at;
     struct buffer scratch = { 0 }, bytes = { 0 };
     enum status status;
@@ -122,14 +122,14 @@ static void add_records(struct image_box *image, struct store *store, int db, co
         struct record record;
         struct bytes found;
 
-        if (records == NULL && is_shadowed(image, db, at.hash, at.key))
+        if (records == NULL && is_shadowed(image, space, at.hash, at.key))
             continue;
         scratch.size = 0;
-        status = record_bytes(image, records, db, &at, &bytes, &found);
+        status = record_bytes(image, records, space, &at, &bytes, &found);
         if (status != STATUS_OK)
             break;
         CHECK(record_decode(found, store_dictionaries(store), &limits, &scratch, &record) == STATUS_OK);
-        add(image, image->incarnations[db], at.hash, at.key, record.expire_ms, &record.value);
+        add(image, image->incarnations[space], at.hash, at.key, record.expire_ms, &record.value);
         value_free(&record.value);
     }
     if (status != STATUS_NOT_FOUND)
@@ -153,7 +153,7 @@ static void add_entries(struct image_box *image, const struct keyspace *keyspace
             struct value value = entry_value(entry);
 
             unit += entry_block_size(entry) / ENTRY_UNIT;
-            add(image, keyspace->incarnation, key_hash(&image->box->partitions->seed, entry_key(entry)), entry_key(entry),
+            add(image, keyspace->incarnation, keyspace_hash(keyspace, entry_key(entry)), entry_key(entry),
                 entry_expire_ms(entry), &value);
         }
     }
@@ -164,12 +164,12 @@ static void note_all(struct image_box *image)
 {
     struct partitions *all = image->box->partitions;
 
-    for (int db = 0; db < all->db_count; db++) {
-        image->incarnations[db] = all->incarnations[db];
-        add_records(image, image->box->tier->store, db, NULL);
+    for (int space = 0; space < all->space_count; space++) {
+        image->incarnations[space] = partitions_incarnation(all, space);
+        add_records(image, image->box->tier->store, space, NULL);
         for (uint32_t i = 0; i < all->count; i++) {
-            if (all->partitions[i].keyspaces[db] != NULL)
-                add_entries(image, all->partitions[i].keyspaces[db]);
+            if (all->partitions[i].keyspaces[space] != NULL)
+                add_entries(image, all->partitions[i].keyspaces[space]);
         }
     }
 }
@@ -193,7 +193,7 @@ static bool cut(struct image_box *image)
 
 struct tag_counts {
     const struct image_box *found;
-    uint64_t *by_db, *weights;      /* live ones, by slot */
+    uint64_t *by_space, *weights;   /* live ones, by slot */
 };
 
 static bool count_section(void *context, const struct tags_section *section)
@@ -204,10 +204,10 @@ static bool count_section(void *context, const struct tags_section *section)
     struct recordmap_walk walk;
     bool is_live = false;
 
-    for (int db = 0; db < counts->found->box->partitions->db_count; db++) {
-        bool is_this = counts->found->incarnations[db] == section->incarnation;
+    for (int space = 0; space < counts->found->box->partitions->space_count; space++) {
+        bool is_this = counts->found->incarnations[space] == section->incarnation;
 
-        counts->by_db[db] += is_this ? section->count : 0;
+        counts->by_space[space] += is_this ? section->count : 0;
         is_live = is_live || is_this;
     }
     recordmap_walk_begin(&walk, map, 0);
@@ -239,7 +239,7 @@ static void verify_weights(struct image_box *found, struct bytes file, const uin
 
 static void verify_tags(struct image_box *found, const char *dir)
 {
-    int count = found->box->partitions->db_count;
+    int count = found->box->partitions->space_count;
     uint64_t *tags = mem_zalloc((size_t)count * sizeof(*tags)), *weights = mem_zalloc(sizeof(*weights) << PLACE_SLOT_BITS);
     const char *problem = NULL;
     uint32_t partition_count;
@@ -254,13 +254,13 @@ static void verify_tags(struct image_box *found, const char *dir)
     verify_weights(found, file.bytes, weights);
     mem_free(weights);
     mapped_close(&file);
-    for (int db = 0; db < count; db++) {
+    for (int space = 0; space < count; space++) {
         uint64_t records = 0;
 
         for (size_t i = 0; i < found->count; i++)
-            records += found->items[i].incarnation == found->incarnations[db];
-        BOX_DEMAND(found->box, records == tags[db], "the image has %llu records and %llu tags in database %d",
-            (unsigned long long)records, (unsigned long long)tags[db], db);
+            records += found->items[i].incarnation == found->incarnations[space];
+        BOX_DEMAND(found->box, records == tags[space], "the image has %llu records and %llu tags in space %d",
+            (unsigned long long)records, (unsigned long long)tags[space], space);
     }
     mem_free(tags);
 }
@@ -278,8 +278,8 @@ static void verify(struct image_box *wanted, const char *dir)
     snprintf(path, sizeof(path), "%s/store", dir);
     BOX_DEMAND(wanted->box, store_open(&options, &store, &message) == STATUS_OK, "%s", message.text);
     image_records_open(&records, dir, store);
-    for (int db = 0; db < wanted->box->partitions->db_count; db++)
-        add_records(&found, store, db, &records);
+    for (int space = 0; space < wanted->box->partitions->space_count; space++)
+        add_records(&found, store, space, &records);
     image_records_close(&records);
     CHECK(found.status == STATUS_OK);
     if (wanted->count > 0)
@@ -308,7 +308,7 @@ enum status image_box_take(struct tier_box *box, const char *dir, bool clean)
     uint64_t number;
     enum status status = STATUS_OK;
 
-    image.incarnations = mem_zalloc((size_t)box->partitions->db_count * sizeof(uint32_t));
+    image.incarnations = mem_zalloc((size_t)box->partitions->space_count * sizeof(uint32_t));
     tier_image_begin(box->tier);
     if (clean)
         status = tier_clean(box->tier, &message);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "keyspace/page_name.h"
 #include "tier/tags.h"
 
 static int by_tag(const void *a, const void *b)
@@ -25,8 +26,7 @@ static bool add_section(void *context, const struct tags_section *section)
     struct recordmap_record record;
     struct recordmap_walk walk;
 
-    CHECK(records->count == 0 || records->tag_shift == recordmap_tag_shift(map));
-    records->tag_shift = recordmap_tag_shift(map);
+    records->tag_shifts[incarnation_is_of_pages(section->incarnation)] = recordmap_tag_shift(map);
     recordmap_walk_begin(&walk, map, 0);
     while (recordmap_walk_next(&walk, &record)) {
         if (records->count == records->capacity) {
@@ -72,7 +72,7 @@ static enum status get_at(struct store *store, uint64_t place, uint32_t incarnat
 
 enum status image_records_get(const struct image_records *records, uint32_t incarnation, uint64_t hash, struct bytes key, struct buffer *record)
 {
-    struct image_tag wanted = { incarnation, recordmap_tag(hash, records->tag_shift), 0 };
+    struct image_tag wanted = { incarnation, recordmap_tag(hash, records->tag_shifts[incarnation_is_of_pages(incarnation)]), 0 };
     const struct image_tag *found = records->count == 0 ? NULL :
         bsearch(&wanted, records->tags, records->count, sizeof(wanted), by_tag);
     const struct image_tag *end = records->tags + records->count;

@@ -15,7 +15,7 @@ struct image_records {
     struct store *store;
     struct image_tag *tags;         /* sorted */
     size_t count, capacity;
-    unsigned tag_shift;             /* of all maps */
+    unsigned tag_shifts[2];         /* of the maps of keys, and of those of pages */
 };
 
 /* `image` is the directory with the tags file; `store` its store, opened by the caller. */

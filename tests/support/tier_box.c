@@ -521,7 +521,7 @@ static struct slot_counts *recounted(struct slot_counts *slots, const struct key
 
 static void recount_entry(const struct keyspace *keyspace, const struct entry *entry, struct slot_counts *slots)
 {
-    struct slot_counts *counts = recounted(slots, keyspace, key_hash(&keyspace->partition->all->seed, entry_key(entry)));
+    struct slot_counts *counts = recounted(slots, keyspace, keyspace_hash(keyspace, entry_key(entry)));
 
     counts->entries++;
     counts->unknown += entry_record(entry) == RECORD_UNKNOWN;
@@ -577,7 +577,7 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
         if (keyspace->slots != NULL)
             recounted(slots, keyspace, record.hash)->records++;
         BOX_DEMAND(box, recordmap_maybe(part->map, record.hash), "a record without a tag");
-        BOX_DEMAND(box, record.hash == key_hash(&box->partitions->seed, record.key), "a record under another hash");
+        BOX_DEMAND(box, record.hash == keyspace_hash(keyspace, record.key), "a record under another hash");
         if (handle != 0) {
             enum record_state state = entry_record(keyspace_entry(keyspace, handle));
 
@@ -639,11 +639,11 @@ static void verify_purged(struct tier_box *box)
 
         for (int db = 0; db < box->partitions->db_count; db++)
             live = live || box->partitions->incarnations[db] == incarnation;
-        if (live)
-            continue;
-        iterator = store_scan(box->tier->store, incarnation, 0);
-        BOX_DEMAND(box, store_next(iterator, &record) == STATUS_NOT_FOUND, "a flushed record is still there");
-        store_scan_close(iterator);
+        for (uint32_t kind = 0; !live && kind <= INCARNATION_PAGES; kind += INCARNATION_PAGES) {
+            iterator = store_scan(box->tier->store, incarnation | kind, 0);
+            BOX_DEMAND(box, store_next(iterator, &record) == STATUS_NOT_FOUND, "a flushed record is still there");
+            store_scan_close(iterator);
+        }
     }
 }
 
@@ -664,11 +664,11 @@ void tier_box_verify(struct tier_box *box)
         struct partition *partition = &box->partitions->partitions[i];
 
         partition_lock(partition);
-        for (int db = 0; db < box->partitions->db_count; db++) {
-            if (partition->keyspaces[db] == NULL)
+        for (int space = 0; space < box->partitions->space_count; space++) {
+            if (partition->keyspaces[space] == NULL)
                 continue;
-            verify_keyspace(box, partition->keyspaces[db]);
-            verify_places(box, partition->keyspaces[db], &weight);
+            verify_keyspace(box, partition->keyspaces[space]);
+            verify_places(box, partition->keyspaces[space], &weight);
         }
         partition_unlock(partition);
     }

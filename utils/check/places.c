@@ -73,7 +73,7 @@ static void give(struct checked_key *key, const struct recordmap_record *record)
 static struct checked_key *key_of_twin(const struct matching *matching, const struct recordmap_record *record, const struct tagged_key *list,
     size_t count)
 {
-    uint64_t hash = key_hash(matching->seed, record->key);
+    uint64_t hash = name_hash(matching->seed, matching->incarnation, record->key);
 
     for (size_t i = 0; i < count; i++) {
         if (keys_is(list[i].key, list[i].key->incarnation, hash, record->key) && (list[i].key->state & KEY_HAS_TAG) == 0)
@@ -240,7 +240,7 @@ static void on_piece(void *context, const struct segment_piece *piece)
     }
     end_damage(search, piece);
     search->ordinals[piece->slot] = piece->ordinal;
-    hash = key_hash(search->seed, record->key);
+    hash = name_hash(search->seed, record->incarnation, record->key);
     key = keys_find(search->keys, record->incarnation, hash, record->key);
     if (key == NULL || (key->state & KEY_HAS_TAG) != 0 || piece->stamp < search->stamps[key - search->keys->list])
         return;

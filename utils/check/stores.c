@@ -133,12 +133,20 @@ static bool open_clone(struct stores *stores)
 
 /* The index */
 
+/* Of a database, or of its pages. */
+static bool was_used(const struct stores *stores, uint32_t incarnation)
+{
+    uint32_t of_database = incarnation & INCARNATION_MAX;
+
+    return of_database > 0 && of_database <= stores->dataset->incarnation_last;
+}
+
 /* NULL, or what is wrong with a key of the index. */
 static const char *judge_key(const struct stores *stores, const struct store_item *item)
 {
-    if (item->incarnation == 0 || item->incarnation > stores->dataset->incarnation_last)
+    if (!was_used(stores, item->incarnation))
         return "its database never existed";
-    return key_hash(&stores->seed, item->key) == item->hash ? NULL : "its hash is not that of its key";
+    return name_hash(&stores->seed, item->incarnation, item->key) == item->hash ? NULL : "its hash is not that of its key";
 }
 
 /* A record that is whole but needs a dictionary that can't be used. */
@@ -180,11 +188,11 @@ static const char *judge_record(struct stores *stores, struct bytes bytes, int64
 
 static const char *judge_expiry(const struct stores *stores, const struct store_item *item)
 {
-    if (item->incarnation == 0 || item->incarnation > stores->dataset->incarnation_last)
+    if (!was_used(stores, item->incarnation))
         return "an expiry of a database that never existed";
     if (item->expire_ms < 0)
         return "an expiry without a time";
-    return key_hash(&stores->seed, item->key) == item->hash ? NULL : "an expiry whose hash is not that of its key";
+    return name_hash(&stores->seed, item->incarnation, item->key) == item->hash ? NULL : "an expiry whose hash is not that of its key";
 }
 
 static void report_record(struct stores *stores, uint32_t incarnation, struct bytes key, const char *what)

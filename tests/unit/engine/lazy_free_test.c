@@ -62,7 +62,7 @@ static void a_keyspace_goes_with_all_its_values(void **state)
     struct meter *meter = meter_create();
     struct lazy_free *lazy = create_and_start(meter);
     struct partitions *all = partitions_create(1, 1, (struct key_seed){ .sip = { 1, 2 } });
-    struct keyspace *old[1];
+    struct keyspace *old[2];
 
     partitions_lock_all(all);
     for (int i = 0; i < VALUES; i++) {

@@ -75,7 +75,7 @@ static void a_flush_passes_the_keys_on_and_never_reuses_their_number(void **stat
     uint64_t handed_out = 0;
 
     for (int round = 0; round < 3; round++) {
-        struct keyspace *old[4];
+        struct keyspace *old[8];
         uint32_t last = all->incarnations[0];
 
         add(all, 0, BYTES("a"), -1);
@@ -113,7 +113,7 @@ static bool is_two_or_three(void *context, uint32_t incarnation)
 
 static void flush_one(struct partitions *all, int db)
 {
-    struct keyspace *old[4];
+    struct keyspace *old[8];
 
     partitions_lock_all(all);
     partitions_flush(all, db, old);

@@ -17,6 +17,7 @@
 #include "engine/cron.h"
 #include "engine/memory.h"
 #include "support/image_box.h"
+#include "support/page_values.h"
 #include "support/scaled.h"
 #include "support/tier_box.h"
 
@@ -97,6 +98,7 @@ struct storm_thread {
     int64_t progress_us;
     uint32_t number;
     int64_t counters_seen[COUNTERS];
+    struct page_values *pages;      /* in database 0, which is never flushed, and in the thread's own */
 };
 
 struct storm {
@@ -933,6 +935,7 @@ static void *storm_main(void *context)
 
     for (int calls = 0; is_to_go_on(thread->storm, calls);) {
         turn(thread);
+        page_values_step(thread->pages, database_of(thread, pick(thread, SPACES)));
         for (int i = 0; i < CLIENTS; i++) {
             if (!thread->tasks[i].client->busy) {
                 ask(&thread->tasks[i]);
@@ -1069,6 +1072,7 @@ static void verify_all(struct storm *storm)
         for (int space = 0; space < SPACES; space++) {
             uint64_t low, high;
 
+            page_values_verify(thread->pages);
             for (int key = 0; key < KEYS; key++)
                 verify_key(thread, client, space, key);
             count_keys(thread, space, &low, &high);
@@ -1120,6 +1124,7 @@ static void run_storm(enum weather weather, uint64_t seed)
         thread->worker = &storm->box.workers[t];
         random_init(&thread->random, seed + (uint64_t)t * 1000);
         make_names(thread);
+        thread->pages = page_values_create(&storm->box, seed + (uint64_t)t * 1000 + 500);
         for (int i = 0; i < CLIENTS; i++)
             open_task(thread, &thread->tasks[i]);
     }
@@ -1147,6 +1152,7 @@ static void run_storm(enum weather weather, uint64_t seed)
     for (int t = 0; t < THREADS; t++) {
         struct storm_thread *thread = &storm->threads[t];
 
+        page_values_destroy(thread->pages);
         for (int i = 0; i < CLIENTS; i++) {
             tier_box_close_client(thread->tasks[i].client);
             buffer_release(&thread->tasks[i].value);

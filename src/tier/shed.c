@@ -98,6 +98,8 @@ static bool is_at_rest(struct tier *tier, const struct partition *partition, con
     bool is_kept;
 
     keyspace_assert_locked(keyspace);
+    if (incarnation_is_of_pages(keyspace->incarnation))
+        return false;               /* a value goes as a whole */
     if (partition->owner != NULL || keyspace_find(keyspace, hash, key) != 0 || grave_find(keyspace, hash, key) != NULL ||
         load_find(keyspace, hash, key) != NULL)
         return false;

@@ -64,9 +64,16 @@ const char *tier_state_name(enum tier_state state)
     return names[state];
 }
 
+/* Records that entries or graves are over. */
+static uint64_t recorded(const struct keyspace *keyspace)
+{
+    return keyspace->record_counts[RECORD_STALE] + keyspace->record_counts[RECORD_CLEAN] + keyspace->tier->graves.count -
+           keyspace->tier->unknown_graves;
+}
+
 void tier_stats(struct tier *tier, struct tier_stats *stats)
 {
-    uint64_t counts[LOAD_LATENCY_BUCKETS], total, records = 0, recorded = 0, newer;
+    uint64_t counts[LOAD_LATENCY_BUCKETS], total, newer;
 
     *stats = (struct tier_stats){
         .state = tier->settings.enabled ? (enum tier_state)tier->state : TIER_OFF,
@@ -101,22 +108,20 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         partition_lock(partition);
         for (int space = 0; space < tier->partitions->space_count; space++) {
             struct keyspace *keyspace = partition->keyspaces[space];
+            bool of_pages = space >= tier->partitions->db_count;
 
             if (keyspace == NULL)
                 continue;
-            stats->hot_keys += keyspace->table.count;
+            *(of_pages ? &stats->hot_pages : &stats->hot_keys) += keyspace->table.count;
+            *(of_pages ? &stats->cold_pages : &stats->cold_keys) += recordmap_count(keyspace->tier->map) - recorded(keyspace);
             stats->unknown_keys += keyspace->record_counts[RECORD_UNKNOWN] + keyspace->tier->unknown_graves;
             stats->dirty_keys += keyspace->table.count - keyspace->record_counts[RECORD_CLEAN];
             stats->hot_bytes += keyspace_live_size(keyspace);
             stats->held_bytes += keyspace_held_size(keyspace);
             stats->recordmap_bytes += recordmap_size(keyspace->tier->map);
-            records += recordmap_count(keyspace->tier->map);
-            recorded += keyspace->record_counts[RECORD_STALE] + keyspace->record_counts[RECORD_CLEAN] +
-                        keyspace->tier->graves.count - keyspace->tier->unknown_graves;
         }
         partition_unlock(partition);
     }
-    stats->cold_keys = records - recorded;
     total = histogram_load(tier->statistics.latency, LOAD_LATENCY_BUCKETS, counts);
     stats->load_p50_us = percentile_us(counts, total, 50);
     stats->load_p99_us = percentile_us(counts, total, 99);

@@ -248,7 +248,8 @@ enum { TIER_ERROR_SIZE = 256 };
 enum tier_warmup { TIER_WARMUP_IDLE, TIER_WARMUP_RUNNING, TIER_WARMUP_OFF, TIER_WARMUP_DONE };
 struct tier_stats {
     enum tier_state state;
-    uint64_t hot_keys, cold_keys, unknown_keys, dirty_keys;
+    uint64_t hot_keys, cold_keys, hot_pages, cold_pages;
+    uint64_t unknown_keys, dirty_keys;          /* of both */
     uint64_t demotions, clean_demotions, promotions, looks, batches;    /* looks: loads that left the key cold */
     uint64_t loads_waiting, load_p50_us, load_p99_us, false_maybes;
     bool reads_by_ring;                     /* workers read cold keys themselves (tier/reader.h) */

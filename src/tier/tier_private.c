@@ -68,6 +68,8 @@ static int64_t idle_s(const struct entry *entry)
 enum key_rules_verdict tier_judge(const struct key_rules *rules, const struct keyspace *keyspace, const struct entry *entry)
 {
     ASSERT_LOCKED(keyspace->partition);
+    if (incarnation_is_of_pages(keyspace->incarnation))
+        return KEY_RULES_BY_USES;
     return key_rules_judge(rules, keyspace->db, entry_key(entry), idle_s(entry));
 }
 

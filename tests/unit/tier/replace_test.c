@@ -7,7 +7,9 @@
 #include "base/mem.h"
 #include "base/tree.h"
 #include "engine/dataset.h"
+#include "keyspace/pages.h"
 #include "persist/checkpoint.h"
+#include "support/page_values.h"
 #include "support/tier_box.h"
 #include "tier/image.h"
 #include "tier/replace.h"
@@ -238,6 +240,73 @@ static void the_seed_of_an_image_is_that_of_its_server(void **state)
     mem_free(databases.incarnations);
 }
 
+/* Keys of all page spaces, hot and cold. */
+static uint64_t count_pages(struct tier_box *box)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < box->partitions->count; i++) {
+        struct partition *partition = &box->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int space = box->partitions->db_count; space < box->partitions->space_count; space++) {
+            const struct keyspace *keyspace = partition_keyspace_if(partition, space);
+
+            count += keyspace != NULL ? tier_keyspace_count(keyspace) : 0;
+        }
+        partition_unlock(partition);
+    }
+    return count;
+}
+
+static void run_pages(struct page_values *values, struct tier_box *box, int steps)
+{
+    for (int i = 0; i < steps; i++) {
+        tier_settings(box->tier)->memory_max = i / 500 % 2 == 0 ? 0 : 30000;
+        page_values_step(values, i % 2);
+        if (i % 100 == 0) {
+            tier_nudge(box->tier);
+            usleep(2000);
+        }
+    }
+    tier_settings(box->tier)->memory_max = 0;
+}
+
+/* Values in pages come with the image: those of the tags, or of what is found in the segments without them. */
+static void check_pages(struct pair *pair, bool has_tags)
+{
+    struct page_values *values = page_values_create(&pair->source, pair->source.seed);
+    char path[PATH + 8];
+
+    run_pages(values, &pair->source, 6000);
+    take_image(pair);
+    assert_true(tier_box_stats(&pair->source).demotions > 100);
+    snprintf(path, sizeof(path), "%s/tags", pair->image);
+    if (!has_tags)
+        assert_int_equal(truncate(path, 100), 0);
+    assert_int_equal(replace(&pair->box, pair->image), STATUS_OK);
+    assert_int_equal(pair->box.partitions->value_count, pair->source.partitions->value_count);
+    page_values_move(values, &pair->box);
+    assert_int_equal(count_pages(&pair->box), page_values_count(values));
+    tier_box_verify(&pair->box);
+    run_pages(values, &pair->box, 2000);
+    page_values_verify(values);
+    tier_box_settle(&pair->box);
+    tier_box_verify(&pair->box);
+    assert_int_equal(count_pages(&pair->box), page_values_count(values));
+    page_values_destroy(values);
+}
+
+static void pages_of_an_image(void **state)
+{
+    check_pages(*state, true);
+}
+
+static void pages_of_an_image_without_tags(void **state)
+{
+    check_pages(*state, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +315,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_an_image_that_a_server_may_start_from_has_the_hot_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_image_without_its_store_leaves_an_empty_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_seed_of_an_image_is_that_of_its_server, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pages_of_an_image, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pages_of_an_image_without_tags, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

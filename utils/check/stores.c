@@ -392,7 +392,7 @@ static void on_piece(void *context, const struct segment_piece *piece)
         on_damaged_bytes(stores, piece);
         return;
     }
-    hash = key_hash(&stores->seed, record->key);
+    hash = name_hash(&stores->seed, record->incarnation, record->key);
     place = place_make(piece->slot, piece->offset, record->kind, piece->size);
     for (size_t i = keys_from_place(&stores->keys, place); i < stores->keys.count && stores->keys.list[i].place == place; i++) {
         struct checked_key *key = &stores->keys.list[i];

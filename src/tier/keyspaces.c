@@ -66,6 +66,7 @@ static void release_part(struct tier *tier, struct keyspace *keyspace)
 
     ASSERT_LOCKED(keyspace->partition);
     free_graves(tier, keyspace);
+    drops_forget(tier, part);
     loads_void_all(tier, keyspace);
     count_forget(part);
     keyed_release(&part->graves);

@@ -50,8 +50,10 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
         status = rebuild_tags(tier);
     }
     tags_adopt_maps(tier, image);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        drops_find(tier);
         advising_load(tier, image);
+    }
     if (status == STATUS_OK)
         report_lost(tier, collect_count_live(tier, &weights));
     mem_free(weights.list);

@@ -112,6 +112,7 @@ int tier_start(struct tier *tier, struct partitions *partitions)
     tier->partitions = partitions;
     tier->machine_memory = machine_memory();
     tier->map_file_min = MAP_FILE_MIN;
+    tier->drops_at_once = DROPS_AT_ONCE;
     partitions->watch = (struct keyspace_watch){
         .context = tier,
         .record_of_new = grave_record_of_new,

@@ -21,6 +21,7 @@
 #include "keyspace/scan_page.h"
 #include "keyspace/uses.h"
 #include "store/store.h"
+#include "tier/drops.h"
 #include "tier/ghost.h"
 #include "tier/keyed.h"
 #include "tier/recordmap.h"
@@ -95,6 +96,7 @@ struct tier_keyspace {
     struct keyed graves;            /* struct grave */
     struct grave *waiting_first, *waiting_last;     /* those that are not being applied, by their epoch: in the order in which they were made */
     struct keyed loads;             /* struct load */
+    struct drops drops;             /* of a page space */
     uint64_t unknown_graves;
     uint64_t counted;               /* number of the count that has looked for unknowns here; see tier_count */
     struct key_list *noted;         /* those that came up since; NULL: none */
@@ -200,6 +202,10 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
 /* Tier rule 9: a latched key is to be changed at once: it gets a copy of its object, and what the writer encodes of the old one is
  * discarded. The partition is locked. */
 void tier_unlatch(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+
+/* A value in pages was deleted: its pages from `first` to `end - 1` that exist go, resident or not, many of them later (tier/drops.h). `space` is the page space that
+ * has them, whose partition is locked. */
+void tier_drop_pages(struct tier *tier, struct keyspace *space, uint64_t id, uint32_t first, uint32_t end, int64_t now_ms) REQUIRES(space->partition->lock);
 
 /* The keyspace was taken out by a flush: wakes clients that wait for its keys, and frees the tier's part of it. Its partition is locked. If it has
  * records, the writer purges them later. */

@@ -61,7 +61,8 @@ static bool delete_some(struct tier *tier)
     struct batch *batch = &tier->writing->batch;
     bool more, more_expired;
 
-    more = sweep_graves(tier, GRAVES_A_ROUND, batch, &tier->writer->next_grave) >= GRAVES_MANY;
+    more = drops_step(tier);
+    more = sweep_graves(tier, GRAVES_A_ROUND, batch, &tier->writer->next_grave) >= GRAVES_MANY || more;
     if (tier->expire_cold && tier->epoch.phase == CHECKPOINT_NONE) {
         expiry_step(tier, clock_wall_ms(), EXPIRED_A_ROUND, batch, &more_expired);
         more = more || more_expired;

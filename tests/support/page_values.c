@@ -142,12 +142,10 @@ static void drop(struct page_values *values, struct value_of_pages *value, struc
     pages_drop(pages, first, count);
 }
 
-static void drop_all(struct value_of_pages *value, struct pages *pages)
+static void drop_all(struct page_values *values, struct value_of_pages *value, struct pages *pages)
 {
-    for (uint32_t i = 0; i < PAGES; i++) {
-        if (value->pages[i].exists)
-            pages_drop(pages, i, 1);
-    }
+    values->box->tier->drops_at_once = 1 + pick(values, 4);
+    tier_drop_pages(values->box->tier, pages->space, value->id, 0, PAGES, pages->now_ms);
     value->id = 0;
 }
 
@@ -178,8 +176,8 @@ static void step_value(struct page_values *values, struct value_of_pages *value,
         value->id = 0;              /* flushed */
     } else if (partition->owner == NULL) {
         pages_init(&pages, space, value->id, clock_wall_ms());
-        if (pick(values, 60) == 0)
-            drop_all(value, &pages);
+        if (pick(values, 40) == 0)
+            drop_all(values, value, &pages);
         else
             step_page(values, value, &pages);
     }

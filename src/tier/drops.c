@@ -1,0 +1,251 @@
+#include "tier/drops.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "keyspace/pages.h"
+#include "tier/handover.h"
+#include "tier/reading.h"
+#include "tier/tier_private.h"
+
+enum {
+    PAGES_A_HOLD = 256,             /* removed under one hold of a partition's lock */
+    PAGES_A_ROUND = 4096,
+    GRAVES_MAX = 8192,              /* in a page space: at so many the removed pages' records have to go first */
+    ITEM_SIZE = PAGE_NAME_SIZE + 4,
+};
+
+struct item {
+    uint64_t id;
+    uint32_t first, end;
+};
+
+static void put_item(char *to, const struct item *item)
+{
+    uint32_t end = item->end;
+
+    page_name(to, item->id, item->first);
+    for (int i = ITEM_SIZE; i-- > PAGE_NAME_SIZE; end >>= 8)
+        to[i] = (char)end;
+}
+
+static bool read_item(const char *from, struct item *item)
+{
+    item->end = 0;
+    for (int i = PAGE_NAME_SIZE; i < ITEM_SIZE; i++)
+        item->end = item->end << 8 | (uint8_t)from[i];
+    return page_name_parse(bytes_of(from, PAGE_NAME_SIZE), &item->id, &item->first);
+}
+
+static uint64_t list_of_slot(uint32_t slot)
+{
+    return (uint64_t)slot << PAGE_ID_COUNT_BITS;
+}
+
+/* --- which slots have lists --- */
+
+static void set_bit(struct tier *tier, struct keyspace *space, uint32_t slot)
+{
+    struct drops *drops = &space->tier->drops;
+    uint32_t count = partition_slot_count(space->partition->all), at = slot & (count - 1);
+
+    if (drops->slots == NULL)
+        drops->slots = mem_zalloc((count + 63) / 64 * sizeof(uint64_t));
+    if (drops->slots[at / 64] >> at % 64 & 1)
+        return;
+    drops->slots[at / 64] |= 1ull << at % 64;
+    drops->count++;
+    atomic_fetch_add(&tier->drop_lists, 1);
+}
+
+static void clear_bit(struct tier *tier, struct keyspace *space, uint32_t slot)
+{
+    struct drops *drops = &space->tier->drops;
+    uint32_t at = slot & (partition_slot_count(space->partition->all) - 1);
+
+    CHECK(drops->slots[at / 64] >> at % 64 & 1);
+    drops->slots[at / 64] &= ~(1ull << at % 64);
+    drops->count--;
+    atomic_fetch_sub(&tier->drop_lists, 1);
+}
+
+/* The first slot with a list; there is one. */
+static uint32_t first_slot(const struct keyspace *space)
+{
+    uint32_t word = 0;
+
+    while (space->tier->drops.slots[word] == 0)
+        word++;
+    return (uint32_t)(partition_first_hash(space->partition) >> SLOT_SHIFT) + word * 64 + (uint32_t)__builtin_ctzll(space->tier->drops.slots[word]);
+}
+
+void drops_forget(struct tier *tier, struct tier_keyspace *part)
+{
+    atomic_fetch_sub(&tier->drop_lists, part->drops.count);
+    mem_free(part->drops.slots);
+    part->drops = (struct drops){ 0 };
+}
+
+static void find_lists(struct tier *tier, struct keyspace *space)
+{
+    uint32_t first = (uint32_t)(partition_first_hash(space->partition) >> SLOT_SHIFT);
+
+    for (uint32_t i = 0; i < partition_slot_count(space->partition->all); i++) {
+        char name[PAGE_NAME_SIZE];
+        uint64_t hash = pages_name(list_of_slot(first + i), 0, name);
+
+        if (reading_is_possible(space, hash, bytes_of(name, sizeof(name))))
+            set_bit(tier, space, first + i);
+    }
+}
+
+void drops_find(struct tier *tier)
+{
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            struct keyspace *space = partition_keyspace_if(partition, partitions_page_space(tier->partitions, db));
+
+            if (space != NULL && recordmap_count(space->tier->map) > 0)
+                find_lists(tier, space);
+        }
+        partition_unlock(partition);
+    }
+}
+
+/* --- the lists --- */
+
+/* STATUS_OK: it is resident. STATUS_NOT_FOUND: there is none. Else it can't be read. */
+static enum status bring_list(struct tier *tier, struct pages *list) REQUIRES(list->space->partition->lock);
+static enum status bring_list(struct tier *tier, struct pages *list)
+{
+    char name[PAGE_NAME_SIZE];
+    uint64_t hash = pages_name(list->id, 0, name);
+    enum status status;
+    size_t size;
+
+    if (list->pager.find(&list->pager, 0, PAGER_LOOK, &size) != NULL)
+        return STATUS_OK;
+    status = tier_load_in_place(tier, list->space, hash, bytes_of(name, sizeof(name)));
+    if (status != STATUS_OK)
+        return status;
+    return list->pager.find(&list->pager, 0, PAGER_LOOK, &size) != NULL ? STATUS_OK : STATUS_NOT_FOUND;
+}
+
+/* False: the list can't be read just now. */
+static bool add_item(struct tier *tier, struct keyspace *space, const struct item *item, int64_t now_ms) REQUIRES(space->partition->lock);
+static bool add_item(struct tier *tier, struct keyspace *space, const struct item *item, int64_t now_ms)
+{
+    uint32_t slot = (uint32_t)(item->id >> PAGE_ID_COUNT_BITS);
+    struct pages list;
+    enum status status;
+    size_t size = 0;
+    char *bytes;
+
+    pages_init(&list, space, list_of_slot(slot), now_ms);
+    status = bring_list(tier, &list);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        return false;
+    if (status == STATUS_OK) {
+        (void)list.pager.find(&list.pager, 0, PAGER_USE, &size);
+        bytes = list.pager.change(&list.pager, 0, size + ITEM_SIZE);
+    } else {
+        bytes = list.pager.create(&list.pager, 0, ITEM_SIZE);
+    }
+    put_item(bytes + size, item);
+    set_bit(tier, space, slot);
+    return true;
+}
+
+void tier_drop_pages(struct tier *tier, struct keyspace *space, uint64_t id, uint32_t first, uint32_t end, int64_t now_ms)
+{
+    struct item rest = { id, end - first > tier->drops_at_once ? first + tier->drops_at_once : end, end };
+    struct pages pages;
+
+    ASSERT_LOCKED(space->partition);
+    pages_init(&pages, space, id, now_ms);
+    if (rest.first < end && !add_item(tier, space, &rest, now_ms))
+        rest.first = end;           /* without the list it has to be done now */
+    pages_drop(&pages, first, rest.first - first);
+    if (rest.first < end)
+        tier_nudge(tier);
+}
+
+/* Removes pages of the last item. */
+static void drop_some(struct keyspace *space, struct pages *list) REQUIRES(space->partition->lock);
+static void drop_some(struct keyspace *space, struct pages *list)
+{
+    size_t size = 0;
+    const char *bytes = list->pager.find(&list->pager, 0, PAGER_LOOK, &size);
+    bool is_item = size >= ITEM_SIZE;
+    struct item item = { 0 };
+    struct pages pages;
+    uint32_t count;
+
+    /* What is no item of this slot can't be anything but damage that no checksum has shown. */
+    is_item = is_item && read_item(bytes + size - ITEM_SIZE, &item) && item.id >> PAGE_ID_COUNT_BITS == list->id >> PAGE_ID_COUNT_BITS && item.first <= item.end;
+    count = !is_item ? 0 : item.end - item.first < PAGES_A_HOLD ? item.end - item.first : PAGES_A_HOLD;
+    if (count > 0) {
+        pages_init(&pages, space, item.id, list->now_ms);
+        pages_drop(&pages, item.first, count);
+        item.first += count;
+    }
+    if (is_item && item.first < item.end)
+        put_item(list->pager.change(&list->pager, 0, size) + size - ITEM_SIZE, &item);
+    else if (size > ITEM_SIZE)
+        (void)list->pager.change(&list->pager, 0, size - ITEM_SIZE);
+    else
+        list->pager.drop(&list->pager, 0);
+}
+
+/* One hold of the lock. False: there is nothing to do, or it has to wait. */
+static bool step_space(struct tier *tier, struct keyspace *space) REQUIRES(space->partition->lock);
+static bool step_space(struct tier *tier, struct keyspace *space)
+{
+    struct pages list;
+    enum status status;
+    uint32_t slot;
+
+    if (space->tier->drops.count == 0 || space->tier->graves.count > GRAVES_MAX || handover_is_full(tier))
+        return false;
+    slot = first_slot(space);
+    pages_init(&list, space, list_of_slot(slot), clock_wall_ms());
+    status = bring_list(tier, &list);
+    if (status == STATUS_OK)
+        drop_some(space, &list);
+    else if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT)
+        clear_bit(tier, space, slot);
+    return status == STATUS_OK;
+}
+
+bool drops_step(struct tier *tier)
+{
+    uint32_t holds = 0;
+    bool any = true;
+
+    while (any && holds < PAGES_A_ROUND / PAGES_A_HOLD && atomic_load(&tier->drop_lists) > 0) {
+        any = false;
+        for (uint32_t i = 0; i < tier->partitions->count; i++) {
+            struct partition *partition = &tier->partitions->partitions[i];
+
+            partition_lock(partition);
+            for (int db = 0; db < tier->partitions->db_count; db++) {
+                struct keyspace *space = partition_keyspace_if(partition, partitions_page_space(tier->partitions, db));
+
+                if (space == NULL)
+                    continue;
+                keyspace_assert_locked(space);
+                if (step_space(tier, space)) {
+                    any = true;
+                    holds++;
+                }
+            }
+            partition_unlock(partition);
+        }
+    }
+    return any;
+}

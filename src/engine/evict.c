@@ -48,7 +48,7 @@ struct victim {
     uint64_t hash;
     int64_t rank;
     int seen;
-    bool can_write;             /* the writer will be done with what it holds */
+    bool can_write;             /* the writer will be done with what it holds: for a checkpoint, too, which writes without tier-enabled */
     bool in_use;                /* a key would be a candidate, but calls or the writer use it */
     struct keyspace *keyspace;
     enum config_policy policy;
@@ -108,13 +108,17 @@ static enum eviction evict_one(struct engine *engine, struct worker *worker, enu
         for (int n = 0; n < all->db_count && result != EVICTION_DONE && !is_spared(engine); n++) {
             struct keyspace *keyspace = partition->keyspaces[(first_db + n) % all->db_count];
             struct victim victim = { .keyspace = keyspace, .policy = policy, .turn = &worker->turn, .redirect = engine->redirect,
-                .can_write = !tier_is_blocked(engine->tier) };
+                .can_write = all->sealing || !tier_is_blocked(engine->tier) };
             uint64_t from = i == 0 ? place : partition_first_hash(partition);
             struct table_cursor cursor;
             bool more;
 
-            if (keyspace == NULL || partition->owner != NULL || keyspace->table.count == 0 || (is_volatile(policy) && keyspace->expiring_count == 0))
+            if (keyspace == NULL || keyspace->table.count == 0 || (is_volatile(policy) && keyspace->expiring_count == 0))
                 continue;
+            if (partition->owner != NULL) {
+                result = EVICTION_LATER;
+                continue;
+            }
             more = table_seek(&keyspace->table, from, &cursor);
             for (int round = 0; round < 64 && victim.seen < SAMPLES && more; more = table_next(&keyspace->table, &cursor)) {
                 if (table_bucket_is_unused(cursor.bucket))

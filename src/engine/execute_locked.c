@@ -487,9 +487,6 @@ static enum residency make_resident(struct call *call, struct worker *worker)
         residency = execute_weigh(call);
     if (call->key_count > 0 && residency == RESIDENT)
         residency = look_up(call, worker);
-    if (UNLIKELY(call->turn->memory_fill >= 0) && residency == RESIDENT && call->command->flags & COMMAND_DENYOOM &&
-        !(call->client->caller & (TRAIT_UNGATED | TRAIT_WAITS_IN_PLACE)))
-        residency = execute_weigh_values(call);
     if (UNLIKELY(call->engine->redirect != NULL) && residency == RESIDENT && !redirect_is_usual(call->engine->redirect, call)) {
         switch (redirect_judge_locked(call)) {
         case REDIRECT_RUNS: break;
@@ -497,6 +494,10 @@ static enum residency make_resident(struct call *call, struct worker *worker)
         case REDIRECT_WAITS: return FROZEN;
         }
     }
+    /* Last: what it evicts is logged with the call, which runs now. */
+    if (UNLIKELY(call->turn->memory_fill >= 0) && residency == RESIDENT && call->command->flags & COMMAND_DENYOOM &&
+        !(call->client->caller & (TRAIT_UNGATED | TRAIT_WAITS_IN_PLACE)))
+        residency = execute_weigh_values(call);
     return residency;
 }
 

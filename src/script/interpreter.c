@@ -11,6 +11,7 @@
 
 enum {
     STEP_INTERVAL = 50,             /* runs between two steps of the collector, as in Redis */
+    GARBAGE_MAX = 8 << 20,          /* bytes that runs may leave beside twice what is in use */
 };
 
 static const size_t REPLY_SIZE_MAX = (size_t)512 << 20;     /* if the heap has no limit */
@@ -266,16 +267,21 @@ static const struct loaded *find_library(struct interpreter *interpreter, const 
     return library;
 }
 
-/* The collector works a little from time to time, so that garbage of small scripts does not wait for a large one. */
+/* The collector works a little from time to time, so that garbage of small scripts does not wait for a large one. What a large one leaves goes at once: the heap
+ * counts in maxmemory, and perhaps no other script comes. A full collection costs less than it did to fill so much. */
 static void collect(struct interpreter *interpreter)
 {
+    struct allocator *allocator = &interpreter->allocator;
+
     if (++interpreter->since_step >= STEP_INTERVAL) {
         interpreter->since_step = 0;
         lua_gc(interpreter->lua, LUA_GCSTEP, 1);
     }
-    if (interpreter->allocator.size > interpreter->allocator.size_max / 2)
+    if (allocator->size > allocator->size_max / 2 || allocator->size > 2 * interpreter->live_size + GARBAGE_MAX) {
         lua_gc(interpreter->lua, LUA_GCCOLLECT, 0);
-    allocator_settle(&interpreter->allocator);
+        interpreter->live_size = allocator->size;
+    }
+    allocator_settle(allocator);
 }
 
 static void begin_random(struct run *run, uint64_t *start)

@@ -48,6 +48,7 @@ struct interpreter {
     struct run *idle;
     int idle_count, run_count;      /* run_count: in progress */
     uint32_t since_step;            /* runs since the last step of the collector */
+    size_t live_size;               /* bytes of the heap after the last full collection */
     struct json_settings json;      /* what a run begins with */
     struct rand48 random;           /* likewise: the numbers go on where the latest run ended, as in Redis 7 */
     struct compiled_cache compiled;

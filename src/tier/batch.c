@@ -197,6 +197,7 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
     partition_unlock(partition);
     if (copy == NULL)
         return fits ? STATUS_OK : STATUS_TOO_LARGE;
+    tier->holds_big = true;
     /* All that takes long, the copy into the store's batch too, is done here, where no client waits. */
     batch->record.size = 0;
     record_encode(copy, &batch->record);
@@ -223,6 +224,7 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
     } else {
         oversized_note(tier, incarnation, hash, key, value_size, record_size);
     }
+    tier->holds_big = handle != 0 && fits;                  /* until the batch is written */
     tier->hooks.memory_freed(tier->hooks.context);          /* writers may have waited for the key */
     return fits || handle == 0 ? STATUS_OK : STATUS_TOO_LARGE;
 }
@@ -377,6 +379,12 @@ static void finish_all(struct tier *tier, struct batch *batch)
     statistics_add(&tier->statistics.record_count, batch->count);
     batch->record_bytes = 0;
     batch_clear(batch);
+    tier->holds_big = false;
+}
+
+bool tier_holds_big(const struct tier *tier)
+{
+    return tier->holds_big && tier->state == TIER_OK;
 }
 
 enum status batch_commit(struct tier *tier, struct batch *batch)

@@ -225,9 +225,11 @@ static bool step_space(struct tier *tier, struct keyspace *space)
 bool drops_step(struct tier *tier)
 {
     uint32_t holds = 0;
-    bool any = true;
+    bool any;
 
-    while (any && holds < PAGES_A_ROUND / PAGES_A_HOLD && atomic_load(&tier->drop_lists) > 0) {
+    if (atomic_load(&tier->drop_lists) == 0)
+        return false;
+    do {
         any = false;
         for (uint32_t i = 0; i < tier->partitions->count; i++) {
             struct partition *partition = &tier->partitions->partitions[i];
@@ -246,6 +248,6 @@ bool drops_step(struct tier *tier)
             }
             partition_unlock(partition);
         }
-    }
+    } while (any && holds < PAGES_A_ROUND / PAGES_A_HOLD);
     return any;
 }

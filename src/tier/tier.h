@@ -207,6 +207,9 @@ void tier_unlatch(struct tier *tier, struct keyspace *keyspace, uint64_t hash, s
  * has them, whose partition is locked. */
 void tier_drop_pages(struct tier *tier, struct keyspace *space, uint64_t id, uint32_t first, uint32_t end, int64_t now_ms) REQUIRES(space->partition->lock);
 
+/* The writer has a big value in a batch, or is encoding one, for a checkpoint also without tier-enabled: that memory is about to become free. Any thread. */
+bool tier_holds_big(const struct tier *tier);
+
 /* The keyspace was taken out by a flush: wakes clients that wait for its keys, and frees the tier's part of it. Its partition is locked. If it has
  * records, the writer purges them later. */
 void tier_forget(struct tier *tier, struct keyspace *keyspace);

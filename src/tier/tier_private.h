@@ -54,6 +54,7 @@ struct tier {
     _Atomic int state;                  /* enum tier_state: writing.c */
     _Atomic bool stopping;              /* tier_stop: all threads end */
     _Atomic bool expire_cold;           /* not while replaying */
+    _Atomic bool holds_big;             /* the writer's (batch.c): see tier_holds_big */
     _Atomic uint64_t memtable_room;     /* the writer's: see tier_memtable_room */
     struct statistics statistics;
     struct damage damage;

@@ -3,9 +3,11 @@ import os
 import random
 import sys
 import threading
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                              # noqa: E402
+from support.cluster import Node                                                                    # noqa: E402
 from support.resp import OK, Error                                                                  # noqa: E402
 from support.server import is_redis, until                                                          # noqa: E402
 
@@ -233,6 +235,45 @@ class UnitTest(ServerCase):
         self.server.restart(kill=True)
         with self.server.client() as client:
             self.assertEqual(client.must("LLEN", "list"), length)
+
+
+class ScriptGarbageTest(ServerCase):
+    """What a script has left in its heap is no reason to evict keys, nor to refuse writes."""
+
+    options = {"maxmemory": "30mb", "maxmemory-policy": "allkeys-lru", "tier-enabled": "no", "save": "", "appendonly": "no"}
+
+    def test_garbage_is_collected_at_the_end(self):
+        for i in range(1000):
+            self.c.must("SET", "k%d" % i, "v" * 1000)
+        self.assertEqual(self.c.must("EVAL", "local t = {} for i = 1, 300000 do t[i] = i .. ':' .. i * 7 .. ':' .. i * 13 end return #t", 0), 300000)
+        for i in range(1000):
+            self.c.must("SET", "l%d" % i, "v" * 1000)
+        self.assertEqual(self.c.must("DBSIZE"), 2000)
+        self.assertLess(int(self.server.info("memory")["used_memory"]), 16 << 20)
+
+
+@kelvin_only
+class MigratingTest(unittest.TestCase):
+    """What is evicted is in the log, also when the command is to be sent to another node then."""
+
+    options = {"maxmemory": "12mb", "maxmemory-policy": "allkeys-lru", "save": "", "appendonly": "yes"}
+
+    def test_eviction_and_redirection(self):
+        with Node("kelvin", self.options) as node, Node("kelvin") as other:
+            with node.client() as client, other.client() as of_other:
+                client.must("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+                slot, name = client.must("CLUSTER", "KEYSLOT", "list"), of_other.must("CLUSTER", "MYID")
+                client.must("CLUSTER", "MEET", "127.0.0.1", other.port)
+                until(lambda: b"cluster_state:ok" in client.must("CLUSTER", "INFO") and name in client.must("CLUSTER", "NODES"), 30, "the cluster")
+                while int(node.info("memory")["used_memory"]) < 9 << 20:
+                    client.must("RPUSH", "list", *[os.urandom(1000)] * 100)
+                client.must("CLUSTER", "SETSLOT", slot, "MIGRATING", name)
+                while node.info("stats")["evicted_keys"] == "0":
+                    client.call("RPUSH", "list", *[os.urandom(1000)] * 100)
+                count = client.must("CLUSTER", "COUNTKEYSINSLOT", slot)
+            node.restart(kill=True)
+            with node.client() as client:
+                self.assertEqual(client.must("CLUSTER", "COUNTKEYSINSLOT", slot), count)
 
 
 if __name__ == "__main__":

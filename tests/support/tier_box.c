@@ -402,7 +402,7 @@ static bool is_settled(struct tier_box *box)
     mutex_unlock(&box->tier->requests.lock);
     purges = purge_count(box->tier->purge);
     tier_stats(box->tier, &stats);
-    return purges + requests + stats.unknown_keys + stats.graves + stats.loads_waiting + box->tier->drop_lists == 0 && stats.state == TIER_OK;
+    return purges + requests + stats.unknown_keys + stats.graves + stats.loads_waiting + box->tier->drop_lists + box->tier->holds_big == 0 && stats.state == TIER_OK;
 }
 
 void tier_box_settle(struct tier_box *box)

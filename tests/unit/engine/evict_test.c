@@ -107,6 +107,29 @@ static void pinned_keys_are_evicted_later(void **state)
     mem_free(box);
 }
 
+/* The unit that owns a partition keeps its keys for a while. */
+static void keys_of_a_unit_are_evicted_later(void **state)
+{
+    struct engine_box *box = open_box();
+    struct engine *engine = &box->engine;
+    struct claim claim = { 0 };
+
+    (void)state;
+    insert(engine, 0, 0);
+    for (uint32_t i = 0; i < engine->partitions->count; i++)
+        engine->partitions->partitions[i].owner = &claim;
+    assert_int_equal(evict_keys(engine, &box->workers[0]), EVICTION_LATER);
+    set(engine, "maxmemory-policy", "volatile-random");         /* it is no candidate */
+    assert_int_equal(evict_keys(engine, &box->workers[0]), EVICTION_NOTHING);
+    set(engine, "maxmemory-policy", "allkeys-random");
+    for (uint32_t i = 0; i < engine->partitions->count; i++)
+        engine->partitions->partitions[i].owner = NULL;
+    assert_int_equal(evict_keys(engine, &box->workers[0]), EVICTION_NOTHING);
+    assert_int_equal(engine_stat(engine, STAT_EVICTED_KEYS), 1);
+    engine_box_close(box);
+    mem_free(box);
+}
+
 /* A turn that has lasted longer than eviction may take: each request evicts some keys, and the next ones go on. */
 static void a_long_turn_evicts_a_few_keys_a_request(void **state)
 {
@@ -136,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_one_slot_are_found_and_evicted),
         cmocka_unit_test(pinned_keys_are_evicted_later),
+        cmocka_unit_test(keys_of_a_unit_are_evicted_later),
         cmocka_unit_test(a_long_turn_evicts_a_few_keys_a_request),
     };
 

@@ -35,7 +35,7 @@ uint32_t pages_partition(const struct partitions *all, uint64_t id);
 /* Nothing is to be released. `space` is the one that belongs to the key's database, in the partition of the ID. */
 void pages_init(struct pages *pages, struct keyspace *space, uint64_t id, int64_t now_ms) REQUIRES(space->partition->lock);
 
-/* Drops the pages from `first` to `first + count - 1`, which exist, resident or not: nothing is read. */
+/* Drops the pages from `first` to `first + count - 1`, which all exist, resident or not: nothing is read. */
 void pages_drop(struct pages *pages, uint32_t first, uint32_t count) REQUIRES(pages->space->partition->lock);
 
 /* The hash of a page's name, which is written into `name`. */

@@ -30,7 +30,7 @@ struct keyspace_watch {
     void (*used)(void *context, struct keyspace *keyspace, uint64_t hash, const struct entry *entry, enum key_use use);
     /* An entry was removed for good (deleted, expired or renamed, not demoted). */
     void (*removed)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record);
-    /* A page that is not resident is dropped. */
+    /* A page that is not resident, and so has a record, is dropped. */
     void (*dropped_unread)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
     /* An entry with ENTRY_LATCHED is about to be changed or removed: it gets a copy of its object. */
     void (*unlatch)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);

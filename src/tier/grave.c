@@ -150,7 +150,7 @@ void grave_dropped_unread(void *context, struct keyspace *keyspace, uint64_t has
         load_void(tier, load);
     }
     if (grave_find(keyspace, hash, key) == NULL && reading_is_possible(keyspace, hash, key))
-        grave_create(tier, keyspace, hash, key, true);
+        grave_create(tier, keyspace, hash, key, false);
 }
 
 void grave_begin_applying(struct keyspace *keyspace, struct grave *grave)

@@ -203,8 +203,8 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
  * discarded. The partition is locked. */
 void tier_unlatch(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
-/* A value in pages was deleted: its pages from `first` to `end - 1` that exist go, resident or not, many of them later (tier/drops.h). `space` is the page space that
- * has them, whose partition is locked. */
+/* A value in pages was deleted: its pages from `first` to `end - 1`, which all exist, go, resident or not, many of them later (tier/drops.h). Nothing is read: were there
+ * no such page, the record of another one could go in its place. `space` is the page space that has them, whose partition is locked. */
 void tier_drop_pages(struct tier *tier, struct keyspace *space, uint64_t id, uint32_t first, uint32_t end, int64_t now_ms) REQUIRES(space->partition->lock);
 
 /* The writer has a big value in a batch, or is encoding one, for a checkpoint also without tier-enabled: that memory is about to become free. Any thread. */

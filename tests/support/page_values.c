@@ -145,7 +145,11 @@ static void drop(struct page_values *values, struct value_of_pages *value, struc
 static void drop_all(struct page_values *values, struct value_of_pages *value, struct pages *pages)
 {
     values->box->tier->drops_at_once = 1 + pick(values, 4);
-    tier_drop_pages(values->box->tier, pages->space, value->id, 0, PAGES, pages->now_ms);
+    for (uint32_t first = 0, end; first < PAGES; first = end + 1) {
+        for (end = first; end < PAGES && value->pages[end].exists; end++)
+            ;
+        tier_drop_pages(values->box->tier, pages->space, value->id, first, end, pages->now_ms);
+    }
     value->id = 0;
 }
 

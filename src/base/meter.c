@@ -34,8 +34,17 @@ struct meter {
     _Atomic int64_t settled;            /* what threads that have left had in use, and what was in use before */
 };
 
-static const uint64_t nothing;
-_Thread_local const uint64_t *meter_own_allocated = &nothing;
+const uint64_t meter_nothing_allocated;
+
+const uint64_t *meter_own_allocated(void)
+{
+    uint64_t *allocated = NULL;
+    size_t size = sizeof(allocated);
+
+    if (mallctl == NULL || mallctl("thread.allocatedp", &allocated, &size, NULL, 0) != 0)
+        return &meter_nothing_allocated;
+    return allocated;
+}
 
 struct meter *meter_create(void)
 {
@@ -76,7 +85,6 @@ void meter_join(struct meter *meter)
     if (mallctl("thread.allocatedp", &allocated, &size, NULL, 0) != 0 ||
         mallctl("thread.deallocatedp", &freed, &size, NULL, 0) != 0)
         return;
-    meter_own_allocated = allocated;
     mutex_lock(&meter->lock);
     for (at = 0; at < meter->count; at++) {
         if (meter->slots[at].allocated == allocated) {

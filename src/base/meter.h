@@ -28,13 +28,10 @@ void meter_leave(struct meter *meter);
 
 uint64_t meter_used(const struct meter *meter);         /* bytes */
 
-/* Bytes that the calling thread has allocated since it began, whatever it has freed: one load. A thread that has not joined, and a build without
- * jemalloc, see a number that never changes. */
-extern _Thread_local const uint64_t *meter_own_allocated;
-static inline uint64_t meter_allocated_here(void)
-{
-    return *meter_own_allocated;
-}
+/* Where the bytes are counted that the calling thread has allocated since it began, whatever it has freed; valid for as long as it runs. Without jemalloc a
+ * number that never changes. */
+const uint64_t *meter_own_allocated(void);
+extern const uint64_t meter_nothing_allocated;          /* 0 */
 
 /* The allocator's own statistics, refreshed by the call (which takes some microseconds): bytes allocated, mapped,
  * resident, retained. Returns false if there is no jemalloc. */

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "base/meter.h"
 #include "call/command_keys.h"
 #include "engine/access.h"
 #include "engine/big_call.h"
@@ -103,7 +102,7 @@ static inline __attribute__((always_inline)) bool pass_memory_gate(struct call *
     if (call->client->caller & TRAIT_UNMETERED || (!(flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0))
         return true;
     if (++worker->writes_since_check >= (waits_in_place || call->turn->memory_fill >= 0 ? MEMORY_CHECK_PACED : MEMORY_CHECK_WRITES) ||
-        UNLIKELY(meter_allocated_here() - worker->allocated_at_check > worker->allocated_max)) {
+        UNLIKELY(*worker->allocated - worker->allocated_at_check > worker->allocated_max)) {
         pace_check(worker);
         call->turn->over_reserve = memory_reserve_is_used_up(engine);
     }

@@ -1,7 +1,6 @@
 #include "engine/pace.h"
 
 #include "base/clock.h"
-#include "base/meter.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/worker.h"
@@ -47,7 +46,7 @@ void pace_check(struct worker *worker)
     memory_look(worker->engine, &view);
     state = memory_judge(&view);
     worker->writes_since_check = 0;
-    worker->allocated_at_check = meter_allocated_here();
+    worker->allocated_at_check = *worker->allocated;
     worker->allocated_max = view.limit > 0 ? view.limit / CHECK_SHARE : UINT64_MAX;
     turn->over_memory = state != MEMORY_ENOUGH;
     turn->memory_fill = view.limit == 0 || worker->engine->tier == NULL || state == MEMORY_OUT ? -1 : fill_of(worker->engine, &view);

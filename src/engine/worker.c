@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/meter.h"
 #include "config/limits.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
@@ -25,7 +26,7 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
 {
     uint64_t seed;
 
-    *worker = (struct worker){ .engine = engine, .index = index };
+    *worker = (struct worker){ .engine = engine, .index = index, .allocated = &meter_nothing_allocated };
     mailbox_init(&worker->mailbox);
     arena_init(&worker->arena);
     ticks_init(&worker->clock.ticks);

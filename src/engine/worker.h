@@ -85,7 +85,8 @@ struct worker {
     struct client *replicas;        /* this worker: those that are replicas (replication/primary.h) */
     struct worker_parking parking;
     uint32_t writes_since_check;        /* this worker: of memory (pace_check); so are the next two */
-    uint64_t allocated_at_check, allocated_max;         /* bytes (meter_allocated_here); after so many more memory is looked at again */
+    const uint64_t *allocated;          /* this worker: meter_own_allocated of the thread that runs it */
+    uint64_t allocated_at_check, allocated_max;         /* bytes; after allocated_max more, memory is looked at again */
     struct worker_clock clock;
     struct noted_list noted;        /* this worker: what its calls have changed (engine/blocking.h) */
     int slices;                     /* this worker: of scripts, that have run to their end since it began to read its mail */

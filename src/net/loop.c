@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/mem.h"
+#include "base/meter.h"
 #include "engine/blocking.h"
 #include "engine/cron.h"
 #include "engine/deadlines.h"
@@ -469,7 +470,9 @@ void loop_destroy(struct loop *loop)
 
 void loop_run(struct loop *loop)
 {
+    loop->worker.allocated = meter_own_allocated();
     uv_run(&loop->uv, UV_RUN_DEFAULT);
+    loop->worker.allocated = &meter_nothing_allocated;
 }
 
 static void loop_main(void *context)

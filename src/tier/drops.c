@@ -13,7 +13,7 @@
 enum {
     PAGES_A_HOLD = 256,             /* removed under one hold of a partition's lock */
     PAGES_A_ROUND = 4096,
-    GRAVES_MAX = 8192,              /* in a page space: at so many the removed pages' records have to go first */
+    GRAVES_MAX = 8192,              /* in a page space: at this number the removed pages' records have to go first */
     ITEM_SIZE = PAGE_NAME_SIZE + 4,
 };
 
@@ -186,7 +186,7 @@ static void drop_some(struct keyspace *space, struct pages *list)
     struct pages pages;
     uint32_t count;
 
-    /* What is no item of this slot can't be anything but damage that no checksum has shown. */
+    /* No item of this slot: damage that no checksum has shown. */
     is_item = is_item && read_item(bytes + size - ITEM_SIZE, &item) && item.id >> PAGE_ID_COUNT_BITS == list->id >> PAGE_ID_COUNT_BITS && item.first <= item.end;
     count = !is_item ? 0 : item.end - item.first < PAGES_A_HOLD ? item.end - item.first : PAGES_A_HOLD;
     if (count > 0) {

@@ -33,7 +33,7 @@ uint64_t pages_new_id(struct partitions *all, uint64_t key_hash);
 uint32_t pages_partition(const struct partitions *all, uint64_t id);
 
 /* Nothing is to be released. `space` is the one that belongs to the key's database, in the partition of the ID. */
-void pages_init(struct pages *pages, struct keyspace *space, uint64_t id, int64_t now_ms) REQUIRES(space->partition->lock);
+void pages_init(struct pages *pages, struct keyspace *space, uint64_t id, int64_t now_ms) REQUIRES(space->partition->lock) ASSERTS_HELD(pages->space->partition->lock);
 
 /* Drops the pages from `first` to `first + count - 1`, which all exist, resident or not: nothing is read. */
 void pages_drop(struct pages *pages, uint32_t first, uint32_t count) REQUIRES(pages->space->partition->lock);

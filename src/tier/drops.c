@@ -88,6 +88,7 @@ void drops_forget(struct tier *tier, struct tier_keyspace *part)
     part->drops = (struct drops){ 0 };
 }
 
+static void find_lists(struct tier *tier, struct keyspace *space) REQUIRES(space->partition->lock);
 static void find_lists(struct tier *tier, struct keyspace *space)
 {
     uint32_t first = (uint32_t)(partition_first_hash(space->partition) >> SLOT_SHIFT);
@@ -110,7 +111,10 @@ void drops_find(struct tier *tier)
         for (int db = 0; db < tier->partitions->db_count; db++) {
             struct keyspace *space = partition_keyspace_if(partition, partitions_page_space(tier->partitions, db));
 
-            if (space != NULL && recordmap_count(space->tier->map) > 0)
+            if (space == NULL)
+                continue;
+            keyspace_assert_locked(space);
+            if (recordmap_count(space->tier->map) > 0)
                 find_lists(tier, space);
         }
         partition_unlock(partition);

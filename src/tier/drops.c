@@ -231,7 +231,7 @@ bool drops_step(struct tier *tier)
     uint32_t holds = 0;
     bool any;
 
-    if (atomic_load(&tier->drop_lists) == 0)
+    if (atomic_load(&tier->drop_lists) == 0 || tier->drops_at_once == 0)
         return false;
     do {
         any = false;

@@ -142,9 +142,9 @@ static void drop(struct page_values *values, struct value_of_pages *value, struc
     pages_drop(pages, first, count);
 }
 
-static void drop_all(struct page_values *values, struct value_of_pages *value, struct pages *pages)
+static void drop_all(struct page_values *values, struct value_of_pages *value, struct pages *pages, uint32_t at_once)
 {
-    values->box->tier->drops_at_once = 1 + pick(values, 4);
+    values->box->tier->drops_at_once = at_once;
     for (uint32_t first = 0, end; first < PAGES; first = end + 1) {
         for (end = first; end < PAGES && value->pages[end].exists; end++)
             ;
@@ -181,7 +181,7 @@ static void step_value(struct page_values *values, struct value_of_pages *value,
     } else if (partition->owner == NULL) {
         pages_init(&pages, space, value->id, clock_wall_ms());
         if (pick(values, 40) == 0)
-            drop_all(values, value, &pages);
+            drop_all(values, value, &pages, 1 + pick(values, 4));
         else
             step_page(values, value, &pages);
     }
@@ -231,6 +231,24 @@ void page_values_verify(struct page_values *values)
     for (int i = 0; i < VALUES; i++) {
         if (values->list[i].id != 0)
             verify_value(values, &values->list[i], partition_of(values, &values->list[i]));
+    }
+}
+
+void page_values_drop_later(struct page_values *values)
+{
+    for (int i = 0; i < VALUES / 2; i++) {
+        struct value_of_pages *value = &values->list[i];
+        struct partition *partition = partition_of(values, value);
+        struct keyspace *space;
+        struct pages pages;
+
+        partition_lock(partition);
+        space = value->id != 0 ? page_space(values, partition, value->incarnation) : NULL;
+        if (space != NULL) {
+            pages_init(&pages, space, value->id, clock_wall_ms());
+            drop_all(values, value, &pages, 0);
+        }
+        partition_unlock(partition);
     }
 }
 

@@ -18,6 +18,8 @@ void page_values_step(struct page_values *values, int db);
 void page_values_verify(struct page_values *values);
 /* How many pages there should be, in all databases. */
 uint64_t page_values_count(struct page_values *values);
+/* Drops half of the values, all of it later: the writer does not begin with it. */
+void page_values_drop_later(struct page_values *values);
 /* The box has another engine, with the same values (a restart from an image). */
 void page_values_move(struct page_values *values, struct tier_box *box);
 

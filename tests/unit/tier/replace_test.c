@@ -22,19 +22,36 @@ struct pair {
     char image[PATH];
 };
 
-static int set_up(void **state)
+/* The box has `partition_count` partitions, or as many as the source. */
+static int set_up_with(void **state, int partition_count)
 {
     struct pair *pair = mem_zalloc(sizeof(*pair));
     struct tier_box_options options = { .seed = seed_new() };
 
     tier_box_create(&pair->source, &options);
     options.seed++;
+    options.partition_count = partition_count;
     tier_box_create(&pair->box, &options);
     pair->from = tier_box_open_client(&pair->source, 0);
     pair->to = tier_box_open_client(&pair->box, 0);
     snprintf(pair->image, sizeof(pair->image), "%s/taken", pair->source.root);
     *state = pair;
     return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_with(state, 0);
+}
+
+static int set_up_more_partitions(void **state)
+{
+    return set_up_with(state, 32);
+}
+
+static int set_up_one_partition(void **state)
+{
+    return set_up_with(state, 1);
 }
 
 static int tear_down(void **state)
@@ -279,15 +296,20 @@ static void check_pages(struct pair *pair, bool has_tags)
     char path[PATH + 8];
 
     run_pages(values, &pair->source, 6000);
+    page_values_drop_later(values);
     take_image(pair);
+    assert_true(pair->source.tier->drop_lists > 0);
     assert_true(tier_box_stats(&pair->source).demotions > 100);
     snprintf(path, sizeof(path), "%s/tags", pair->image);
     if (!has_tags)
         assert_int_equal(truncate(path, 100), 0);
+    pair->box.tier->drops_at_once = 0;
     assert_int_equal(replace(&pair->box, pair->image), STATUS_OK);
+    assert_true(pair->box.tier->drop_lists > 0);
+    pair->box.tier->drops_at_once = DROPS_AT_ONCE;
     assert_int_equal(pair->box.partitions->value_count, pair->source.partitions->value_count);
     page_values_move(values, &pair->box);
-    tier_box_settle(&pair->box);            /* also what was left to be dropped at the cut */
+    tier_box_settle(&pair->box);            /* what was left to be dropped at the cut goes */
     assert_int_equal(count_pages(&pair->box), page_values_count(values));
     tier_box_verify(&pair->box);
     run_pages(values, &pair->box, 2000);
@@ -318,6 +340,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_seed_of_an_image_is_that_of_its_server, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pages_of_an_image, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pages_of_an_image_without_tags, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pages_of_an_image, set_up_more_partitions, tear_down),
+        cmocka_unit_test_setup_teardown(pages_of_an_image, set_up_one_partition, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

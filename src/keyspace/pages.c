@@ -156,6 +156,14 @@ static struct entry *prepare(struct keyspace *space, const struct place *place)
     return entry;
 }
 
+/* The writer encodes the blob of what was latched, to no purpose. */
+static bool is_read_by_others(const struct entry *entry)
+{
+    struct value value = entry_value(entry);
+
+    return value.encoding == STRING_BIG && blob_is_shared(value.object);
+}
+
 static char *change_page(struct pager *pager, uint32_t number, size_t size)
 {
     struct pages *pages = (struct pages *)pager;
@@ -167,7 +175,7 @@ static char *change_page(struct pager *pager, uint32_t number, size_t size)
     entry = prepare(space, &place);
     keyspace_assert_locked(space);
     keyspace_mark_dirty(space, entry);
-    if (room_of(entry).size == room_for(size))
+    if (room_of(entry).size == room_for(size) && !is_read_by_others(entry))
         return set_size((char *)room_of(entry).data, size);
     return change_room(space, &place, size);
 }

@@ -47,8 +47,8 @@ void partitions_destroy(struct partitions *all)
 void partitions_set_seed(struct partitions *all, struct hash_seed seed)
 {
     for (uint32_t i = 0; i < all->count; i++) {
-        for (int space = 0; space < all->space_count; space++)
-            CHECK(all->partitions[i].keyspaces[space] == NULL || all->partitions[i].keyspaces[space]->table.count == 0);
+        for (int db = 0; db < all->db_count; db++)              /* the hashes of pages do not depend on it */
+            CHECK(all->partitions[i].keyspaces[db] == NULL || all->partitions[i].keyspaces[db]->table.count == 0);
     }
     all->seed.sip = seed;
 }

@@ -68,7 +68,7 @@ struct partitions {
 
 struct partitions *partitions_create(uint32_t count, int db_count, struct key_seed seed);
 void partitions_destroy(struct partitions *all);
-/* Changes the seed, not whether hashes are by slot. All databases are empty and all partitions locked, no call is between computing a hash and
+/* Changes the seed, not whether hashes are by slot. All databases are empty (page spaces need not be) and all partitions locked, no call is between computing a hash and
  * using it, and nothing else keeps hashes: see barrier_run. */
 void partitions_set_seed(struct partitions *all, struct hash_seed seed);
 

@@ -458,7 +458,7 @@ void dataset_file_release(struct dataset_file *dataset)
 int dataset_file_db_of(const struct dataset_file *dataset, uint32_t incarnation)
 {
     for (int db = 0; db < dataset->db_count; db++) {
-        if (dataset->incarnations[db] == (incarnation & INCARNATION_MAX))
+        if (dataset->incarnations[db] == (incarnation & ~(uint32_t)INCARNATION_PAGES))
             return db;
     }
     return -1;

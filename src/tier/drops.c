@@ -71,14 +71,15 @@ static void clear_bit(struct tier *tier, struct keyspace *space, uint32_t slot)
     atomic_fetch_sub(&tier->drop_lists, 1);
 }
 
-/* The first slot with a list; there is one. */
-static uint32_t first_slot(const struct keyspace *space)
+/* A slot with a list, from drops.next on; there is one. */
+static uint32_t next_slot(const struct keyspace *space)
 {
-    uint32_t word = 0;
+    const struct drops *drops = &space->tier->drops;
+    uint32_t count = partition_slot_count(space->partition->all), at = drops->next % count;
 
-    while (space->tier->drops.slots[word] == 0)
-        word++;
-    return (uint32_t)(partition_first_hash(space->partition) >> SLOT_SHIFT) + word * 64 + (uint32_t)__builtin_ctzll(space->tier->drops.slots[word]);
+    while (!(drops->slots[at / 64] >> at % 64 & 1))
+        at = (at + 1) % count;
+    return (uint32_t)(partition_first_hash(space->partition) >> SLOT_SHIFT) + at;
 }
 
 void drops_forget(struct tier *tier, struct tier_keyspace *part)
@@ -140,6 +141,14 @@ static enum status bring_list(struct tier *tier, struct pages *list)
     return list->pager.find(&list->pager, 0, PAGER_LOOK, &size) != NULL ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
+/* A damaged list. The pages that it names stay, as nothing else knows of them. */
+static void give_up(struct tier *tier, struct pages *list) REQUIRES(list->space->partition->lock);
+static void give_up(struct tier *tier, struct pages *list)
+{
+    list->pager.drop(&list->pager, 0);
+    tier->hooks.log(tier->hooks.context, "A list of deleted pages is damaged: the disk space of some deleted values will not become free.");
+}
+
 /* False: the list can't be read just now. */
 static bool add_item(struct tier *tier, struct keyspace *space, const struct item *item, int64_t now_ms) REQUIRES(space->partition->lock);
 static bool add_item(struct tier *tier, struct keyspace *space, const struct item *item, int64_t now_ms)
@@ -152,7 +161,9 @@ static bool add_item(struct tier *tier, struct keyspace *space, const struct ite
 
     pages_init(&list, space, list_of_slot(slot), now_ms);
     status = bring_list(tier, &list);
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+    if (status == STATUS_CORRUPT)
+        give_up(tier, &list);
+    else if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         return false;
     if (status == STATUS_OK) {
         (void)list.pager.find(&list.pager, 0, PAGER_USE, &size);
@@ -171,6 +182,7 @@ void tier_drop_pages(struct tier *tier, struct keyspace *space, uint64_t id, uin
     struct pages pages;
 
     ASSERT_LOCKED(space->partition);
+    CHECK(first <= end);
     pages_init(&pages, space, id, now_ms);
     if (rest.first < end && !add_item(tier, space, &rest, now_ms))
         rest.first = end;           /* without the list it has to be done now */
@@ -216,13 +228,17 @@ static bool step_space(struct tier *tier, struct keyspace *space)
 
     if (space->tier->drops.count == 0 || space->tier->graves.count > GRAVES_MAX || handover_is_full(tier))
         return false;
-    slot = first_slot(space);
+    slot = next_slot(space);
     pages_init(&list, space, list_of_slot(slot), clock_wall_ms());
     status = bring_list(tier, &list);
+    if (status == STATUS_CORRUPT)
+        give_up(tier, &list);
+    if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT)
+        clear_bit(tier, space, slot);
     if (status == STATUS_OK)
         drop_some(space, &list);
-    else if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT)
-        clear_bit(tier, space, slot);
+    else
+        space->tier->drops.next = (slot + 1) % partition_slot_count(space->partition->all);     /* others may be readable */
     return status == STATUS_OK;
 }
 

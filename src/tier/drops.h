@@ -26,6 +26,7 @@ enum { DROPS_AT_ONCE = 64 };        /* pages that the thread that deletes the va
 struct drops {
     uint64_t *slots;                /* a bit for each slot of the partition: it may have a list. NULL: none has */
     uint32_t count;                 /* bits that are set */
+    uint32_t next;                  /* where the search for one begins */
 };
 
 /* The writer's. Removes some pages. True if there are more, which can be removed at once. */

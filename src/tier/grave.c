@@ -145,6 +145,8 @@ void grave_dropped_unread(void *context, struct keyspace *keyspace, uint64_t has
     struct load *load = load_find(keyspace, hash, key);
 
     ASSERT_LOCKED(keyspace->partition);
+    if (advise_samples(&keyspace->partition->all->sample_limit, hash))
+        advise_remove(tier->advise, hash, keyspace->incarnation);
     if (load != NULL) {
         partition_assert_locked(load->partition);
         load_void(tier, load);

@@ -36,11 +36,11 @@ void keyspaces_empty_map(struct keyspace *keyspace)
 bool keyspaces_incarnation_is_taken(void *context, uint32_t incarnation)
 {
     struct tier *tier = context;
-    bool is_taken = purge_has(tier->purge, incarnation);
+    bool is_taken = purge_has(tier->purge, incarnation) || purge_has(tier->purge, incarnation | INCARNATION_PAGES);
 
     for (uint32_t i = 0; i < tier->partitions->count && !is_taken; i++) {
         for (struct keyspace *keyspace = tier->partitions->partitions[i].flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
-            is_taken = is_taken || keyspace->incarnation == incarnation;
+            is_taken = is_taken || (keyspace->incarnation & ~(uint32_t)INCARNATION_PAGES) == incarnation;
     }
     return is_taken;
 }

@@ -68,7 +68,7 @@ struct tier {
     struct access access;
     uint64_t machine_memory;                /* bytes, when it was started */
     _Atomic uint32_t drop_lists;            /* that there may be in all page spaces (drops.c) */
-    uint32_t drops_at_once;                 /* DROPS_AT_ONCE; in tests less, or 0: the writer does not go on with drops either */
+    _Atomic uint32_t drops_at_once;         /* DROPS_AT_ONCE; in tests less, or 0: the writer does not go on with drops either */
     uint64_t map_file_min;                  /* tags_save.c: bytes from which on a map has a file of its own */
     struct read_pool *read_pool;
     struct advise *advise;

@@ -32,6 +32,7 @@ struct page_values *page_values_create(struct tier_box *box, uint64_t seed)
     struct page_values *values = mem_zalloc(sizeof(*values));
 
     values->box = box;
+    box->tier->drops_at_once = 2;
     random_init(&values->random, seed);
     return values;
 }
@@ -142,9 +143,8 @@ static void drop(struct page_values *values, struct value_of_pages *value, struc
     pages_drop(pages, first, count);
 }
 
-static void drop_all(struct page_values *values, struct value_of_pages *value, struct pages *pages, uint32_t at_once)
+static void drop_all(struct page_values *values, struct value_of_pages *value, struct pages *pages)
 {
-    values->box->tier->drops_at_once = at_once;
     for (uint32_t first = 0, end; first < PAGES; first = end + 1) {
         for (end = first; end < PAGES && value->pages[end].exists; end++)
             ;
@@ -181,7 +181,7 @@ static void step_value(struct page_values *values, struct value_of_pages *value,
     } else if (partition->owner == NULL) {
         pages_init(&pages, space, value->id, clock_wall_ms());
         if (pick(values, 40) == 0)
-            drop_all(values, value, &pages, 1 + pick(values, 4));
+            drop_all(values, value, &pages);
         else
             step_page(values, value, &pages);
     }
@@ -236,6 +236,7 @@ void page_values_verify(struct page_values *values)
 
 void page_values_drop_later(struct page_values *values)
 {
+    values->box->tier->drops_at_once = 0;
     for (int i = 0; i < VALUES / 2; i++) {
         struct value_of_pages *value = &values->list[i];
         struct partition *partition = partition_of(values, value);
@@ -246,7 +247,7 @@ void page_values_drop_later(struct page_values *values)
         space = value->id != 0 ? page_space(values, partition, value->incarnation) : NULL;
         if (space != NULL) {
             pages_init(&pages, space, value->id, clock_wall_ms());
-            drop_all(values, value, &pages, 0);
+            drop_all(values, value, &pages);
         }
         partition_unlock(partition);
     }

@@ -136,7 +136,7 @@ static bool open_clone(struct stores *stores)
 /* Of a database, or of its pages. */
 static bool was_used(const struct stores *stores, uint32_t incarnation)
 {
-    uint32_t of_database = incarnation & INCARNATION_MAX;
+    uint32_t of_database = incarnation & ~(uint32_t)INCARNATION_PAGES;
 
     return of_database > 0 && of_database <= stores->dataset->incarnation_last;
 }

@@ -64,21 +64,36 @@ static bool is_inline(size_t room)
     return room <= STRING_INLINE_MAX;
 }
 
+static struct bytes room_in(const struct value *value)
+{
+    return value->encoding == STRING_BIG ? buffer_bytes(&((const struct blob *)value->object)->buffer) : value->bytes;
+}
+
 /* The page, its filler and the byte after it. */
 static struct bytes room_of(const struct entry *entry)
 {
     struct value value = entry_value(entry);
 
-    return value.encoding == STRING_BIG ? buffer_bytes(&((const struct blob *)value.object)->buffer) : value.bytes;
+    return room_in(&value);
+}
+
+bool pages_is_page(const struct value *value)
+{
+    struct bytes room;
+    uint8_t unused;
+
+    if (value->type != VALUE_STRING || (value->encoding != STRING_RAW && value->encoding != STRING_BIG))
+        return false;
+    room = room_in(value);
+    unused = room.size > 0 ? (uint8_t)room.data[room.size - 1] : 0;
+    return room.size % ROOM_UNIT == 0 && unused > 0 && unused <= ROOM_UNIT;
 }
 
 static struct bytes page_in(const struct entry *entry)
 {
     struct bytes room = room_of(entry);
-    uint8_t unused = room.size > 0 ? (uint8_t)room.data[room.size - 1] : 0;
 
-    CHECK(unused > 0 && unused <= room.size);
-    return bytes_of(room.data, room.size - unused);
+    return bytes_of(room.data, room.size - (uint8_t)room.data[room.size - 1]);
 }
 
 /* A page of `size` bytes in what is room_for(size). */

@@ -38,6 +38,9 @@ void pages_init(struct pages *pages, struct keyspace *space, uint64_t id, int64_
 /* Drops the pages from `first` to `first + count - 1`, which all exist, resident or not: nothing is read. */
 void pages_drop(struct pages *pages, uint32_t first, uint32_t count) REQUIRES(pages->space->partition->lock);
 
+/* Whether the value of a record has the form of a page; any other would be damage. */
+bool pages_is_page(const struct value *value);
+
 /* The hash of a page's name, which is written into `name`. */
 uint64_t pages_name(uint64_t id, uint32_t number, char name[PAGE_NAME_SIZE]);
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "base/mem.h"
+#include "keyspace/pages.h"
 #include "keyspace/uses.h"
 #include "tier/grave.h"
 #include "tier/reader.h"
@@ -335,6 +336,10 @@ enum status load_decode(struct tier *tier, const struct reading *reading, const 
 
     read->scratch->size = 0;
     status = record_decode(read->bytes, store_dictionaries(tier->store), &limits, read->scratch, record);
+    if (status == STATUS_OK && incarnation_is_of_pages(reading->incarnation) && !pages_is_page(&record->value)) {
+        value_free(&record->value);
+        status = STATUS_CORRUPT;
+    }
     if (status != STATUS_OK)
         return reading_failed_decoding(tier, reading, read->bytes, status);
     statistics_add(&tier->statistics.record_bytes, read->bytes.size);

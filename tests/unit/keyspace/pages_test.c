@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "support/seed.h"
+#include "value/string.h"
 
 enum { PARTITIONS = 4, DATABASES = 2, MANY = 3000 };
 
@@ -115,6 +116,28 @@ static size_t size_of(uint32_t number)
     return number * 7 % 5000;
 }
 
+static void only_what_pages_writes_is_a_page(void **state)
+{
+    char bytes[2 * 64] = { 0 };
+    struct value value = string_value_raw(bytes_of(bytes, 64)), number = string_value_of_int(7);
+
+    (void)state;
+    assert_false(pages_is_page(&value));            /* the last byte: 1 to 64 */
+    bytes[63] = 65;
+    assert_false(pages_is_page(&value));
+    bytes[63] = 64;
+    assert_true(pages_is_page(&value));
+    bytes[63] = 1;
+    assert_true(pages_is_page(&value));
+    value = string_value_raw(bytes_of(bytes, 63));
+    assert_false(pages_is_page(&value));
+    value = string_value_raw(bytes_of(bytes, 0));
+    assert_false(pages_is_page(&value));
+    value = string_value(bytes_of(bytes, 64));      /* embedded */
+    assert_false(pages_is_page(&value));
+    assert_false(pages_is_page(&number));
+}
+
 /* Two values in one partition, many pages: the table grows beyond a leaf for each of the first bits. */
 static void pages_of_two_values(void **state) UNCHECKED_LOCKS;
 static void pages_of_two_values(void **state)
@@ -209,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_read_back),
         cmocka_unit_test(hashes_of_neighbours_are_spread),
+        cmocka_unit_test(only_what_pages_writes_is_a_page),
         cmocka_unit_test_setup_teardown(ids_are_new_and_in_the_partition_of_their_key, open_partitions, close_partitions),
         cmocka_unit_test_setup_teardown(pages_of_two_values, open_partitions, close_partitions),
         cmocka_unit_test_setup_teardown(a_page_has_some_room, open_partitions, close_partitions),

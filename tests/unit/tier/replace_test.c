@@ -13,6 +13,7 @@
 #include "support/tier_box.h"
 #include "tier/image.h"
 #include "tier/replace.h"
+#include "value/string.h"
 
 enum { KEYS = 1500, PATH = 300 };
 
@@ -330,6 +331,49 @@ static void pages_of_an_image_without_tags(void **state)
     check_pages(*state, false);
 }
 
+/* Its checksum is right, but it was not written by keyspace/pages: the page is damaged, and others are not. */
+static void a_record_that_is_no_page_is_damage(void **state)
+{
+    struct pair *pair = *state;
+    struct tier_box *box = &pair->box;
+    struct value value = string_value_raw(BYTES("abc"));
+    uint64_t id = pages_new_id(box->partitions, 0), hash;
+    struct partition *partition = &box->partitions->partitions[pages_partition(box->partitions, id)];
+    char name[PAGE_NAME_SIZE];
+    struct keyspace *space;
+    struct pages pages;
+    struct batch batch;
+    enum status bad, good;
+    size_t size;
+    char first;
+
+    tier_box_hold_writer(box);
+    batch_init(&batch);
+    partition_lock(partition);
+    space = partition_keyspace(partition, partitions_page_space(box->partitions, 1));
+    pages_init(&pages, space, id, 0);
+    *pages.pager.create(&pages.pager, 1, 1) = 'x';
+    hash = pages_name(id, 2, name);
+    batch_put(box->tier, &batch, space, hash, keyspace_insert(space, hash, bytes_of(name, sizeof(name)), &value, -1, RECORD_NONE, 0), BATCH_DEMOTE, NULL);
+    hash = pages_name(id, 1, name);
+    batch_put(box->tier, &batch, space, hash, keyspace_find(space, hash, bytes_of(name, sizeof(name))), BATCH_DEMOTE, NULL);
+    partition_unlock(partition);
+    assert_int_equal(batch_commit(box->tier, &batch), STATUS_OK);
+    tier_box_release_writer(box);
+    batch_release(&batch);
+    assert_int_equal(tier_box_stats(box).hot_pages, 0);
+    partition_lock(partition);
+    hash = pages_name(id, 2, name);
+    bad = tier_load_in_place(box->tier, space, hash, bytes_of(name, sizeof(name)));
+    hash = pages_name(id, 1, name);
+    good = tier_load_in_place(box->tier, space, hash, bytes_of(name, sizeof(name)));
+    first = good == STATUS_OK ? *pages.pager.find(&pages.pager, 1, PAGER_USE, &size) : 0;
+    partition_unlock(partition);
+    assert_int_equal(bad, STATUS_CORRUPT);
+    assert_int_equal(good, STATUS_OK);
+    assert_int_equal(first, 'x');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +382,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_an_image_that_a_server_may_start_from_has_the_hot_keys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_image_without_its_store_leaves_an_empty_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_seed_of_an_image_is_that_of_its_server, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_record_that_is_no_page_is_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pages_of_an_image, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pages_of_an_image_without_tags, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pages_of_an_image, set_up_more_partitions, tear_down),

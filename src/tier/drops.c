@@ -14,7 +14,7 @@ enum {
     PAGES_A_HOLD = 256,             /* removed under one hold of a partition's lock */
     PAGES_A_ROUND = 4096,
     GRAVES_MAX = 8192,              /* in a page space: at this number the removed pages' records have to go first */
-    ITEM_SIZE = PAGE_NAME_SIZE + 4,
+    ITEM_SIZE = 2 * PAGE_NAME_SIZE,
 };
 
 struct item {
@@ -24,19 +24,16 @@ struct item {
 
 static void put_item(char *to, const struct item *item)
 {
-    uint32_t end = item->end;
-
     page_name(to, item->id, item->first);
-    for (int i = ITEM_SIZE; i-- > PAGE_NAME_SIZE; end >>= 8)
-        to[i] = (char)end;
+    page_name(to + PAGE_NAME_SIZE, item->id, item->end);
 }
 
 static bool read_item(const char *from, struct item *item)
 {
-    item->end = 0;
-    for (int i = PAGE_NAME_SIZE; i < ITEM_SIZE; i++)
-        item->end = item->end << 8 | (uint8_t)from[i];
-    return page_name_parse(bytes_of(from, PAGE_NAME_SIZE), &item->id, &item->first);
+    uint64_t id;
+
+    return page_name_parse(bytes_of(from, PAGE_NAME_SIZE), &item->id, &item->first) &&
+           page_name_parse(bytes_of(from + PAGE_NAME_SIZE, PAGE_NAME_SIZE), &id, &item->end) && id == item->id;
 }
 
 static uint64_t list_of_slot(uint32_t slot)

@@ -1,9 +1,9 @@
-/* Drops: values in pages that were deleted, and whose pages the writer removes by and by.
+/* Drops: values in pages that were deleted, and whose pages the writer removes gradually.
  *
  * Which ones is kept in pages, too: each slot (the values of which the highest 14 bits of the ID are the same) has a list, the page 0 of the ID that no value
  * gets. So an image has what was left to do at its cut, and there is nothing to be saved besides; a start looks which lists there may be.
  *
- *   list = items of 14 bytes: name of the first page that is left, 10 bytes (keyspace/page_name.h) | number after that of the last one u32, big-endian
+ *   list = items of 20 bytes: name of the first page that is left | the name after that of the last one        (keyspace/page_name.h)
  *
  * A part of each tier_keyspace of a page space; under its partition's lock.
  */

@@ -113,7 +113,7 @@ static inline bool tier_is_sealing(const struct tier *tier)
     return tier->sealing != NULL;
 }
 
-/* Returns what the rules say of an entry; they are not about pages. */
+/* Returns what the rules say of an entry, KEY_RULES_BY_USES for a page; the partition is locked. */
 enum key_rules_verdict tier_judge(const struct key_rules *rules, const struct keyspace *keyspace, const struct entry *entry) REQUIRES(keyspace->partition->lock);
 /* The same, by the rules that are valid: it must stay in RAM. */
 bool tier_keeps(struct tier *tier, const struct keyspace *keyspace, const struct entry *entry) REQUIRES(keyspace->partition->lock);

@@ -25,7 +25,7 @@ static void sample_segment(const struct keyspace *keyspace, uint32_t segment, st
     }
 }
 
-/* Segments of all its databases as one sequence, of which each `stride`th is sampled. Returns how many keys there are. */
+/* Segments of all its keyspaces as one sequence, of which each `stride`th is sampled. Returns how many keys there are. */
 static double sample_partition(struct partition *partition, int space_count, struct tier_uses *found) REQUIRES(partition->lock);
 static double sample_partition(struct partition *partition, int space_count, struct tier_uses *found)
 {

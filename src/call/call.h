@@ -20,6 +20,7 @@ struct engine;
 struct key;
 struct unit;
 struct event_list;
+struct pages_access;
 struct witness;
 
 /* A key argument, found by the executor. */
@@ -80,6 +81,8 @@ struct call {
     int asked_count;
     bool asks;                  /* this run has asked for keys */
     bool handles_stale;         /* a key was changed: call_key.handle is no longer valid */
+    struct pages_access *grown;         /* of a value in pages that was changed; NULL: of none */
+    struct pages_access *lacks;         /* see key_ask; NULL: this run has all it needs */
     bool keeps_expired;         /* expired keys are not deleted, as the log cannot take a DEL now, or by CLIENT PAUSE: they only read as absent */
     struct call_copy *copies;   /* of hashes, without their expired fields, and what undeclared keys were given; the executor frees them */
     bool undeclared;            /* the handler has opened an argument that is no key by the command's row: see key_open */

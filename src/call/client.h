@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/random.h"
 #include "base/bytes.h"
 #include "call/caller.h"
 #include "keyspace/owners.h"
@@ -130,10 +131,12 @@ struct client_lsns {
 /* The waits of the request that is parked or runs. Not those of one that waits for a key to be filled. */
 struct client_request {
     bool has_waited;
+    bool draws_again;                       /* it runs again and has to draw the same numbers, from `random` on */
     enum wait_reason parked_for;            /* the last time */
     int64_t parked_us;                      /* monotonic clock: the last time */
     int64_t waited_us[WAIT_REASONS];
     int64_t began_us;                       /* monotonic clock: when it was run for the first time */
+    struct random random;                   /* the worker's generator as it was when the call opened its key, if that is in pages */
 };
 
 struct client {

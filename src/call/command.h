@@ -103,6 +103,24 @@ struct key_spec {
     int last, step, limit;  /* range: last key relative to the first (-1: the last argument), every step-th, 1/limit of them */
 };
 
+/* Says what the command needs of the elements of hashes and sets, so that they are made resident before it runs if they are in pages (value/paged.h). It holds for all of its keys.
+ * A hint: what is not there all the same is read under the lock. */
+enum need_kind {
+    NEEDS_BY_GROUP,         /* all, if the row's group is that of the value's type (for sets also sorted-set), else nothing */
+    NEEDS_ALL,
+    NEEDS_NOTHING,          /* what the root has: counts */
+    NEEDS_ELEMENTS,         /* those that the arguments from the first to the last (negative: from the end), every step-th, name */
+    NEEDS_ASKED,            /* the handler asks (key_ask) */
+};
+struct command_need {
+    int8_t kind, first, last, step;
+};
+#define NEED_ALL { NEEDS_ALL, 0, 0, 0 }
+#define NEED_NOTHING { NEEDS_NOTHING, 0, 0, 0 }
+#define NEED_ASKED { NEEDS_ASKED, 0, 0, 0 }
+#define NEED_ELEMENT(at) { NEEDS_ELEMENTS, (at), (at), 1 }
+#define NEED_ELEMENTS(first, last, step) { NEEDS_ELEMENTS, (first), (last), (step) }
+
 typedef void command_run(struct call *call);
 /* Called before a command that is exclusive claims anything, so that work that takes long is done meanwhile. False: the call is parked (for a
  * job), or an error was replied. It is called again whenever the request starts again; not in a transaction, and not at the replay. */
@@ -120,6 +138,7 @@ struct command {
     const char *tips;                               /* hints for clients and proxies, separated by spaces; or NULL */
     const char *deprecated_since, *replaced_by;     /* or NULL */
     enum command_channels channels;
+    struct command_need need;
     bool for_developers;    /* for developers of the server; clients see "syscmd" */
     uint32_t id;            /* assigned by the table: index of its statistics */
     int only_key;           /* derived by the table: the argument that is its one key, whatever the others are; 0: see command_keys */

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/compiler.h"
 #include "call/witness.h"
+#include "keyspace/pages.h"
 #include "keyspace/uses.h"
 #include "resp/request.h"
 #include "value/hash.h"
@@ -75,14 +76,21 @@ static struct value detach_entry(struct key *key)
     return value;
 }
 
+static void free_value(struct call *call, struct value value)
+{
+    call->turn->hooks->free_later(call->turn->hooks->context, value);
+}
+
 /* The same, but the object is freed, now or later. */
 static void remove_entry(struct key *key, enum key_removal removal)
 {
     struct value value = detach_entry(key);
 
+    keyspace_assert_locked(key->keyspace);
+    pages_drop_of(key->keyspace, &value, key->call->turn->now_ms);
     if (value_is_object(&value)) {
         if (removal == KEY_REMOVE_LAZILY)
-            key->call->turn->hooks->free_later(key->call->turn->hooks->context, value);
+            free_value(key->call, value);
         else
             value_free(&value);
     }
@@ -241,17 +249,50 @@ static void touch_entry(struct key *key, struct entry *entry, enum key_access ac
     uses_touch(key->keyspace, entry);
 }
 
+/* The value's elements are in pages. */
+static void attach_pages(struct key *key)
+{
+    struct call *call = key->call;
+    struct pages_access *access = arena_alloc(call->arena, sizeof(*access));
+
+    keyspace_assert_locked(key->keyspace);
+    pages_attach(access, key->keyspace, &key->value, &call->turn->limits, call->turn->now_ms);
+}
+
+/* Numbers that are drawn from here on are the same when the call runs again. */
+static void begin_draws(const struct key *key)
+{
+    struct client_request *request = &key->call->requester->request;
+    struct turn *turn = key->call->turn;
+
+    if (request->draws_again)
+        turn->random = request->random;
+    else
+        request->random = turn->random;
+    request->draws_again = false;
+}
+
+void key_ask(const struct key *key)
+{
+    key->call->lacks = pages_access_of(&key->value);
+    key->call->requester->request.draws_again = true;
+}
+
 static void open_live(struct key *key, struct entry *entry, enum key_access access)
 {
     keyspace_assert_locked(key->keyspace);
     key->present = true;
     entry_read_value(entry, &key->value);
+    if (UNLIKELY(value_is_paged(&key->value)))
+        attach_pages(key);
     if (UNLIKELY(entry_has_times(entry))) {
         entry = remove_dead_fields(key, access);
         if (entry == NULL)
             return;
     }
     touch_entry(key, entry, access);
+    if (UNLIKELY(value_is_paged(&key->value)))
+        begin_draws(key);
     /* Objects are changed in place before key_changed is called: a checkpoint needs the old value now. */
     if (access == KEY_FOR_WRITING || access == KEY_FOR_OVERWRITING)
         partition_changing(key->keyspace, key->hash, key->handle);
@@ -334,7 +375,7 @@ bool key_open_in(struct call *call, int db, int arg, enum key_access access, str
         return open_undeclared(call, arg, key);
     key_init(key, call, db, arg, found->hash);
     key->handle = keyspace_find(key->keyspace, key->hash, key->name);
-    if (key->handle == 0 && access != KEY_FOR_OVERWRITING && hooks->load_in_place != NULL) {
+    if (key->handle == 0 && (access != KEY_FOR_OVERWRITING || pages_may_be_in(key->keyspace)) && hooks->load_in_place != NULL) {
         call->handles_stale = true;
         if (!hooks->load_in_place(hooks->context, key->keyspace, key->hash, key->name)) {
             reply_error(call, ERR_TIER_READ);
@@ -415,10 +456,16 @@ static inline struct entry *store_value(struct key *key, struct entry *entry)
 static void store_entry(struct key *key)
 {
     struct call *call = key->call;
-    const struct key_hooks *hooks = call->turn->hooks;
+    struct value table = { 0 };
     struct entry *entry;
 
     ASSERT_LOCKED(key->keyspace->partition);
+    keyspace_assert_locked(key->keyspace);
+    if (UNLIKELY(pages_takes(&key->value, &call->turn->limits))) {
+        struct pages_access *access = arena_alloc(call->arena, sizeof(*access));
+
+        (void)pages_take(access, key->keyspace, key->hash, &call->turn->limits, call->turn->now_ms, &key->value, &table);
+    }
     if (key->handle == 0) {
         create_entry(key);
         entry = keyspace_entry(key->keyspace, key->handle);
@@ -435,9 +482,15 @@ static void store_entry(struct key *key)
         }
     }
     if (UNLIKELY(key->replaced)) {
-        hooks->free_later(hooks->context, key->old);
+        keyspace_assert_locked(key->keyspace);
+        pages_drop_of(key->keyspace, &key->old, call->turn->now_ms);
+        free_value(call, key->old);
         key->replaced = false;
     }
+    if (UNLIKELY(value_is_object(&table)))
+        free_value(call, table);
+    if (UNLIKELY(value_is_paged(&key->value)))
+        call->grown = pages_access_of(&key->value);
     key->present = true;
     if (UNLIKELY(entry_has_times(entry)))
         keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
@@ -451,7 +504,7 @@ static void drop_value(struct key *key)
     struct call_copy *copy = key->present ? call->copies : NULL;
 
     if (key->replaced)
-        call->turn->hooks->free_later(call->turn->hooks->context, key->old);
+        free_value(call, key->old);
     key->replaced = false;
     while (copy != NULL && copy->key != key)
         copy = copy->next;
@@ -517,7 +570,12 @@ struct value key_detach(struct key *key)
     CHECK(key->present && !key->replaced);
     if (value.type == VALUE_STRING && (value.encoding == STRING_EMBEDDED || value.encoding == STRING_RAW))
         value.bytes = arena_copy(call->arena, value.bytes);
-    detach_entry(key);
+    if (UNLIKELY(value_is_paged(&value))) {
+        value = value_copy(&value);             /* pages don't leave their key */
+        remove_entry(key, KEY_REMOVE_NOW);
+    } else {
+        detach_entry(key);
+    }
     mark_absent(key);
     call->changed = true;
     return value;

@@ -93,6 +93,9 @@ static inline void key_replace(struct key *key, struct value value)
     key->value = value;
 }
 
+/* A function of the value has said that elements are missing: the handler, which has changed nothing, returns. It runs again when they are there. */
+void key_ask(const struct key *key);
+
 /* Heat of a present key, decayed to now; seconds since it was last touched (in whole minutes). For OBJECT FREQ and IDLETIME. */
 uint8_t key_heat(const struct key *key);
 int64_t key_idle_s(const struct key *key);

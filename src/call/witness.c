@@ -2,6 +2,7 @@
 
 #include "base/crc64.h"
 #include "value/codec.h"
+#include "value/paged.h"
 
 #ifdef KELVIN_DEBUG
 
@@ -19,7 +20,10 @@ static uint64_t sum_of(const struct value *value)
     struct buffer encoded = { 0 };
     uint64_t sum;
 
-    codec_encode(value, &encoded);
+    if (value_is_paged(value))
+        buffer_append(&encoded, paged_of(value), sizeof(struct paged_root));      /* of the pages not all may be there */
+    else
+        codec_encode(value, &encoded);
     sum = crc64(0, buffer_bytes(&encoded));
     buffer_release(&encoded);
     return sum;

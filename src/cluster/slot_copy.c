@@ -8,6 +8,7 @@
 #include "call/command_keys.h"
 #include "call/command_table.h"
 #include "engine/job.h"
+#include "keyspace/pages.h"
 #include "replication/applier_feed.h"
 #include "replication/migrate_link.h"
 #include "replication/primary.h"
@@ -250,19 +251,32 @@ static bool pass_history(struct slot_copy *copy, uint64_t lsn, bool may_wait, st
 
 /* --- Keys --- */
 
-static void append_restore(struct slot_copy *copy, const struct copied_key *key, const struct entry *entry)
+/* False: a part of it can't be read. */
+static bool append_restore(struct slot_copy *copy, const struct copied_key *key, struct keyspace *keyspace, const struct entry *entry)
+    REQUIRES(keyspace->partition->lock);
+static bool append_restore(struct slot_copy *copy, const struct copied_key *key, struct keyspace *keyspace, const struct entry *entry)
 {
     struct value value = entry_value(entry);
+    struct value_limits limits = { 0 };
+    struct pages_access access;
     struct buffer payload = { 0 };
     char digits[TEXT_INT_SIZE];
     int64_t expire_ms = entry->flags & ENTRY_EXPIRES ? entry_expire_ms(entry) : 0;
 
+    if (value_is_paged(&value)) {
+        engine_limits(copy->engine, &limits);
+        pages_attach(&access, keyspace, &value, &limits, clock_wall_ms());
+        keyspace_assert_locked(access.pages.space);
+        if (!pages_bring_all(&access))
+            return false;
+    }
     codec_dump(&value, &payload);
     select_db(copy, &copy->page, key->db);
     migrate_link_append(&copy->page.text, (struct bytes[]){ BYTES("RESTORE"), key->name, bytes_of(digits, text_of_int(expire_ms, digits)),
         buffer_bytes(&payload), BYTES("REPLACE"), BYTES("ABSTTL") }, 6);
     buffer_release(&payload);
     copy->page.count++;
+    return true;
 }
 
 static void append_del(struct slot_copy *copy, const struct copied_key *key)
@@ -292,9 +306,9 @@ static bool add_key(struct slot_copy *copy, const struct copied_key *key, bool w
             handle = keyspace_find(keyspace, key->hash, key->name);
         }
     }
-    if (handle != 0)
-        append_restore(copy, key, keyspace_entry(keyspace, handle));
-    else if (status == STATUS_OK && was_sent)
+    if (handle != 0 && !append_restore(copy, key, keyspace, keyspace_entry(keyspace, handle)))
+        status = STATUS_IO;
+    if (handle == 0 && status == STATUS_OK && was_sent)
         append_del(copy, key);
     partition_unlock(partition);
     return status == STATUS_OK || fail(message, "a cold key can't be read");

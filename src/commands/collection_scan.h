@@ -12,7 +12,7 @@ struct collection_scan {
     size_t count;               /* of the elements */
 };
 
-/* Runs the command. `step` adds the elements of one step, those that match the options, and returns the next cursor. */
-void collection_scan(struct call *call, enum value_type type, uint64_t (*step)(struct collection_scan *scan));
+/* Runs the command. `step` adds the elements of one step, those that match the options, and sets the cursor to the next one. False: elements are missing (key_ask). */
+void collection_scan(struct call *call, enum value_type type, bool (*step)(struct collection_scan *scan, uint64_t *cursor));
 
 #endif

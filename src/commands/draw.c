@@ -72,9 +72,11 @@ static void draw_several(struct call *call, const struct draw_source *source)
         reply_error(call, ERR_OUT_OF_RANGE);
     } else {
         reply_count(&draw);
-        for (size_t i = 0; i < draw.count; i++)
+        for (size_t i = 0; i < draw.count && draw.missed < DRAW_MISSES_MAX; i++)
             source->one(&draw);
     }
+    if (draw.missed > 0)
+        key_ask(&key);
 }
 
 static void draw_one(struct call *call, const struct draw_source *source)
@@ -90,6 +92,8 @@ static void draw_one(struct call *call, const struct draw_source *source)
     }
     draw.value = &key.value;
     source->one(&draw);
+    if (draw.missed > 0)
+        key_ask(&key);
 }
 
 void draw_run(struct call *call, const struct draw_source *source)

@@ -12,21 +12,24 @@ enum { DRAWS_MAX = 1 << 24 };
 
 struct draw {
     struct call *call;
-    const struct value *value;
+    const struct value *value;      /* the key's */
+    uint32_t missed;        /* draws whose elements are missing */
     size_t count;           /* number of elements in the reply */
     bool repeats;           /* each draw is from all elements: the count was negative */
     bool with_seconds;      /* values or scores, too: `word` was given */
 };
 
-/* A collection to draw from. Each function replies what it draws. */
+enum { DRAW_MISSES_MAX = 32 };      /* that are counted before they are asked for */
+
+/* A collection to draw from. Each function replies what it draws, or counts what is missing. */
 struct draw_source {
     enum value_type type;
     const char *word;                                   /* asks for values or scores */
     size_t (*count)(const struct value *value);
     bool (*is_compact)(const struct value *value);      /* one element is not found faster than all of them */
-    void (*one)(const struct draw *draw);               /* from all elements */
-    void (*walking)(const struct draw *draw);           /* draw->count different ones, in one iteration over all */
-    void (*sparsely)(const struct draw *draw);          /* draw->count different ones, each drawn from all */
+    void (*one)(struct draw *draw);               /* from all elements */
+    void (*walking)(struct draw *draw);           /* draw->count different ones, in one iteration over all */
+    void (*sparsely)(struct draw *draw);          /* draw->count different ones, each drawn from all */
 };
 
 /* Runs the command. */

@@ -17,9 +17,9 @@ static void add_pair(void *context, struct bytes field, struct bytes value)
     scan->count++;
 }
 
-static uint64_t scan_step(struct collection_scan *scan)
+static bool scan_step(struct collection_scan *scan, uint64_t *cursor)
 {
-    return hash_scan(&scan->key.value, scan->options.cursor, scan_options_count(&scan->options), add_pair, scan);
+    return hash_scan(&scan->key.value, cursor, scan_options_count(&scan->options), add_pair, scan);
 }
 
 void hscan_command(struct call *call)

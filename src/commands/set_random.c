@@ -23,7 +23,7 @@ static void put_back(struct key *key, size_t popped)
 static void pop_one(struct call *call)
 {
     char digits[TEXT_INT_SIZE];
-    struct bytes words[3];
+    struct bytes words[3], member;
     struct key key;
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_SET, &key))
@@ -34,7 +34,11 @@ static void pop_one(struct call *call)
     }
     words[0] = BYTES("SREM");
     words[1] = call->args[1];
-    words[2] = arena_copy(call->arena, set_random(&key.value, &call->turn->random, digits));
+    if (!set_random(&key.value, &call->turn->random, digits, &member)) {
+        key_ask(&key);
+        return;
+    }
+    words[2] = arena_copy(call->arena, member);
     set_remove(&key.value, words[2]);
     put_back(&key, 1);
     call_propagate(call, words, 3);
@@ -49,6 +53,10 @@ static void pop_all(struct call *call, struct key *key)
     struct set_iterator iterator;
     struct bytes member;
 
+    if (!set_has_all(&key->value)) {
+        key_ask(key);
+        return;
+    }
     reply_set(call->reply, count);
     set_iterate(&iterator, &key->value);
     while (set_next(&iterator, &member))
@@ -92,7 +100,10 @@ static void pop_some(struct call *call, struct key *key, size_t count)
 {
     struct drawn drawn = { call->arena, arena_alloc(call->arena, (count + 2) * sizeof(struct bytes)), 0 };
 
-    set_sample(&key->value, &call->turn->random, count, note_drawn, &drawn);
+    if (!set_sample(&key->value, &call->turn->random, count, note_drawn, &drawn)) {
+        key_ask(key);
+        return;
+    }
     reply_set(call->reply, count);
     for (size_t i = 0; i < count; i++)
         reply_bulk(call->reply, drawn.words[2 + i]);
@@ -130,14 +141,17 @@ void spop_command(struct call *call)
 static void draw_one(struct call *call)
 {
     char digits[TEXT_INT_SIZE];
+    struct bytes member;
     struct key key;
 
     if (!key_open_as(call, 1, KEY_FOR_READING, VALUE_SET, &key))
         return;
-    if (key.present)
-        reply_bulk(call->reply, set_random(&key.value, &call->turn->random, digits));
-    else
+    if (!key.present)
         reply_null(call->reply);
+    else if (set_random(&key.value, &call->turn->random, digits, &member))
+        reply_bulk(call->reply, member);
+    else
+        key_ask(&key);
 }
 
 static void reply_member(void *context, struct bytes member)
@@ -145,25 +159,35 @@ static void reply_member(void *context, struct bytes member)
     reply_bulk(context, member);
 }
 
-static void draw_different(struct call *call, const struct value *set, size_t count)
+static void draw_different(struct call *call, struct key *key, size_t count)
 {
-    if (count > set_count(set))
-        count = set_count(set);
+    if (count > set_count(&key->value))
+        count = set_count(&key->value);
     reply_array(call->reply, count);
-    set_sample(set, &call->turn->random, count, reply_member, call->reply);
+    if (!set_sample(&key->value, &call->turn->random, count, reply_member, call->reply))
+        key_ask(key);
 }
 
-static void draw_with_repeats(struct call *call, const struct value *set, size_t count)
+static void draw_with_repeats(struct call *call, struct key *key, size_t count)
 {
     char digits[TEXT_INT_SIZE];
+    uint32_t missed = 0;
 
     if (count > DRAWS_MAX) {
         reply_error(call, ERR_OUT_OF_RANGE);
         return;
     }
     reply_array(call->reply, count);
-    for (size_t i = 0; i < count; i++)
-        reply_bulk(call->reply, set_random(set, &call->turn->random, digits));
+    for (size_t i = 0; i < count && missed < DRAW_MISSES_MAX; i++) {
+        struct bytes member;
+
+        if (set_random(&key->value, &call->turn->random, digits, &member))
+            reply_bulk(call->reply, member);
+        else
+            missed++;
+    }
+    if (missed > 0)
+        key_ask(key);
 }
 
 static void draw_several(struct call *call)
@@ -182,9 +206,9 @@ static void draw_several(struct call *call)
     if (!key.present || count == 0)
         reply_array(call->reply, 0);
     else if (count > 0)
-        draw_different(call, &key.value, (size_t)count);
+        draw_different(call, &key, (size_t)count);
     else
-        draw_with_repeats(call, &key.value, (size_t)-count);
+        draw_with_repeats(call, &key, (size_t)-count);
 }
 
 void srandmember_command(struct call *call)

@@ -13,9 +13,9 @@ static void add_member(void *context, struct bytes member)
     scan->count++;
 }
 
-static uint64_t scan_step(struct collection_scan *scan)
+static bool scan_step(struct collection_scan *scan, uint64_t *cursor)
 {
-    return set_scan(&scan->key.value, scan->options.cursor, scan_options_count(&scan->options), add_member, scan);
+    return set_scan(&scan->key.value, cursor, scan_options_count(&scan->options), add_member, scan);
 }
 
 void sscan_command(struct call *call)

@@ -28,14 +28,14 @@ static void reply_rank(const struct draw *draw, size_t rank)
         reply_element(draw, member, score);
 }
 
-static void draw_member(const struct draw *draw)
+static void draw_member(struct draw *draw)
 {
     reply_rank(draw, random_below(&draw->call->turn->random, zset_count(draw->value)));
 }
 
 /* One iteration that takes each element with probability (still wanted) / (still to come): every choice of `count` elements is
  * equally likely. */
-static void draw_walking(const struct draw *draw)
+static void draw_walking(struct draw *draw)
 {
     size_t wanted = draw->count, coming = zset_count(draw->value);
     struct zset_iterator iterator;
@@ -51,7 +51,7 @@ static void draw_walking(const struct draw *draw)
     }
 }
 
-static void draw_sparsely(const struct draw *draw)
+static void draw_sparsely(struct draw *draw)
 {
     struct dict *seen = dict_create(&draw->call->turn->limits.seed);
     size_t all = zset_count(draw->value);

@@ -19,9 +19,10 @@ static void add_element(void *context, struct bytes member, double score)
     scan->count += 2;
 }
 
-static uint64_t scan_step(struct collection_scan *scan)
+static bool scan_step(struct collection_scan *scan, uint64_t *cursor)
 {
-    return zset_scan(&scan->key.value, scan->options.cursor, scan_options_count(&scan->options), add_element, scan);
+    *cursor = zset_scan(&scan->key.value, *cursor, scan_options_count(&scan->options), add_element, scan);
+    return true;
 }
 
 void zscan_command(struct call *call)

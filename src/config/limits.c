@@ -14,6 +14,8 @@ void limits_read(const struct config *config, struct value_limits *limits)
     limits->zset_listpack_value_max = (size_t)config_number(config, CONFIG_ZSET_MAX_LISTPACK_VALUE);
     limits->list_fill = (int)config_number(config, CONFIG_LIST_MAX_LISTPACK_SIZE);
     limits->list_depth = (int)config_number(config, CONFIG_LIST_COMPRESS_DEPTH);
+    limits->page_threshold = (size_t)config_number(config, CONFIG_TIER_PAGE_THRESHOLD);
+    limits->page_size = (size_t)config_number(config, CONFIG_TIER_PAGE_SIZE);
     limits->stream_node_size_max = (size_t)config_number(config, CONFIG_STREAM_NODE_MAX_BYTES);
     limits->stream_node_entries_max = (size_t)config_number(config, CONFIG_STREAM_NODE_MAX_ENTRIES);
 }

@@ -39,7 +39,7 @@ struct overflow {
 
 struct dict {
     struct hash_seed seed;
-    size_t count;
+    size_t count, size;                 /* of pairs, and their bytes */
     struct buckets buckets;             /* of struct dict_bucket */
     uint32_t longest;                   /* upper bound of the entries of a bucket; needed for a fair random choice */
 };
@@ -249,6 +249,7 @@ struct dict *dict_copy(const struct dict *dict)
         }
     }
     copy->count = dict->count;
+    copy->size = dict->size;
     copy->longest = dict->longest;
     return copy;
 }
@@ -256,6 +257,11 @@ struct dict *dict_copy(const struct dict *dict)
 size_t dict_count(const struct dict *dict)
 {
     return dict->count;
+}
+
+size_t dict_size(const struct dict *dict)
+{
+    return dict->size;
 }
 
 void dict_reserve(struct dict *dict, size_t count)
@@ -344,7 +350,9 @@ bool dict_put(struct dict *dict, struct bytes key, struct bytes value)
     size_t index;
     uint64_t *slot = slot_find(dict, key, hash, &bucket, &index);
 
+    dict->size += pair_size(key, value);
     if (slot != NULL) {
+        dict->size -= pair_of(slot_entry(*slot)).size;
         *slot = slot_of(entry_change(slot_entry(*slot), value), hash);
         return false;
     }
@@ -364,6 +372,7 @@ bool dict_remove(struct dict *dict, struct bytes key)
 
     if (slot == NULL)
         return false;
+    dict->size -= pair_of(slot_entry(*slot)).size;
     mem_free(slot_entry(*slot));
     bucket_cut(bucket, index);
     dict->count--;

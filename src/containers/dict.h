@@ -29,6 +29,8 @@ void dict_destroy(struct dict *dict);                           /* NULL is fine;
 struct dict *dict_copy(const struct dict *dict);
 
 size_t dict_count(const struct dict *dict);
+/* Bytes of all pairs, as containers/pair.h has them. */
+size_t dict_size(const struct dict *dict);
 
 /* Makes the table large enough for `count` pairs; the dict must be empty. */
 void dict_reserve(struct dict *dict, size_t count);

@@ -4,25 +4,22 @@
 
 static void note_missing(struct pager *pager, uint64_t number, uint32_t numbers[PAGE_ROW_AHEAD_MAX], uint32_t *count)
 {
-    for (uint32_t i = 0; i < *count; i++) {
-        if (numbers[i] == number)
-            return;
-    }
     if (*count < PAGE_ROW_AHEAD_MAX && page_row_at(pager, (uint32_t)number, PAGER_LOOK).data == NULL)
         numbers[(*count)++] = (uint32_t)number;
 }
 
-uint32_t page_row_ahead(struct pager *pager, uint32_t pages, enum page_row_step step, uint32_t numbers[PAGE_ROW_AHEAD_MAX])
+uint32_t page_row_ahead(struct pager *pager, uint32_t pages, enum page_row_step step, uint64_t due, uint32_t numbers[PAGE_ROW_AHEAD_MAX])
 {
-    uint64_t next = pages;
+    uint64_t next = pages, steps = due < PAGE_ROW_AHEAD_MAX - PAGE_ROW_AHEAD ? due + PAGE_ROW_AHEAD : PAGE_ROW_AHEAD_MAX;
     uint32_t count = 0;
 
     if (step == PAGE_ROW_GROWS) {
         /* A page is split once until their number has doubled. */
-        for (; next < (uint64_t)pages + PAGE_ROW_AHEAD_MAX && next < UINT32_MAX && linear_hash_other_half(next + 1) < pages; next++)
+        for (; next < pages + steps && next < UINT32_MAX && linear_hash_other_half(next + 1) < pages; next++)
             note_missing(pager, linear_hash_other_half(next + 1), numbers, &count);
     } else if (step == PAGE_ROW_SHRINKS) {
-        for (; next > 1 && next + PAGE_ROW_AHEAD_MAX / 2 > pages; next--) {
+        /* A page is joined once until their number has halved. */
+        for (; next > 1 && next + steps / 2 > pages && linear_hash_level(next - 1) == linear_hash_level(pages - 1); next--) {
             note_missing(pager, next - 1, numbers, &count);
             note_missing(pager, linear_hash_other_half(next), numbers, &count);
         }

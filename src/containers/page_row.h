@@ -10,10 +10,11 @@
 /* The step that is due. */
 enum page_row_step { PAGE_ROW_STAYS, PAGE_ROW_GROWS, PAGE_ROW_SHRINKS };
 
-enum { PAGE_ROW_AHEAD_MAX = 32 };
+/* Steps that are looked ahead beyond those that are due, and pages in all. */
+enum { PAGE_ROW_AHEAD = 32, PAGE_ROW_AHEAD_MAX = 256 };
 
-/* The pages that are missing of those that the next steps change, first come first: PAGE_ROW_AHEAD_MAX at most. Returns how many. */
-uint32_t page_row_ahead(struct pager *pager, uint32_t pages, enum page_row_step step, uint32_t numbers[PAGE_ROW_AHEAD_MAX]);
+/* The pages that are missing of those that the next steps change, first come first: PAGE_ROW_AHEAD_MAX at most. `due` steps have been put off. Returns how many. */
+uint32_t page_row_ahead(struct pager *pager, uint32_t pages, enum page_row_step step, uint64_t due, uint32_t numbers[PAGE_ROW_AHEAD_MAX]);
 
 /* A page's bytes; data is NULL if it is missing. */
 static inline struct bytes page_row_at(struct pager *pager, uint32_t number, enum pager_use use)

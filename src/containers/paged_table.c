@@ -10,6 +10,7 @@
 enum {
     FINGERPRINT_SHIFT = 56,
     STEPS = 2,                  /* of growing or shrinking at a time, so that what was put off is made up for */
+    BEHIND_SHARE = 8,           /* pages are longer than they should be by this part */
     SHRINK_SHARE = 2,           /* pages are joined when they are half as long as when they are split */
     DRAWS_MIN = 100, DRAWS_MAX = 10000000, DRAWS_SHARE = 50,      /* of a random pair, times as many as it takes on average */
 };
@@ -191,9 +192,27 @@ void paged_table_settle(const struct paged_table *table)
 uint32_t paged_table_ahead(const struct paged_table *table, uint32_t numbers[PAGE_ROW_AHEAD_MAX])
 {
     uint32_t pages = table->root->pages;
-    enum page_row_step step = has_to_grow(table, pages) ? PAGE_ROW_GROWS : has_to_shrink(table, pages) ? PAGE_ROW_SHRINKS : PAGE_ROW_STAYS;
+    uint64_t wanted = table->root->size / mean_size(table);
 
-    return page_row_ahead(table->pager, pages, step, numbers);
+    if (has_to_grow(table, pages))
+        return page_row_ahead(table->pager, pages, PAGE_ROW_GROWS, wanted > pages ? wanted - pages : 0, numbers);
+    if (has_to_shrink(table, pages))
+        return page_row_ahead(table->pager, pages, PAGE_ROW_SHRINKS, wanted < pages ? pages - wanted : 0, numbers);
+    return 0;
+}
+
+uint32_t paged_table_behind(const struct paged_table *table, uint32_t numbers[PAGE_ROW_AHEAD_MAX], uint32_t max)
+{
+    uint64_t pages = table->root->pages, wanted = table->root->size / mean_size(table);
+    uint32_t count = 0;
+
+    if (wanted <= pages + pages / BEHIND_SHARE + PAGE_ROW_AHEAD)
+        return 0;
+    while (count < max && count < PAGE_ROW_AHEAD_MAX && count < wanted - pages && linear_hash_other_half(pages + count + 1) < pages) {
+        numbers[count] = (uint32_t)linear_hash_other_half(pages + count + 1);
+        count++;
+    }
+    return count;
 }
 
 /* --- pairs --- */
@@ -307,19 +326,20 @@ enum paged_answer paged_table_remove(const struct paged_table *table, struct byt
 enum paged_answer paged_table_next(const struct paged_table *table, struct paged_iterator *iterator, struct bytes *key, struct bytes *value)
 {
     while (iterator->page < table->root->pages) {
-        struct bytes page = page_at(table, iterator->page, PAGER_LOOK);
-        struct pair pair;
-
-        if (page.data == NULL)
+        if (iterator->bytes.data == NULL)
+            iterator->bytes = page_at(table, iterator->page, PAGER_LOOK);
+        if (iterator->bytes.data == NULL)
             return PAGED_MISSING;
-        if (iterator->index < pair_page_count(page)) {
-            pair = pair_page_at(page, iterator->index++);
+        if (iterator->index < pair_page_count(iterator->bytes)) {
+            struct pair pair = pair_page_at(iterator->bytes, iterator->index++);
+
             *key = pair.key;
             *value = pair.value;
             return PAGED_YES;
         }
         iterator->page++;
         iterator->index = 0;
+        iterator->bytes.data = NULL;
     }
     return PAGED_NO;
 }
@@ -354,6 +374,12 @@ enum paged_answer paged_table_random(const struct paged_table *table, struct ran
         }
     }
     return PAGED_NO;
+}
+
+void paged_table_skip_draw(const struct paged_table *table, struct random *random)
+{
+    (void)random_below(random, table->root->pages);
+    (void)random_below(random, table->root->longest);
 }
 
 uint32_t paged_table_scan_page(const struct paged_table *table, uint64_t *cursor)

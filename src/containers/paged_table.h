@@ -65,18 +65,24 @@ enum paged_answer paged_table_remove(const struct paged_table *table, struct byt
 /* Writes the numbers of pages that are to be loaded so that the table can grow or shrink (containers/page_row.h); no client has to wait for them. paged_table_settle takes the next steps
  * afterwards, if their pages are there, as adding does to grow, and removing to shrink: a table that was created for many pairs has its pages while they are added. */
 uint32_t paged_table_ahead(const struct paged_table *table, uint32_t numbers[PAGE_ROW_AHEAD_MAX]);
+/* If much more splitting was put off than that, so that pages are too long: the pages, resident or not, that are split next, `max` at most. 0: it was not. Who adds pairs now better waits for them. */
+uint32_t paged_table_behind(const struct paged_table *table, uint32_t numbers[PAGE_ROW_AHEAD_MAX], uint32_t max);
 void paged_table_settle(const struct paged_table *table);
 
 /* All pairs, each once, page by page from 0 on, in no particular order. The table must not change meanwhile. PAGED_NO: those were all. After PAGED_MISSING
  * it can be called again: the page is `page`. */
 struct paged_iterator {
     uint32_t page, index;
+    struct bytes bytes;         /* of the page; data NULL: to be looked up */
 };
 enum paged_answer paged_table_next(const struct paged_table *table, struct paged_iterator *iterator, struct bytes *key, struct bytes *value);
 
 /* A random pair, all with the same probability; the table must not be empty. PAGED_MISSING: `page` is needed, and the call with the same state of the generator. PAGED_NO: none was found in
  * many times the draws it takes, so the root is not that of these pages: damage. */
 enum paged_answer paged_table_random(const struct paged_table *table, struct random *random, struct bytes *key, struct bytes *value, uint32_t *page);
+
+/* Moves the generator on as a draw does, whose page is missing. */
+void paged_table_skip_draw(const struct paged_table *table, struct random *random);
 
 /* As dict_scan: calls `found` for about `count` pairs from the cursor on and changes it to the next one, 0 at the end. It ends before a page that is missing;
  * PAGED_MISSING if that is the first one. `found` must not change the table. */

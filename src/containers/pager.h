@@ -23,6 +23,8 @@ struct pager {
     /* A page that does not exist; its bytes are to be written. */
     char *(*create)(struct pager *pager, uint32_t number, size_t size);
     void (*drop)(struct pager *pager, uint32_t number);
+    /* Not used by containers: a page that find has not found is read now. The caller has not foreseen that it needs it. */
+    void (*bring)(struct pager *pager, uint32_t number);
 };
 
 #endif

@@ -138,7 +138,7 @@ void score_index_settle(const struct score_index *index)
 
 uint32_t score_index_ahead(const struct score_index *index, uint32_t numbers[PAGE_ROW_AHEAD_MAX])
 {
-    return page_row_ahead(index->pager, index->root->pages, step_of(index), numbers);
+    return page_row_ahead(index->pager, index->root->pages, step_of(index), 0, numbers);
 }
 
 /* --- entries --- */

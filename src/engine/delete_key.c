@@ -1,8 +1,10 @@
 #include "engine/delete_key.h"
 
+#include "base/clock.h"
 #include "engine/event.h"
 #include "engine/lazy_free.h"
 #include "engine/watch.h"
+#include "keyspace/pages.h"
 
 void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum event event)
 {
@@ -24,6 +26,7 @@ void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash,
     keyspace_remove(keyspace, hash, handle, &value);
     if (watch->removed != NULL)
         watch->removed(watch->context, keyspace, hash, words[1], record);
+    pages_drop_of(keyspace, &value, clock_wall_ms());
     event_note_deleted(engine, keyspace, hash, words[1], event);
     if (value_is_object(&value))
         lazy_free_value(engine->lazy_free, value);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "config/limits.h"
 #include "engine/expiry.h"
 #include "engine/worker.h"
 #include "tier/tier.h"
@@ -67,6 +68,14 @@ uint64_t engine_dirty(const struct engine *engine)
 uint64_t engine_changes(const struct engine *engine)
 {
     return engine_dirty(engine) + engine->saved;
+}
+
+void engine_limits(const struct engine *engine, struct value_limits *limits)
+{
+    limits_read(engine->config, limits);
+    limits->seed = engine->partitions->seed.sip;
+    if (engine->tier == NULL || !config_number(engine->config, CONFIG_TIER_ENABLED))
+        limits->page_threshold = 0;
 }
 
 void engine_set_active_expire(struct engine *engine, bool on)

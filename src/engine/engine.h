@@ -280,6 +280,8 @@ static inline struct command_stats *engine_stats_of(const struct engine *engine,
 }
 /* Whether keys that have expired are looked for, in RAM and in the store (DEBUG SET-ACTIVE-EXPIRE). Any thread. */
 void engine_set_active_expire(struct engine *engine, bool on);
+/* Reads the limits of the encodings, as the configuration has them, and the seed. Without a tier nothing gets into pages. */
+void engine_limits(const struct engine *engine, struct value_limits *limits);
 
 /* CLIENT PAUSE or FAILOVER: the data set does not change. */
 static inline bool engine_is_paused(const struct engine *engine)

@@ -292,7 +292,7 @@ static int64_t begin_call(struct worker *worker, struct client *client)
         execute_note_resumed(client, started_ns / 1000);
     } else {
         client->request.began_us = started_ns / 1000;
-        client->request.has_waited = false;
+        client->request.has_waited = client->request.draws_again = false;
     }
     worker->turn.now_ms = (started_ns + worker->clock.wall_offset_ns) / 1000000;
     arena_reset(&worker->arena);

@@ -12,6 +12,20 @@
 
 enum { BIG_CALL_SHARE = 4 };
 
+bool execute_is_overwritten(const struct call_key *key)
+{
+    return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;
+}
+
+/* A call that adds no heat makes no key hot either. */
+enum tier_purpose execute_purpose_of(const struct call *call)
+{
+    uint32_t flags = call->command->flags;
+    bool adds_no_heat = flags & COMMAND_NO_TOUCH || (call->client->flags & CLIENT_NO_TOUCH && !(flags & COMMAND_TOUCHES));
+
+    return adds_no_heat && flags & COMMAND_READONLY ? TIER_TO_LOOK : TIER_TO_USE;
+}
+
 /* Notifies the writer that a call waits. */
 bool execute_is_held(struct call *call, struct keyspace *keyspace, const struct call_key *key)
 {

@@ -14,6 +14,7 @@
 #include "engine/role.h"
 #include "engine/unit.h"
 #include "engine/tracking.h"
+#include "keyspace/pages.h"
 
 /* The partitions a call needs, as a set; locked in ascending order. */
 struct partition_set {
@@ -102,16 +103,14 @@ static bool is_promised(const struct call *call, const struct worker *worker, co
     return false;
 }
 
-/* Returns whether the call overwrites the key, so that the old value does not matter. */
-static bool is_overwritten(const struct call_key *key)
+/* Returns whether it is overwritten, and neither a notification depends on the old value, nor where the call has to run; nor can that be in pages, which have to be dropped. */
+static bool is_overwritten_blindly(const struct call *call, const struct keyspace *keyspace, const struct call_key *key)
+    REQUIRES(keyspace->partition->lock);
+static bool is_overwritten_blindly(const struct call *call, const struct keyspace *keyspace, const struct call_key *key)
 {
-    return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;
-}
-
-/* Nor does a notification depend on it, or where the call has to run. */
-static bool is_overwritten_blindly(const struct call *call, const struct call_key *key)
-{
-    if (!is_overwritten(key) || (UNLIKELY(call->engine->redirect != NULL) && redirect_needs_existence(call->engine->redirect, key->hash)))
+    if (!execute_is_overwritten(key) || (UNLIKELY(call->engine->redirect != NULL) && redirect_needs_existence(call->engine->redirect, key->hash)))
+        return false;
+    if (pages_may_be_in(keyspace))
         return false;
     return !event_needs_old_value(call->engine) || call->client->caller & TRAIT_BLIND;
 }
@@ -122,7 +121,7 @@ static bool load_for_replay(struct tier *tier, struct keyspace *keyspace, const 
 {
     enum status status = tier_load_in_place(tier, keyspace, key->hash, name);
 
-    if (status != STATUS_CORRUPT || is_overwritten(key))
+    if (status != STATUS_CORRUPT || execute_is_overwritten(key))
         return status == STATUS_OK || status == STATUS_CORRUPT;
     return key->flags & KEY_RM && tier_discard_damaged(tier, keyspace, key->hash, name);
 }
@@ -147,20 +146,16 @@ static void discard_damaged(struct call *call, struct tier *tier)
     call->handles_stale = true;         /* as in execute_make_resident */
 }
 
-/* A call that adds no heat makes no key hot either. */
-static enum tier_purpose purpose_of(const struct call *call)
+static bool is_in_pages(const struct keyspace *keyspace, const struct call_key *key)
 {
-    uint32_t flags = call->command->flags;
-    bool adds_no_heat = flags & COMMAND_NO_TOUCH || (call->client->flags & CLIENT_NO_TOUCH && !(flags & COMMAND_TOUCHES));
-
-    return adds_no_heat && flags & COMMAND_READONLY ? TIER_TO_LOOK : TIER_TO_USE;
+    return key->handle != 0 && entry_is_paged(keyspace_entry(keyspace, key->handle));
 }
 
 /* With the partitions locked: finds each key's entry, and asks the tier for those that may be cold. A key that is only overwritten
  * need not be loaded. */
 static enum residency look_up(struct call *call, struct worker *worker)
 {
-    enum residency result = RESIDENT;
+    enum residency result = RESIDENT, pages;
     bool has_damaged = false;
     struct tier *tier = call->engine->tier;
 
@@ -182,6 +177,8 @@ static enum residency look_up(struct call *call, struct worker *worker)
         if (UNLIKELY(call->client->caller & TRAIT_LOADS_LOCKED)) {
             if (!execute_make_resident(call, keyspace, key))
                 return UNREADABLE;
+            if (UNLIKELY(is_in_pages(keyspace, key)) && execute_bring_pages(call, worker, keyspace, key) != RESIDENT)
+                return UNREADABLE;
             continue;
         }
         if (key->handle != 0) {
@@ -191,9 +188,15 @@ static enum residency look_up(struct call *call, struct worker *worker)
                 return HELD;
             if (__builtin_expect(entry_has_times(entry), 0) && execute_reap(call, keyspace, key))
                 return REAPED;
+            if (UNLIKELY(entry_is_paged(entry))) {
+                pages = execute_bring_pages(call, worker, keyspace, key);
+                if (pages != RESIDENT && pages != WAITING)
+                    return pages;
+                result = pages == WAITING ? WAITING : result;
+            }
             continue;
         }
-        if (tier == NULL || key->flags & KEY_NOT_KEY || is_overwritten_blindly(call, key))
+        if (tier == NULL || key->flags & KEY_NOT_KEY || is_overwritten_blindly(call, keyspace, key))
             continue;
         if (call->client->caller & TRAIT_WAITS_IN_PLACE) {
             keyspace_assert_locked(keyspace);
@@ -201,18 +204,20 @@ static enum residency look_up(struct call *call, struct worker *worker)
                 return UNREADABLE;
             key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
             call->handles_stale = true;         /* as in execute_make_resident */
+            if (UNLIKELY(is_in_pages(keyspace, key)) && execute_bring_pages(call, worker, keyspace, key) != RESIDENT)
+                return UNREADABLE;
             continue;
         }
         if (__builtin_expect(call->turn->memory_fill >= 0, 0) && call->unit == NULL && execute_lacks_memory(call, keyspace, key))
             return SHORT;
-        switch (tier_load(tier, keyspace, key->hash, call->args[key->arg], purpose_of(call), call->requester, worker->reader)) {
+        switch (tier_load(tier, keyspace, key->hash, call->args[key->arg], execute_purpose_of(call), call->requester, worker->reader)) {
         case TIER_ABSENT:
             break;
         case TIER_WAIT:
             result = WAITING;
             break;
         case TIER_FAILED:
-            if (is_overwritten(key))
+            if (execute_is_overwritten(key))
                 break;                  /* blindly, after all */
             if (!(key->flags & KEY_RM) || !tier_is_damaged(tier, keyspace, key->hash, call->args[key->arg]))
                 return UNREADABLE;
@@ -352,6 +357,23 @@ static void run_command(struct call *call)
     call->unlogged = !history_is_on(&call->engine->history);     /* remains so while a partition is locked */
     call->command->run(call);
     check_failed_call(call);
+}
+
+/* Again, when the pages that its handler has asked for are there at once: others are waited for. */
+static enum residency run_until_it_waits(struct call *call, struct worker *worker)
+{
+    enum residency residency = RESIDENT;
+
+    for (run_command(call); UNLIKELY(call->lacks != NULL) && residency == RESIDENT; ) {
+        residency = execute_bring_asked(call, worker);
+        if (residency == RESIDENT)
+            run_command(call);
+    }
+    if (residency == UNREADABLE)
+        reply_error(call, ERR_TIER_READ);
+    if (UNLIKELY(call->grown != NULL))
+        execute_load_ahead(call, worker);
+    return residency;
 }
 
 static void free_copies(struct call *call)
@@ -550,7 +572,7 @@ enum run_result execute_once(struct call *call, struct worker *worker)
 {
     bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
     struct partition_set set;
-    enum residency residency;
+    enum residency residency, lack = RESIDENT;
     size_t shares_before = call->client->reply.share_count;
     uint64_t held_before = call->engine->memory.reply_held;
 
@@ -567,7 +589,7 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     if (residency == RESIDENT)
         residency = make_resident(call, worker);
     if (residency == RESIDENT) {
-        run_command(call);
+        lack = run_until_it_waits(call, worker);
         if (UNLIKELY(call->undeclared))
             refuse_undeclared(call);
     } else if (residency == UNREADABLE) {
@@ -588,12 +610,14 @@ enum run_result execute_once(struct call *call, struct worker *worker)
             own_expiry_note(call);
     }
     if (__builtin_expect(!event_list_is_empty(&worker->events), 0))
-        publish_events(call, worker, residency);
-    if (UNLIKELY(call->requester->flags & CLIENT_TRACKING) && residency == RESIDENT && !call->asks && !call->parked)
+        publish_events(call, worker, residency == RESIDENT ? lack : residency);
+    if (UNLIKELY(call->requester->flags & CLIENT_TRACKING) && residency == RESIDENT && lack == RESIDENT && !call->asks && !call->parked)
         tracking_remember(call);
     if (call->wait != NULL && !(call->client->caller & TRAIT_NOT_PARKED) && call->unit == NULL)
         blocking_register(call, worker);
     unlock_keys(call, &set);
+    if (residency == RESIDENT)
+        residency = lack;
     if (residency != RESIDENT && must_run_again(call, worker, residency))
         return RUN_PARKED;
     return call->parked || call->wait != NULL ? RUN_PARKED : RUN_DONE;

@@ -5,6 +5,7 @@
 #define KELVIN_ENGINE_EXECUTE_PRIVATE_H
 
 #include "engine/engine.h"
+#include "tier/tier.h"
 
 enum { BIG_CALL_COLD_KEYS = 512 };
 
@@ -109,6 +110,15 @@ enum residency execute_weigh(struct call *call);
 /* Returns whether there is no memory for a key that is not in RAM, when memory seemed short. */
 bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key);
 bool execute_make_resident(struct call *call, struct keyspace *keyspace, struct call_key *key);
+/* The key's entry has a value in pages: makes those resident that the call needs. */
+enum residency execute_bring_pages(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key) REQUIRES(keyspace->partition->lock);
+/* The same for what its handler has asked for (key_ask). What it has replied is taken back. RESIDENT: it can run again now. */
+enum residency execute_bring_asked(struct call *call, struct worker *worker);
+/* The call has changed a value in pages: loads the pages that growing or shrinking needs. */
+void execute_load_ahead(struct call *call, struct worker *worker);
+/* Whether a call overwrites the key, so that the old value does not matter. */
+bool execute_is_overwritten(const struct call_key *key);
+enum tier_purpose execute_purpose_of(const struct call *call);
 /* Without locks: the call is to be run again, with what its handler asked for. */
 void execute_take_asked(struct call *call);
 

@@ -6,6 +6,19 @@
 
 enum { KEYS_A_PAGE = 500 };
 
+/* False: not all can be read. */
+static bool bring_pages(struct engine *engine, struct probe *probe) REQUIRES(probe->partition->lock);
+static bool bring_pages(struct engine *engine, struct probe *probe)
+{
+    struct value_limits limits = { 0 };
+
+    engine_limits(engine, &limits);
+    keyspace_assert_locked(probe->keyspace);
+    pages_attach(&probe->pages, probe->keyspace, &probe->value, &limits, clock_wall_ms());
+    keyspace_assert_locked(probe->pages.pages.space);
+    return pages_bring_all(&probe->pages);
+}
+
 enum status probe_open(struct engine *engine, int db, struct bytes key, struct probe *probe)
 {
     uint64_t hash = key_hash(&engine->partitions->seed, key);
@@ -30,6 +43,10 @@ enum status probe_open(struct engine *engine, int db, struct bytes key, struct p
         expire_ms = entry_death_ms(probe->entry);
         if (expire_ms >= 0 && expire_ms <= clock_wall_ms())
             handle = 0;
+    }
+    if (handle != 0 && value_is_paged(&probe->value) && !bring_pages(engine, probe)) {
+        status = STATUS_IO;
+        handle = 0;
     }
     if (handle != 0)
         return STATUS_OK;

@@ -5,12 +5,14 @@
 #define KELVIN_ENGINE_PROBE_H
 
 #include "engine/engine.h"
+#include "keyspace/pages.h"
 
 struct probe {
     struct partition *partition;
     struct keyspace *keyspace;
     const struct entry *entry;
     struct value value;         /* borrowed from the entry */
+    struct pages_access pages;  /* if it is in pages, which are all resident */
 };
 
 /* STATUS_NOT_FOUND: no such key (nothing is locked then), or it has expired; anything else but OK: it can't be read. */

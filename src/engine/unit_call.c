@@ -106,6 +106,7 @@ static void reset_call(struct call *call)
 {
     call->key_next = 0;
     call->handles_stale = call->asks = call->parked = false;
+    call->lacks = NULL;
     call->expired = call->expired_last = NULL;
 }
 

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/meter.h"
-#include "config/limits.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
 #include "engine/client_ids.h"
@@ -81,8 +80,7 @@ void worker_begin_turn(struct worker *worker)
     turn->minutes = heat_minutes(turn->now_ms);
     turn->heat.log_factor = (uint32_t)config_number(config, CONFIG_LFU_LOG_FACTOR);
     turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);
-    limits_read(config, &turn->limits);
-    turn->limits.seed = engine->partitions->seed.sip;
+    engine_limits(engine, &turn->limits);
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
     turn->hll_sparse_size_max = (size_t)config_number(config, CONFIG_HLL_SPARSE_MAX_BYTES);
     turn->lsn_seen = 0;

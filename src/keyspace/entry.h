@@ -158,6 +158,12 @@ static inline int64_t entry_expire_ms(const struct entry *entry)
     return expire_ms;
 }
 
+/* True for a value in pages. */
+static inline bool entry_is_paged(const struct entry *entry)
+{
+    return entry->type_encoding & VALUE_PAGED << 4;
+}
+
 /* True for a hash with fields that have expiry times of their own. */
 static inline bool entry_has_times(const struct entry *entry)
 {

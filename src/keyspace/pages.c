@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "keyspace/uses.h"
+#include "value/hash.h"
+#include "value/set.h"
 #include "value/string.h"
 
 enum { ROOM_UNIT = 64 };
@@ -89,11 +91,18 @@ bool pages_is_page(const struct value *value)
     return room.size % ROOM_UNIT == 0 && unused > 0 && unused <= ROOM_UNIT;
 }
 
-static struct bytes page_in(const struct entry *entry)
+struct bytes pages_bytes_of(const struct value *value)
 {
-    struct bytes room = room_of(entry);
+    struct bytes room = room_in(value);
 
     return bytes_of(room.data, room.size - (uint8_t)room.data[room.size - 1]);
+}
+
+static struct bytes page_in(const struct entry *entry)
+{
+    struct value value = entry_value(entry);
+
+    return pages_bytes_of(&value);
 }
 
 /* A page of `size` bytes in what is room_for(size). */
@@ -243,10 +252,21 @@ static void drop_page(struct pager *pager, uint32_t number)
     value_free(&value);
 }
 
+static void bring_page(struct pager *pager, uint32_t number)
+{
+    struct pages *pages = (struct pages *)pager;
+    struct keyspace_watch *watch = &pages->space->partition->all->watch;
+    struct place place = place_of(pages, number);
+
+    keyspace_assert_locked(pages->space);
+    CHECK(place.handle != 0 || (watch->bring_page != NULL && watch->bring_page(watch->context, pages->space, place.hash, name_of(&place)) &&
+        keyspace_find(pages->space, place.hash, name_of(&place)) != 0));
+}
+
 void pages_init(struct pages *pages, struct keyspace *space, uint64_t id, int64_t now_ms)
 {
     CHECK(incarnation_is_of_pages(space->incarnation) && pages_partition(space->partition->all, id) == space->partition->index);
-    *pages = (struct pages){ { find_page, change_page, create_page, drop_page }, space, id, now_ms };
+    *pages = (struct pages){ { find_page, change_page, create_page, drop_page, bring_page }, space, id, now_ms };
 }
 
 void pages_drop(struct pages *pages, uint32_t first, uint32_t count)
@@ -254,4 +274,112 @@ void pages_drop(struct pages *pages, uint32_t first, uint32_t count)
     keyspace_assert_locked(pages->space);
     for (uint32_t i = 0; i < count; i++)
         drop_page(&pages->pager, first + i);
+}
+
+/* --- values in pages --- */
+
+struct keyspace *pages_space_of(struct keyspace *keyspace)
+{
+    struct partition *partition = keyspace->partition;
+
+    ASSERT_LOCKED(partition);
+    return partition_keyspace(partition, partitions_page_space(partition->all, keyspace->db));
+}
+
+static void init_access(struct pages_access *access, struct keyspace *keyspace, uint64_t id, const struct value_limits *limits, int64_t now_ms)
+    REQUIRES(keyspace->partition->lock);
+static void init_access(struct pages_access *access, struct keyspace *keyspace, uint64_t id, const struct value_limits *limits, int64_t now_ms)
+{
+    struct keyspace *space = pages_space_of(keyspace);
+
+    keyspace_assert_locked(space);
+    pages_init(&access->pages, space, id, now_ms);
+    access->paged = (struct paged_access){ .table = { NULL, &access->pages.pager, limits->seed, paged_limits_of(limits) } };
+}
+
+void pages_attach(struct pages_access *access, struct keyspace *keyspace, const struct value *value, const struct value_limits *limits, int64_t now_ms)
+{
+    struct paged_value *paged = paged_of(value);
+
+    init_access(access, keyspace, paged->id, limits, now_ms);
+    access->paged.table.root = &paged->root;
+    paged->access = &access->paged;
+}
+
+static const struct dict *table_of(const struct value *value)
+{
+    switch (value->type) {
+    case VALUE_HASH: return hash_table(value);
+    case VALUE_SET: return set_table(value);
+    default: return NULL;
+    }
+}
+
+bool pages_are_for(const struct value *value, const struct value_limits *limits)
+{
+    const struct dict *table = table_of(value);
+
+    return table != NULL && dict_count(table) > 0 && dict_size(table) >= limits->page_threshold;
+}
+
+bool pages_take(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, struct value *value, struct value *table)
+{
+    uint64_t id = pages_takes(value, limits) ? pages_new_id(keyspace->partition->all, key_hash) : 0;
+
+    if (id == 0)
+        return false;
+    init_access(access, keyspace, id, limits, now_ms);
+    *table = *value;
+    value->object = paged_create(table_of(table), id, &access->paged);
+    value->encoding |= VALUE_PAGED;
+    return true;
+}
+
+void pages_drop_of(struct keyspace *keyspace, const struct value *value, int64_t now_ms)
+{
+    struct keyspace_watch *watch = &keyspace->partition->all->watch;
+    const struct paged_value *paged;
+    struct keyspace *space;
+    struct pages pages;
+
+    if (!value_is_paged(value))
+        return;
+    paged = paged_of(value);
+    space = pages_space_of(keyspace);
+    keyspace_assert_locked(space);
+    if (watch->drop_pages != NULL) {
+        watch->drop_pages(watch->context, space, paged->id, paged->root.pages, now_ms);
+        return;
+    }
+    pages_init(&pages, space, paged->id, now_ms);
+    pages_drop(&pages, 0, paged->root.pages);
+}
+
+bool pages_have(struct keyspace *space, uint64_t id, uint32_t number)
+{
+    char name[PAGE_NAME_SIZE];
+    uint64_t hash = pages_name(id, number, name);
+
+    keyspace_assert_locked(space);
+    return keyspace_find(space, hash, bytes_of(name, sizeof(name))) != 0;
+}
+
+bool pages_bring_all(const struct pages_access *access)
+{
+    struct keyspace *space = access->pages.space;
+    struct keyspace_watch *watch = &space->partition->all->watch;
+
+    keyspace_assert_locked(space);
+    for (uint32_t i = 0; i < access->paged.table.root->pages; i++) {
+        char name[PAGE_NAME_SIZE];
+        uint64_t hash = pages_name(access->pages.id, i, name);
+
+        if (keyspace_find(space, hash, bytes_of(name, sizeof(name))) != 0)
+            continue;
+        if (watch->bring_page == NULL || !watch->bring_page(watch->context, space, hash, bytes_of(name, sizeof(name))))
+            return false;
+        if (keyspace_find(space, hash, bytes_of(name, sizeof(name))) == 0)
+            return false;
+    }
+    return true;
 }

@@ -18,6 +18,7 @@
 #include "containers/pager.h"
 #include "keyspace/keyspace.h"
 #include "keyspace/partition.h"
+#include "value/paged.h"
 
 /* The pages of one value. */
 struct pages {
@@ -38,8 +39,52 @@ void pages_init(struct pages *pages, struct keyspace *space, uint64_t id, int64_
 /* Drops the pages from `first` to `first + count - 1`, which all exist, resident or not: nothing is read. */
 void pages_drop(struct pages *pages, uint32_t first, uint32_t count) REQUIRES(pages->space->partition->lock);
 
+/* --- values in pages (value/paged.h) --- */
+
+/* A value's pages, as its functions reach them. Its keyspace is a database's. */
+struct pages_access {
+    struct pages pages;
+    struct paged_access paged;
+};
+
+/* Returns what was attached to a value. */
+static inline struct pages_access *pages_access_of(const struct value *value)
+{
+    return (struct pages_access *)((char *)paged_of(value)->access - offsetof(struct pages_access, paged));
+}
+
+/* Attaches its pages to the value, which is that of an entry of the keyspace: until the lock is released, or `access` ends. */
+void pages_attach(struct pages_access *access, struct keyspace *keyspace, const struct value *value, const struct value_limits *limits, int64_t now_ms)
+    REQUIRES(keyspace->partition->lock);
+/* For a value that is about to be an entry's of the keyspace: if it is a table of limits->page_threshold bytes or more, its elements are taken into pages, and it is another value
+ * then, attached. `*table` is what it was, which is the caller's to free. False: it stays as it is. */
+bool pages_take(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, struct value *value, struct value *table)
+    REQUIRES(keyspace->partition->lock);
+/* Whether it would be taken. */
+bool pages_are_for(const struct value *value, const struct value_limits *limits);
+static inline bool pages_takes(const struct value *value, const struct value_limits *limits)
+{
+    return UNLIKELY(limits->page_threshold > 0) && pages_are_for(value, limits);
+}
+/* Whether a key of this keyspace, which is a database's, may have a value in pages: then it is loaded before it is overwritten or deleted, as the pages have to be dropped. */
+static inline bool pages_may_be_in(const struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);
+static inline bool pages_may_be_in(const struct keyspace *keyspace)
+{
+    return partition_keyspace_if(keyspace->partition, partitions_page_space(keyspace->partition->all, keyspace->db)) != NULL;
+}
+/* The value, whose entry is removed or gets another one, is gone for good: its pages are dropped. Nothing happens with one that is not paged. Its pages need not be attached. */
+void pages_drop_of(struct keyspace *keyspace, const struct value *value, int64_t now_ms) REQUIRES(keyspace->partition->lock);
+/* Makes all pages of the value resident, in place. False: one can't be read. */
+bool pages_bring_all(const struct pages_access *access) REQUIRES(access->pages.space->partition->lock);
+/* The value's page space, where its pages are. */
+struct keyspace *pages_space_of(struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);
+/* Whether a page is resident. */
+bool pages_have(struct keyspace *space, uint64_t id, uint32_t number) REQUIRES(space->partition->lock);
+
 /* Whether the value of a record has the form of a page; any other would be damage. */
 bool pages_is_page(const struct value *value);
+/* Returns the bytes of the page in such a value: they are the value's. */
+struct bytes pages_bytes_of(const struct value *value);
 
 /* The hash of a page's name, which is written into `name`. */
 uint64_t pages_name(uint64_t id, uint32_t number, char name[PAGE_NAME_SIZE]);

@@ -32,6 +32,10 @@ struct keyspace_watch {
     void (*removed)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record);
     /* A page that is not resident, and so has a record, is dropped. */
     void (*dropped_unread)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+    /* A page that exists and is not resident is made resident in place. False: it can't be read. */
+    bool (*bring_page)(void *context, struct keyspace *space, uint64_t hash, struct bytes name);
+    /* All pages of a value are dropped, now or later; NULL: at once. */
+    void (*drop_pages)(void *context, struct keyspace *space, uint64_t id, uint32_t count, int64_t now_ms);
     /* An entry with ENTRY_LATCHED is about to be changed or removed: it gets a copy of its object. */
     void (*unlatch)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
     void (*keyspace_created)(void *context, struct keyspace *keyspace);

@@ -21,6 +21,7 @@
 #include "engine/memory.h"
 #include "engine/role.h"
 #include "engine/scripts.h"
+#include "keyspace/pages.h"
 #include "persist/rdb_format.h"
 #include "persist/rdb_reader.h"
 #include "value/codec.h"
@@ -179,13 +180,16 @@ static enum status look_for_twin(struct import *import, struct keyspace *keyspac
 }
 
 /* A new entry, as key_changed makes them. The value's object is the entry's afterwards, or still the caller's on failure. */
-static enum status put_in(struct import *import, const struct rdb_part *part, const struct value *value)
+static enum status put_in(struct import *import, const struct rdb_part *part, struct value *value)
 {
     struct partitions *all = import->engine->partitions;
     struct keyspace_watch *watch = &all->watch;
     uint64_t hash = key_hash(&all->seed, part->name);
     struct partition *partition = &all->partitions[partition_index(all, hash)];
     enum record_state record = RECORD_NONE;
+    const struct turn *turn = &import->worker.turn;
+    struct pages_access access;
+    struct value table = { 0 };
     struct keyspace *keyspace;
     enum status status;
     uint32_t handle;
@@ -197,11 +201,14 @@ static enum status put_in(struct import *import, const struct rdb_part *part, co
     if (status == STATUS_OK) {
         if (watch->record_of_new != NULL)
             record = watch->record_of_new(watch->context, keyspace, hash, part->name);
-        handle = keyspace_insert(keyspace, hash, part->name, value, part->expire_ms, record, import->worker.turn.now_ms);
+        (void)pages_take(&access, keyspace, hash, &turn->limits, turn->now_ms, value, &table);
+        handle = keyspace_insert(keyspace, hash, part->name, value, part->expire_ms, record, turn->now_ms);
         CHECK(handle != 0);
         set_heat(import, keyspace_entry(keyspace, handle), part);
     }
     partition_unlock(partition);
+    if (value_is_object(&table))
+        value_free(&table);
     return status;
 }
 

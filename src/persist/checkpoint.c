@@ -42,7 +42,7 @@ void checkpoint_clean(const char *dir, const char *base)
 
 static void print_databases(const struct partitions *partitions, struct buffer *out)
 {
-    dataset_file_begin(out);
+    dataset_file_begin(partitions->value_count, out);
     buffer_append_format(out, "partitions %u\ndatabases %d\nlast %u\n", partitions->count, partitions->db_count,
         (unsigned)partitions->incarnation_last);
     for (int db = 0; db < partitions->db_count; db++)

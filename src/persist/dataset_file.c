@@ -16,7 +16,7 @@
 #include "keyspace/partition.h"
 #include "persist/aof_mark.h"
 
-enum { SUM_BLOCK = 1 << 18, VERSION_PLAIN = 1, VERSION_FUNCTIONS = 2, VERSION = 3 };
+enum { SUM_BLOCK = 1 << 18, VERSION_PLAIN = 1, VERSION_FUNCTIONS = 2, VERSION_RUNS = 3, VERSION_PAGES = 4 };
 
 /* Removes the first line from the text; *line is without its end. False: there is no complete one. */
 static bool take_line(struct bytes *text, struct bytes *line)
@@ -217,8 +217,8 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
     *problem = "its first lines are invalid";
     if (!take_number(&text, "kelvin-image", 1, INT64_MAX, &version))
         return STATUS_CORRUPT;
-    if (version > VERSION) {
-        *problem = "it was written by a newer Kelvin (kelvin-image 4 or later)";
+    if (version > VERSION_PAGES) {
+        *problem = "it was written by a newer Kelvin (kelvin-image 5 or later)";
         return STATUS_VERSION;
     }
     if (!take_number(&text, "partitions", 1, 1 << 16, &partitions) || (partitions & (partitions - 1)) != 0 ||
@@ -240,7 +240,7 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
         dataset->store_number = (uint64_t)number;
     if (*problem == NULL)
         *problem = read_files(&text, dataset);
-    if (*problem == NULL && version < VERSION && (version == VERSION_FUNCTIONS) != (dataset->functions.name != NULL))
+    if (*problem == NULL && version < VERSION_RUNS && (version == VERSION_FUNCTIONS) != (dataset->functions.name != NULL))
         *problem = "its version and the functions' line do not agree";
     if (*problem == NULL)
         return STATUS_OK;
@@ -376,16 +376,16 @@ void dataset_file_print_values(uint64_t count, struct buffer *text)
         buffer_append_format(text, "values %llu\n", (unsigned long long)count);
 }
 
-void dataset_file_begin(struct buffer *text)
+void dataset_file_begin(uint64_t value_count, struct buffer *text)
 {
-    buffer_append_format(text, "kelvin-image %d\n", VERSION);
+    buffer_append_format(text, "kelvin-image %d\n", value_count > 0 ? VERSION_PAGES : VERSION_RUNS);
 }
 
 enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text)
 {
     enum status status;
 
-    dataset_file_begin(text);
+    dataset_file_begin(dataset->value_count, text);
     buffer_append_format(text, "partitions %u\ndatabases %d\nlast %u\n", (unsigned)dataset->partition_count, dataset->db_count,
         (unsigned)dataset->incarnation_last);
     for (int db = 0; db < dataset->db_count; db++)

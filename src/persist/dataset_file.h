@@ -70,8 +70,8 @@ void dataset_file_print_values(uint64_t count, struct buffer *text);
 void dataset_file_print_seed(const struct key_seed *seed, struct buffer *text);
 /* Appends the whole text, with the files in `image` as they are now, but without the point: what was repaired is not what replicas have. */
 enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text);
-/* Appends the first line. */
-void dataset_file_begin(struct buffer *text);
+/* Appends the first line. The version says whether there may be values in pages, which versions before did not know: partitions.value_count at the cut. */
+void dataset_file_begin(uint64_t value_count, struct buffer *text);
 /* Appends the `file` lines for the store in `image`, and the `functions` line if it has that file. */
 enum status dataset_file_describe(const char *image, struct buffer *text);
 /* Checks that the files are as their lines say: all, those of the store, the one with the functions. STATUS_CORRUPT: `message` says which one

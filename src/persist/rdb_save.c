@@ -16,11 +16,12 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "keyspace/heat.h"
+#include "keyspace/page_name.h"
 #include "persist/checkpoint.h"
 #include "persist/rdb_writer.h"
 #include "script/library_dump.h"
 #include "store/store.h"
-#include "tier/image_walk.h"
+#include "tier/image_pages.h"
 #include "tier/record.h"
 #include "tier/tags.h"
 #include "tier/tags_rebuild.h"
@@ -49,6 +50,7 @@ struct saving {
     struct buffer tags_made;        /* if the file can't be used */
     int fd;
     struct rdb_writer *writer;
+    struct image_roots roots;       /* of values in pages, of the database that is written */
     struct buffer unpacked;         /* a payload that was packed in its record */
     struct buffer converted;        /* a payload whose form in the file differs from that in its record */
     uint64_t synced;
@@ -107,6 +109,22 @@ static enum status count_keys(struct saving *saving)
     return tags_walk_file(&tags, &partition_count, count_section, saving, NULL);
 }
 
+/* Makes them for the databases and their page spaces. */
+static enum status make_tags(struct saving *saving)
+{
+    int count = saving->db_count;
+    uint32_t *incarnations = mem_alloc(((size_t)count * 2 + 1) * sizeof(*incarnations));
+    enum status status;
+
+    for (int db = 0; db < count; db++) {
+        incarnations[db] = saving->incarnations[db];
+        incarnations[count + db] = saving->incarnations[db] | INCARNATION_PAGES;
+    }
+    status = tags_make(saving->store, incarnations, count * 2, TAGS_PARTITIONS, &saving->tags_made, saving->message);
+    mem_free(incarnations);
+    return status;
+}
+
 /* The image's tags. If the file is missing or damaged, they are found in the store. */
 static enum status open_tags(struct saving *saving)
 {
@@ -119,7 +137,7 @@ static enum status open_tags(struct saving *saving)
     (void)mapped_open(path, &saving->tags_file, &problem);
     if (count_keys(saving) == STATUS_OK)
         return STATUS_OK;
-    status = tags_make(saving->store, saving->incarnations, saving->db_count, TAGS_PARTITIONS, &saving->tags_made, saving->message);
+    status = make_tags(saving);
     return status == STATUS_OK ? count_keys(saving) : status;
 }
 
@@ -310,17 +328,14 @@ static enum status name_record(struct saving *saving, struct bytes key, enum sta
     return status;
 }
 
-static enum status write_record(void *context, const struct image_item *found)
+static enum status write_value(struct saving *saving, const struct record *head, struct rdb_key *of_key)
 {
-    struct saving *saving = context;
-    struct record record;
-    struct rdb_key key = { .key = found->key, .freq = -1 };
-    enum status status = record_split(found->record, store_dictionaries(saving->store), &saving->unpacked, &record, &key.payload);
+    struct record record = *head;
+    struct rdb_key key = *of_key;
+    enum status status = convert_payload(saving, &key.payload);
 
-    if (status == STATUS_OK)
-        status = convert_payload(saving, &key.payload);
     if (status != STATUS_OK)
-        return name_record(saving, found->key, status);
+        return name_record(saving, key.key, status);
     key.expire_ms = record.expire_ms;
     if (saving->options->with_freq)
         key.freq = heat_now(&saving->heat, record.heat, record.heat_minutes, saving->minutes);
@@ -337,6 +352,31 @@ static enum status write_record(void *context, const struct image_item *found)
     return STATUS_OK;
 }
 
+static enum status write_record(void *context, const struct image_item *found)
+{
+    struct saving *saving = context;
+    struct record record;
+    struct rdb_key key = { .key = found->key, .freq = -1 };
+    enum status status = record_split(found->record, store_dictionaries(saving->store), &saving->unpacked, &record, &key.payload);
+
+    if (status == STATUS_INVALID) {
+        image_roots_add(&saving->roots, found);
+        return STATUS_OK;
+    }
+    return status == STATUS_OK ? write_value(saving, &record, &key) : name_record(saving, found->key, status);
+}
+
+static enum status write_paged(void *context, const struct image_item *found, struct bytes payload)
+{
+    struct saving *saving = context;
+    struct rdb_key key = { .key = found->key, .freq = -1, .payload = payload };
+    struct bytes nothing;
+    struct record record;
+
+    (void)record_split(found->record, NULL, &saving->unpacked, &record, &nothing);      /* its head */
+    return write_value(saving, &record, &key);
+}
+
 /* A database without keys is not in the file. */
 static enum status write_database(struct saving *saving, int db)
 {
@@ -350,6 +390,9 @@ static enum status write_database(struct saving *saving, int db)
     if (status != STATUS_OK)
         return write_failed(saving, status);
     status = image_walk(saving->store, &tags, saving->incarnations[db], 0, write_record, saving, &problem);
+    if (status == STATUS_OK)
+        status = image_pages_read(saving->store, &tags, saving->incarnations[db], &saving->roots, write_paged, saving, &problem);
+    image_roots_release(&saving->roots);
     if (status != STATUS_OK && message_is_empty(saving->message))
         message_set(saving->message, "Can't read the image's store: %s", message_is_empty(&problem) ? status_name(status) : problem.text);
     return status;

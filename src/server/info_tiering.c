@@ -70,6 +70,8 @@ void info_tiering(struct buffer *out, void *context)
     info_text(out, "tier_status", stats.state == TIER_OK && waits.longest_ms >= PARKING_LONG_MS ? "waiting" : tier_state_name(stats.state));
     info_number(out, "tier_hot_keys", (int64_t)stats.hot_keys);
     info_number(out, "tier_cold_keys", (int64_t)stats.cold_keys);
+    info_number(out, "tier_hot_pages", (int64_t)stats.hot_pages);
+    info_number(out, "tier_cold_pages", (int64_t)stats.cold_pages);
     info_number(out, "tier_unknown_keys", (int64_t)stats.unknown_keys);
     info_number(out, "tier_dirty_keys", (int64_t)stats.dirty_keys);
     info_number(out, "tier_hot_hits", (int64_t)hot);

@@ -188,6 +188,18 @@ void tier_drop_pages(struct tier *tier, struct keyspace *space, uint64_t id, uin
         tier_nudge(tier);
 }
 
+void tier_drop_value(struct tier *tier, struct keyspace *keyspace, uint64_t id, uint32_t pages)
+{
+    struct keyspace *space;
+
+    ASSERT_LOCKED(keyspace->partition);
+    if (pages == 0 || tier_living_keyspace(keyspace->partition, keyspace->incarnation) != keyspace)
+        return;                     /* one that was flushed has no page space any more */
+    space = pages_space_of(keyspace);
+    keyspace_assert_locked(space);
+    tier_drop_pages(tier, space, id, 0, pages, clock_wall_ms());
+}
+
 /* Removes pages of the last item. */
 static void drop_some(struct keyspace *space, struct pages *list) REQUIRES(space->partition->lock);
 static void drop_some(struct keyspace *space, struct pages *list)

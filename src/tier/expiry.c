@@ -25,11 +25,14 @@ static enum verdict judge_nominee(struct tier *tier, struct partition *partition
 }
 
 /* The key has expired and is cold: it is deleted. */
-static void expire_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event, struct batch *batch)
+static void expire_cold(struct tier *tier, struct keyspace *keyspace, const struct listed_key *listed, struct bytes key, enum event event, struct batch *batch)
 {
+    uint64_t hash = listed->hash;
+
     ASSERT_LOCKED(keyspace->partition);
     tier->hooks.expired(tier->hooks.context, keyspace, hash, key, event);
     grave_removed(tier, keyspace, hash, key, RECORD_CLEAN);
+    tier_drop_value(tier, keyspace, listed->pages_id, listed->pages);
     batch_bury(batch, keyspace, grave_find(keyspace, hash, key));
     statistics_count(&tier->statistics.expired_cold);
 }
@@ -117,7 +120,7 @@ static void judge_record(struct step *step, const struct listed_key *listed)
         partition_lock(listed->partition);
         verdict = judge_nominee(step->tier, listed->partition, nominee, key);
         if (verdict == VERDICT_READ)
-            expire_cold(step->tier, tier_keyspace_of(listed->partition, nominee->incarnation), nominee->hash, key,
+            expire_cold(step->tier, tier_keyspace_of(listed->partition, nominee->incarnation), listed, key,
                 is_by_field ? EVENT_HEXPIRED : EVENT_EXPIRED, step->batch);
         partition_unlock(listed->partition);
     }
@@ -240,7 +243,7 @@ static void visit_listed(struct visit *visit, const struct listed_key *listed, e
     partition_lock(listed->partition);
     keyspace = tier_living_keyspace(listed->partition, nominee->incarnation);
     if (keyspace != NULL && judge_nominee(visit->tier, listed->partition, nominee, key) == VERDICT_READ)
-        is_deleted = visitor(context, listed->partition, keyspace, nominee->hash, key, visit->batch);
+        is_deleted = visitor(context, listed->partition, keyspace, listed, key, visit->batch);
     partition_unlock(listed->partition);
     if (is_deleted)
         store_batch_delete_expiry(visit->batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);

@@ -14,6 +14,7 @@
 #include "base/buffer.h"
 
 struct batch;
+struct listed_key;
 struct keyspace;
 struct partition;
 struct tier;
@@ -37,7 +38,7 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
 /* Visits cold keys in the order in which they expire, whether they have expired or not: `count` expiry keys from the place on (see store_expired; empty:
  * the beginning), but not those of keys that are hot or whose records can't be read. The visitor may delete the key, which then goes into the batch; the partition is
  * locked. It returns whether it has. Returns whether there may be more. */
-typedef bool expiry_visitor(void *context, struct partition *partition, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct batch *batch);
+typedef bool expiry_visitor(void *context, struct partition *partition, struct keyspace *keyspace, const struct listed_key *listed, struct bytes key, struct batch *batch);
 bool expiry_visit(struct tier *tier, struct buffer *from, int count, struct batch *batch, expiry_visitor *visit, void *context);
 
 #endif

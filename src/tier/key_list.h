@@ -27,6 +27,8 @@ struct listed_key {
     enum status status;
     int64_t expire_ms;              /* -1: never */
     int64_t gone_ms;                /* by its own expiry or that of its last field; -1: never */
+    uint64_t pages_id;              /* of a value in pages */
+    uint32_t pages;                 /* their number; 0: it is not in pages */
 };
 
 /* All zero is an empty list. */

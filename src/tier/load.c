@@ -217,6 +217,15 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
     return TIER_WAIT;
 }
 
+void tier_load_ahead(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct tier_reader *reader)
+{
+    ASSERT_LOCKED(keyspace->partition);
+    if (keyspace_find(keyspace, hash, key) != 0 || grave_find(keyspace, hash, key) != NULL || load_find(keyspace, hash, key) != NULL ||
+        !reading_is_possible(keyspace, hash, key))
+        return;
+    load_post(tier, load_create(keyspace, hash, key), reader);
+}
+
 void tier_note_used(struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     struct load *load = load_find(keyspace, hash, key);
@@ -402,7 +411,9 @@ bool tier_discard_unread(struct tier *tier, struct keyspace *keyspace, uint64_t 
     struct value empty = string_value(BYTES(""));
 
     ASSERT_LOCKED(keyspace->partition);
-    if (load_find(keyspace, hash, key) != NULL || grave_find(keyspace, hash, key) != NULL || !reading_is_possible(keyspace, hash, key))
+    /* One in pages has to be known: they are dropped with it. */
+    if (pages_may_be_in(keyspace) || load_find(keyspace, hash, key) != NULL || grave_find(keyspace, hash, key) != NULL ||
+        !reading_is_possible(keyspace, hash, key))
         return false;
     count_note(tier, keyspace, hash, key);
     CHECK(keyspace_insert(keyspace, hash, key, &empty, -1, RECORD_UNKNOWN, clock_wall_ms()) != 0);

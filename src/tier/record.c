@@ -1,11 +1,14 @@
 #include "tier/record.h"
 
+#include "keyspace/page_name.h"
 #include "store/dictionaries.h"
 #include "value/codec.h"
+#include "value/paged.h"
 #include "value/string.h"
 
-enum { RECORD_FORMAT = 1, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_PACKED = 0x08,
+enum { RECORD_FORMAT = 1, RECORD_FORMAT_ROOT = 2, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_PACKED = 0x08,
     RECORD_FLAGS = 0xf8, HEAD_SIZE = 4 };
+enum { ROOT_SIZE = 1 + 8 + PAGED_ROOT_SIZE };
 enum { CODEC_LAST = COMPRESS_LZ4, TYPE_SIZE = 1, VARINT_SIZE_MAX = 5 };
 
 /* Flags of how a value is kept that the payload does not have. */
@@ -22,13 +25,24 @@ static uint8_t kept_flags(const struct value *value)
     return value->encoding == STRING_EMBEDDED && string_to_int(value, &number) ? RECORD_TEXT : 0;
 }
 
+static void root_encode(const struct value *value, struct buffer *out)
+{
+    const struct paged_value *paged = paged_of(value);
+    char root[PAGED_ROOT_SIZE];
+
+    paged_root_write(&paged->root, root);
+    buffer_append_u8(out, value->type);
+    buffer_append(out, &paged->id, 8);
+    buffer_append(out, root, sizeof(root));
+}
+
 void record_encode(const struct entry *entry, struct buffer *out)
 {
     struct value value = entry_value(entry);
-    bool expires = entry->flags & ENTRY_EXPIRES;
+    bool expires = entry->flags & ENTRY_EXPIRES, is_root = value_is_paged(&value);
     int64_t death_ms = entry_has_times(entry) ? hash_last_expiry(&value) : -1;
 
-    buffer_append_u8(out, (uint8_t)(RECORD_FORMAT | (expires ? RECORD_EXPIRES : 0) | (death_ms >= 0 ? RECORD_DIES : 0) |
+    buffer_append_u8(out, (uint8_t)((is_root ? RECORD_FORMAT_ROOT : RECORD_FORMAT) | (expires ? RECORD_EXPIRES : 0) | (death_ms >= 0 ? RECORD_DIES : 0) |
         kept_flags(&value)));
     buffer_append_u8(out, entry->heat);
     buffer_append(out, &entry->heat_minutes, 2);
@@ -36,7 +50,10 @@ void record_encode(const struct entry *entry, struct buffer *out)
         buffer_append(out, entry->body, 8);
     if (death_ms >= 0)
         buffer_append(out, &death_ms, 8);
-    codec_encode(&value, out);
+    if (UNLIKELY(is_root))
+        root_encode(&value, out);
+    else
+        codec_encode(&value, out);
 }
 
 /* A time of eight bytes, if the format says that there is one. */
@@ -61,14 +78,45 @@ static enum status head_read(struct bytes *bytes, struct record *record, uint8_t
     if (bytes->size < HEAD_SIZE)
         return STATUS_CORRUPT;
     format = (uint8_t)bytes->data[0];
-    if ((format & ~RECORD_FLAGS) != RECORD_FORMAT)
-        return (format & ~RECORD_FLAGS) > RECORD_FORMAT ? STATUS_VERSION : STATUS_CORRUPT;
-    *flags = format & (RECORD_RAW | RECORD_TEXT | RECORD_PACKED);
+    if ((format & ~RECORD_FLAGS) != RECORD_FORMAT && (format & ~RECORD_EXPIRES) != RECORD_FORMAT_ROOT)
+        return (format & ~RECORD_FLAGS) > RECORD_FORMAT_ROOT ? STATUS_VERSION : STATUS_CORRUPT;
+    *flags = format & (RECORD_RAW | RECORD_TEXT | RECORD_PACKED | RECORD_FORMAT_ROOT);
     record->heat = (uint8_t)bytes->data[1];
     memcpy(&record->heat_minutes, bytes->data + 2, 2);
     *bytes = bytes_of(bytes->data + HEAD_SIZE, bytes->size - HEAD_SIZE);
     status = time_read(bytes, format & RECORD_EXPIRES, &record->expire_ms);
     return status == STATUS_OK ? time_read(bytes, format & RECORD_DIES, &record->death_ms) : status;
+}
+
+/* Reads the bytes after the head of a value in pages. */
+static enum status root_read(struct bytes bytes, enum value_type *type, uint64_t *id, struct paged_root *root)
+{
+    if (bytes.size != ROOT_SIZE || (bytes.data[0] != VALUE_HASH && bytes.data[0] != VALUE_SET))
+        return STATUS_CORRUPT;
+    *type = (enum value_type)bytes.data[0];
+    memcpy(id, bytes.data + 1, 8);
+    return paged_root_read(bytes.data + 9, root) && root->count > 0 && *id >> PAGE_ID_BITS == 0 ? STATUS_OK : STATUS_CORRUPT;
+}
+
+static enum status root_decode(struct bytes bytes, struct value *value)
+{
+    struct paged_root root;
+    enum value_type type;
+    uint64_t id;
+    enum status status = root_read(bytes, &type, &id, &root);
+
+    if (status == STATUS_OK)
+        *value = (struct value){ .type = (uint8_t)type, .encoding = type == VALUE_HASH ? HASH_PAGED : SET_PAGED, .object = paged_of_root(&root, id) };
+    return status;
+}
+
+bool record_peek_pages(struct bytes bytes, uint64_t *id, struct paged_root *root)
+{
+    struct record record;
+    enum value_type type;
+    uint8_t flags;
+
+    return head_read(&bytes, &record, &flags) == STATUS_OK && flags & RECORD_FORMAT_ROOT && root_read(bytes, &type, id, root) == STATUS_OK;
 }
 
 /* --- packed --- */
@@ -178,7 +226,7 @@ struct bytes record_payload(struct bytes bytes)
     struct record record;
     uint8_t flags;
 
-    if (head_read(&bytes, &record, &flags) != STATUS_OK || (flags & RECORD_PACKED))
+    if (head_read(&bytes, &record, &flags) != STATUS_OK || (flags & (RECORD_PACKED | RECORD_FORMAT_ROOT)))
         return bytes_of("", 0);
     return bytes;
 }
@@ -270,6 +318,8 @@ enum status record_decode(struct bytes bytes, struct dictionaries *dictionaries,
     struct value_limits exact;
     enum status status = head_read(&bytes, record, &flags);
 
+    if (status == STATUS_OK && flags & RECORD_FORMAT_ROOT)
+        return root_decode(bytes, &record->value);
     if (status == STATUS_OK)
         status = unpack(&flags, dictionaries, scratch, &bytes);
     if (status != STATUS_OK)
@@ -298,6 +348,12 @@ enum status record_peek(struct bytes bytes, int64_t *gone_ms, enum value_type *t
     if (status != STATUS_OK)
         return status;
     *gone_ms = earlier_ms(record.expire_ms, record.death_ms);
+    if (flags & RECORD_FORMAT_ROOT) {
+        struct paged_root root;
+        uint64_t id;
+
+        return root_read(bytes, type, &id, &root);
+    }
     return codec_peek_type(bytes, type);
 }
 
@@ -322,6 +378,8 @@ enum status record_split(struct bytes bytes, struct dictionaries *dictionaries, 
 
     if (status == STATUS_OK && bytes.size == 0)
         status = STATUS_CORRUPT;
+    if (status == STATUS_OK && flags & RECORD_FORMAT_ROOT)
+        status = STATUS_INVALID;
     if (status == STATUS_OK)
         status = unpack(&flags, dictionaries, scratch, &bytes);
     *payload = bytes;

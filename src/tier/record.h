@@ -5,7 +5,8 @@
  *            a list is kept in a listpack, 0x20 if a string is kept as text although it is an integer (INCRBYFLOAT's results are),
  *            0x10 if each field of a hash has a time; then `death_ms` is the latest of them: when the key expires as a whole,
  *            0x08 if the payload is packed
- *   payload as in value/codec.h
+ *            Of a value in pages: 2 in place of 1, and of the others 0x80 at most
+ *   payload as in value/codec.h; of a value in pages: type u8 (enum value_type) | ID u64 | root of containers/paged_table.h
  *   packed  = RDB type u8 | codec u8 (1: zstd, 2: LZ4) | dictionary varint (0: none) | size varint | frame of base/compress.h: the payload's `size` bytes
  *             after its type
  *
@@ -24,6 +25,7 @@
 #include "value/value.h"
 
 struct dictionary;
+struct paged_root;
 struct dictionaries;
 
 /* The sizes of payloads that are packed: smaller ones do not get smaller, larger ones would take long under a lock. */
@@ -68,8 +70,11 @@ enum status record_peek(struct bytes bytes, int64_t *gone_ms, enum value_type *t
 /* The same, and the expiry of its own; -1: none. */
 enum status record_peek_times(struct bytes bytes, int64_t *gone_ms, int64_t *expire_ms);
 
+/* The pages of a value in pages, by its record. False: it is another one, or damaged. */
+bool record_peek_pages(struct bytes bytes, uint64_t *id, struct paged_root *root);
+
 /* Splits a record into what is before the value, and the value as its payload (value/codec.h): borrowed from `bytes` or, if it was packed, from
- * `scratch`; not verified. `record->value` stays as it is. For copying values elsewhere. */
+ * `scratch`; not verified. `record->value` stays as it is. For copying values elsewhere. Not of a value in pages: STATUS_INVALID. */
 enum status record_split(struct bytes bytes, struct dictionaries *dictionaries, struct buffer *scratch, struct record *record, struct bytes *payload);
 
 #endif

@@ -4,10 +4,11 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "keyspace/pages.h"
 #include "tier/image.h"
 #include "tier/tier_private.h"
 
-enum { URGENT_MAX = 256 };
+enum { URGENT_MAX = 256, PAGES_A_TIME = 1024 };
 
 void requests_init(struct requests *requests)
 {
@@ -46,16 +47,11 @@ enum tier_move tier_demote(struct tier *tier, int db, struct bytes key)
     return result;
 }
 
-void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_t count, enum tier_move *results)
+/* Their results are in the requests afterwards. */
+static void ask_for_demotions(struct tier *tier, struct demote_request *demotions, size_t count)
 {
     struct requests *requests = &tier->requests;
-    struct demote_request *demotions = mem_zalloc((count + 1) * sizeof(*demotions));
 
-    for (size_t i = 0; i < count; i++) {
-        demotions[i].db = db;
-        demotions[i].hash = key_hash(&tier->partitions->seed, keys[i]);
-        demotions[i].key = keys[i];
-    }
     mutex_lock(&requests->lock);
     for (size_t i = 0; i < count; i++) {
         demotions[i].next = requests->demotions;
@@ -65,9 +61,65 @@ void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_
     for (size_t i = 0; i < count; i++) {
         while (!demotions[i].done)
             condition_wait(&requests->completed, &requests->lock);
-        results[i] = demotions[i].result;
     }
     mutex_unlock(&requests->lock);
+}
+
+static void demote_pages(struct tier *tier, int db, uint64_t id, uint32_t count)
+{
+    struct demote_request *demotions = mem_alloc(PAGES_A_TIME * sizeof(*demotions));
+    char (*names)[PAGE_NAME_SIZE] = mem_alloc(PAGES_A_TIME * sizeof(*names));
+
+    for (uint32_t first = 0; first < count; first += PAGES_A_TIME) {
+        uint32_t asked = count - first < PAGES_A_TIME ? count - first : PAGES_A_TIME;
+
+        for (uint32_t i = 0; i < asked; i++)
+            demotions[i] = (struct demote_request){ .db = partitions_page_space(tier->partitions, db),
+                .hash = pages_name(id, first + i, names[i]), .key = bytes_of(names[i], PAGE_NAME_SIZE) };
+        ask_for_demotions(tier, demotions, asked);
+    }
+    mem_free(demotions);
+    mem_free(names);
+}
+
+/* If its root is hot: 0 pages otherwise. */
+static uint32_t pages_of_key(struct tier *tier, int db, uint64_t hash, struct bytes key, uint64_t *id)
+{
+    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, hash)];
+    struct keyspace *keyspace;
+    uint32_t handle, count = 0;
+
+    partition_lock(partition);
+    keyspace = partition_keyspace_if(partition, db);
+    handle = keyspace != NULL ? keyspace_find(keyspace, hash, key) : 0;
+    if (handle != 0 && entry_is_paged(keyspace_entry(keyspace, handle))) {
+        struct value value = entry_value(keyspace_entry(keyspace, handle));
+
+        *id = paged_of(&value)->id;
+        count = paged_of(&value)->root.pages;
+    }
+    partition_unlock(partition);
+    return count;
+}
+
+void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_t count, enum tier_move *results)
+{
+    struct demote_request *demotions = mem_zalloc((count + 1) * sizeof(*demotions));
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t id = 0;
+        uint32_t pages;
+
+        demotions[i].db = db;
+        demotions[i].hash = key_hash(&tier->partitions->seed, keys[i]);
+        demotions[i].key = keys[i];
+        pages = pages_of_key(tier, db, demotions[i].hash, keys[i], &id);
+        if (pages > 0)
+            demote_pages(tier, db, id, pages);
+    }
+    ask_for_demotions(tier, demotions, count);
+    for (size_t i = 0; i < count; i++)
+        results[i] = demotions[i].result;
     mem_free(demotions);
 }
 

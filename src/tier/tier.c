@@ -107,6 +107,18 @@ void tier_set_expiry(struct tier *tier, bool on)
     tier->expire_cold = on;
 }
 
+static bool bring_page(void *context, struct keyspace *space, uint64_t hash, struct bytes name)
+{
+    ASSERT_LOCKED(space->partition);
+    return tier_load_in_place(context, space, hash, name) == STATUS_OK;
+}
+
+static void drop_pages(void *context, struct keyspace *space, uint64_t id, uint32_t count, int64_t now_ms)
+{
+    ASSERT_LOCKED(space->partition);
+    tier_drop_pages(context, space, id, 0, count, now_ms);
+}
+
 int tier_start(struct tier *tier, struct partitions *partitions)
 {
     tier->partitions = partitions;
@@ -120,6 +132,8 @@ int tier_start(struct tier *tier, struct partitions *partitions)
         .used = advising_used,
         .removed = grave_removed,
         .dropped_unread = grave_dropped_unread,
+        .bring_page = bring_page,
+        .drop_pages = drop_pages,
         .unlatch = latch_unlatch,
         .keyspace_created = keyspaces_created,
         .changing = handover_changing,

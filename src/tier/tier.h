@@ -151,6 +151,8 @@ enum tier_load_result {
 enum tier_purpose { TIER_TO_USE, TIER_TO_LOOK };
 enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum tier_purpose purpose,
     struct client *client, struct tier_reader *reader);
+/* The same, but no client waits: what comes is not pinned. Nothing happens if it can't be read. */
+void tier_load_ahead(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct tier_reader *reader);
 /* An entry that is pinned for the clients of a load is used. The partition is locked. */
 void tier_note_used(struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
@@ -206,6 +208,8 @@ void tier_unlatch(struct tier *tier, struct keyspace *keyspace, uint64_t hash, s
 /* A value in pages was deleted: its pages from `first` to `end - 1`, which all exist, go, resident or not, many of them later (tier/drops.h). Nothing is read: were there
  * no such page, the record of another one could go in its place. `space` is the page space that has them, whose partition is locked. */
 void tier_drop_pages(struct tier *tier, struct keyspace *space, uint64_t id, uint32_t first, uint32_t end, int64_t now_ms) REQUIRES(space->partition->lock);
+/* The same for all pages of a value whose key has been deleted in a database's keyspace. 0 pages: it is not in pages. */
+void tier_drop_value(struct tier *tier, struct keyspace *keyspace, uint64_t id, uint32_t pages) REQUIRES(keyspace->partition->lock);
 
 /* The writer has a big value in a batch, or is encoding one, for a checkpoint also without tier-enabled: that memory is about to become free. Any thread. */
 bool tier_holds_big(const struct tier *tier);
@@ -228,7 +232,7 @@ enum status tier_slot_count(struct tier *tier, const struct reader *reader, int 
 /* Without reading the store; false if there are unknowns, or another unit owns the slot's partition and the reader may not block. */
 bool tier_slot_count_now(struct partitions *partitions, const struct reader *reader, int db, uint16_t slot, uint64_t *count);
 
-/* Demotes the key whatever its heat, and waits until its record is written. On a job's thread. */
+/* Demotes the key whatever its heat, a value in pages with all of them, and waits until its record is written. On a job's thread. */
 enum tier_move { TIER_MOVED, TIER_NOT_THERE, TIER_BUSY, TIER_MOVE_FAILED };
 enum tier_move tier_demote(struct tier *tier, int db, struct bytes key);
 /* Many at once, written together. No key twice. */

@@ -33,7 +33,7 @@ static void write_timed(const struct value *value, struct buffer *out)
 
 void codec_write_hash(const struct value *value, struct buffer *out)
 {
-    struct dict_iterator iterator;
+    struct hash_iterator iterator;
     struct bytes field, data;
 
     if (hash_has_times(value)) {
@@ -46,9 +46,9 @@ void codec_write_hash(const struct value *value, struct buffer *out)
         return;
     }
     buffer_append_u8(out, CODEC_RDB_HASH);
-    codec_write_length(out, dict_count(value->object));
-    dict_iterate(&iterator, value->object);
-    while (dict_next(&iterator, &field, &data)) {
+    codec_write_length(out, hash_count(value));
+    hash_iterate(&iterator, value);
+    while (hash_next(&iterator, &field, &data)) {
         codec_write_string(out, field);
         codec_write_string(out, data);
     }

@@ -17,6 +17,8 @@ size_t hash_count(const struct value *hash)
 {
     if (hash->encoding == HASH_LISTPACK)
         return listpack_count(hash_pack(hash)) / 2;
+    if (UNLIKELY(value_is_paged(hash)))
+        return paged_count(hash);
     return hash_is_pack(hash) ? listpack_count(hash_pack(hash)) / 3 : dict_count(hash_dict(hash));
 }
 
@@ -33,6 +35,8 @@ bool hash_get(const struct value *hash, struct bytes field, struct bytes *value,
 
     if (hash->encoding == HASH_LISTPACK)
         at = pack_find(pack, field);
+    else if (UNLIKELY(value_is_paged(hash)))
+        return paged_find(hash, field, value);
     else if (!hash_is_pack(hash))
         return dict_find(hash_dict(hash), field, value);
     else
@@ -45,6 +49,8 @@ bool hash_get(const struct value *hash, struct bytes field, struct bytes *value,
 
 bool hash_has(const struct value *hash, struct bytes field)
 {
+    if (UNLIKELY(value_is_paged(hash)))
+        return paged_find(hash, field, NULL);
     return hash_is_pack(hash) ? hash_pack_find(hash, field) != LISTPACK_NONE : dict_find(hash_dict(hash), field, NULL);
 }
 
@@ -90,6 +96,8 @@ bool hash_set(struct value *hash, const struct value_limits *limits, struct byte
 
     if (UNLIKELY(hash_has_times(hash)))
         return hash_set_timed(hash, limits, field, value, HASH_ENDS_TIME);
+    if (UNLIKELY(value_is_paged(hash)))
+        return paged_put(hash, field, value);
     if (hash->encoding == HASH_LISTPACK && !hash_fits_pack(hash, limits, field, value))
         CHECK(hash_to_table(hash, limits, hash_count(hash) + 1));
     if (hash->encoding != HASH_LISTPACK)
@@ -115,6 +123,8 @@ bool hash_delete(struct value *hash, struct bytes field)
         was_there = at != LISTPACK_NONE;
         if (was_there)
             listpack_delete(hash_pack_slot(hash), at, hash_stride(hash));
+    } else if (UNLIKELY(value_is_paged(hash))) {
+        was_there = paged_remove(hash, field);
     } else {
         was_there = dict_remove(hash_dict(hash), field);
         if (hash_has_times(hash))
@@ -131,6 +141,7 @@ void hash_iterate(struct hash_iterator *iterator, const struct value *hash)
     iterator->hash = hash;
     iterator->position[0] = hash_is_pack(hash) ? listpack_first(hash_pack(hash)) : 0;
     iterator->position[1] = 0;
+    iterator->in_pages = (struct paged_iterator){ 0 };
 }
 
 bool hash_next(struct hash_iterator *iterator, struct bytes *field, struct bytes *value)
@@ -154,6 +165,8 @@ bool hash_next(struct hash_iterator *iterator, struct bytes *field, struct bytes
         iterator->position[0] = at;
         return true;
     }
+    if (UNLIKELY(value_is_paged(hash)))
+        return paged_next(hash, &iterator->in_pages, field, value);
     in_dict = (struct dict_iterator){ hash_dict(hash), iterator->position[0], iterator->position[1] };
     found = dict_next(&in_dict, field, value);
     iterator->position[0] = in_dict.bucket;
@@ -161,33 +174,59 @@ bool hash_next(struct hash_iterator *iterator, struct bytes *field, struct bytes
     return found;
 }
 
-void hash_random(const struct value *hash, struct random *random, struct bytes *field, struct bytes *value,
+bool hash_random(const struct value *hash, struct random *random, struct bytes *field, struct bytes *value,
     char field_digits[TEXT_INT_SIZE], char value_digits[TEXT_INT_SIZE])
 {
     const struct listpack *pack = hash_pack(hash);
     size_t at;
 
+    if (UNLIKELY(value_is_paged(hash)))
+        return paged_random(hash, random, field, value);
     if (!hash_is_pack(hash)) {
         dict_random(hash_dict(hash), random, field, value);
-        return;
+        return true;
     }
     CHECK(hash_count(hash) > 0);
     at = listpack_seek(pack, (int64_t)(random_below(random, hash_count(hash)) * hash_stride(hash)));
     *field = listpack_get(pack, at, field_digits);
     *value = listpack_get(pack, listpack_next(pack, at), value_digits);
+    return true;
 }
 
-uint64_t hash_scan(const struct value *hash, uint64_t cursor, size_t count, hash_found *found, void *context)
+bool hash_has_all(const struct value *hash)
+{
+    return !value_is_paged(hash) || paged_has_all(hash);
+}
+
+bool hash_scan(const struct value *hash, uint64_t *cursor, size_t count, hash_found *found, void *context)
 {
     struct hash_iterator iterator;
     struct bytes field, value;
 
-    if (!hash_is_pack(hash))
-        return dict_scan(hash_dict(hash), cursor, count, found, context);
+    if (UNLIKELY(value_is_paged(hash)))
+        return paged_scan(hash, cursor, count, found, context);
+    if (!hash_is_pack(hash)) {
+        *cursor = dict_scan(hash_dict(hash), *cursor, count, found, context);
+        return true;
+    }
     hash_iterate(&iterator, hash);
     while (hash_next(&iterator, &field, &value))
         found(context, field, value);
-    return 0;
+    *cursor = 0;
+    return true;
+}
+
+const struct dict *hash_table(const struct value *hash)
+{
+    return hash->encoding == HASH_TABLE ? hash_dict(hash) : NULL;
+}
+
+void hash_make_whole(struct value *hash)
+{
+    struct dict *dict = paged_to_dict(hash);
+
+    paged_drop(hash);
+    *hash = hash_value_of(HASH_TABLE, dict);
 }
 
 struct value hash_build(const struct value_limits *limits, size_t count)
@@ -248,7 +287,7 @@ static const char *hash_encoding_name(const struct value *hash)
 {
     static const char *const names[] = {
         [HASH_LISTPACK] = "listpack", [HASH_TABLE] = "hashtable", [HASH_LISTPACK_TIMES] = "listpackex",
-        [HASH_TABLE_TIMES] = "hashtable",
+        [HASH_TABLE_TIMES] = "hashtable", [HASH_PAGED] = "hashtable",
     };
 
     return names[hash->encoding];
@@ -256,7 +295,9 @@ static const char *hash_encoding_name(const struct value *hash)
 
 static void hash_free(struct value *hash)
 {
-    if (hash_is_pack(hash))
+    if (UNLIKELY(value_is_paged(hash)))
+        mem_free(paged_of(hash));
+    else if (hash_is_pack(hash))
         listpack_destroy(hash_pack(hash));
     else if (hash_has_times(hash))
         timed_table_destroy(hash_timed(hash));
@@ -266,6 +307,8 @@ static void hash_free(struct value *hash)
 
 static size_t hash_memory(const struct value *hash, size_t samples)
 {
+    if (UNLIKELY(value_is_paged(hash)))
+        return mem_size(paged_of(hash));
     if (hash_is_pack(hash))
         return listpack_memory(hash_pack(hash));
     if (hash_has_times(hash))
@@ -276,13 +319,15 @@ static size_t hash_memory(const struct value *hash, size_t samples)
 
 static size_t hash_free_effort(const struct value *hash)
 {
-    if (hash_is_pack(hash))
+    if (hash_is_pack(hash) || value_is_paged(hash))
         return 1;
     return dict_count(hash_dict(hash)) + 1 + (hash_has_times(hash) ? btree_blocks(hash_timed(hash)->times) : 0);
 }
 
 static struct value hash_copy(const struct value *hash)
 {
+    if (UNLIKELY(value_is_paged(hash)))
+        return hash_value_of(HASH_TABLE, paged_to_dict(hash));
     if (hash_is_pack(hash))
         return hash_value_of(hash->encoding, listpack_copy(hash_pack(hash)));
     if (hash_has_times(hash))

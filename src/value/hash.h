@@ -1,17 +1,21 @@
-/* Hashes: field -> value. A listpack while small, a dict beyond the limits. Every function may change value->encoding
+/* Hashes: field -> value. A listpack while small, a dict beyond the limits, or in pages (value/paged.h). Every function may change value->encoding
  * and value->object; the caller puts the value back into its entry (key_changed does).
  *
  * A field may have an expiry time of its own. A hash with such fields has an encoding with times; without any, times
  * take no memory: the first time set changes the encoding, and the removal of the last one changes it back. No field is
  * removed automatically here: the code that opens the key removes expired fields (call/key.c). Functions that do not
- * deal with times work alike on all four encodings.
+ * deal with times work alike on all encodings. Fields of a hash in pages have no times: the first one makes it whole.
  */
 #ifndef KELVIN_VALUE_HASH_H
 #define KELVIN_VALUE_HASH_H
 
 #include "base/random.h"
 #include "base/text.h"
+#include "containers/paged_table.h"
 #include "value/value.h"
+
+struct dict;
+
 
 struct value hash_create(void);                                 /* empty, a listpack */
 size_t hash_count(const struct value *hash);
@@ -28,7 +32,7 @@ enum { HASH_NO_TIME = -1, HASH_NO_FIELD = -2 };
 #define HASH_TIME_MAX ((int64_t)((1ull << 48) - 1))
 
 /* True if some field has an expiry time. */
-static inline bool hash_has_times(const struct value *hash) { return hash->encoding >= HASH_LISTPACK_TIMES; }
+static inline bool hash_has_times(const struct value *hash) { return hash->encoding & HASH_LISTPACK_TIMES; }
 /* The expiry time of the field, or one of the two constants above. */
 int64_t hash_time(const struct value *hash, struct bytes field);
 /* Sets the expiry time of a field, which must exist: 0 to HASH_TIME_MAX, or HASH_NO_TIME. */
@@ -50,19 +54,28 @@ size_t hash_remove_expired(struct value *hash, int64_t now_ms, size_t count_max,
 struct hash_iterator {
     const struct value *hash;
     uint64_t position[4];
+    struct paged_iterator in_pages;
     char field_digits[TEXT_INT_SIZE], value_digits[TEXT_INT_SIZE];
 };
 void hash_iterate(struct hash_iterator *iterator, const struct value *hash);
 bool hash_next(struct hash_iterator *iterator, struct bytes *field, struct bytes *value);
 
-/* A random pair; the hash must not be empty. */
-void hash_random(const struct value *hash, struct random *random, struct bytes *field, struct bytes *value,
+/* A random pair; the hash must not be empty. False: it is in pages that are missing (value/paged.h). */
+bool hash_random(const struct value *hash, struct random *random, struct bytes *field, struct bytes *value,
     char field_digits[TEXT_INT_SIZE], char value_digits[TEXT_INT_SIZE]);
 
-/* HSCAN: calls `found` for about `count` pairs from `cursor` on and returns the next cursor, 0 at the end. A listpack
- * is returned completely. A pair that is there from the first to the last call is found at least once. */
+/* Before a walk over all pairs whose command does not say that it needs all. False: they are in pages that are missing. */
+bool hash_has_all(const struct value *hash);
+
+/* HSCAN: calls `found` for about `count` pairs from `*cursor` on and sets it to the next one, 0 at the end. A listpack
+ * is returned completely. A pair that is there from the first to the last call is found at least once. False: pages are missing. */
 typedef void hash_found(void *context, struct bytes field, struct bytes value);
-uint64_t hash_scan(const struct value *hash, uint64_t cursor, size_t count, hash_found *found, void *context);
+bool hash_scan(const struct value *hash, uint64_t *cursor, size_t count, hash_found *found, void *context);
+
+/* The table of a hash that may be kept in pages; NULL: it is another one. */
+const struct dict *hash_table(const struct value *hash);
+/* Takes the elements of a hash in pages into a table; drops the pages. */
+void hash_make_whole(struct value *hash);
 
 /* Building a hash from untrusted bytes; used by the codec. If a function returns false or STATUS_CORRUPT, the hash is
  * consistent but must not be used: free it.

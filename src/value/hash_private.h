@@ -1,4 +1,4 @@
-/* Hash, private: the four encodings as used by hash.c and hash_times.c. A pack contains pairs, or, with times, triples: first
+/* Hash, private: the encodings as used by hash.c and hash_times.c. A pack contains pairs, or, with times, triples: first
  * those with a time, earliest first, then those without (0). A table with times consists of the dict of pairs and a tree of the
  * fields with a time, ordered by time; so setting the first time in a large hash costs no more than setting another one.
  *
@@ -12,6 +12,7 @@
 #include "containers/dict.h"
 #include "containers/listpack.h"
 #include "value/hash.h"
+#include "value/paged.h"
 
 struct timed_table {
     struct dict *dict;

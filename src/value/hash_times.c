@@ -66,6 +66,8 @@ static void pack_restride(struct value *hash, enum value_encoding encoding)
 
 static void make_timed(struct value *hash, const struct value_limits *limits)
 {
+    if (value_is_paged(hash))
+        hash_make_whole(hash);
     /* Two bytes per field for the 0, and ten for the new time. */
     if (hash->encoding == HASH_LISTPACK && !listpack_has_room(hash_pack(hash), hash_count(hash) + 1, 2))
         CHECK(hash_to_table(hash, limits, hash_count(hash)));

@@ -1,9 +1,12 @@
 #include "value/set.h"
 
 #include "base/check.h"
+#include "base/compiler.h"
+#include "base/mem.h"
 #include "containers/dict.h"
 #include "containers/intset.h"
 #include "containers/listpack.h"
+#include "value/paged.h"
 #include "value/type.h"
 
 /* No count is trusted: beyond some megabytes the table grows as members are read. Filling an intset in a bad order
@@ -51,6 +54,7 @@ size_t set_count(const struct value *set)
     switch (set->encoding) {
     case SET_INTSET: return intset_count(ints_of(set));
     case SET_LISTPACK: return listpack_count(pack_of(set));
+    case SET_PAGED: return paged_count(set);
     default: return dict_count(dict_of(set));
     }
 }
@@ -67,6 +71,7 @@ bool set_has(const struct value *set, struct bytes member)
     switch (set->encoding) {
     case SET_INTSET: return text_to_int(member, &number) && intset_has(ints_of(set), number);
     case SET_LISTPACK: return pack_find(pack_of(set), member) != LISTPACK_NONE;
+    case SET_PAGED: return paged_find(set, member, NULL);
     default: return dict_find(dict_of(set), member, NULL);
     }
 }
@@ -185,6 +190,8 @@ bool set_add(struct value *set, const struct value_limits *limits, struct bytes 
         }
         CHECK(to_table(set, limits, set_count(set) + 1));
     }
+    if (UNLIKELY(value_is_paged(set)))
+        return paged_put(set, member, bytes_of(NULL, 0));
     return dict_put(dict_of(set), member, bytes_of(NULL, 0));
 }
 
@@ -208,6 +215,7 @@ bool set_remove(struct value *set, struct bytes member)
         if (at != LISTPACK_NONE)
             listpack_delete(pack_slot(set), at, 1);
         return at != LISTPACK_NONE;
+    case SET_PAGED: return paged_remove(set, member);
     default: return dict_remove(dict_of(set), member);
     }
 }
@@ -218,13 +226,18 @@ void set_iterate(struct set_iterator *iterator, const struct value *set)
     iterator->set = set;
     iterator->position[0] = set->encoding == SET_LISTPACK ? listpack_first(pack_of(set)) : 0;
     iterator->position[1] = 0;
+    iterator->in_pages = (struct paged_iterator){ 0 };
 }
 
 static bool table_next(struct set_iterator *iterator, struct bytes *member)
 {
     struct dict_iterator in_dict = { dict_of(iterator->set), iterator->position[0], iterator->position[1] };
     struct bytes nothing;
-    bool found = dict_next(&in_dict, member, &nothing);
+    bool found;
+
+    if (UNLIKELY(value_is_paged(iterator->set)))
+        return paged_next(iterator->set, &iterator->in_pages, member, &nothing);
+    found = dict_next(&in_dict, member, &nothing);
 
     iterator->position[0] = in_dict.bucket;
     iterator->position[1] = in_dict.index;
@@ -253,29 +266,45 @@ bool set_next(struct set_iterator *iterator, struct bytes *member)
     }
 }
 
-struct bytes set_random(const struct value *set, struct random *random, char digits[TEXT_INT_SIZE])
+static bool is_table(const struct value *set)
 {
-    struct bytes member, nothing;
+    return set->encoding & SET_TABLE;
+}
+
+static bool table_random(const struct value *set, struct random *random, struct bytes *member)
+{
+    struct bytes nothing;
+
+    if (UNLIKELY(value_is_paged(set)))
+        return paged_random(set, random, member, &nothing);
+    dict_random(dict_of(set), random, member, &nothing);
+    return true;
+}
+
+bool set_random(const struct value *set, struct random *random, char digits[TEXT_INT_SIZE], struct bytes *member)
+{
     size_t index;
 
     CHECK(set_count(set) > 0);
-    if (set->encoding == SET_TABLE) {
-        dict_random(dict_of(set), random, &member, &nothing);
-        return member;
-    }
+    if (is_table(set))
+        return table_random(set, random, member);
     index = random_below(random, set_count(set));
     if (set->encoding == SET_LISTPACK)
-        return listpack_get(pack_of(set), listpack_seek(pack_of(set), (int64_t)index), digits);
-    return bytes_of(digits, text_of_int(intset_get(ints_of(set), index), digits));
+        *member = listpack_get(pack_of(set), listpack_seek(pack_of(set), (int64_t)index), digits);
+    else
+        *member = bytes_of(digits, text_of_int(intset_get(ints_of(set), index), digits));
+    return true;
 }
 
 /* One pass that selects each member with the probability (still wanted) / (still to come). */
-static void sample_walking(const struct value *set, struct random *random, size_t wanted, set_found *found, void *context)
+static bool sample_walking(const struct value *set, struct random *random, size_t wanted, set_found *found, void *context)
 {
     size_t coming = set_count(set);
     struct set_iterator iterator;
     struct bytes member;
 
+    if (UNLIKELY(value_is_paged(set)) && !paged_has_all(set))
+        return false;
     set_iterate(&iterator, set);
     while (wanted > 0 && set_next(&iterator, &member)) {
         if (random_below(random, coming--) < wanted) {
@@ -283,36 +312,40 @@ static void sample_walking(const struct value *set, struct random *random, size_
             wanted--;
         }
     }
+    return true;
 }
 
 /* Draws at random until enough different members have been found, which is fast as long as few are wanted. Members of a
  * table that does not change are compared by their addresses. */
-static void sample_drawing(const struct value *set, struct random *random, size_t wanted, set_found *found, void *context)
+static bool sample_drawing(const struct value *set, struct random *random, size_t wanted, set_found *found, void *context)
 {
     const struct hash_seed any_seed = { random_next(random), random_next(random) };
     struct dict *seen = dict_create(&any_seed);
-    struct bytes member, nothing;
+    size_t missed = 0;
 
     dict_reserve(seen, wanted);
-    while (dict_count(seen) < wanted) {
-        dict_random(dict_of(set), random, &member, &nothing);
-        if (dict_put(seen, bytes_of(&member.data, sizeof(member.data)), bytes_of(NULL, 0)))
+    while (dict_count(seen) + missed < wanted && missed < PAGED_WANTED_MAX) {
+        struct bytes member;
+
+        if (!table_random(set, random, &member))
+            missed++;
+        else if (dict_put(seen, bytes_of(&member.data, sizeof(member.data)), bytes_of(NULL, 0)))
             found(context, member);
     }
     dict_destroy(seen);
+    return missed == 0;
 }
 
 enum { SPARSE_FACTOR = 3 };
 
-void set_sample(const struct value *set, struct random *random, size_t count, set_found *found, void *context)
+bool set_sample(const struct value *set, struct random *random, size_t count, set_found *found, void *context)
 {
     CHECK(count <= set_count(set));
     if (count == 0)
-        return;
-    if (set->encoding == SET_TABLE && count <= set_count(set) / SPARSE_FACTOR)
-        sample_drawing(set, random, count, found, context);
-    else
-        sample_walking(set, random, count, found, context);
+        return true;
+    if (is_table(set) && count <= set_count(set) / SPARSE_FACTOR)
+        return sample_drawing(set, random, count, found, context);
+    return sample_walking(set, random, count, found, context);
 }
 
 /* The samples of an intset and of a listpack are in their order: the remaining members are copied in one pass, which
@@ -325,7 +358,7 @@ void set_remove_sample(struct value *set, const struct bytes *members, size_t co
     int64_t number;
     size_t taken = 0;
 
-    if (set->encoding == SET_TABLE || count == 1) {
+    if (is_table(set) || count == 1) {
         for (size_t i = 0; i < count; i++)
             CHECK(set_remove(set, members[i]));
         return;
@@ -344,6 +377,11 @@ void set_remove_sample(struct value *set, const struct bytes *members, size_t co
     put_in_place(set, left.encoding, left.object);
 }
 
+bool set_has_all(const struct value *set)
+{
+    return !value_is_paged(set) || paged_has_all(set);
+}
+
 /* A member of a table; the value is not used. */
 struct scan {
     set_found *found;
@@ -357,18 +395,28 @@ static void scan_found(void *context, struct bytes member, struct bytes nothing)
     scan->found(scan->context, member);
 }
 
-uint64_t set_scan(const struct value *set, uint64_t cursor, size_t count, set_found *found, void *context)
+bool set_scan(const struct value *set, uint64_t *cursor, size_t count, set_found *found, void *context)
 {
     struct scan scan = { found, context };
     struct set_iterator iterator;
     struct bytes member;
 
-    if (set->encoding == SET_TABLE)
-        return dict_scan(dict_of(set), cursor, count, scan_found, &scan);
+    if (UNLIKELY(value_is_paged(set)))
+        return paged_scan(set, cursor, count, scan_found, &scan);
+    if (is_table(set)) {
+        *cursor = dict_scan(dict_of(set), *cursor, count, scan_found, &scan);
+        return true;
+    }
     set_iterate(&iterator, set);
     while (set_next(&iterator, &member))
         found(context, member);
-    return 0;
+    *cursor = 0;
+    return true;
+}
+
+const struct dict *set_table(const struct value *set)
+{
+    return set->encoding == SET_TABLE ? dict_of(set) : NULL;
 }
 
 /* Building. Starts with an intset or a listpack, which the first member decides; with a table if there are more members
@@ -463,6 +511,7 @@ static void set_free(struct value *set)
     switch (set->encoding) {
     case SET_INTSET: intset_destroy(ints_of(set)); break;
     case SET_LISTPACK: listpack_destroy(pack_of(set)); break;
+    case SET_PAGED: mem_free(paged_of(set)); break;
     default: dict_destroy(dict_of(set));
     }
 }
@@ -472,6 +521,7 @@ static size_t set_memory(const struct value *set, size_t samples)
     switch (set->encoding) {
     case SET_INTSET: return intset_memory(ints_of(set));
     case SET_LISTPACK: return listpack_memory(pack_of(set));
+    case SET_PAGED: return mem_size(paged_of(set));
     default: return dict_memory(dict_of(set), samples);
     }
 }
@@ -486,6 +536,7 @@ static struct value set_copy(const struct value *set)
     switch (set->encoding) {
     case SET_INTSET: return value_of(SET_INTSET, intset_copy(ints_of(set)));
     case SET_LISTPACK: return value_of(SET_LISTPACK, listpack_copy(pack_of(set)));
+    case SET_PAGED: return value_of(SET_TABLE, paged_to_dict(set));
     default: return value_of(SET_TABLE, dict_copy(dict_of(set)));
     }
 }

@@ -28,6 +28,8 @@ enum value_type {       /* four bits in an entry */
 };
 
 enum value_encoding {   /* four bits in an entry; the meaning depends on the type */
+    VALUE_PAGED = 8,        /* a bit: `object` is a struct paged_value, the elements are in pages (value/paged.h) */
+
     STRING_INT = 0,         /* `integer` */
     STRING_EMBEDDED = 1,    /* `bytes`; OBJECT ENCODING says embstr up to 44 bytes, then raw */
     STRING_RAW = 2,         /* `bytes`; OBJECT ENCODING says raw: it was changed in place */
@@ -37,6 +39,7 @@ enum value_encoding {   /* four bits in an entry; the meaning depends on the typ
     HASH_TABLE = 1,         /* `object` is a struct dict */
     HASH_LISTPACK_TIMES = 2,    /* fields that expire: field, value, time ..., by time; OBJECT ENCODING says listpackex */
     HASH_TABLE_TIMES = 3,       /* a struct timed_table: a dict, and the times; OBJECT ENCODING says hashtable */
+    HASH_PAGED = VALUE_PAGED | HASH_TABLE,      /* says hashtable */
 
     LIST_LISTPACK = 0,      /* `object` is a listpack: its elements */
     LIST_CHUNKS = 1,        /* `object` is a struct chunk_list; says quicklist */
@@ -47,6 +50,7 @@ enum value_encoding {   /* four bits in an entry; the meaning depends on the typ
     SET_INTSET = 0,         /* `object` is a struct intset */
     SET_LISTPACK = 1,       /* a listpack: its members */
     SET_TABLE = 2,          /* a struct dict whose values are empty */
+    SET_PAGED = VALUE_PAGED | SET_TABLE,        /* says hashtable */
 
     STREAM_NODES = 0,       /* `object` is a struct stream */
 };
@@ -75,6 +79,8 @@ struct value_limits {
     size_t string_unpacked_max;
     int list_fill, list_depth;      /* list-max-listpack-size, list-compress-depth: value/chunk_list.h */
     enum { LIST_BY_SIZE, LIST_KEPT_LISTPACK, LIST_KEPT_CHUNKS } list_kept;      /* the decoded list had this encoding, whatever its size */
+    size_t page_threshold;      /* tier-page-threshold: bytes from which a table is kept in pages, 0: never */
+    size_t page_size;           /* tier-page-size: bytes of a page's elements, on average */
     struct hash_seed seed;
 };
 
@@ -83,11 +89,16 @@ static inline bool value_is_object(const struct value *value)
     return value->type != VALUE_STRING || value->encoding == STRING_BIG;
 }
 
+static inline bool value_is_paged(const struct value *value)
+{
+    return value->encoding & VALUE_PAGED;
+}
+
 /* "string", "hash", ... as TYPE returns it; "listpack", "embstr", ... as OBJECT ENCODING returns it. */
 const char *value_type_name(uint8_t type);
 const char *value_encoding_name(const struct value *value);
 
-/* Frees the object if there is one. */
+/* Frees the object if there is one; of a paged value its root, not the pages. */
 void value_free(struct value *value);
 
 /* Bytes of memory outside of the entry, as the allocator counts them (0 for inline strings). For large objects

@@ -68,7 +68,7 @@ static void make_payload(struct fuzz_input *input, const struct value_limits *li
             struct bytes drawn, unused;
             struct buffer copy = { 0 };
 
-            hash_random(&value, &input->random, &drawn, &unused, field_digits, value_digits);
+            CHECK(hash_random(&value, &input->random, &drawn, &unused, field_digits, value_digits));
             buffer_append_bytes(&copy, drawn);
             hash_set_time(&value, limits, buffer_bytes(&copy), (int64_t)fuzz_below(input, 1ull << fuzz_below(input, 49)));
             buffer_release(&copy);
@@ -120,7 +120,7 @@ static void use_times(struct fuzz_input *input, const struct value_limits *limit
         struct buffer copy = { 0 };
         int64_t time_ms = fuzz_below(input, 3) == 0 ? HASH_NO_TIME : (int64_t)fuzz_below(input, 1ull << fuzz_below(input, 46));
 
-        hash_random(hash, &input->random, &field, &value, digits, more_digits);
+        CHECK(hash_random(hash, &input->random, &field, &value, digits, more_digits));
         buffer_append_bytes(&copy, field);
         hash_set_time(hash, limits, buffer_bytes(&copy), time_ms);
         CHECK(hash_time(hash, buffer_bytes(&copy)) == (time_ms == 0 ? 1 : time_ms));
@@ -161,10 +161,10 @@ static void use_hash(struct fuzz_input *input, const struct value_limits *limits
     }
     CHECK(count > 0 && count == hash_count(hash));
     do
-        cursor = hash_scan(hash, cursor, 10, count_pair, &scanned);
+        CHECK(hash_scan(hash, &cursor, 10, count_pair, &scanned));
     while (cursor != 0);
     CHECK(scanned == count);
-    hash_random(hash, &input->random, &field, &value, digits, more_digits);
+    CHECK(hash_random(hash, &input->random, &field, &value, digits, more_digits));
     CHECK(hash_has(hash, field));
     hash_set(hash, limits, BYTES("a field that was not there"), BYTES("12"));
     CHECK(hash_delete(hash, BYTES("a field that was not there")));
@@ -192,12 +192,13 @@ static void use_set(struct fuzz_input *input, const struct value_limits *limits,
     }
     CHECK(count > 0 && count == set_count(set));
     do
-        cursor = set_scan(set, cursor, 10, count_member, &scanned);
+        CHECK(set_scan(set, &cursor, 10, count_member, &scanned));
     while (cursor != 0);
     CHECK(scanned == count);
-    set_sample(set, &input->random, 1 + count / 2, count_member, &sampled);
+    CHECK(set_sample(set, &input->random, 1 + count / 2, count_member, &sampled));
     CHECK(sampled == 1 + count / 2);
-    CHECK(set_has(set, set_random(set, &input->random, digits)));
+    CHECK(set_random(set, &input->random, digits, &member));
+    CHECK(set_has(set, member));
     set_add(set, limits, BYTES("a member that was not there"));
     CHECK(set_remove(set, BYTES("a member that was not there")));
     CHECK(set_count(set) == count);

@@ -87,7 +87,7 @@ static void make_dataset(struct fuzz_input *input, struct buffer *text)
     int databases = 1 + (int)fuzz_below(input, 20);
     bool has_functions = fuzz_below(input, 2) == 0;
 
-    dataset_file_begin(text);
+    dataset_file_begin(0, text);
     buffer_append_format(text, "partitions %d\ndatabases %d\nlast %d\n", 1 << fuzz_below(input, 8), databases,
         databases + (int)fuzz_below(input, 9));
     for (int db = 0; db < databases; db++)

@@ -12,7 +12,7 @@ from support.server import Server, is_sanitized, until                          
 # Fields of 7.0 that 7.2 does not have, or that depend on the state of the server.
 PASSING = {"module_fork_in_progress", "module_fork_last_cow_size", "aof_current_size", "io_threads_active"}
 TIERING = """
-    tier_status tier_hot_keys tier_cold_keys tier_unknown_keys tier_dirty_keys tier_hot_hits tier_cold_hits tier_misses tier_hit_ratio
+    tier_status tier_hot_keys tier_cold_keys tier_hot_pages tier_cold_pages tier_unknown_keys tier_dirty_keys tier_hot_hits tier_cold_hits tier_misses tier_hit_ratio
     tier_blind_writes tier_demotions tier_clean_demotions tier_promotions tier_looks tier_pinned_keys tier_rules tier_batches tier_read_method tier_ring_reads tier_ring_batches
     tier_loads_waiting tier_load_usec_p50 tier_load_usec_p99 tier_cold_wait_calls tier_cold_wait_usec_p50 tier_cold_wait_usec_p99
     tier_memory_wait_calls tier_memory_wait_usec_p50 tier_memory_wait_usec_p99 tier_false_maybes tier_store_bytes tier_segments tier_segment_bytes

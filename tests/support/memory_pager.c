@@ -62,9 +62,15 @@ static void drop(struct pager *pager, uint32_t number)
     ((struct memory_pager *)pager)->changes++;
 }
 
+static void bring(struct pager *pager, uint32_t number)
+{
+    page_of(pager, number)->is_missing = false;
+    ((struct memory_pager *)pager)->brought++;
+}
+
 void memory_pager_init(struct memory_pager *pager)
 {
-    *pager = (struct memory_pager){ .pager = { find, change, create, drop } };
+    *pager = (struct memory_pager){ .pager = { find, change, create, drop, bring } };
 }
 
 void memory_pager_release(struct memory_pager *pager)

@@ -20,6 +20,7 @@ struct memory_pager {
     struct memory_page *pages;
     uint32_t capacity, count;   /* of `pages`; of pages that exist */
     uint64_t changes;           /* calls that changed something */
+    uint64_t brought;           /* pages */
 };
 
 void memory_pager_init(struct memory_pager *pager);

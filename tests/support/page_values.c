@@ -199,7 +199,7 @@ void page_values_step(struct page_values *values, int db)
 
     if (value->id == 0) {
         memset(value, 0, sizeof(*value));
-        value->id = pages_new_id(values->box->partitions, random_next(&values->random));
+        value->id = pages_new_id(values->box->partitions, random_next(&values->random) | 1ull << 63);      /* keys of the other partitions are overwritten blindly */
         value->incarnation = partitions_incarnation(values->box->partitions, db);
     }
     step_value(values, value, partition_of(values, value));

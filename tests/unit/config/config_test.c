@@ -106,8 +106,8 @@ static void get_all_shows_the_directives_of_redis_and_our_own(void **state)
         /* client-output-pending-max, script-heap-max, slowlog-log-waits-slower-than, repl-backlog-disk-size, repl-field-times,
          * repl-image-sync, repl-promotion-timeout, metrics-port, metrics-bind */
 
-    assert_int_equal(own, 31);
-    assert_int_equal(get(*state, "*").count, redis + own - 2);        /* tier-segment-size and tier-dictionary-after are hidden */
+    assert_int_equal(own, 33);
+    assert_int_equal(get(*state, "*").count, redis + own - 3);        /* tier-segment-size, tier-page-size and tier-dictionary-after are hidden */
 }
 
 static void the_primary_can_be_set_while_the_server_runs(void **state)
@@ -622,6 +622,7 @@ static void every_tier_option_can_be_set_while_running(void **state)
         { "tier-load-threads", "64" },
         { "tier-max-size", "1099511627776" },
         { "tier-batch-size", "4096" },
+        { "tier-page-threshold", "32768" },
         { "tier-write-buffer", "65536" },
         { "tier-compression", "zstd" },
         { "tier-compression", "lz4" },

@@ -188,10 +188,10 @@ static void other_formats_are_distinguished_from_damage(void **state)
     enum value_type type;
     int64_t expire_ms;
 
-    assert_int_equal(record_decode(bytes_of("\2\5\0\0xxxxxxxxxx", 14), NULL, &limits, &scratch, &record), STATUS_VERSION);
-    assert_int_equal(record_decode(bytes_of("\x82\5\0\0xxxxxxxxxx", 14), NULL, &limits, &scratch, &record), STATUS_VERSION);
+    assert_int_equal(record_decode(bytes_of("\3\5\0\0xxxxxxxxxx", 14), NULL, &limits, &scratch, &record), STATUS_VERSION);
+    assert_int_equal(record_decode(bytes_of("\x83\5\0\0xxxxxxxxxx", 14), NULL, &limits, &scratch, &record), STATUS_VERSION);
     assert_int_equal(record_decode(bytes_of("\0\5\0\0xxxxxxxxxx", 14), NULL, &limits, &scratch, &record), STATUS_CORRUPT);
-    assert_int_equal(record_peek(bytes_of("\2\5\0\0xxxxxxxxxx", 14), &expire_ms, &type), STATUS_VERSION);
+    assert_int_equal(record_peek(bytes_of("\3\5\0\0xxxxxxxxxx", 14), &expire_ms, &type), STATUS_VERSION);
     assert_int_equal(record_peek(bytes_of("\1\5\0\0", 4), &expire_ms, &type), STATUS_CORRUPT);
     assert_int_equal(record_peek(bytes_of("\x81\5\0\0\0\0\0\0\0\0\0\x80\0", 13), &expire_ms, &type), STATUS_CORRUPT);
     buffer_release(&scratch);

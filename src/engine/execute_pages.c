@@ -1,0 +1,206 @@
+/* Values in pages (value/paged.h): what a call needs of them is made resident before it runs, or before it runs again. With the partitions locked. */
+#include "engine/execute_private.h"
+
+#include <string.h>
+
+#include "engine/big_call.h"
+#include "engine/pace.h"
+#include "keyspace/pages.h"
+
+enum {
+    ALL_SHARE = 2,                  /* of maxmemory: what one call may need of a value at once */
+    BIG_CALL_PAGES = 512,
+};
+
+/* A call's need of one value. */
+struct needed {
+    const struct paged_value *paged;
+    struct keyspace *space;
+    const struct call_key *key;
+    bool all;
+    const uint32_t *numbers;        /* else these; some may be there twice */
+    uint32_t count;
+};
+
+static bool is_own_group(const struct command *command, uint8_t type)
+{
+    if (type == VALUE_HASH)
+        return strcmp(command->group, "hash") == 0;
+    return strcmp(command->group, "set") == 0 || strcmp(command->group, "sorted-set") == 0;
+}
+
+/* The pages of the elements that the arguments name. */
+static void name_elements(const struct call *call, struct needed *needed)
+{
+    const struct command_need *need = &call->command->need;
+    int last = need->last < 0 ? call->arg_count + need->last : need->last;
+    struct paged_root root = needed->paged->root;
+    struct paged_table table = { .root = &root, .seed = call->turn->limits.seed, .limits = paged_limits_of(&call->turn->limits) };
+    bool may_grow = call->command->flags & COMMAND_DENYOOM;
+    uint32_t *numbers = arena_alloc(call->arena, ((size_t)call->arg_count + (may_grow ? PAGE_ROW_AHEAD_MAX : 0)) * sizeof(*numbers));
+
+    needed->numbers = numbers;
+    for (int arg = need->first; arg <= last && arg < call->arg_count; arg += need->step)
+        numbers[needed->count++] = paged_table_page(&table, call->args[arg]);
+    if (may_grow)
+        needed->count += paged_table_behind(&table, numbers + needed->count, needed->count);
+}
+
+/* False: nothing. */
+static bool find_need(const struct call *call, const struct value *value, struct needed *needed)
+{
+    switch (call->command->need.kind) {
+    case NEEDS_BY_GROUP:
+        needed->all = is_own_group(call->command, value->type);
+        return needed->all;
+    case NEEDS_ALL:
+        needed->all = true;
+        return true;
+    case NEEDS_ELEMENTS:
+        if (!is_own_group(call->command, value->type))
+            return false;
+        name_elements(call, needed);
+        return true;
+    }
+    return false;
+}
+
+static uint32_t count_of(const struct needed *needed)
+{
+    return needed->all ? needed->paged->root.pages : needed->count;
+}
+
+static uint32_t number_at(const struct needed *needed, uint32_t index)
+{
+    return needed->all ? index : needed->numbers[index];
+}
+
+static bool is_there(const struct needed *needed, uint32_t number) REQUIRES(needed->space->partition->lock);
+static bool is_there(const struct needed *needed, uint32_t number)
+{
+    return pages_have(needed->space, needed->paged->id, number);
+}
+
+/* Bytes of a page in memory, about. */
+static uint64_t page_size(const struct paged_root *root)
+{
+    return root->size / root->pages + 128;
+}
+
+static bool loads_in_place(const struct call *call)
+{
+    return call->client->caller & (TRAIT_WAITS_IN_PLACE | TRAIT_LOADS_LOCKED);
+}
+
+/* As execute_weigh for keys. RESIDENT: they may be loaded. */
+static enum residency weigh(struct call *call, const struct needed *needed, uint64_t missing)
+{
+    struct engine *engine = call->engine;
+    int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
+    uint64_t bytes = missing * page_size(&needed->paged->root);
+
+    if (call->requester->caller & TRAIT_UNGATED || loads_in_place(call))
+        return RESIDENT;
+    if (limit > 0 && (needed->all ? needed->paged->root.size : bytes) > (uint64_t)limit / ALL_SHARE) {
+        reply_errorf(call, "ERR this call needs %s elements of a value in RAM at once, about %llu bytes, more than half of maxmemory",
+            needed->all ? "all" : "too many", (unsigned long long)(needed->all ? needed->paged->root.size : bytes));
+        return TOO_BIG;
+    }
+    if (call->turn->memory_fill >= 0 && call->unit == NULL) {
+        if (call->client->loads.waits == NULL && !pace_take(engine, call->turn->memory_fill, bytes))
+            return SHORT;
+        if (call->client->loads.waits != NULL)
+            pace_charge(engine, bytes);
+    }
+    if (missing < BIG_CALL_PAGES || call->unit != NULL || engine->big_client == call->client)
+        return RESIDENT;
+    return big_call_take(engine, call->client) ? RESIDENT : QUEUED;
+}
+
+/* A page that its value has and that is not found is damage, too. */
+static enum residency load_page(struct call *call, struct worker *worker, const struct needed *needed, uint32_t number) REQUIRES(needed->space->partition->lock);
+static enum residency load_page(struct call *call, struct worker *worker, const struct needed *needed, uint32_t number)
+{
+    struct tier *tier = call->engine->tier;
+    char name[PAGE_NAME_SIZE];
+    uint64_t hash = pages_name(needed->paged->id, number, name);
+    struct bytes page = bytes_of(name, sizeof(name));
+
+    if (tier == NULL)
+        return UNREADABLE;
+    if (loads_in_place(call))
+        return tier_load_in_place(tier, needed->space, hash, page) == STATUS_OK && is_there(needed, number) ? RESIDENT : UNREADABLE;
+    return tier_load(tier, needed->space, hash, page, execute_purpose_of(call), call->requester, worker->reader) == TIER_WAIT ? WAITING : UNREADABLE;
+}
+
+static enum residency load_needed(struct call *call, struct worker *worker, const struct needed *needed) REQUIRES(needed->space->partition->lock);
+static enum residency load_needed(struct call *call, struct worker *worker, const struct needed *needed)
+{
+    uint32_t count = count_of(needed);
+    enum residency result = RESIDENT;
+    uint64_t missing = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        missing += !is_there(needed, number_at(needed, i));
+    if (missing > 0)
+        result = weigh(call, needed, missing);
+    for (uint32_t i = 0; i < count && missing > 0 && (result == RESIDENT || result == WAITING); i++) {
+        uint32_t number = number_at(needed, i);
+        enum residency page;
+
+        if (is_there(needed, number))
+            continue;
+        page = load_page(call, worker, needed, number);
+        if (page != RESIDENT)
+            result = page;
+    }
+    return result;
+}
+
+enum residency execute_bring_pages(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key)
+{
+    struct value value = entry_value(keyspace_entry(keyspace, key->handle));
+    struct needed needed = { .paged = paged_of(&value), .key = key };
+
+    keyspace_assert_locked(keyspace);
+    if (execute_is_overwritten(key) || !find_need(call, &value, &needed))
+        return RESIDENT;
+    needed.space = pages_space_of(keyspace);
+    keyspace_assert_locked(needed.space);
+    return load_needed(call, worker, &needed);
+}
+
+enum residency execute_bring_asked(struct call *call, struct worker *worker)
+{
+    const struct pages_access *access = call->lacks;
+    struct paged_value paged = { .root = *access->paged.table.root, .id = access->pages.id };
+    struct needed needed = { .paged = &paged, .space = access->pages.space, .all = access->paged.wants_all, .numbers = access->paged.wanted,
+        .count = access->paged.wanted_count };
+
+    keyspace_assert_locked(needed.space);
+    reply_truncate(call->reply, call->reply_start);
+    call->lacks = NULL;
+    call->failed = false;
+    call->first = call->last = NULL;
+    return load_needed(call, worker, &needed);
+}
+
+void execute_load_ahead(struct call *call, struct worker *worker)
+{
+    const struct pages_access *access = call->grown;
+    struct tier *tier = call->engine->tier;
+    uint32_t numbers[PAGE_ROW_AHEAD_MAX], count;
+
+    call->grown = NULL;
+    keyspace_assert_locked(access->pages.space);
+    count = tier != NULL ? paged_table_ahead(&access->paged.table, numbers) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        char name[PAGE_NAME_SIZE];
+        uint64_t hash = pages_name(access->pages.id, numbers[i], name);
+
+        if (call->client->caller & TRAIT_WAITS_IN_PLACE)
+            (void)tier_load_in_place(tier, access->pages.space, hash, bytes_of(name, sizeof(name)));
+        else
+            tier_load_ahead(tier, access->pages.space, hash, bytes_of(name, sizeof(name)), worker->reader);
+    }
+}

@@ -1,0 +1,203 @@
+#include "tier/image_pages.h"
+
+#include "base/mem.h"
+#include "containers/pair_page.h"
+#include "keyspace/pages.h"
+#include "store/segments.h"
+#include "tier/damage.h"
+#include "tier/record.h"
+#include "tier/tags.h"
+#include "value/codec.h"
+
+enum { ROOTS_FIRST = 64, KEPT_MAX = 1 << 20 };
+
+struct image_root {
+    size_t key_at, key_size, record_at, record_size;        /* in `text` */
+    uint64_t id;
+    struct paged_root root;
+};
+
+void image_roots_add(struct image_roots *roots, const struct image_item *item)
+{
+    struct image_root *added;
+
+    if (roots->count == roots->capacity) {
+        roots->capacity = roots->capacity > 0 ? roots->capacity * 2 : ROOTS_FIRST;
+        roots->list = mem_realloc(roots->list, roots->capacity * sizeof(*roots->list));
+    }
+    added = &roots->list[roots->count++];
+    *added = (struct image_root){ .key_at = roots->text.size, .key_size = item->key.size, .record_at = roots->text.size + item->key.size,
+        .record_size = item->record.size };
+    buffer_append_bytes(&roots->text, item->key);
+    buffer_append_bytes(&roots->text, item->record);
+    (void)record_peek_pages(item->record, &added->id, &added->root);
+}
+
+void image_roots_release(struct image_roots *roots)
+{
+    mem_free(roots->list);
+    buffer_release(&roots->text);
+    *roots = (struct image_roots){ 0 };
+}
+
+struct pages_reading {
+    struct store *store;
+    uint32_t incarnation;               /* of the page space */
+    const struct image_roots *roots;
+    image_value_found *found;
+    void *context;
+    struct message *message;
+    uint32_t partition_count;
+    uint64_t passed;                    /* roots */
+    enum status status;
+    struct segment_buffer room;
+    struct buffer record, unpacked, payload;
+};
+
+static struct bytes key_of(const struct pages_reading *reading, const struct image_root *root)
+{
+    return bytes_of(reading->roots->text.data + root->key_at, root->key_size);
+}
+
+static bool fail_page(struct pages_reading *reading, const struct image_root *root, uint32_t number, enum status status)
+{
+    struct buffer text = { 0 };
+
+    damage_key(&text, key_of(reading, root));
+    message_set(reading->message, "page %u of the key %.*s can't be read: %s", number, (int)text.size, text.data, status_name(status));
+    buffer_release(&text);
+    reading->status = status;
+    return false;
+}
+
+/* The page's bytes, in the buffers. */
+static enum status read_page(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root, uint32_t number, struct bytes *page)
+{
+    struct value_limits limits = { 0 };
+    char name[PAGE_NAME_SIZE];
+    uint64_t hash = pages_name(root->id, number, name), place;
+    struct segment *segment;
+    struct record record;
+    enum status status;
+
+    if (!recordmap_find(map, hash, bytes_of(name, sizeof(name)), &place) || !place_is_in_segment(place))
+        return STATUS_CORRUPT;
+    segment = segments_pin(store_segments(reading->store), place);
+    reading->record.size = reading->unpacked.size = 0;
+    status = segment_check(segment, place);
+    if (status == STATUS_OK)
+        status = segments_read(store_segments(reading->store), segment, place, SEGMENT_BUFFERED, reading->incarnation, bytes_of(name, sizeof(name)), &reading->room,
+            &reading->record, NULL);
+    segments_unpin(segment);
+    if (status == STATUS_OK)
+        status = record_decode(buffer_bytes(&reading->record), store_dictionaries(reading->store), &limits, &reading->unpacked, &record);
+    if (status != STATUS_OK)
+        return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
+    if (!pages_is_page(&record.value)) {
+        value_free(&record.value);
+        return STATUS_CORRUPT;
+    }
+    *page = pages_bytes_of(&record.value);
+    if (record.value.encoding != STRING_BIG)
+        return STATUS_OK;
+    reading->unpacked.size = 0;             /* its blob would have to be freed by the caller */
+    buffer_append_bytes(&reading->unpacked, *page);
+    *page = buffer_bytes(&reading->unpacked);
+    value_free(&record.value);
+    return STATUS_OK;
+}
+
+static bool append_pairs(struct pages_reading *reading, struct bytes page, enum value_type type, uint64_t *count)
+{
+    if (!pair_page_is_sound(page))
+        return false;
+    *count += pair_page_count(page);
+    for (uint32_t i = 0; i < pair_page_count(page); i++) {
+        struct pair pair = pair_page_at(page, i);
+
+        codec_write_string(&reading->payload, pair.key);
+        if (type == VALUE_HASH)
+            codec_write_string(&reading->payload, pair.value);
+    }
+    return true;
+}
+
+static bool put_together(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root)
+{
+    struct bytes record = bytes_of(reading->roots->text.data + root->record_at, root->record_size), page;
+    struct image_item item = { 0, key_of(reading, root), record };
+    enum value_type type = VALUE_HASH;
+    uint64_t count = 0;
+    int64_t gone_ms;
+
+    if (record_peek(record, &gone_ms, &type) != STATUS_OK)
+        return fail_page(reading, root, 0, STATUS_CORRUPT);
+    reading->payload.size = 0;
+    buffer_append_u8(&reading->payload, type == VALUE_HASH ? CODEC_RDB_HASH : CODEC_RDB_SET);
+    codec_write_length(&reading->payload, root->root.count);
+    for (uint32_t number = 0; number < root->root.pages; number++) {
+        enum status status = read_page(reading, map, root, number, &page);
+
+        if (status == STATUS_OK && !append_pairs(reading, page, type, &count))
+            status = STATUS_CORRUPT;
+        if (status != STATUS_OK)
+            return fail_page(reading, root, number, status);
+    }
+    if (count != root->root.count)
+        return fail_page(reading, root, 0, STATUS_CORRUPT);
+    reading->passed++;
+    reading->status = reading->found(reading->context, &item, buffer_bytes(&reading->payload));
+    buffer_shrink(&reading->payload, KEPT_MAX);
+    return reading->status == STATUS_OK;
+}
+
+static uint32_t partition_of(const struct pages_reading *reading, uint64_t id)
+{
+    return reading->partition_count == 1 ? 0 : (uint32_t)(id << (64 - PAGE_ID_BITS) >> (64 - __builtin_ctz(reading->partition_count)));
+}
+
+static bool read_section(void *context, const struct tags_section *section)
+{
+    struct pages_reading *reading = context;
+    struct recordmap *map = NULL;
+    bool more = true;
+
+    if (section->incarnation != reading->incarnation)
+        return true;
+    for (size_t i = 0; i < reading->roots->count && more; i++) {
+        if (partition_of(reading, reading->roots->list[i].id) != section->partition)
+            continue;
+        if (map == NULL)
+            map = tags_section_map(section);
+        if (map == NULL) {
+            message_set(reading->message, "a record map of the image can't be read");
+            reading->status = STATUS_CORRUPT;
+            return false;
+        }
+        more = put_together(reading, map, &reading->roots->list[i]);
+    }
+    recordmap_destroy(map);
+    return more;
+}
+
+enum status image_pages_read(struct store *store, const struct tags_file *tags, uint32_t incarnation, const struct image_roots *roots, image_value_found *found,
+    void *context, struct message *message)
+{
+    struct pages_reading reading = { .store = store, .incarnation = incarnation | INCARNATION_PAGES, .roots = roots, .found = found, .context = context, .message = message };
+    enum status status;
+
+    if (roots->count == 0)
+        return STATUS_OK;
+    status = tags_walk_file(tags, &reading.partition_count, read_section, &reading, NULL);
+    if (status == STATUS_INVALID)
+        status = reading.status;
+    if (status == STATUS_OK && reading.passed != roots->count) {
+        message_set(message, "the image has no pages for %llu of its keys", (unsigned long long)(roots->count - reading.passed));
+        status = STATUS_CORRUPT;
+    }
+    segment_buffer_release(&reading.room);
+    buffer_release(&reading.record);
+    buffer_release(&reading.unpacked);
+    buffer_release(&reading.payload);
+    return status;
+}

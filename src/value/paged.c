@@ -1,0 +1,192 @@
+#include "value/paged.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+enum {
+    PAIR_EXTRA = 3, PAGE_EXTRA = 66,        /* bytes beside the pairs: in the page; entry, name, half of its room, table */
+    PAGE_PAIRS = 16,
+    SIZE_MAX_FACTOR = 3,            /* pages with few large pairs, of the usual size */
+};
+
+struct paged_limits paged_limits_of(const struct value_limits *limits)
+{
+    uint32_t size = (uint32_t)limits->page_size;
+
+    return (struct paged_limits){ PAGE_PAIRS, size, size * SIZE_MAX_FACTOR };
+}
+
+struct paged_value *paged_of_root(const struct paged_root *root, uint64_t id)
+{
+    struct paged_value *paged = mem_alloc(sizeof(*paged));
+
+    *paged = (struct paged_value){ .root = *root, .id = id };
+    return paged;
+}
+
+struct paged_value *paged_create(const struct dict *dict, uint64_t id, struct paged_access *access)
+{
+    struct paged_value *paged = paged_of_root(&(struct paged_root){ 0 }, id);
+    struct paged_table *table = &access->table;
+    struct dict_iterator iterator;
+    struct bytes key, data;
+
+    paged->access = access;
+    table->root = &paged->root;
+    paged_table_create(table, dict_count(dict), dict_size(dict));
+    dict_iterate(&iterator, dict);
+    while (dict_next(&iterator, &key, &data))
+        CHECK(paged_table_put(table, key, data) == PAGED_YES);
+    return paged;
+}
+
+uint64_t paged_memory(const struct value *value)
+{
+    const struct paged_root *root = &paged_of(value)->root;
+
+    return root->size + root->count * PAIR_EXTRA + (uint64_t)root->pages * PAGE_EXTRA;
+}
+
+static const struct paged_table *table_of(const struct value *value)
+{
+    return &paged_of(value)->access->table;
+}
+
+static void bring(const struct paged_table *table, uint32_t page)
+{
+    table->pager->bring(table->pager, page);
+}
+
+static void bring_page_of(const struct paged_table *table, struct bytes key)
+{
+    bring(table, paged_table_page(table, key));
+}
+
+bool paged_find(const struct value *value, struct bytes key, struct bytes *found)
+{
+    const struct paged_table *table = table_of(value);
+    enum paged_answer answer;
+
+    while (UNLIKELY((answer = paged_table_find(table, key, found)) == PAGED_MISSING))
+        bring_page_of(table, key);
+    return answer == PAGED_YES;
+}
+
+bool paged_put(const struct value *value, struct bytes key, struct bytes data)
+{
+    const struct paged_table *table = table_of(value);
+    enum paged_answer answer;
+
+    while (UNLIKELY((answer = paged_table_put(table, key, data)) == PAGED_MISSING))
+        bring_page_of(table, key);
+    return answer == PAGED_YES;
+}
+
+bool paged_remove(const struct value *value, struct bytes key)
+{
+    const struct paged_table *table = table_of(value);
+    enum paged_answer answer;
+
+    while (UNLIKELY((answer = paged_table_remove(table, key)) == PAGED_MISSING))
+        bring_page_of(table, key);
+    return answer == PAGED_YES;
+}
+
+static void want(const struct value *value, uint32_t page)
+{
+    struct paged_access *access = paged_of(value)->access;
+
+    if (access->wanted_count < PAGED_WANTED_MAX)
+        access->wanted[access->wanted_count++] = page;
+}
+
+bool paged_random(const struct value *value, struct random *random, struct bytes *key, struct bytes *data)
+{
+    const struct paged_table *table = table_of(value);
+    uint32_t page = 0;
+    enum paged_answer answer = paged_table_random(table, random, key, data, &page);
+
+    CHECK(answer != PAGED_NO);
+    if (LIKELY(answer == PAGED_YES))
+        return true;
+    paged_table_skip_draw(table, random);
+    want(value, page);
+    return false;
+}
+
+static bool is_missing(const struct paged_table *table, uint32_t page)
+{
+    size_t size;
+
+    return table->pager->find(table->pager, page, PAGER_LOOK, &size) == NULL;
+}
+
+/* The pages of the scan's next step, about; a cursor's pages have as many elements as others. */
+static void want_ahead(const struct value *value, uint64_t cursor, size_t count)
+{
+    const struct paged_table *table = table_of(value);
+    const struct paged_root *root = table->root;
+    double share = (double)count * root->pages / (double)root->count;
+    uint32_t pages = share < PAGED_WANTED_MAX ? (uint32_t)share + 1 : PAGED_WANTED_MAX;
+
+    do {
+        uint32_t page = paged_table_scan_page(table, &cursor);
+
+        if (is_missing(table, page))
+            want(value, page);
+    } while (--pages > 0 && cursor != 0);
+}
+
+bool paged_scan(const struct value *value, uint64_t *cursor, size_t count, dict_found *found, void *context)
+{
+    struct paged_access *access = paged_of(value)->access;
+
+    want_ahead(value, *cursor, count);
+    if (access->wanted_count > 0)
+        return false;
+    return paged_table_scan(&access->table, cursor, count, found, context) == PAGED_YES;
+}
+
+bool paged_has_all(const struct value *value)
+{
+    const struct paged_table *table = table_of(value);
+
+    for (uint32_t page = 0; page < table->root->pages; page++) {
+        if (is_missing(table, page)) {
+            paged_of(value)->access->wants_all = true;
+            return false;
+        }
+    }
+    return true;
+}
+
+bool paged_next(const struct value *value, struct paged_iterator *iterator, struct bytes *key, struct bytes *data)
+{
+    const struct paged_table *table = table_of(value);
+    enum paged_answer answer;
+
+    while (UNLIKELY((answer = paged_table_next(table, iterator, key, data)) == PAGED_MISSING))
+        bring(table, iterator->page);
+    return answer == PAGED_YES;
+}
+
+struct dict *paged_to_dict(const struct value *value)
+{
+    struct dict *dict = dict_create(&table_of(value)->seed);
+    struct paged_iterator iterator = { 0 };
+    struct bytes key, data;
+
+    dict_reserve(dict, paged_count(value));
+    while (paged_next(value, &iterator, &key, &data))
+        dict_put(dict, key, data);
+    return dict;
+}
+
+void paged_drop(struct value *value)
+{
+    const struct paged_table *table = table_of(value);
+
+    for (uint32_t page = 0; page < table->root->pages; page++)
+        table->pager->drop(table->pager, page);
+    value_free(value);
+}

@@ -1,0 +1,73 @@
+/* Paged value: a table whose pairs are in pages (containers/paged_table.h), so that a part of it can be cold. What the key has is the root.
+ *
+ * Only what is in an entry is paged: a value becomes it when it is stored under a key, and a value that leaves its key is made whole.
+ *
+ * Who opens the entry attaches the pages (keyspace/pages.h) before anything is done with the elements, for as long as the partition is locked. What a call needs of them
+ * is made resident before it runs, by its row (struct command_need). Where that depends on chance or on a cursor, functions here say that pages are missing and which, and
+ * the call runs again with them (key_ask). All others read a page that is not resident at once, which is for what was not foreseen.
+ *
+ * All functions are about values with VALUE_PAGED.
+ */
+#ifndef KELVIN_VALUE_PAGED_H
+#define KELVIN_VALUE_PAGED_H
+
+#include "base/random.h"
+#include "containers/dict.h"
+#include "containers/paged_table.h"
+#include "value/value.h"
+
+enum { PAGED_WANTED_MAX = 32 };
+
+/* For as long as its pages are attached. */
+struct paged_access {
+    struct paged_table table;       /* its root is the value's */
+    bool wants_all;
+    uint32_t wanted_count;
+    uint32_t wanted[PAGED_WANTED_MAX];      /* pages that were missing; one may be there twice */
+};
+
+struct paged_value {
+    struct paged_root root;
+    uint64_t id;                    /* of the pages' names */
+    struct paged_access *access;
+};
+
+/* Takes the elements of a table, which stays as it is, into pages that are created. `access` as it is to be attached, but its root is set here. */
+struct paged_value *paged_create(const struct dict *dict, uint64_t id, struct paged_access *access);
+/* Only a root; its pages exist. */
+struct paged_value *paged_of_root(const struct paged_root *root, uint64_t id);
+/* The sizes of pages. */
+struct paged_limits paged_limits_of(const struct value_limits *limits);
+
+static inline struct paged_value *paged_of(const struct value *value)
+{
+    return value->object;
+}
+
+static inline size_t paged_count(const struct value *value)
+{
+    return paged_of(value)->root.count;
+}
+
+/* Bytes that the pages take if all are hot, about. */
+uint64_t paged_memory(const struct value *value);
+
+/* As the functions of dict. */
+bool paged_find(const struct value *value, struct bytes key, struct bytes *found);
+bool paged_put(const struct value *value, struct bytes key, struct bytes data);
+bool paged_remove(const struct value *value, struct bytes key);
+/* `iterator`: all zero at first. */
+bool paged_next(const struct value *value, struct paged_iterator *iterator, struct bytes *key, struct bytes *data);
+
+/* False: pages are wanted. The generator has moved on nevertheless, so that several draws want their pages together; it has to be as it was when the call runs again. */
+bool paged_random(const struct value *value, struct random *random, struct bytes *key, struct bytes *data);
+bool paged_scan(const struct value *value, uint64_t *cursor, size_t count, dict_found *found, void *context);
+/* For what walks over all elements. False: not all pages are resident, and all are wanted. */
+bool paged_has_all(const struct value *value);
+
+/* The elements in a table of their own. */
+struct dict *paged_to_dict(const struct value *value);
+/* Drops the pages, which are resident, and the root. */
+void paged_drop(struct value *value);
+
+#endif

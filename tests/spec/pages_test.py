@@ -1,0 +1,564 @@
+"""Hashes and sets in pages (tier-page-threshold): pages are small here, and cold most of the time. Models in Python say what is right."""
+import os
+import random
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.resp import OK, Error                                                                   # noqa: E402
+from support.server import Server, scaled, seed_new, until                                           # noqa: E402
+
+SMALL = {"tier-page-threshold": 256, "tier-page-size": 128}
+LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
+HASHES, SETS = ["h1", "h2", "h3"], ["s1", "s2", "s3"]
+
+
+def pairs(reply):
+    return dict(zip(reply[::2], reply[1::2]))
+
+
+def pages(server):
+    info = server.info("tiering")
+    return int(info["tier_hot_pages"]), int(info["tier_cold_pages"])
+
+
+def contents(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def fill(client, key="h", count=1000):
+    """A hash of some hundred pages."""
+    model = {b"field:%d" % i: b"value:%d" % (i * 7) for i in range(count)}
+    client.must("HSET", key, *[word for pair in model.items() for word in pair])
+    return model
+
+
+def demote(client, *keys):
+    """Those that are there are cold afterwards, with all their pages."""
+    client.must("TIER", "DEMOTE", *keys)
+
+
+def checkpoint(server, client):
+    client.must("BGREWRITEAOF")
+    until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
+
+
+class Model:
+    """Random commands on some hashes and sets, which Python objects follow."""
+
+    def __init__(self, case, client, seed):
+        self.case, self.client, self.random = case, client, random.Random(seed)
+        self.hashes = {key: {} for key in HASHES}
+        self.sets = {key: set() for key in SETS}
+        self.steps = [getattr(self, name) for name in dir(self) if name.startswith("do_")]
+
+    def element(self):
+        return b"e%d" % self.random.randrange(400)
+
+    def elements(self):
+        return list({self.element() for _ in range(self.random.choice([1, 1, 2, 30]))})
+
+    def value(self):
+        size = self.random.choice([0, 1, 5, 20, 20, 300, 3000 if self.random.random() < .1 else 10])
+        return b"v" * size + b"%d" % self.random.randrange(1000)
+
+    def some_hash(self):
+        key = self.random.choice(HASHES)
+        return key, self.hashes[key]
+
+    def some_set(self):
+        key = self.random.choice(SETS)
+        return key, self.sets[key]
+
+    def check(self, expected, *words):
+        self.case.assertEqual(self.client.call(*words), expected, words)
+
+    def step(self):
+        self.random.choice(self.steps)()
+
+    def verify(self):
+        for key, model in self.hashes.items():
+            self.case.assertEqual(pairs(self.client.must("HGETALL", key)), model, key)
+            self.check(len(model), "HLEN", key)
+        for key, model in self.sets.items():
+            self.case.assertEqual(set(self.client.must("SMEMBERS", key)), model, key)
+            self.check(len(model), "SCARD", key)
+
+    def do_hset(self):
+        key, model = self.some_hash()
+        new = {element: self.value() for element in self.elements()}
+        self.check(len(set(new) - set(model)), "HSET", key, *[word for pair in new.items() for word in pair])
+        model.update(new)
+
+    do_hset_again = do_hset
+
+    def do_hdel(self):
+        key, model = self.some_hash()
+        elements = self.elements()
+        self.check(sum(element in model for element in elements), "HDEL", key, *elements)
+        for element in elements:
+            model.pop(element, None)
+
+    def do_hget(self):
+        key, model = self.some_hash()
+        element = self.element()
+        self.check(model.get(element), "HGET", key, element)
+        self.check(len(model.get(element, b"")), "HSTRLEN", key, element)
+        self.check(int(element in model), "HEXISTS", key, element)
+
+    def do_hmget(self):
+        key, model = self.some_hash()
+        elements = self.elements()
+        self.check([model.get(element) for element in elements], "HMGET", key, *elements)
+
+    def do_hincrby(self):
+        key, model = self.some_hash()
+        model[b"number"] = b"%d" % (int(model.get(b"number", 0)) + 5)
+        self.check(int(model[b"number"]), "HINCRBY", key, "number", 5)
+
+    def do_hgetall(self):
+        key, model = self.some_hash()
+        self.case.assertEqual(pairs(self.client.must("HGETALL", key)), model)
+
+    def do_hscan(self):
+        key, model = self.some_hash()
+        cursor, seen = b"0", {}
+        while True:
+            cursor, page = self.client.must("HSCAN", key, cursor, "COUNT", self.random.choice([1, 10, 200]))
+            seen.update(pairs(page))
+            if cursor == b"0":
+                break
+        self.case.assertEqual(seen, model)
+
+    def do_hrandfield(self):
+        key, model = self.some_hash()
+        for count in (3, 50, -20):
+            drawn = self.client.must("HRANDFIELD", key, count)
+            self.case.assertLessEqual(set(drawn), set(model))
+            self.case.assertEqual(len(drawn), (min(count, len(model)) if count > 0 else -count) if model else 0)
+
+    def do_field_times(self):
+        key, model = self.some_hash()
+        if model:
+            self.check([1], "HPEXPIRE", key, 1000000, "FIELDS", 1, next(iter(model)))
+            if self.random.randrange(2):
+                self.check([1], "HPERSIST", key, "FIELDS", 1, next(iter(model)))
+
+    def do_sadd(self):
+        key, model = self.some_set()
+        elements = self.elements()
+        self.check(len(set(elements) - model), "SADD", key, *elements)
+        model.update(elements)
+
+    do_sadd_again = do_sadd
+
+    def do_srem(self):
+        key, model = self.some_set()
+        elements = self.elements()
+        self.check(len(set(elements) & model), "SREM", key, *elements)
+        model.difference_update(elements)
+
+    def do_smismember(self):
+        key, model = self.some_set()
+        elements = self.elements()
+        self.check([int(element in model) for element in elements], "SMISMEMBER", key, *elements)
+
+    def do_smove(self):
+        (key, model), (other, target) = self.some_set(), self.some_set()
+        element = self.element()
+        self.check(int(element in model), "SMOVE", key, other, element)
+        if element in model:
+            model.remove(element)
+            target.add(element)
+
+    def do_spop(self):
+        key, model = self.some_set()
+        count = self.random.choice([1, 3, 60])
+        popped = self.client.must("SPOP", key, count)
+        self.case.assertLessEqual(set(popped), model)
+        self.case.assertEqual(len(popped), min(count, len(model)))
+        model.difference_update(popped)
+
+    def do_srandmember(self):
+        key, model = self.some_set()
+        for count in (3, 60, -10):
+            self.case.assertLessEqual(set(self.client.must("SRANDMEMBER", key, count)), model)
+
+    def do_algebra(self):
+        (key, model), (other, second), (target, _) = self.some_set(), self.some_set(), self.some_set()
+        self.case.assertEqual(set(self.client.must("SINTER", key, other)), model & second)
+        self.case.assertEqual(set(self.client.must("SDIFF", key, other)), model - second)
+        if model | second:          # else the target is looked at in place
+            self.check(len(model | second), "SUNIONSTORE", target, key, other)
+            self.sets[target] = model | second
+
+    def do_copy(self):
+        (key, model), (other, _) = self.some_hash(), self.some_hash()
+        if key != other and model:
+            self.check(1, "COPY", key, other, "REPLACE")
+            self.hashes[other] = dict(model)
+
+    def do_rename(self):
+        (key, model), (other, _) = self.some_set(), self.some_set()
+        if key != other and model:
+            self.check(OK, "RENAME", key, other)
+            self.sets[key], self.sets[other] = set(), model
+
+    def do_dump(self):
+        (key, model), (other, _) = self.some_hash(), self.some_hash()
+        if model:
+            self.check(OK, "RESTORE", other, 0, self.client.must("DUMP", key), "REPLACE")
+            self.hashes[other] = dict(model)
+
+    def do_delete(self):
+        key, model = self.some_hash()
+        self.check(int(bool(model)), self.random.choice(["DEL", "UNLINK"]), key)
+        self.hashes[key] = {}
+
+    def do_overwrite(self):
+        key, model = self.some_set()
+        self.check(OK, "SET", key, "x")
+        self.check(1, "DEL", key)
+        self.sets[key] = set()
+
+    def do_transaction(self):
+        (key, model), (other, members) = self.some_hash(), self.some_set()
+        element = self.element()
+        replies = self.client.pipeline([("MULTI",), ("HSET", key, element, "q"), ("SISMEMBER", other, element), ("HGET", key, element), ("EXEC",)])
+        self.case.assertEqual(replies[-1][1:], [int(element in members), b"q"])
+        model[element] = b"q"
+
+    def do_script(self):
+        (key, model), (other, members) = self.some_hash(), self.some_set()
+        element = self.element()
+        text = "redis.call('SADD', KEYS[2], ARGV[1]); return {redis.call('HGET', KEYS[1], ARGV[1]), redis.call('SCARD', KEYS[2])}"
+        members.add(element)
+        self.check([model.get(element), len(members)], "EVAL", text, 2, key, other, element)
+
+    def do_demote(self):
+        demote(self.client, *self.random.sample(HASHES + SETS, self.random.choice([1, 3, 6])))
+
+    do_demote_again = do_demote
+
+
+@kelvin_only
+class PagesTest(ServerCase):
+    options = SMALL
+
+    def counter(self, name):
+        return int(self.server.info("tiering")[name])
+
+    def test_random_commands(self):
+        seed = seed_new()
+        model = Model(self, self.c, seed)
+        before = self.counter("tier_unplanned_reads")
+        with self.subTest(seed=seed):
+            for _ in range(scaled(4000)):
+                model.step()
+            model.verify()
+            self.assertEqual(self.counter("tier_unplanned_reads"), before)
+
+    def test_one_field_needs_one_page(self):
+        model = fill(self.c)
+        demote(self.c, "h")
+        hot, cold = pages(self.server)
+        self.assertEqual(hot, 0)
+        self.assertGreater(cold, 50)
+        for number, field in enumerate(list(model)[::100]):
+            self.assertEqual(self.c.must("HGET", "h", field), model[field])
+            self.assertLessEqual(pages(self.server)[0], number + 1)
+        self.assertEqual(self.c.must("HLEN", "h"), len(model))
+
+    def test_what_needs_no_element_reads_none(self):
+        fill(self.c)
+        demote(self.c, "h")
+        for words in (("HLEN", "h"), ("TYPE", "h"), ("EXISTS", "h"), ("TTL", "h"), ("EXPIRE", "h", 1000), ("PERSIST", "h"), ("OBJECT", "ENCODING", "h"), ("TOUCH", "h"),
+                      ("MEMORY", "USAGE", "h"), ("GET", "h"), ("SADD", "h", "x"), ("LLEN", "h")):
+            self.c.call(*words)
+            self.assertEqual(pages(self.server)[0], 0, words)
+        self.assertEqual(self.c.must("DEL", "h"), 1)
+        self.assertEqual(pages(self.server)[0], 0)
+        until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+
+    def test_whatever_deletes_a_cold_value_deletes_its_pages(self):
+        gone = {
+            "DEL": lambda: self.c.must("DEL", "h"),
+            "UNLINK": lambda: self.c.must("UNLINK", "h"),
+            "SET": lambda: self.c.must("SET", "h", "x"),
+            "MSET": lambda: self.c.must("MSET", "h", "x", "other", "y"),
+            "GETSET": lambda: self.c.call("SET", "h", "x", "GET"),
+            "SUNIONSTORE": lambda: self.c.must("SUNIONSTORE", "h", "none"),
+            "RESTORE": lambda: (self.c.must("SET", "s", "x"), self.c.must("RESTORE", "h", 0, self.c.must("DUMP", "s"), "REPLACE")),
+            "RENAME": lambda: (self.c.must("SET", "s", "x"), self.c.must("RENAME", "s", "h")),
+            "COPY": lambda: (self.c.must("SET", "s", "x"), self.c.must("COPY", "s", "h", "REPLACE")),
+            "FLUSHDB": lambda: self.c.must("FLUSHDB"),
+            "FLUSHALL ASYNC": lambda: self.c.must("FLUSHALL", "ASYNC"),
+            "HDEL": lambda: self.c.must("HDEL", "h", *[b"field:%d" % i for i in range(1000)]),
+            "HEXPIRE": lambda: self.c.must("HPEXPIRE", "h", 1, "FIELDS", 1, "field:1"),
+        }
+        for name, run in gone.items():
+            with self.subTest(name):
+                fill(self.c)
+                demote(self.c, "h")
+                self.assertGreater(pages(self.server)[1], 50)
+                if name == "GETSET":
+                    self.assertIsInstance(run(), Error)
+                    self.c.must("DEL", "h")
+                else:
+                    run()
+                until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+                self.c.must("FLUSHALL")
+
+    def test_a_cold_value_that_expires_deletes_its_pages(self):
+        for at_once in (True, False):
+            fill(self.c)
+            self.c.must("PEXPIRE", "h", 100)
+            demote(self.c, "h")
+            if at_once:
+                until(lambda: self.c.must("EXISTS", "h") == 0, what="the end of the key")
+            until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+
+    def test_scans_go_on_when_the_value_gets_into_pages(self):
+        self.c.must("CONFIG", "SET", "tier-page-threshold", 0)
+        model = fill(self.c, count=2000)
+        for change in ((256, "0"), (0, "1")):
+            cursor, seen = b"0", set()
+            for turn in range(10):
+                cursor, page = self.c.must("HSCAN", "h", cursor, "COUNT", 50)
+                seen.update(page[::2])
+            self.c.must("CONFIG", "SET", "tier-page-threshold", change[0])
+            self.c.must("HSET", "h", "field:1", "value:7")
+            demote(self.c, "h")
+            while cursor != b"0":
+                cursor, page = self.c.must("HSCAN", "h", cursor, "COUNT", 50)
+                seen.update(page[::2])
+            self.assertEqual(seen, set(model))
+            self.c.must("HPEXPIRE", "h", 1000000, "FIELDS", 1, "field:1")       # it is a whole again
+        self.c.must("CONFIG", "SET", "tier-page-threshold", 256)
+
+    def test_other_databases(self):
+        model = fill(self.c)
+        demote(self.c, "h")
+        self.assertEqual(self.c.must("MOVE", "h", 1), 1)
+        self.c.must("SELECT", 1)
+        self.assertEqual(pairs(self.c.must("HGETALL", "h")), model)
+        demote(self.c, "h")
+        self.assertEqual(self.c.must("COPY", "h", "h", "DB", 2), 1)
+        self.c.must("SWAPDB", 1, 3)
+        self.assertEqual(self.c.must("HLEN", "h"), 0)
+        for database in (2, 3):
+            self.c.must("SELECT", database)
+            self.assertEqual(pairs(self.c.must("HGETALL", "h")), model)
+            demote(self.c, "h")
+        self.c.must("SELECT", 3)
+        self.assertEqual(self.c.must("COPY", "h", "h", "DB", 2, "REPLACE"), 1)
+        self.c.must("SELECT", 2)
+        self.assertEqual(pairs(self.c.must("HGETALL", "h")), model)
+        self.c.must("FLUSHALL")
+        until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+
+    def test_draws_are_fair(self):
+        count = 60
+        self.c.must("CONFIG", "SET", "set-max-listpack-entries", 10)
+        self.addCleanup(self.c.must, "CONFIG", "SET", "set-max-listpack-entries", 128)
+        self.c.must("SADD", "s", *[b"member:%02d" % i for i in range(count)])
+        self.assertGreater(pages(self.server)[0], 3)
+        drawn = {}
+        for _ in range(40):
+            demote(self.c, "s")
+            for member in self.c.must("SRANDMEMBER", "s", -150):
+                drawn[member] = drawn.get(member, 0) + 1
+        self.assertEqual(len(drawn), count)
+        # 100 draws for each: chi-square with 59 degrees of freedom is above 120 once in 10^5 times.
+        self.assertLess(sum((n - 100) ** 2 / 100 for n in drawn.values()), 120)
+
+    def test_many_clients_at_once(self):
+        model = fill(self.c)
+        errors = []
+
+        def use(number):
+            rnd = random.Random(number)
+            with self.server.client() as client:
+                for turn in range(scaled(300)):
+                    field = rnd.choice(list(model))
+                    if client.must("HGET", "h", field) != model[field]:
+                        errors.append(field)
+                    client.must("HSET", "own%d" % number, *[b"%d:%d" % (turn, i) for i in range(20)])
+                if client.must("HLEN", "own%d" % number) != scaled(300) * 10:
+                    errors.append(number)
+
+        threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            demote(self.c, "h", "own0", "own1", "own2", "own3")
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+
+
+@kelvin_only
+class KeptPagesTest(unittest.TestCase):
+    """Over starts, in dumps, on replicas."""
+
+    def start(self, options):
+        server = Server(options)
+        self.addCleanup(server.discard)
+        return server
+
+    def test_a_kill_and_a_start_with_other_partitions(self):
+        seed = seed_new()
+        server = self.start(LOGGED)
+        with self.subTest(seed=seed):
+            client = server.client()
+            model = Model(self, client, seed)
+            for turn in range(4):
+                for _ in range(scaled(400)):
+                    model.step()
+                if turn % 2:
+                    checkpoint(server, client)
+                    for _ in range(scaled(100)):
+                        model.step()
+                if turn == 3:
+                    server.options["partitions"] = 4
+                client.close()
+                server.restart(kill=turn != 2)
+                client = model.client = server.client()
+                model.verify()
+            client.close()
+        server.stop()
+
+    def test_a_damaged_tags_file_is_rebuilt(self):
+        server = self.start(LOGGED)
+        with server.client() as client:
+            model = fill(client)
+            demote(client, "h")
+            checkpoint(server, client)
+        server.terminate()
+        folder = os.path.join(server.folder, "appendonlydir")
+        for name in os.listdir(folder):
+            if name.endswith(".image"):
+                with open(os.path.join(folder, name, "tags"), "r+b") as file:
+                    file.seek(30)
+                    file.write(b"damage")
+        server.start()
+        with server.client() as client:
+            self.assertEqual(pairs(client.must("HGETALL", "h")), model)
+            demote(client, "h")
+            self.assertIn(client.must("SAVE"), (OK,))
+        server.stop()
+
+    def test_a_dump_has_the_values_as_a_whole(self):
+        server = self.start(SMALL)
+        with server.client() as client:
+            model = fill(client)
+            client.must("SADD", "s", *[b"m%d" % i for i in range(1000)])
+            client.must("HSET", "short", "f", "v")
+            client.must("EXPIRE", "s", 10000)
+            demote(client, "h")
+            client.must("SAVE")
+            digest = client.must("DEBUG", "DIGEST")
+            client.must("DEBUG", "RELOAD")
+            self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
+            self.assertGreater(pages(server)[0], 50)       # they were taken into pages when they were loaded
+        server.options["tier-page-threshold"] = 0
+        server.restart()
+        with server.client() as client:
+            self.assertEqual(pages(server), (0, 0))
+            self.assertEqual(pairs(client.must("HGETALL", "h")), model)
+            self.assertEqual((client.must("SCARD", "s"), client.must("HGET", "short", "f")), (1000, b"v"))
+            self.assertGreater(client.must("TTL", "s"), 9000)
+        server.stop()
+
+    def test_a_tier_that_is_turned_off_returns_what_it_has(self):
+        server = self.start(LOGGED)
+        with server.client() as client:
+            model = fill(client)
+            demote(client, "h")
+            checkpoint(server, client)
+        server.options["tier-enabled"] = "no"
+        server.restart()
+        with server.client() as client:
+            self.assertEqual(pairs(client.must("HGETALL", "h")), model)
+            self.assertEqual(client.must("DEL", "h"), 1)
+        server.stop()
+
+    def test_replicas_with_and_without_pages(self):
+        for image, threshold in (("yes", 256), ("no", 256), ("yes", 0)):
+            with self.subTest(image=image, threshold=threshold):
+                primary = self.start(dict(SMALL, **{"repl-image-sync": image, "repl-diskless-sync-delay": 0}))
+                replica = self.start(dict(SMALL, **{"repl-image-sync": image, "tier-page-threshold": threshold, "replicaof": "127.0.0.1 %d" % primary.port}))
+                self.follow(primary, replica)
+                replica.stop()
+                primary.stop()
+
+    def follow(self, primary, replica):
+        seed = seed_new()
+        with primary.client() as client, replica.client() as other, self.subTest(seed=seed):
+            model = Model(self, client, seed)
+            for _ in range(scaled(300)):
+                model.step()
+            until(lambda: replica.info("replication")["master_link_status"] == "up", what="the link")
+            for turn in range(3):
+                for _ in range(scaled(200)):
+                    model.step()
+                demote(other, *HASHES, *SETS)
+            until(lambda: client.must("WAIT", 1, 1000) == 1, what="the replica")
+            self.assertEqual(client.must("DEBUG", "DIGEST"), other.must("DEBUG", "DIGEST"))
+
+
+@kelvin_only
+class ShortPagesTest(unittest.TestCase):
+    """What has no room, and what can't be read."""
+
+    def test_a_hash_of_three_times_maxmemory(self):
+        with Server({"maxmemory": "32mb", "tier-page-threshold": "32kb", "maxmemory-policy": "noeviction"}) as server, server.client(timeout=60) as client:
+            count, size = scaled(100), 1000         # 1 KiB each
+            for start in range(count):
+                client.must("HSET", "big", *[word for i in range(size) for word in (b"f:%d" % (start * size + i), b"%01000d" % i)])
+            self.assertEqual(client.must("HLEN", "big"), count * size)
+            for i in range(0, count * size, count * size // 50):
+                self.assertEqual(client.must("HGET", "big", "f:%d" % i), b"%01000d" % (i % size))
+            if count * size > 20000:
+                reply = client.call("HGETALL", "big")
+                self.assertIsInstance(reply, Error)
+                self.assertIn("more than half of maxmemory", str(reply))
+            self.assertLess(int(server.info("memory")["used_memory"]), 36 << 20)
+            cursor, page = client.must("HSCAN", "big", 0, "COUNT", 100)
+            self.assertGreater(len(page), 50)
+            self.assertEqual(client.must("DEL", "big"), 1)
+            until(lambda: pages(server) == (0, 0), 60, "the end of the pages")
+
+    def test_pages_that_are_damaged(self):
+        with Server(SMALL) as server, server.client() as client:
+            model = fill(client)
+            demote(client, "h")
+            self.assertEqual(client.must("HGET", "h", "field:1"), b"value:7")      # the root is hot
+            folder = os.path.join(server.folder, "store")
+            segments = {name: contents(os.path.join(folder, name)) for name in os.listdir(folder) if name.endswith(".seg")}
+            for name, text in segments.items():
+                with open(os.path.join(folder, name), "r+b") as file:
+                    file.seek(4096)
+                    file.write(bytes(byte ^ 0x55 for byte in text[4096:]))
+            failed = 0
+            for words in (("HGET", "h", "field:5"), ("HSET", "h", "field:6", "x"), ("HGETALL", "h"), ("HRANDFIELD", "h", 20), ("HRANDFIELD", "h", 900), ("HKEYS", "h"),
+                          ("DUMP", "h"), ("RENAME", "h", "h2"), ("HMGET", "h", *list(model)[:50]), ("HDEL", "h", *list(model)[:50])):
+                reply = client.call(*words)
+                failed += isinstance(reply, Error)
+                if words[0] not in ("HGET", "HSET"):
+                    self.assertIsInstance(reply, Error, words)
+            self.assertGreater(failed, 7)
+            self.assertEqual(client.must("HLEN", "h"), len(model))
+            for name, text in segments.items():
+                with open(os.path.join(folder, name), "r+b") as file:
+                    file.write(text)
+            self.assertEqual(set(pairs(client.must("HGETALL", "h"))), set(model))
+            self.assertEqual(client.must("DEL", "h"), 1)
+            until(lambda: pages(server) == (0, 0), what="the end of the pages")
+
+
+if __name__ == "__main__":
+    main()

@@ -537,7 +537,7 @@ class SetEncodingTest(ServerCase):
         self.c.must("SADD", "t", *["member:%d" % index for index in range(10000)])
         self.assertIn(self.c.must("MEMORY", "USAGE", "i"), range(1000, 1200))
         self.assertIn(self.c.must("MEMORY", "USAGE", "p"), range(490, 700))
-        self.assertIn(self.c.must("MEMORY", "USAGE", "t", "SAMPLES", 0), range(200000, 400000))
+        self.assertIn(self.c.must("MEMORY", "USAGE", "t", "SAMPLES", 0), range(150000, 400000))       # less in pages
 
 
 class SetDumpTest(PairCase):

@@ -1,6 +1,8 @@
 """Hashes and sets in pages (tier-page-threshold): pages are small here, and cold most of the time. Models in Python say what is right."""
+import glob
 import os
 import random
+import subprocess
 import sys
 import threading
 import unittest
@@ -8,7 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
 from support.resp import OK, Error                                                                   # noqa: E402
-from support.server import Server, scaled, seed_new, until                                           # noqa: E402
+from support.server import Server, scaled, seed_new, under_test, until                                           # noqa: E402
 
 SMALL = {"tier-page-threshold": 256, "tier-page-size": 128}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
@@ -449,6 +451,37 @@ class KeptPagesTest(unittest.TestCase):
             self.assertEqual(pairs(client.must("HGETALL", "h")), model)
             demote(client, "h")
             self.assertIn(client.must("SAVE"), (OK,))
+        server.stop()
+
+    def test_a_damaged_page_costs_the_elements_in_it(self):
+        check = os.path.join(os.path.dirname(under_test()), "kelvin-check")
+        server = self.start(LOGGED)
+        with server.client() as client:
+            model = fill(client)
+            demote(client, "h")
+            checkpoint(server, client)
+        server.terminate()
+        for path in glob.glob(os.path.join(server.folder, "appendonlydir", "*.image", "store", "*.seg")):
+            text = bytearray(contents(path))
+            at = text.find(b"field:500")
+            if at > 0:
+                text[at] ^= 0xff
+                with open(path, "r+b") as file:
+                    file.write(text)
+        for words in ((check, server.folder), (check, "--repair", server.folder)):
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            self.assertRegex(done.stdout, r"page \d+ of the value [0-9a-f]{12}, database 0: its record .* is damaged or missing")
+            self.assertRegex(done.stdout, r'key "h", database 0: 1 of its \d+ pages are damaged or missing')
+        server.start()
+        with server.client() as client:
+            replies = [client.call("HGET", "h", field) for field in model]
+            lost = sum(isinstance(reply, Error) for reply in replies)
+            self.assertIn(lost, range(1, 60))
+            self.assertEqual(sum(reply == value for reply, value in zip(replies, model.values())), len(model) - lost)
+            self.assertIsInstance(client.call("HGETALL", "h"), Error)
+            self.assertEqual(client.must("DEL", "h"), 1)
+            checkpoint(server, client)
+            until(lambda: pages(server) == (0, 0), what="the end of the pages")
         server.stop()
 
     def test_a_dump_has_the_values_as_a_whole(self):

@@ -14,6 +14,7 @@
 #include "expiries.h"
 #include "keys.h"
 #include "places.h"
+#include "roots.h"
 #include "segment_files.h"
 #include "store/dictionaries.h"
 #include "store/store_walk.h"
@@ -48,6 +49,7 @@ struct stores {
     struct store_files files;
     struct checked_keys keys;       /* of the databases that exist */
     struct expiries expiries;
+    struct roots roots;
 
     struct lost_tags lost;
     struct found_again *found;      /* keys that the index does not have */
@@ -198,9 +200,15 @@ static const char *judge_expiry(const struct stores *stores, const struct store_
 static void report_record(struct stores *stores, uint32_t incarnation, struct bytes key, const char *what)
 {
     char text[CHECK_KEY_SIZE];
+    uint64_t id;
+    uint32_t number;
 
-    check_damage(stores->check, "record", "key %s, database %d: %s", check_key(key, text),
-        dataset_file_db_of(stores->dataset, incarnation), what);
+    if (incarnation_is_of_pages(incarnation) && page_name_parse(key, &id, &number))
+        check_damage(stores->check, "record", "page %u of the value %012llx, database %d: %s", number, (unsigned long long)id,
+            dataset_file_db_of(stores->dataset, incarnation), what);
+    else
+        check_damage(stores->check, "record", "key %s, database %d: %s", check_key(key, text),
+            dataset_file_db_of(stores->dataset, incarnation), what);
     stores->state->damaged = true;
 }
 
@@ -229,6 +237,8 @@ static void count_record(struct stores *stores, struct checked_key *key, struct 
         key->state |= KEY_IS_BAD;
         report_record(stores, key->incarnation, name, what);
     }
+    if (what == NULL)
+        roots_note(&stores->roots, key->incarnation, name, record);
     if (what == NULL && stores->compressibility != NULL)
         note_compressibility(stores, key, record);
     stores->types[type]++;
@@ -500,6 +510,15 @@ static void read_index(struct stores *stores)
     }
 }
 
+static void note_lacking(void *context, uint32_t incarnation, struct bytes key, uint32_t missing, uint32_t pages)
+{
+    struct stores *stores = context;
+    char text[CHECK_KEY_SIZE];
+
+    check_note(stores->check, "key %s, database %d: %u of its %u pages are damaged or missing, and so are the elements in them", check_key(key, text),
+        dataset_file_db_of(stores->dataset, incarnation), missing, pages);
+}
+
 static void check_records_of_store(struct stores *stores)
 {
     uint64_t before = stores->check->damages, silent, stale;
@@ -512,6 +531,7 @@ static void check_records_of_store(struct stores *stores)
     before = stores->check->damages;
     find_places(stores);
     check_segments(stores);
+    roots_compare(&stores->roots, note_lacking, stores);
     expiries_compare(&stores->expiries, &silent, &stale);
     if (silent > 0)
         check_note(stores->check, "%llu keys have no entry in the index of expiries: they expire only when a client accesses them",
@@ -722,5 +742,6 @@ void stores_close(struct stores *stores)
         mem_free((void *)stores->found[i].key.data);
     mem_free(stores->found);
     expiries_release(&stores->expiries);
+    roots_release(&stores->roots);
     mem_free(stores);
 }

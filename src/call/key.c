@@ -259,6 +259,25 @@ static void attach_pages(struct key *key)
     pages_attach(access, key->keyspace, &key->value, &call->turn->limits, call->turn->now_ms);
 }
 
+/* A large table that was stored before tier-page-threshold said so goes into pages when it is used. */
+static struct entry *take_into_pages(struct key *key)
+{
+    struct call *call = key->call;
+    struct pages_access access;
+    struct value table = { 0 };
+
+    keyspace_assert_locked(key->keyspace);
+    partition_changing(key->keyspace, key->hash, key->handle);
+    if (pages_take(&access, key->keyspace, key->hash, &call->turn->limits, call->turn->now_ms, &key->value, &table)) {
+        struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+
+        keyspace_mark_dirty(key->keyspace, entry);
+        entry_replace_value(entry, &key->value);
+        free_value(call, table);
+    }
+    return keyspace_entry(key->keyspace, key->handle);
+}
+
 /* Numbers that are drawn from here on are the same when the call runs again. */
 static void begin_draws(const struct key *key)
 {
@@ -283,6 +302,9 @@ static void open_live(struct key *key, struct entry *entry, enum key_access acce
     keyspace_assert_locked(key->keyspace);
     key->present = true;
     entry_read_value(entry, &key->value);
+    if (UNLIKELY(pages_takes(&key->value, &key->call->turn->limits)) && (access == KEY_FOR_READING || access == KEY_FOR_WRITING) &&
+        !(key->call->command->flags & COMMAND_NO_TOUCH) && !entry_is_held(key->keyspace, entry))
+        entry = take_into_pages(key);
     if (UNLIKELY(value_is_paged(&key->value)))
         attach_pages(key);
     if (UNLIKELY(entry_has_times(entry))) {

@@ -45,9 +45,11 @@ uint64_t damage_base(struct damage *damage)
 
 /* --- the sentence --- */
 
-void damage_key(struct buffer *text, struct bytes key)
+void damage_key(struct buffer *text, uint32_t incarnation, struct bytes key)
 {
     bool is_long = key.size > DAMAGE_KEY_SHOWN;
+    uint64_t id;
+    uint32_t number;
 
     buffer_append_format(text, "'");
     for (size_t i = 0; i < key.size && i < DAMAGE_KEY_SHOWN; i++) {
@@ -59,6 +61,8 @@ void damage_key(struct buffer *text, struct bytes key)
             buffer_append(text, &byte, 1);
     }
     buffer_append_format(text, is_long ? "...'" : "'");
+    if (incarnation_is_of_pages(incarnation) && page_name_parse(key, &id, &number))
+        buffer_append_format(text, " (page %u of the value %012llx)", number, (unsigned long long)id);
 }
 
 static bool is_missing(const struct segment *segment)
@@ -102,7 +106,7 @@ static void append_indexed_key(struct tier *tier, uint32_t incarnation, uint64_t
     struct store_record record;
 
     if (store_next(iterator, &record) == STATUS_OK && record.hash == hash)
-        damage_key(text, record.key);
+        damage_key(text, incarnation, record.key);
     else
         buffer_append_bytes(text, BYTES("that is not in the index"));
     store_scan_close(iterator);
@@ -179,7 +183,7 @@ static void note_read(struct tier *tier, const struct failed_read *read, enum st
     bool is_logged;
 
     if (read->key.data != NULL)
-        damage_key(&keys, read->key);
+        damage_key(&keys, read->incarnation, read->key);
     else
         append_indexed_key(tier, read->incarnation, read->hash, &keys);
     damage_text(&text, buffer_bytes(&keys), what_is_wrong(read, status, what, sizeof(what)), read->segment, read->place);

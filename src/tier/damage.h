@@ -71,6 +71,6 @@ void damage_count(struct tier *tier, uint64_t *count, uint64_t *newer);
 /* The sentence. `keys`: as damage_key has made them; `what`: what is wrong. */
 void damage_text(struct message *message, struct bytes keys, const char *what, const struct segment *segment, uint64_t place);
 /* Appends a key, in quotes and cut if it is long. */
-void damage_key(struct buffer *text, struct bytes key);
+void damage_key(struct buffer *text, uint32_t incarnation, struct bytes key);
 
 #endif

@@ -63,7 +63,7 @@ static bool fail_page(struct pages_reading *reading, const struct image_root *ro
 {
     struct buffer text = { 0 };
 
-    damage_key(&text, key_of(reading, root));
+    damage_key(&text, 0, key_of(reading, root));
     message_set(reading->message, "page %u of the key %.*s can't be read: %s", number, (int)text.size, text.data, status_name(status));
     buffer_release(&text);
     reading->status = status;

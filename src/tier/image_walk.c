@@ -163,7 +163,7 @@ static void append_keys(struct walking *walking, const struct tag_at *tag, struc
            partition_of(record.hash, tag->partition_count) == tag->partition) {
         if (recordmap_tag(record.hash, tag->tag_shift) == tag->tag) {
             buffer_append_format(text, "%s", count++ > 0 ? " or " : "");
-            damage_key(text, record.key);
+            damage_key(text, walking->incarnation, record.key);
         }
     }
     store_scan_close(iterator);

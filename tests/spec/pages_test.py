@@ -341,6 +341,31 @@ class PagesTest(ServerCase):
             self.c.must("HPEXPIRE", "h", 1000000, "FIELDS", 1, "field:1")       # it is a whole again
         self.c.must("CONFIG", "SET", "tier-page-threshold", 256)
 
+    def test_what_was_there_before_gets_into_pages_when_it_is_used(self):
+        self.c.must("CONFIG", "SET", "tier-page-threshold", 0)
+        model = fill(self.c)
+        self.c.must("SADD", "s", *model)
+        for cold in (False, True):
+            if cold:
+                demote(self.c, "h", "s")
+            self.assertEqual(pages(self.server), (0, 0))
+            self.c.must("CONFIG", "SET", "tier-page-threshold", 256)
+            self.assertEqual(self.c.must("HLEN", "h"), len(model))
+            self.assertEqual(pages(self.server), (0, 0))
+            self.assertEqual(self.c.must("HGET", "h", "field:5"), model[b"field:5"])
+            self.assertGreater(pages(self.server)[0], 50)
+            self.assertEqual(self.c.must("SISMEMBER", "s", "field:7"), 1)
+            demote(self.c, "h", "s")
+            self.assertEqual(pairs(self.c.must("HGETALL", "h")), model)
+            self.assertEqual(set(self.c.must("SMEMBERS", "s")), set(model))
+            self.c.must("CONFIG", "SET", "tier-page-threshold", 0)
+            self.c.must("RENAME", "h", "other")         # whole again
+            self.c.must("RENAME", "other", "h")
+            self.c.must("RENAME", "s", "other")
+            self.c.must("RENAME", "other", "s")
+            until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+        self.c.must("CONFIG", "SET", "tier-page-threshold", 256)
+
     def test_other_databases(self):
         model = fill(self.c)
         demote(self.c, "h")

@@ -33,12 +33,12 @@ static void a_key_is_text_whatever_it_has(void **state)
     struct message message;
     char large[1000];
 
-    damage_key(&text, BYTES("a'b\n\\\xff"));
+    damage_key(&text, 1, BYTES("a'b\n\\\xff"));
     assert_int_equal(text.size, strlen("'a\\x27b\\x0a\\x5c\\xff'"));
     assert_memory_equal(text.data, "'a\\x27b\\x0a\\x5c\\xff'", text.size);
     text.size = 0;
     memset(large, 'x', sizeof(large));
-    damage_key(&text, bytes_of(large, sizeof(large)));
+    damage_key(&text, 1, bytes_of(large, sizeof(large)));
     assert_int_equal(text.size, DAMAGE_KEY_SHOWN + 5);
     damage_text(&message, buffer_bytes(&text), "it is damaged", NULL, place_make(3, 4096, 0, 100));
     assert_non_null(strstr(message.text, "...' can't be read: it is damaged (slot 3, offset 4096)"));

@@ -65,11 +65,21 @@ static void see_database(struct ahead *ahead, const struct bytes *args, int arg_
         ahead->db = (int)number;
 }
 
+/* Adds those that the arguments name. */
+static void see_elements(struct ahead *ahead, const struct command_need *need, const struct bytes *args, int arg_count)
+{
+    int last = need->last < 0 ? arg_count + need->last : need->last;
+
+    for (int arg = need->first; arg <= last && arg < arg_count; arg += need->step)
+        fetch_add_element(ahead->fetch, args[arg]);
+}
+
 uint64_t ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
 {
     const struct command *command = find_command(ahead->engine, args, arg_count);
     uint64_t number = ++ahead->seen;
     struct call_key keys[KEYS_MAX];
+    bool has_pages = ahead->engine->partitions->value_count > 0;        /* then no key is overwritten blindly (keyspace/pages.h) */
     int count;
 
     *recent_at(ahead, number) = (struct ahead_key){ .number = number, .db = -1 };
@@ -90,8 +100,11 @@ uint64_t ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
 
         if (keys[i].flags & KEY_NOT_KEY)
             continue;
-        if (!is_overwritten(keys[i].flags))
+        if (has_pages || !is_overwritten(keys[i].flags)) {
             fetch_add(ahead->fetch, number, key, hash, ahead->db);
+            if (has_pages && key.size <= FETCH_KEY_SIZE_MAX && command->need.kind == NEEDS_ELEMENTS)
+                see_elements(ahead, &command->need, args, arg_count);
+        }
         if (i == 0)
             *recent_at(ahead, number) = (struct ahead_key){ number, hash, ahead->db, keys[i].arg };
     }

@@ -4,7 +4,9 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "containers/linear_hash.h"
 #include "engine/memory.h"
+#include "keyspace/pages.h"
 
 enum {
     READS_MAX = 64,                 /* at a time */
@@ -13,11 +15,18 @@ enum {
     MEMORY_WAIT_US = 50000,         /* that a window waits for memory; then the rest of it is not fetched */
 };
 
+struct element {
+    size_t key;                     /* its index */
+    uint64_t hash;                  /* by the tables' seed */
+};
+
 struct window {
     uint64_t first;                 /* number of its first command */
     struct tier_wanted *wanted;
     size_t count, capacity;
     struct buffer keys;
+    struct element *elements;
+    size_t element_count, element_capacity;
 };
 
 struct fetch {
@@ -63,12 +72,62 @@ static bool goes_on(void *context, uint64_t size)
     return !fetch->stopping && has_memory(fetch);
 }
 
+/* The page that an element is in. False: its key is not in pages. */
+static bool find_page(struct fetch *fetch, const struct window *window, const struct element *element, uint64_t *hash, char name[PAGE_NAME_SIZE])
+{
+    const struct tier_wanted *wanted = &window->wanted[element->key];
+    struct partitions *all = fetch->engine->partitions;
+    struct partition *partition = &all->partitions[partition_index(all, wanted->hash)];
+    struct keyspace *keyspace;
+    uint32_t handle = 0;
+    bool is_paged;
+
+    partition_lock(partition);
+    keyspace = partition_keyspace_if(partition, wanted->db);
+    if (keyspace != NULL)
+        handle = keyspace_find(keyspace, wanted->hash, bytes_of(window->keys.data + wanted->key_at, wanted->key_size));
+    is_paged = handle != 0 && entry_is_paged(keyspace_entry(keyspace, handle));
+    if (is_paged) {
+        struct value value = entry_value(keyspace_entry(keyspace, handle));
+
+        *hash = pages_name(paged_of(&value)->id, (uint32_t)linear_hash_index(paged_of(&value)->root.pages, element->hash), name);
+    }
+    partition_unlock(partition);
+    return is_paged;
+}
+
+/* The roots are there. */
+static void load_pages(struct fetch *fetch, struct window *window, uint64_t bytes_max)
+{
+    struct tier_wanted *wanted = mem_alloc(window->element_count * sizeof(*wanted));
+    struct buffer names = { 0 };
+    size_t count = 0;
+
+    for (size_t i = 0; i < window->element_count; i++) {
+        char name[PAGE_NAME_SIZE];
+        uint64_t hash;
+
+        if (!find_page(fetch, window, &window->elements[i], &hash, name))
+            continue;
+        wanted[count++] = (struct tier_wanted){ hash, (uint32_t)names.size, sizeof(name),
+            partitions_page_space(fetch->engine->partitions, window->wanted[window->elements[i].key].db) };
+        buffer_append(&names, name, sizeof(name));
+    }
+    if (count > 0)
+        tier_bulk_load(fetch->bulk, wanted, count, names.data, bytes_max, goes_on, fetch);
+    mem_free(wanted);
+    buffer_release(&names);
+}
+
 static void load_window(struct fetch *fetch, struct window *window)
 {
     int64_t limit = config_number(fetch->engine->config, CONFIG_MAXMEMORY);
+    uint64_t bytes_max = limit > 0 ? (uint64_t)limit / MEMORY_SHARE : UINT64_MAX;
 
-    tier_bulk_load(fetch->bulk, window->wanted, window->count, window->keys.data, limit > 0 ? (uint64_t)limit / MEMORY_SHARE : UINT64_MAX, goes_on, fetch);
-    window->count = 0;
+    tier_bulk_load(fetch->bulk, window->wanted, window->count, window->keys.data, bytes_max, goes_on, fetch);
+    if (window->element_count > 0)
+        load_pages(fetch, window, bytes_max);
+    window->count = window->element_count = 0;
     window->keys.size = 0;
 }
 
@@ -122,6 +181,7 @@ void fetch_destroy(struct fetch *fetch)
     thread_join(&fetch->thread);
     for (int i = 0; i < WINDOWS; i++) {
         mem_free(fetch->windows[i].wanted);
+        mem_free(fetch->windows[i].elements);
         buffer_release(&fetch->windows[i].keys);
     }
     condition_release(&fetch->changed);
@@ -149,6 +209,19 @@ void fetch_add(struct fetch *fetch, uint64_t number, struct bytes key, uint64_t 
         window->first = number;
     window->wanted[window->count++] = (struct tier_wanted){ hash, (uint32_t)window->keys.size, (uint32_t)key.size, db };
     buffer_append_bytes(&window->keys, key);
+}
+
+void fetch_add_element(struct fetch *fetch, struct bytes element)
+{
+    struct window *window = filled_window(fetch);
+
+    if (window->count == 0 || window->count == FETCH_KEYS_MAX || window->element_count == FETCH_KEYS_MAX)
+        return;                     /* the key may have been left out, too */
+    if (window->element_count == window->element_capacity) {
+        window->element_capacity = window->element_capacity == 0 ? 256 : window->element_capacity * 2;
+        window->elements = mem_realloc(window->elements, window->element_capacity * sizeof(*window->elements));
+    }
+    window->elements[window->element_count++] = (struct element){ window->count - 1, hash_bytes(&fetch->engine->partitions->seed.sip, element) };
 }
 
 static void hand_over(struct fetch *fetch)

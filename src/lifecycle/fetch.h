@@ -4,7 +4,7 @@
  * the first command of a window it waits until that window is loaded. So a key's record is read once however often the window names it, and
  * records that are neighbours on the disk are read together. A window whose first command runs next is loaded by the replay's thread itself, as
  * are all of an applier that is only a few commands behind. A key that is not fetched (its record is large, memory is short) is loaded when its
- * command runs.
+ * command runs. Of values in pages the roots are loaded first, and then the pages that they say the elements are in.
  *
  * Owner: the replay's thread, or the applier's. Bounds: WINDOWS windows of at most FETCH_KEYS_MAX keys; records of 1/16 of maxmemory in one.
  */
@@ -27,6 +27,8 @@ void fetch_destroy(struct fetch *fetch);
 
 /* Adds a key of the command with this number to the window that is being filled. Numbers do not go down. */
 void fetch_add(struct fetch *fetch, uint64_t number, struct bytes key, uint64_t hash, int db);
+/* The command will need this element of the key that was added last, which may be a hash or set in pages: its page is loaded, too. */
+void fetch_add_element(struct fetch *fetch, struct bytes element);
 /* The command with this number runs next: hands the window over, which may wait until an older one is loaded; returns when all windows are
  * loaded that begin with this command, or before it. */
 void fetch_submit(struct fetch *fetch, uint64_t number);

@@ -458,6 +458,31 @@ class KeptPagesTest(unittest.TestCase):
             client.close()
         server.stop()
 
+    def test_a_replay_and_a_replica_load_pages_ahead(self):
+        server = self.start(dict(LOGGED, **{"tier-warmup": "no"}))
+        with server.client() as client:
+            model = fill(client, count=20000)
+            demote(client, "h")
+            checkpoint(server, client)
+            for field in list(model)[::20]:
+                model[field] = b"other"
+                client.must("HSET", "h", field, "other")
+        server.restart(kill=True)
+        with server.client() as client:
+            self.assertLess(int(server.info("tiering")["tier_unplanned_reads"]), 100)
+            self.assertGreater(pages(server)[0], 400)
+            self.assertGreater(pages(server)[1], 100)
+            replica = self.start(dict(SMALL, replicaof="127.0.0.1 %d" % server.port))
+            until(lambda: replica.info("replication")["master_link_status"] == "up", what="the link")
+            with replica.client() as other:
+                demote(other, "h")
+                client.pipeline([("HSET", "h", field, "third") for field in list(model)[::20]])
+                until(lambda: client.must("WAIT", 1, 1000) == 1, what="the replica")
+                self.assertEqual(other.must("HGET", "h", "field:0"), b"third")
+                self.assertLess(int(replica.info("tiering")["tier_unplanned_reads"]), 300)
+            replica.stop()
+        server.stop()
+
     def test_a_damaged_tags_file_is_rebuilt(self):
         server = self.start(LOGGED)
         with server.client() as client:

@@ -82,6 +82,7 @@ struct call {
     bool asks;                  /* this run has asked for keys */
     bool handles_stale;         /* a key was changed: call_key.handle is no longer valid */
     struct pages_access *grown;         /* of a value in pages that was changed; NULL: of none */
+    struct random *random_before;       /* the worker's generator, which the executor restores: the call has one of its own; NULL: it has not */
     struct pages_access *lacks;         /* see key_ask; NULL: this run has all it needs */
     bool keeps_expired;         /* expired keys are not deleted, as the log cannot take a DEL now, or by CLIENT PAUSE: they only read as absent */
     struct call_copy *copies;   /* of hashes, without their expired fields, and what undeclared keys were given; the executor frees them */

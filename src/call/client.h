@@ -136,7 +136,7 @@ struct client_request {
     int64_t parked_us;                      /* monotonic clock: the last time */
     int64_t waited_us[WAIT_REASONS];
     int64_t began_us;                       /* monotonic clock: when it was run for the first time */
-    struct random random;                   /* the worker's generator as it was when the call opened its key, if that is in pages */
+    struct random random;                   /* the call's own generator at its beginning, if it has opened a key in pages */
 };
 
 struct client {

@@ -278,17 +278,20 @@ static struct entry *take_into_pages(struct key *key)
     return keyspace_entry(key->keyspace, key->handle);
 }
 
-/* Numbers that are drawn from here on are the same when the call runs again. */
+/* Numbers that are drawn from here on are the same when the call runs again. The worker's generator is there again afterwards. */
 static void begin_draws(const struct key *key)
 {
     struct client_request *request = &key->call->requester->request;
     struct turn *turn = key->call->turn;
 
-    if (request->draws_again)
-        turn->random = request->random;
-    else
-        request->random = turn->random;
+    if (!request->draws_again)
+        random_init(&request->random, random_next(&turn->random));
     request->draws_again = false;
+    if (key->call->random_before == NULL) {
+        key->call->random_before = arena_alloc(key->call->arena, sizeof(struct random));
+        *key->call->random_before = turn->random;
+    }
+    turn->random = request->random;
 }
 
 void key_ask(const struct key *key)

@@ -369,6 +369,9 @@ static enum residency run_until_it_waits(struct call *call, struct worker *worke
         if (residency == RESIDENT)
             run_command(call);
     }
+    if (UNLIKELY(call->random_before != NULL))
+        call->turn->random = *call->random_before;
+    call->random_before = NULL;
     if (residency == UNREADABLE)
         reply_error(call, ERR_TIER_READ);
     if (UNLIKELY(call->grown != NULL))

@@ -2,15 +2,15 @@
 import glob
 import os
 import random
-import subprocess
 import sys
 import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support import check                                                                            # noqa: E402
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
 from support.resp import OK, Error                                                                   # noqa: E402
-from support.server import Server, scaled, seed_new, under_test, until                                           # noqa: E402
+from support.server import Server, scaled, seed_new, until                                           # noqa: E402
 
 SMALL = {"tier-page-threshold": 256, "tier-page-size": 128}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
@@ -504,7 +504,6 @@ class KeptPagesTest(unittest.TestCase):
         server.stop()
 
     def test_a_damaged_page_costs_the_elements_in_it(self):
-        check = os.path.join(os.path.dirname(under_test()), "kelvin-check")
         server = self.start(LOGGED)
         with server.client() as client:
             model = fill(client)
@@ -518,10 +517,10 @@ class KeptPagesTest(unittest.TestCase):
                 text[at] ^= 0xff
                 with open(path, "r+b") as file:
                     file.write(text)
-        for words in ((check, server.folder), (check, "--repair", server.folder)):
-            done = subprocess.run(words, capture_output=True, text=True, check=False)
-            self.assertRegex(done.stdout, r"page \d+ of the value [0-9a-f]{12}, database 0: its record .* is damaged or missing")
-            self.assertRegex(done.stdout, r'key "h", database 0: 1 of its \d+ pages are damaged or missing')
+        for options in ((), ("--repair",)):
+            text = check.verify(server.folder, *options)[1]
+            self.assertRegex(text, r"page \d+ of the value [0-9a-f]{12}, database 0: its record .* is damaged or missing")
+            self.assertRegex(text, r'key "h", database 0: 1 of its \d+ pages are damaged or missing')
         server.start()
         with server.client() as client:
             replies = [client.call("HGET", "h", field) for field in model]

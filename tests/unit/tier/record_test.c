@@ -11,6 +11,7 @@
 #include "keyspace/partition.h"
 #include "support/seed.h"
 #include "value/hash.h"
+#include "value/paged.h"
 #include "value/set.h"
 #include "value/string.h"
 
@@ -507,11 +508,59 @@ static void a_string_that_is_packed_twice_is_read(void **state)
     }
 }
 
+/* A value in pages: its record is the root. All its bytes are damaged in turn: it is refused, or has another root that is possible. */
+static void a_root_comes_back_as_it_went(void **state)
+{
+    struct key_seed seed = { { 1, 2 }, false };
+    struct partitions *all = partitions_create(1, 1, seed);
+    static const struct paged_root root = { .count = 1000, .size = 30000, .pages = 29, .longest = 50, .longest_now = 40 };
+
+    partitions_lock_all(all);
+    for (int i = 0; i < EXPIRIES * 2; i++) {
+        enum value_type type = i % 2 ? VALUE_HASH : VALUE_SET, found;
+        struct value value = { .type = (uint8_t)type, .encoding = type == VALUE_HASH ? HASH_PAGED : SET_PAGED, .object = paged_of_root(&root, 0x123456789abc) };
+        struct entry *entry = entry_of(all, &value, expiries[i / 2]);
+        struct buffer bytes = { 0 }, scratch = { 0 };
+        struct paged_root peeked;
+        struct record record;
+        struct bytes payload;
+        int64_t gone_ms;
+        uint64_t id;
+
+        record_encode(entry, &bytes);
+        assert_int_equal(record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record), STATUS_OK);
+        assert_int_equal(record.value.encoding, value.encoding);
+        assert_memory_equal(&paged_of(&record.value)->root, &root, sizeof(root));
+        assert_int_equal(paged_of(&record.value)->id, 0x123456789abc);
+        value_free(&record.value);
+        assert_true(record_peek_pages(buffer_bytes(&bytes), &id, &peeked));
+        assert_true(id == 0x123456789abc && peeked.pages == root.pages);
+        assert_int_equal(record_peek(buffer_bytes(&bytes), &gone_ms, &found), STATUS_OK);
+        assert_true(found == type && gone_ms == expiries[i / 2]);
+        assert_int_equal(record_split(buffer_bytes(&bytes), NULL, &scratch, &record, &payload), STATUS_INVALID);
+        assert_int_equal(record_payload(buffer_bytes(&bytes)).size, 0);
+        for (size_t size = 0; size < bytes.size; size++)
+            assert_int_not_equal(record_decode(bytes_of(bytes.data, size), NULL, &limits, &scratch, &record), STATUS_OK);
+        for (size_t at = 0; at < bytes.size; at++) {
+            bytes.data[at] ^= (char)0xff;
+            if (record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record) == STATUS_OK)
+                value_free(&record.value);
+            (void)record_peek_pages(buffer_bytes(&bytes), &id, &peeked);
+            bytes.data[at] ^= (char)0xff;
+        }
+        buffer_release(&bytes);
+        buffer_release(&scratch);
+    }
+    partitions_unlock_all(all);
+    partitions_destroy(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_of_a_mortal_hash_knows_its_last_death),
         cmocka_unit_test(an_entry_comes_back_as_it_went),
+        cmocka_unit_test(a_root_comes_back_as_it_went),
         cmocka_unit_test(other_formats_are_distinguished_from_damage),
         cmocka_unit_test(noise_is_never_trusted),
         cmocka_unit_test_setup_teardown(a_packed_record_is_the_same_value, open_packing, close_packing),

@@ -399,6 +399,7 @@ bool key_open_in(struct call *call, int db, int arg, enum key_access access, str
     if (UNLIKELY(found == NULL))
         return open_undeclared(call, arg, key);
     key_init(key, call, db, arg, found->hash);
+    keyspace_assert_locked(key->keyspace);
     key->handle = keyspace_find(key->keyspace, key->hash, key->name);
     if (key->handle == 0 && (access != KEY_FOR_OVERWRITING || pages_may_be_in(key->keyspace)) && hooks->load_in_place != NULL) {
         call->handles_stale = true;

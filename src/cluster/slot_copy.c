@@ -305,9 +305,9 @@ static bool add_key(struct slot_copy *copy, const struct copied_key *key, bool w
             status = tier_load_in_place(engine->tier, keyspace, key->hash, key->name);
             handle = keyspace_find(keyspace, key->hash, key->name);
         }
+        if (handle != 0 && !append_restore(copy, key, keyspace, keyspace_entry(keyspace, handle)))
+            status = STATUS_IO;
     }
-    if (handle != 0 && !append_restore(copy, key, keyspace, keyspace_entry(keyspace, handle)))
-        status = STATUS_IO;
     if (handle == 0 && status == STATUS_OK && was_sent)
         append_del(copy, key);
     partition_unlock(partition);

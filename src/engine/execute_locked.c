@@ -146,9 +146,13 @@ static void discard_damaged(struct call *call, struct tier *tier)
     call->handles_stale = true;         /* as in execute_make_resident */
 }
 
-static bool is_in_pages(const struct keyspace *keyspace, const struct call_key *key)
+/* For a key that was found, or not. */
+static inline enum residency bring_pages(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key)
 {
-    return key->handle != 0 && entry_is_paged(keyspace_entry(keyspace, key->handle));
+    keyspace_assert_locked(keyspace);
+    if (LIKELY(key->handle == 0 || !entry_is_paged(keyspace_entry(keyspace, key->handle))))
+        return RESIDENT;
+    return execute_bring_pages(call, worker, keyspace, key);
 }
 
 /* With the partitions locked: finds each key's entry, and asks the tier for those that may be cold. A key that is only overwritten
@@ -173,11 +177,10 @@ static enum residency look_up(struct call *call, struct worker *worker)
             call->client->lsn.needed = partition->last_lsn;
         if (keyspace == NULL)
             continue;
+        keyspace_assert_locked(keyspace);
         key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
         if (UNLIKELY(call->client->caller & TRAIT_LOADS_LOCKED)) {
-            if (!execute_make_resident(call, keyspace, key))
-                return UNREADABLE;
-            if (UNLIKELY(is_in_pages(keyspace, key)) && execute_bring_pages(call, worker, keyspace, key) != RESIDENT)
+            if (!execute_make_resident(call, keyspace, key) || bring_pages(call, worker, keyspace, key) != RESIDENT)
                 return UNREADABLE;
             continue;
         }
@@ -188,23 +191,21 @@ static enum residency look_up(struct call *call, struct worker *worker)
                 return HELD;
             if (__builtin_expect(entry_has_times(entry), 0) && execute_reap(call, keyspace, key))
                 return REAPED;
-            if (UNLIKELY(entry_is_paged(entry))) {
-                pages = execute_bring_pages(call, worker, keyspace, key);
-                if (pages != RESIDENT && pages != WAITING)
-                    return pages;
-                result = pages == WAITING ? WAITING : result;
-            }
+            pages = bring_pages(call, worker, keyspace, key);
+            if (pages == WAITING)
+                result = WAITING;
+            else if (pages != RESIDENT)
+                return pages;
             continue;
         }
         if (tier == NULL || key->flags & KEY_NOT_KEY || is_overwritten_blindly(call, keyspace, key))
             continue;
         if (call->client->caller & TRAIT_WAITS_IN_PLACE) {
-            keyspace_assert_locked(keyspace);
             if (!load_for_replay(tier, keyspace, key, call->args[key->arg]))
                 return UNREADABLE;
             key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
             call->handles_stale = true;         /* as in execute_make_resident */
-            if (UNLIKELY(is_in_pages(keyspace, key)) && execute_bring_pages(call, worker, keyspace, key) != RESIDENT)
+            if (bring_pages(call, worker, keyspace, key) != RESIDENT)
                 return UNREADABLE;
             continue;
         }

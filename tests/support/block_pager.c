@@ -54,9 +54,15 @@ static void drop(struct pager *pager, uint32_t number)
     *block = (struct block){ 0 };
 }
 
+/* All blocks are resident. */
+static void bring(struct pager *pager, uint32_t number)
+{
+    (void)block_of(pager, number);
+}
+
 void block_pager_init(struct block_pager *pager)
 {
-    *pager = (struct block_pager){ .pager = { find, change, create, drop } };
+    *pager = (struct block_pager){ .pager = { find, change, create, drop, bring } };
 }
 
 void block_pager_release(struct block_pager *pager)

@@ -73,6 +73,7 @@ static struct value detach_entry(struct key *key)
     if (watch->removed != NULL)
         watch->removed(watch->context, key->keyspace, key->hash, key->name, record);
     key->call->handles_stale = true;
+    key->call->grown = NULL;            /* it may have been this value */
     return value;
 }
 
@@ -515,8 +516,7 @@ static void store_entry(struct key *key)
     }
     if (UNLIKELY(value_is_object(&table)))
         free_value(call, table);
-    if (UNLIKELY(value_is_paged(&key->value)))
-        call->grown = pages_access_of(&key->value);
+    call->grown = UNLIKELY(value_is_paged(&key->value)) ? pages_access_of(&key->value) : NULL;
     key->present = true;
     if (UNLIKELY(entry_has_times(entry)))
         keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);

@@ -251,7 +251,7 @@ static bool pass_history(struct slot_copy *copy, uint64_t lsn, bool may_wait, st
 
 /* --- Keys --- */
 
-/* False: a part of it can't be read. */
+/* False: a part of it can't be read, or it is in pages and takes more than half of maxmemory. */
 static bool append_restore(struct slot_copy *copy, const struct copied_key *key, struct keyspace *keyspace, const struct entry *entry)
     REQUIRES(keyspace->partition->lock);
 static bool append_restore(struct slot_copy *copy, const struct copied_key *key, struct keyspace *keyspace, const struct entry *entry)
@@ -264,6 +264,11 @@ static bool append_restore(struct slot_copy *copy, const struct copied_key *key,
     int64_t expire_ms = entry->flags & ENTRY_EXPIRES ? entry_expire_ms(entry) : 0;
 
     if (value_is_paged(&value)) {
+        uint64_t size = paged_of(&value)->root.size;
+        int64_t memory = config_number(copy->engine->config, CONFIG_MAXMEMORY);
+
+        if (memory > 0 && size > (uint64_t)memory / 2)
+            return false;
         engine_limits(copy->engine, &limits);
         pages_attach(&access, keyspace, &value, &limits, clock_wall_ms());
         keyspace_assert_locked(access.pages.space);
@@ -311,7 +316,7 @@ static bool add_key(struct slot_copy *copy, const struct copied_key *key, bool w
     if (handle == 0 && status == STATUS_OK && was_sent)
         append_del(copy, key);
     partition_unlock(partition);
-    return status == STATUS_OK || fail(message, "a cold key can't be read");
+    return status == STATUS_OK || fail(message, "a cold key can't be read, or has more elements than memory has room for");
 }
 
 static bool goes_on(void *context, uint64_t size)

@@ -19,7 +19,7 @@ struct draw {
     bool with_seconds;      /* values or scores, too: `word` was given */
 };
 
-enum { DRAW_MISSES_MAX = 32 };      /* that are counted before they are asked for */
+enum { DRAW_MISSES_MAX = 1 << 16 };     /* before they are asked for */
 
 /* A collection to draw from. Each function replies what it draws, or counts what is missing. */
 struct draw_source {

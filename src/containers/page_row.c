@@ -1,7 +1,5 @@
 #include "containers/page_row.h"
 
-#include "containers/linear_hash.h"
-
 static void note_missing(struct pager *pager, uint64_t number, uint32_t numbers[PAGE_ROW_AHEAD_MAX], uint32_t *count)
 {
     if (*count < PAGE_ROW_AHEAD_MAX && page_row_at(pager, (uint32_t)number, PAGER_LOOK).data == NULL)
@@ -14,9 +12,8 @@ uint32_t page_row_ahead(struct pager *pager, uint32_t pages, enum page_row_step 
     uint32_t count = 0;
 
     if (step == PAGE_ROW_GROWS) {
-        /* A page is split once until their number has doubled. */
-        for (; next < pages + steps && next < UINT32_MAX && linear_hash_other_half(next + 1) < pages; next++)
-            note_missing(pager, linear_hash_other_half(next + 1), numbers, &count);
+        for (uint32_t number; next < pages + steps && page_row_split(pages, next, &number); next++)
+            note_missing(pager, number, numbers, &count);
     } else if (step == PAGE_ROW_SHRINKS) {
         /* A page is joined once until their number has halved. */
         for (; next > 1 && next + steps / 2 > pages && linear_hash_level(next - 1) == linear_hash_level(pages - 1); next--) {

@@ -208,10 +208,8 @@ uint32_t paged_table_behind(const struct paged_table *table, uint32_t numbers[PA
 
     if (wanted <= pages + pages / BEHIND_SHARE + PAGE_ROW_AHEAD)
         return 0;
-    while (count < max && count < PAGE_ROW_AHEAD_MAX && count < wanted - pages && linear_hash_other_half(pages + count + 1) < pages) {
-        numbers[count] = (uint32_t)linear_hash_other_half(pages + count + 1);
+    while (count < max && count < PAGE_ROW_AHEAD_MAX && count < wanted - pages && page_row_split(table->root->pages, pages + count, &numbers[count]))
         count++;
-    }
     return count;
 }
 

@@ -218,7 +218,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
             result = WAITING;
             break;
         case TIER_FAILED:
-            if (execute_is_overwritten(key))
+            if (execute_is_overwritten(key) && (!pages_may_be_in(keyspace) || tier_is_damaged(tier, keyspace, key->hash, call->args[key->arg])))
                 break;                  /* blindly, after all */
             if (!(key->flags & KEY_RM) || !tier_is_damaged(tier, keyspace, key->hash, call->args[key->arg]))
                 return UNREADABLE;

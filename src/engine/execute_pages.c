@@ -1,6 +1,7 @@
 /* Values in pages (value/paged.h): what a call needs of them is made resident before it runs, or before it runs again. With the partitions locked. */
 #include "engine/execute_private.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/big_call.h"
@@ -9,6 +10,7 @@
 
 enum {
     ALL_SHARE = 2,                  /* of maxmemory: what one call may need of a value at once */
+    WEIGHED_SHARE = 64,             /* less is not looked at closely */
     BIG_CALL_PAGES = 512,
 };
 
@@ -18,7 +20,7 @@ struct needed {
     struct keyspace *space;
     const struct call_key *key;
     bool all;
-    const uint32_t *numbers;        /* else these; some may be there twice */
+    uint32_t *numbers;              /* else these, in ascending order */
     uint32_t count;
 };
 
@@ -92,18 +94,43 @@ static bool loads_in_place(const struct call *call)
     return call->client->caller & (TRAIT_WAITS_IN_PLACE | TRAIT_LOADS_LOCKED);
 }
 
+static int compare_numbers(const void *a, const void *b)
+{
+    uint32_t first = *(const uint32_t *)a, second = *(const uint32_t *)b;
+
+    return (first > second) - (first < second);
+}
+
+static void sort_numbers(struct needed *needed)
+{
+    uint32_t kept = 0;
+
+    if (needed->count < 2)
+        return;
+    qsort(needed->numbers, needed->count, sizeof(needed->numbers[0]), compare_numbers);
+    for (uint32_t i = 0; i < needed->count; i++) {
+        if (kept == 0 || needed->numbers[kept - 1] != needed->numbers[i])
+            needed->numbers[kept++] = needed->numbers[i];
+    }
+    needed->count = kept;
+}
+
 /* As execute_weigh for keys. RESIDENT: they may be loaded. */
 static enum residency weigh(struct call *call, const struct needed *needed, uint64_t missing)
 {
     struct engine *engine = call->engine;
     int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
-    uint64_t bytes = missing * page_size(&needed->paged->root);
+    uint64_t bytes = missing * page_size(&needed->paged->root), all = bytes;
 
     if (call->requester->caller & TRAIT_UNGATED || loads_in_place(call))
         return RESIDENT;
-    if (limit > 0 && (needed->all ? needed->paged->root.size : bytes) > (uint64_t)limit / ALL_SHARE) {
+    if (limit > 0 && bytes > (uint64_t)limit / WEIGHED_SHARE)
+        all += tier_pin_count(call->requester) * page_size(&needed->paged->root);       /* for its other keys, or what it asked for before */
+    if (needed->all && all < needed->paged->root.size)
+        all = needed->paged->root.size;
+    if (limit > 0 && all > (uint64_t)limit / ALL_SHARE) {
         reply_errorf(call, "ERR this call needs %s elements of a value in RAM at once, about %llu bytes, more than half of maxmemory",
-            needed->all ? "all" : "too many", (unsigned long long)(needed->all ? needed->paged->root.size : bytes));
+            needed->all ? "all" : "too many", (unsigned long long)all);
         return TOO_BIG;
     }
     if (call->turn->memory_fill >= 0 && call->unit == NULL) {
@@ -133,12 +160,15 @@ static enum residency load_page(struct call *call, struct worker *worker, const 
     return tier_load(tier, needed->space, hash, page, execute_purpose_of(call), call->requester, worker->reader) == TIER_WAIT ? WAITING : UNREADABLE;
 }
 
-static enum residency load_needed(struct call *call, struct worker *worker, const struct needed *needed) REQUIRES(needed->space->partition->lock);
-static enum residency load_needed(struct call *call, struct worker *worker, const struct needed *needed)
+static enum residency load_needed(struct call *call, struct worker *worker, struct needed *needed) REQUIRES(needed->space->partition->lock);
+static enum residency load_needed(struct call *call, struct worker *worker, struct needed *needed)
 {
-    uint32_t count = count_of(needed);
     enum residency result = RESIDENT;
     uint64_t missing = 0;
+    uint32_t count;
+
+    sort_numbers(needed);
+    count = count_of(needed);
 
     for (uint32_t i = 0; i < count; i++)
         missing += !is_there(needed, number_at(needed, i));
@@ -172,7 +202,8 @@ enum residency execute_bring_pages(struct call *call, struct worker *worker, str
 
 enum residency execute_bring_asked(struct call *call, struct worker *worker)
 {
-    const struct pages_access *access = call->lacks;
+    struct pages_access *access = call->lacks;
+    enum residency residency;
     struct paged_value paged = { .root = *access->paged.table.root, .id = access->pages.id };
     struct needed needed = { .paged = &paged, .space = access->pages.space, .all = access->paged.wants_all, .numbers = access->paged.wanted,
         .count = access->paged.wanted_count };
@@ -181,8 +212,12 @@ enum residency execute_bring_asked(struct call *call, struct worker *worker)
     reply_truncate(call->reply, call->reply_start);
     call->lacks = NULL;
     call->failed = false;
+    if (call->command->flags & COMMAND_READONLY)
+        turn_count(call->turn, STAT_KEYSPACE_HITS, (uint64_t)-1);       /* it counts when it runs again */
     call->first = call->last = NULL;
-    return load_needed(call, worker, &needed);
+    residency = load_needed(call, worker, &needed);
+    paged_forget_wanted(&access->paged);
+    return residency;
 }
 
 void execute_load_ahead(struct call *call, struct worker *worker)

@@ -141,9 +141,13 @@ uint32_t keyspace_insert(struct keyspace *keyspace, uint64_t hash, struct bytes 
 {
     bool expires = expire_ms >= 0;
     uint32_t size = entry_block_round(sizeof(struct entry) + (expires ? 8 : 0) + entry_key_space(key.size) + value_space(value));
-    uint32_t handle = heap_alloc(&keyspace->heap, size);
+    uint32_t handle;
     struct entry *entry;
 
+#ifdef KELVIN_DEBUG
+    CHECK(keyspace_find(keyspace, hash, key) == 0);
+#endif
+    handle = heap_alloc(&keyspace->heap, size);
     if (handle == 0)
         return 0;
     entry = heap_at(&keyspace->heap, handle);

@@ -294,9 +294,7 @@ static void init_access(struct pages_access *access, struct keyspace *keyspace, 
 
     keyspace_assert_locked(space);
     pages_init(&access->pages, space, id, now_ms);
-    access->paged.table = (struct paged_table){ NULL, &access->pages.pager, limits->seed, paged_limits_of(limits) };
-    access->paged.wants_all = false;
-    access->paged.wanted_count = 0;
+    access->paged = (struct paged_access){ .table = { NULL, &access->pages.pager, limits->seed, paged_limits_of(limits) } };
 }
 
 void pages_attach(struct pages_access *access, struct keyspace *keyspace, const struct value *value, const struct value_limits *limits, int64_t now_ms)

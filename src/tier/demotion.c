@@ -139,6 +139,9 @@ static unsigned rank_of(struct tier *tier, struct keyspace *keyspace, const stru
         stuck_note_held(&tier->stuck);
         return RANK_NOT_NOW;
     }
+    /* Its pages may be dirty, and could not be evicted without it. */
+    if (which == DEMOTE_CLEAN_ONLY && entry_is_paged(entry))
+        return RANK_NOT_NOW;
     if (entry_record(entry) != RECORD_CLEAN && (which == DEMOTE_CLEAN_ONLY || is_too_large(tier, keyspace, entry)))
         return RANK_NOT_NOW;
     switch (rules != NULL ? tier_judge(rules, keyspace, entry) : KEY_RULES_BY_USES) {

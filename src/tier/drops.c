@@ -175,7 +175,9 @@ static bool add_item(struct tier *tier, struct keyspace *space, const struct ite
 
 void tier_drop_pages(struct tier *tier, struct keyspace *space, uint64_t id, uint32_t first, uint32_t end, int64_t now_ms)
 {
-    struct item rest = { id, end - first > tier->drops_at_once ? first + tier->drops_at_once : end, end };
+    /* Memory that a deletion should give becomes free at once if the writer can't make any. */
+    uint32_t at_once = tier->state == TIER_OK ? tier->drops_at_once : DROPS_AT_ONCE_BLOCKED;
+    struct item rest = { id, end - first > at_once ? first + at_once : end, end };
     struct pages pages;
 
     ASSERT_LOCKED(space->partition);

@@ -20,7 +20,8 @@
 struct tier;
 struct tier_keyspace;
 
-enum { DROPS_AT_ONCE = 64 };        /* pages that the thread that deletes the value removes itself */
+/* Pages that the thread that deletes the value removes itself; while the store can't be written, so that there is no demotion. */
+enum { DROPS_AT_ONCE = 64, DROPS_AT_ONCE_BLOCKED = 16384 };
 
 /* All zero is ready for use. */
 struct drops {

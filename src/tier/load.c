@@ -248,6 +248,15 @@ uint64_t tier_loads_waiting(struct tier *tier)
     return tier->loads_waiting;
 }
 
+uint64_t tier_pin_count(const struct client *client)
+{
+    uint64_t count = 0;
+
+    for (const struct tier_wait *wait = client->loads.waits; wait != NULL; wait = wait->of_client)
+        count++;
+    return count;
+}
+
 void tier_release(struct tier *tier, struct client *client)
 {
     while (client->loads.waits != NULL) {
@@ -439,7 +448,7 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
     enum status status;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (grave_find(keyspace, hash, key) != NULL || !reading_begin(tier, keyspace, hash, key, &reading))
+    if (keyspace_find(keyspace, hash, key) != 0 || grave_find(keyspace, hash, key) != NULL || !reading_begin(tier, keyspace, hash, key, &reading))
         return STATUS_OK;
     status = read_in_place(tier, &reading, &buffers, &record);
     reading_end(&reading);

@@ -193,6 +193,8 @@ void tier_bulk_destroy(struct tier_bulk *bulk);         /* NULL is fine */
  * `size` bytes, `goes_on` is called; when it returns false, the others stay cold. Others may use the keys meanwhile. No lock is held. */
 void tier_bulk_load(struct tier_bulk *bulk, const struct tier_wanted *wanted, size_t count, const char *keys, uint64_t bytes_max,
     bool (*goes_on)(void *context, uint64_t size), void *context);
+/* How many records the client waits for or has pinned. Its worker. */
+uint64_t tier_pin_count(const struct client *client);
 /* The call that waited has run, or its client is gone: unpins what it waited for (tier rule 5: the only place). No
  * partition is locked by the caller. */
 void tier_release(struct tier *tier, struct client *client);

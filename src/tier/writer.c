@@ -133,7 +133,7 @@ static bool writer_round(struct tier *tier)
     if (tier->state == TIER_ERROR && !recover_store(tier)) {
         demotion_serve_requests(tier);
         demotion_run(tier);         /* what is clean can still be dropped: its record was written */
-        return false;
+        return drops_step(tier);    /* hot pages of deleted values take memory that clients wait for */
     }
     read_pool_adjust(tier);
     demotion_note_room(tier);

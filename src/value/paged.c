@@ -4,6 +4,8 @@
 #include "base/mem.h"
 
 enum {
+    WANTED_FIRST = 16,
+    SCAN_AHEAD_MAX = 1024, SCAN_COUNT_MAX = 16384,      /* pages and elements of a scan's step */
     PAIR_EXTRA = 3, PAGE_EXTRA = 66,        /* bytes beside the pairs: in the page; entry, name, half of its room, table */
     PAGE_PAIRS = 16,
     SIZE_MAX_FACTOR = 3,            /* pages with few large pairs, of the usual size */
@@ -96,8 +98,20 @@ static void want(const struct value *value, uint32_t page)
 {
     struct paged_access *access = paged_of(value)->access;
 
-    if (access->wanted_count < PAGED_WANTED_MAX)
-        access->wanted[access->wanted_count++] = page;
+    if (access->wanted_count == access->wanted_capacity) {
+        access->wanted_capacity = access->wanted_capacity * 2 + WANTED_FIRST;
+        access->wanted = mem_realloc(access->wanted, access->wanted_capacity * sizeof(access->wanted[0]));
+    }
+    access->wanted[access->wanted_count++] = page;
+    access->wants_all |= access->wanted_count >= PAGED_WANTED_MAX || access->wanted_count > access->table.root->pages;
+}
+
+void paged_forget_wanted(struct paged_access *access)
+{
+    mem_free(access->wanted);
+    access->wanted = NULL;
+    access->wanted_count = access->wanted_capacity = 0;
+    access->wants_all = false;
 }
 
 bool paged_random(const struct value *value, struct random *random, struct bytes *key, struct bytes *data)
@@ -127,7 +141,7 @@ static void want_ahead(const struct value *value, uint64_t cursor, size_t count)
     const struct paged_table *table = table_of(value);
     const struct paged_root *root = table->root;
     double share = (double)count * root->pages / (double)root->count;
-    uint32_t pages = share < PAGED_WANTED_MAX ? (uint32_t)share + 1 : PAGED_WANTED_MAX;
+    uint32_t pages = share < SCAN_AHEAD_MAX ? (uint32_t)share + 1 : SCAN_AHEAD_MAX;
 
     do {
         uint32_t page = paged_table_scan_page(table, &cursor);
@@ -141,6 +155,8 @@ bool paged_scan(const struct value *value, uint64_t *cursor, size_t count, dict_
 {
     struct paged_access *access = paged_of(value)->access;
 
+    if (count > SCAN_COUNT_MAX)
+        count = SCAN_COUNT_MAX;
     want_ahead(value, *cursor, count);
     if (access->wanted_count > 0)
         return false;

@@ -16,14 +16,14 @@
 #include "containers/paged_table.h"
 #include "value/value.h"
 
-enum { PAGED_WANTED_MAX = 32 };
+enum { PAGED_WANTED_MAX = 1 << 16 };        /* beyond that, all are wanted */
 
 /* For as long as its pages are attached. */
 struct paged_access {
     struct paged_table table;       /* its root is the value's */
     bool wants_all;
-    uint32_t wanted_count;
-    uint32_t wanted[PAGED_WANTED_MAX];      /* pages that were missing; one may be there twice */
+    uint32_t wanted_count, wanted_capacity;
+    uint32_t *wanted;               /* pages that were missing; one may be there twice. The caller that is to load them frees it: paged_forget_wanted */
 };
 
 struct paged_value {
@@ -62,6 +62,7 @@ bool paged_next(const struct value *value, struct paged_iterator *iterator, stru
 /* False: pages are wanted. The generator has moved on nevertheless, so that several draws want their pages together; it has to be as it was when the call runs again. */
 bool paged_random(const struct value *value, struct random *random, struct bytes *key, struct bytes *data);
 bool paged_scan(const struct value *value, uint64_t *cursor, size_t count, dict_found *found, void *context);
+void paged_forget_wanted(struct paged_access *access);
 /* For what walks over all elements. False: not all pages are resident, and all are wanted. */
 bool paged_has_all(const struct value *value);
 

@@ -387,6 +387,39 @@ class PagesTest(ServerCase):
         self.c.must("FLUSHALL")
         until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
 
+    def test_values_that_become_empty(self):
+        for name, words, last in (("HDEL", ["HSET", "k"] + ["%d" % (i // 2) for i in range(800)], ["HDEL", "k"] + ["%d" % i for i in range(400)]),
+                                  ("SREM", ["SADD", "k"] + ["m%d" % i for i in range(400)], ["SREM", "k"] + ["m%d" % i for i in range(400)]),
+                                  ("SPOP", ["SADD", "k"] + ["m%d" % i for i in range(400)], None),
+                                  ("HPEXPIRE", ["HSET", "k"] + ["%d" % (i // 2) for i in range(800)], ["HPEXPIRE", "k", 0, "FIELDS", 400] + ["%d" % i for i in range(400)])):
+            for cold in (False, True):
+                with self.subTest(name, cold=cold):
+                    self.c.must(*words)
+                    if cold:
+                        demote(self.c, "k")
+                    if last:
+                        self.c.must(*last)
+                    else:
+                        for _ in range(400):
+                            self.assertIsNotNone(self.c.must("SPOP", "k"))
+                    self.assertEqual(self.c.must("EXISTS", "k"), 0)
+                    until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+
+    def test_many_draws_of_cold_elements_are_few_rounds(self):
+        self.c.must("SADD", "s", *[b"member:%d" % i for i in range(20000)])
+        for count in (-5000, 3000, -100000):
+            demote(self.c, "s")
+            before = self.counter("tier_ring_batches")
+            self.assertEqual(len(self.c.must("SRANDMEMBER", "s", count)), abs(count))
+            self.assertLess(self.counter("tier_ring_batches") - before, 20)
+
+    def test_arguments_that_are_in_the_same_pages_count_once(self):
+        self.c.must("CONFIG", "SET", "maxmemory", "12mb")
+        self.addCleanup(self.c.must, "CONFIG", "SET", "maxmemory", 0)
+        model = fill(self.c, count=20000)
+        demote(self.c, "h")
+        self.assertEqual(self.c.must("HMGET", "h", *model), list(model.values()))
+
     def test_draws_are_fair(self):
         count = 60
         self.c.must("CONFIG", "SET", "set-max-listpack-entries", 10)
@@ -482,6 +515,30 @@ class KeptPagesTest(unittest.TestCase):
                 self.assertLess(int(replica.info("tiering")["tier_unplanned_reads"]), 300)
             replica.stop()
         server.stop()
+
+    def test_a_replay_makes_no_page_twice(self):
+        """A replay loads the pages that growing needs itself; few pages that are split soon are named once, too."""
+        for count in range(520, 1000, 60):
+            server = self.start(dict(LOGGED, **{"tier-page-threshold": "32kb", "tier-page-size": 1024}))
+            with server.client() as client:
+                model = {b"field:%06d" % i: b"value:%020d:%020d" % (i, i) for i in range(count)}
+                client.must("HSET", "h", *[word for pair in model.items() for word in pair])
+                demote(client, "h")
+                checkpoint(server, client)
+                for turn in range(6):
+                    more = {b"more:%06d:%d" % (turn, i): b"value:%020d" % turn * 2 for i in range(60)}
+                    model.update(more)
+                    client.must("HSET", "h", *[word for pair in more.items() for word in pair])
+            server.restart(kill=True)
+            with server.client() as client:
+                self.assertGreaterEqual(pages(server)[1], 0)
+                model = {field: b"new" + field for field in model}
+                client.must("HSET", "h", *[word for pair in model.items() for word in pair])
+                demote(client, "h")
+                self.assertEqual(pairs(client.must("HGETALL", "h")), model, count)
+                self.assertEqual(client.must("DEL", "h"), 1)
+                until(lambda: pages(server) == (0, 0), what="the end of the pages")
+            server.stop()
 
     def test_a_damaged_tags_file_is_rebuilt(self):
         server = self.start(LOGGED)

@@ -112,6 +112,10 @@ static void load_ahead(struct rig *rig)
 
     assert_in_range(count, 0, PAGE_ROW_AHEAD_MAX);
     for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t k = 0; k < i; k++)
+            assert_int_not_equal(numbers[i], numbers[k]);
+    }
+    for (uint32_t i = 0; i < count; i++) {
         assert_true(numbers[i] < rig->root.pages);
         memory_pager_load(&rig->memory, numbers[i]);
     }

@@ -164,8 +164,7 @@ static void load_wanted(struct rig *rig)
         memory_pager_load_all(&rig->memory);
     for (uint32_t i = 0; i < rig->access.wanted_count; i++)
         memory_pager_load(&rig->memory, rig->access.wanted[i]);
-    rig->access.wants_all = false;
-    rig->access.wanted_count = 0;
+    paged_forget_wanted(&rig->access);
 }
 
 static void mark(void *context, struct bytes field, struct bytes value)

@@ -286,8 +286,10 @@ enum paged_answer paged_table_put(const struct paged_table *table, struct bytes 
 
         old_size = old.size;
         if (old.value.size == value.size) {
-            overwrite(table, &spot, &old, value);
-            grow(table);            /* what was put off: the pages for it may be there */
+            if (value.size > 0) {
+                overwrite(table, &spot, &old, value);
+                grow(table);        /* what was put off: the pages for it may be there */
+            }
             return PAGED_NO;
         }
     }

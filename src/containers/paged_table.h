@@ -57,7 +57,7 @@ uint32_t paged_table_page(const struct paged_table *table, struct bytes key);
 
 /* `value` may be NULL. */
 enum paged_answer paged_table_find(const struct paged_table *table, struct bytes key, struct bytes *value);
-/* Adds or overwrites. PAGED_YES: the key is new. Values that get smaller do not make the table shrink: paged_table_settle does. */
+/* Adds or overwrites. PAGED_YES: the key is new. Nothing is changed, neither the root, if the key is there and its value and the other one are empty. Values that get smaller do not make the table shrink: paged_table_settle does. */
 enum paged_answer paged_table_put(const struct paged_table *table, struct bytes key, struct bytes value);
 /* PAGED_NO: it was not there. */
 enum paged_answer paged_table_remove(const struct paged_table *table, struct bytes key);

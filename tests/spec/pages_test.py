@@ -405,6 +405,22 @@ class PagesTest(ServerCase):
                     self.assertEqual(self.c.must("EXISTS", "k"), 0)
                     until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
 
+    def test_a_call_that_changes_nothing_leaves_the_root_as_it_is(self):
+        """A member that is there already: what splitting was put off may not be made up for, as the root would not be written."""
+        members = [b"member:%d" % i for i in range(60)]
+        self.c.must("SADD", "s", *members)
+        for turn in range(300):
+            demote(self.c, "s")
+            members.append(b"later:%d" % turn)
+            self.assertEqual(self.c.must("SADD", "s", members[-1]), 1)
+            for there in random.sample(members, 10):
+                self.assertEqual(self.c.must("SMISMEMBER", "s", *random.sample(members, 20)), [1] * 20)
+                demote(self.c, "s")
+                self.assertEqual(self.c.must("SISMEMBER", "s", there), 1)
+                self.assertEqual(self.c.must("SADD", "s", there, *random.sample(members, 20)), 0)
+        demote(self.c, "s")
+        self.assertEqual(set(self.c.must("SMEMBERS", "s")), set(members))
+
     def test_many_draws_of_cold_elements_are_few_rounds(self):
         self.c.must("SADD", "s", *[b"member:%d" % i for i in range(20000)])
         for count in (-5000, 3000, -100000):

@@ -282,7 +282,7 @@ class PagesTest(ServerCase):
             self.c.call(*words)
             self.assertEqual(pages(self.server)[0], 0, words)
         self.assertEqual(self.c.must("DEL", "h"), 1)
-        self.assertEqual(pages(self.server)[0], 0)
+        self.assertLessEqual(pages(self.server)[0], 1)         # what is left to be dropped is in a page
         until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
 
     def test_whatever_deletes_a_cold_value_deletes_its_pages(self):

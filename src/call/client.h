@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/random.h"
 #include "base/bytes.h"
+#include "base/random.h"
 #include "call/caller.h"
 #include "keyspace/owners.h"
 #include "resp/reply.h"

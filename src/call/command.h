@@ -115,6 +115,11 @@ enum need_kind {
 struct command_need {
     int8_t kind, first, last, step;
 };
+/* With NEEDS_ELEMENTS: the last argument that names one. */
+static inline int command_need_last(const struct command_need *need, int arg_count)
+{
+    return need->last < 0 ? arg_count + need->last : need->last < arg_count ? need->last : arg_count - 1;
+}
 #define NEED_ALL { NEEDS_ALL, 0, 0, 0 }
 #define NEED_NOTHING { NEEDS_NOTHING, 0, 0, 0 }
 #define NEED_ASKED { NEEDS_ASKED, 0, 0, 0 }

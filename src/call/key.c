@@ -250,26 +250,29 @@ static void touch_entry(struct key *key, struct entry *entry, enum key_access ac
     uses_touch(key->keyspace, entry);
 }
 
+static struct pages_access *new_access(const struct key *key)
+{
+    return arena_alloc(key->call->arena, sizeof(struct pages_access));
+}
+
 /* The value's elements are in pages. */
 static void attach_pages(struct key *key)
 {
     struct call *call = key->call;
-    struct pages_access *access = arena_alloc(call->arena, sizeof(*access));
 
     keyspace_assert_locked(key->keyspace);
-    pages_attach(access, key->keyspace, &key->value, &call->turn->limits, call->turn->now_ms);
+    pages_attach(new_access(key), key->keyspace, &key->value, &call->turn->limits, call->turn->now_ms);
 }
 
 /* A large table that was stored before tier-page-threshold said so goes into pages when it is used. */
 static struct entry *take_into_pages(struct key *key)
 {
     struct call *call = key->call;
-    struct pages_access access;
     struct value table = { 0 };
 
     keyspace_assert_locked(key->keyspace);
     partition_changing(key->keyspace, key->hash, key->handle);
-    if (pages_take(&access, key->keyspace, key->hash, &call->turn->limits, call->turn->now_ms, &key->value, &table)) {
+    if (pages_take(new_access(key), key->keyspace, key->hash, &call->turn->limits, call->turn->now_ms, &key->value, &table)) {
         struct entry *entry = keyspace_entry(key->keyspace, key->handle);
 
         keyspace_mark_dirty(key->keyspace, entry);
@@ -309,7 +312,7 @@ static void open_live(struct key *key, struct entry *entry, enum key_access acce
     if (UNLIKELY(pages_takes(&key->value, &key->call->turn->limits)) && (access == KEY_FOR_READING || access == KEY_FOR_WRITING) &&
         !(key->call->command->flags & COMMAND_NO_TOUCH) && !entry_is_held(key->keyspace, entry))
         entry = take_into_pages(key);
-    if (UNLIKELY(value_is_paged(&key->value)))
+    else if (UNLIKELY(value_is_paged(&key->value)))
         attach_pages(key);
     if (UNLIKELY(entry_has_times(entry))) {
         entry = remove_dead_fields(key, access);
@@ -488,11 +491,8 @@ static void store_entry(struct key *key)
 
     ASSERT_LOCKED(key->keyspace->partition);
     keyspace_assert_locked(key->keyspace);
-    if (UNLIKELY(pages_takes(&key->value, &call->turn->limits))) {
-        struct pages_access *access = arena_alloc(call->arena, sizeof(*access));
-
-        (void)pages_take(access, key->keyspace, key->hash, &call->turn->limits, call->turn->now_ms, &key->value, &table);
-    }
+    if (UNLIKELY(pages_takes(&key->value, &call->turn->limits)))
+        (void)pages_take(new_access(key), key->keyspace, key->hash, &call->turn->limits, call->turn->now_ms, &key->value, &table);
     if (key->handle == 0) {
         create_entry(key);
         entry = keyspace_entry(key->keyspace, key->handle);
@@ -509,7 +509,6 @@ static void store_entry(struct key *key)
         }
     }
     if (UNLIKELY(key->replaced)) {
-        keyspace_assert_locked(key->keyspace);
         pages_drop_of(key->keyspace, &key->old, call->turn->now_ms);
         free_value(call, key->old);
         key->replaced = false;

@@ -251,10 +251,12 @@ static bool pass_history(struct slot_copy *copy, uint64_t lsn, bool may_wait, st
 
 /* --- Keys --- */
 
-/* False: a part of it can't be read, or it is in pages and takes more than half of maxmemory. */
-static bool append_restore(struct slot_copy *copy, const struct copied_key *key, struct keyspace *keyspace, const struct entry *entry)
+static const char unreadable[] = "a cold key can't be read";
+
+/* NULL, or why it can't be sent. */
+static const char *append_restore(struct slot_copy *copy, const struct copied_key *key, struct keyspace *keyspace, const struct entry *entry)
     REQUIRES(keyspace->partition->lock);
-static bool append_restore(struct slot_copy *copy, const struct copied_key *key, struct keyspace *keyspace, const struct entry *entry)
+static const char *append_restore(struct slot_copy *copy, const struct copied_key *key, struct keyspace *keyspace, const struct entry *entry)
 {
     struct value value = entry_value(entry);
     struct value_limits limits = { 0 };
@@ -268,12 +270,12 @@ static bool append_restore(struct slot_copy *copy, const struct copied_key *key,
         int64_t memory = config_number(copy->engine->config, CONFIG_MAXMEMORY);
 
         if (memory > 0 && size > (uint64_t)memory / 2)
-            return false;
+            return "a value in pages takes more than half of maxmemory";
         engine_limits(copy->engine, &limits);
         pages_attach(&access, keyspace, &value, &limits, clock_wall_ms());
         keyspace_assert_locked(access.pages.space);
         if (!pages_bring_all(&access))
-            return false;
+            return unreadable;
     }
     codec_dump(&value, &payload);
     select_db(copy, &copy->page, key->db);
@@ -281,7 +283,7 @@ static bool append_restore(struct slot_copy *copy, const struct copied_key *key,
         buffer_bytes(&payload), BYTES("REPLACE"), BYTES("ABSTTL") }, 6);
     buffer_release(&payload);
     copy->page.count++;
-    return true;
+    return NULL;
 }
 
 static void append_del(struct slot_copy *copy, const struct copied_key *key)
@@ -297,7 +299,7 @@ static bool add_key(struct slot_copy *copy, const struct copied_key *key, bool w
     struct engine *engine = copy->engine;
     struct partitions *all = engine->partitions;
     struct partition *partition = &all->partitions[partition_index(all, key->hash)];
-    enum status status = STATUS_OK;
+    const char *problem = NULL;
     struct keyspace *keyspace;
     uint32_t handle = 0;
 
@@ -307,16 +309,17 @@ static bool add_key(struct slot_copy *copy, const struct copied_key *key, bool w
         keyspace_assert_locked(keyspace);
         handle = keyspace_find(keyspace, key->hash, key->name);
         if (handle == 0 && engine->tier != NULL) {
-            status = tier_load_in_place(engine->tier, keyspace, key->hash, key->name);
+            if (tier_load_in_place(engine->tier, keyspace, key->hash, key->name) != STATUS_OK)
+                problem = unreadable;
             handle = keyspace_find(keyspace, key->hash, key->name);
         }
-        if (handle != 0 && !append_restore(copy, key, keyspace, keyspace_entry(keyspace, handle)))
-            status = STATUS_IO;
+        if (handle != 0)
+            problem = append_restore(copy, key, keyspace, keyspace_entry(keyspace, handle));
     }
-    if (handle == 0 && status == STATUS_OK && was_sent)
+    if (handle == 0 && problem == NULL && was_sent)
         append_del(copy, key);
     partition_unlock(partition);
-    return status == STATUS_OK || fail(message, "a cold key can't be read, or has more elements than memory has room for");
+    return problem == NULL || fail(message, problem);
 }
 
 static bool goes_on(void *context, uint64_t size)

@@ -13,7 +13,6 @@
 #include "stats/info.h"
 #include "stats/memory_report.h"
 #include "stats/waits.h"
-#include "value/paged.h"
 
 enum { SAMPLES_BY_DEFAULT = 5, TABLE_SHARE_MAX = 64 };
 
@@ -42,8 +41,8 @@ static uint64_t key_memory(const struct key *key, size_t samples)
     const struct table *table = &key->keyspace->table;
     uint64_t share = table_size(table) / table->count;
 
-    return (value_is_paged(&key->value) ? paged_memory(&key->value) : 0) + entry_block_size(entry) + (key->name.size > ENTRY_KEY_INLINE_MAX ? key->name.size : 0) +
-           value_memory(&key->value, samples) + (share < TABLE_SHARE_MAX ? share : TABLE_SHARE_MAX);
+    return entry_block_size(entry) + (key->name.size > ENTRY_KEY_INLINE_MAX ? key->name.size : 0) +
+           value_memory(&key->value, samples) + value_memory_in_pages(&key->value) + (share < TABLE_SHARE_MAX ? share : TABLE_SHARE_MAX);
 }
 
 /* MEMORY USAGE key [SAMPLES count] */

@@ -12,13 +12,13 @@ enum {
     ALL_SHARE = 2,                  /* of maxmemory: what one call may need of a value at once */
     WEIGHED_SHARE = 64,             /* less is not looked at closely */
     BIG_CALL_PAGES = 512,
+    AHEAD_IN_PLACE = 8,             /* pages that are read under the lock so that a table can grow: what is left, later calls read */
 };
 
 /* A call's need of one value. */
 struct needed {
     const struct paged_value *paged;
     struct keyspace *space;
-    const struct call_key *key;
     bool all;
     uint32_t *numbers;              /* else these, in ascending order */
     uint32_t count;
@@ -35,14 +35,14 @@ static bool is_own_group(const struct command *command, uint8_t type)
 static void name_elements(const struct call *call, struct needed *needed)
 {
     const struct command_need *need = &call->command->need;
-    int last = need->last < 0 ? call->arg_count + need->last : need->last;
+    int last = command_need_last(need, call->arg_count);
     struct paged_root root = needed->paged->root;
     struct paged_table table = { .root = &root, .seed = call->turn->limits.seed, .limits = paged_limits_of(&call->turn->limits) };
     bool may_grow = call->command->flags & COMMAND_DENYOOM;
     uint32_t *numbers = arena_alloc(call->arena, ((size_t)call->arg_count + (may_grow ? PAGE_ROW_AHEAD_MAX : 0)) * sizeof(*numbers));
 
     needed->numbers = numbers;
-    for (int arg = need->first; arg <= last && arg < call->arg_count; arg += need->step)
+    for (int arg = need->first; arg <= last; arg += need->step)
         numbers[needed->count++] = paged_table_page(&table, call->args[arg]);
     if (may_grow)
         needed->count += paged_table_behind(&table, numbers + needed->count, needed->count);
@@ -169,7 +169,6 @@ static enum residency load_needed(struct call *call, struct worker *worker, stru
 
     sort_numbers(needed);
     count = count_of(needed);
-
     for (uint32_t i = 0; i < count; i++)
         missing += !is_there(needed, number_at(needed, i));
     if (missing > 0)
@@ -190,7 +189,7 @@ static enum residency load_needed(struct call *call, struct worker *worker, stru
 enum residency execute_bring_pages(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key)
 {
     struct value value = entry_value(keyspace_entry(keyspace, key->handle));
-    struct needed needed = { .paged = paged_of(&value), .key = key };
+    struct needed needed = { .paged = paged_of(&value) };
 
     keyspace_assert_locked(keyspace);
     if (execute_is_overwritten(key) || !find_need(call, &value, &needed))
@@ -229,11 +228,13 @@ void execute_load_ahead(struct call *call, struct worker *worker)
     call->grown = NULL;
     keyspace_assert_locked(access->pages.space);
     count = tier != NULL ? paged_table_ahead(&access->paged.table, numbers) : 0;
+    if (loads_in_place(call) && count > AHEAD_IN_PLACE)
+        count = AHEAD_IN_PLACE;
     for (uint32_t i = 0; i < count; i++) {
         char name[PAGE_NAME_SIZE];
         uint64_t hash = pages_name(access->pages.id, numbers[i], name);
 
-        if (call->client->caller & TRAIT_WAITS_IN_PLACE)
+        if (loads_in_place(call))
             (void)tier_load_in_place(tier, access->pages.space, hash, bytes_of(name, sizeof(name)));
         else
             tier_load_ahead(tier, access->pages.space, hash, bytes_of(name, sizeof(name)), worker->reader);

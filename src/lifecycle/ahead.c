@@ -68,9 +68,9 @@ static void see_database(struct ahead *ahead, const struct bytes *args, int arg_
 /* Adds those that the arguments name. */
 static void see_elements(struct ahead *ahead, const struct command_need *need, const struct bytes *args, int arg_count)
 {
-    int last = need->last < 0 ? arg_count + need->last : need->last;
+    int last = command_need_last(need, arg_count);
 
-    for (int arg = need->first; arg <= last && arg < arg_count; arg += need->step)
+    for (int arg = need->first; arg <= last; arg += need->step)
         fetch_add_element(ahead->fetch, args[arg]);
 }
 

@@ -42,13 +42,6 @@ struct paged_value *paged_create(const struct dict *dict, uint64_t id, struct pa
     return paged;
 }
 
-uint64_t paged_memory(const struct value *value)
-{
-    const struct paged_root *root = &paged_of(value)->root;
-
-    return root->size + root->count * PAIR_EXTRA + (uint64_t)root->pages * PAGE_EXTRA;
-}
-
 static const struct paged_table *table_of(const struct value *value)
 {
     return &paged_of(value)->access->table;
@@ -205,4 +198,14 @@ void paged_drop(struct value *value)
     for (uint32_t page = 0; page < table->root->pages; page++)
         table->pager->drop(table->pager, page);
     value_free(value);
+}
+
+size_t value_memory_in_pages(const struct value *value)
+{
+    const struct paged_root *root;
+
+    if (!value_is_paged(value))
+        return 0;
+    root = &paged_of(value)->root;
+    return root->size + root->count * PAIR_EXTRA + (size_t)root->pages * PAGE_EXTRA;
 }

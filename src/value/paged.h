@@ -49,9 +49,6 @@ static inline size_t paged_count(const struct value *value)
     return paged_of(value)->root.count;
 }
 
-/* Bytes that the pages take if all are hot, about. */
-uint64_t paged_memory(const struct value *value);
-
 /* As the functions of dict. */
 bool paged_find(const struct value *value, struct bytes key, struct bytes *found);
 bool paged_put(const struct value *value, struct bytes key, struct bytes data);

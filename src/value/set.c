@@ -319,13 +319,12 @@ static bool sample_walking(const struct value *set, struct random *random, size_
  * table that does not change are compared by their addresses. */
 static bool sample_drawing(const struct value *set, struct random *random, size_t wanted, set_found *found, void *context)
 {
-    enum { SAMPLE_MISSES_MAX = 1 << 16 };       /* before they are asked for */
     const struct hash_seed any_seed = { random_next(random), random_next(random) };
     struct dict *seen = dict_create(&any_seed);
     size_t missed = 0;
 
     dict_reserve(seen, wanted);
-    while (dict_count(seen) + missed < wanted && missed < SAMPLE_MISSES_MAX) {
+    while (dict_count(seen) + missed < wanted && missed < PAGED_WANTED_MAX) {
         struct bytes member;
 
         if (!table_random(set, random, &member))

@@ -105,6 +105,9 @@ void value_free(struct value *value);
  * `samples` elements are measured and the rest extrapolated; 0 measures all. */
 size_t value_memory(const struct value *value, size_t samples);
 
+/* Bytes that the elements of a value in pages take beside that, if all are in RAM, about; 0 for others. */
+size_t value_memory_in_pages(const struct value *value);
+
 /* How much work it is to free the value: 0 for no memory block, 1 for one, the number of elements for a table. Decides
  * about lazy freeing. */
 size_t value_free_effort(const struct value *value);

@@ -556,13 +556,18 @@ class KeptPagesTest(unittest.TestCase):
                 until(lambda: pages(server) == (0, 0), what="the end of the pages")
             server.stop()
 
-    def test_a_damaged_tags_file_is_rebuilt(self):
+    def image_of_cold_hash(self):
+        """Returns a server that has ended, and the hash."""
         server = self.start(LOGGED)
         with server.client() as client:
             model = fill(client)
             demote(client, "h")
             checkpoint(server, client)
         server.terminate()
+        return server, model
+
+    def test_a_damaged_tags_file_is_rebuilt(self):
+        server, model = self.image_of_cold_hash()
         folder = os.path.join(server.folder, "appendonlydir")
         for name in os.listdir(folder):
             if name.endswith(".image"):
@@ -577,12 +582,7 @@ class KeptPagesTest(unittest.TestCase):
         server.stop()
 
     def test_a_damaged_page_costs_the_elements_in_it(self):
-        server = self.start(LOGGED)
-        with server.client() as client:
-            model = fill(client)
-            demote(client, "h")
-            checkpoint(server, client)
-        server.terminate()
+        server, model = self.image_of_cold_hash()
         for path in glob.glob(os.path.join(server.folder, "appendonlydir", "*.image", "store", "*.seg")):
             text = bytearray(contents(path))
             at = text.find(b"field:500")
@@ -629,13 +629,9 @@ class KeptPagesTest(unittest.TestCase):
         server.stop()
 
     def test_a_tier_that_is_turned_off_returns_what_it_has(self):
-        server = self.start(LOGGED)
-        with server.client() as client:
-            model = fill(client)
-            demote(client, "h")
-            checkpoint(server, client)
+        server, model = self.image_of_cold_hash()
         server.options["tier-enabled"] = "no"
-        server.restart()
+        server.start()
         with server.client() as client:
             self.assertEqual(pairs(client.must("HGETALL", "h")), model)
             self.assertEqual(client.must("DEL", "h"), 1)

@@ -322,17 +322,25 @@ bool pages_are_for(const struct value *value, const struct value_limits *limits)
     return table != NULL && dict_count(table) > 0 && dict_size(table) >= limits->page_threshold;
 }
 
-bool pages_take(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, struct value *value, struct value *table)
+bool pages_take_planned(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, const struct paged_plan *plan,
+    struct value *value, struct value *table)
 {
     uint64_t id = pages_takes(value, limits) ? pages_new_id(keyspace->partition->all, key_hash) : 0;
+    struct paged_plan as_it_is;
 
     if (id == 0)
         return false;
     init_access(access, keyspace, id, limits, now_ms);
     *table = *value;
-    value->object = paged_create(table_of(table), id, &access->paged);
+    as_it_is = (struct paged_plan){ dict_count(table_of(table)), dict_size(table_of(table)) };
+    value->object = paged_create(table_of(table), plan != NULL ? plan : &as_it_is, id, &access->paged);
     value->encoding |= VALUE_PAGED;
     return true;
+}
+
+bool pages_take(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, struct value *value, struct value *table)
+{
+    return pages_take_planned(access, keyspace, key_hash, limits, now_ms, NULL, value, table);
 }
 
 void pages_drop_of(struct keyspace *keyspace, const struct value *value, int64_t now_ms)

@@ -60,6 +60,9 @@ void pages_attach(struct pages_access *access, struct keyspace *keyspace, const 
  * then, attached. `*table` is what it was, which is the caller's to free. False: it stays as it is. */
 bool pages_take(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, struct value *value, struct value *table)
     REQUIRES(keyspace->partition->lock);
+/* The same, with pages for all that will be added to it; NULL: nothing is known of that. */
+bool pages_take_planned(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, const struct paged_plan *plan,
+    struct value *value, struct value *table) REQUIRES(keyspace->partition->lock);
 /* Whether it would be taken. */
 bool pages_are_for(const struct value *value, const struct value_limits *limits);
 static inline bool pages_takes(const struct value *value, const struct value_limits *limits)

@@ -22,9 +22,12 @@
 #include "engine/role.h"
 #include "engine/scripts.h"
 #include "keyspace/pages.h"
+#include "lifecycle/import_rest.h"
 #include "persist/rdb_format.h"
 #include "persist/rdb_reader.h"
 #include "value/codec.h"
+#include "value/hash.h"
+#include "value/set.h"
 
 enum {
     NAME_SHOWN_MAX = 80,
@@ -34,6 +37,8 @@ enum {
     LOCKED_LOOK_MS = 1,
     PROGRESS_LOG_MS = 2000,
     REPL_ID_SIZE = 40,
+    EMPTY_PAGE = 128,                   /* bytes of a page that is yet to be filled, about */
+    EMPTY_SHARE = 16,                   /* of maxmemory for those of one value; what needs more pages splits them as it grows */
 };
 
 struct import {
@@ -47,6 +52,9 @@ struct import {
     struct import_result *result;
     struct import_position position;    /* as found so far */
     struct buffer scratch;
+    struct import_rest rest;
+    bool drops_rest;                    /* of the value that is being read in parts */
+    bool may_expire;                    /* the key of that */
     uint64_t keys_looked, bytes_looked; /* as of the last look */
     struct message *message;
 };
@@ -179,8 +187,27 @@ static enum status look_for_twin(struct import *import, struct keyspace *keyspac
         part->name.data, part->offset);
 }
 
-/* A new entry, as key_changed makes them. The value's object is the entry's afterwards, or still the caller's on failure. */
-static enum status put_in(struct import *import, const struct rdb_part *part, struct value *value)
+/* What a value will be of which this is the first part: by the mean size of its elements. */
+static struct paged_plan plan_of(const struct rdb_part *part, const struct value *value)
+{
+    uint64_t count = value->type == VALUE_HASH ? hash_count(value) : set_count(value);
+
+    return (struct paged_plan){ part->elements, (uint64_t)((double)part->payload.size / (double)count * (double)part->elements) };
+}
+
+/* How much of it gets pages at once. */
+static struct paged_plan limit_plan(const struct import *import, struct paged_plan plan)
+{
+    uint64_t most = (uint64_t)config_number(import->engine->config, CONFIG_MAXMEMORY) / EMPTY_SHARE / EMPTY_PAGE;
+    uint64_t pages = plan.size / import->worker.turn.limits.page_size;
+
+    if (most == 0 || pages <= most)
+        return plan;
+    return (struct paged_plan){ (uint64_t)((double)plan.count * (double)most / (double)pages), most * import->worker.turn.limits.page_size };
+}
+
+/* A new entry, as key_changed makes them. `plan`: NULL, or for how many pages. The value's object is the entry's afterwards, or still the caller's on failure. */
+static enum status put_in(struct import *import, const struct rdb_part *part, const struct paged_plan *plan, struct value *value)
 {
     struct partitions *all = import->engine->partitions;
     struct keyspace_watch *watch = &all->watch;
@@ -201,7 +228,7 @@ static enum status put_in(struct import *import, const struct rdb_part *part, st
     if (status == STATUS_OK) {
         if (watch->record_of_new != NULL)
             record = watch->record_of_new(watch->context, keyspace, hash, part->name);
-        (void)pages_take(&access, keyspace, hash, &turn->limits, turn->now_ms, value, &table);
+        (void)pages_take_planned(&access, keyspace, hash, &turn->limits, turn->now_ms, plan, value, &table);
         handle = keyspace_insert(keyspace, hash, part->name, value, part->expire_ms, record, turn->now_ms);
         CHECK(handle != 0);
         set_heat(import, keyspace_entry(keyspace, handle), part);
@@ -257,9 +284,73 @@ static bool has_expired(const struct import *import, const struct rdb_part *part
     return part->expire_ms >= 0 && part->expire_ms <= import->worker.turn.now_ms;
 }
 
+static enum status fail_value(struct import *import, const struct rdb_part *part)
+{
+    return fail_import(import, STATUS_CORRUPT, "The value of the key '%.*s' is damaged (RDB type %u, at offset %" PRIu64 ")", shown(part->name), part->name.data,
+        part->type, part->offset);
+}
+
+static enum status wait_in_value(void *context)
+{
+    struct import *import = context;
+
+    worker_begin_turn(&import->worker);
+    return wait_for_room(import);
+}
+
+static struct rest_key rest_key_of(const struct import *import, const struct rdb_part *part)
+{
+    enum value_type type = part->type == RDB_TYPE_HASH ? VALUE_HASH : VALUE_SET;
+
+    return (struct rest_key){ (int)part->db, part->name, key_hash(&import->engine->partitions->seed, part->name), type };
+}
+
+/* What is the matter with a value that comes in parts. */
+static enum status judge_rest(struct import *import, const struct rdb_part *part, enum status status)
+{
+    if (status == STATUS_NOT_FOUND && (import->result->has_evicted || import->may_expire)) {
+        import->drops_rest = true;
+        return STATUS_OK;
+    }
+    if (status == STATUS_CORRUPT)
+        return fail_value(import, part);
+    if (status != STATUS_OK && message_is_empty(import->message))
+        return fail_import(import, status, "More elements of the key '%.*s' can't be imported: %s", shown(part->name), part->name.data, status_name(status));
+    return status;
+}
+
+/* After the first part. */
+static enum status begin_rest(struct import *import, const struct rdb_part *part, const struct paged_plan *plan)
+{
+    struct rest_key key = rest_key_of(import, part);
+
+    return judge_rest(import, part, import_rest_begin(&import->rest, &key, plan->size));
+}
+
+/* More elements of the key that was put in last. */
+static enum status take_rest(struct import *import, const struct rdb_part *part)
+{
+    struct rest_key key = rest_key_of(import, part);
+    struct value value;
+    enum status status;
+
+    if (import->drops_rest)
+        return STATUS_OK;
+    import->scratch.size = 0;
+    if (codec_decode(part->payload, &import->worker.turn.limits, &import->scratch, &value) != STATUS_OK)
+        return fail_value(import, part);
+    status = import_rest_add(&import->rest, &key, &value);
+    value_free(&value);
+    if (status == STATUS_OK && part->is_last)
+        status = import_rest_end(&import->rest, &key);
+    return judge_rest(import, part, status);
+}
+
+/* A key's value, or the first part of it. */
 static enum status take_key(struct import *import, const struct rdb_part *part)
 {
     struct waiting *waiting = &import->engine->waiting;
+    struct paged_plan plan, at_once;
     struct value value;
     uint32_t version;
     enum status status;
@@ -270,7 +361,9 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
     if (part->payload.size == 0)
         return fail_import(import, STATUS_VERSION, "The key '%.*s' in database %" PRIu64 " is a %s (RDB type %u, at offset %" PRIu64 "), which "
             "this version of Kelvin does not have", shown(part->name), part->name.data, part->db, rdb_type_name(part->type), part->type, part->offset);
-    if (has_expired(import, part) && !history_goes_on(import)) {
+    import->may_expire = part->expire_ms >= 0;
+    import->drops_rest = has_expired(import, part) && !history_goes_on(import);
+    if (import->drops_rest) {
         import->result->expired++;
         return STATUS_OK;
     }
@@ -281,11 +374,14 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
     import->scratch.size = 0;
     status = codec_decode(part->payload, &import->worker.turn.limits, &import->scratch, &value);
     if (status != STATUS_OK)
-        return fail_import(import, STATUS_CORRUPT, "The value of the key '%.*s' is damaged (RDB type %u, at offset %" PRIu64 ")", shown(part->name),
-            part->name.data, part->type, part->offset);
+        return fail_value(import, part);
+    if (part->elements > 0) {
+        plan = plan_of(part, &value);
+        at_once = limit_plan(import, plan);
+    }
     for (;;) {
         version = waiting_version(waiting);
-        status = put_in(import, part, &value);
+        status = put_in(import, part, part->elements > 0 ? &at_once : NULL, &value);
         if (status != STATUS_LOCKED)
             break;
         waiting_wait(waiting, version, LOCKED_LOOK_MS);     /* the tier ends it, if that holds the key; an owner of the partition does not */
@@ -295,7 +391,7 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
     if (status == STATUS_OK)
         import->result->keys++;
     buffer_shrink(&import->scratch, LOOK_BYTES);
-    return status;
+    return status == STATUS_OK && part->elements > 0 ? begin_rest(import, part, &plan) : status;
 }
 
 static bool is_repl_id(struct bytes text)
@@ -375,7 +471,7 @@ static enum status take_part(struct import *import, const struct rdb_part *part)
         note_aux(import, part);
         break;
     case RDB_PART_KEY:
-        return take_key(import, part);
+        return part->is_rest ? take_rest(import, part) : take_key(import, part);
     case RDB_PART_FUNCTION:
         return take_function(import, part);
     case RDB_PART_DB:
@@ -398,6 +494,9 @@ enum status import_rdb(struct engine *engine, int fd, const struct import_rules 
     worker_init(&import.worker, engine, -1);
     worker_begin_turn(&import.worker);
     import.reader = rdb_reader_create_file(fd);
+    if (import.worker.turn.limits.page_threshold > 0)
+        rdb_reader_split(import.reader);
+    import.rest = (struct import_rest){ .engine = engine, .turn = &import.worker.turn, .wait = wait_in_value, .context = &import };
     scripts_load_init(&import.functions, engine, SCRIPTS_OF_DATA);
     do {
         status = rdb_read(import.reader, &part, message);
@@ -411,6 +510,7 @@ enum status import_rdb(struct engine *engine, int fd, const struct import_rules 
     scripts_load_release(&import.functions);
     result->size = rdb_reader_offset(import.reader);
     result->position = whole_position(&import);
+    import_rest_release(&import.rest);
     rdb_reader_destroy(import.reader);
     buffer_release(&import.scratch);
     worker_release(&import.worker);

@@ -4,7 +4,8 @@
  * into the store as it comes. With the tier off or in error maxmemory-policy decides: keys are evicted, or the import fails. It does not fail for memory that
  * is not the keys', nor, with the tier off, on a replica and in a reload.
  *
- * Besides the data set, one value is in memory at a time, as its bytes and as the decoded value: about two and a half times its size.
+ * Besides the data set, one value is in memory at a time, as its bytes and as the decoded value: about two and a half times its size. With tier-page-threshold a set or hash is a
+ * part of it, of about 1 MiB, so that it may be larger than maxmemory (lifecycle/import_rest.h).
  *
  * Keys whose time is up are left out only if no history goes on after the file: no log, no stream, and no position in one in the file's head. Else they
  * are put in, whatever this server's role, and go by the clock or by the primary later. What follows in the history may count on them (PERSIST), and

@@ -177,6 +177,21 @@ static bool copy_element(struct rdb_compress *compress, const struct shape *shap
     return copy_bytes(compress, input, shape->plain);
 }
 
+static void begin(struct rdb_compress *compress)
+{
+    buffer_shrink(&compress->out, KEEP_SIZE);
+    buffer_shrink(&compress->packed, KEEP_SIZE);
+    compress->out.size = 0;
+    compress->any = false;
+}
+
+static bool end(const struct rdb_compress *compress, struct bytes *smaller)
+{
+    if (compress->any)
+        *smaller = buffer_bytes(&compress->out);
+    return compress->any;
+}
+
 bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes body, struct bytes *smaller)
 {
     struct shape shape;
@@ -184,10 +199,7 @@ bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes
 
     if (body.size < STRING_MIN || body.size > BODY_MAX || !shape_of(type, &shape))
         return false;
-    buffer_shrink(&compress->out, KEEP_SIZE);
-    buffer_shrink(&compress->packed, KEEP_SIZE);
-    compress->out.size = 0;
-    compress->any = false;
+    begin(compress);
     if (shape.counted && !copy_number(compress, &body, &count))
         return false;
     for (; count > 0; count--) {
@@ -195,7 +207,17 @@ bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes
             return false;           /* a reader will report what is wrong with it */
     }
     buffer_append_bytes(&compress->out, body);
-    if (compress->any)
-        *smaller = buffer_bytes(&compress->out);
-    return compress->any;
+    return end(compress, smaller);
+}
+
+bool rdb_compress_strings(struct rdb_compress *compress, struct bytes strings, struct bytes *smaller)
+{
+    if (strings.size > BODY_MAX)
+        return false;
+    begin(compress);
+    while (strings.size > 0) {
+        if (!copy_string(compress, &strings))
+            return false;
+    }
+    return end(compress, smaller);
 }

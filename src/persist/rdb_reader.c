@@ -22,6 +22,8 @@ enum {
     READ_SIZE = 64 << 10,
     READ_SIZE_MAX = 1 << 20,        /* at once: a wrong length costs no more memory than that */
     WINDOW_KEPT_MAX = 4 << 20,      /* bytes that are not freed after a big value */
+    PART_SIZE = 1 << 20,            /* of values that are split */
+    PART_HEAD_MAX = 6,              /* type, and a number of elements below 2^32 */
 };
 
 /* The window has the bytes of the file from `offset` on. Bytes before `begin` may be dropped; `position` is where reading goes on. While a
@@ -38,6 +40,9 @@ struct rdb_reader {
     uint64_t crc;
     int version;                    /* 0: the header has not been read yet */
     uint64_t db;
+    bool splits;
+    uint64_t left;                  /* elements of a value that is split; 0: none is */
+    uint8_t left_type;
     struct buffer name, text, scratch;
     enum status status;             /* of the first error */
     struct message *message;        /* of the current call */
@@ -86,6 +91,11 @@ void rdb_reader_destroy(struct rdb_reader *reader)
     buffer_release(&reader->text);
     buffer_release(&reader->scratch);
     mem_free(reader);
+}
+
+void rdb_reader_split(struct rdb_reader *reader)
+{
+    reader->splits = true;
 }
 
 uint64_t rdb_reader_offset(const struct rdb_reader *reader)
@@ -404,6 +414,68 @@ static bool skip_pattern(struct rdb_reader *reader, const char *pattern)
     return good;
 }
 
+static bool is_splittable(uint8_t type)
+{
+    return type == RDB_TYPE_SET || type == RDB_TYPE_HASH;
+}
+
+/* Takes elements until the part is large enough. They begin `at` bytes after the window's begin, where there is room for a head before them; type and number of those taken are put
+ * there: the checksum covers these bytes already. False also if it fails. */
+static bool take_elements(struct rdb_reader *reader, size_t at, struct rdb_part *part)
+{
+    struct buffer head = { 0 };
+    uint64_t count = reader->left;
+
+    while (reader->left > 0 && reader->position - reader->begin - at < PART_SIZE) {
+        if (!skip_string(reader) || (reader->left_type == RDB_TYPE_HASH && !skip_string(reader)))
+            return false;
+        reader->left--;
+    }
+    update_checksum(reader, reader->position);
+    buffer_append_u8(&head, reader->left_type);
+    codec_write_length(&head, count - reader->left);
+    reader->begin += at - head.size;
+    memcpy(reader->window.data + reader->begin, head.data, head.size);
+    buffer_release(&head);
+    part->payload = bytes_of(reader->window.data + reader->begin, reader->position - reader->begin);
+    return true;
+}
+
+/* The window begins with the value's type. */
+static bool read_split(struct rdb_reader *reader, uint8_t type, struct rdb_part *part)
+{
+    uint64_t count;
+
+    if (!take_length(reader, &count))
+        return false;
+    if (reader->source.size != UINT64_MAX && count > reader->source.size / (type == RDB_TYPE_HASH ? 2 : 1))
+        return fail_reading(reader, STATUS_CORRUPT, "the value has more elements than the file has bytes");
+    reader->left = count;
+    reader->left_type = type;
+    if (!take_elements(reader, reader->position - reader->begin, part))
+        return false;
+    if (reader->left > 0)
+        part->elements = count;
+    return true;
+}
+
+static bool read_rest(struct rdb_reader *reader, struct rdb_part *part)
+{
+    part->kind = RDB_PART_KEY;
+    part->is_rest = true;
+    part->type = reader->left_type;
+    part->db = reader->db;
+    part->name = buffer_bytes(&reader->name);
+    part->offset = rdb_reader_offset(reader);
+    reader->part = part;
+    reader->begin -= PART_HEAD_MAX;             /* the end of the part before, which is there still */
+    reader->keeps = true;
+    if (!take_elements(reader, PART_HEAD_MAX, part))
+        return false;
+    part->is_last = reader->left == 0;
+    return true;
+}
+
 /* The body follows the key's name. If the codec knows the type, the body is kept, and the type is put right before it: that byte belongs to
  * the name, which was copied, and the checksum already covers it. */
 static bool read_key(struct rdb_reader *reader, uint8_t type, struct rdb_part *part)
@@ -426,6 +498,8 @@ static bool read_key(struct rdb_reader *reader, uint8_t type, struct rdb_part *p
     reader->begin = reader->position - 1;
     reader->window.data[reader->begin] = (char)type;
     reader->keeps = true;
+    if (reader->splits && is_splittable(type))
+        return read_split(reader, type, part);
     if (!skip_pattern(reader, body))
         return false;
     part->payload = bytes_of(reader->window.data + reader->begin, reader->position - reader->begin);
@@ -558,7 +632,10 @@ enum status rdb_read(struct rdb_reader *reader, struct rdb_part *part, struct me
     reader->keeps = false;
     reader->begin = reader->position;
     reader->part = NULL;
-    read_part(reader, part);
+    if (reader->left > 0)
+        read_rest(reader, part);
+    else
+        read_part(reader, part);
     reader->part = NULL;
     return reader->status;
 }

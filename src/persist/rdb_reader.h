@@ -3,7 +3,7 @@
  *   reader = rdb_reader_create(&source);
  *   while ((status = rdb_read(reader, &part, message)) == STATUS_OK && part.kind != RDB_PART_END) ...
  *
- * In memory are the bytes read ahead (64 KiB and more) and the current part. Nothing in the file is trusted: memory grows with the bytes
+ * In memory are the bytes read ahead (64 KiB and more) and the current part, which is a whole value unless it is split. Nothing in the file is trusted: memory grows with the bytes
  * that the file has, never with what a length claims. Values are decoded by the codec (value/codec.h): here only their end is found, which
  * works for every type of Redis up to 8.0, except values of modules from before the release of 4.0.
  *
@@ -32,6 +32,8 @@ struct rdb_reader *rdb_reader_create(const struct rdb_source *source);
 /* A regular file from its beginning; the descriptor's offset is neither used nor changed. The caller keeps `fd`. */
 struct rdb_reader *rdb_reader_create_file(int fd);
 void rdb_reader_destroy(struct rdb_reader *reader);     /* NULL is fine */
+/* From here on sets, and hashes without times, of more than 1 MiB are handed out in several parts, of about 1 MiB each. */
+void rdb_reader_split(struct rdb_reader *reader);
 
 enum rdb_part_kind {
     RDB_PART_AUX,               /* name, value */
@@ -55,6 +57,8 @@ struct rdb_part {
     uint8_t type;               /* enum rdb_type */
     struct bytes payload;       /* type and body, as codec_decode reads it; empty: codec_peek_type does not know the type, and the body was
                                  * skipped */
+    bool is_rest, is_last;      /* more elements of the key of the part before, or the last ones; name, db, type as there */
+    uint64_t elements;          /* of the whole value, if this is the first of its parts; else 0. The file has two bytes of each at least */
 };
 
 /* Reads the next part; modules' aux data and slots' sizes are skipped. Not to be called again after the end or a failure. STATUS_CORRUPT,

@@ -328,26 +328,24 @@ static enum status name_record(struct saving *saving, struct bytes key, enum sta
     return status;
 }
 
-static enum status write_value(struct saving *saving, const struct record *head, struct rdb_key *of_key)
+/* `record`: the key's, whose head counts. */
+static enum status write_key(struct saving *saving, const struct record *record, struct rdb_key *key)
 {
-    struct record record = *head;
-    struct rdb_key key = *of_key;
-    enum status status = convert_payload(saving, &key.payload);
+    enum status status;
 
-    if (status != STATUS_OK)
-        return name_record(saving, key.key, status);
-    key.expire_ms = record.expire_ms;
+    key->expire_ms = record->expire_ms;
     if (saving->options->with_freq)
-        key.freq = heat_now(&saving->heat, record.heat, record.heat_minutes, saving->minutes);
-    status = rdb_write_key(saving->writer, &key);
-    saving->converted.size = saving->unpacked.size = 0;
-    buffer_shrink(&saving->converted, CONVERTED_KEPT);
-    if (status != STATUS_OK)
-        return write_failed(saving, status);
+        key->freq = heat_now(&saving->heat, record->heat, record->heat_minutes, saving->minutes);
+    status = rdb_write_key(saving->writer, key);
+    return status == STATUS_OK ? status : write_failed(saving, status);
+}
+
+static enum status end_key(struct saving *saving, size_t size)
+{
     saving->keys++;
     if (saving->options->key_delay_us != 0)
         delay_after_key(saving);
-    if (saving->keys % PROGRESS_KEYS == 0 || saving->options->key_delay_us > 0 || key.payload.size > SYNC_SIZE / 4)
+    if (saving->keys % PROGRESS_KEYS == 0 || saving->options->key_delay_us > 0 || size > SYNC_SIZE / 4)
         return update_progress(saving);
     return STATUS_OK;
 }
@@ -363,18 +361,36 @@ static enum status write_record(void *context, const struct image_item *found)
         image_roots_add(&saving->roots, found);
         return STATUS_OK;
     }
-    return status == STATUS_OK ? write_value(saving, &record, &key) : name_record(saving, found->key, status);
+    if (status == STATUS_OK)
+        status = convert_payload(saving, &key.payload);
+    if (status != STATUS_OK)
+        return name_record(saving, found->key, status);
+    status = write_key(saving, &record, &key);
+    saving->converted.size = saving->unpacked.size = 0;
+    buffer_shrink(&saving->converted, CONVERTED_KEPT);
+    return status == STATUS_OK ? end_key(saving, key.payload.size) : status;
 }
 
-static enum status write_paged(void *context, const struct image_item *found, struct bytes payload)
+static enum status begin_paged(void *context, const struct image_item *found, struct bytes payload)
 {
     struct saving *saving = context;
     struct rdb_key key = { .key = found->key, .freq = -1, .payload = payload };
     struct bytes nothing;
     struct record record;
+    enum status status;
 
     (void)record_split(found->record, NULL, &saving->unpacked, &record, &nothing);      /* its head */
-    return write_value(saving, &record, &key);
+    status = write_key(saving, &record, &key);
+    return status == STATUS_OK ? end_key(saving, 0) : status;
+}
+
+static enum status write_elements(void *context, const struct image_item *found, struct bytes strings)
+{
+    struct saving *saving = context;
+    enum status status = rdb_write_strings(saving->writer, strings);
+
+    (void)found;
+    return status == STATUS_OK ? update_progress(saving) : write_failed(saving, status);
 }
 
 /* A database without keys is not in the file. */
@@ -382,6 +398,7 @@ static enum status write_database(struct saving *saving, int db)
 {
     struct message problem = { "" };
     struct tags_file tags = tags_of(saving);
+    struct image_value_found paged = { begin_paged, write_elements, saving };
     enum status status;
 
     if (saving->counts[db] == 0)
@@ -391,7 +408,7 @@ static enum status write_database(struct saving *saving, int db)
         return write_failed(saving, status);
     status = image_walk(saving->store, &tags, saving->incarnations[db], 0, write_record, saving, &problem);
     if (status == STATUS_OK)
-        status = image_pages_read(saving->store, &tags, saving->incarnations[db], &saving->roots, write_paged, saving, &problem);
+        status = image_pages_read(saving->store, &tags, saving->incarnations[db], &saving->roots, &paged, &problem);
     image_roots_release(&saving->roots);
     if (status != STATUS_OK && message_is_empty(saving->message))
         message_set(saving->message, "Can't read the image's store: %s", message_is_empty(&problem) ? status_name(status) : problem.text);

@@ -180,6 +180,14 @@ enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key)
     return flush_if_large(writer);
 }
 
+enum status rdb_write_strings(struct rdb_writer *writer, struct bytes strings)
+{
+    if (writer->compress != NULL)
+        rdb_compress_strings(writer->compress, strings, &strings);
+    append_bytes(writer, strings);
+    return flush_if_large(writer);
+}
+
 enum status rdb_writer_flush(struct rdb_writer *writer)
 {
     return writer->out.size > 0 ? flush_buffer(writer) : writer->status;

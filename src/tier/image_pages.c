@@ -9,7 +9,7 @@
 #include "tier/tags.h"
 #include "value/codec.h"
 
-enum { ROOTS_FIRST = 64, KEPT_MAX = 1 << 20 };
+enum { ROOTS_FIRST = 64, PART_SIZE = 256 << 10 };
 
 struct image_root {
     size_t key_at, key_size, record_at, record_size;        /* in `text` */
@@ -44,8 +44,7 @@ struct pages_reading {
     struct store *store;
     uint32_t incarnation;               /* of the page space */
     const struct image_roots *roots;
-    image_value_found *found;
-    void *context;
+    const struct image_value_found *found;
     struct message *message;
     uint32_t partition_count;
     uint64_t passed;                    /* roots */
@@ -122,7 +121,25 @@ static bool append_pairs(struct pages_reading *reading, struct bytes page, enum 
     return true;
 }
 
-static bool put_together(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root)
+/* Hands over the elements that were collected. */
+static bool pass_on(struct pages_reading *reading, const struct image_item *item)
+{
+    reading->status = reading->found->more(reading->found->context, item, buffer_bytes(&reading->payload));
+    reading->payload.size = 0;
+    return reading->status == STATUS_OK;
+}
+
+static bool begin_value(struct pages_reading *reading, const struct image_item *item, enum value_type type, uint64_t count)
+{
+    reading->payload.size = 0;
+    buffer_append_u8(&reading->payload, type == VALUE_HASH ? CODEC_RDB_HASH : CODEC_RDB_SET);
+    codec_write_length(&reading->payload, count);
+    reading->status = reading->found->begin(reading->found->context, item, buffer_bytes(&reading->payload));
+    reading->payload.size = 0;
+    return reading->status == STATUS_OK;
+}
+
+static bool read_value(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root)
 {
     struct bytes record = bytes_of(reading->roots->text.data + root->record_at, root->record_size), page;
     struct image_item item = { 0, key_of(reading, root), record };
@@ -132,9 +149,8 @@ static bool put_together(struct pages_reading *reading, const struct recordmap *
 
     if (record_peek(record, &gone_ms, &type) != STATUS_OK)
         return fail_page(reading, root, 0, STATUS_CORRUPT);
-    reading->payload.size = 0;
-    buffer_append_u8(&reading->payload, type == VALUE_HASH ? CODEC_RDB_HASH : CODEC_RDB_SET);
-    codec_write_length(&reading->payload, root->root.count);
+    if (!begin_value(reading, &item, type, root->root.count))
+        return false;
     for (uint32_t number = 0; number < root->root.pages; number++) {
         enum status status = read_page(reading, map, root, number, &page);
 
@@ -142,13 +158,13 @@ static bool put_together(struct pages_reading *reading, const struct recordmap *
             status = STATUS_CORRUPT;
         if (status != STATUS_OK)
             return fail_page(reading, root, number, status);
+        if (reading->payload.size >= PART_SIZE && !pass_on(reading, &item))
+            return false;
     }
     if (count != root->root.count)
         return fail_page(reading, root, 0, STATUS_CORRUPT);
     reading->passed++;
-    reading->status = reading->found(reading->context, &item, buffer_bytes(&reading->payload));
-    buffer_shrink(&reading->payload, KEPT_MAX);
-    return reading->status == STATUS_OK;
+    return pass_on(reading, &item);
 }
 
 static uint32_t partition_of(const struct pages_reading *reading, uint64_t id)
@@ -174,16 +190,16 @@ static bool read_section(void *context, const struct tags_section *section)
             reading->status = STATUS_CORRUPT;
             return false;
         }
-        more = put_together(reading, map, &reading->roots->list[i]);
+        more = read_value(reading, map, &reading->roots->list[i]);
     }
     recordmap_destroy(map);
     return more;
 }
 
-enum status image_pages_read(struct store *store, const struct tags_file *tags, uint32_t incarnation, const struct image_roots *roots, image_value_found *found,
-    void *context, struct message *message)
+enum status image_pages_read(struct store *store, const struct tags_file *tags, uint32_t incarnation, const struct image_roots *roots,
+    const struct image_value_found *found, struct message *message)
 {
-    struct pages_reading reading = { .store = store, .incarnation = incarnation | INCARNATION_PAGES, .roots = roots, .found = found, .context = context, .message = message };
+    struct pages_reading reading = { .store = store, .incarnation = incarnation | INCARNATION_PAGES, .roots = roots, .found = found, .message = message };
     enum status status;
 
     if (roots->count == 0)

@@ -1,5 +1,5 @@
-/* Image pages: values in pages (value/paged.h), read out of an image that no tier uses. Their roots are met by image_walk; they are put together afterwards, one
- * after the other.
+/* Image pages: values in pages (value/paged.h), read out of an image that no tier uses. Their roots are met by image_walk; their elements are read afterwards, one
+ * value after the other.
  */
 #ifndef KELVIN_TIER_IMAGE_PAGES_H
 #define KELVIN_TIER_IMAGE_PAGES_H
@@ -18,10 +18,15 @@ struct image_roots {
 void image_roots_add(struct image_roots *roots, const struct image_item *item);
 void image_roots_release(struct image_roots *roots);
 
-/* Calls `found` for each root: its record, and the value as codec_encode writes it. All are of one database's incarnation. The value is put together in memory. Status and message
- * as of image_walk. */
-typedef enum status image_value_found(void *context, const struct image_item *item, struct bytes payload);
-enum status image_pages_read(struct store *store, const struct tags_file *tags, uint32_t incarnation, const struct image_roots *roots, image_value_found *found,
-    void *context, struct message *message);
+/* What is called for each value: once with its record and the beginning of its payload (value/codec.h: type and number of elements), then with the elements' strings,
+ * some hundred KiB of whole elements at a time. A value that turns out to be damaged in the middle ends the reading. */
+struct image_value_found {
+    enum status (*begin)(void *context, const struct image_item *item, struct bytes payload);
+    enum status (*more)(void *context, const struct image_item *item, struct bytes strings);
+    void *context;
+};
+/* All roots are of one database's incarnation. Status and message as of image_walk. */
+enum status image_pages_read(struct store *store, const struct tags_file *tags, uint32_t incarnation, const struct image_roots *roots,
+    const struct image_value_found *found, struct message *message);
 
 #endif

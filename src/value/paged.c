@@ -26,7 +26,7 @@ struct paged_value *paged_of_root(const struct paged_root *root, uint64_t id)
     return paged;
 }
 
-struct paged_value *paged_create(const struct dict *dict, uint64_t id, struct paged_access *access)
+struct paged_value *paged_create(const struct dict *dict, const struct paged_plan *plan, uint64_t id, struct paged_access *access)
 {
     struct paged_value *paged = paged_of_root(&(struct paged_root){ 0 }, id);
     struct paged_table *table = &access->table;
@@ -35,7 +35,7 @@ struct paged_value *paged_create(const struct dict *dict, uint64_t id, struct pa
 
     paged->access = access;
     table->root = &paged->root;
-    paged_table_create(table, dict_count(dict), dict_size(dict));
+    paged_table_create(table, plan->count, plan->size);
     dict_iterate(&iterator, dict);
     while (dict_next(&iterator, &key, &data))
         CHECK(paged_table_put(table, key, data) == PAGED_YES);

@@ -32,8 +32,12 @@ struct paged_value {
     struct paged_access *access;
 };
 
-/* Takes the elements of a table, which stays as it is, into pages that are created. `access` as it is to be attached, but its root is set here. */
-struct paged_value *paged_create(const struct dict *dict, uint64_t id, struct paged_access *access);
+/* How large a value will be. */
+struct paged_plan {
+    uint64_t count, size;           /* elements, and their bytes */
+};
+/* Takes the elements of a table, which stays as it is, into pages that are created: as many as the plan needs. `access` as it is to be attached, but its root is set here. */
+struct paged_value *paged_create(const struct dict *dict, const struct paged_plan *plan, uint64_t id, struct paged_access *access);
 /* Only a root; its pages exist. */
 struct paged_value *paged_of_root(const struct paged_root *root, uint64_t id);
 /* The sizes of pages. */

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support import check                                                                            # noqa: E402
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
 from support.resp import OK, Error                                                                   # noqa: E402
-from support.server import Server, scaled, seed_new, until                                           # noqa: E402
+from support.server import Server, StartFailed, scaled, seed_new, until                                           # noqa: E402
 
 SMALL = {"tier-page-threshold": 256, "tier-page-size": 128}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
@@ -626,6 +626,62 @@ class KeptPagesTest(unittest.TestCase):
             self.assertEqual(pairs(client.must("HGETALL", "h")), model)
             self.assertEqual((client.must("SCARD", "s"), client.must("HGET", "short", "f")), (1000, b"v"))
             self.assertGreater(client.must("TTL", "s"), 9000)
+        server.stop()
+
+    def test_a_dump_of_values_that_are_larger_than_memory(self):
+        """They are read in parts, put aside if they are larger than a quarter of maxmemory, and written element by element."""
+        count = scaled(120000)
+        server = self.start({"tier-page-threshold": 0, "maxmemory": "0"})
+        with server.client(timeout=60) as client:
+            for key, some, size in (("large", count, 60), ("set", count, 100), ("small", count // 40, 20)):
+                for start in range(0, some, 1000):
+                    numbers = range(start, min(start + 1000, some))
+                    if key == "set":
+                        client.must("SADD", key, *[b"%0*d" % (size, i) for i in numbers])
+                    else:
+                        client.must("HSET", key, *[word for i in numbers for word in (b"f%d" % i, b"%0*d" % (size, i))])
+            client.must("SET", "last", "x")
+            digest = client.must("DEBUG", "DIGEST")
+            client.must("SAVE")
+        for threshold, memory in (("4kb", "8mb"), ("4kb", "256mb"), (0, "256mb"), ("1kb", "12mb")):
+            with self.subTest(threshold=threshold, memory=memory):
+                server.options.update({"tier-page-threshold": threshold, "maxmemory": memory})
+                server.restart()
+                with server.client(timeout=60) as client:
+                    self.assertEqual([client.must("HLEN", "large"), client.must("SCARD", "set"), client.must("HLEN", "small")], [count, count, count // 40])
+                    for i in range(0, count, count // 300):
+                        self.assertEqual(client.must("HGET", "large", "f%d" % i), b"%060d" % i)
+                        self.assertEqual(client.must("SISMEMBER", "set", b"%0100d" % i), 1)
+                    if threshold:
+                        self.assertGreater(sum(pages(server)), count // 16)
+                        self.assertLess(int(server.info("memory")["used_memory"]), (int(memory[:-2]) + 4) << 20)
+                    self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
+                    client.must("SAVE")
+        server.stop()
+
+    def test_a_damaged_dump_of_a_large_value_is_refused(self):
+        server = self.start({"tier-page-threshold": 0, "rdbcompression": "no"})
+        with server.client(timeout=60) as client:
+            for start in range(0, 60000, 1000):
+                client.must("SADD", "s", *[b"%050d" % i for i in range(start, start + 1000)])
+            client.must("SAVE")
+        server.terminate()
+        path = os.path.join(server.folder, "dump.rdb")
+        text = contents(path)
+        twice = text.replace(b"%050d" % 3, b"%050d" % 59999)        # an element that is there twice, mostly in different parts
+        server.options.update({"tier-page-threshold": "4kb", "maxmemory": "8mb", "rdbchecksum": "no"})
+        for damaged, message in ((text[:len(text) // 2], "ends early"), (twice, "The value of the key 's' is damaged")):
+            os.makedirs(server.folder, exist_ok=True)       # a start that fails removes it
+            with open(path, "wb") as file:
+                file.write(damaged)
+            with self.assertRaisesRegex(StartFailed, message):
+                server.start()
+        os.makedirs(server.folder, exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(text)
+        server.start()
+        with server.client() as client:
+            self.assertEqual(client.must("SCARD", "s"), 60000)
         server.stop()
 
     def test_a_tier_that_is_turned_off_returns_what_it_has(self):

@@ -473,6 +473,135 @@ static void large_values_and_many_small_ones_are_read(void **state)
     buffer_release(&file);
 }
 
+/* A hash or set of `count` elements of some sizes; the others are a string. */
+static void append_collection(struct buffer *file, uint8_t type, const char *name, unsigned count)
+{
+    char text[4000];
+
+    memset(text, 'e', sizeof(text));
+    buffer_append_u8(file, type);
+    codec_write_string(file, bytes_of_string(name));
+    codec_write_length(file, count);
+    for (unsigned i = 0; i < count; i++) {
+        int size = snprintf(text, 16, "%u", i);
+
+        text[size] = 'e';
+        codec_write_string(file, bytes_of(text, (size_t)size + i % 7 * (i % 100 == 0 ? 500 : 3)));
+        if (type == RDB_TYPE_HASH)
+            codec_write_string(file, bytes_of(text, (size_t)size));
+    }
+}
+
+/* What the codec makes of the parts, one after the other: `*sum` does not depend on how they are cut. */
+static unsigned add_up(struct bytes payload, uint64_t *sum)
+{
+    struct bytes input = bytes_of(payload.data + 1, payload.size - 1), text;
+    struct buffer scratch = { 0 };
+    char digits[TEXT_INT_SIZE];
+    uint64_t count;
+    bool is_special;
+    unsigned strings = 0;
+
+    assert_int_equal(codec_read_length(&input, &count, &is_special), STATUS_OK);
+    assert_false(is_special);
+    while (input.size > 0) {
+        assert_int_equal(codec_read_string(&input, 0, &scratch, digits, &text), STATUS_OK);
+        *sum = crc64(*sum, text);
+        strings++;
+        scratch.size = 0;
+    }
+    assert_int_equal(strings, count * (payload.data[0] == RDB_TYPE_HASH ? 2 : 1));
+    buffer_release(&scratch);
+    return (unsigned)count;
+}
+
+static void check_collection(struct rdb_reader *reader, uint8_t type, const char *name, unsigned count, bool is_split, uint64_t *sum)
+{
+    struct message message;
+    struct rdb_part part;
+    unsigned elements, parts = 1;
+
+    assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);
+    assert_false(part.is_rest);
+    assert_int_equal(part.elements, is_split ? count : 0);
+    elements = add_up(part.payload, sum);
+    while (is_split) {
+        assert_int_equal(part.type, type);
+        assert_true(bytes_equal(part.name, bytes_of_string(name)));
+        assert_true(part.payload.size < (1 << 20) + 10000);
+        if (part.is_last)
+            break;
+        assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);
+        assert_true(part.is_rest && part.kind == RDB_PART_KEY && part.elements == 0);
+        elements += add_up(part.payload, sum);
+        parts++;
+    }
+    assert_int_equal(elements, count);
+    assert_true(parts > 1 || !is_split);
+}
+
+static void large_collections_come_in_parts(void **state)
+{
+    static const size_t cuts[] = { 1 << 30, 65537, 333 };
+    static const struct { uint8_t type; const char *name; unsigned count; } keys[] = {
+        { RDB_TYPE_HASH, "", 250000 }, { RDB_TYPE_SET, "s", 300000 }, { RDB_TYPE_HASH, "small", 10 }, { RDB_TYPE_LIST, "list", 300000 }, { RDB_TYPE_SET, "large members", 70000 },
+    };
+    enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
+    struct buffer file = { 0 };
+    uint64_t sums[2] = { 0 };
+    struct message message;
+    struct rdb_part part;
+
+    (void)state;
+    buffer_append_string(&file, "REDIS0010");
+    for (int i = 0; i < KEYS; i++)
+        append_collection(&file, keys[i].type, keys[i].name, keys[i].count);
+    put_checksum(&file);
+    for (int split = 0; split < 2; split++) {
+        for (size_t step = 0; step < sizeof(cuts) / sizeof(cuts[0]); step++) {
+            struct stream stream = { .bytes = buffer_bytes(&file), .step = cuts[step] };
+            struct rdb_reader *reader = reader_on(&stream, step > 0);
+
+            sums[split] = 0;
+            if (split)
+                rdb_reader_split(reader);
+            for (int i = 0; i < KEYS; i++)
+                check_collection(reader, keys[i].type, keys[i].name, keys[i].count, split && keys[i].count > 10 && keys[i].type != RDB_TYPE_LIST, &sums[split]);
+            assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);         /* the checksum is right */
+            assert_int_equal(part.kind, RDB_PART_END);
+            rdb_reader_destroy(reader);
+            assert_true(sums[split] == sums[0]);
+        }
+    }
+    buffer_release(&file);
+}
+
+/* Cut in one of its parts, and with a number of elements that the file has no room for. */
+static void a_collection_in_parts_is_checked(void **state)
+{
+    struct buffer file = { 0 };
+    struct message message;
+    struct rdb_part part;
+
+    (void)state;
+    buffer_append_string(&file, "REDIS0010");
+    append_collection(&file, RDB_TYPE_SET, "s", 300000);
+    for (int kind = 0; kind < 2; kind++) {
+        struct stream stream = { .bytes = buffer_bytes(&file), .step = 1 << 30 };
+        struct rdb_reader *reader = reader_on(&stream, true);
+        enum status status;
+
+        if (kind == 1)
+            memcpy(file.data + RDB_HEADER_SIZE + 3, "\x80\x7f\xff\xff\xff", 5);
+        rdb_reader_split(reader);
+        while ((status = rdb_read(reader, &part, &message)) == STATUS_OK)
+            assert_int_equal(kind, 0);
+        assert_int_equal(status, kind == 0 ? STATUS_TRUNCATED : STATUS_CORRUPT);
+        rdb_reader_destroy(reader);
+    }
+    buffer_release(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +618,8 @@ int main(void)
         cmocka_unit_test(a_failing_disk_is_not_damage),
         cmocka_unit_test(bytes_after_the_end_are_not_read),
         cmocka_unit_test(large_values_and_many_small_ones_are_read),
+        cmocka_unit_test(large_collections_come_in_parts),
+        cmocka_unit_test(a_collection_in_parts_is_checked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

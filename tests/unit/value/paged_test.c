@@ -24,6 +24,7 @@ struct rig {
 static void rig_init(struct rig *rig, enum value_type type, uint64_t seed, unsigned count)
 {
     struct value table = type == VALUE_HASH ? hash_build(&limits, 1000000) : set_create(&limits, BYTES("x"), 1000000);
+    const struct dict *dict;
     char text[24];
 
     *rig = (struct rig){ 0 };
@@ -39,8 +40,9 @@ static void rig_init(struct rig *rig, enum value_type type, uint64_t seed, unsig
     memory_pager_init(&rig->memory);
     rig->access = (struct paged_access){ .table = { NULL, &rig->memory.pager, limits.seed, paged_limits_of(&limits) } };
     rig->plain = table;
+    dict = type == VALUE_HASH ? hash_table(&table) : set_table(&table);
     rig->paged = (struct value){ .type = (uint8_t)type, .encoding = table.encoding | VALUE_PAGED,
-        .object = paged_create(type == VALUE_HASH ? hash_table(&table) : set_table(&table), 1, &rig->access) };
+        .object = paged_create(dict, &(struct paged_plan){ dict_count(dict), dict_size(dict) }, 1, &rig->access) };
 }
 
 static void rig_release(struct rig *rig)

@@ -1,0 +1,327 @@
+#include "lifecycle/import_rest.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "containers/linear_hash.h"
+#include "keyspace/pages.h"
+#include "lifecycle/fetch.h"
+#include "lifecycle/spool.h"
+#include "value/hash.h"
+#include "value/set.h"
+
+enum {
+    BATCH = 512,                    /* elements that are added under one lock */
+    HELD_LOOK_MS = 1,
+    SPOOL_SHARE = 4,                /* of maxmemory: larger values are put aside */
+    BUCKET_SHARE = 16, BUCKETS_MAX = 256,
+    BUCKET_MIN = 1 << 20,
+};
+
+struct element {
+    uint32_t page;
+    struct bytes key, data;         /* of the part */
+};
+
+static int compare_pages(const void *a, const void *b)
+{
+    uint32_t first = ((const struct element *)a)->page, second = ((const struct element *)b)->page;
+
+    return (first > second) - (first < second);
+}
+
+/* A list that grows. */
+struct elements {
+    struct element *list;
+    size_t count, capacity;
+};
+
+static void append_element(struct elements *elements, struct bytes key, struct bytes data)
+{
+    if (elements->count == elements->capacity) {
+        elements->capacity = elements->capacity * 2 + BATCH;
+        elements->list = mem_realloc(elements->list, elements->capacity * sizeof(elements->list[0]));
+    }
+    elements->list[elements->count++] = (struct element){ 0, key, data };
+}
+
+/* Calls `found` for each element of the part, until that fails. Bytes are borrowed for the call. */
+typedef enum status element_found(void *context, struct bytes key, struct bytes data);
+static enum status walk_part(const struct value *part, element_found *found, void *context)
+{
+    struct hash_iterator fields;
+    struct set_iterator members;
+    struct bytes key, data = bytes_of(NULL, 0);
+    enum status status = STATUS_OK;
+
+    if (part->type == VALUE_HASH) {
+        hash_iterate(&fields, part);
+        while (status == STATUS_OK && hash_next(&fields, &key, &data))
+            status = found(context, key, data);
+    } else {
+        set_iterate(&members, part);
+        while (status == STATUS_OK && set_next(&members, &key))
+            status = found(context, key, data);
+    }
+    return status;
+}
+
+/* Elements as a spool has them. */
+static enum status copy_element(void *context, struct bytes key, struct bytes data)
+{
+    spool_append(context, key, data);
+    return STATUS_OK;
+}
+
+static struct partition *partition_of(const struct import_rest *rest, const struct rest_key *key)
+{
+    struct partitions *all = rest->engine->partitions;
+
+    return &all->partitions[partition_index(all, key->hash)];
+}
+
+/* Finds the entry, which may be cold. The partition is locked. */
+static enum status find_entry(const struct import_rest *rest, struct keyspace *keyspace, const struct rest_key *key, uint32_t *handle) REQUIRES(keyspace->partition->lock);
+static enum status find_entry(const struct import_rest *rest, struct keyspace *keyspace, const struct rest_key *key, uint32_t *handle)
+{
+    struct tier *tier = rest->engine->tier;
+
+    *handle = keyspace_find(keyspace, key->hash, key->name);
+    if (*handle == 0 && tier != NULL) {
+        enum status status = tier_load_in_place(tier, keyspace, key->hash, key->name);
+
+        if (status != STATUS_OK)
+            return status;
+        *handle = keyspace_find(keyspace, key->hash, key->name);
+    }
+    if (*handle == 0)
+        return STATUS_NOT_FOUND;
+    return entry_is_held(keyspace, keyspace_entry(keyspace, *handle)) ? STATUS_LOCKED : STATUS_OK;
+}
+
+/* The pages that it will split next, in the order of splitting, are read, so that it need not put that off. */
+static void bring_ahead(const struct import_rest *rest, const struct pages_access *access) REQUIRES(access->pages.space->partition->lock);
+static void bring_ahead(const struct import_rest *rest, const struct pages_access *access)
+{
+    const struct paged_table *table = &access->paged.table;
+    uint32_t numbers[PAGE_ROW_AHEAD_MAX], count = 0;
+
+    if (rest->engine->tier != NULL && table->root->size >= (uint64_t)table->root->pages * table->limits.size_min)     /* not one whose pages are yet to be filled */
+        count = paged_table_ahead(table, numbers);
+    for (uint32_t i = 0; i < count; i++) {
+        char name[PAGE_NAME_SIZE];
+        uint64_t hash = pages_name(access->pages.id, numbers[i], name);
+
+        (void)tier_load_in_place(rest->engine->tier, access->pages.space, hash, bytes_of(name, sizeof(name)));
+    }
+}
+
+static bool add_to_value(struct value *value, const struct value_limits *limits, const struct element *element)
+{
+    return value->type == VALUE_HASH ? hash_set(value, limits, element->key, element->data) : set_add(value, limits, element->key);
+}
+
+/* What was a table without pages is left in `table`. */
+static enum status add_locked(const struct import_rest *rest, struct keyspace *keyspace, const struct rest_key *key, const struct element *elements, size_t count,
+    struct value *table) REQUIRES(keyspace->partition->lock);
+static enum status add_locked(const struct import_rest *rest, struct keyspace *keyspace, const struct rest_key *key, const struct element *elements, size_t count,
+    struct value *table)
+{
+    const struct value_limits *limits = &rest->turn->limits;
+    struct pages_access access;
+    struct value value;
+    uint32_t handle;
+    struct entry *entry;
+    enum status status = find_entry(rest, keyspace, key, &handle);
+
+    if (status != STATUS_OK)
+        return status;
+    value = entry_value(keyspace_entry(keyspace, handle));
+    if (value.type != key->type)
+        return STATUS_CORRUPT;
+    partition_changing(keyspace, key->hash, handle);
+    if (value_is_paged(&value)) {
+        pages_attach(&access, keyspace, &value, limits, rest->turn->now_ms);
+        keyspace_assert_locked(access.pages.space);
+        bring_ahead(rest, &access);
+    }
+    for (size_t i = 0; i < count && status == STATUS_OK; i++)
+        status = add_to_value(&value, limits, &elements[i]) ? STATUS_OK : STATUS_CORRUPT;
+    if (!value_is_paged(&value))
+        (void)pages_take(&access, keyspace, key->hash, limits, rest->turn->now_ms, &value, table);
+    entry = keyspace_entry(keyspace, handle);
+    keyspace_mark_dirty(keyspace, entry);
+    entry_replace_value(entry, &value);
+    return status;
+}
+
+static enum status add_batch(struct import_rest *rest, const struct rest_key *key, const struct element *elements, size_t count)
+{
+    struct waiting *waiting = &rest->engine->waiting;
+    struct partition *partition = partition_of(rest, key);
+    struct value table = { 0 };
+    enum status status;
+
+    for (;;) {
+        uint32_t version = waiting_version(waiting);
+        struct keyspace *keyspace;
+
+        partition_lock(partition);
+        keyspace = partition_keyspace(partition, key->db);
+        keyspace_assert_locked(keyspace);
+        status = add_locked(rest, keyspace, key, elements, count, &table);
+        partition_unlock(partition);
+        if (status != STATUS_LOCKED)
+            break;
+        waiting_wait(waiting, version, HELD_LOOK_MS);       /* the tier ends it */
+    }
+    if (value_is_object(&table))
+        value_free(&table);
+    return status;
+}
+
+/* Loads the pages of these elements. */
+static void fetch_batch(struct import_rest *rest, const struct rest_key *key, const struct element *elements, size_t count)
+{
+    if (rest->engine->tier == NULL)
+        return;
+    if (rest->fetch == NULL)
+        rest->fetch = fetch_create(rest->engine);
+    if (rest->fetch == NULL)
+        return;
+    rest->batches++;
+    fetch_add(rest->fetch, rest->batches, key->name, key->hash, key->db);
+    for (size_t i = 0; i < count && key->name.size <= FETCH_KEY_SIZE_MAX; i++) {
+        if (i == 0 || elements[i].page != elements[i - 1].page)
+            fetch_add_element(rest->fetch, elements[i].key);
+    }
+    fetch_submit(rest->fetch, rest->batches);
+}
+
+/* False: it is not in pages. */
+static bool find_root(const struct import_rest *rest, const struct rest_key *key, struct paged_root *root)
+{
+    struct partition *partition = partition_of(rest, key);
+    struct keyspace *keyspace;
+    bool is_paged = false;
+    uint32_t handle;
+
+    partition_lock(partition);
+    keyspace = partition_keyspace(partition, key->db);
+    keyspace_assert_locked(keyspace);
+    if (find_entry(rest, keyspace, key, &handle) == STATUS_OK) {
+        struct value value = entry_value(keyspace_entry(keyspace, handle));
+
+        is_paged = value_is_paged(&value);
+        if (is_paged)
+            *root = paged_of(&value)->root;
+    }
+    partition_unlock(partition);
+    return is_paged;
+}
+
+/* In the order of their pages, which are as they are now. */
+static void sort_elements(const struct import_rest *rest, const struct rest_key *key, struct element *elements, size_t count)
+{
+    struct paged_root root;
+
+    if (!find_root(rest, key, &root))
+        return;
+    for (size_t i = 0; i < count; i++)
+        elements[i].page = (uint32_t)linear_hash_index(root.pages, hash_bytes(&rest->turn->limits.seed, elements[i].key));
+    qsort(elements, count, sizeof(*elements), compare_pages);
+}
+
+/* `text` has them as a spool does. */
+static enum status add_all(struct import_rest *rest, const struct rest_key *key, struct bytes text)
+{
+    struct elements elements = { 0 };
+    struct bytes element, data;
+    enum status status = STATUS_OK;
+
+    while (spool_next(&text, &element, &data))
+        append_element(&elements, element, data);
+    sort_elements(rest, key, elements.list, elements.count);
+    for (size_t i = 0; i < elements.count && status == STATUS_OK; i += BATCH) {
+        size_t some = elements.count - i < BATCH ? elements.count - i : BATCH;
+
+        fetch_batch(rest, key, elements.list + i, some);
+        status = add_batch(rest, key, elements.list + i, some);
+        if (status == STATUS_OK)
+            status = rest->wait(rest->context);
+    }
+    mem_free(elements.list);
+    return status;
+}
+
+static uint64_t memory_limit(const struct import_rest *rest)
+{
+    return (uint64_t)config_number(rest->engine->config, CONFIG_MAXMEMORY);
+}
+
+static uint64_t bucket_size(const struct import_rest *rest)
+{
+    uint64_t size = memory_limit(rest) / BUCKET_SHARE;
+
+    return size > BUCKET_MIN ? size : BUCKET_MIN;
+}
+
+enum status import_rest_begin(struct import_rest *rest, const struct rest_key *key, uint64_t size)
+{
+    struct paged_root root;
+
+    spool_destroy(rest->spool);
+    rest->spool = NULL;
+    if (memory_limit(rest) == 0 || size <= memory_limit(rest) / SPOOL_SHARE || !find_root(rest, key, &root))
+        return STATUS_OK;
+    rest->pages = root.pages;
+    rest->buckets = size / bucket_size(rest) < BUCKETS_MAX ? (uint32_t)(size / bucket_size(rest)) + 1 : BUCKETS_MAX;
+    return spool_create(disk_system(), ".", rest->buckets, &rest->spool);
+}
+
+static enum status put_aside(void *context, struct bytes key, struct bytes data)
+{
+    struct import_rest *rest = context;
+    uint64_t page = linear_hash_index(rest->pages, hash_bytes(&rest->turn->limits.seed, key));
+
+    return spool_add(rest->spool, (uint32_t)(page * rest->buckets / rest->pages), key, data);
+}
+
+enum status import_rest_add(struct import_rest *rest, const struct rest_key *key, const struct value *part)
+{
+    struct buffer text = { 0 };
+    enum status status;
+
+    if (rest->spool != NULL)
+        return walk_part(part, put_aside, rest);
+    (void)walk_part(part, copy_element, &text);
+    status = add_all(rest, key, buffer_bytes(&text));
+    buffer_release(&text);
+    return status;
+}
+
+enum status import_rest_end(struct import_rest *rest, const struct rest_key *key)
+{
+    struct buffer text = { 0 };
+    enum status status = STATUS_OK;
+
+    for (uint32_t bucket = 0; rest->spool != NULL && bucket < rest->buckets && status == STATUS_OK; bucket++) {
+        do {
+            status = spool_take(rest->spool, bucket, bucket_size(rest), &text);
+            if (status == STATUS_OK)
+                status = add_all(rest, key, buffer_bytes(&text));
+        } while (status == STATUS_OK && text.size > 0);
+    }
+    buffer_release(&text);
+    spool_destroy(rest->spool);
+    rest->spool = NULL;
+    return status;
+}
+
+void import_rest_release(struct import_rest *rest)
+{
+    fetch_destroy(rest->fetch);
+    spool_destroy(rest->spool);
+    rest->fetch = NULL;
+    rest->spool = NULL;
+}

@@ -187,7 +187,7 @@ static enum status look_for_twin(struct import *import, struct keyspace *keyspac
         part->name.data, part->offset);
 }
 
-/* What a value will be of which this is the first part: by the mean size of its elements. */
+/* The size of a value of which this is the first part: by the mean size of its elements. */
 static struct paged_plan plan_of(const struct rdb_part *part, const struct value *value)
 {
     uint64_t count = value->type == VALUE_HASH ? hash_count(value) : set_count(value);
@@ -305,7 +305,7 @@ static struct rest_key rest_key_of(const struct import *import, const struct rdb
     return (struct rest_key){ (int)part->db, part->name, key_hash(&import->engine->partitions->seed, part->name), type };
 }
 
-/* What is the matter with a value that comes in parts. */
+/* Judges what became of a value that comes in parts. */
 static enum status judge_rest(struct import *import, const struct rdb_part *part, enum status status)
 {
     if (status == STATUS_NOT_FOUND && (import->result->has_evicted || import->may_expire)) {

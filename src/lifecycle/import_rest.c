@@ -121,7 +121,7 @@ static bool add_to_value(struct value *value, const struct value_limits *limits,
     return value->type == VALUE_HASH ? hash_set(value, limits, element->key, element->data) : set_add(value, limits, element->key);
 }
 
-/* What was a table without pages is left in `table`. */
+/* A table that got into pages is left in `table`. */
 static enum status add_locked(const struct import_rest *rest, struct keyspace *keyspace, const struct rest_key *key, const struct element *elements, size_t count,
     struct value *table) REQUIRES(keyspace->partition->lock);
 static enum status add_locked(const struct import_rest *rest, struct keyspace *keyspace, const struct rest_key *key, const struct element *elements, size_t count,

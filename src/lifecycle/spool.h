@@ -5,7 +5,7 @@
  *   chunk = element ...
  *   element = size of the key u32 | size of the data u32 | key | data                  (little-endian)
  *
- * The file has no name, and nothing of it is left when the process ends. Memory: 16 KiB for each bucket that has elements, and 24 bytes for each chunk.
+ * The file has no name, so it is gone when the process ends. Memory: 16 KiB for each bucket that has elements, and 24 bytes for each chunk.
  *
  * Owner: one thread.
  */

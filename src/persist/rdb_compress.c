@@ -177,7 +177,7 @@ static bool copy_element(struct rdb_compress *compress, const struct shape *shap
     return copy_bytes(compress, input, shape->plain);
 }
 
-static void begin(struct rdb_compress *compress)
+static void begin_body(struct rdb_compress *compress)
 {
     buffer_shrink(&compress->out, KEEP_SIZE);
     buffer_shrink(&compress->packed, KEEP_SIZE);
@@ -185,7 +185,7 @@ static void begin(struct rdb_compress *compress)
     compress->any = false;
 }
 
-static bool end(const struct rdb_compress *compress, struct bytes *smaller)
+static bool end_body(const struct rdb_compress *compress, struct bytes *smaller)
 {
     if (compress->any)
         *smaller = buffer_bytes(&compress->out);
@@ -199,7 +199,7 @@ bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes
 
     if (body.size < STRING_MIN || body.size > BODY_MAX || !shape_of(type, &shape))
         return false;
-    begin(compress);
+    begin_body(compress);
     if (shape.counted && !copy_number(compress, &body, &count))
         return false;
     for (; count > 0; count--) {
@@ -207,17 +207,17 @@ bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes
             return false;           /* a reader will report what is wrong with it */
     }
     buffer_append_bytes(&compress->out, body);
-    return end(compress, smaller);
+    return end_body(compress, smaller);
 }
 
 bool rdb_compress_strings(struct rdb_compress *compress, struct bytes strings, struct bytes *smaller)
 {
     if (strings.size > BODY_MAX)
         return false;
-    begin(compress);
+    begin_body(compress);
     while (strings.size > 0) {
         if (!copy_string(compress, &strings))
             return false;
     }
-    return end(compress, smaller);
+    return end_body(compress, smaller);
 }

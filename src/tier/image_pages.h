@@ -18,7 +18,7 @@ struct image_roots {
 void image_roots_add(struct image_roots *roots, const struct image_item *item);
 void image_roots_release(struct image_roots *roots);
 
-/* What is called for each value: once with its record and the beginning of its payload (value/codec.h: type and number of elements), then with the elements' strings,
+/* Functions that are called for each value: once with its record and the beginning of its payload (value/codec.h: type and number of elements), then with the elements' strings,
  * some hundred KiB of whole elements at a time. A value that turns out to be damaged in the middle ends the reading. */
 struct image_value_found {
     enum status (*begin)(void *context, const struct image_item *item, struct bytes payload);

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "engine/probe.h"
+#include "engine/unit.h"
 #include "value/codec.h"
 #include "value/hash.h"
 #include "value/list.h"
@@ -168,6 +169,7 @@ static struct bytes hex_of(struct call *call, const uint8_t digest[PROBE_DIGEST_
 
 struct digest_job {
     struct job job;
+    const struct claim *as;         /* the claim of the call's unit, which owns all partitions; or NULL */
     enum status status;
     uint8_t digest[PROBE_DIGEST_SIZE];
 };
@@ -176,7 +178,7 @@ static void run_digest(struct job *base, struct engine *engine)
 {
     struct digest_job *job = (struct digest_job *)base;
 
-    job->status = probe_digest_all(engine, job->digest);
+    job->status = probe_digest_all(engine, job->as, job->digest);
 }
 
 void debug_digest(struct call *call)
@@ -186,6 +188,7 @@ void debug_digest(struct call *call)
     if (done == NULL) {
         done = mem_zalloc(sizeof(*done));
         done->job = (struct job){ .run = run_digest };
+        done->as = call->unit != NULL ? &call->unit->claim : NULL;
         call_start_job(call, &done->job);
     } else if (done->status != STATUS_OK) {
         reply_error(call, ERR_TIER_READ);

@@ -106,7 +106,7 @@ static enum status digest_key(struct engine *engine, int db, struct bytes key, u
     return STATUS_OK;
 }
 
-static enum status digest_database(struct engine *engine, int db, uint8_t sum[PROBE_DIGEST_SIZE])
+static enum status digest_database(struct engine *engine, const struct reader *reader, int db, uint8_t sum[PROBE_DIGEST_SIZE])
 {
     enum status status = STATUS_OK;
     uint64_t cursor = 0;
@@ -116,7 +116,7 @@ static enum status digest_database(struct engine *engine, int db, uint8_t sum[PR
 
         if (memory_is_short(engine))
             memory_wait(engine);
-        tier_scan(engine->tier, engine->partitions, &(struct reader){ .may_block = true }, db, cursor, KEYS_A_PAGE, &page);
+        tier_scan(engine->tier, engine->partitions, reader, db, cursor, KEYS_A_PAGE, &page);
         status = page.status;
         for (size_t i = 0; i < page.count && status == STATUS_OK; i++)
             status = digest_key(engine, db, scan_page_key(&page, i), sum);
@@ -126,12 +126,13 @@ static enum status digest_database(struct engine *engine, int db, uint8_t sum[PR
     return status;
 }
 
-enum status probe_digest_all(struct engine *engine, uint8_t digest[PROBE_DIGEST_SIZE])
+enum status probe_digest_all(struct engine *engine, const struct claim *as, uint8_t digest[PROBE_DIGEST_SIZE])
 {
+    struct reader reader = { .as = as, .may_block = true };
     enum status status = STATUS_OK;
 
     memset(digest, 0, PROBE_DIGEST_SIZE);
     for (int db = 0; db < engine->partitions->db_count && status == STATUS_OK; db++)
-        status = digest_database(engine, db, digest);
+        status = digest_database(engine, &reader, db, digest);
     return status;
 }

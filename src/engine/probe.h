@@ -23,7 +23,7 @@ void probe_close(struct probe *probe) UNCHECKED_LOCKS;
  * it is absent). Equal data, equal digest. */
 enum { PROBE_DIGEST_SIZE = 20 };
 enum status probe_digest_value(struct engine *engine, int db, struct bytes key, uint8_t digest[PROBE_DIGEST_SIZE]);
-/* Walks over everything, and may wait for memory: on a job's thread. */
-enum status probe_digest_all(struct engine *engine, uint8_t digest[PROBE_DIGEST_SIZE]);
+/* Walks over everything, and may wait for memory, and for owners other than `as` (NULL: none): on a job's thread. */
+enum status probe_digest_all(struct engine *engine, const struct claim *as, uint8_t digest[PROBE_DIGEST_SIZE]);
 
 #endif

@@ -22,6 +22,12 @@ struct leaf {
 
 _Static_assert(sizeof(struct table_bucket) == 64 && sizeof(struct leaf) == 64, "one cache line");
 
+/* The leaf of whatever part of a table has no keys, in all tables: it is never written. Its number of lines says that nothing fits in; words give it a bucket, which is empty. */
+static const struct {
+    _Alignas(64) struct leaf leaf;
+    struct table_bucket bucket;
+} empty = { .leaf = { .lines = 1 } };
+
 static struct leaf *word_leaf(uint64_t word)
 {
     return (struct leaf *)(uintptr_t)(word & 0x0000ffffffffffc0ull);
@@ -34,6 +40,11 @@ static uint32_t word_depth(uint64_t word) { return word & 63; }
 static uint64_t word_of(struct leaf *leaf, uint32_t depth)
 {
     return (uint64_t)(uintptr_t)leaf | (uint64_t)(leaf->lines - 1) << 48 | depth;
+}
+
+static uint64_t empty_word(uint32_t depth)
+{
+    return (uint64_t)(uintptr_t)&empty.leaf | 1ull << 48 | depth;
 }
 
 static size_t directory_index(const struct table *table, uint64_t hash)
@@ -75,6 +86,8 @@ static struct leaf *leaf_create(struct table *table, uint32_t lines)
 
 static void leaf_destroy(struct table *table, struct leaf *leaf)
 {
+    if (leaf == &empty.leaf)
+        return;
     table->leaf_bytes -= (size_t)leaf->lines * 64;
     mem_free(leaf);
 }
@@ -86,7 +99,7 @@ void table_init(struct table *table, const struct heap *heap, const struct key_s
     *table = (struct table){ .depth = depth, .least_depth = depth, .heap = heap, .seed = seed, .incarnation = incarnation, .skip = skip, .stagger = stagger };
     table->directory = mem_alloc(sizeof(uint64_t) << depth);
     for (size_t i = 0; i < (size_t)1 << depth; i++)
-        table->directory[i] = word_of(leaf_create(table, LEAF_LINES_MIN), depth);
+        table->directory[i] = empty_word(depth);
 }
 
 void table_release(struct table *table)
@@ -259,6 +272,17 @@ static void directory_set(struct table *table, uint64_t hash, struct leaf *leaf,
         table->directory[first + i] = word_of(leaf, depth);
 }
 
+/* A slot's last key is gone. Other tables keep their only leaf. */
+static void leaf_become_empty(struct table *table, uint64_t hash, struct leaf *leaf)
+{
+    size_t span = (size_t)1 << (table->depth - table->least_depth);
+    size_t first = directory_index(table, hash) & ~(span - 1);
+
+    for (size_t i = 0; i < span; i++)
+        table->directory[first + i] = empty_word(table->least_depth);
+    leaf_destroy(table, leaf);
+}
+
 static void leaf_resize(struct table *table, uint64_t hash, uint64_t word, uint32_t lines)
 {
     struct leaf *old = word_leaf(word);
@@ -321,7 +345,7 @@ void table_insert(struct table *table, uint64_t hash, uint32_t handle)
 
     while (leaf->count >= leaf_room(table, leaf->lines)) {      /* ensures a free slot for leaf_put */
         if (leaf->lines < TABLE_LEAF_LINES_MAX || table->skip + word_depth(word) > 40)
-            leaf_resize(table, hash, word, lines_larger(leaf->lines));
+            leaf_resize(table, hash, word, leaf->lines < LEAF_LINES_MIN ? LEAF_LINES_MIN : lines_larger(leaf->lines));
         else
             leaf_split(table, hash, word);
         word = table->directory[directory_index(table, hash)];
@@ -395,6 +419,10 @@ void table_remove(struct table *table, uint64_t hash, uint32_t handle)
     }
     leaf->count--;
     table->count--;
+    if (leaf->count == 0 && table->least_depth > 0 && word_depth(word) == table->least_depth) {
+        leaf_become_empty(table, hash, leaf);
+        return;
+    }
     /* Shrinks late, well below the load at which the leaf would grow again. */
     if (leaf->lines > LEAF_LINES_MIN && leaf->count < leaf_room(table, leaf->lines) / 2) {
         if (leaf->lines <= LEAF_MERGE_LINES)
@@ -547,7 +575,7 @@ void table_verify(const struct table *table)
         struct table_bucket *buckets = leaf_buckets(leaf);
         uint32_t in_leaf = 0;
 
-        CHECK(word_buckets(word) == leaf->lines - 1 && word_depth(word) >= table->least_depth);
+        CHECK(word_buckets(word) == (leaf == &empty.leaf ? 1 : leaf->lines - 1) && word_depth(word) >= table->least_depth);
         for (size_t j = 0; j < span; j++)
             CHECK(table->directory[i + j] == word);
         for (uint32_t b = 0; b < leaf->lines - 1; b++) {

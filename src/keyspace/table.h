@@ -8,7 +8,7 @@
  * The table is a directory of leaves by the hash's top bits (below the partition's). Each leaf is an array of any
  * number of buckets, indexed by multiplication, so that table order is hash order except for keys displaced to a
  * following bucket. That needs hashes that are uniform within a leaf: with hashes by slot, and those of pages, no leaf spans two slots (two values of the highest 14 bits), and each slot has a leaf of
- * its own from the beginning (with 64 partitions 2 MiB in all). A leaf grows and shrinks independently in steps of 1/4 to 1/7 (the allocator's size classes), and
+ * its own, unless it has no keys (the directories are 128 KiB in all). A leaf grows and shrinks independently in steps of 1/4 to 1/7 (the allocator's size classes), and
  * splits at TABLE_LEAF_LINES_MAX: the longest step is the rebuilding of one leaf, about 2500 keys. Extendible hashing
  * (Fagin, Nievergelt, Pippenger, Strong 1979) for the directory; overflow counts as in F14 (Bronson, Shi 2019).
  *

@@ -366,6 +366,28 @@ class PagesTest(ServerCase):
             until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
         self.c.must("CONFIG", "SET", "tier-page-threshold", 256)
 
+    def test_pages_of_many_databases_need_no_memory_when_they_are_gone(self):
+        with Server(dict(SMALL, databases=16)) as server, server.client() as client:
+            before = int(server.info("memory")["used_memory"])
+            for db in range(16):
+                client.must("SELECT", db)
+                fill(client)
+            for db in range(16):
+                client.must("SELECT", db)
+                client.must("DEL", "h")
+            until(lambda: pages(server) == (0, 0), what="the end of the pages")
+            until(lambda: int(server.info("memory")["used_memory"]) < before + (6 << 20), what="the memory")
+
+    def test_a_transaction_that_has_used_keys_may_ask_for_the_digest(self):
+        with Server(SMALL) as server, server.client(timeout=20) as client:
+            fill(client)
+            client.must("MULTI")
+            for words in (("HSET", "h", "f", "v"), ("DEBUG", "DIGEST"), ("SET", "x", "1"), ("DEBUG", "DIGEST")):
+                client.must(*words)
+            first, second = client.must("EXEC")[1::2]
+            self.assertEqual(client.must("DEBUG", "DIGEST"), second)
+            self.assertNotEqual(first, second)
+
     def test_other_databases(self):
         model = fill(self.c)
         demote(self.c, "h")

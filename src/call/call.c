@@ -133,6 +133,21 @@ void call_propagate_nothing(struct call *call)
     call->propagate_nothing = true;
 }
 
+bool call_has_locked(const struct call *call, uint32_t partition)
+{
+    if (call->command->flags & COMMAND_EXCLUSIVE)
+        return true;
+    for (int i = 0; i < call->key_count; i++) {
+        if (partition_index(call->partitions, call->keys[i].hash) == partition)
+            return true;
+    }
+    for (int i = 0; i < call->home_count; i++) {
+        if (call->homes[i] == partition)
+            return true;
+    }
+    return false;
+}
+
 void call_ask_for_keys(struct call *call, const struct bytes *names, int count)
 {
     CHECK(call->change_count == 0 && call->reply->out.size == call->reply_start);

@@ -80,6 +80,9 @@ struct call {
     const struct bytes *asked;  /* see call_ask_for_keys */
     int asked_count;
     bool asks;                  /* this run has asked for keys */
+    uint32_t *homes;            /* partitions that are locked, too: they have the pages of values that were renamed (keyspace/pages.h). No unit has to own them */
+    int home_count;
+    bool lacks_home;            /* the last of them is not locked yet */
     bool handles_stale;         /* a key was changed: call_key.handle is no longer valid */
     struct pages_access *grown;         /* of a value in pages that was changed; NULL: of none */
     struct random *random_before;       /* the worker's generator, which the executor restores: the call has one of its own; NULL: it has not */
@@ -131,6 +134,9 @@ void reply_help(struct call *call, const char *const *lines);
  * Nothing is logged if the call changed nothing. */
 void call_propagate(struct call *call, const struct bytes *args, int arg_count);
 void call_propagate_nothing(struct call *call);
+
+/* Returns whether the executor has locked the partition, for one of the call's keys or for pages. */
+bool call_has_locked(const struct call *call, uint32_t partition);
 
 /* Asks for keys that the row does not name, because they are known only after others have been read (SORT's BY and GET). The
  * handler has changed and replied nothing, and returns after this. It is called again from the top, with its own keys and these

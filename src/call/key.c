@@ -255,12 +255,16 @@ static struct pages_access *new_access(const struct key *key)
     return arena_alloc(key->call->arena, sizeof(struct pages_access));
 }
 
-/* The value's elements are in pages. */
+/* The value's elements are in pages. Those of one that is only overwritten may not be locked, and are not looked at. */
 static void attach_pages(struct key *key)
 {
     struct call *call = key->call;
 
     keyspace_assert_locked(key->keyspace);
+    if (UNLIKELY(pages_are_elsewhere(key->keyspace, &key->value)) && !call_has_locked(call, pages_partition(call->partitions, paged_of(&key->value)->id))) {
+        paged_of(&key->value)->access = NULL;
+        return;
+    }
     pages_attach(new_access(key), key->keyspace, &key->value, &call->turn->limits, call->turn->now_ms);
 }
 
@@ -515,7 +519,12 @@ static void store_entry(struct key *key)
     }
     if (UNLIKELY(value_is_object(&table)))
         free_value(call, table);
-    call->grown = UNLIKELY(value_is_paged(&key->value)) ? pages_access_of(&key->value) : NULL;
+    call->grown = NULL;
+    if (UNLIKELY(value_is_paged(&key->value))) {
+        call->grown = pages_access_of(&key->value);
+        if (pages_are_elsewhere(key->keyspace, &key->value))
+            call->partitions->has_renamed = true;
+    }
     key->present = true;
     if (UNLIKELY(entry_has_times(entry)))
         keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
@@ -586,7 +595,7 @@ void key_remove(struct key *key, enum key_removal removal, enum event event)
     key_event(key, event);
 }
 
-struct value key_detach(struct key *key)
+struct value key_detach(struct key *key, int db)
 {
     struct call *call = key->call;
     struct value value = key->value;
@@ -595,8 +604,8 @@ struct value key_detach(struct key *key)
     CHECK(key->present && !key->replaced);
     if (value.type == VALUE_STRING && (value.encoding == STRING_EMBEDDED || value.encoding == STRING_RAW))
         value.bytes = arena_copy(call->arena, value.bytes);
-    if (UNLIKELY(value_is_paged(&value))) {
-        value = value_copy(&value);             /* pages don't leave their key */
+    if (UNLIKELY(value_is_paged(&value)) && db != key->keyspace->db) {
+        value = value_copy(&value);             /* pages don't leave their database */
         remove_entry(key, KEY_REMOVE_NOW);
     } else {
         detach_entry(key);

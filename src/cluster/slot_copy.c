@@ -271,6 +271,8 @@ static const char *append_restore(struct slot_copy *copy, const struct copied_ke
 
         if (memory > 0 && size > (uint64_t)memory / 2)
             return "a value in pages takes more than half of maxmemory";
+        if (pages_are_elsewhere(keyspace, &value))      /* never: a slot is in one partition, and keys are renamed within it */
+            return unreadable;
         engine_limits(copy->engine, &limits);
         pages_attach(&access, keyspace, &value, &limits, clock_wall_ms());
         keyspace_assert_locked(access.pages.space);

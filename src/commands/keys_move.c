@@ -15,11 +15,11 @@ struct baggage {
     uint8_t heat;
 };
 
-static struct baggage baggage_take(struct key *source)
+static struct baggage baggage_take(struct key *source, int db)
 {
     struct baggage baggage = { .expire_ms = source->expire_ms, .heat = key_heat(source) };
 
-    baggage.value = key_detach(source);
+    baggage.value = key_detach(source, db);
     return baggage;
 }
 
@@ -43,7 +43,7 @@ static void baggage_put(struct key *target, const struct baggage *baggage)
 /* Renames argument 1, which is present, to argument 2. */
 static void rename_key(struct call *call, struct key *source)
 {
-    struct baggage baggage = baggage_take(source);
+    struct baggage baggage = baggage_take(source, call->db);
     struct key target;
 
     key_open(call, 2, KEY_FOR_OVERWRITING, &target);
@@ -108,7 +108,7 @@ void move_command(struct call *call)
         return;
     }
     key_open(call, 1, KEY_FOR_LOOKING, &source);
-    baggage = baggage_take(&source);
+    baggage = baggage_take(&source, db);
     key_open_in(call, db, 1, KEY_FOR_OVERWRITING, &target);
     baggage_put(&target, &baggage);
     key_event(&source, EVENT_MOVE_FROM);

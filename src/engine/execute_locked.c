@@ -88,6 +88,21 @@ static inline void unlock_keys(struct call *call, const struct partition_set *se
         unlock_several(call, set);
 }
 
+/* The same partitions and those of call->homes. */
+static void set_with_homes(struct partition_set *with, const struct partition_set *set, const struct call *call)
+{
+    *with = *set;
+    if (!set->wide) {
+        with->wide = true;
+        memset(&with->bits, 0, sizeof(with->bits));
+        if (set->count > 0)
+            partition_bits_add(&with->bits, set->single);
+    }
+    for (int i = 0; i < call->home_count; i++)
+        partition_bits_add(&with->bits, call->homes[i]);
+    with->count = set->count + (uint32_t)call->home_count;
+}
+
 /* Another worker's call has changed a key of these partitions, and a client that waits for it is still to be served. */
 static bool is_promised(const struct call *call, const struct worker *worker, const struct partition_set *set)
 {
@@ -180,8 +195,11 @@ static enum residency look_up(struct call *call, struct worker *worker)
         keyspace_assert_locked(keyspace);
         key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
         if (UNLIKELY(call->client->caller & TRAIT_LOADS_LOCKED)) {
-            if (!execute_make_resident(call, keyspace, key) || bring_pages(call, worker, keyspace, key) != RESIDENT)
+            if (!execute_make_resident(call, keyspace, key))
                 return UNREADABLE;
+            pages = bring_pages(call, worker, keyspace, key);
+            if (pages != RESIDENT)
+                return pages == HOMELESS ? HOMELESS : UNREADABLE;
             continue;
         }
         if (key->handle != 0) {
@@ -205,8 +223,9 @@ static enum residency look_up(struct call *call, struct worker *worker)
                 return UNREADABLE;
             key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
             call->handles_stale = true;         /* as in execute_make_resident */
-            if (bring_pages(call, worker, keyspace, key) != RESIDENT)
-                return UNREADABLE;
+            pages = bring_pages(call, worker, keyspace, key);
+            if (pages != RESIDENT)
+                return pages == HOMELESS ? HOMELESS : UNREADABLE;
             continue;
         }
         if (__builtin_expect(call->turn->memory_fill >= 0, 0) && call->unit == NULL && execute_lacks_memory(call, keyspace, key))
@@ -469,16 +488,16 @@ static enum residency wait_for_owner(struct call *call, struct claim *owner)
 
 /* Waits until changes that other workers have made to these partitions have served the clients that wait for them. OWNED and BUSY:
  * a partition belongs to another unit. The partitions are locked in any case. */
-static enum residency pass_obstacles(struct call *call, struct worker *worker, const struct partition_set *set)
+static enum residency pass_obstacles(struct call *call, struct worker *worker, const struct partition_set *set, const struct partition_set *locks)
 {
     struct claim *owner;
 
     if (call->client->caller & TRAIT_OWNS)
         return RESIDENT;
     while (call->unit == NULL && is_promised(call, worker, set)) {
-        unlock_keys(call, set);
+        unlock_keys(call, locks);
         blocking_let_serve(call->engine);
-        lock_keys(call, set);
+        lock_keys(call, locks);
     }
     owner = find_owner_of_any(call, worker, set);
     if (owner == NULL)
@@ -572,10 +591,11 @@ static bool must_run_again(struct call *call, struct worker *worker, enum reside
     return must_queue || residency == WAITING || residency == REAPED || residency == OWNED;
 }
 
-enum run_result execute_once(struct call *call, struct worker *worker)
+static enum run_result run_once(struct call *call, struct worker *worker)
 {
     bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
-    struct partition_set set;
+    struct partition_set set, set_and_homes;
+    const struct partition_set *locks = &set;
     enum residency residency, lack = RESIDENT;
     size_t shares_before = call->client->reply.share_count;
     uint64_t held_before = call->engine->memory.reply_held;
@@ -583,10 +603,14 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     set_init(&set, call->key_count);
     for (int i = 0; i < call->key_count && !exclusive; i++)
         set_add(&set, call->partitions, call->keys[i].hash);
-    lock_keys(call, &set);
+    if (UNLIKELY(call->home_count > 0)) {
+        set_with_homes(&set_and_homes, &set, call);
+        locks = &set_and_homes;
+    }
+    lock_keys(call, locks);
     residency = RESIDENT;
     if (__builtin_expect(atomic_load_explicit(&call->partitions->obstacle_count, memory_order_relaxed) != 0, 0))
-        residency = pass_obstacles(call, worker, &set);
+        residency = pass_obstacles(call, worker, &set, locks);
     /* Calls that change something have been refused (execute_disks_allow), or have begun before the log was in error. Only now: the role does
      * not change while a partition is locked. */
     call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && expiry_is_paused(call->engine);
@@ -619,10 +643,21 @@ enum run_result execute_once(struct call *call, struct worker *worker)
         tracking_remember(call);
     if (call->wait != NULL && !(call->client->caller & TRAIT_NOT_PARKED) && call->unit == NULL)
         blocking_register(call, worker);
-    unlock_keys(call, &set);
+    unlock_keys(call, locks);
     if (residency == RESIDENT)
         residency = lack;
     if (residency != RESIDENT && must_run_again(call, worker, residency))
         return RUN_PARKED;
     return call->parked || call->wait != NULL ? RUN_PARKED : RUN_DONE;
+}
+
+enum run_result execute_once(struct call *call, struct worker *worker)
+{
+    enum run_result result = run_once(call, worker);
+
+    while (UNLIKELY(call->lacks_home)) {        /* nothing was done */
+        call->lacks_home = false;
+        result = run_once(call, worker);
+    }
+    return result;
 }

@@ -186,15 +186,32 @@ static enum residency load_needed(struct call *call, struct worker *worker, stru
     return result;
 }
 
+/* The value was renamed from a key of another partition, which has its pages still. */
+static enum residency ask_for_home(struct call *call, uint32_t home)
+{
+    uint32_t *homes = arena_alloc(call->arena, ((size_t)call->home_count + 1) * sizeof(*homes));
+
+    if (call->home_count > 0)
+        memcpy(homes, call->homes, (size_t)call->home_count * sizeof(*homes));
+    homes[call->home_count++] = home;
+    call->homes = homes;
+    call->lacks_home = true;
+    return HOMELESS;
+}
+
 enum residency execute_bring_pages(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key)
 {
     struct value value = entry_value(keyspace_entry(keyspace, key->handle));
     struct needed needed = { .paged = paged_of(&value) };
 
     keyspace_assert_locked(keyspace);
-    if (execute_is_overwritten(key) || !find_need(call, &value, &needed))
+    if (execute_is_overwritten(key))
         return RESIDENT;
-    needed.space = pages_space_of(keyspace);
+    if (UNLIKELY(pages_are_elsewhere(keyspace, &value)) && !call_has_locked(call, pages_partition(call->partitions, needed.paged->id)))
+        return ask_for_home(call, pages_partition(call->partitions, needed.paged->id));
+    if (!find_need(call, &value, &needed))
+        return RESIDENT;
+    needed.space = pages_home_of(keyspace, needed.paged->id);
     keyspace_assert_locked(needed.space);
     return load_needed(call, worker, &needed);
 }

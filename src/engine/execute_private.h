@@ -23,6 +23,7 @@ enum residency {
     BUSY,           /* the same, and the unit has run for so long that the call is refused */
     FROZEN,         /* the last dump before the end is being taken: no write may come after it */
     REDIRECTED,     /* its slot has gone since the call was checked, or keys of a slot that moves are not here; replied */
+    HOMELESS,       /* the partition that has the pages of a value is to be locked, too (call->lacks_home) */
     NOT_WRITABLE,   /* this server has become a replica since the call was checked: it is refused */
 };
 

@@ -19,44 +19,80 @@ static bool bring_pages(struct engine *engine, struct probe *probe)
     return pages_bring_all(&probe->pages);
 }
 
-enum status probe_open(struct engine *engine, int db, struct bytes key, struct probe *probe)
+/* In the order of locks. */
+static void lock_both(const struct probe *probe) UNCHECKED_LOCKS;
+static void lock_both(const struct probe *probe)
 {
-    uint64_t hash = key_hash(&engine->partitions->seed, key);
-    struct partition *partition = &engine->partitions->partitions[partition_index(engine->partitions, hash)];
-    enum status status = STATUS_OK;
-    uint32_t handle = 0;
-
-    *probe = (struct probe){ .partition = partition };
-    partition_lock(partition);
-    probe->keyspace = partition_keyspace_if(partition, db);
-    if (probe->keyspace != NULL)
-        handle = keyspace_find(probe->keyspace, hash, key);
-    if (handle == 0 && probe->keyspace != NULL && engine->tier != NULL) {
-        status = tier_load_in_place(engine->tier, probe->keyspace, hash, key);
-        handle = keyspace_find(probe->keyspace, hash, key);
-    }
-    if (handle != 0) {
-        int64_t expire_ms;
-
-        probe->entry = keyspace_entry(probe->keyspace, handle);
-        probe->value = entry_value(probe->entry);
-        expire_ms = entry_death_ms(probe->entry);
-        if (expire_ms >= 0 && expire_ms <= clock_wall_ms())
-            handle = 0;
-    }
-    if (handle != 0 && value_is_paged(&probe->value) && !bring_pages(engine, probe)) {
-        status = STATUS_IO;
-        handle = 0;
-    }
-    if (handle != 0)
-        return STATUS_OK;
-    partition_unlock(partition);
-    return status != STATUS_OK ? status : STATUS_NOT_FOUND;
+    if (probe->home != NULL && probe->home->index < probe->partition->index)
+        partition_lock(probe->home);
+    partition_lock(probe->partition);
+    if (probe->home != NULL && probe->home->index > probe->partition->index)
+        partition_lock(probe->home);
 }
 
 void probe_close(struct probe *probe)
 {
+    if (probe->home != NULL)
+        partition_unlock(probe->home);
     partition_unlock(probe->partition);
+}
+
+/* With the partition locked: the key's entry, unless it has expired. */
+static enum status find_entry(struct engine *engine, int db, uint64_t hash, struct bytes key, struct probe *probe) REQUIRES(probe->partition->lock);
+static enum status find_entry(struct engine *engine, int db, uint64_t hash, struct bytes key, struct probe *probe)
+{
+    enum status status = STATUS_OK;
+    uint32_t handle = 0;
+    int64_t expire_ms;
+
+    probe->keyspace = partition_keyspace_if(probe->partition, db);
+    if (probe->keyspace == NULL)
+        return STATUS_NOT_FOUND;
+    handle = keyspace_find(probe->keyspace, hash, key);
+    if (handle == 0 && engine->tier != NULL) {
+        status = tier_load_in_place(engine->tier, probe->keyspace, hash, key);
+        handle = keyspace_find(probe->keyspace, hash, key);
+    }
+    if (handle == 0)
+        return status != STATUS_OK ? status : STATUS_NOT_FOUND;
+    probe->entry = keyspace_entry(probe->keyspace, handle);
+    probe->value = entry_value(probe->entry);
+    expire_ms = entry_death_ms(probe->entry);
+    return expire_ms >= 0 && expire_ms <= clock_wall_ms() ? STATUS_NOT_FOUND : STATUS_OK;
+}
+
+/* The partition that has the pages of the value that was found, if it is not locked; else NULL. */
+static struct partition *lacking_home(const struct engine *engine, const struct probe *probe)
+{
+    struct partition *home;
+
+    if (!value_is_paged(&probe->value))
+        return NULL;
+    home = &engine->partitions->partitions[pages_partition(engine->partitions, paged_of(&probe->value)->id)];
+    return home != probe->partition && home != probe->home ? home : NULL;
+}
+
+enum status probe_open(struct engine *engine, int db, struct bytes key, struct probe *probe)
+{
+    uint64_t hash = key_hash(&engine->partitions->seed, key);
+    struct partition *home;
+    enum status status;
+
+    *probe = (struct probe){ .partition = &engine->partitions->partitions[partition_index(engine->partitions, hash)] };
+    for (;;) {
+        lock_both(probe);
+        status = find_entry(engine, db, hash, key, probe);
+        home = status == STATUS_OK ? lacking_home(engine, probe) : NULL;
+        if (home == NULL)
+            break;
+        probe_close(probe);
+        probe->home = home;
+    }
+    if (status == STATUS_OK && value_is_paged(&probe->value) && !bring_pages(engine, probe))
+        status = STATUS_IO;
+    if (status != STATUS_OK)
+        probe_close(probe);
+    return status;
 }
 
 enum status probe_digest_value(struct engine *engine, int db, struct bytes key, uint8_t digest[PROBE_DIGEST_SIZE])

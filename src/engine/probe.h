@@ -1,5 +1,5 @@
 /* Probe: a look at one key from outside of a call's declared keys, for DEBUG: the key is brought into RAM if it is cold (in place,
- * tier rule 8), and its partition is locked until the probe is closed. Nothing may be locked before. Any thread.
+ * tier rule 8), and its partition is locked until the probe is closed, with the one that has its pages. Nothing may be locked before. Any thread.
  */
 #ifndef KELVIN_ENGINE_PROBE_H
 #define KELVIN_ENGINE_PROBE_H
@@ -9,6 +9,7 @@
 
 struct probe {
     struct partition *partition;
+    struct partition *home;     /* where its pages are, if that is another one; else NULL */
     struct keyspace *keyspace;
     const struct entry *entry;
     struct value value;         /* borrowed from the entry */

@@ -286,11 +286,20 @@ struct keyspace *pages_space_of(struct keyspace *keyspace)
     return partition_keyspace(partition, partitions_page_space(partition->all, keyspace->db));
 }
 
+struct keyspace *pages_home_of(struct keyspace *keyspace, uint64_t id)
+{
+    struct partitions *all = keyspace->partition->all;
+    struct partition *home = &all->partitions[pages_partition(all, id)];
+
+    partition_assert_locked_debug(home);
+    return partition_keyspace(home, partitions_page_space(all, keyspace->db));
+}
+
 static void init_access(struct pages_access *access, struct keyspace *keyspace, uint64_t id, const struct value_limits *limits, int64_t now_ms)
     REQUIRES(keyspace->partition->lock);
 static void init_access(struct pages_access *access, struct keyspace *keyspace, uint64_t id, const struct value_limits *limits, int64_t now_ms)
 {
-    struct keyspace *space = pages_space_of(keyspace);
+    struct keyspace *space = pages_home_of(keyspace, id);
 
     keyspace_assert_locked(space);
     pages_init(&access->pages, space, id, now_ms);

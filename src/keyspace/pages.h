@@ -53,7 +53,7 @@ static inline struct pages_access *pages_access_of(const struct value *value)
     return (struct pages_access *)((char *)paged_of(value)->access - offsetof(struct pages_access, paged));
 }
 
-/* Attaches its pages to the value, which is that of an entry of the keyspace: until the lock is released, or `access` ends. */
+/* Attaches its pages to the value, which is that of an entry of the keyspace: until the locks are released, or `access` ends. The partition that has the pages is locked, too. */
 void pages_attach(struct pages_access *access, struct keyspace *keyspace, const struct value *value, const struct value_limits *limits, int64_t now_ms)
     REQUIRES(keyspace->partition->lock);
 /* For a value that is about to be an entry's of the keyspace: if it is a table of limits->page_threshold bytes or more, its elements are taken into pages, and it is another value
@@ -73,14 +73,24 @@ static inline bool pages_takes(const struct value *value, const struct value_lim
 static inline bool pages_may_be_in(const struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);
 static inline bool pages_may_be_in(const struct keyspace *keyspace)
 {
-    return partition_keyspace_if(keyspace->partition, partitions_page_space(keyspace->partition->all, keyspace->db)) != NULL;
+    const struct partitions *all = keyspace->partition->all;
+
+    return partition_keyspace_if(keyspace->partition, partitions_page_space(all, keyspace->db)) != NULL || all->has_renamed;
 }
-/* The value, whose entry is removed or gets another one, is gone for good: its pages are dropped. Nothing happens with one that is not paged. Its pages need not be attached. */
+/* The value, whose entry is removed or gets another one, is gone for good: its pages are dropped. Nothing happens with one that is not paged. Its pages need not be attached, nor the
+ * partition be locked that has them: if that is another one, the writer drops them. */
 void pages_drop_of(struct keyspace *keyspace, const struct value *value, int64_t now_ms) REQUIRES(keyspace->partition->lock);
 /* Makes all pages of the value resident, in place. False: one can't be read. */
 bool pages_bring_all(const struct pages_access *access) REQUIRES(access->pages.space->partition->lock);
-/* The value's page space, where its pages are. */
+/* The page space of the keyspace's database in its partition. */
 struct keyspace *pages_space_of(struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);
+/* The one that has the value's pages, whose partition is locked. */
+struct keyspace *pages_home_of(struct keyspace *keyspace, uint64_t id);
+/* Whether that is in another partition than the key: the value was renamed. Before the first one is put there partitions.has_renamed is set. */
+static inline bool pages_are_elsewhere(const struct keyspace *keyspace, const struct value *value)
+{
+    return pages_partition(keyspace->partition->all, paged_of(value)->id) != keyspace->partition->index;
+}
 /* Whether a page is resident. */
 bool pages_have(struct keyspace *space, uint64_t id, uint32_t number) REQUIRES(space->partition->lock);
 

@@ -67,6 +67,7 @@ struct partitions {
     _Atomic uint32_t *incarnations; /* by database; that of its page space has INCARNATION_PAGES besides */
     _Atomic uint32_t incarnation_last;      /* the highest ever used */
     _Atomic uint64_t value_count;   /* values that have got an ID, in all time (keyspace/pages.h) */
+    _Atomic bool has_renamed;       /* there may be values whose pages are in another partition than their keys */
     uint32_t incarnation_reused;    /* once that is INCARNATION_MAX: where the search for a free one continues. All locked */
 };
 

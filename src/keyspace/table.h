@@ -108,6 +108,11 @@ typedef bool table_wanted(void *context, uint32_t handle);
 void table_home_wanted(const struct table *table, const struct table_cursor *cursor, table_wanted *wanted, table_found *found, void *context);
 
 size_t table_size(const struct table *table);       /* bytes of memory */
+/* An upper bound of the buckets that a walk over all meets. */
+static inline size_t table_buckets_max(const struct table *table)
+{
+    return table->leaf_bytes / sizeof(struct table_bucket) + ((size_t)1 << table->depth);
+}
 void table_verify(const struct table *table);       /* CHECKs everything; for tests */
 
 uint32_t table_bucket_due(const struct table_bucket *bucket);

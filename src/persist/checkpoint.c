@@ -70,15 +70,15 @@ static void print_point(const struct history_point *point, struct buffer *text)
     buffer_append_format(text, "stream %s\n", line);
 }
 
-/* `point`: NULL, or where the image is in the stream. `value_count`: partitions.value_count, at the cut or later. */
-static enum status write_dataset(const char *image, struct buffer *text, uint64_t number, struct key_seed seed, uint64_t value_count,
+/* `point`: NULL, or where the image is in the stream. What the partitions know of values in pages is as of the cut, or later. */
+static enum status write_dataset(const char *image, struct buffer *text, uint64_t number, struct key_seed seed, const struct partitions *partitions,
     const struct history_point *point)
 {
     uint64_t crc;
     enum status status;
 
     buffer_append_format(text, "store %llu\n", (unsigned long long)number);
-    dataset_file_print_values(value_count, text);
+    dataset_file_print_values(partitions->value_count, partitions->has_renamed, text);
     dataset_file_print_seed(&seed, text);
     if (point != NULL)
         print_point(point, text);
@@ -116,7 +116,8 @@ enum status checkpoint_databases(const char *image, struct image_databases *into
     status = dataset_file_verify(&dataset, image, message);
     if (status == STATUS_OK) {
         *into = (struct image_databases){ .incarnations = dataset.incarnations, .count = dataset.db_count,
-            .partition_count = dataset.partition_count, .incarnation_last = dataset.incarnation_last, .value_count = dataset.value_count, .number = dataset.store_number };
+            .partition_count = dataset.partition_count, .incarnation_last = dataset.incarnation_last, .value_count = dataset.value_count, .has_renamed = dataset.has_renamed,
+            .number = dataset.store_number };
         dataset.incarnations = NULL;        /* the caller owns them now */
     }
     dataset_file_release(&dataset);
@@ -173,6 +174,7 @@ void checkpoint_set_databases(const struct image_databases *databases, struct pa
 {
     partitions->incarnation_last = databases->incarnation_last;
     partitions->value_count = databases->value_count;
+    partitions->has_renamed = databases->has_renamed;
     for (int db = 0; db < databases->count; db++)
         partitions->incarnations[db] = databases->incarnations[db];
     for (int db = databases->count; db < partitions->db_count; db++)
@@ -273,7 +275,7 @@ static enum status take_image(const struct checkpoint_data *data, struct cut *cu
     if (status == STATUS_OK && libraries != NULL && libraries->count > 0)
         status = write_functions(path, libraries);
     if (status == STATUS_OK)
-        status = write_dataset(path, &dataset, number, tier_seed(tier), partitions->value_count, has_point ? &point : NULL);
+        status = write_dataset(path, &dataset, number, tier_seed(tier), partitions, has_point ? &point : NULL);
 out:
     tier_image_end(tier);
     if (is_owned && status != STATUS_OK)

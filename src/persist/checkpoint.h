@@ -51,6 +51,7 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
 /* The contents of an image's `dataset`. */
 struct image_databases {
     uint64_t value_count;           /* partitions.value_count */
+    bool has_renamed;               /* partitions.has_renamed */
     uint32_t *incarnations;         /* of databases 0 .. count - 1; freed with mem_free */
     int count;
     uint32_t partition_count;       /* of the server that made the image */

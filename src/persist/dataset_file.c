@@ -193,6 +193,8 @@ static const char *read_files(struct bytes *text, struct dataset_file *dataset)
             dataset->has_point = aof_mark_parse_point(rest, &dataset->point);
         if (begins_with(line, "values ", &rest) && !take_value_count(rest, dataset))
             return "the line of value IDs is invalid";
+        if (begins_with(line, "renamed ", &rest))
+            dataset->has_renamed = true;
         if (begins_with(line, "seed ", &rest) && !take_seed(rest, dataset))
             return "the seed's line is invalid";
         if (begins_with(line, "layout ", &rest)) {
@@ -370,10 +372,12 @@ void dataset_file_print_seed(const struct key_seed *seed, struct buffer *text)
     buffer_append_format(text, seed->by_slot ? "\nlayout 1\n" : "\n");
 }
 
-void dataset_file_print_values(uint64_t count, struct buffer *text)
+void dataset_file_print_values(uint64_t count, bool has_renamed, struct buffer *text)
 {
     if (count > 0)
         buffer_append_format(text, "values %llu\n", (unsigned long long)count);
+    if (has_renamed)
+        buffer_append_string(text, "renamed 1\n");
 }
 
 void dataset_file_begin(uint64_t value_count, struct buffer *text)
@@ -391,7 +395,7 @@ enum status dataset_file_print(const struct dataset_file *dataset, const char *i
     for (int db = 0; db < dataset->db_count; db++)
         buffer_append_format(text, "db %d %u\n", db, (unsigned)dataset->incarnations[db]);
     buffer_append_format(text, "store %llu\n", (unsigned long long)dataset->store_number);
-    dataset_file_print_values(dataset->value_count, text);
+    dataset_file_print_values(dataset->value_count, dataset->has_renamed, text);
     if (dataset->has_seed)
         dataset_file_print_seed(&dataset->seed, text);
     status = describe_store(image, text);

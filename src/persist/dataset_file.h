@@ -44,6 +44,7 @@ struct dataset_file {
     int file_count;
     struct dataset_small functions; /* .name is NULL: there are none */
     uint64_t value_count;           /* values that have got an ID (keyspace/pages.h) */
+    bool has_renamed;               /* some may have their pages in another partition than their key */
     struct history_point point;     /* has_point */
     bool has_point, has_seed;
     struct key_seed seed;          /* has_seed */
@@ -64,8 +65,8 @@ enum status dataset_file_load_image(const char *image, struct dataset_file *data
 enum status dataset_file_write(const char *image, struct bytes text);
 void dataset_file_release(struct dataset_file *dataset);
 
-/* Appends the `values` line, if there is anything to say. */
-void dataset_file_print_values(uint64_t count, struct buffer *text);
+/* Appends the lines `values` and `renamed`, if there is anything to say. */
+void dataset_file_print_values(uint64_t count, bool has_renamed, struct buffer *text);
 /* Appends the `seed` line, and that of the layout. */
 void dataset_file_print_seed(const struct key_seed *seed, struct buffer *text);
 /* Appends the whole text, with the files in `image` as they are now, but without the point: what was repaired is not what replicas have. */

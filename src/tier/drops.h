@@ -2,6 +2,7 @@
  *
  * Which ones is kept in pages, too: each slot (the values of which the highest 14 bits of the ID are the same) has a list, the page 0 of the ID that no value
  * gets. So an image has what was left to do at its cut, and there is nothing to be saved besides; a start looks which lists there may be.
+ * A value that was renamed may be deleted while only its key's partition is locked, and not that of its pages: it is in the list of the former's first slot.
  *
  *   list = items of 20 bytes: name of the first page that is left | the name after that of the last one        (keyspace/page_name.h)
  *

@@ -63,7 +63,7 @@ static void note_progress(struct tier *tier)
 /* Windows of the largest keyspace, at least. */
 static uint64_t windows_max(struct tier *tier)
 {
-    size_t bytes = 0;
+    size_t buckets = 0;
 
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];
@@ -72,12 +72,12 @@ static uint64_t windows_max(struct tier *tier)
         for (int space = 0; space < tier->partitions->space_count; space++) {
             const struct keyspace *keyspace = partition->keyspaces[space];
 
-            if (keyspace != NULL && keyspace->table.count > 0 && keyspace->table.leaf_bytes > bytes)
-                bytes = keyspace->table.leaf_bytes;
+            if (keyspace != NULL && keyspace->table.count > 0 && table_buckets_max(&keyspace->table) > buckets)
+                buckets = table_buckets_max(&keyspace->table);
         }
         partition_unlock(partition);
     }
-    return bytes / sizeof(struct table_bucket) / DEMOTE_WINDOW_BUCKETS + 1;
+    return buckets / DEMOTE_WINDOW_BUCKETS + 1;
 }
 
 /* A whole pass that freed next to nothing. True: not the first one. */

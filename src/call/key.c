@@ -521,8 +521,8 @@ static void store_entry(struct key *key)
         free_value(call, table);
     call->grown = NULL;
     if (UNLIKELY(value_is_paged(&key->value))) {
-        call->grown = pages_access_of(&key->value);
-        if (pages_are_elsewhere(key->keyspace, &key->value))
+        call->grown = paged_of(&key->value)->access != NULL ? pages_access_of(&key->value) : NULL;
+        if (pages_were_renamed(key->hash, &key->value))
             call->partitions->has_renamed = true;
     }
     key->present = true;

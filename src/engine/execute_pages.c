@@ -12,6 +12,7 @@ enum {
     ALL_SHARE = 2,                  /* of maxmemory: what one call may need of a value at once */
     WEIGHED_SHARE = 64,             /* less is not looked at closely */
     BIG_CALL_PAGES = 512,
+    PAGE_EXTRA = 128,               /* bytes of a page in memory, beside its elements */
     AHEAD_IN_PLACE = 8,             /* pages that are read under the lock so that a table can grow: what is left, later calls read */
 };
 
@@ -83,10 +84,19 @@ static bool is_there(const struct needed *needed, uint32_t number)
     return pages_have(needed->space, needed->paged->id, number);
 }
 
-/* Bytes of a page in memory, about. */
+/* Bytes of a page in memory, about: of the average one; of one that is cold. */
 static uint64_t page_size(const struct paged_root *root)
 {
-    return root->size / root->pages + 128;
+    return root->size / root->pages + PAGE_EXTRA;
+}
+
+static uint64_t cold_page_size(const struct needed *needed, uint32_t number) REQUIRES(needed->space->partition->lock);
+static uint64_t cold_page_size(const struct needed *needed, uint32_t number)
+{
+    char name[PAGE_NAME_SIZE];
+    uint64_t hash = pages_name(needed->paged->id, number, name);
+
+    return tier_record_bound(needed->space, hash, bytes_of(name, sizeof(name))) / 4 * 3 + PAGE_EXTRA;
 }
 
 static bool loads_in_place(const struct call *call)
@@ -115,12 +125,12 @@ static void sort_numbers(struct needed *needed)
     needed->count = kept;
 }
 
-/* As execute_weigh for keys. RESIDENT: they may be loaded. */
-static enum residency weigh(struct call *call, const struct needed *needed, uint64_t missing)
+/* As execute_weigh for keys: `missing` pages, whose records have `bytes`. RESIDENT: they may be loaded. */
+static enum residency weigh(struct call *call, const struct needed *needed, uint64_t missing, uint64_t bytes)
 {
     struct engine *engine = call->engine;
     int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
-    uint64_t bytes = missing * page_size(&needed->paged->root), all = bytes;
+    uint64_t all = bytes;
 
     if (call->requester->caller & TRAIT_UNGATED || loads_in_place(call))
         return RESIDENT;
@@ -164,15 +174,19 @@ static enum residency load_needed(struct call *call, struct worker *worker, stru
 static enum residency load_needed(struct call *call, struct worker *worker, struct needed *needed)
 {
     enum residency result = RESIDENT;
-    uint64_t missing = 0;
+    uint64_t missing = 0, bytes = 0;
     uint32_t count;
 
     sort_numbers(needed);
     count = count_of(needed);
-    for (uint32_t i = 0; i < count; i++)
-        missing += !is_there(needed, number_at(needed, i));
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_there(needed, number_at(needed, i)))
+            continue;
+        missing++;
+        bytes += cold_page_size(needed, number_at(needed, i));
+    }
     if (missing > 0)
-        result = weigh(call, needed, missing);
+        result = weigh(call, needed, missing, bytes);
     for (uint32_t i = 0; i < count && missing > 0 && (result == RESIDENT || result == WAITING); i++) {
         uint32_t number = number_at(needed, i);
         enum residency page;

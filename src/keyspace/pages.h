@@ -86,7 +86,13 @@ bool pages_bring_all(const struct pages_access *access) REQUIRES(access->pages.s
 struct keyspace *pages_space_of(struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);
 /* The one that has the value's pages, whose partition is locked. */
 struct keyspace *pages_home_of(struct keyspace *keyspace, uint64_t id);
-/* Whether that is in another partition than the key: the value was renamed. Before the first one is put there partitions.has_renamed is set. */
+/* Whether the value has the ID of a key in another slot, so that its pages may be in another partition, now or when there are more of them: before the first one is stored
+ * partitions.has_renamed is set. */
+static inline bool pages_were_renamed(uint64_t key_hash, const struct value *value)
+{
+    return paged_of(value)->id >> PAGE_ID_COUNT_BITS != key_hash >> SLOT_SHIFT;
+}
+/* Whether that is in another partition than the key. */
 static inline bool pages_are_elsewhere(const struct keyspace *keyspace, const struct value *value)
 {
     return pages_partition(keyspace->partition->all, paged_of(value)->id) != keyspace->partition->index;

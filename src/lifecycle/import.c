@@ -39,6 +39,7 @@ enum {
     REPL_ID_SIZE = 40,
     EMPTY_PAGE = 128,                   /* bytes of a page that is yet to be filled, about */
     EMPTY_SHARE = 16,                   /* of maxmemory for those of one value; what needs more pages splits them as it grows */
+    UNPACKED_TIMES = 4,                 /* what is left of the file may become so much larger, if that is not known */
 };
 
 struct import {
@@ -96,7 +97,17 @@ static bool may_exceed(const struct import *import)
     return !tier_is_blocked(engine->tier);
 }
 
-/* Waits until the tier has made room. Demotion may pause; only a long pause means that no room can be made. */
+/* EVICTION_LATER: some keys may have gone. */
+static enum eviction evict_some(struct import *import)
+{
+    enum eviction eviction = evict_keys(import->engine, &import->worker);
+
+    if (eviction != EVICTION_NOTHING)
+        import->result->has_evicted = import->engine->imported_in_part = true;
+    return eviction;
+}
+
+/* Waits until the tier has made room. Demotion may pause; only a long pause means that no room can be made. No key is evicted as long as the tier can make some. */
 static enum status wait_for_room(struct import *import)
 {
     struct engine *engine = import->engine;
@@ -112,9 +123,9 @@ static enum status wait_for_room(struct import *import)
             return status;
         if (state == MEMORY_COMES) {
             hopeless_us = 0;
-        } else if (evict_keys(engine, &import->worker) == EVICTION_DONE) {
-            import->result->has_evicted = true;
-            engine->imported_in_part = true;
+        } else if (!is_off && may_exceed(import)) {
+            return STATUS_OK;
+        } else if (evict_some(import) == EVICTION_DONE) {
             continue;
         } else if (may_exceed(import)) {
             return STATUS_OK;
@@ -192,7 +203,9 @@ static struct paged_plan plan_of(const struct rdb_part *part, const struct value
 {
     uint64_t count = value->type == VALUE_HASH ? hash_count(value) : set_count(value);
 
-    return (struct paged_plan){ part->elements, (uint64_t)((double)part->payload.size / (double)count * (double)part->elements) };
+    double size = (double)part->size / (double)count * (double)part->elements, most = (double)part->size + (double)part->left * UNPACKED_TIMES;
+
+    return (struct paged_plan){ part->elements, (uint64_t)(size < most ? size : most) };
 }
 
 /* How much of it gets pages at once. */
@@ -308,7 +321,10 @@ static struct rest_key rest_key_of(const struct import *import, const struct rdb
 /* Judges what became of a value that comes in parts. */
 static enum status judge_rest(struct import *import, const struct rdb_part *part, enum status status)
 {
-    if (status == STATUS_NOT_FOUND && (import->result->has_evicted || import->may_expire)) {
+    bool may_evict = config_number(import->engine->config, CONFIG_MAXMEMORY_POLICY) != CONFIG_POLICY_NOEVICTION;
+
+    if (status == STATUS_NOT_FOUND && (may_evict || import->may_expire)) {
+        import->result->has_evicted |= may_evict;
         import->drops_rest = true;
         return STATUS_OK;
     }

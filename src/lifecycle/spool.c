@@ -95,8 +95,10 @@ enum status spool_add(struct spool *spool, uint32_t index, struct bytes key, str
 
     if (bucket->filling.size > 0 && bucket->filling.size + size > CHUNK_SIZE)
         status = write_chunk(spool, bucket);
+    if (status != STATUS_OK)
+        return status;
     spool_append(&bucket->filling, key, data);
-    return status;
+    return bucket->filling.size >= CHUNK_SIZE ? write_chunk(spool, bucket) : STATUS_OK;        /* a large one does not wait in memory */
 }
 
 enum status spool_take(struct spool *spool, uint32_t index, size_t size, struct buffer *elements)

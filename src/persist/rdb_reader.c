@@ -42,6 +42,7 @@ struct rdb_reader {
     uint64_t db;
     bool splits;
     uint64_t left;                  /* elements of a value that is split; 0: none is */
+    uint64_t unpacked;              /* bytes that strings which were skipped would have beyond those of the file; of the part */
     uint8_t left_type;
     struct buffer name, text, scratch;
     enum status status;             /* of the first error */
@@ -271,8 +272,11 @@ static bool skip_string(struct rdb_reader *reader)
         return skip_bytes(reader, (uint64_t)1 << length);     /* an integer of 1, 2 or 4 bytes */
     if (is_form && length > 3)
         return fail_reading(reader, STATUS_CORRUPT, "a string has the form %" PRIu64 ", which is not known", length);
-    if (is_form && (!take_length(reader, &length) || !take_length(reader, &unpacked)))
-        return false;
+    if (is_form) {
+        if (!take_length(reader, &length) || !take_length(reader, &unpacked))
+            return false;
+        reader->unpacked += unpacked > length ? unpacked - length : 0;
+    }
     return skip_bytes(reader, length);
 }
 
@@ -426,7 +430,8 @@ static bool take_elements(struct rdb_reader *reader, size_t at, struct rdb_part 
     struct buffer head = { 0 };
     uint64_t count = reader->left;
 
-    while (reader->left > 0 && reader->position - reader->begin - at < PART_SIZE) {
+    reader->unpacked = 0;
+    while (reader->left > 0 && reader->position - reader->begin - at + reader->unpacked < PART_SIZE) {
         if (!skip_string(reader) || (reader->left_type == RDB_TYPE_HASH && !skip_string(reader)))
             return false;
         reader->left--;
@@ -438,6 +443,8 @@ static bool take_elements(struct rdb_reader *reader, size_t at, struct rdb_part 
     memcpy(reader->window.data + reader->begin, head.data, head.size);
     buffer_release(&head);
     part->payload = bytes_of(reader->window.data + reader->begin, reader->position - reader->begin);
+    part->size = part->payload.size + reader->unpacked;
+    part->left = reader->source.size != UINT64_MAX ? reader->source.size - rdb_reader_offset(reader) : UINT64_MAX;
     return true;
 }
 

@@ -232,7 +232,7 @@ static bool last_item(struct pages *list, struct item *item)
     return size >= ITEM_SIZE && read_item(bytes + size - ITEM_SIZE, item) && item->id % (1ull << PAGE_ID_COUNT_BITS) > 0 && item->first <= item->end;
 }
 
-/* What is left of the last item takes its place. */
+/* The last item is what is left of it. */
 static void put_back(struct pages *list, const struct item *item)
 {
     size_t size = 0;

@@ -243,6 +243,13 @@ bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t has
            reading_is_possible(keyspace, hash, key);
 }
 
+uint64_t tier_record_bound(const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    uint64_t place;
+
+    return keyspace->tier != NULL && reading_find(keyspace, hash, key, &place) ? place_size(place) : 0;
+}
+
 uint64_t tier_loads_waiting(struct tier *tier)
 {
     return tier->loads_waiting;

@@ -314,6 +314,8 @@ int64_t tier_image_spare(struct tier *tier);
 bool tier_is_blocked(struct tier *tier);
 /* Whether the key may be cold: it has no entry, the caller looked under the lock. Reads nothing, posts nothing. */
 bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+/* Bytes of the key's record: this at most, unless it has more than 4 MiB, and half of it at least. 0: there is none. Reads nothing. */
+uint64_t tier_record_bound(const struct keyspace *keyspace, uint64_t hash, struct bytes key) REQUIRES(keyspace->partition->lock);
 /* Bytes of an average record, about; for guessing what a call will need in RAM. */
 uint64_t tier_record_size(struct tier *tier);
 /* Nothing was left to demote when the writer last looked, and memory has not grown by much since: waiting for memory is of no use. */

@@ -613,6 +613,23 @@ class KeptPagesTest(unittest.TestCase):
         client.close()
         server.stop()
 
+    def test_values_that_were_renamed_in_one_partition(self):
+        """They are elsewhere when there are more partitions, and a blind overwriting would leave their pages."""
+        server = self.start(dict(LOGGED, partitions=1))
+        with server.client() as client:
+            for i in range(30):
+                fill(client, "k:%d" % i, 200)
+                client.must("RENAME", "k:%d" % i, "renamed:%d" % i)
+            demote(client, *["renamed:%d" % i for i in range(30)])
+            checkpoint(server, client)
+        server.options["partitions"] = 256
+        server.restart()
+        with server.client() as client:
+            for i in range(30):
+                client.must("SET", "renamed:%d" % i, "x")
+            until(lambda: pages(server) == (0, 0), what="the end of the pages")
+        server.stop()
+
     def test_a_replay_and_a_replica_load_pages_ahead(self):
         server = self.start(dict(LOGGED, **{"tier-warmup": "no"}))
         with server.client() as client:
@@ -737,7 +754,7 @@ class KeptPagesTest(unittest.TestCase):
     def test_a_dump_of_values_that_are_larger_than_memory(self):
         """They are read in parts, put aside if they are larger than a quarter of maxmemory, and written element by element."""
         count = scaled(120000)
-        server = self.start({"tier-page-threshold": 0, "maxmemory": "0"})
+        server = self.start({"tier-page-threshold": 0, "maxmemory": "0", "maxmemory-policy": "allkeys-lru"})        # no key goes as long as there is room on the disk
         with server.client(timeout=60) as client:
             for key, some, size in (("large", count, 60), ("set", count, 100), ("small", count // 40, 20)):
                 for start in range(0, some, 1000):
@@ -763,6 +780,23 @@ class KeptPagesTest(unittest.TestCase):
                         self.assertLess(int(server.info("memory")["used_memory"]), (int(memory[:-2]) + 6) << 20)
                     self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
                     client.must("SAVE")
+        server.stop()
+
+    def test_a_dump_whose_strings_are_compressed(self):
+        """What counts is how large they are in memory."""
+        server = self.start({"tier-page-threshold": 0, "maxmemory": "0"})
+        with server.client(timeout=60) as client:
+            for i in range(50):
+                client.must("HSET", "h", "f%d" % i, b"%d" % i + b"x" * (1 << 20))
+            client.must("SAVE")
+        self.assertLess(os.path.getsize(os.path.join(server.folder, "dump.rdb")), 4 << 20)
+        server.options.update({"tier-page-threshold": "4kb", "maxmemory": "24mb"})
+        server.restart()
+        with server.client(timeout=60) as client:
+            self.assertEqual(client.must("HLEN", "h"), 50)
+            self.assertLess(int(server.info("memory")["used_memory_peak"]), 40 << 20)
+            for i in range(50):
+                self.assertEqual(client.must("HGET", "h", "f%d" % i), b"%d" % i + b"x" * (1 << 20))
         server.stop()
 
     def test_a_damaged_dump_of_a_large_value_is_refused(self):
@@ -844,6 +878,20 @@ class ShortPagesTest(unittest.TestCase):
             self.assertGreater(len(page), 50)
             self.assertEqual(client.must("DEL", "big"), 1)
             until(lambda: pages(server) == (0, 0), 60, "the end of the pages")
+
+    def test_a_call_is_weighed_by_the_pages_that_it_needs(self):
+        """A few large elements among many small ones."""
+        with Server({"maxmemory": "48mb", "tier-page-threshold": "4kb", "maxmemory-policy": "noeviction"}) as server, server.client(timeout=60) as client:
+            fill(client, "h", 20000)
+            large = ["large:%d" % i for i in range(16)]
+            for field in large:
+                client.must("HSET", "h", field, b"x" * (2 << 20))
+                demote(client, "h")
+            reply = client.call("HMGET", "h", *large)
+            self.assertIsInstance(reply, Error)
+            self.assertIn("too many elements", str(reply))
+            self.assertEqual([len(value) for value in client.must("HMGET", "h", *large[:4])], [2 << 20] * 4)
+            self.assertEqual(client.must("HGET", "h", "field:1999"), b"value:13993")
 
     def test_pages_that_are_damaged(self):
         with Server(SMALL) as server, server.client() as client:

@@ -70,10 +70,47 @@ static void unlock_several(struct call *call, const struct partition_set *set)
     }
 }
 
+/* Adds those of call->homes, but for one that was asked for since the locks were taken. */
+static void set_add_homes(struct partition_set *with, const struct partition_set *set, const struct call *call)
+{
+    int count = call->home_count - call->lacks_home;
+
+    *with = *set;
+    if (!set->wide) {
+        with->wide = true;
+        memset(&with->bits, 0, sizeof(with->bits));
+        if (set->count > 0)
+            partition_bits_add(&with->bits, set->single);
+    }
+    for (int i = 0; i < count; i++)
+        partition_bits_add(&with->bits, call->homes[i]);
+    with->count = set->count + (uint32_t)count;
+}
+
+static __attribute__((noinline)) void lock_with_homes(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
+static __attribute__((noinline)) void lock_with_homes(struct call *call, const struct partition_set *set)
+{
+    struct partition_set with;
+
+    set_add_homes(&with, set, call);
+    lock_several(call, &with);
+}
+
+static __attribute__((noinline)) void unlock_with_homes(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
+static __attribute__((noinline)) void unlock_with_homes(struct call *call, const struct partition_set *set)
+{
+    struct partition_set with;
+
+    set_add_homes(&with, set, call);
+    unlock_several(call, &with);
+}
+
 static inline void lock_keys(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
 static inline void lock_keys(struct call *call, const struct partition_set *set)
 {
-    if (LIKELY(set->count == 1))
+    if (UNLIKELY(call->home_count > 0))
+        lock_with_homes(call, set);
+    else if (LIKELY(set->count == 1))
         partition_lock(&call->partitions->partitions[set->single]);
     else
         lock_several(call, set);
@@ -82,25 +119,12 @@ static inline void lock_keys(struct call *call, const struct partition_set *set)
 static inline void unlock_keys(struct call *call, const struct partition_set *set) UNCHECKED_LOCKS;
 static inline void unlock_keys(struct call *call, const struct partition_set *set)
 {
-    if (LIKELY(set->count == 1))
+    if (UNLIKELY(call->home_count > 0))
+        unlock_with_homes(call, set);
+    else if (LIKELY(set->count == 1))
         partition_unlock(&call->partitions->partitions[set->single]);
     else
         unlock_several(call, set);
-}
-
-/* The same partitions and those of call->homes. */
-static void set_with_homes(struct partition_set *with, const struct partition_set *set, const struct call *call)
-{
-    *with = *set;
-    if (!set->wide) {
-        with->wide = true;
-        memset(&with->bits, 0, sizeof(with->bits));
-        if (set->count > 0)
-            partition_bits_add(&with->bits, set->single);
-    }
-    for (int i = 0; i < call->home_count; i++)
-        partition_bits_add(&with->bits, call->homes[i]);
-    with->count = set->count + (uint32_t)call->home_count;
 }
 
 /* Another worker's call has changed a key of these partitions, and a client that waits for it is still to be served. */
@@ -488,16 +512,16 @@ static enum residency wait_for_owner(struct call *call, struct claim *owner)
 
 /* Waits until changes that other workers have made to these partitions have served the clients that wait for them. OWNED and BUSY:
  * a partition belongs to another unit. The partitions are locked in any case. */
-static enum residency pass_obstacles(struct call *call, struct worker *worker, const struct partition_set *set, const struct partition_set *locks)
+static enum residency pass_obstacles(struct call *call, struct worker *worker, const struct partition_set *set)
 {
     struct claim *owner;
 
     if (call->client->caller & TRAIT_OWNS)
         return RESIDENT;
     while (call->unit == NULL && is_promised(call, worker, set)) {
-        unlock_keys(call, locks);
+        unlock_keys(call, set);
         blocking_let_serve(call->engine);
-        lock_keys(call, locks);
+        lock_keys(call, set);
     }
     owner = find_owner_of_any(call, worker, set);
     if (owner == NULL)
@@ -591,11 +615,10 @@ static bool must_run_again(struct call *call, struct worker *worker, enum reside
     return must_queue || residency == WAITING || residency == REAPED || residency == OWNED;
 }
 
-static enum run_result run_once(struct call *call, struct worker *worker)
+static inline __attribute__((always_inline)) enum run_result run_once(struct call *call, struct worker *worker)
 {
     bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
-    struct partition_set set, set_and_homes;
-    const struct partition_set *locks = &set;
+    struct partition_set set;
     enum residency residency, lack = RESIDENT;
     size_t shares_before = call->client->reply.share_count;
     uint64_t held_before = call->engine->memory.reply_held;
@@ -603,14 +626,10 @@ static enum run_result run_once(struct call *call, struct worker *worker)
     set_init(&set, call->key_count);
     for (int i = 0; i < call->key_count && !exclusive; i++)
         set_add(&set, call->partitions, call->keys[i].hash);
-    if (UNLIKELY(call->home_count > 0)) {
-        set_with_homes(&set_and_homes, &set, call);
-        locks = &set_and_homes;
-    }
-    lock_keys(call, locks);
+    lock_keys(call, &set);
     residency = RESIDENT;
     if (__builtin_expect(atomic_load_explicit(&call->partitions->obstacle_count, memory_order_relaxed) != 0, 0))
-        residency = pass_obstacles(call, worker, &set, locks);
+        residency = pass_obstacles(call, worker, &set);
     /* Calls that change something have been refused (execute_disks_allow), or have begun before the log was in error. Only now: the role does
      * not change while a partition is locked. */
     call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && expiry_is_paused(call->engine);
@@ -643,7 +662,7 @@ static enum run_result run_once(struct call *call, struct worker *worker)
         tracking_remember(call);
     if (call->wait != NULL && !(call->client->caller & TRAIT_NOT_PARKED) && call->unit == NULL)
         blocking_register(call, worker);
-    unlock_keys(call, locks);
+    unlock_keys(call, &set);
     if (residency == RESIDENT)
         residency = lack;
     if (residency != RESIDENT && must_run_again(call, worker, residency))
@@ -653,11 +672,11 @@ static enum run_result run_once(struct call *call, struct worker *worker)
 
 enum run_result execute_once(struct call *call, struct worker *worker)
 {
-    enum run_result result = run_once(call, worker);
+    for (;;) {
+        enum run_result result = run_once(call, worker);
 
-    while (UNLIKELY(call->lacks_home)) {        /* nothing was done */
-        call->lacks_home = false;
-        result = run_once(call, worker);
+        if (LIKELY(!call->lacks_home))
+            return result;
+        call->lacks_home = false;               /* nothing was done */
     }
-    return result;
 }

@@ -102,8 +102,10 @@ static enum eviction evict_some(struct import *import)
 {
     enum eviction eviction = evict_keys(import->engine, &import->worker);
 
-    if (eviction != EVICTION_NOTHING)
-        import->result->has_evicted = import->engine->imported_in_part = true;
+    if (eviction != EVICTION_NOTHING) {
+        import->result->has_evicted = true;
+        import->engine->imported_in_part = true;
+    }
     return eviction;
 }
 

@@ -11,7 +11,7 @@
 #include "value/set.h"
 
 enum {
-    BATCH = 512,                    /* elements that are added under one lock */
+    BATCH = 512, BATCH_SIZE = 256 << 10,    /* elements, and their bytes, that are added under one lock; one at least */
     HELD_LOOK_MS = 1,
     SPOOL_SHARE = 4,                /* of maxmemory: larger values are put aside */
     BUCKET_SHARE = 16, BUCKETS_MAX = 256,
@@ -232,6 +232,17 @@ static void sort_elements(const struct import_rest *rest, const struct rest_key 
     qsort(elements, count, sizeof(*elements), compare_pages);
 }
 
+static size_t batch_of(const struct elements *elements, size_t first)
+{
+    size_t count = 0, size = 0;
+
+    for (size_t i = first; i < elements->count && count < BATCH && (count == 0 || size < BATCH_SIZE); i++) {
+        size += elements->list[i].key.size + elements->list[i].data.size;
+        count++;
+    }
+    return count;
+}
+
 /* `text` has them as a spool does. */
 static enum status add_all(struct import_rest *rest, const struct rest_key *key, struct bytes text)
 {
@@ -242,9 +253,8 @@ static enum status add_all(struct import_rest *rest, const struct rest_key *key,
     while (spool_next(&text, &element, &data))
         append_element(&elements, element, data);
     sort_elements(rest, key, elements.list, elements.count);
-    for (size_t i = 0; i < elements.count && status == STATUS_OK; i += BATCH) {
-        size_t some = elements.count - i < BATCH ? elements.count - i : BATCH;
-
+    for (size_t i = 0, some; i < elements.count && status == STATUS_OK; i += some) {
+        some = batch_of(&elements, i);
         fetch_batch(rest, key, elements.list + i, some);
         status = add_batch(rest, key, elements.list + i, some);
         if (status == STATUS_OK)

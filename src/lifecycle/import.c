@@ -330,7 +330,7 @@ static enum status judge_rest(struct import *import, const struct rdb_part *part
         import->drops_rest = true;
         return STATUS_OK;
     }
-    if (status == STATUS_CORRUPT)
+    if (status == STATUS_INVALID)
         return fail_value(import, part);
     if (status != STATUS_OK && message_is_empty(import->message))
         return fail_import(import, status, "More elements of the key '%.*s' can't be imported: %s", shown(part->name), part->name.data, status_name(status));

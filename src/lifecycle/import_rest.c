@@ -99,6 +99,21 @@ static enum status find_entry(const struct import_rest *rest, struct keyspace *k
     return entry_is_held(keyspace, keyspace_entry(keyspace, *handle)) ? STATUS_LOCKED : STATUS_OK;
 }
 
+static enum status bring_page(const struct import_rest *rest, const struct pages_access *access, uint32_t number) REQUIRES(access->pages.space->partition->lock);
+static enum status bring_page(const struct import_rest *rest, const struct pages_access *access, uint32_t number)
+{
+    struct keyspace *space = access->pages.space;
+    char name[PAGE_NAME_SIZE];
+    uint64_t hash = pages_name(access->pages.id, number, name);
+    enum status status = STATUS_OK;
+
+    if (pages_have(space, access->pages.id, number))
+        return STATUS_OK;
+    if (rest->engine->tier != NULL)
+        status = tier_load_in_place(rest->engine->tier, space, hash, bytes_of(name, sizeof(name)));
+    return status == STATUS_OK && !pages_have(space, access->pages.id, number) ? STATUS_CORRUPT : status;
+}
+
 /* The pages that it will split next, in the order of splitting, are read, so that it need not put that off. */
 static void bring_ahead(const struct import_rest *rest, const struct pages_access *access) REQUIRES(access->pages.space->partition->lock);
 static void bring_ahead(const struct import_rest *rest, const struct pages_access *access)
@@ -108,12 +123,8 @@ static void bring_ahead(const struct import_rest *rest, const struct pages_acces
 
     if (rest->engine->tier != NULL && table->root->size >= (uint64_t)table->root->pages * table->limits.size_min)     /* not one whose pages are yet to be filled */
         count = paged_table_ahead(table, numbers);
-    for (uint32_t i = 0; i < count; i++) {
-        char name[PAGE_NAME_SIZE];
-        uint64_t hash = pages_name(access->pages.id, numbers[i], name);
-
-        (void)tier_load_in_place(rest->engine->tier, access->pages.space, hash, bytes_of(name, sizeof(name)));
-    }
+    for (uint32_t i = 0; i < count; i++)
+        (void)bring_page(rest, access, numbers[i]);
 }
 
 static bool add_to_value(struct value *value, const struct value_limits *limits, const struct element *element)
@@ -138,15 +149,19 @@ static enum status add_locked(const struct import_rest *rest, struct keyspace *k
         return status;
     value = entry_value(keyspace_entry(keyspace, handle));
     if (value.type != key->type)
-        return STATUS_CORRUPT;
+        return STATUS_INVALID;
     partition_changing(keyspace, key->hash, handle);
     if (value_is_paged(&value)) {
         pages_attach(&access, keyspace, &value, limits, rest->turn->now_ms);
         keyspace_assert_locked(access.pages.space);
         bring_ahead(rest, &access);
     }
-    for (size_t i = 0; i < count && status == STATUS_OK; i++)
-        status = add_to_value(&value, limits, &elements[i]) ? STATUS_OK : STATUS_CORRUPT;
+    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+        if (value_is_paged(&value))
+            status = bring_page(rest, &access, paged_table_page(&access.paged.table, elements[i].key));
+        if (status == STATUS_OK)
+            status = add_to_value(&value, limits, &elements[i]) ? STATUS_OK : STATUS_INVALID;
+    }
     if (!value_is_paged(&value))
         (void)pages_take(&access, keyspace, key->hash, limits, rest->turn->now_ms, &value, table);
     entry = keyspace_entry(keyspace, handle);

@@ -39,8 +39,8 @@ struct rest_key {
 
 /* After the first part of a value, which will have `size` bytes. Errors as of spool_create. */
 enum status import_rest_begin(struct import_rest *rest, const struct rest_key *key, uint64_t size);
-/* Adds the elements of `part`, which stays the caller's, now or at the end. STATUS_NOT_FOUND: the key is not there, it has been evicted or has expired. STATUS_CORRUPT: an element is
- * there already, or the key is of another type. Others as of reading a cold key, of `wait`, and of the spool. */
+/* Adds the elements of `part`, which stays the caller's, now or at the end. STATUS_NOT_FOUND: the key is not there, it has been evicted or has expired. STATUS_INVALID: an element is
+ * there already, or the key is of another type. Others as of reading a cold key or page, of `wait`, and of the spool. */
 enum status import_rest_add(struct import_rest *rest, const struct rest_key *key, const struct value *part);
 /* After the last part. */
 enum status import_rest_end(struct import_rest *rest, const struct rest_key *key);

@@ -1,4 +1,5 @@
 """Hashes and sets in pages (tier-page-threshold): pages are small here, and cold most of the time. Models in Python say what is right."""
+import errno
 import glob
 import os
 import random
@@ -9,6 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support import check                                                                            # noqa: E402
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.disk import FAIL, Disk                                                                  # noqa: E402
 from support.resp import OK, Error                                                                   # noqa: E402
 from support.server import Server, StartFailed, scaled, seed_new, until                                           # noqa: E402
 
@@ -798,6 +800,28 @@ class KeptPagesTest(unittest.TestCase):
             for i in range(50):
                 self.assertEqual(client.must("HGET", "h", "f%d" % i), b"%d" % i + b"x" * (1 << 20))
         server.stop()
+
+    def test_a_disk_that_fails_while_a_large_value_is_loaded(self):
+        """Reads of its pages, and of what is put aside; a full disk for the latter."""
+        server = self.start({"tier-page-threshold": 0, "maxmemory": "0"})
+        disk = Disk(server.folder)
+        self.addCleanup(disk.remove)
+        with server.client(timeout=60) as client:
+            for start in range(0, 100000, 1000):
+                client.must("SADD", "s", *[b"%0100d" % i for i in range(start, start + 1000)])
+            client.must("SAVE")
+        server.terminate()
+        text = contents(os.path.join(server.folder, "dump.rdb"))
+        server.options.update({"tier-page-threshold": "4kb", "maxmemory": "12mb"})
+        server.environment = disk.environment
+        for kind, name, error in (("read", "store/*.seg", errno.EIO), ("read", "temp-*.spool", errno.EIO), ("write", "temp-*.spool", errno.ENOSPC), ("create", "temp-*.spool", errno.EIO)):
+            with self.subTest(kind=kind, name=name):
+                os.makedirs(server.folder, exist_ok=True)
+                with open(os.path.join(server.folder, "dump.rdb"), "wb") as file:
+                    file.write(text)
+                disk.rule(0, kind, name, FAIL, first=40 if kind == "read" else 1, error=error)
+                with self.assertRaisesRegex(StartFailed, "More elements of the key 's' can't be imported"):
+                    server.start()
 
     def test_a_damaged_dump_of_a_large_value_is_refused(self):
         server = self.start({"tier-page-threshold": 0, "rdbcompression": "no"})

@@ -240,7 +240,7 @@ static void sort_elements(const struct import_rest *rest, const struct rest_key 
 {
     struct paged_root root;
 
-    if (!find_root(rest, key, &root))
+    if (count == 0 || !find_root(rest, key, &root))
         return;
     for (size_t i = 0; i < count; i++)
         elements[i].page = (uint32_t)linear_hash_index(root.pages, hash_bytes(&rest->turn->limits.seed, elements[i].key));

@@ -359,7 +359,7 @@ static uint32_t step_partition(struct tier *tier, struct partition *partition)
 
 bool drops_step(struct tier *tier)
 {
-    uint32_t holds = 0, before;
+    uint32_t holds = 0, before = 0;
 
     if (atomic_load(&tier->drop_lists) == 0 || tier->drops_at_once == 0)
         return false;

@@ -107,6 +107,7 @@ static enum status bring_page(const struct import_rest *rest, const struct pages
     uint64_t hash = pages_name(access->pages.id, number, name);
     enum status status = STATUS_OK;
 
+    keyspace_assert_locked(space);
     if (pages_have(space, access->pages.id, number))
         return STATUS_OK;
     if (rest->engine->tier != NULL)
@@ -157,8 +158,10 @@ static enum status add_locked(const struct import_rest *rest, struct keyspace *k
         bring_ahead(rest, &access);
     }
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        if (value_is_paged(&value))
+        if (value_is_paged(&value)) {
+            keyspace_assert_locked(access.pages.space);
             status = bring_page(rest, &access, paged_table_page(&access.paged.table, elements[i].key));
+        }
         if (status == STATUS_OK)
             status = add_to_value(&value, limits, &elements[i]) ? STATUS_OK : STATUS_INVALID;
     }

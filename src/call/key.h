@@ -73,7 +73,7 @@ enum key_removal { KEY_REMOVE_NOW, KEY_REMOVE_LAZILY };
 void key_remove(struct key *key, enum key_removal removal, enum event event);
 /* Removes a key before its call runs; logged as a DEL in front of what the call logs. For the executor: the partition is locked, the entry not held. */
 void key_evict(struct call *call, struct keyspace *keyspace, const struct call_key *found, uint32_t handle);
-/* Removes the present key and returns its value, for RENAME and MOVE to a key of this database: an object becomes the caller's, inline bytes live as long
+/* Removes the present key and returns its value, for RENAME and MOVE to a key of the database `db`: an object becomes the caller's, inline bytes live as long
  * as the call. Pages stay where they are, if the database is the same. Counts no change: storing the value elsewhere does. Nor does it report an event, because "new" of the other key comes
  * first. */
 struct value key_detach(struct key *key, int db);

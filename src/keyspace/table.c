@@ -22,7 +22,7 @@ struct leaf {
 
 _Static_assert(sizeof(struct table_bucket) == 64 && sizeof(struct leaf) == 64, "one cache line");
 
-/* The leaf of whatever part of a table has no keys, in all tables: it is never written. Its number of lines says that nothing fits in; words give it a bucket, which is empty. */
+/* The leaf of all slots without keys, in all tables: it is never written. Its number of lines says that nothing fits in; words give it a bucket, which is empty. */
 static const struct {
     _Alignas(64) struct leaf leaf;
     struct table_bucket bucket;
@@ -263,23 +263,24 @@ static void leaf_move(const struct table *table, struct leaf *from, struct leaf 
     }
 }
 
-static void directory_set(struct table *table, uint64_t hash, struct leaf *leaf, uint32_t depth)
+static void directory_set_word(struct table *table, uint64_t hash, uint64_t word, uint32_t depth)
 {
     size_t span = (size_t)1 << (table->depth - depth);
     size_t first = directory_index(table, hash) & ~(span - 1);
 
     for (size_t i = 0; i < span; i++)
-        table->directory[first + i] = word_of(leaf, depth);
+        table->directory[first + i] = word;
+}
+
+static void directory_set(struct table *table, uint64_t hash, struct leaf *leaf, uint32_t depth)
+{
+    directory_set_word(table, hash, word_of(leaf, depth), depth);
 }
 
 /* A slot's last key is gone. Other tables keep their only leaf. */
 static void leaf_become_empty(struct table *table, uint64_t hash, struct leaf *leaf)
 {
-    size_t span = (size_t)1 << (table->depth - table->least_depth);
-    size_t first = directory_index(table, hash) & ~(span - 1);
-
-    for (size_t i = 0; i < span; i++)
-        table->directory[first + i] = empty_word(table->least_depth);
+    directory_set_word(table, hash, empty_word(table->least_depth), table->least_depth);
     leaf_destroy(table, leaf);
 }
 

@@ -43,6 +43,11 @@ static uint64_t list_of_slot(uint32_t slot)
 
 /* --- which slots have lists --- */
 
+static uint32_t first_slot(const struct keyspace *space)
+{
+    return (uint32_t)(partition_first_hash(space->partition) >> SLOT_SHIFT);
+}
+
 static void set_bit(struct tier *tier, struct keyspace *space, uint32_t slot)
 {
     struct drops *drops = &space->tier->drops;
@@ -76,7 +81,7 @@ static uint32_t next_slot(const struct keyspace *space)
 
     while (!(drops->slots[at / 64] >> at % 64 & 1))
         at = (at + 1) % count;
-    return (uint32_t)(partition_first_hash(space->partition) >> SLOT_SHIFT) + at;
+    return first_slot(space) + at;
 }
 
 void drops_forget(struct tier *tier, struct tier_keyspace *part)
@@ -89,7 +94,7 @@ void drops_forget(struct tier *tier, struct tier_keyspace *part)
 static void find_lists(struct tier *tier, struct keyspace *space) REQUIRES(space->partition->lock);
 static void find_lists(struct tier *tier, struct keyspace *space)
 {
-    uint32_t first = (uint32_t)(partition_first_hash(space->partition) >> SLOT_SHIFT);
+    uint32_t first = first_slot(space);
 
     for (uint32_t i = 0; i < partition_slot_count(space->partition->all); i++) {
         char name[PAGE_NAME_SIZE];
@@ -155,11 +160,6 @@ static void give_up(struct tier *tier, struct pages *list)
 static bool is_elsewhere(const struct keyspace *space, uint64_t id)
 {
     return pages_partition(space->partition->all, id) != space->partition->index;
-}
-
-static uint32_t first_slot(const struct keyspace *space)
-{
-    return (uint32_t)(partition_first_hash(space->partition) >> SLOT_SHIFT);
 }
 
 /* False: the list can't be read just now. */

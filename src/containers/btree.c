@@ -83,6 +83,11 @@ size_t btree_count(const struct btree *tree)
     return tree->count;
 }
 
+size_t btree_size(const struct btree *tree)
+{
+    return tree->size;
+}
+
 size_t btree_blocks(const struct btree *tree)
 {
     return tree->nodes.live + (tree->index.buckets.count >> BUCKETS_SEGMENT_SHIFT) + 1;
@@ -320,6 +325,7 @@ static void insert_new(struct btree *tree, uint64_t hash, struct bytes member, d
         split_leaf(tree, &place);
     leaf_insert(leaf_slot(tree, place.leaf), place.slot, score, (uint8_t)(hash >> TAG_SHIFT), member);
     tree->count++;
+    tree->size += member.size + sizeof(score);
     tree_adjust(tree, place.leaf, 1);
     index_add(tree, hash, place.leaf);
 }
@@ -349,6 +355,7 @@ static void shrink_leaf(struct btree *tree, uint32_t id)
 static void remove_place(struct btree *tree, struct btree_place place, uint64_t hash)
 {
     index_remove(tree, hash, place.leaf);
+    tree->size -= leaf_member(leaf_at(tree, place.leaf), place.slot).size + sizeof(double);
     leaf_cut(leaf_slot(tree, place.leaf), place.slot, place.slot + 1, LEAF_CUT_FREE);
     tree->count--;
     tree_adjust(tree, place.leaf, -1);
@@ -414,8 +421,12 @@ void btree_remove_ranks(struct btree *tree, size_t first, size_t count)
         size_t gone = leaf->count - place.slot < count ? leaf->count - place.slot : count;
         uint32_t next = leaf->next;
 
-        for (size_t i = 0; i < gone; i++)
-            index_remove(tree, hash_bytes(&tree->seed, leaf_member(leaf, place.slot + i)), place.leaf);
+        for (size_t i = 0; i < gone; i++) {
+            struct bytes member = leaf_member(leaf, place.slot + i);
+
+            index_remove(tree, hash_bytes(&tree->seed, member), place.leaf);
+            tree->size -= member.size + sizeof(double);
+        }
         leaf_cut(leaf_slot(tree, place.leaf), place.slot, place.slot + gone, LEAF_CUT_FREE);
         tree->count -= gone;
         tree_adjust(tree, place.leaf, -(int64_t)gone);

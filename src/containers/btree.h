@@ -47,6 +47,7 @@ void btree_reserve(struct btree *tree, size_t count);
 void btree_destroy(struct btree *tree);                     /* NULL is fine; takes time proportional to the number of leaves */
 struct btree *btree_copy(const struct btree *tree);
 size_t btree_count(const struct btree *tree);
+size_t btree_size(const struct btree *tree);                /* bytes of all members and scores */
 
 /* A place refers to an element. Valid until the tree changes. */
 struct btree_place {

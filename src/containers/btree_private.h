@@ -60,7 +60,7 @@ struct btree {
     struct hash_seed seed;
     struct nodes nodes;
     struct index index;
-    size_t count;
+    size_t count, size;             /* elements, and bytes of their members and scores */
     uint32_t root, first, last;     /* first and last: of the leaves */
     uint32_t height;                /* 0: the root is a leaf */
 };

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/compiler.h"
+
 #include "containers/page_tree_private.h"
 
 /* --- finding --- */
@@ -15,6 +17,44 @@ struct wanted {
     struct bytes key;
 };
 
+/* The first eight bytes as a number, the highest first; those that are not there are 0. The number says which of two is less, unless it is the same. `readable`: bytes
+ * that may be read, `bytes.size` at least. */
+static inline uint64_t head_of(struct bytes bytes, size_t readable)
+{
+    uint64_t head = 0;
+
+    if (LIKELY(readable >= sizeof(head))) {
+        memcpy(&head, bytes.data, sizeof(head));
+        head = __builtin_bswap64(head);
+        return bytes.size >= sizeof(head) ? head : head & ~(UINT64_MAX >> bytes.size * 8);
+    }
+    if (bytes.size > 0)
+        memcpy(&head, bytes.data, bytes.size < sizeof(head) ? bytes.size : sizeof(head));
+    return __builtin_bswap64(head);
+}
+
+/* As pick_child for a key. */
+static size_t pick_by_key(struct bytes node, struct bytes key, uint64_t *rank)
+{
+    uint64_t key_head = head_of(key, key.size), before = *rank;
+    size_t picked = 0;
+    struct child child;
+
+    for (size_t at = 0; at < node.size; at += child.size) {
+        child = child_at(node, at);
+        if (at > 0) {
+            uint64_t head = head_of(child.separator, node.size - at - CHILD_SEPARATOR_AT);
+
+            if (head > key_head || (head == key_head && bytes_compare(child.separator, key) > 0))
+                break;
+        }
+        picked = at;
+        *rank = before;
+        before += child.count;
+    }
+    return picked;
+}
+
 static bool is_wanted(const struct wanted *wanted, const struct child *child, uint64_t before)
 {
     switch (wanted->pick) {
@@ -23,7 +63,6 @@ static bool is_wanted(const struct wanted *wanted, const struct child *child, ui
     case PICK_RANK:
         return wanted->rank >= before;
     case PICK_KEY:
-        return bytes_compare(child->separator, wanted->key) <= 0;
     case PICK_LAST:
         return true;
     }
@@ -37,6 +76,8 @@ static size_t pick_child(struct bytes node, const struct wanted *wanted, uint64_
     size_t picked = 0;
     struct child child;
 
+    if (wanted->pick == PICK_KEY)
+        return pick_by_key(node, wanted->key, rank);
     for (size_t at = 0; at < node.size; at += child.size) {
         child = child_at(node, at);
         if (at > 0 && (wanted->pick == PICK_FIRST || !is_wanted(wanted, &child, before)))

@@ -9,6 +9,10 @@
  *   node  = child...            (of at most as many bytes as the limits say; the top one is in the root)
  *   child = page u32 | elements below it u40 | size of the separator u16 | separator
  *
+ * Numbers of pages have no gaps, so the root says which pages exist: one that is not used any more is used again, or goes when those after it have gone. Those that the root has no room for are in trunks:
+ *
+ *   trunk = the next trunk, as in the root, u32 | number u32 of each page, PAGE_TREE_FREE_MAX of them
+ *
  * Functions that meet a node that is missing say so and have changed nothing. A leaf need not be resident: only its user reads it. Nodes are joined and taken away as they
  * get empty; a neighbour that is missing is not waited for, so a node may be emptier than it should, but never quite empty.
  *
@@ -26,7 +30,8 @@
 #include "containers/pager.h"
 
 enum {
-    PAGE_TREE_HEIGHT_MAX = 12,
+    PAGE_TREE_PAGES_MAX = 1 << 30,
+    PAGE_TREE_HEIGHT_MAX = 40,          /* a level more needs a full top each time, whose children were full, but for what was removed since */
     PAGE_TREE_FREE_MAX = 32,
     PAGE_TREE_SEPARATOR_MAX = 128,      /* bytes: seven children fit into a node, so that halves have some, whatever the order of insertion */
 };
@@ -36,10 +41,11 @@ enum {
 struct page_tree_root {
     uint64_t count;                     /* elements */
     uint32_t leaves;
-    uint32_t next;                      /* pages have numbers below it */
+    uint32_t next;                      /* pages have the numbers below it, all of them */
     uint8_t height;                     /* levels of nodes below the top one: 0: its children are leaves */
     uint8_t free_count;
-    uint32_t free[PAGE_TREE_FREE_MAX];  /* numbers below `next` without a page. There may be others: more than fit here are forgotten */
+    uint32_t free[PAGE_TREE_FREE_MAX];  /* pages that are not used */
+    uint32_t trunk;                     /* one more than the number of a page that has the numbers of others that are not used; 0: there are no more */
     struct buffer top;                  /* owned */
 };
 void page_tree_root_release(struct page_tree_root *root);       /* all zero is a tree without leaves */
@@ -86,11 +92,15 @@ enum page_tree_answer page_tree_previous(const struct page_tree *tree, struct pa
 
 /* All three need a path that was just found; paths are not valid afterwards. */
 void page_tree_set_count(const struct page_tree *tree, const struct page_tree_path *path, uint64_t count);
-/* A leaf after the path's, or before it, if separators are empty; or the first one (path NULL; there is none yet). Returns its number: the caller creates the page. */
+/* A leaf after the path's, or before it, if separators are empty; or the first one (path NULL; there is none yet). Returns its page of `size` bytes, which are to be written; `number`, if
+ * not NULL, is set. */
 enum page_tree_side { PAGE_TREE_AFTER, PAGE_TREE_BEFORE };
-uint32_t page_tree_insert(const struct page_tree *tree, const struct page_tree_path *path, enum page_tree_side side, struct bytes separator, uint64_t count);
-/* The leaf's page is dropped, resident or not. */
+char *page_tree_insert(const struct page_tree *tree, const struct page_tree_path *path, enum page_tree_side side, struct bytes separator, uint64_t count, size_t size, uint32_t *number);
+/* The leaf's page, resident or not, is not used any more. */
 void page_tree_remove(const struct page_tree *tree, const struct page_tree_path *path);
+
+/* Whether a trunk is to be loaded, so that pages can be used again; no client has to wait for it. */
+bool page_tree_ahead(const struct page_tree *tree, uint32_t *number);
 
 /* The missing nodes above the elements with the ranks from..to, and the missing ones of their leaves if `with_leaves`: as far as is known now, since what is below a
  * missing node is not. Writes `max` numbers at most; returns how many. 0: all is there. */
@@ -99,7 +109,7 @@ uint32_t page_tree_needs(const struct page_tree *tree, uint64_t from, uint64_t t
 /* Bytes from outside: nothing else is read, and nothing but them when a sound one is used, and each call ends. Roots and nodes that are sound but do not agree with each other may
  * fail a CHECK: bytes are to have a checksum. `next` is the root's. */
 bool page_tree_node_is_sound(struct bytes node, uint32_t next);
-/*  root = count u64 | leaves u32 | next u32 | height u8 | number of free ones u8 | free u32... | top */
+/*  root = count u64 | leaves u32 | next u32 | trunk u32 | height u8 | number of free ones u8 | free u32... | top */
 void page_tree_root_write(const struct page_tree_root *root, struct buffer *out);
 bool page_tree_root_read(struct bytes bytes, struct page_tree_root *root);
 

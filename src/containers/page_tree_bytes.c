@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "containers/page_tree_private.h"
 
-enum { ROOT_HEAD = 8 + 4 + 4 + 1 + 1 };
+enum { ROOT_HEAD = 8 + 4 + 4 + 4 + 1 + 1 };
 
 /* The bytes are children; `*count` is their elements in all. */
 static bool children_are_sound(struct bytes node, uint32_t next, uint64_t *count)
@@ -46,6 +46,7 @@ void page_tree_root_write(const struct page_tree_root *root, struct buffer *out)
     buffer_append(out, &root->count, 8);
     buffer_append(out, &root->leaves, 4);
     buffer_append(out, &root->next, 4);
+    buffer_append(out, &root->trunk, 4);
     buffer_append_u8(out, root->height);
     buffer_append_u8(out, root->free_count);
     buffer_append(out, root->free, root->free_count * sizeof(root->free[0]));
@@ -89,7 +90,7 @@ static bool root_is_sound(const struct page_tree_root *root, struct bytes top)
     uint64_t count;
     uint32_t children;
 
-    if (!children_are_sound(top, root->next, &count) || count != root->count || !free_are_sound(root, top) || root->height > PAGE_TREE_HEIGHT_MAX)
+    if (!children_are_sound(top, root->next, &count) || count != root->count || !free_are_sound(root, top) || root->trunk > root->next || root->height > PAGE_TREE_HEIGHT_MAX)
         return false;
     children = count_children(top);
     if (root->height == 0)
@@ -107,8 +108,9 @@ bool page_tree_root_read(struct bytes bytes, struct page_tree_root *root)
     memcpy(&root->count, bytes.data, 8);
     memcpy(&root->leaves, bytes.data + 8, 4);
     memcpy(&root->next, bytes.data + 12, 4);
-    root->height = (uint8_t)bytes.data[16];
-    root->free_count = (uint8_t)bytes.data[17];
+    memcpy(&root->trunk, bytes.data + 16, 4);
+    root->height = (uint8_t)bytes.data[20];
+    root->free_count = (uint8_t)bytes.data[21];
     free_size = root->free_count * sizeof(root->free[0]);
     if (root->free_count <= PAGE_TREE_FREE_MAX && free_size <= bytes.size - ROOT_HEAD) {
         struct bytes top = bytes_of(bytes.data + ROOT_HEAD + free_size, bytes.size - ROOT_HEAD - free_size);
@@ -165,6 +167,23 @@ static uint64_t verify_node(struct verifying *verifying, struct bytes node, unsi
     return sum;
 }
 
+/* Returns the next one. */
+static uint32_t verify_trunk(struct verifying *verifying, uint32_t number)
+{
+    size_t size = 0;
+    const char *data = verifying->tree->pager->find(verifying->tree->pager, number, PAGER_LOOK, &size);
+    uint32_t next, free;
+
+    CHECK(data != NULL && size == sizeof(next) * (1 + PAGE_TREE_FREE_MAX));
+    note_page(verifying, number);
+    for (int i = 0; i < PAGE_TREE_FREE_MAX; i++) {
+        memcpy(&free, data + sizeof(next) * (size_t)(i + 1), sizeof(free));
+        note_page(verifying, free);
+    }
+    memcpy(&next, data, sizeof(next));
+    return next;
+}
+
 void page_tree_verify(const struct page_tree *tree)
 {
     const struct page_tree_root *root = tree->root;
@@ -177,5 +196,9 @@ void page_tree_verify(const struct page_tree *tree)
     CHECK(verifying.leaves == root->leaves);
     for (uint8_t i = 0; i < root->free_count; i++)
         note_page(&verifying, root->free[i]);
+    for (uint32_t trunk = root->trunk; trunk > 0; )
+        trunk = verify_trunk(&verifying, trunk - 1);
+    for (uint32_t i = 0; i < root->next; i++)
+        CHECK(verifying.is_used[i]);
     mem_free(verifying.is_used);
 }

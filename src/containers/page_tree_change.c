@@ -4,7 +4,9 @@
 #include "base/mem.h"
 #include "containers/page_tree_private.h"
 
-enum { SMALL_SHARE = 4, JOINED_SHARE_NUM = 3, JOINED_SHARE_OF = 4 };     /* a node below a quarter is joined, if both have three quarters at most */
+enum {
+    TRUNK_SIZE = sizeof(uint32_t) * (1 + PAGE_TREE_FREE_MAX),
+    SMALL_SHARE = 4, JOINED_SHARE_NUM = 3, JOINED_SHARE_OF = 4 };     /* a node below a quarter is joined, if both have three quarters at most */
 
 void page_tree_root_release(struct page_tree_root *root)
 {
@@ -12,32 +14,103 @@ void page_tree_root_release(struct page_tree_root *root)
     *root = (struct page_tree_root){ 0 };
 }
 
-/* --- numbers --- */
+/* --- pages --- */
 
-static uint32_t take_number(struct page_tree_root *root)
+static bool is_resident(const struct page_tree *tree, uint32_t number, size_t *size)
 {
-    if (root->free_count > 0)
-        return root->free[--root->free_count];
-    CHECK(root->next < UINT32_MAX);
-    return root->next++;
+    return tree->pager->find(tree->pager, number, PAGER_LOOK, size) != NULL;
 }
 
-static void give_number(struct page_tree_root *root, uint32_t number)
+/* A page of that size whose former bytes are of no use. */
+static char *overwrite_page(const struct page_tree *tree, uint32_t number, size_t size)
 {
-    if (number + 1 == root->next)
-        root->next--;
-    else if (root->free_count < PAGE_TREE_FREE_MAX)
-        root->free[root->free_count++] = number;
-    for (uint8_t i = root->free_count; i-- > 0;) {      /* those that are not below `next` any more */
-        if (root->free[i] >= root->next)
-            root->free[i] = root->free[--root->free_count];
+    size_t old_size;
+
+    return is_resident(tree, number, &old_size) ? tree->pager->change(tree->pager, number, size) : tree->pager->create(tree->pager, number, size);
+}
+
+/* Takes the numbers out of the trunk, which is a free page then, too. False: there is none, or it is missing. */
+static bool open_trunk(struct page_tree_root *root, struct pager *pager, uint32_t *number)
+{
+    size_t size = 0;
+    const char *data;
+
+    if (root->trunk == 0)
+        return false;
+    *number = root->trunk - 1;
+    data = pager->find(pager, *number, PAGER_LOOK, &size);
+    if (data == NULL)
+        return false;
+    CHECK(size == TRUNK_SIZE);
+    memcpy(&root->trunk, data, sizeof(root->trunk));
+    memcpy(root->free, data + sizeof(root->trunk), sizeof(root->free));
+    root->free_count = PAGE_TREE_FREE_MAX;
+    for (uint8_t i = 0; i < root->free_count; i++)
+        CHECK(root->free[i] < root->next);
+    return true;
+}
+
+/* A page of that size, which is new or was free. */
+static char *take_page(const struct page_tree *tree, size_t size, uint32_t *number)
+{
+    struct page_tree_root *root = tree->root;
+
+    if (root->free_count > 0) {
+        *number = root->free[--root->free_count];
+        return overwrite_page(tree, *number, size);
     }
+    if (open_trunk(root, tree->pager, number))
+        return tree->pager->change(tree->pager, *number, size);
+    CHECK(root->next < PAGE_TREE_PAGES_MAX);
+    *number = root->next++;
+    return tree->pager->create(tree->pager, *number, size);
+}
+
+/* True if the page was free and in the root; then it is not any more. */
+static bool forget_free(struct page_tree_root *root, uint32_t number)
+{
+    uint8_t at = 0;
+
+    while (at < root->free_count && root->free[at] != number)
+        at++;
+    if (at == root->free_count)
+        return false;
+    root->free[at] = root->free[--root->free_count];
+    return true;
 }
 
 static void drop_page(const struct page_tree *tree, uint32_t number)
 {
-    tree->pager->drop(tree->pager, number);
-    give_number(tree->root, number);
+    struct page_tree_root *root = tree->root;
+    size_t size;
+    char *trunk;
+
+    if (number + 1 == root->next) {
+        do
+            tree->pager->drop(tree->pager, --root->next);
+        while (root->next > 0 && forget_free(root, root->next - 1));
+        return;
+    }
+    if (root->free_count == PAGE_TREE_FREE_MAX) {
+        trunk = overwrite_page(tree, number, TRUNK_SIZE);
+        memcpy(trunk, &root->trunk, sizeof(root->trunk));
+        memcpy(trunk + sizeof(root->trunk), root->free, sizeof(root->free));
+        root->trunk = number + 1;
+        root->free_count = 0;
+        return;
+    }
+    if (is_resident(tree, number, &size))
+        tree->pager->change(tree->pager, number, 0);
+    root->free[root->free_count++] = number;
+}
+
+bool page_tree_ahead(const struct page_tree *tree, uint32_t *number)
+{
+    const struct page_tree_root *root = tree->root;
+    size_t size;
+
+    *number = root->trunk - 1;
+    return root->trunk > 0 && root->free_count < PAGE_TREE_FREE_MAX / 4 && !is_resident(tree, *number, &size);
 }
 
 /* --- nodes --- */
@@ -114,26 +187,44 @@ void page_tree_set_count(const struct page_tree *tree, const struct page_tree_pa
 
 /* --- growing --- */
 
-/* Where a node is to be split to which a child was added beside the one at `path_at`. If that is the last one, so may be the next: the others stay together, so nodes of what only
- * grows at its end are full. */
-static size_t split_of(struct bytes node, size_t path_at)
-{
-    size_t at = path_at + child_at(node, path_at).size, next;
+/* Where in the tree a leaf is added. */
+enum spot { SPOT_INNER, SPOT_BEGIN, SPOT_END };
 
-    if (at < node.size && at + child_at(node, at).size == node.size)
-        return at;
-    at = child_at(node, 0).size;
+static enum spot spot_of(const struct page_tree *tree, const struct page_tree_path *path)
+{
+    bool is_begin = true, is_end = true;
+
+    for (unsigned level = 0; level <= tree->root->height; level++) {
+        struct bytes node = node_at(tree, path, level);
+        size_t at = path->steps[level].at;
+
+        is_begin &= at == 0;
+        is_end &= at + child_at(node, at).size == node.size;
+    }
+    return is_end ? SPOT_END : is_begin ? SPOT_BEGIN : SPOT_INNER;
+}
+
+/* Where a node is to be split to which a child was added after the one at `path_at`, or before it. At an end of the tree the next one may be added there, too: the others stay together, so nodes of
+ * what only grows at an end are full. */
+static size_t split_of(struct bytes node, size_t path_at, enum spot spot)
+{
+    size_t at = child_at(node, 0).size, next;
+
+    if (spot == SPOT_END)
+        return path_at + child_at(node, path_at).size;
+    if (spot == SPOT_BEGIN)
+        return at + child_at(node, at).size;
     while (at < node.size / 2 && (next = at + child_at(node, at).size) < node.size)
         at = next;
     return at;
 }
 
 /* The end of a node that is not the top becomes a node after it. */
-static void split_node(const struct page_tree *tree, const struct page_tree_path *path, unsigned level)
+static void split_node(const struct page_tree *tree, const struct page_tree_path *path, unsigned level, enum spot spot)
 {
     struct bytes node = node_at(tree, path, level), half, separator;
-    size_t middle = split_of(node, path->steps[level].at), parent_at = path->steps[level - 1].at;
-    uint32_t number = take_number(tree->root);
+    size_t middle = split_of(node, path->steps[level].at, spot), parent_at = path->steps[level - 1].at;
+    uint32_t number;
     uint64_t count;
     char *copy;
 
@@ -142,7 +233,7 @@ static void split_node(const struct page_tree *tree, const struct page_tree_path
     copy = mem_alloc(half.size);
     memcpy(copy, half.data, half.size);
     half.data = copy;
-    memcpy(tree->pager->create(tree->pager, number, half.size), copy, half.size);
+    memcpy(take_page(tree, half.size, &number), copy, half.size);
     tree->pager->change(tree->pager, path->steps[level].node, middle);
     add_count(tree, path, level - 1, 0 - count);
     parent_at += child_at(node_at(tree, path, level - 1), parent_at).size;
@@ -155,23 +246,24 @@ static void split_node(const struct page_tree *tree, const struct page_tree_path
 static void push_down(const struct page_tree *tree)
 {
     struct page_tree_root *root = tree->root;
-    uint32_t number = take_number(root);
+    uint32_t number;
 
     CHECK(root->height < PAGE_TREE_HEIGHT_MAX);
-    memcpy(tree->pager->create(tree->pager, number, root->top.size), root->top.data, root->top.size);
+    memcpy(take_page(tree, root->top.size, &number), root->top.data, root->top.size);
     root->top.size = 0;
     write_child(buffer_reserve(&root->top, CHILD_SEPARATOR_AT), number, root->count, BYTES(""));
     root->top.size = CHILD_SEPARATOR_AT;
     root->height++;
 }
 
-uint32_t page_tree_insert(const struct page_tree *tree, const struct page_tree_path *path, enum page_tree_side side, struct bytes separator, uint64_t count)
+char *page_tree_insert(const struct page_tree *tree, const struct page_tree_path *path, enum page_tree_side side, struct bytes separator, uint64_t count, size_t size, uint32_t *number)
 {
     struct page_tree_root *root = tree->root;
     struct page_tree_path first = { 0 };
-    uint32_t number = take_number(root);
     unsigned level = root->height;
     char copy[PAGE_TREE_SEPARATOR_MAX];
+    enum spot spot = path != NULL ? spot_of(tree, path) : SPOT_END;
+    uint32_t leaf;
     size_t at = 0;
 
     CHECK(separator.size <= PAGE_TREE_SEPARATOR_MAX && count <= PAGE_TREE_COUNT_MAX - root->count && (path == NULL) == (root->leaves == 0));
@@ -179,20 +271,23 @@ uint32_t page_tree_insert(const struct page_tree *tree, const struct page_tree_p
     if (separator.size > 0)
         memcpy(copy, separator.data, separator.size);       /* it may be part of a page */
     separator.data = copy;
+    (void)take_page(tree, size, &leaf);
     if (path == NULL)
         path = &first;
     else
         at = path->steps[level].at + (side == PAGE_TREE_AFTER ? child_at(node_at(tree, path, level), path->steps[level].at).size : 0);
-    write_child(node_edit(tree, path, level, at, 0, CHILD_SEPARATOR_AT + separator.size), number, count, separator);
+    write_child(node_edit(tree, path, level, at, 0, CHILD_SEPARATOR_AT + separator.size), leaf, count, separator);
     for (unsigned above = 0; above < level; above++)
         add_count(tree, path, above, count);
     root->count += count;
     root->leaves++;
     for (; level > 0 && node_at(tree, path, level).size > tree->limits.node_size_max; level--)
-        split_node(tree, path, level);
+        split_node(tree, path, level, side == PAGE_TREE_BEFORE && spot == SPOT_END ? SPOT_INNER : spot);
     if (root->top.size > tree->limits.top_size_max)
         push_down(tree);
-    return number;
+    if (number != NULL)
+        *number = leaf;
+    return tree->pager->change(tree->pager, leaf, size);
 }
 
 /* --- shrinking --- */
@@ -279,7 +374,8 @@ void page_tree_remove(const struct page_tree *tree, const struct page_tree_path 
         drop_page(tree, path->steps[level--].node);
     node_edit(tree, path, level, path->steps[level].at, child_at(node_at(tree, path, level), path->steps[level].at).size, 0);
     if (root->leaves == 0) {
-        page_tree_root_release(root);
+        root->height = 0;
+        buffer_release(&root->top);
         return;
     }
     for (; level > 0; level--)

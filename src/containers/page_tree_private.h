@@ -21,12 +21,14 @@ struct child {
 
 static inline struct child child_at(struct bytes node, size_t at)
 {
-    struct child child = { .count = 0 };
-    uint16_t size = 0;
+    struct child child;
+    uint32_t count;
+    uint16_t size;
 
     CHECK(at + CHILD_SEPARATOR_AT <= node.size);
     memcpy(&child.page, node.data + at, sizeof(child.page));
-    memcpy(&child.count, node.data + at + CHILD_COUNT_AT, CHILD_COUNT_SIZE);
+    memcpy(&count, node.data + at + CHILD_COUNT_AT, sizeof(count));         /* not five bytes into eight: the CPU would wait for these to be stored */
+    child.count = (uint64_t)(uint8_t)node.data[at + CHILD_COUNT_AT + sizeof(count)] << 32 | count;
     memcpy(&size, node.data + at + CHILD_SEPARATOR_AT - sizeof(size), sizeof(size));
     child.separator = bytes_of(node.data + at + CHILD_SEPARATOR_AT, size);
     child.size = CHILD_SEPARATOR_AT + (size_t)size;

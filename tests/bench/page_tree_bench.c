@@ -39,7 +39,7 @@ static void run_tree(size_t count)
     for (size_t i = 0; i < leaves; i++) {
         if (i > 0)
             page_tree_last(&tree, &path);
-        page_tree_insert(&tree, i > 0 ? &path : NULL, PAGE_TREE_AFTER, separator_of(i * A_LEAF, room), A_LEAF);
+        page_tree_insert(&tree, i > 0 ? &path : NULL, PAGE_TREE_AFTER, separator_of(i * A_LEAF, room), A_LEAF, 0, NULL);
     }
     bytes = block_pager_memory(&blocks);
     start = clock_mono_ns();

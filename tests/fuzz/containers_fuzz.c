@@ -374,7 +374,7 @@ static void make_tree(struct fuzz_input *input, struct page_tree *tree)
         bool is_first = page_tree_last(tree, &path) != PAGE_TREE_YES;
 
         room[0] = (char)(255 - i);
-        tree->pager->create(tree->pager, page_tree_insert(tree, is_first ? NULL : &path, PAGE_TREE_AFTER, bytes_of(room, fuzz_below(input, sizeof(room))), fuzz_below(input, 9)), 1);
+        (void)page_tree_insert(tree, is_first ? NULL : &path, PAGE_TREE_AFTER, bytes_of(room, fuzz_below(input, sizeof(room))), fuzz_below(input, 9), 1, NULL);
     }
 }
 

@@ -62,7 +62,7 @@ static void bring(struct pager *pager, uint32_t number)
 
 void block_pager_init(struct block_pager *pager)
 {
-    *pager = (struct block_pager){ .pager = { find, change, create, drop, bring } };
+    *pager = (struct block_pager){ .pager = { .find = find, .change = change, .create = create, .drop = drop, .bring = bring } };
 }
 
 void block_pager_release(struct block_pager *pager)

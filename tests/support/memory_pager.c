@@ -45,7 +45,11 @@ static char *create(struct pager *pager, uint32_t number, size_t size)
         memset(memory->pages + memory->capacity, 0, (capacity - memory->capacity) * sizeof(memory->pages[0]));
         memory->capacity = capacity;
     }
-    CHECK(memory->pages[number].data == NULL);
+    if (memory->pages[number].data != NULL) {
+        CHECK(memory->pages[number].is_missing);
+        mem_free(memory->pages[number].data);
+        memory->count--;
+    }
     memory->pages[number] = (struct memory_page){ .data = mem_alloc(size > 0 ? size : 1), .size = size };
     memory->count++;
     memory->changes++;
@@ -70,7 +74,7 @@ static void bring(struct pager *pager, uint32_t number)
 
 void memory_pager_init(struct memory_pager *pager)
 {
-    *pager = (struct memory_pager){ .pager = { find, change, create, drop, bring } };
+    *pager = (struct memory_pager){ .pager = { .find = find, .change = change, .create = create, .drop = drop, .bring = bring } };
 }
 
 void memory_pager_release(struct memory_pager *pager)

@@ -149,6 +149,7 @@ static void verify(struct rig *rig)
         count += rig->leaves[i].count;
     }
     assert_int_equal(count, rig->root.count);
+    assert_int_equal(rig->memory.count, rig->root.next);        /* no gaps */
     if (rig->count > 0) {
         assert_int_equal(page_tree_next(&rig->tree, &path), PAGE_TREE_NO);
         assert_at(rig, &path, rig->count - 1);
@@ -179,9 +180,8 @@ static void insert(struct rig *rig, size_t index, uint64_t count)
             leaf.order = below;
         go_to(rig, index - 1, &path);
     }
-    leaf.page = page_tree_insert(&rig->tree, rig->count > 0 ? &path : NULL, index > 0 || rig->count == 0 ? PAGE_TREE_AFTER : PAGE_TREE_BEFORE,
-        separator_of(rig, leaf.order, room), count);
-    rig->memory.pager.create(&rig->memory.pager, leaf.page, 1)[0] = 'x';
+    page_tree_insert(&rig->tree, rig->count > 0 ? &path : NULL, index > 0 || rig->count == 0 ? PAGE_TREE_AFTER : PAGE_TREE_BEFORE,
+        separator_of(rig, leaf.order, room), count, 1, &leaf.page)[0] = 'x';
     if (rig->count == rig->room) {
         rig->room = rig->room * 2 + 64;
         rig->leaves = mem_realloc(rig->leaves, rig->room * sizeof(leaf));
@@ -284,8 +284,7 @@ static void random_work_agrees_with_an_array(void **state)
             if (rig.count % 20 == 0)
                 verify(&rig);
         }
-        assert_int_equal(rig.memory.count, 0);
-        assert_int_equal(rig.root.next, 0);
+        assert_int_equal(rig.root.height, 0);
         rig_release(&rig);
     }
 }
@@ -323,7 +322,7 @@ static void a_large_tree_is_flat(void **state)
     for (uint64_t i = 0; i < LEAVES; i++) {
         if (i > 0)
             assert_int_equal(page_tree_last(&rig.tree, &path), PAGE_TREE_YES);
-        (void)page_tree_insert(&rig.tree, i > 0 ? &path : NULL, PAGE_TREE_AFTER, separator_of(&rig, i, room), 32);
+        (void)page_tree_insert(&rig.tree, i > 0 ? &path : NULL, PAGE_TREE_AFTER, separator_of(&rig, i, room), 32, 0, NULL);
     }
     for (uint32_t i = 0; i < rig.memory.capacity; i++)
         bytes += rig.memory.pages[i].size;
@@ -351,7 +350,7 @@ static void a_tree_that_grows_from_its_beginning_is_not_high(void **state)
             assert_int_equal(page_tree_first(&rig.tree, &path), PAGE_TREE_YES);
         for (int k = 0; k < 4; k++)
             room[k] = (char)(i >> (24 - 8 * k));
-        (void)page_tree_insert(&rig.tree, i < LEAVES ? &path : NULL, PAGE_TREE_AFTER, bytes_of(room, sizeof(room)), 1);
+        (void)page_tree_insert(&rig.tree, i < LEAVES ? &path : NULL, PAGE_TREE_AFTER, bytes_of(room, sizeof(room)), 1, 0, NULL);
     }
     assert_in_range(rig.root.height, 3, PAGE_TREE_HEIGHT_MAX - 2);
     page_tree_verify(&rig.tree);
@@ -512,7 +511,7 @@ static void a_separator_may_be_part_of_a_page(void **state)
         assert_int_equal(page_tree_last(&rig.tree, &path), PAGE_TREE_YES);
         node = memory_pager_page(&rig.memory, path.steps[rig.root.height].node);
         /* The separator of the last child, which ends the node. */
-        rig.memory.pager.create(&rig.memory.pager, page_tree_insert(&rig.tree, &path, PAGE_TREE_AFTER, bytes_of(node.data + node.size - 8, 8), 1), 1)[0] = 'x';
+        page_tree_insert(&rig.tree, &path, PAGE_TREE_AFTER, bytes_of(node.data + node.size - 8, 8), 1, 1, NULL)[0] = 'x';
     }
     page_tree_verify(&rig.tree);
     rig_release(&rig);
@@ -550,6 +549,74 @@ static void damaged_nodes_are_refused(void **state)
     rig_release(&rig);
 }
 
+/* With the longest separators, of which five children fit into a node: from the beginning, from the end, and after the last leaf of what was added in order, so that whole paths are full. */
+static void no_order_of_insertion_makes_it_high(void **state)
+{
+    static const struct page_tree_limits narrow = { 620, 420 };
+    enum { LEAVES = 20000 };
+    char room[PAGE_TREE_SEPARATOR_MAX] = { 0 };
+
+    (void)state;
+    for (int order = 0; order < 3; order++) {
+        struct page_tree_path path;
+        struct rig rig;
+
+        rig_init(&rig, BY_NUMBER, 1, narrow);
+        for (uint32_t i = 0; i < LEAVES; i++) {
+            uint32_t number = order == 0 ? LEAVES - i : i;
+            enum page_tree_answer answer = PAGE_TREE_NO;
+
+            if (order == 2 && i >= LEAVES / 2)
+                number = (i * 625 % (LEAVES / 2)) | 1u << 20;        /* beside one that is there, and after those that were put there before */
+            if (i > 0 && order == 0)
+                answer = page_tree_first(&rig.tree, &path);
+            else if (i > 0 && (order == 1 || i < LEAVES / 2))
+                answer = page_tree_last(&rig.tree, &path);
+            else if (i > 0)
+                answer = page_tree_seek_rank(&rig.tree, i * 625 % (LEAVES / 2), &path);
+            assert_int_equal(answer, i > 0 ? PAGE_TREE_YES : PAGE_TREE_NO);
+            for (int k = 0; k < 4 && order < 2; k++)
+                room[k] = (char)(number >> (24 - 8 * k));           /* of order 2 all are equal */
+            (void)page_tree_insert(&rig.tree, i > 0 ? &path : NULL, PAGE_TREE_AFTER, bytes_of(room, sizeof(room)), 1, 0, NULL);
+        }
+        assert_in_range(rig.root.height, 4, 11);
+        assert_in_range(rig.root.next, LEAVES, LEAVES * 2);
+        page_tree_verify(&rig.tree);
+        rig_release(&rig);
+    }
+}
+
+/* A window over time: many leaves go at once, and as many come; in half of the rigs pages are missing, also free ones and those that have their numbers. */
+static void free_pages_are_used_again(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        uint32_t most = 0;
+        struct rig rig;
+
+        rig_init(&rig, BY_POSITION, seed, small);
+        for (int cycle = 0; cycle < 30; cycle++) {
+            while (rig.count < 1000) {
+                uint32_t trunk;
+
+                insert(&rig, rig.count, 1);
+                if (page_tree_ahead(&rig.tree, &trunk))
+                    memory_pager_load(&rig.memory, trunk);
+            }
+            memory_pager_load_all(&rig.memory);
+            verify(&rig);
+            while (rig.count > 100)
+                take_out(&rig, 0);
+            if (seed % 2 == 0)
+                memory_pager_lose(&rig.memory, &rig.random, 1);
+            if (cycle == 3)
+                most = rig.root.next;
+        }
+        assert_in_range(rig.root.next, 1000, most + 100);
+        rig_release(&rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,6 +624,8 @@ int main(void)
         cmocka_unit_test(numbers_of_a_queue_are_used_again),
         cmocka_unit_test(a_large_tree_is_flat),
         cmocka_unit_test(a_tree_that_grows_from_its_beginning_is_not_high),
+        cmocka_unit_test(no_order_of_insertion_makes_it_high),
+        cmocka_unit_test(free_pages_are_used_again),
         cmocka_unit_test(what_a_range_needs_is_named),
         cmocka_unit_test(a_root_is_written_and_read),
         cmocka_unit_test(a_root_that_can_not_be_is_refused),

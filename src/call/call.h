@@ -83,6 +83,7 @@ struct call {
     uint32_t *homes;            /* partitions that are locked, too: they have the pages of values that were renamed (keyspace/pages.h). No unit has to own them */
     int home_count;
     bool lacks_home;            /* the last of them is not locked yet */
+    uint32_t hits;              /* keyspace_hits that it has counted */
     bool handles_stale;         /* a key was changed: call_key.handle is no longer valid */
     struct pages_access *grown;         /* of a value in pages that was changed; NULL: of none */
     struct random *random_before;       /* the worker's generator, which the executor restores: the call has one of its own; NULL: it has not */

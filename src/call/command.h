@@ -103,19 +103,19 @@ struct key_spec {
     int last, step, limit;  /* range: last key relative to the first (-1: the last argument), every step-th, 1/limit of them */
 };
 
-/* Says what the command needs of the elements of hashes and sets, so that they are made resident before it runs if they are in pages (value/paged.h). It holds for all of its keys.
+/* Says what the command needs of the elements of hashes, sets and sorted sets, so that they are made resident before it runs if they are in pages (value/paged.h). It holds for all of its keys.
  * A hint: what is not there all the same is read under the lock. */
 enum need_kind {
-    NEEDS_BY_GROUP,         /* all, if the row's group is that of the value's type (for sets also sorted-set), else nothing */
-    NEEDS_ALL,
+    NEEDS_BY_GROUP,         /* all, if the row's group is that of the value's type (for sets also sorted-set, for sorted sets also geo), else nothing. Of a sorted set also by member */
+    NEEDS_ALL,              /* as a walk over them meets them */
     NEEDS_NOTHING,          /* what the root has: counts */
     NEEDS_ELEMENTS,         /* those that the arguments from the first to the last (negative: from the end), every step-th, name */
-    NEEDS_ASKED,            /* the handler asks (key_ask) */
+    NEEDS_ASKED,            /* the handler asks (key_ask); a replay looks ahead for those that arguments name, if step is not 0 */
 };
 struct command_need {
     int8_t kind, first, last, step;
 };
-/* With NEEDS_ELEMENTS: the last argument that names one. */
+/* If arguments name elements: the last one. */
 static inline int command_need_last(const struct command_need *need, int arg_count)
 {
     return need->last < 0 ? arg_count + need->last : need->last < arg_count ? need->last : arg_count - 1;
@@ -123,6 +123,7 @@ static inline int command_need_last(const struct command_need *need, int arg_cou
 #define NEED_ALL { NEEDS_ALL, 0, 0, 0 }
 #define NEED_NOTHING { NEEDS_NOTHING, 0, 0, 0 }
 #define NEED_ASKED { NEEDS_ASKED, 0, 0, 0 }
+#define NEED_ASKED_FOR(first, last, step) { NEEDS_ASKED, (first), (last), (step) }
 #define NEED_ELEMENT(at) { NEEDS_ELEMENTS, (at), (at), 1 }
 #define NEED_ELEMENTS(first, last, step) { NEEDS_ELEMENTS, (first), (last), (step) }
 

@@ -109,6 +109,7 @@ void key_event(const struct key *key, enum event event)
 static inline void count_read(const struct key *key)
 {
     turn_count(key->call->turn, key->present ? STAT_KEYSPACE_HITS : STAT_KEYSPACE_MISSES, 1);
+    key->call->hits += key->present;
     if (__builtin_expect(!key->present, 0))
         key_event(key, EVENT_KEYMISS);
 }

@@ -276,7 +276,7 @@ static const char *append_restore(struct slot_copy *copy, const struct copied_ke
         engine_limits(copy->engine, &limits);
         pages_attach(&access, keyspace, &value, &limits, clock_wall_ms());
         keyspace_assert_locked(access.pages.space);
-        if (!pages_bring_all(&access))
+        if (!pages_bring_all(&access, &value))
             return unreadable;
     }
     codec_dump(&value, &payload);

@@ -92,7 +92,8 @@ void geoadd_command(struct call *call)
     call->args = words;
     call->arg_count = first + 2 * count;
     zadd_command(call);
-    call_propagate(call, words, call->arg_count);
+    if (call->lacks == NULL)
+        call_propagate(call, words, call->arg_count);
     call->args = own_words;
     call->arg_count = own_count;
 }

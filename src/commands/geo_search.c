@@ -47,11 +47,16 @@ struct hits {
 
 static bool centre_on_member(struct call *call, struct search *search, int arg)
 {
+    bool is_there;
     double score;
 
     if (!search->key.present)
         return true;
-    if (!zset_score(&search->key.value, call->args[arg], &score)) {
+    if (!zset_has_score(&search->key.value, call->args[arg], &is_there, &score)) {
+        key_ask(&search->key);
+        return false;
+    }
+    if (!is_there) {
         reply_errorf(call, "ERR could not decode requested zset member");
         return false;
     }
@@ -173,7 +178,7 @@ static int read_option(struct call *call, struct search *search, int arg)
         return 2;
     }
     taken = search->kind == SEARCH ? read_where(call, search, arg) : 0;
-    if (taken == 0 && !call->failed)
+    if (taken == 0 && !call->failed && call->lacks == NULL)
         reply_error(call, ERR_SYNTAX);
     return taken;
 }
@@ -249,11 +254,12 @@ static struct hit *hits_add(struct hits *hits)
 static void search_cell(struct call *call, const struct search *search, struct geo_scores cell, size_t limit, struct hits *hits)
 {
     const struct value *zset = &search->key.value;
-    size_t rank = zset_count_by_score(zset, cell.min, BTREE_BELOW);
     struct zset_iterator iterator;
     struct bytes member;
     double score, distance;
+    size_t rank;
 
+    (void)zset_score_border(zset, cell.min, BTREE_BELOW, &rank);            /* it is there: has_cell */
     zset_iterate(&iterator, zset, rank, ZSET_UP);
     while ((limit == 0 || hits->count < limit) && zset_next(&iterator, &member, &score) && score < cell.max) {
         struct geo_point point = geohash_decode(geohash_of_score(score));
@@ -264,6 +270,24 @@ static void search_cell(struct call *call, const struct search *search, struct g
             *hits_add(hits) = (struct hit){ arena_copy(call->arena, member), score, point, distance / search->metres, index };
         }
     }
+}
+
+/* False: elements are missing. */
+static bool has_cell(const struct value *zset, struct geo_scores cell)
+{
+    size_t first, end;
+    bool has_min = zset_score_border(zset, cell.min, BTREE_BELOW, &first), has_max = zset_score_border(zset, cell.max, BTREE_BELOW, &end);
+
+    return has_min && has_max && zset_has_ranks(zset, first, end - first + 1);         /* a search ends at the first one after the cell */
+}
+
+static bool has_cells(const struct value *zset, const struct geo_scores *cells, int count)
+{
+    bool has = true;
+
+    for (int i = 0; i < count && !zset_is_here(zset); i++)
+        has = has_cell(zset, cells[i]) && has;
+    return has;
 }
 
 static int nearest_first(const void *a, const void *b)
@@ -284,18 +308,22 @@ static int farthest_first(const void *a, const void *b)
     return one->index < other->index ? -1 : 1;
 }
 
-static void find_hits(struct call *call, const struct search *search, struct hits *hits)
+/* False: elements are missing. */
+static bool find_hits(struct call *call, const struct search *search, struct hits *hits)
 {
     size_t limit = search->any ? (size_t)search->count : 0;
     struct geo_scores cells[GEO_CELLS_MAX];
     int cell_count = geo_area_cells(&search->area, cells);
 
+    if (!has_cells(&search->key.value, cells, cell_count))
+        return false;
     for (int i = 0; i < cell_count; i++)
         search_cell(call, search, cells[i], limit, hits);
     if (search->order != ORDER_NONE && hits->count > 1)
         qsort(hits->all, hits->count, sizeof(struct hit), search->order == ORDER_UP ? nearest_first : farthest_first);
     if (search->count > 0 && (uint64_t)search->count < hits->count)
         hits->count = (size_t)search->count;
+    return true;
 }
 
 static void reply_hits(struct call *call, const struct search *search, const struct hits *hits)
@@ -339,8 +367,10 @@ static void run_search(struct call *call, struct search search)
 
     if (!read_search(call, &search))
         return;
-    if (search.key.present)
-        find_hits(call, &search, &hits);
+    if (search.key.present && !find_hits(call, &search, &hits)) {
+        key_ask(&search.key);
+        return;
+    }
     if (search.target != 0)
         store_hits(call, &search, &hits);
     else

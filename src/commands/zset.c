@@ -111,6 +111,19 @@ static void make_ready(struct key *key, const struct adding *adding)
         key_recode(key);
 }
 
+/* False: elements are missing. */
+static bool has_pairs(const struct key *key, const struct adding *adding)
+{
+    bool has;
+
+    if (zset_is_here(&key->value))
+        return true;
+    has = zset_has_room(&key->value, (size_t)adding->count);
+    for (int i = 0; i < adding->count; i++)
+        has = zset_has_put(&key->value, key->call->args[adding->first + 2 * i + 1], adding->scores[i], adding->increments, (size_t)adding->count) && has;
+    return has;
+}
+
 static void add_members(struct call *call, struct adding *adding)
 {
     uint64_t changes = call->change_count;
@@ -118,6 +131,10 @@ static void add_members(struct call *call, struct adding *adding)
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_ZSET, &key))
         return;
+    if (key.present && !has_pairs(&key, adding)) {
+        key_ask(&key);
+        return;
+    }
     if (key.present || !adding->xx)
         make_ready(&key, adding);
     for (int i = 0; i < adding->count && key.value.object != NULL; i++) {
@@ -171,6 +188,15 @@ static void store_removal(struct key *key, size_t count, enum event event)
     reply_integer(call->reply, (int64_t)count);
 }
 
+static bool has_elements(const struct key *key)
+{
+    bool has = true;
+
+    for (int i = 2; i < key->call->arg_count && !zset_is_here(&key->value); i++)
+        has = zset_has_element(&key->value, key->call->args[i]) && has;
+    return has;
+}
+
 void zrem_command(struct call *call)
 {
     struct key key;
@@ -178,6 +204,10 @@ void zrem_command(struct call *call)
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_ZSET, &key))
         return;
+    if (key.present && !has_elements(&key)) {
+        key_ask(&key);
+        return;
+    }
     for (int i = 2; key.present && i < call->arg_count && zset_count(&key.value) > 0; i++)
         count += zset_remove(&key.value, call->args[i]);
     store_removal(&key, count, EVENT_ZREM);
@@ -192,7 +222,10 @@ static void remove_range(struct call *call, enum zset_measure measure, enum even
     if (!zset_bounds_read(call, measure, 2, 3, &bounds) || !key_open_as(call, 1, KEY_FOR_WRITING, VALUE_ZSET, &key))
         return;
     if (key.present) {
-        zset_bounds_find(&bounds, &key.value, &first, &count);
+        if (!zset_bounds_find(&bounds, &key.value, &first, &count) || !zset_has_removal(&key.value, first, count)) {
+            key_ask(&key);
+            return;
+        }
         if (count > 0)
             zset_remove_ranks(&key.value, first, count);
     }

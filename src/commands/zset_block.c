@@ -11,8 +11,8 @@ static void pop_one(const struct pop *pop, struct key *key, int arg)
 
     reply_array(call->reply, 3);
     reply_bulk(call->reply, call->args[arg]);
-    zset_pop(key, (enum zset_end)pop->end, 1, ZSET_POP_BARE);
-    call_propagate(call, words, 2);
+    if (zset_pop(key, (enum zset_end)pop->end, 1, ZSET_POP_BARE) > 0)
+        call_propagate(call, words, 2);
 }
 
 static void pop_or_wait(struct call *call, enum zset_end end)

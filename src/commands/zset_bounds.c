@@ -62,14 +62,14 @@ bool zset_bounds_read(struct call *call, enum zset_measure measure, int low, int
     return read_bound(call, measure, low, &bounds->low) && read_bound(call, measure, high, &bounds->high);
 }
 
-static size_t border_rank(const struct zset_bounds *bounds, const struct zset_bound *bound, enum btree_border border,
-    const struct value *zset)
+/* False: elements are missing. */
+static bool find_border(const struct zset_bounds *bounds, const struct zset_bound *bound, enum btree_border border, const struct value *zset, size_t *rank)
 {
-    if (bound->kind != ZSET_BOUND_AT)
-        return bound->kind == ZSET_BOUND_LOWEST ? 0 : zset_count(zset);
-    if (bounds->measure == ZSET_BY_SCORE)
-        return zset_count_by_score(zset, bound->score, border);
-    return zset_count_by_member(zset, bound->member, border);
+    if (bound->kind != ZSET_BOUND_AT) {
+        *rank = bound->kind == ZSET_BOUND_LOWEST ? 0 : zset_count(zset);
+        return true;
+    }
+    return bounds->measure == ZSET_BY_SCORE ? zset_score_border(zset, bound->score, border, rank) : zset_member_border(zset, bound->member, border, rank);
 }
 
 static int64_t absolute_rank(int64_t rank, int64_t count)
@@ -77,9 +77,10 @@ static int64_t absolute_rank(int64_t rank, int64_t count)
     return rank < 0 ? rank + count : rank;
 }
 
-void zset_bounds_find(const struct zset_bounds *bounds, const struct value *zset, size_t *first, size_t *count)
+bool zset_bounds_find(const struct zset_bounds *bounds, const struct value *zset, size_t *first, size_t *count)
 {
-    size_t all = zset_count(zset), end;
+    size_t all = zset_count(zset), end = 0;
+    bool has_low, has_high;
 
     if (bounds->measure == ZSET_BY_RANK) {
         int64_t low = absolute_rank(bounds->low.rank, (int64_t)all), high = absolute_rank(bounds->high.rank, (int64_t)all);
@@ -91,8 +92,11 @@ void zset_bounds_find(const struct zset_bounds *bounds, const struct value *zset
         *first = (size_t)low;
         end = high >= 0 ? (size_t)high + 1 : 0;
     } else {
-        *first = border_rank(bounds, &bounds->low, bounds->low.exclusive ? BTREE_NOT_ABOVE : BTREE_BELOW, zset);
-        end = border_rank(bounds, &bounds->high, bounds->high.exclusive ? BTREE_BELOW : BTREE_NOT_ABOVE, zset);
+        has_low = find_border(bounds, &bounds->low, bounds->low.exclusive ? BTREE_NOT_ABOVE : BTREE_BELOW, zset, first);
+        has_high = find_border(bounds, &bounds->high, bounds->high.exclusive ? BTREE_BELOW : BTREE_NOT_ABOVE, zset, &end);
+        if (!has_low || !has_high)
+            return false;
     }
     *count = end > *first ? end - *first : 0;
+    return true;
 }

@@ -30,7 +30,7 @@ struct zset_bounds {
 /* Parses arguments `low` and `high`. False: the error was replied. */
 bool zset_bounds_read(struct call *call, enum zset_measure measure, int low, int high, struct zset_bounds *bounds);
 
-/* The ranks within the bounds: `*count` from `*first` on. */
-void zset_bounds_find(const struct zset_bounds *bounds, const struct value *zset, size_t *first, size_t *count);
+/* The ranks within the bounds: `*count` from `*first` on. False: elements are missing (key_ask). */
+bool zset_bounds_find(const struct zset_bounds *bounds, const struct value *zset, size_t *first, size_t *count);
 
 #endif

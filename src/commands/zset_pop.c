@@ -16,6 +16,10 @@ size_t zset_pop(struct key *key, enum zset_end end, size_t count, enum zset_pop_
 
     if (count > all)
         count = all;
+    if (!zset_has_removal(&key->value, end == ZSET_LOWEST ? 0 : all - count, count)) {
+        key_ask(key);
+        return 0;
+    }
     left = count;
     if (layout != ZSET_POP_BARE)
         reply_array(call->reply, layout == ZSET_POP_PAIRS ? count : count * 2);
@@ -76,11 +80,14 @@ static void pop_several(const struct pop *pop, struct key *key, int arg)
 {
     struct call *call = key->call;
     struct bytes words[3] = { pop->end == ZSET_LOWEST ? BYTES("ZPOPMIN") : BYTES("ZPOPMAX"), call->args[arg] };
+    size_t count;
 
     reply_array(call->reply, 2);
     reply_bulk(call->reply, call->args[arg]);
-    words[2] = call_integer(call, (int64_t)zset_pop(key, (enum zset_end)pop->end, pop->count, ZSET_POP_PAIRS));
-    call_propagate(call, words, 3);
+    count = zset_pop(key, (enum zset_end)pop->end, pop->count, ZSET_POP_PAIRS);
+    words[2] = call_integer(call, (int64_t)count);
+    if (count > 0)
+        call_propagate(call, words, 3);
 }
 
 bool zset_pop_parse(struct pop *pop, struct call *call, int arg)

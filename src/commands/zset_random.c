@@ -1,5 +1,5 @@
 /* ZRANDMEMBER key [count [WITHSCORES]]: one random member; `count` different ones; or, if count is negative, that many draws,
- * each from all members. A draw is a random rank. */
+ * each from all members. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/draw.h"
@@ -17,20 +17,15 @@ static void reply_element(const struct draw *draw, struct bytes member, double s
         reply_double(reply, score);
 }
 
-static void reply_rank(const struct draw *draw, size_t rank)
+static void draw_member(struct draw *draw)
 {
-    struct zset_iterator iterator;
     struct bytes member;
     double score;
 
-    zset_iterate(&iterator, draw->value, rank, ZSET_UP);
-    if (zset_next(&iterator, &member, &score))
+    if (zset_random(draw->value, &draw->call->turn->random, &member, &score))
         reply_element(draw, member, score);
-}
-
-static void draw_member(struct draw *draw)
-{
-    reply_rank(draw, random_below(&draw->call->turn->random, zset_count(draw->value)));
+    else
+        draw->missed++;
 }
 
 /* One iteration that takes each element with probability (still wanted) / (still to come): every choice of `count` elements is
@@ -42,6 +37,10 @@ static void draw_walking(struct draw *draw)
     struct bytes member;
     double score;
 
+    if (!zset_has_ranks(draw->value, 0, SIZE_MAX)) {
+        draw->missed++;
+        return;
+    }
     zset_iterate(&iterator, draw->value, 0, ZSET_UP);
     while (wanted > 0 && zset_next(&iterator, &member, &score)) {
         if (random_below(&draw->call->turn->random, coming--) < wanted) {
@@ -51,17 +50,19 @@ static void draw_walking(struct draw *draw)
     }
 }
 
+/* Few members of a tree. */
 static void draw_sparsely(struct draw *draw)
 {
     struct dict *seen = dict_create(&draw->call->turn->limits.seed);
-    size_t all = zset_count(draw->value);
+    struct bytes member;
+    double score;
 
     dict_reserve(seen, draw->count);
-    while (dict_count(seen) < draw->count) {
-        size_t rank = random_below(&draw->call->turn->random, all);
-
-        if (dict_put(seen, bytes_of(&rank, sizeof(rank)), bytes_of(NULL, 0)))
-            reply_rank(draw, rank);
+    while (dict_count(seen) + draw->missed < draw->count && draw->missed < DRAW_MISSES_MAX) {
+        if (!zset_random(draw->value, &draw->call->turn->random, &member, &score))
+            draw->missed++;
+        else if (dict_put(seen, member, bytes_of(NULL, 0)))
+            reply_element(draw, member, score);
     }
     dict_destroy(seen);
 }

@@ -72,28 +72,29 @@ static bool read_range(struct call *call, struct range *range)
     return zset_bounds_read(call, range->measure, low, high, &range->bounds);
 }
 
-/* The rank at which to begin, and how many elements from there on in the range's direction. */
-static void find_range(const struct range *range, const struct value *zset, size_t *start, size_t *count)
+/* The rank at which to begin, and how many elements from there on in the range's direction. False: elements are missing. */
+static bool find_range(const struct range *range, const struct value *zset, size_t *start, size_t *count)
 {
     size_t all = zset_count(zset), first;
 
-    zset_bounds_find(&range->bounds, zset, &first, count);
+    if (!zset_bounds_find(&range->bounds, zset, &first, count))
+        return false;
     if (range->measure == ZSET_BY_RANK) {
         *start = range->direction == ZSET_UP ? first : all - 1 - first;
-        return;
-    }
-    if (range->offset < 0 || (uint64_t)range->offset >= *count) {
+    } else if (range->offset < 0 || (uint64_t)range->offset >= *count) {
         *count = 0;
-        return;
+    } else {
+        *count -= (size_t)range->offset;
+        *start = range->direction == ZSET_UP ? first + (size_t)range->offset : first + *count - 1;
+        if (range->limit >= 0 && (uint64_t)range->limit < *count)
+            *count = (size_t)range->limit;
     }
-    *count -= (size_t)range->offset;
-    *start = range->direction == ZSET_UP ? first + (size_t)range->offset : first + *count - 1;
-    if (range->limit >= 0 && (uint64_t)range->limit < *count)
-        *count = (size_t)range->limit;
+    return *count == 0 || zset_has_ranks(zset, range->direction == ZSET_UP ? *start : *start + 1 - *count, *count);
 }
 
-static void reply_range(struct call *call, const struct range *range, const struct value *zset)
+static void reply_range(struct call *call, const struct range *range, const struct key *key)
 {
+    const struct value *zset = &key->value;
     struct reply *reply = call->reply;
     bool pairs = range->with_scores && reply->protocol > 2;
     struct zset_iterator iterator;
@@ -101,7 +102,10 @@ static void reply_range(struct call *call, const struct range *range, const stru
     struct bytes member;
     double score;
 
-    find_range(range, zset, &start, &count);
+    if (!find_range(range, zset, &start, &count)) {
+        key_ask(key);
+        return;
+    }
     reply_array(reply, range->with_scores && !pairs ? count * 2 : count);
     zset_iterate(&iterator, zset, start, range->direction);
     for (; count > 0 && zset_next(&iterator, &member, &score); count--) {
@@ -113,15 +117,19 @@ static void reply_range(struct call *call, const struct range *range, const stru
     }
 }
 
-static void store_range(struct call *call, const struct range *range, const struct value *zset)
+static void store_range(struct call *call, const struct range *range, const struct key *key)
 {
+    const struct value *zset = &key->value;
     struct zset_iterator iterator;
     size_t start = 0, count;
     struct bytes member;
     struct value stored;
     double score;
 
-    find_range(range, zset, &start, &count);
+    if (!find_range(range, zset, &start, &count)) {
+        key_ask(key);
+        return;
+    }
     /* As in Redis, the length of a range by score or member is not known before it is stored. This shows in the sign of 0, which
      * a listpack does not keep. */
     stored = range->measure == ZSET_BY_RANK ? zset_create_for(&call->turn->limits, count, 0) : zset_create();
@@ -138,11 +146,11 @@ static void run_range(struct call *call, struct range range)
     if (!read_range(call, &range) || !key_open_as(call, range.source, KEY_FOR_READING, VALUE_ZSET, &key))
         return;
     if (range.stores && key.present)
-        store_range(call, &range, &key.value);
+        store_range(call, &range, &key);
     else if (range.stores)
         zset_store(call, 1, zset_create(), EVENT_ZRANGESTORE);
     else if (key.present)
-        reply_range(call, &range, &key.value);
+        reply_range(call, &range, &key);
     else
         reply_array(call->reply, 0);
 }

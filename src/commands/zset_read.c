@@ -49,7 +49,7 @@ void zmscore_command(struct call *call)
 
 static void reply_rank(struct call *call, enum zset_direction direction)
 {
-    bool with_score = call->arg_count == 4;
+    bool with_score = call->arg_count == 4, is_there = false;
     struct key key;
     size_t rank;
     double score;
@@ -64,7 +64,11 @@ static void reply_rank(struct call *call, enum zset_direction direction)
     }
     if (!open_for_reading(call, &key))
         return;
-    if (!key.present || !zset_rank(&key.value, call->args[2], &rank, &score)) {
+    if (key.present && !zset_rank(&key.value, call->args[2], &is_there, &rank, &score)) {
+        key_ask(&key);
+        return;
+    }
+    if (!is_there) {
         if (with_score)
             reply_null_array(call->reply);
         else
@@ -98,8 +102,10 @@ static void count_range(struct call *call, enum zset_measure measure)
 
     if (!zset_bounds_read(call, measure, 2, 3, &bounds) || !open_for_reading(call, &key))
         return;
-    if (key.present)
-        zset_bounds_find(&bounds, &key.value, &first, &count);
+    if (key.present && !zset_bounds_find(&bounds, &key.value, &first, &count)) {
+        key_ask(&key);
+        return;
+    }
     reply_integer(call->reply, (int64_t)count);
 }
 

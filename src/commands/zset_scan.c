@@ -21,8 +21,7 @@ static void add_element(void *context, struct bytes member, double score)
 
 static bool scan_step(struct collection_scan *scan, uint64_t *cursor)
 {
-    *cursor = zset_scan(&scan->key.value, *cursor, scan_options_count(&scan->options), add_element, scan);
-    return true;
+    return zset_scan(&scan->key.value, cursor, scan_options_count(&scan->options), add_element, scan);
 }
 
 void zscan_command(struct call *call)

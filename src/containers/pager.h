@@ -8,6 +8,7 @@
 #ifndef KELVIN_CONTAINERS_PAGER_H
 #define KELVIN_CONTAINERS_PAGER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,12 +16,13 @@ enum pager_use { PAGER_USE, PAGER_LOOK };      /* a look does not make the page 
 
 /* The first member of a struct that knows more. */
 struct pager {
+    bool only_looks;            /* a use is a look, too: for questions about what will be used */
     /* A page that exists; NULL: it is not resident. */
     const char *(*find)(struct pager *pager, uint32_t number, enum pager_use use, size_t *size);
     /* A resident page is about to be changed and has `size` bytes from now on: what it had, cut off there, or bytes that are to be written after it. It keeps
      * its memory if there is room, so calls with sizes that differ little are cheap. */
     char *(*change)(struct pager *pager, uint32_t number, size_t size);
-    /* A page that does not exist; its bytes are to be written. */
+    /* A page that does not exist, or one that is not resident and whose bytes are not needed; its bytes are to be written. */
     char *(*create)(struct pager *pager, uint32_t number, size_t size);
     void (*drop)(struct pager *pager, uint32_t number);
     /* Not used by containers: a page that find has not found is read now. The caller has not foreseen that it needs it. */

@@ -398,6 +398,7 @@ static void check_failed_call(const struct call *call)
 static void run_command(struct call *call)
 {
     call->witnesses = NULL;
+    call->hits = 0;
     call->unlogged = !history_is_on(&call->engine->history);     /* remains so while a partition is locked */
     call->command->run(call);
     check_failed_call(call);

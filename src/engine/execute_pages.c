@@ -7,6 +7,7 @@
 #include "engine/big_call.h"
 #include "engine/pace.h"
 #include "keyspace/pages.h"
+#include "value/zset.h"
 
 enum {
     ALL_SHARE = 2,                  /* of maxmemory: what one call may need of a value at once */
@@ -20,8 +21,10 @@ enum {
 struct needed {
     const struct paged_value *paged;
     struct keyspace *space;
-    bool all;
-    uint32_t *numbers;              /* else these, in ascending order */
+    bool all;                       /* elements */
+    bool by_member;                 /* and each is looked up by itself */
+    bool is_listed;                 /* the pages are these, in ascending order; else all of the table's */
+    uint32_t *numbers;
     uint32_t count;
 };
 
@@ -29,6 +32,8 @@ static bool is_own_group(const struct command *command, uint8_t type)
 {
     if (type == VALUE_HASH)
         return strcmp(command->group, "hash") == 0;
+    if (type == VALUE_ZSET)
+        return strcmp(command->group, "sorted-set") == 0 || strcmp(command->group, "geo") == 0;
     return strcmp(command->group, "set") == 0 || strcmp(command->group, "sorted-set") == 0;
 }
 
@@ -42,6 +47,7 @@ static void name_elements(const struct call *call, struct needed *needed)
     bool may_grow = call->command->flags & COMMAND_DENYOOM;
     uint32_t *numbers = arena_alloc(call->arena, ((size_t)call->arg_count + (may_grow ? PAGE_ROW_AHEAD_MAX : 0)) * sizeof(*numbers));
 
+    needed->is_listed = true;
     needed->numbers = numbers;
     for (int arg = need->first; arg <= last; arg += need->step)
         numbers[needed->count++] = paged_table_page(&table, call->args[arg]);
@@ -54,7 +60,7 @@ static bool find_need(const struct call *call, const struct value *value, struct
 {
     switch (call->command->need.kind) {
     case NEEDS_BY_GROUP:
-        needed->all = is_own_group(call->command, value->type);
+        needed->all = needed->by_member = is_own_group(call->command, value->type);
         return needed->all;
     case NEEDS_ALL:
         needed->all = true;
@@ -70,12 +76,12 @@ static bool find_need(const struct call *call, const struct value *value, struct
 
 static uint32_t count_of(const struct needed *needed)
 {
-    return needed->all ? needed->paged->root.pages : needed->count;
+    return needed->is_listed ? needed->count : needed->paged->root.pages;
 }
 
 static uint32_t number_at(const struct needed *needed, uint32_t index)
 {
-    return needed->all ? index : needed->numbers[index];
+    return needed->is_listed ? needed->numbers[index] : index;
 }
 
 static bool is_there(const struct needed *needed, uint32_t number) REQUIRES(needed->space->partition->lock);
@@ -213,6 +219,26 @@ static enum residency ask_for_home(struct call *call, uint32_t home)
     return HOMELESS;
 }
 
+/* All elements of a sorted set. With each node that comes more is known of what is missing. */
+static enum residency bring_set(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, struct needed *needed)
+    REQUIRES(keyspace->partition->lock, needed->space->partition->lock);
+static enum residency bring_set(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, struct needed *needed)
+{
+    enum residency residency = RESIDENT;
+    struct pages_access access;
+
+    pages_attach(&access, keyspace, value, &call->turn->limits, call->turn->now_ms);
+    needed->is_listed = true;
+    while (residency == RESIDENT && !(needed->by_member ? zset_has_all(value) : zset_has_ranks(value, 0, SIZE_MAX))) {
+        needed->numbers = access.paged.wanted;
+        needed->count = access.paged.wanted_count;
+        residency = load_needed(call, worker, needed);
+        paged_forget_wanted(&access.paged);
+    }
+    paged_of(value)->access = NULL;
+    return residency;
+}
+
 enum residency execute_bring_pages(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key)
 {
     struct value value = entry_value(keyspace_entry(keyspace, key->handle));
@@ -227,6 +253,8 @@ enum residency execute_bring_pages(struct call *call, struct worker *worker, str
         return RESIDENT;
     needed.space = pages_home_of(keyspace, needed.paged->id);
     keyspace_assert_locked(needed.space);
+    if (value.type == VALUE_ZSET && needed.all)
+        return bring_set(call, worker, keyspace, &value, &needed);
     return load_needed(call, worker, &needed);
 }
 
@@ -235,15 +263,14 @@ enum residency execute_bring_asked(struct call *call, struct worker *worker)
     struct pages_access *access = call->lacks;
     enum residency residency;
     struct paged_value paged = { .root = *access->paged.table.root, .id = access->pages.id };
-    struct needed needed = { .paged = &paged, .space = access->pages.space, .all = access->paged.wants_all, .numbers = access->paged.wanted,
-        .count = access->paged.wanted_count };
+    struct needed needed = { .paged = &paged, .space = access->pages.space, .all = access->paged.wants_all,
+        .is_listed = !access->paged.wants_all, .numbers = access->paged.wanted, .count = access->paged.wanted_count };
 
     keyspace_assert_locked(needed.space);
     reply_truncate(call->reply, call->reply_start);
     call->lacks = NULL;
     call->failed = false;
-    if (call->command->flags & COMMAND_READONLY)
-        turn_count(call->turn, STAT_KEYSPACE_HITS, (uint64_t)-1);       /* it counts when it runs again */
+    turn_count(call->turn, STAT_KEYSPACE_HITS, 0 - (uint64_t)call->hits);          /* they count when it runs again */
     call->first = call->last = NULL;
     residency = load_needed(call, worker, &needed);
     paged_forget_wanted(&access->paged);
@@ -254,11 +281,11 @@ void execute_load_ahead(struct call *call, struct worker *worker)
 {
     const struct pages_access *access = call->grown;
     struct tier *tier = call->engine->tier;
-    uint32_t numbers[PAGE_ROW_AHEAD_MAX], count;
+    uint32_t numbers[PAGED_AHEAD_MAX], count;
 
     call->grown = NULL;
     keyspace_assert_locked(access->pages.space);
-    count = tier != NULL ? paged_table_ahead(&access->paged.table, numbers) : 0;
+    count = tier != NULL ? paged_ahead(&access->paged, numbers) : 0;
     if (loads_in_place(call) && count > AHEAD_IN_PLACE)
         count = AHEAD_IN_PLACE;
     for (uint32_t i = 0; i < count; i++) {

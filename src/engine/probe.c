@@ -16,7 +16,7 @@ static bool bring_pages(struct engine *engine, struct probe *probe)
     keyspace_assert_locked(probe->keyspace);
     pages_attach(&probe->pages, probe->keyspace, &probe->value, &limits, clock_wall_ms());
     keyspace_assert_locked(probe->pages.pages.space);
-    return pages_bring_all(&probe->pages);
+    return pages_bring_all(&probe->pages, &probe->value);
 }
 
 /* In the order of locks. */

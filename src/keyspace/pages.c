@@ -7,6 +7,7 @@
 #include "keyspace/uses.h"
 #include "value/hash.h"
 #include "value/set.h"
+#include "value/zset.h"
 #include "value/string.h"
 
 enum { ROOM_UNIT = 64, FETCH_SIZE = 128 };
@@ -54,6 +55,30 @@ static struct place place_of(const struct pages *pages, uint32_t number)
     place.hash = pages_name(pages->id, number, place.name);
     place.handle = keyspace_find(pages->space, place.hash, name_of(&place));
     return place;
+}
+
+static struct pages_recent *recent_of(struct pages *pages, uint32_t number)
+{
+    return &pages->recent[(number ^ number >> 28) % PAGES_RECENT];         /* pages of a table and of a tree have the same low bits */
+}
+
+static void note_recent(struct pages *pages, uint32_t number, const struct place *place)
+{
+    *recent_of(pages, number) = (struct pages_recent){ place->hash, number, place->handle };
+}
+
+/* The page as it was found before, or now. */
+static struct pages_recent look_up(struct pages *pages, uint32_t number)
+{
+    struct pages_recent *recent = recent_of(pages, number);
+    struct place place;
+
+    if (recent->handle != 0 && recent->number == number)
+        return *recent;
+    place = place_of(pages, number);
+    if (place.handle != 0)
+        note_recent(pages, number, &place);
+    return (struct pages_recent){ place.hash, number, place.handle };
 }
 
 static size_t room_for(size_t size)
@@ -119,16 +144,16 @@ static const char *find_page(struct pager *pager, uint32_t number, enum pager_us
 {
     struct pages *pages = (struct pages *)pager;
     struct keyspace *space = pages->space;
-    struct place place = place_of(pages, number);
+    struct pages_recent found = look_up(pages, number);
     struct entry *entry;
     struct bytes page;
 
     keyspace_assert_locked(space);
-    if (place.handle == 0)
+    if (found.handle == 0)
         return NULL;
-    entry = keyspace_entry(space, place.handle);
-    if (use == PAGER_USE) {
-        partition_note_use(space->partition->all, space, place.hash, entry, KEY_USED);
+    entry = keyspace_entry(space, found.handle);
+    if (use == PAGER_USE && !pager->only_looks) {
+        partition_note_use(space->partition->all, space, found.hash, entry, KEY_USED);
         uses_touch(space, entry);
     }
     page = page_in(entry);
@@ -146,7 +171,7 @@ static struct value value_of_room(size_t room, char **bytes)
 }
 
 /* Gives the page a value with another room, with the bytes that it keeps. */
-static char *change_room(struct keyspace *space, struct place *place, size_t size)
+static char *change_room(struct keyspace *space, struct pages_recent *place, size_t size)
 {
     struct entry *entry = keyspace_entry(space, place->handle);
     struct value old = entry_value(entry), value;
@@ -168,15 +193,15 @@ static char *change_room(struct keyspace *space, struct place *place, size_t siz
 }
 
 /* Before it is changed or removed. The entry stays where it is. */
-static struct entry *prepare(struct keyspace *space, const struct place *place)
+static struct entry *prepare(struct keyspace *space, uint64_t hash, uint32_t handle)
 {
     struct partitions *all = space->partition->all;
-    struct entry *entry = keyspace_entry(space, place->handle);
+    struct entry *entry = keyspace_entry(space, handle);
 
     keyspace_assert_locked(space);
     if (UNLIKELY(entry->flags & ENTRY_LATCHED))
-        all->watch.unlatch(all->watch.context, space, place->hash, name_of(place));
-    partition_changing(space, place->hash, place->handle);
+        all->watch.unlatch(all->watch.context, space, hash, entry_key(entry));
+    partition_changing(space, hash, handle);
     return entry;
 }
 
@@ -192,16 +217,19 @@ static char *change_page(struct pager *pager, uint32_t number, size_t size)
 {
     struct pages *pages = (struct pages *)pager;
     struct keyspace *space = pages->space;
-    struct place place = place_of(pages, number);
+    struct pages_recent found = look_up(pages, number);
     struct entry *entry;
+    char *bytes;
 
-    CHECK(place.handle != 0);
-    entry = prepare(space, &place);
+    CHECK(found.handle != 0);
+    entry = prepare(space, found.hash, found.handle);
     keyspace_assert_locked(space);
     keyspace_mark_dirty(space, entry);
     if (room_of(entry).size == room_for(size) && !is_read_by_others(entry))
         return set_size((char *)room_of(entry).data, size);
-    return change_room(space, &place, size);
+    bytes = change_room(space, &found, size);
+    *recent_of(pages, number) = found;
+    return bytes;
 }
 
 static char *create_page(struct pager *pager, uint32_t number, size_t size)
@@ -225,6 +253,7 @@ static char *create_page(struct pager *pager, uint32_t number, size_t size)
         record = watch->record_of_new(watch->context, space, place.hash, name_of(&place));
     place.handle = keyspace_insert(space, place.hash, name_of(&place), &value, -1, record, pages->now_ms);
     CHECK(place.handle != 0);           /* the heap's 32 GiB of entries are used up */
+    note_recent(pages, number, &place);
     entry = keyspace_entry(space, place.handle);
     partition_note_use(all, space, place.hash, entry, KEY_CREATED);
     return set_size((char *)room_of(entry).data, size);
@@ -245,7 +274,8 @@ static void drop_page(struct pager *pager, uint32_t number)
             watch->dropped_unread(watch->context, space, place.hash, name_of(&place));
         return;
     }
-    record = entry_record(prepare(space, &place));
+    recent_of(pages, number)->handle = 0;
+    record = entry_record(prepare(space, place.hash, place.handle));
     keyspace_remove(space, place.hash, place.handle, &value);
     if (watch->removed != NULL)
         watch->removed(watch->context, space, place.hash, name_of(&place), record);
@@ -266,7 +296,7 @@ static void bring_page(struct pager *pager, uint32_t number)
 void pages_init(struct pages *pages, struct keyspace *space, uint64_t id, int64_t now_ms)
 {
     CHECK(incarnation_is_of_pages(space->incarnation) && pages_partition(space->partition->all, id) == space->partition->index);
-    *pages = (struct pages){ { find_page, change_page, create_page, drop_page, bring_page }, space, id, now_ms };
+    *pages = (struct pages){ .pager = { .find = find_page, .change = change_page, .create = create_page, .drop = drop_page, .bring = bring_page }, .space = space, .id = id, .now_ms = now_ms };
 }
 
 void pages_drop(struct pages *pages, uint32_t first, uint32_t count)
@@ -304,31 +334,31 @@ static void init_access(struct pages_access *access, struct keyspace *keyspace, 
     keyspace_assert_locked(space);
     pages_init(&access->pages, space, id, now_ms);
     access->paged = (struct paged_access){ .table = { NULL, &access->pages.pager, limits->seed, paged_limits_of(limits) } };
+    paged_tree_pager_init(&access->paged.tree_pager, &access->pages.pager);
 }
 
 void pages_attach(struct pages_access *access, struct keyspace *keyspace, const struct value *value, const struct value_limits *limits, int64_t now_ms)
 {
-    struct paged_value *paged = paged_of(value);
-
-    init_access(access, keyspace, paged->id, limits, now_ms);
-    access->paged.table.root = &paged->root;
-    paged->access = &access->paged;
+    init_access(access, keyspace, paged_of(value)->id, limits, now_ms);
+    paged_attach(value, &access->paged);
 }
 
-static const struct dict *table_of(const struct value *value)
+/* Elements and their bytes of a value that can be in pages, 0 of others. */
+static struct paged_plan size_of(const struct value *value)
 {
-    switch (value->type) {
-    case VALUE_HASH: return hash_table(value);
-    case VALUE_SET: return set_table(value);
-    default: return NULL;
-    }
+    const struct dict *dict = value->type == VALUE_HASH ? hash_table(value) : value->type == VALUE_SET ? set_table(value) : NULL;
+    const struct btree *tree = value->type == VALUE_ZSET ? zset_tree(value) : NULL;
+
+    if (dict != NULL)
+        return (struct paged_plan){ dict_count(dict), dict_size(dict) };
+    return tree != NULL ? (struct paged_plan){ btree_count(tree), btree_size(tree) } : (struct paged_plan){ 0 };
 }
 
 bool pages_are_for(const struct value *value, const struct value_limits *limits)
 {
-    const struct dict *table = table_of(value);
+    struct paged_plan size = size_of(value);
 
-    return table != NULL && dict_count(table) > 0 && dict_size(table) >= limits->page_threshold;
+    return size.count > 0 && size.size >= limits->page_threshold;
 }
 
 bool pages_take_planned(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, const struct paged_plan *plan,
@@ -341,8 +371,11 @@ bool pages_take_planned(struct pages_access *access, struct keyspace *keyspace, 
         return false;
     init_access(access, keyspace, id, limits, now_ms);
     *table = *value;
-    as_it_is = (struct paged_plan){ dict_count(table_of(table)), dict_size(table_of(table)) };
-    value->object = paged_create(table_of(table), plan != NULL ? plan : &as_it_is, id, &access->paged);
+    as_it_is = size_of(table);
+    if (plan == NULL)
+        plan = &as_it_is;
+    value->object = value->type == VALUE_ZSET ? paged_zset_create(zset_tree(table), plan, id, &access->paged)
+        : paged_create(value->type == VALUE_HASH ? hash_table(table) : set_table(table), plan, id, &access->paged);
     value->encoding |= VALUE_PAGED;
     return true;
 }
@@ -352,24 +385,33 @@ bool pages_take(struct pages_access *access, struct keyspace *keyspace, uint64_t
     return pages_take_planned(access, keyspace, key_hash, limits, now_ms, NULL, value, table);
 }
 
+static void drop_range(struct keyspace *space, uint64_t id, uint32_t first, uint32_t count, int64_t now_ms) REQUIRES(space->partition->lock);
+static void drop_range(struct keyspace *space, uint64_t id, uint32_t first, uint32_t count, int64_t now_ms)
+{
+    struct keyspace_watch *watch = &space->partition->all->watch;
+    struct pages pages;
+
+    if (watch->drop_pages != NULL) {
+        watch->drop_pages(watch->context, space, id, first, first + count, now_ms);
+        return;
+    }
+    pages_init(&pages, space, id, now_ms);
+    pages_drop(&pages, first, count);
+}
+
 void pages_drop_of(struct keyspace *keyspace, const struct value *value, int64_t now_ms)
 {
-    struct keyspace_watch *watch = &keyspace->partition->all->watch;
-    const struct paged_value *paged;
+    struct paged_extent extent;
     struct keyspace *space;
-    struct pages pages;
 
     if (!value_is_paged(value))
         return;
-    paged = paged_of(value);
+    extent = paged_extent_of(value);
     space = pages_space_of(keyspace);
     keyspace_assert_locked(space);
-    if (watch->drop_pages != NULL) {
-        watch->drop_pages(watch->context, space, paged->id, paged->root.pages, now_ms);
-        return;
-    }
-    pages_init(&pages, space, paged->id, now_ms);
-    pages_drop(&pages, 0, paged->root.pages);
+    drop_range(space, extent.id, 0, extent.table_pages, now_ms);
+    if (extent.tree_pages > 0)
+        drop_range(space, extent.id, PAGED_TREE_FIRST, extent.tree_pages, now_ms);
 }
 
 /* The page will be used soon: asks the CPU for its end, where a table's page has what is looked at first (containers/pair_page.h). */
@@ -396,22 +438,34 @@ bool pages_have(struct keyspace *space, uint64_t id, uint32_t number)
     return handle != 0;
 }
 
-bool pages_bring_all(const struct pages_access *access)
+static bool bring_number(struct keyspace *space, uint64_t id, uint32_t number) REQUIRES(space->partition->lock);
+static bool bring_number(struct keyspace *space, uint64_t id, uint32_t number)
+{
+    struct keyspace_watch *watch = &space->partition->all->watch;
+    char name[PAGE_NAME_SIZE];
+    uint64_t hash = pages_name(id, number, name);
+
+    if (keyspace_find(space, hash, bytes_of(name, sizeof(name))) != 0)
+        return true;
+    return watch->bring_page != NULL && watch->bring_page(watch->context, space, hash, bytes_of(name, sizeof(name))) &&
+           keyspace_find(space, hash, bytes_of(name, sizeof(name))) != 0;
+}
+
+bool pages_bring_all(struct pages_access *access, const struct value *value)
 {
     struct keyspace *space = access->pages.space;
-    struct keyspace_watch *watch = &space->partition->all->watch;
+    bool done = true;
 
     keyspace_assert_locked(space);
-    for (uint32_t i = 0; i < access->paged.table.root->pages; i++) {
-        char name[PAGE_NAME_SIZE];
-        uint64_t hash = pages_name(access->pages.id, i, name);
-
-        if (keyspace_find(space, hash, bytes_of(name, sizeof(name))) != 0)
-            continue;
-        if (watch->bring_page == NULL || !watch->bring_page(watch->context, space, hash, bytes_of(name, sizeof(name))))
-            return false;
-        if (keyspace_find(space, hash, bytes_of(name, sizeof(name))) == 0)
-            return false;
+    if (value->type != VALUE_ZSET) {
+        for (uint32_t i = 0; i < access->paged.table.root->pages && done; i++)
+            done = bring_number(space, access->pages.id, i);
+        return done;
     }
-    return true;
+    while (done && !zset_has_ranks(value, 0, SIZE_MAX)) {
+        for (uint32_t i = 0; i < access->paged.wanted_count && done; i++)
+            done = bring_number(space, access->pages.id, access->paged.wanted[i]);
+        paged_forget_wanted(&access->paged);
+    }
+    return done;
 }

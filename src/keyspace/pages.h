@@ -20,12 +20,20 @@
 #include "keyspace/partition.h"
 #include "value/paged.h"
 
-/* The pages of one value. */
+/* Pages that were found last: a call comes back to most of those that it looks at. Handles are valid, as an entry is moved only where it is changed here, or without this lock. */
+enum { PAGES_RECENT = 8 };
+struct pages_recent {
+    uint64_t hash;
+    uint32_t number, handle;        /* handle 0: none */
+};
+
+/* The pages of one value. Nothing else changes them, nor removes one, while this is used. */
 struct pages {
     struct pager pager;             /* first */
     struct keyspace *space;
     uint64_t id;                    /* the value's */
     int64_t now_ms;
+    struct pages_recent recent[PAGES_RECENT];
 };
 
 /* An ID that no value has had in any page space, for one whose key has this hash. 0: there are none any more. Any thread. */
@@ -80,8 +88,8 @@ static inline bool pages_may_be_in(const struct keyspace *keyspace)
 /* The value, whose entry is removed or gets another one, is gone for good: its pages are dropped. Nothing happens with one that is not paged. Its pages need not be attached, nor the
  * partition be locked that has them: if that is another one, the writer drops them. */
 void pages_drop_of(struct keyspace *keyspace, const struct value *value, int64_t now_ms) REQUIRES(keyspace->partition->lock);
-/* Makes all pages of the value resident, in place. False: one can't be read. */
-bool pages_bring_all(const struct pages_access *access) REQUIRES(access->pages.space->partition->lock);
+/* Makes all pages of the value that a walk over its elements needs resident, in place. False: one can't be read. */
+bool pages_bring_all(struct pages_access *access, const struct value *value) REQUIRES(access->pages.space->partition->lock);
 /* The page space of the keyspace's database in its partition. */
 struct keyspace *pages_space_of(struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);
 /* The one that has the value's pages, whose partition is locked. */

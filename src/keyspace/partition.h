@@ -34,8 +34,8 @@ struct keyspace_watch {
     void (*dropped_unread)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
     /* A page that exists and is not resident is made resident in place. False: it can't be read. */
     bool (*bring_page)(void *context, struct keyspace *space, uint64_t hash, struct bytes name);
-    /* All pages of a value are dropped, now or later; NULL: at once. */
-    void (*drop_pages)(void *context, struct keyspace *space, uint64_t id, uint32_t count, int64_t now_ms);
+    /* The pages of a value from `first` to `end - 1`, which all exist, are dropped, now or later; NULL: at once. */
+    void (*drop_pages)(void *context, struct keyspace *space, uint64_t id, uint32_t first, uint32_t end, int64_t now_ms);
     /* An entry with ENTRY_LATCHED is about to be changed or removed: it gets a copy of its object. */
     void (*unlatch)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
     void (*keyspace_created)(void *context, struct keyspace *keyspace);

@@ -102,7 +102,7 @@ uint64_t ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
             continue;
         if (has_pages || !is_overwritten(keys[i].flags)) {
             fetch_add(ahead->fetch, number, key, hash, ahead->db);
-            if (has_pages && key.size <= FETCH_KEY_SIZE_MAX && command->need.kind == NEEDS_ELEMENTS)
+            if (has_pages && key.size <= FETCH_KEY_SIZE_MAX && command->need.step > 0)
                 see_elements(ahead, &command->need, args, arg_count);
         }
         if (i == 0)

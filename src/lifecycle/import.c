@@ -28,6 +28,7 @@
 #include "value/codec.h"
 #include "value/hash.h"
 #include "value/set.h"
+#include "value/zset.h"
 
 enum {
     NAME_SHOWN_MAX = 80,
@@ -54,6 +55,9 @@ struct import {
     struct import_position position;    /* as found so far */
     struct buffer scratch;
     struct import_rest rest;
+    struct buffer open;             /* the name of the key of which more parts are to come; empty: there is none, or it is ended */
+    int open_db;
+    bool is_open;
     bool drops_rest;                    /* of the value that is being read in parts */
     bool may_expire;                    /* the key of that */
     uint64_t keys_looked, bytes_looked; /* as of the last look */
@@ -203,7 +207,7 @@ static enum status look_for_twin(struct import *import, struct keyspace *keyspac
 /* The size of a value of which this is the first part: by the mean size of its elements. */
 static struct paged_plan plan_of(const struct rdb_part *part, const struct value *value)
 {
-    uint64_t count = value->type == VALUE_HASH ? hash_count(value) : set_count(value);
+    uint64_t count = value->type == VALUE_HASH ? hash_count(value) : value->type == VALUE_SET ? set_count(value) : zset_count(value);
 
     double size = (double)part->size / (double)count * (double)part->elements, most = (double)part->size + (double)part->left * UNPACKED_TIMES;
 
@@ -315,7 +319,9 @@ static enum status wait_in_value(void *context)
 
 static struct rest_key rest_key_of(const struct import *import, const struct rdb_part *part)
 {
-    enum value_type type = part->type == RDB_TYPE_HASH ? VALUE_HASH : VALUE_SET;
+    enum value_type type = VALUE_STRING;
+
+    (void)codec_peek_type(bytes_of(&part->type, 1), &type);
 
     return (struct rest_key){ (int)part->db, part->name, key_hash(&import->engine->partitions->seed, part->name), type };
 }
@@ -342,6 +348,10 @@ static enum status begin_rest(struct import *import, const struct rdb_part *part
 {
     struct rest_key key = rest_key_of(import, part);
 
+    import->is_open = true;
+    import->open_db = key.db;
+    import->open.size = 0;
+    buffer_append_bytes(&import->open, key.name);
     return judge_rest(import, part, import_rest_begin(&import->rest, &key, plan->size));
 }
 
@@ -361,7 +371,36 @@ static enum status take_rest(struct import *import, const struct rdb_part *part)
     value_free(&value);
     if (status == STATUS_OK && part->is_last)
         status = import_rest_end(&import->rest, &key);
+    if (status == STATUS_OK && part->is_last)
+        import->is_open = false;
     return judge_rest(import, part, status);
+}
+
+/* After a failure: a value of which only some parts have come is not to be used (the parts of a sorted set in pages may not agree), so its key goes. */
+static void discard_open(struct import *import)
+{
+    struct partitions *all = import->engine->partitions;
+    struct waiting *waiting = &import->engine->waiting;
+    struct bytes name = buffer_bytes(&import->open);
+    uint64_t hash = key_hash(&all->seed, name);
+    struct partition *partition = &all->partitions[partition_index(all, hash)];
+    enum status status = STATUS_OK;
+
+    do {
+        uint32_t version = waiting_version(waiting), handle;
+        struct keyspace *keyspace;
+
+        if (status == STATUS_LOCKED)
+            waiting_wait(waiting, version, LOCKED_LOOK_MS);
+        partition_lock(partition);
+        keyspace = partition_keyspace(partition, import->open_db);
+        keyspace_assert_locked(keyspace);
+        if (import->engine->tier != NULL)
+            (void)tier_load_in_place(import->engine->tier, keyspace, hash, name);
+        handle = keyspace_find(keyspace, hash, name);
+        status = handle != 0 ? remove_twin(import, keyspace, hash, handle) : STATUS_OK;
+        partition_unlock(partition);
+    } while (status == STATUS_LOCKED);
 }
 
 /* A key's value, or the first part of it. */
@@ -525,6 +564,9 @@ enum status import_rdb(struct engine *engine, int fd, const struct import_rules 
     } while (status == STATUS_OK && part.kind != RDB_PART_END);
     if (status == STATUS_OK)
         status = publish_functions(&import);
+    if (status != STATUS_OK && import.is_open)
+        discard_open(&import);
+    buffer_release(&import.open);
     scripts_load_release(&import.functions);
     result->size = rdb_reader_offset(import.reader);
     result->position = whole_position(&import);

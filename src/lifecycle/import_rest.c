@@ -9,6 +9,10 @@
 #include "lifecycle/spool.h"
 #include "value/hash.h"
 #include "value/set.h"
+#include "value/zset.h"
+
+/* Steps of adding elements: the tree of a sorted set that is put aside gets them as they come, in its order, and the table in that of its pages. */
+enum rest_step { STEP_BOTH, STEP_TREE, STEP_TABLE };
 
 enum {
     BATCH = 512, BATCH_SIZE = 256 << 10,    /* elements, and their bytes, that are added under one lock; one at least */
@@ -51,6 +55,8 @@ static enum status walk_part(const struct value *part, element_found *found, voi
 {
     struct hash_iterator fields;
     struct set_iterator members;
+    struct zset_iterator elements;
+    double score;
     struct bytes key, data = bytes_of(NULL, 0);
     enum status status = STATUS_OK;
 
@@ -58,6 +64,10 @@ static enum status walk_part(const struct value *part, element_found *found, voi
         hash_iterate(&fields, part);
         while (status == STATUS_OK && hash_next(&fields, &key, &data))
             status = found(context, key, data);
+    } else if (part->type == VALUE_ZSET) {
+        zset_iterate(&elements, part, zset_count(part) - 1, ZSET_DOWN);
+        while (status == STATUS_OK && zset_next(&elements, &key, &score))
+            status = found(context, key, bytes_of(&score, sizeof(score)));
     } else {
         set_iterate(&members, part);
         while (status == STATUS_OK && set_next(&members, &key))
@@ -128,15 +138,50 @@ static void bring_ahead(const struct import_rest *rest, const struct pages_acces
         (void)bring_page(rest, access, numbers[i]);
 }
 
-static bool add_to_value(struct value *value, const struct value_limits *limits, const struct element *element)
+static double score_of(const struct element *element)
 {
-    return value->type == VALUE_HASH ? hash_set(value, limits, element->key, element->data) : set_add(value, limits, element->key);
+    double score;
+
+    memcpy(&score, element->data.data, sizeof(score));
+    return score;
+}
+
+/* False: it is there already. */
+static bool add_to_value(struct value *value, const struct value_limits *limits, enum rest_step step, const struct element *element)
+{
+    if (value->type == VALUE_HASH)
+        return hash_set(value, limits, element->key, element->data);
+    if (value->type == VALUE_SET)
+        return set_add(value, limits, element->key);
+    switch (step) {
+    case STEP_BOTH: return zset_put(value, limits, element->key, score_of(element));
+    case STEP_TREE: return paged_zset_insert_in_tree(value, element->key, score_of(element));
+    case STEP_TABLE: return paged_zset_insert_in_table(value, element->key, score_of(element));
+    }
+    return false;
+}
+
+/* The pages that the element needs. */
+static enum status bring_for(const struct import_rest *rest, struct pages_access *access, const struct value *value, enum rest_step step, const struct element *element)
+    REQUIRES(access->pages.space->partition->lock);
+static enum status bring_for(const struct import_rest *rest, struct pages_access *access, const struct value *value, enum rest_step step, const struct element *element)
+{
+    enum status status = step != STEP_TREE ? bring_page(rest, access, paged_table_page(&access->paged.table, element->key)) : STATUS_OK;
+
+    if (value->type != VALUE_ZSET || step == STEP_TABLE)
+        return status;
+    while (status == STATUS_OK && !paged_zset_has_place(value, score_of(element), element->key)) {
+        for (uint32_t i = 0; i < access->paged.wanted_count && status == STATUS_OK; i++)
+            status = bring_page(rest, access, access->paged.wanted[i]);
+        paged_forget_wanted(&access->paged);
+    }
+    return status;
 }
 
 /* A table that got into pages is left in `table`. */
-static enum status add_locked(const struct import_rest *rest, struct keyspace *keyspace, const struct rest_key *key, const struct element *elements, size_t count,
+static enum status add_locked(const struct import_rest *rest, struct keyspace *keyspace, const struct rest_key *key, enum rest_step step, const struct element *elements, size_t count,
     struct value *table) REQUIRES(keyspace->partition->lock);
-static enum status add_locked(const struct import_rest *rest, struct keyspace *keyspace, const struct rest_key *key, const struct element *elements, size_t count,
+static enum status add_locked(const struct import_rest *rest, struct keyspace *keyspace, const struct rest_key *key, enum rest_step step, const struct element *elements, size_t count,
     struct value *table)
 {
     const struct value_limits *limits = &rest->turn->limits;
@@ -149,7 +194,7 @@ static enum status add_locked(const struct import_rest *rest, struct keyspace *k
     if (status != STATUS_OK)
         return status;
     value = entry_value(keyspace_entry(keyspace, handle));
-    if (value.type != key->type)
+    if (value.type != key->type || (step != STEP_BOTH && !value_is_paged(&value)))
         return STATUS_INVALID;
     partition_changing(keyspace, key->hash, handle);
     if (value_is_paged(&value)) {
@@ -160,10 +205,10 @@ static enum status add_locked(const struct import_rest *rest, struct keyspace *k
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
         if (value_is_paged(&value)) {
             keyspace_assert_locked(access.pages.space);
-            status = bring_page(rest, &access, paged_table_page(&access.paged.table, elements[i].key));
+            status = bring_for(rest, &access, &value, step, &elements[i]);
         }
         if (status == STATUS_OK)
-            status = add_to_value(&value, limits, &elements[i]) ? STATUS_OK : STATUS_INVALID;
+            status = add_to_value(&value, limits, step, &elements[i]) ? STATUS_OK : STATUS_INVALID;
     }
     if (!value_is_paged(&value))
         (void)pages_take(&access, keyspace, key->hash, limits, rest->turn->now_ms, &value, table);
@@ -173,7 +218,7 @@ static enum status add_locked(const struct import_rest *rest, struct keyspace *k
     return status;
 }
 
-static enum status add_batch(struct import_rest *rest, const struct rest_key *key, const struct element *elements, size_t count)
+static enum status add_batch(struct import_rest *rest, const struct rest_key *key, enum rest_step step, const struct element *elements, size_t count)
 {
     struct waiting *waiting = &rest->engine->waiting;
     struct partition *partition = partition_of(rest, key);
@@ -187,7 +232,7 @@ static enum status add_batch(struct import_rest *rest, const struct rest_key *ke
         partition_lock(partition);
         keyspace = partition_keyspace(partition, key->db);
         keyspace_assert_locked(keyspace);
-        status = add_locked(rest, keyspace, key, elements, count, &table);
+        status = add_locked(rest, keyspace, key, step, elements, count, &table);
         partition_unlock(partition);
         if (status != STATUS_LOCKED)
             break;
@@ -262,7 +307,7 @@ static size_t batch_of(const struct elements *elements, size_t first)
 }
 
 /* `text` has them as a spool does. */
-static enum status add_all(struct import_rest *rest, const struct rest_key *key, struct bytes text)
+static enum status add_all(struct import_rest *rest, const struct rest_key *key, enum rest_step step, struct bytes text)
 {
     struct elements elements = { 0 };
     struct bytes element, data;
@@ -270,11 +315,13 @@ static enum status add_all(struct import_rest *rest, const struct rest_key *key,
 
     while (spool_next(&text, &element, &data))
         append_element(&elements, element, data);
-    sort_elements(rest, key, elements.list, elements.count);
+    if (step != STEP_TREE)
+        sort_elements(rest, key, elements.list, elements.count);
     for (size_t i = 0, some; i < elements.count && status == STATUS_OK; i += some) {
         some = batch_of(&elements, i);
-        fetch_batch(rest, key, elements.list + i, some);
-        status = add_batch(rest, key, elements.list + i, some);
+        if (step != STEP_TREE)
+            fetch_batch(rest, key, elements.list + i, some);
+        status = add_batch(rest, key, step, elements.list + i, some);
         if (status == STATUS_OK)
             status = rest->wait(rest->context);
     }
@@ -318,12 +365,14 @@ static enum status put_aside(void *context, struct bytes key, struct bytes data)
 enum status import_rest_add(struct import_rest *rest, const struct rest_key *key, const struct value *part)
 {
     struct buffer text = { 0 };
-    enum status status;
+    enum status status = STATUS_OK;
 
     if (rest->spool != NULL)
-        return walk_part(part, put_aside, rest);
+        status = walk_part(part, put_aside, rest);
+    if (status != STATUS_OK || (rest->spool != NULL && part->type != VALUE_ZSET))
+        return status;
     (void)walk_part(part, copy_element, &text);
-    status = add_all(rest, key, buffer_bytes(&text));
+    status = add_all(rest, key, rest->spool != NULL ? STEP_TREE : STEP_BOTH, buffer_bytes(&text));
     buffer_release(&text);
     return status;
 }
@@ -337,7 +386,7 @@ enum status import_rest_end(struct import_rest *rest, const struct rest_key *key
         do {
             status = spool_take(rest->spool, bucket, bucket_size(rest), &text);
             if (status == STATUS_OK)
-                status = add_all(rest, key, buffer_bytes(&text));
+                status = add_all(rest, key, key->type == VALUE_ZSET ? STEP_TABLE : STEP_BOTH, buffer_bytes(&text));
         } while (status == STATUS_OK && text.size > 0);
     }
     buffer_release(&text);

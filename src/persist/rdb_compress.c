@@ -210,13 +210,15 @@ bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes
     return end_body(compress, smaller);
 }
 
-bool rdb_compress_strings(struct rdb_compress *compress, struct bytes strings, struct bytes *smaller)
+bool rdb_compress_elements(struct rdb_compress *compress, uint8_t type, struct bytes elements, struct bytes *smaller)
 {
-    if (strings.size > BODY_MAX)
+    struct shape shape;
+
+    if (elements.size > BODY_MAX || !shape_of(type, &shape))
         return false;
     begin_body(compress);
-    while (strings.size > 0) {
-        if (!copy_string(compress, &strings))
+    while (elements.size > 0) {
+        if (!copy_element(compress, &shape, &elements))
             return false;
     }
     return end_body(compress, smaller);

@@ -20,7 +20,7 @@ void rdb_compress_destroy(struct rdb_compress *compress);       /* NULL is fine 
  * that are known here, or it is larger than 64 MiB (and would need as much memory again). *smaller is set only if true is returned, and
  * valid until the next call. */
 bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes body, struct bytes *smaller);
-/* The same for a number of strings. */
-bool rdb_compress_strings(struct rdb_compress *compress, struct bytes strings, struct bytes *smaller);
+/* The same for some of the elements of such a value. */
+bool rdb_compress_elements(struct rdb_compress *compress, uint8_t type, struct bytes elements, struct bytes *smaller);
 
 #endif

@@ -420,7 +420,7 @@ static bool skip_pattern(struct rdb_reader *reader, const char *pattern)
 
 static bool is_splittable(uint8_t type)
 {
-    return type == RDB_TYPE_SET || type == RDB_TYPE_HASH;
+    return type == RDB_TYPE_SET || type == RDB_TYPE_HASH || type == RDB_TYPE_ZSET || type == RDB_TYPE_ZSET_2;
 }
 
 /* Takes elements until the part is large enough. They begin `at` bytes after the window's begin, where there is room for a head before them; type and number of those taken are put
@@ -428,11 +428,12 @@ static bool is_splittable(uint8_t type)
 static bool take_elements(struct rdb_reader *reader, size_t at, struct rdb_part *part)
 {
     struct buffer head = { 0 };
+    const char *element = body_pattern(reader->left_type) + 1;
     uint64_t count = reader->left;
 
     reader->unpacked = 0;
     while (reader->left > 0 && reader->position - reader->begin - at + reader->unpacked < PART_SIZE) {
-        if (!skip_string(reader) || (reader->left_type == RDB_TYPE_HASH && !skip_string(reader)))
+        if (!skip_pattern(reader, element))
             return false;
         reader->left--;
     }
@@ -455,7 +456,7 @@ static bool read_split(struct rdb_reader *reader, uint8_t type, struct rdb_part 
 
     if (!take_length(reader, &count))
         return false;
-    if (reader->source.size != UINT64_MAX && count > reader->source.size / (type == RDB_TYPE_HASH ? 2 : 1))
+    if (reader->source.size != UINT64_MAX && count > reader->source.size / (type == RDB_TYPE_SET ? 1 : 2))
         return fail_reading(reader, STATUS_CORRUPT, "the value has more elements than the file has bytes");
     reader->left = count;
     reader->left_type = type;

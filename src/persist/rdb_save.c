@@ -384,10 +384,10 @@ static enum status begin_paged(void *context, const struct image_item *found, st
     return status == STATUS_OK ? end_key(saving, 0) : status;
 }
 
-static enum status write_elements(void *context, const struct image_item *found, struct bytes strings)
+static enum status write_elements(void *context, const struct image_item *found, uint8_t type, struct bytes elements)
 {
     struct saving *saving = context;
-    enum status status = rdb_write_strings(saving->writer, strings);
+    enum status status = rdb_write_elements(saving->writer, type, elements);
 
     (void)found;
     return status == STATUS_OK ? update_progress(saving) : write_failed(saving, status);

@@ -180,11 +180,11 @@ enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key)
     return flush_if_large(writer);
 }
 
-enum status rdb_write_strings(struct rdb_writer *writer, struct bytes strings)
+enum status rdb_write_elements(struct rdb_writer *writer, uint8_t type, struct bytes elements)
 {
     if (writer->compress != NULL)
-        rdb_compress_strings(writer->compress, strings, &strings);
-    append_bytes(writer, strings);
+        rdb_compress_elements(writer->compress, type, elements, &elements);
+    append_bytes(writer, elements);
     return flush_if_large(writer);
 }
 

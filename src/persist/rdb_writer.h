@@ -53,8 +53,8 @@ struct rdb_key {
 };
 /* STATUS_VERSION: the value needs a newer version than the fixed one; nothing was written, and the error is not sticky. */
 enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key);
-/* More strings of the value of that key, whose payload was only its beginning: of a set, or of a hash. */
-enum status rdb_write_strings(struct rdb_writer *writer, struct bytes strings);
+/* More elements of the value of that key, whose payload, with this type, was only its beginning. */
+enum status rdb_write_elements(struct rdb_writer *writer, uint8_t type, struct bytes elements);
 
 /* Writes what is buffered. */
 enum status rdb_writer_flush(struct rdb_writer *writer);

@@ -211,16 +211,20 @@ void tier_drop_pages(struct tier *tier, struct keyspace *space, uint64_t id, uin
     pages_drop(&pages, first, (is_listed ? rest.first : end) - first);      /* without the list all has to be done now */
 }
 
-void tier_drop_value(struct tier *tier, struct keyspace *keyspace, uint64_t id, uint32_t pages)
+void tier_drop_value(struct tier *tier, struct keyspace *keyspace, const struct paged_extent *pages)
 {
     struct keyspace *space;
+    int64_t now_ms;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (pages == 0 || tier_living_keyspace(keyspace->partition, keyspace->incarnation) != keyspace)
+    if (pages->table_pages == 0 || tier_living_keyspace(keyspace->partition, keyspace->incarnation) != keyspace)
         return;                     /* one that was flushed has no page space any more */
     space = pages_space_of(keyspace);
     keyspace_assert_locked(space);
-    tier_drop_pages(tier, space, id, 0, pages, clock_wall_ms());
+    now_ms = clock_wall_ms();
+    tier_drop_pages(tier, space, pages->id, 0, pages->table_pages, now_ms);
+    if (pages->tree_pages > 0)
+        tier_drop_pages(tier, space, pages->id, PAGED_TREE_FIRST, PAGED_TREE_FIRST + pages->tree_pages, now_ms);
 }
 
 /* The last item of a list. False: there is none, which is damage that no checksum has shown. */

@@ -32,7 +32,7 @@ static void expire_cold(struct tier *tier, struct keyspace *keyspace, const stru
     ASSERT_LOCKED(keyspace->partition);
     tier->hooks.expired(tier->hooks.context, keyspace, hash, key, event);
     grave_removed(tier, keyspace, hash, key, RECORD_CLEAN);
-    tier_drop_value(tier, keyspace, listed->pages_id, listed->pages);
+    tier_drop_value(tier, keyspace, &listed->pages);
     batch_bury(batch, keyspace, grave_find(keyspace, hash, key));
     statistics_count(&tier->statistics.expired_cold);
 }

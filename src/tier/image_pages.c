@@ -1,6 +1,8 @@
 #include "tier/image_pages.h"
 
 #include "base/mem.h"
+#include "containers/order_page.h"
+#include "containers/page_tree.h"
 #include "containers/pair_page.h"
 #include "keyspace/pages.h"
 #include "store/segments.h"
@@ -9,7 +11,7 @@
 #include "tier/tags.h"
 #include "value/codec.h"
 
-enum { ROOTS_FIRST = 64, PART_SIZE = 256 << 10 };
+enum { ROOTS_FIRST = 64, PART_SIZE = 256 << 10, NODES_KEPT = 4 };
 
 struct image_root {
     size_t key_at, key_size, record_at, record_size;        /* in `text` */
@@ -19,6 +21,7 @@ struct image_root {
 
 void image_roots_add(struct image_roots *roots, const struct image_item *item)
 {
+    struct paged_extent extent = { 0 };
     struct image_root *added;
 
     if (roots->count == roots->capacity) {
@@ -30,7 +33,8 @@ void image_roots_add(struct image_roots *roots, const struct image_item *item)
         .record_size = item->record.size };
     buffer_append_bytes(&roots->text, item->key);
     buffer_append_bytes(&roots->text, item->record);
-    (void)record_peek_pages(item->record, &added->id, &added->root);
+    (void)record_peek_pages(item->record, &extent, &added->root);
+    added->id = extent.id;
 }
 
 void image_roots_release(struct image_roots *roots)
@@ -106,6 +110,8 @@ static enum status read_page(struct pages_reading *reading, const struct recordm
     return STATUS_OK;
 }
 
+static const uint8_t rdb_types[] = { [VALUE_HASH] = CODEC_RDB_HASH, [VALUE_SET] = CODEC_RDB_SET, [VALUE_ZSET] = CODEC_RDB_ZSET_2 };
+
 static bool append_pairs(struct pages_reading *reading, struct bytes page, enum value_type type, uint64_t *count)
 {
     if (!pair_page_is_sound(page))
@@ -122,9 +128,9 @@ static bool append_pairs(struct pages_reading *reading, struct bytes page, enum 
 }
 
 /* Hands over the elements that were collected. */
-static bool pass_on(struct pages_reading *reading, const struct image_item *item)
+static bool pass_on(struct pages_reading *reading, const struct image_item *item, enum value_type type)
 {
-    reading->status = reading->found->more(reading->found->context, item, buffer_bytes(&reading->payload));
+    reading->status = reading->found->more(reading->found->context, item, rdb_types[type], buffer_bytes(&reading->payload));
     reading->payload.size = 0;
     return reading->status == STATUS_OK;
 }
@@ -132,25 +138,19 @@ static bool pass_on(struct pages_reading *reading, const struct image_item *item
 static bool begin_value(struct pages_reading *reading, const struct image_item *item, enum value_type type, uint64_t count)
 {
     reading->payload.size = 0;
-    buffer_append_u8(&reading->payload, type == VALUE_HASH ? CODEC_RDB_HASH : CODEC_RDB_SET);
+    buffer_append_u8(&reading->payload, rdb_types[type]);
     codec_write_length(&reading->payload, count);
     reading->status = reading->found->begin(reading->found->context, item, buffer_bytes(&reading->payload));
     reading->payload.size = 0;
     return reading->status == STATUS_OK;
 }
 
-static bool read_value(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root)
+/* Page by page. */
+static bool read_table(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root, const struct image_item *item, enum value_type type)
 {
-    struct bytes record = bytes_of(reading->roots->text.data + root->record_at, root->record_size), page;
-    struct image_item item = { 0, key_of(reading, root), record };
-    enum value_type type = VALUE_HASH;
     uint64_t count = 0;
-    int64_t gone_ms;
+    struct bytes page;
 
-    if (record_peek(record, &gone_ms, &type) != STATUS_OK)
-        return fail_page(reading, root, 0, STATUS_CORRUPT);
-    if (!begin_value(reading, &item, type, root->root.count))
-        return false;
     for (uint32_t number = 0; number < root->root.pages; number++) {
         enum status status = read_page(reading, map, root, number, &page);
 
@@ -158,13 +158,123 @@ static bool read_value(struct pages_reading *reading, const struct recordmap *ma
             status = STATUS_CORRUPT;
         if (status != STATUS_OK)
             return fail_page(reading, root, number, status);
-        if (reading->payload.size >= PART_SIZE && !pass_on(reading, &item))
+        if (reading->payload.size >= PART_SIZE && !pass_on(reading, item, type))
             return false;
     }
-    if (count != root->root.count)
+    return count == root->root.count || fail_page(reading, root, 0, STATUS_CORRUPT);
+}
+
+/* The nodes of a tree, of which those that were read last are kept. */
+struct node_pager {
+    struct pager pager;             /* first */
+    struct pages_reading *reading;
+    const struct recordmap *map;
+    const struct image_root *root;
+    uint32_t next;                  /* of the tree */
+    struct {
+        uint32_t number;
+        struct buffer bytes;        /* empty: none */
+    } kept[NODES_KEPT];
+    uint32_t turn;
+    uint32_t failed;                /* the page that can't be read */
+    enum status status;
+};
+
+static const char *find_node(struct pager *pager, uint32_t number, enum pager_use use, size_t *size)
+{
+    struct node_pager *nodes = (struct node_pager *)pager;
+    uint32_t at = nodes->turn;
+    struct bytes page;
+
+    (void)use;
+    for (uint32_t i = 0; i < NODES_KEPT; i++) {
+        if (nodes->kept[i].bytes.size > 0 && nodes->kept[i].number == number) {
+            *size = nodes->kept[i].bytes.size;
+            return nodes->kept[i].bytes.data;
+        }
+    }
+    nodes->failed = PAGED_TREE_FIRST + number;
+    nodes->status = read_page(nodes->reading, nodes->map, nodes->root, nodes->failed, &page);
+    if (nodes->status == STATUS_OK && !page_tree_node_is_sound(page, nodes->next))
+        nodes->status = STATUS_CORRUPT;
+    if (nodes->status != STATUS_OK)
+        return NULL;
+    nodes->turn = (at + 1) % NODES_KEPT;
+    nodes->kept[at].number = number;
+    nodes->kept[at].bytes.size = 0;
+    buffer_append_bytes(&nodes->kept[at].bytes, page);
+    *size = page.size;
+    return nodes->kept[at].bytes.data;
+}
+
+static bool append_elements(struct pages_reading *reading, struct bytes page)
+{
+    if (!order_page_is_sound(page))
+        return false;
+    for (uint32_t i = order_page_count(page); i-- > 0; ) {
+        struct order_element element = order_page_at(page, i);
+
+        codec_write_string(&reading->payload, element.member);
+        buffer_append(&reading->payload, &element.score, sizeof(element.score));
+    }
+    return true;
+}
+
+static bool walk_leaves(struct pages_reading *reading, const struct page_tree *tree, struct node_pager *nodes, const struct image_item *item)
+{
+    struct page_tree_path path;
+    uint64_t left = tree->root->count;
+    enum page_tree_answer answer = page_tree_last(tree, &path);
+    struct bytes page;
+
+    for (; answer == PAGE_TREE_YES; answer = page_tree_previous(tree, &path)) {
+        enum status status = read_page(reading, nodes->map, nodes->root, PAGED_TREE_FIRST + path.leaf, &page);
+
+        if (status == STATUS_OK && (!append_elements(reading, page) || order_page_count(page) > left))
+            status = STATUS_CORRUPT;
+        if (status != STATUS_OK)
+            return fail_page(reading, nodes->root, PAGED_TREE_FIRST + path.leaf, status);
+        left -= order_page_count(page);
+        if (reading->payload.size >= PART_SIZE && !pass_on(reading, item, VALUE_ZSET))
+            return false;
+    }
+    if (answer == PAGE_TREE_MISSING)
+        return fail_page(reading, nodes->root, nodes->failed, nodes->status);
+    return left == 0 || fail_page(reading, nodes->root, PAGED_TREE_FIRST, STATUS_CORRUPT);
+}
+
+/* The highest element first, which is the order in which Redis and this server load it fastest. */
+static bool read_tree(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root, const struct image_item *item)
+{
+    struct node_pager nodes = { .pager = { .find = find_node }, .reading = reading, .map = map, .root = root };
+    struct page_tree_root tree_root;
+    struct page_tree tree = { &tree_root, &nodes.pager, PAGE_TREE_LIMITS_DEFAULT };
+    bool good;
+
+    if (!record_peek_tree(item->record, &tree_root))
         return fail_page(reading, root, 0, STATUS_CORRUPT);
+    nodes.next = tree_root.next;
+    good = walk_leaves(reading, &tree, &nodes, item);
+    for (int i = 0; i < NODES_KEPT; i++)
+        buffer_release(&nodes.kept[i].bytes);
+    page_tree_root_release(&tree_root);
+    return good;
+}
+
+static bool read_value(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root)
+{
+    struct image_item item = { 0, key_of(reading, root), bytes_of(reading->roots->text.data + root->record_at, root->record_size) };
+    enum value_type type = VALUE_HASH;
+    int64_t gone_ms;
+
+    if (record_peek(item.record, &gone_ms, &type) != STATUS_OK)
+        return fail_page(reading, root, 0, STATUS_CORRUPT);
+    if (!begin_value(reading, &item, type, root->root.count))
+        return false;
+    if (!(type == VALUE_ZSET ? read_tree(reading, map, root, &item) : read_table(reading, map, root, &item, type)))
+        return false;
     reading->passed++;
-    return pass_on(reading, &item);
+    return pass_on(reading, &item, type);
 }
 
 static uint32_t partition_of(const struct pages_reading *reading, uint64_t id)

@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "value/paged.h"
 
 struct keyspace;
 struct partition;
@@ -27,8 +28,7 @@ struct listed_key {
     enum status status;
     int64_t expire_ms;              /* -1: never */
     int64_t gone_ms;                /* by its own expiry or that of its last field; -1: never */
-    uint64_t pages_id;              /* of a value in pages */
-    uint32_t pages;                 /* their number; 0: it is not in pages */
+    struct paged_extent pages;
 };
 
 /* All zero is an empty list. */

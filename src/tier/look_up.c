@@ -1,7 +1,6 @@
 #include "tier/look_up.h"
 
 #include "base/mem.h"
-#include "containers/paged_table.h"
 #include "tier/reader.h"
 #include "tier/tier_private.h"
 
@@ -44,15 +43,13 @@ void look_up_fetch_after(const struct key_list *list, size_t index)
 
 static void note_record(struct listed_key *listed, const struct read_record *read)
 {
-    struct paged_root root;
-
     listed->status = read->status;
     listed->expire_ms = -1;
-    listed->pages = 0;
+    listed->pages = (struct paged_extent){ 0 };
     if (listed->status == STATUS_OK)
         listed->status = record_peek_times(read->bytes, &listed->gone_ms, &listed->expire_ms);
-    if (listed->status == STATUS_OK && record_peek_pages(read->bytes, &listed->pages_id, &root))
-        listed->pages = root.pages;
+    if (listed->status == STATUS_OK)
+        (void)record_peek_pages(read->bytes, &listed->pages, NULL);
 }
 
 /* On any thread. */

@@ -3,7 +3,7 @@
 #include "keyspace/page_name.h"
 #include "store/dictionaries.h"
 #include "value/codec.h"
-#include "value/paged.h"
+#include "value/paged_zset.h"
 #include "value/string.h"
 
 enum { RECORD_FORMAT = 1, RECORD_FORMAT_ROOT = 2, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_PACKED = 0x08,
@@ -34,6 +34,8 @@ static void root_encode(const struct value *value, struct buffer *out)
     buffer_append_u8(out, value->type);
     buffer_append(out, &paged->id, 8);
     buffer_append(out, root, sizeof(root));
+    if (value->type == VALUE_ZSET)
+        page_tree_root_write(&paged_zset_of(value)->tree, out);
 }
 
 void record_encode(const struct entry *entry, struct buffer *out)
@@ -88,35 +90,78 @@ static enum status head_read(struct bytes *bytes, struct record *record, uint8_t
     return status == STATUS_OK ? time_read(bytes, format & RECORD_DIES, &record->death_ms) : status;
 }
 
-/* Reads the bytes after the head of a value in pages. */
-static enum status root_read(struct bytes bytes, enum value_type *type, uint64_t *id, struct paged_root *root)
+/* Roots of a value in pages, as its record has them. */
+struct roots {
+    enum value_type type;
+    uint64_t id;
+    struct paged_root table;
+    struct page_tree_root tree;         /* of a sorted set; all zero otherwise */
+};
+
+/* Reads the bytes after the head of a value in pages. The tree's root is to be released if STATUS_OK is returned. */
+static enum status roots_read(struct bytes bytes, struct roots *roots)
 {
-    if (bytes.size != ROOT_SIZE || (bytes.data[0] != VALUE_HASH && bytes.data[0] != VALUE_SET))
+    struct bytes rest;
+
+    *roots = (struct roots){ 0 };
+    if (bytes.size < ROOT_SIZE)
         return STATUS_CORRUPT;
-    *type = (enum value_type)bytes.data[0];
-    memcpy(id, bytes.data + 1, 8);
-    return paged_root_read(bytes.data + 9, root) && root->count > 0 && *id >> PAGE_ID_BITS == 0 ? STATUS_OK : STATUS_CORRUPT;
+    roots->type = (enum value_type)bytes.data[0];
+    memcpy(&roots->id, bytes.data + 1, 8);
+    if (!paged_root_read(bytes.data + 9, &roots->table) || roots->table.count == 0 || roots->id >> PAGE_ID_BITS != 0 || roots->table.pages > PAGED_TREE_FIRST)
+        return STATUS_CORRUPT;
+    rest = bytes_of(bytes.data + ROOT_SIZE, bytes.size - ROOT_SIZE);
+    if (roots->type == VALUE_HASH || roots->type == VALUE_SET)
+        return rest.size == 0 ? STATUS_OK : STATUS_CORRUPT;
+    return roots->type == VALUE_ZSET && page_tree_root_read(rest, &roots->tree) ? STATUS_OK : STATUS_CORRUPT;
 }
 
 static enum status root_decode(struct bytes bytes, struct value *value)
 {
-    struct paged_root root;
-    enum value_type type;
-    uint64_t id;
-    enum status status = root_read(bytes, &type, &id, &root);
+    static const uint8_t encodings[] = { [VALUE_HASH] = HASH_PAGED, [VALUE_SET] = SET_PAGED, [VALUE_ZSET] = ZSET_PAGED };
+    struct roots roots;
+    enum status status = roots_read(bytes, &roots);
 
-    if (status == STATUS_OK)
-        *value = (struct value){ .type = (uint8_t)type, .encoding = type == VALUE_HASH ? HASH_PAGED : SET_PAGED, .object = paged_of_root(&root, id) };
+    if (status != STATUS_OK)
+        return status;
+    *value = (struct value){ .type = (uint8_t)roots.type, .encoding = encodings[roots.type] };
+    value->object = roots.type == VALUE_ZSET ? paged_zset_of_roots(&roots.table, &roots.tree, roots.id) : paged_of_root(&roots.table, roots.id);
+    return STATUS_OK;
+}
+
+/* Only what is in the roots. */
+static enum status roots_peek(struct bytes bytes, struct roots *roots)
+{
+    enum status status = roots_read(bytes, roots);
+
+    buffer_release(&roots->tree.top);
     return status;
 }
 
-bool record_peek_pages(struct bytes bytes, uint64_t *id, struct paged_root *root)
+bool record_peek_pages(struct bytes bytes, struct paged_extent *extent, struct paged_root *root)
 {
     struct record record;
-    enum value_type type;
+    struct roots roots;
     uint8_t flags;
 
-    return head_read(&bytes, &record, &flags) == STATUS_OK && flags & RECORD_FORMAT_ROOT && root_read(bytes, &type, id, root) == STATUS_OK;
+    if (head_read(&bytes, &record, &flags) != STATUS_OK || !(flags & RECORD_FORMAT_ROOT) || roots_peek(bytes, &roots) != STATUS_OK)
+        return false;
+    *extent = (struct paged_extent){ roots.id, roots.table.pages, roots.tree.next };
+    if (root != NULL)
+        *root = roots.table;
+    return true;
+}
+
+bool record_peek_tree(struct bytes bytes, struct page_tree_root *tree)
+{
+    struct record record;
+    struct roots roots;
+    uint8_t flags;
+
+    if (head_read(&bytes, &record, &flags) != STATUS_OK || !(flags & RECORD_FORMAT_ROOT) || roots_read(bytes, &roots) != STATUS_OK)
+        return false;
+    *tree = roots.tree;
+    return roots.type == VALUE_ZSET;        /* others have none to be released */
 }
 
 /* --- packed --- */
@@ -349,10 +394,11 @@ enum status record_peek(struct bytes bytes, int64_t *gone_ms, enum value_type *t
         return status;
     *gone_ms = earlier_ms(record.expire_ms, record.death_ms);
     if (flags & RECORD_FORMAT_ROOT) {
-        struct paged_root root;
-        uint64_t id;
+        struct roots roots;
 
-        return root_read(bytes, type, &id, &root);
+        status = roots_peek(bytes, &roots);
+        *type = roots.type;
+        return status;
     }
     return codec_peek_type(bytes, type);
 }

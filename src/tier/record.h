@@ -6,7 +6,7 @@
  *            0x10 if each field of a hash has a time; then `death_ms` is the latest of them: when the key expires as a whole,
  *            0x08 if the payload is packed
  *            Of a value in pages: 2 in place of 1, and of the others 0x80 at most
- *   payload as in value/codec.h; of a value in pages: type u8 (enum value_type) | ID u64 | root of containers/paged_table.h
+ *   payload as in value/codec.h; of a value in pages: type u8 (enum value_type) | ID u64 | root of containers/paged_table.h | of a sorted set: root of containers/page_tree.h
  *   packed  = RDB type u8 | codec u8 (1: zstd, 2: LZ4) | dictionary varint (0: none) | size varint | frame of base/compress.h: the payload's `size` bytes
  *             after its type
  *
@@ -25,7 +25,9 @@
 #include "value/value.h"
 
 struct dictionary;
+struct page_tree_root;
 struct paged_root;
+struct paged_extent;
 struct dictionaries;
 
 /* The sizes of payloads that are packed: smaller ones do not get smaller, larger ones would take long under a lock. */
@@ -70,8 +72,10 @@ enum status record_peek(struct bytes bytes, int64_t *gone_ms, enum value_type *t
 /* The same, and the expiry of its own; -1: none. */
 enum status record_peek_times(struct bytes bytes, int64_t *gone_ms, int64_t *expire_ms);
 
-/* The pages of a value in pages, by its record. False: it is another one, or damaged. */
-bool record_peek_pages(struct bytes bytes, uint64_t *id, struct paged_root *root);
+/* The pages of a value in pages, by its record. False: it is another one, or damaged. `root`, that of its table, may be NULL. */
+bool record_peek_pages(struct bytes bytes, struct paged_extent *extent, struct paged_root *root);
+/* The tree of a sorted set in pages, which is the caller's to release. False: it is no such record. */
+bool record_peek_tree(struct bytes bytes, struct page_tree_root *tree);
 
 /* Splits a record into what is before the value, and the value as its payload (value/codec.h): borrowed from `bytes` or, if it was packed, from
  * `scratch`; not verified. `record->value` stays as it is. For copying values elsewhere. Not of a value in pages: STATUS_INVALID. */

@@ -65,7 +65,7 @@ static void ask_for_demotions(struct tier *tier, struct demote_request *demotion
     mutex_unlock(&requests->lock);
 }
 
-static void demote_pages(struct tier *tier, int db, uint64_t id, uint32_t count)
+static void demote_pages(struct tier *tier, int db, uint64_t id, uint32_t begin, uint32_t count)
 {
     struct demote_request *demotions = mem_alloc(PAGES_A_TIME * sizeof(*demotions));
     char (*names)[PAGE_NAME_SIZE] = mem_alloc(PAGES_A_TIME * sizeof(*names));
@@ -75,19 +75,20 @@ static void demote_pages(struct tier *tier, int db, uint64_t id, uint32_t count)
 
         for (uint32_t i = 0; i < asked; i++)
             demotions[i] = (struct demote_request){ .db = partitions_page_space(tier->partitions, db),
-                .hash = pages_name(id, first + i, names[i]), .key = bytes_of(names[i], PAGE_NAME_SIZE) };
+                .hash = pages_name(id, begin + first + i, names[i]), .key = bytes_of(names[i], PAGE_NAME_SIZE) };
         ask_for_demotions(tier, demotions, asked);
     }
     mem_free(demotions);
     mem_free(names);
 }
 
-/* If its root is hot: 0 pages otherwise. */
-static uint32_t pages_of_key(struct tier *tier, int db, uint64_t hash, struct bytes key, uint64_t *id)
+/* If its root is hot. */
+static struct paged_extent pages_of_key(struct tier *tier, int db, uint64_t hash, struct bytes key)
 {
     struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, hash)];
+    struct paged_extent extent = { 0 };
     struct keyspace *keyspace;
-    uint32_t handle, count = 0;
+    uint32_t handle;
 
     partition_lock(partition);
     keyspace = partition_keyspace_if(partition, db);
@@ -95,11 +96,10 @@ static uint32_t pages_of_key(struct tier *tier, int db, uint64_t hash, struct by
     if (handle != 0 && entry_is_paged(keyspace_entry(keyspace, handle))) {
         struct value value = entry_value(keyspace_entry(keyspace, handle));
 
-        *id = paged_of(&value)->id;
-        count = paged_of(&value)->root.pages;
+        extent = paged_extent_of(&value);
     }
     partition_unlock(partition);
-    return count;
+    return extent;
 }
 
 void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_t count, enum tier_move *results)
@@ -107,15 +107,14 @@ void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_
     struct demote_request *demotions = mem_zalloc((count + 1) * sizeof(*demotions));
 
     for (size_t i = 0; i < count; i++) {
-        uint64_t id = 0;
-        uint32_t pages;
+        struct paged_extent pages;
 
         demotions[i].db = db;
         demotions[i].hash = key_hash(&tier->partitions->seed, keys[i]);
         demotions[i].key = keys[i];
-        pages = pages_of_key(tier, db, demotions[i].hash, keys[i], &id);
-        if (pages > 0)
-            demote_pages(tier, db, id, pages);
+        pages = pages_of_key(tier, db, demotions[i].hash, keys[i]);
+        demote_pages(tier, db, pages.id, 0, pages.table_pages);
+        demote_pages(tier, db, pages.id, PAGED_TREE_FIRST, pages.tree_pages);
     }
     ask_for_demotions(tier, demotions, count);
     for (size_t i = 0; i < count; i++)

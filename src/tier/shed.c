@@ -1,7 +1,6 @@
 #include "tier/shed.h"
 
 #include "base/clock.h"
-#include "containers/paged_table.h"
 #include "tier/expiry.h"
 #include "tier/grave.h"
 #include "tier/key_list.h"
@@ -74,12 +73,12 @@ static void pause_shedding(struct tier *tier)
 }
 
 /* Deletes a cold key. Its partition is locked. */
-static void delete_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, uint64_t pages_id, uint32_t pages, struct batch *batch)
+static void delete_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct paged_extent *pages, struct batch *batch)
 {
     ASSERT_LOCKED(keyspace->partition);
     tier->hooks.expired(tier->hooks.context, keyspace, hash, key, EVENT_EVICTED);
     grave_removed(tier, keyspace, hash, key, RECORD_CLEAN);
-    tier_drop_value(tier, keyspace, pages_id, pages);
+    tier_drop_value(tier, keyspace, pages);
     batch_bury(batch, keyspace, grave_find(keyspace, hash, key));
     statistics_count(&tier->statistics.evicted_cold);
 }
@@ -127,10 +126,9 @@ static bool has_another_turn(struct tier *tier, struct keyspace *keyspace, uint6
 bool shed_record(struct tier *tier, struct partition *partition, const struct segment_record *record, uint64_t hash, uint64_t place,
     struct batch *batch)
 {
-    struct paged_root root = { 0 };
+    struct paged_extent pages = { 0 };
     struct keyspace *keyspace;
     enum value_type type;
-    uint64_t pages_id = 0;
     int64_t gone_ms = -1;
     bool is_deleted = false;
 
@@ -140,8 +138,8 @@ bool shed_record(struct tier *tier, struct partition *partition, const struct se
     keyspace = tier_living_keyspace(partition, record->incarnation);
     if (keyspace != NULL && may_delete(tier, gone_ms >= 0) && recordmap_has_place(keyspace->tier->map, hash, place) &&
         is_at_rest(tier, partition, keyspace, hash, record->key) && !has_another_turn(tier, keyspace, hash)) {
-        (void)record_peek_pages(record->value, &pages_id, &root);
-        delete_cold(tier, keyspace, hash, record->key, pages_id, root.pages, batch);
+        (void)record_peek_pages(record->value, &pages, NULL);
+        delete_cold(tier, keyspace, hash, record->key, &pages, batch);
         is_deleted = true;
     }
     partition_unlock(partition);
@@ -170,7 +168,7 @@ static bool delete_soonest(void *context, struct partition *partition, struct ke
     keyspace_assert_locked(keyspace);
     if (!may_delete(tier, true) || !is_at_rest(tier, partition, keyspace, listed->hash, key))
         return false;
-    delete_cold(tier, keyspace, listed->hash, key, listed->pages_id, listed->pages, batch);
+    delete_cold(tier, keyspace, listed->hash, key, &listed->pages, batch);
     tier->shed.has_deleted = true;
     return true;
 }

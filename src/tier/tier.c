@@ -113,10 +113,10 @@ static bool bring_page(void *context, struct keyspace *space, uint64_t hash, str
     return tier_load_in_place(context, space, hash, name) == STATUS_OK;
 }
 
-static void drop_pages(void *context, struct keyspace *space, uint64_t id, uint32_t count, int64_t now_ms)
+static void drop_pages(void *context, struct keyspace *space, uint64_t id, uint32_t first, uint32_t end, int64_t now_ms)
 {
     ASSERT_LOCKED(space->partition);
-    tier_drop_pages(context, space, id, 0, count, now_ms);
+    tier_drop_pages(context, space, id, first, end, now_ms);
 }
 
 int tier_start(struct tier *tier, struct partitions *partitions)

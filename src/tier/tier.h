@@ -33,6 +33,7 @@ struct rulebook;
 struct tier;
 struct load;
 struct key_list;
+struct paged_extent;
 struct tier_reader;
 struct worker;
 
@@ -210,8 +211,8 @@ void tier_unlatch(struct tier *tier, struct keyspace *keyspace, uint64_t hash, s
 /* A value in pages was deleted: its pages from `first` to `end - 1`, which all exist, go, resident or not, many of them later (tier/drops.h). Nothing is read: were there
  * no such page, the record of another one could go in its place. `space` is the page space that has them, whose partition is locked. */
 void tier_drop_pages(struct tier *tier, struct keyspace *space, uint64_t id, uint32_t first, uint32_t end, int64_t now_ms) REQUIRES(space->partition->lock);
-/* The same for all pages of a value whose key has been deleted in a database's keyspace. 0 pages: it is not in pages. */
-void tier_drop_value(struct tier *tier, struct keyspace *keyspace, uint64_t id, uint32_t pages) REQUIRES(keyspace->partition->lock);
+/* The same for all pages of a value whose key has been deleted in a database's keyspace, if it was in pages. */
+void tier_drop_value(struct tier *tier, struct keyspace *keyspace, const struct paged_extent *pages) REQUIRES(keyspace->partition->lock);
 
 /* The writer has a big value in a batch, or is encoding one, for a checkpoint also without tier-enabled: that memory is about to become free. Any thread. */
 bool tier_holds_big(const struct tier *tier);

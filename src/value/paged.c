@@ -2,11 +2,12 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "value/paged_tree.h"
 
 enum {
     WANTED_FIRST = 16,
     SCAN_AHEAD_MAX = 1024, SCAN_COUNT_MAX = 16384,      /* pages and elements of a scan's step */
-    PAIR_EXTRA = 3, PAGE_EXTRA = 66,        /* bytes beside the pairs: in the page; entry, name, half of its room, table */
+    PAIR_EXTRA = 3, ELEMENT_EXTRA = 2, PAGE_EXTRA = 66,         /* bytes beside pairs and elements of trees: in the page; entry, name, half of its room, table */
     PAGE_PAIRS = 16,
     SIZE_MAX_FACTOR = 3,            /* pages with few large pairs, of the usual size */
 };
@@ -34,12 +35,23 @@ struct paged_value *paged_create(const struct dict *dict, const struct paged_pla
     struct bytes key, data;
 
     paged->access = access;
+    access->tree = NULL;
     table->root = &paged->root;
     paged_table_create(table, plan->count, plan->size);
     dict_iterate(&iterator, dict);
     while (dict_next(&iterator, &key, &data))
         CHECK(paged_table_put(table, key, data) == PAGED_YES);
     return paged;
+}
+
+struct paged_extent paged_extent_of(const struct value *value)
+{
+    const struct paged_value *paged = paged_of(value);
+    struct paged_extent extent = { .id = paged->id, .table_pages = paged->root.pages };
+
+    if (value->type == VALUE_ZSET)
+        extent.tree_pages = paged_zset_of(value)->tree.next;
+    return extent;
 }
 
 static const struct paged_table *table_of(const struct value *value)
@@ -87,16 +99,26 @@ bool paged_remove(const struct value *value, struct bytes key)
     return answer == PAGED_YES;
 }
 
-static void want(const struct value *value, uint32_t page)
+static bool is_missing(const struct paged_table *table, uint32_t page)
+{
+    size_t size;
+
+    return table->pager->find(table->pager, page, PAGER_LOOK, &size) == NULL;
+}
+
+void paged_want(const struct value *value, uint32_t page)
 {
     struct paged_access *access = paged_of(value)->access;
 
+    if (access->wanted_count > PAGED_WANTED_MAX)
+        return;
     if (access->wanted_count == access->wanted_capacity) {
         access->wanted_capacity = access->wanted_capacity * 2 + WANTED_FIRST;
         access->wanted = mem_realloc(access->wanted, access->wanted_capacity * sizeof(access->wanted[0]));
     }
     access->wanted[access->wanted_count++] = page;
-    access->wants_all |= access->wanted_count >= PAGED_WANTED_MAX || access->wanted_count > access->table.root->pages;
+    if (value->type != VALUE_ZSET)
+        access->wants_all |= access->wanted_count >= PAGED_WANTED_MAX || access->wanted_count > access->table.root->pages;
 }
 
 void paged_forget_wanted(struct paged_access *access)
@@ -105,6 +127,45 @@ void paged_forget_wanted(struct paged_access *access)
     access->wanted = NULL;
     access->wanted_count = access->wanted_capacity = 0;
     access->wants_all = false;
+}
+
+void paged_attach(const struct value *value, struct paged_access *access)
+{
+    struct paged_value *paged = paged_of(value);
+
+    paged->access = access;
+    access->table.root = &paged->root;
+    access->tree = value->type == VALUE_ZSET ? &paged_zset_of(value)->tree : NULL;
+}
+
+uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_AHEAD_MAX])
+{
+    uint32_t count = paged_table_ahead(&access->table, numbers);
+
+    if (access->tree != NULL) {
+        struct page_tree tree = paged_tree(access);
+        uint32_t trunk;
+
+        if (page_tree_ahead(&tree, &trunk))
+            numbers[count++] = PAGED_TREE_FIRST + trunk;
+    }
+    return count;
+}
+
+bool paged_has_room(const struct value *value, size_t count)
+{
+    struct paged_access *access = paged_of(value)->access;
+    uint32_t max = count < PAGE_ROW_AHEAD_MAX ? (uint32_t)count : PAGE_ROW_AHEAD_MAX, numbers[PAGE_ROW_AHEAD_MAX];
+    uint32_t behind = paged_table_behind(&access->table, numbers, max);
+    bool has = true;
+
+    for (uint32_t i = 0; i < behind; i++) {
+        if (is_missing(&access->table, numbers[i])) {
+            paged_want(value, numbers[i]);
+            has = false;
+        }
+    }
+    return has;
 }
 
 bool paged_random(const struct value *value, struct random *random, struct bytes *key, struct bytes *data)
@@ -117,15 +178,8 @@ bool paged_random(const struct value *value, struct random *random, struct bytes
     if (LIKELY(answer == PAGED_YES))
         return true;
     paged_table_skip_draw(table, random);
-    want(value, page);
+    paged_want(value, page);
     return false;
-}
-
-static bool is_missing(const struct paged_table *table, uint32_t page)
-{
-    size_t size;
-
-    return table->pager->find(table->pager, page, PAGER_LOOK, &size) == NULL;
 }
 
 /* The pages of the scan's next step, about; a cursor's pages have as many elements as others. */
@@ -140,7 +194,7 @@ static void want_ahead(const struct value *value, uint64_t cursor, size_t count)
         uint32_t page = paged_table_scan_page(table, &cursor);
 
         if (is_missing(table, page))
-            want(value, page);
+            paged_want(value, page);
     } while (--pages > 0 && cursor != 0);
 }
 
@@ -203,9 +257,13 @@ void paged_drop(struct value *value)
 size_t value_memory_in_pages(const struct value *value)
 {
     const struct paged_root *root;
+    size_t size;
 
     if (!value_is_paged(value))
         return 0;
     root = &paged_of(value)->root;
-    return root->size + root->count * PAIR_EXTRA + (size_t)root->pages * PAGE_EXTRA;
+    size = root->size + root->count * PAIR_EXTRA + (size_t)root->pages * PAGE_EXTRA;
+    if (value->type == VALUE_ZSET)
+        size += root->size + root->count * ELEMENT_EXTRA + (size_t)paged_zset_of(value)->tree.next * PAGE_EXTRA;
+    return size;
 }

@@ -1,4 +1,5 @@
-/* Paged value: a table whose pairs are in pages (containers/paged_table.h), so that a part of it can be cold. What the key has is the root.
+/* Paged value: a table whose pairs are in pages (containers/paged_table.h), so that a part of it can be cold. What the key has is the root. Sorted sets have a tree beside
+ * it: value/paged_zset.h.
  *
  * Only what is in an entry is paged: a value becomes it when it is stored under a key, and a value that leaves its key is made whole.
  *
@@ -13,14 +14,27 @@
 
 #include "base/random.h"
 #include "containers/dict.h"
+#include "containers/page_tree.h"
 #include "containers/paged_table.h"
 #include "value/value.h"
 
-enum { PAGED_WANTED_MAX = 1 << 16 };        /* beyond that, all are wanted */
+enum { PAGED_WANTED_MAX = 1 << 16 };        /* beyond that, all are wanted; of a sorted set, no others are noted */
+
+/* Pages of the tree of a sorted set (value/paged_zset.h) have the numbers from here on; those of tables are below. */
+enum { PAGED_TREE_FIRST = 1 << 30 };        /* and 2^30 at most */
+
+/* The pages of the tree, for a container that numbers them from 0 on. */
+struct paged_tree_pager {
+    struct pager pager;             /* first */
+    struct pager *all;
+};
 
 /* For as long as its pages are attached. */
 struct paged_access {
     struct paged_table table;       /* its root is the value's */
+    struct paged_tree_pager tree_pager;
+    struct page_tree_root *tree;    /* of a sorted set; else NULL */
+    bool asks;                      /* what is missing is only noted */
     bool wants_all;
     uint32_t wanted_count, wanted_capacity;
     uint32_t *wanted;               /* pages that were missing; one may be there twice. The caller that is to load them frees it: paged_forget_wanted */
@@ -40,6 +54,13 @@ struct paged_plan {
 struct paged_value *paged_create(const struct dict *dict, const struct paged_plan *plan, uint64_t id, struct paged_access *access);
 /* Only a root; its pages exist. */
 struct paged_value *paged_of_root(const struct paged_root *root, uint64_t id);
+/* Which pages a value has. All zero: it is not in pages. */
+struct paged_extent {
+    uint64_t id;
+    uint32_t table_pages;           /* numbers from 0 on */
+    uint32_t tree_pages;            /* numbers from PAGED_TREE_FIRST on */
+};
+struct paged_extent paged_extent_of(const struct value *value);
 /* The sizes of pages. */
 struct paged_limits paged_limits_of(const struct value_limits *limits);
 
@@ -64,7 +85,16 @@ bool paged_next(const struct value *value, struct paged_iterator *iterator, stru
 bool paged_random(const struct value *value, struct random *random, struct bytes *key, struct bytes *data);
 bool paged_scan(const struct value *value, uint64_t *cursor, size_t count, dict_found *found, void *context);
 void paged_forget_wanted(struct paged_access *access);
-/* For what walks over all elements. False: not all pages are resident, and all are wanted. */
+/* The pages that are to be loaded so that the value can grow and shrink (paged_table_ahead); no client has to wait for them. */
+enum { PAGED_AHEAD_MAX = PAGE_ROW_AHEAD_MAX + 1 };
+uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_AHEAD_MAX]);
+/* False: too many splits of the table's pages were put off, and a call that adds `count` elements better waits for that many of those pages, which are wanted. */
+bool paged_has_room(const struct value *value, size_t count);
+/* Makes what was attached that of this value. */
+void paged_attach(const struct value *value, struct paged_access *access);
+/* Notes that the page is wanted. */
+void paged_want(const struct value *value, uint32_t page);
+/* For what walks over all elements, in a table. False: not all pages are resident, and all are wanted. */
 bool paged_has_all(const struct value *value);
 
 /* The elements in a table of their own. */

@@ -46,6 +46,7 @@ enum value_encoding {   /* four bits in an entry; the meaning depends on the typ
 
     ZSET_LISTPACK = 0,      /* `object` is a listpack: member, score, member, score ..., in order */
     ZSET_TREE = 1,          /* `object` is a struct btree; says skiplist */
+    ZSET_PAGED = VALUE_PAGED | ZSET_TREE,       /* a struct paged_zset; says skiplist */
 
     SET_INTSET = 0,         /* `object` is a struct intset */
     SET_LISTPACK = 1,       /* a listpack: its members */

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "containers/listpack.h"
+#include "value/paged_zset.h"
 #include "value/type.h"
 
 enum { BUILD_RESERVE_MAX = 1 << 20 };
@@ -51,6 +52,8 @@ struct value zset_create_for(const struct value_limits *limits, size_t count, si
 
 size_t zset_count(const struct value *zset)
 {
+    if (UNLIKELY(value_is_paged(zset)))
+        return paged_count(zset);
     return is_listpack(zset) ? listpack_count(pack_of(zset)) / 2 : btree_count(tree_of(zset));
 }
 
@@ -174,31 +177,41 @@ bool zset_score(const struct value *zset, struct bytes member, double *score)
         *score = pack_score(pack, listpack_next(pack, at));
         return true;
     }
+    if (UNLIKELY(value_is_paged(zset)))
+        return paged_zset_score(zset, member, score);
     if (!btree_find(tree_of(zset), member, &place))
         return false;
     *score = btree_get(tree_of(zset), place, NULL);
     return true;
 }
 
-bool zset_rank(const struct value *zset, struct bytes member, size_t *rank, double *score)
+static bool pack_rank(const struct listpack *pack, struct bytes member, size_t *rank, double *score)
+{
+    size_t at = listpack_first(pack);
+
+    for (*rank = 0; at != LISTPACK_NONE && !listpack_equals(pack, at, member); ++*rank)
+        at = listpack_next(pack, listpack_next(pack, at));
+    if (at == LISTPACK_NONE)
+        return false;
+    *score = pack_score(pack, listpack_next(pack, at));
+    return true;
+}
+
+bool zset_rank(const struct value *zset, struct bytes member, bool *is_there, size_t *rank, double *score)
 {
     struct btree_place place;
 
+    if (UNLIKELY(value_is_paged(zset)))
+        return paged_zset_rank(zset, member, is_there, rank, score);
     if (is_listpack(zset)) {
-        const struct listpack *pack = pack_of(zset);
-        size_t at = listpack_first(pack);
-
-        for (*rank = 0; at != LISTPACK_NONE && !listpack_equals(pack, at, member); ++*rank)
-            at = listpack_next(pack, listpack_next(pack, at));
-        if (at == LISTPACK_NONE)
-            return false;
-        *score = pack_score(pack, listpack_next(pack, at));
+        *is_there = pack_rank(pack_of(zset), member, rank, score);
         return true;
     }
-    if (!btree_find(tree_of(zset), member, &place))
-        return false;
-    *rank = btree_rank(tree_of(zset), place);
-    *score = btree_get(tree_of(zset), place, NULL);
+    *is_there = btree_find(tree_of(zset), member, &place);
+    if (*is_there) {
+        *rank = btree_rank(tree_of(zset), place);
+        *score = btree_get(tree_of(zset), place, NULL);
+    }
     return true;
 }
 
@@ -214,7 +227,10 @@ void zset_insert(struct value *zset, const struct value_limits *limits, struct b
         }
         to_tree(zset, limits);
     }
-    btree_insert(tree_of(zset), member, score);
+    if (UNLIKELY(value_is_paged(zset)))
+        paged_zset_insert(zset, member, score);
+    else
+        btree_insert(tree_of(zset), member, score);
 }
 
 bool zset_put(struct value *zset, const struct value_limits *limits, struct bytes member, double score)
@@ -222,6 +238,8 @@ bool zset_put(struct value *zset, const struct value_limits *limits, struct byte
     size_t at;
 
     CHECK(score == score);
+    if (UNLIKELY(value_is_paged(zset)))
+        return paged_zset_put(zset, member, score);
     if (!is_listpack(zset))
         return btree_put(tree_of(zset), member, score);
     at = pack_find(pack_of(zset), member);
@@ -245,6 +263,8 @@ bool zset_remove(struct value *zset, struct bytes member)
 {
     size_t at;
 
+    if (UNLIKELY(value_is_paged(zset)))
+        return paged_zset_remove(zset, member);
     if (!is_listpack(zset))
         return btree_remove(tree_of(zset), member);
     at = pack_find(pack_of(zset), member);
@@ -255,19 +275,18 @@ bool zset_remove(struct value *zset, struct bytes member)
 
 void zset_remove_ranks(struct value *zset, size_t first, size_t count)
 {
-    if (!is_listpack(zset))
+    if (UNLIKELY(value_is_paged(zset)))
+        paged_zset_remove_ranks(zset, first, count);
+    else if (!is_listpack(zset))
         btree_remove_ranks(tree_of(zset), first, count);
     else if (count > 0)
         listpack_delete(pack_slot(zset), listpack_seek(pack_of(zset), (int64_t)first * 2), count * 2);
 }
 
-size_t zset_count_by_score(const struct value *zset, double score, enum btree_border border)
+static size_t pack_count_by_score(const struct listpack *pack, double score, enum btree_border border)
 {
-    const struct listpack *pack = pack_of(zset);
     size_t at, count = 0;
 
-    if (!is_listpack(zset))
-        return btree_count_by_score(tree_of(zset), score, border);
     for (at = listpack_first(pack); at != LISTPACK_NONE; at = listpack_next(pack, at), count++) {
         double own;
 
@@ -279,14 +298,19 @@ size_t zset_count_by_score(const struct value *zset, double score, enum btree_bo
     return count;
 }
 
-size_t zset_count_by_member(const struct value *zset, struct bytes member, enum btree_border border)
+bool zset_score_border(const struct value *zset, double score, enum btree_border border, size_t *rank)
 {
-    const struct listpack *pack = pack_of(zset);
+    if (UNLIKELY(value_is_paged(zset)))
+        return paged_zset_score_border(zset, score, border, rank);
+    *rank = is_listpack(zset) ? pack_count_by_score(pack_of(zset), score, border) : btree_count_by_score(tree_of(zset), score, border);
+    return true;
+}
+
+static size_t pack_count_by_member(const struct listpack *pack, struct bytes member, enum btree_border border)
+{
     char digits[TEXT_INT_SIZE];
     size_t at, count = 0;
 
-    if (!is_listpack(zset))
-        return btree_count_by_member(tree_of(zset), member, border);
     for (at = listpack_first(pack); at != LISTPACK_NONE; at = listpack_next(pack, listpack_next(pack, at)), count++) {
         int order = bytes_compare(listpack_get(pack, at, digits), member);
 
@@ -296,15 +320,26 @@ size_t zset_count_by_member(const struct value *zset, struct bytes member, enum 
     return count;
 }
 
+bool zset_member_border(const struct value *zset, struct bytes member, enum btree_border border, size_t *rank)
+{
+    if (UNLIKELY(value_is_paged(zset)))
+        return paged_zset_member_border(zset, member, border, rank);
+    *rank = is_listpack(zset) ? pack_count_by_member(pack_of(zset), member, border) : btree_count_by_member(tree_of(zset), member, border);
+    return true;
+}
+
 void zset_iterate(struct zset_iterator *iterator, const struct value *zset, size_t rank, enum zset_direction direction)
 {
     iterator->zset = zset;
     iterator->direction = direction;
+    iterator->was_taken = false;
     iterator->ended = rank >= zset_count(zset);
     if (iterator->ended)
         return;
     if (is_listpack(zset))
         iterator->at = listpack_seek(pack_of(zset), (int64_t)rank * 2);
+    else if (UNLIKELY(value_is_paged(zset)))
+        iterator->rank = rank;          /* nothing is read before it is asked for */
     else
         btree_seek_rank(tree_of(zset), rank, &iterator->place);
 }
@@ -324,12 +359,33 @@ static void pack_step(struct zset_iterator *iterator, const struct listpack *pac
     iterator->ended = at == LISTPACK_NONE;
 }
 
+/* The step is taken when the next element is asked for: it may read a page, and the member that was returned is in one. */
+static bool next_in_pages(struct zset_iterator *iterator, struct bytes *member, double *score)
+{
+    struct order_element element;
+
+    if (!iterator->was_taken)
+        paged_zset_seek_rank(iterator->zset, iterator->rank, &iterator->in_pages);
+    else
+        iterator->ended = iterator->direction == ZSET_UP ? !paged_zset_next(iterator->zset, &iterator->in_pages)
+                                                         : !paged_zset_previous(iterator->zset, &iterator->in_pages);
+    if (iterator->ended)
+        return false;
+    iterator->was_taken = true;
+    element = paged_zset_get(&iterator->in_pages);
+    *member = element.member;
+    *score = element.score;
+    return true;
+}
+
 bool zset_next(struct zset_iterator *iterator, struct bytes *member, double *score)
 {
     const struct value *zset = iterator->zset;
 
     if (iterator->ended)
         return false;
+    if (UNLIKELY(value_is_paged(zset)))
+        return next_in_pages(iterator, member, score);
     if (is_listpack(zset)) {
         const struct listpack *pack = pack_of(zset);
 
@@ -344,18 +400,81 @@ bool zset_next(struct zset_iterator *iterator, struct bytes *member, double *sco
     return true;
 }
 
-uint64_t zset_scan(const struct value *zset, uint64_t cursor, size_t count, btree_found *found, void *context)
+bool zset_scan(const struct value *zset, uint64_t *cursor, size_t count, btree_found *found, void *context)
 {
     struct zset_iterator iterator;
     struct bytes member;
     double score;
 
-    if (!is_listpack(zset))
-        return btree_scan(tree_of(zset), cursor, count, found, context);
-    zset_iterate(&iterator, zset, 0, ZSET_UP);
-    while (zset_next(&iterator, &member, &score))
-        found(context, member, score);
-    return 0;
+    if (UNLIKELY(value_is_paged(zset)))
+        return paged_zset_scan(zset, cursor, count, found, context);
+    if (is_listpack(zset)) {
+        zset_iterate(&iterator, zset, 0, ZSET_UP);
+        while (zset_next(&iterator, &member, &score))
+            found(context, member, score);
+        *cursor = 0;
+    } else {
+        *cursor = btree_scan(tree_of(zset), *cursor, count, found, context);
+    }
+    return true;
+}
+
+bool zset_random(const struct value *zset, struct random *random, struct bytes *member, double *score)
+{
+    struct zset_iterator iterator;
+
+    if (UNLIKELY(value_is_paged(zset)))
+        return paged_zset_random(zset, random, member, score);
+    zset_iterate(&iterator, zset, random_below(random, zset_count(zset)), ZSET_UP);
+    return zset_next(&iterator, member, score);
+}
+
+bool zset_has_room(const struct value *zset, size_t count)
+{
+    return !value_is_paged(zset) || paged_has_room(zset, count);
+}
+
+bool zset_has_all(const struct value *zset)
+{
+    bool has_table;
+
+    if (!value_is_paged(zset))
+        return true;
+    has_table = paged_zset_has_table(zset);
+    return paged_zset_has_ranks(zset, 0, SIZE_MAX) && has_table;
+}
+
+bool zset_has_ranks(const struct value *zset, size_t first, size_t count)
+{
+    return !value_is_paged(zset) || paged_zset_has_ranks(zset, first, count);
+}
+
+bool zset_has_removal(const struct value *zset, size_t first, size_t count)
+{
+    return !value_is_paged(zset) || paged_zset_has_removal(zset, first, count);
+}
+
+bool zset_has_score(const struct value *zset, struct bytes member, bool *is_there, double *score)
+{
+    if (value_is_paged(zset))
+        return paged_zset_has_score(zset, member, is_there, score);
+    *is_there = zset_score(zset, member, score);
+    return true;
+}
+
+bool zset_has_put(const struct value *zset, struct bytes member, double score, bool adds, size_t count)
+{
+    return !value_is_paged(zset) || paged_zset_has_put(zset, member, score, adds, count);
+}
+
+bool zset_has_element(const struct value *zset, struct bytes member)
+{
+    return !value_is_paged(zset) || paged_zset_has_element(zset, member);
+}
+
+const struct btree *zset_tree(const struct value *zset)
+{
+    return zset->encoding == ZSET_TREE ? zset->object : NULL;
 }
 
 void zset_compact(struct value *zset, const struct value_limits *limits)
@@ -365,7 +484,7 @@ void zset_compact(struct value *zset, const struct value_limits *limits)
     struct bytes member;
     double score;
 
-    if (is_listpack(zset) || zset_count(zset) > limits->zset_listpack_entries_max)
+    if (zset->encoding != ZSET_TREE || zset_count(zset) > limits->zset_listpack_entries_max)
         return;
     pack = listpack_create();
     zset_iterate(&iterator, zset, 0, ZSET_UP);
@@ -444,22 +563,29 @@ static void zset_free(struct value *zset)
 {
     if (is_listpack(zset))
         listpack_destroy(pack_of(zset));
+    else if (UNLIKELY(value_is_paged(zset)))
+        paged_zset_free(zset);
     else
         btree_destroy(tree_of(zset));
 }
 
 static size_t zset_memory(const struct value *zset, size_t samples)
 {
+    if (UNLIKELY(value_is_paged(zset)))
+        return paged_zset_memory(zset);
     return is_listpack(zset) ? listpack_memory(pack_of(zset)) : btree_memory(tree_of(zset), samples);
 }
 
 static size_t zset_free_effort(const struct value *zset)
 {
-    return is_listpack(zset) ? 1 : btree_blocks(tree_of(zset));
+    return is_listpack(zset) || value_is_paged(zset) ? 1 : btree_blocks(tree_of(zset));
 }
 
+/* A value that leaves its key is whole. */
 static struct value zset_copy(const struct value *zset)
 {
+    if (UNLIKELY(value_is_paged(zset)))
+        return value_of_tree(paged_zset_to_btree(zset));
     return is_listpack(zset) ? value_of_pack(listpack_copy(pack_of(zset))) : value_of_tree(btree_copy(tree_of(zset)));
 }
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "containers/paged_table.h"
 #include "keyspace/page_name.h"
 #include "tier/record.h"
+#include "value/paged.h"
 
 void roots_release(struct roots *roots)
 {
@@ -30,20 +30,19 @@ static void note_page(struct roots *roots, uint32_t incarnation, struct bytes na
 
 void roots_note(struct roots *roots, uint32_t incarnation, struct bytes key, struct bytes record)
 {
-    struct paged_root root;
-    uint64_t id;
+    struct paged_extent pages;
 
     if (incarnation_is_of_pages(incarnation)) {
         note_page(roots, incarnation, key);
         return;
     }
-    if (!record_peek_pages(record, &id, &root))
+    if (!record_peek_pages(record, &pages, NULL))
         return;
     if (roots->count == roots->capacity) {
         roots->capacity = roots->capacity * 2 + 64;
         roots->list = mem_realloc(roots->list, roots->capacity * sizeof(*roots->list));
     }
-    roots->list[roots->count++] = (struct good_root){ id, incarnation, root.pages, roots->keys.size, key.size };
+    roots->list[roots->count++] = (struct good_root){ pages.id, incarnation, pages.table_pages, pages.tree_pages, roots->keys.size, key.size };
     buffer_append_bytes(&roots->keys, key);
 }
 
@@ -75,16 +74,25 @@ static size_t find_page(const struct roots *roots, const struct good_page *page)
     return low;
 }
 
+/* How many of its pages from `first` to `end - 1` are good. */
+static uint32_t count_good(const struct roots *roots, const struct good_root *root, uint32_t first, uint32_t end)
+{
+    uint32_t incarnation = root->incarnation | INCARNATION_PAGES;
+    struct good_page from = { root->id, incarnation, first }, to = { root->id, incarnation, end };
+
+    return (uint32_t)(find_page(roots, &to) - find_page(roots, &from));
+}
+
 void roots_compare(struct roots *roots, root_lacks *lacking, void *context)
 {
     if (roots->page_count > 0)
         qsort(roots->page_list, roots->page_count, sizeof(*roots->page_list), compare_pages);
     for (size_t i = 0; i < roots->count; i++) {
         const struct good_root *root = &roots->list[i];
-        struct good_page first = { root->id, root->incarnation | INCARNATION_PAGES, 0 }, end = { root->id, first.incarnation, root->pages };
-        size_t good = find_page(roots, &end) - find_page(roots, &first);
+        uint32_t all = root->table_pages + root->tree_pages;
+        uint32_t good = count_good(roots, root, 0, root->table_pages) + count_good(roots, root, PAGED_TREE_FIRST, PAGED_TREE_FIRST + root->tree_pages);
 
-        if (good < root->pages)
-            lacking(context, root->incarnation, bytes_of(roots->keys.data + root->key_at, root->key_size), root->pages - (uint32_t)good, root->pages);
+        if (good < all)
+            lacking(context, root->incarnation, bytes_of(roots->keys.data + root->key_at, root->key_size), all - good, all);
     }
 }

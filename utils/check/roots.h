@@ -10,7 +10,8 @@ struct good_page {
 };
 struct good_root {
     uint64_t id;
-    uint32_t incarnation, pages;        /* of the database */
+    uint32_t incarnation;               /* of the database */
+    uint32_t table_pages, tree_pages;
     size_t key_at, key_size;            /* in `keys` */
 };
 /* All zero is empty. */

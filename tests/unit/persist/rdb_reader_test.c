@@ -489,7 +489,21 @@ static void append_collection(struct buffer *file, uint8_t type, const char *nam
         codec_write_string(file, bytes_of(text, (size_t)size + i % 7 * (i % 100 == 0 ? 500 : 3)));
         if (type == RDB_TYPE_HASH)
             codec_write_string(file, bytes_of(text, (size_t)size));
+        else if (type == RDB_TYPE_ZSET_2)
+            buffer_append(file, &(double){ i / 3.0 }, sizeof(double));
+        else if (type == RDB_TYPE_ZSET)
+            buffer_append_string(file, i % 5 == 0 ? "\xfe" : "\x03" "1.5");        /* infinite, or a text */
     }
+}
+
+/* The score after a member. */
+static void take_score(uint8_t type, struct bytes *input, uint64_t *sum)
+{
+    size_t size = type == RDB_TYPE_ZSET_2 ? sizeof(double) : type != RDB_TYPE_ZSET ? 0 : (uint8_t)input->data[0] == 0xfe ? 1 : 4;
+
+    assert_true(input->size >= size);
+    *sum = crc64(*sum, bytes_of(input->data, size));
+    *input = bytes_of(input->data + size, input->size - size);
 }
 
 /* What the codec makes of the parts, one after the other: `*sum` does not depend on how they are cut. */
@@ -507,6 +521,7 @@ static unsigned add_up(struct bytes payload, uint64_t *sum)
     while (input.size > 0) {
         assert_int_equal(codec_read_string(&input, 0, &scratch, digits, &text), STATUS_OK);
         *sum = crc64(*sum, text);
+        take_score((uint8_t)payload.data[0], &input, sum);
         strings++;
         scratch.size = 0;
     }
@@ -545,6 +560,7 @@ static void large_collections_come_in_parts(void **state)
     static const size_t cuts[] = { 1 << 30, 65537, 333 };
     static const struct { uint8_t type; const char *name; unsigned count; } keys[] = {
         { RDB_TYPE_HASH, "", 250000 }, { RDB_TYPE_SET, "s", 300000 }, { RDB_TYPE_HASH, "small", 10 }, { RDB_TYPE_LIST, "list", 300000 }, { RDB_TYPE_SET, "large members", 70000 },
+        { RDB_TYPE_ZSET_2, "z", 200000 }, { RDB_TYPE_ZSET, "scores as text", 200000 }, { RDB_TYPE_ZSET_2, "small z", 5 },
     };
     enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
     struct buffer file = { 0 };

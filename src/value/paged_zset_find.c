@@ -1,0 +1,233 @@
+/* Finding elements, ranks and borders in sorted sets in pages. */
+#include "value/paged_zset_private.h"
+
+struct page_tree paged_zset_tree(const struct value *value)
+{
+    return paged_tree(paged_of(value)->access);
+}
+
+bool paged_zset_resolve(const struct value *value, uint32_t tree_page)
+{
+    struct paged_access *access = paged_of(value)->access;
+
+    if (access->asks) {
+        paged_want(value, PAGED_TREE_FIRST + tree_page);
+        return false;
+    }
+    access->tree_pager.pager.bring(&access->tree_pager.pager, tree_page);
+    return true;
+}
+
+bool paged_zset_read_leaf(const struct value *value, struct paged_zset_place *place)
+{
+    struct pager *pager = &paged_of(value)->access->tree_pager.pager;
+    size_t size = 0;
+    const char *data;
+
+    while ((data = pager->find(pager, place->path.leaf, PAGER_USE, &size)) == NULL) {
+        if (!paged_zset_resolve(value, place->path.leaf))
+            return false;
+    }
+    place->page = bytes_of(data, size);
+    return true;
+}
+
+uint64_t paged_zset_score_bits(double score)
+{
+    uint64_t bits;
+
+    score = score == 0 ? 0 : score;
+    memcpy(&bits, &score, sizeof(bits));
+    return bits >> 63 ? ~bits : bits | 1ull << 63;
+}
+
+struct bytes paged_zset_key(char room[PAGE_TREE_SEPARATOR_MAX], uint64_t score_bits, struct bytes member)
+{
+    uint64_t first = __builtin_bswap64(score_bits);
+    size_t size = member.size < KEY_MEMBER_MAX ? member.size : KEY_MEMBER_MAX;
+
+    memcpy(room, &first, sizeof(first));
+    if (size > 0)
+        memcpy(room + sizeof(first), member.data, size);
+    return bytes_of(room, sizeof(first) + size);
+}
+
+/* The element with this rank, which exists. False: pages are wanted. */
+static bool find_rank(const struct value *value, uint64_t rank, struct paged_zset_place *place)
+{
+    struct page_tree tree = paged_zset_tree(value);
+    enum page_tree_answer answer;
+
+    while ((answer = page_tree_seek_rank(&tree, rank, &place->path)) == PAGE_TREE_MISSING) {
+        if (!paged_zset_resolve(value, place->path.missing))
+            return false;
+    }
+    CHECK(answer == PAGE_TREE_YES);
+    place->at = (uint32_t)(rank - place->path.rank);
+    return paged_zset_read_leaf(value, place);
+}
+
+/* The place among the leaves before this rank, of which many have the same separator: halves them. */
+static bool search_before(const struct value *value, double score, struct bytes member, uint64_t high, struct paged_zset_place *place, bool *is_there)
+{
+    uint64_t low = 0;
+
+    while (low < high) {
+        if (!find_rank(value, low + (high - low) / 2, place))
+            return false;
+        place->at = order_page_place(place->page, score, member, is_there);
+        if (place->at == order_page_count(place->page))
+            low = place->path.rank + place->at;
+        else if (place->at > 0 || *is_there)
+            return true;
+        else
+            high = place->path.rank;
+    }
+    return find_rank(value, low, place);         /* before the first element of a leaf */
+}
+
+/* Separators have the beginning of members only, so leaves before this one may have the same one, and the element. */
+static bool look_before(const struct value *value, double score, struct bytes member, struct paged_zset_place *place, bool *is_there)
+{
+    struct page_tree tree = paged_zset_tree(value);
+    struct paged_zset_place before = *place;
+    enum page_tree_answer answer;
+
+    while ((answer = page_tree_previous(&tree, &before.path)) == PAGE_TREE_MISSING) {
+        if (!paged_zset_resolve(value, before.path.missing))
+            return false;
+    }
+    if (answer == PAGE_TREE_NO)
+        return true;
+    if (!paged_zset_read_leaf(value, &before))
+        return false;
+    before.at = order_page_place(before.page, score, member, is_there);
+    if (before.at == order_page_count(before.page))
+        return true;                    /* it is between both */
+    *place = before;
+    return before.at > 0 || *is_there || search_before(value, score, member, before.path.rank, place, is_there);
+}
+
+bool paged_zset_find_place(const struct value *value, double score, struct bytes member, struct paged_zset_place *place, bool *is_there)
+{
+    struct page_tree tree = paged_zset_tree(value);
+    char room[PAGE_TREE_SEPARATOR_MAX];
+    struct bytes key = paged_zset_key(room, paged_zset_score_bits(score), member);
+    enum page_tree_answer answer;
+
+    while ((answer = page_tree_seek(&tree, key, &place->path)) == PAGE_TREE_MISSING) {
+        if (!paged_zset_resolve(value, place->path.missing))
+            return false;
+    }
+    CHECK(answer == PAGE_TREE_YES);
+    if (!paged_zset_read_leaf(value, place))
+        return false;
+    place->at = order_page_place(place->page, score, member, is_there);
+    return member.size < KEY_MEMBER_MAX || place->at > 0 || *is_there || look_before(value, score, member, place, is_there);
+}
+
+bool paged_zset_is_missing(const struct value *value, uint32_t page)
+{
+    struct pager *pager = paged_of(value)->access->table.pager;
+    size_t size;
+
+    return pager->find(pager, page, PAGER_LOOK, &size) == NULL;
+}
+
+bool paged_zset_has_member(const struct value *value, struct bytes member)
+{
+    uint32_t page = paged_table_page(&paged_of(value)->access->table, member);
+
+    if (!paged_zset_is_missing(value, page))
+        return true;
+    paged_want(value, page);
+    return false;
+}
+
+bool paged_zset_score(const struct value *value, struct bytes member, double *score)
+{
+    struct bytes found;
+
+    if (!paged_find(value, member, &found))
+        return false;
+    *score = paged_zset_score_of(found);
+    return true;
+}
+
+void paged_zset_find_element(const struct value *value, double score, struct bytes member, struct paged_zset_place *place)
+{
+    bool is_there;
+
+    CHECK(paged_zset_find_place(value, score, member, place, &is_there) && is_there);
+}
+
+/* --- borders and ranks --- */
+
+static bool find_score_border(const struct value *value, double score, enum btree_border border, size_t *rank)
+{
+    struct page_tree tree = paged_zset_tree(value);
+    uint64_t bits = paged_zset_score_bits(score) + (border == BTREE_NOT_ABOVE ? 1 : 0);
+    char room[PAGE_TREE_SEPARATOR_MAX];
+    struct bytes key = paged_zset_key(room, bits, bytes_of(NULL, 0));
+    struct paged_zset_place place;
+    enum page_tree_answer answer;
+
+    while ((answer = page_tree_seek(&tree, key, &place.path)) == PAGE_TREE_MISSING) {
+        if (!paged_zset_resolve(value, place.path.missing))
+            return false;
+    }
+    CHECK(answer == PAGE_TREE_YES);
+    if (!paged_zset_read_leaf(value, &place))
+        return false;
+    *rank = place.path.rank + order_page_count_by_score(place.page, score, border == BTREE_BELOW ? ORDER_BELOW : ORDER_NOT_ABOVE);
+    return true;
+}
+
+bool paged_zset_score_border(const struct value *value, double score, enum btree_border border, size_t *rank)
+{
+    struct paged_access *access = paged_of(value)->access;
+    bool found;
+
+    access->asks = true;
+    found = find_score_border(value, score, border, rank);
+    access->asks = false;
+    return found;
+}
+
+bool paged_zset_member_border(const struct value *value, struct bytes member, enum btree_border border, size_t *rank)
+{
+    struct paged_access *access = paged_of(value)->access;
+    struct paged_zset_place place;
+    bool found, is_there;
+
+    access->asks = true;
+    found = find_rank(value, 0, &place) && paged_zset_find_place(value, order_page_at(place.page, 0).score, member, &place, &is_there);
+    access->asks = false;
+    if (found)
+        *rank = place.path.rank + place.at + (is_there && border == BTREE_NOT_ABOVE ? 1 : 0);
+    return found;
+}
+
+bool paged_zset_rank(const struct value *value, struct bytes member, bool *is_there, size_t *rank, double *score)
+{
+    struct paged_access *access = paged_of(value)->access;
+    struct paged_zset_place place;
+    bool found;
+
+    if (!paged_zset_has_member(value, member))
+        return false;
+    *is_there = paged_zset_score(value, member, score);
+    if (!*is_there)
+        return true;
+    access->asks = true;
+    found = paged_zset_find_place(value, *score, member, &place, is_there);
+    access->asks = false;
+    if (found)
+        *rank = place.path.rank + place.at;
+    return found;
+}
+
+void paged_zset_seek_rank(const struct value *value, size_t rank, struct paged_zset_place *place)
+{
+    CHECK(find_rank(value, rank, place));
+}

@@ -1,0 +1,47 @@
+/* For the files of paged_zset. */
+#ifndef KELVIN_VALUE_PAGED_ZSET_PRIVATE_H
+#define KELVIN_VALUE_PAGED_ZSET_PRIVATE_H
+
+#include <string.h>
+
+#include "base/check.h"
+#include "value/paged_zset.h"
+
+/* Bytes of a member that a separator can have. */
+enum { KEY_MEMBER_MAX = PAGE_TREE_SEPARATOR_MAX - sizeof(uint64_t) };
+
+struct page_tree paged_zset_tree(const struct value *value);
+
+/* A page of the tree is missing: it is read, and the search is to be done again; or it is wanted (paged_access.asks): false. */
+bool paged_zset_resolve(const struct value *value, uint32_t tree_page);
+/* Sets the page of the path's leaf. False: it is wanted. */
+bool paged_zset_read_leaf(const struct value *value, struct paged_zset_place *place);
+
+/* Where the element is that the table has with this score. */
+void paged_zset_find_element(const struct value *value, double score, struct bytes member, struct paged_zset_place *place);
+
+/* Whether the element at the place stays in its leaf with another score: there are elements on both sides of where it goes, or no other leaves are. */
+bool paged_zset_stays(const struct value *value, const struct paged_zset_place *place, double score, struct bytes member);
+
+bool paged_zset_is_missing(const struct value *value, uint32_t page);
+/* The member's page of the table. False: it is missing, and wanted. */
+bool paged_zset_has_member(const struct value *value, struct bytes member);
+
+/* Where the element is, or where it would be: `at` may be the number of elements then. False: pages are wanted. */
+bool paged_zset_find_place(const struct value *value, double score, struct bytes member, struct paged_zset_place *place, bool *is_there);
+
+/* A key that separators are compared with: bits of the score, which memcmp orders as numbers, and as much of the member as they can have. 0 and -0 have the same bits. */
+uint64_t paged_zset_score_bits(double score);
+struct bytes paged_zset_key(char room[PAGE_TREE_SEPARATOR_MAX], uint64_t score_bits, struct bytes member);
+
+/* The value of a pair of the table. */
+static inline double paged_zset_score_of(struct bytes value)
+{
+    double score;
+
+    CHECK(value.size == sizeof(score));
+    memcpy(&score, value.data, sizeof(score));
+    return score;
+}
+
+#endif

@@ -1,0 +1,554 @@
+"""Sorted sets in pages (tier-page-threshold): pages are small here, and cold most of the time. A second server, which has all of each set in a tree, says what is right."""
+import glob
+import os
+import random
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support import check                                                                            # noqa: E402
+from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.resp import Error, encode                                                                          # noqa: E402
+from support.server import Server, StartFailed, scaled, seed_new, until                                           # noqa: E402
+
+SMALL = {"tier-page-threshold": 256, "tier-page-size": 128}
+LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
+KEYS, PLACES = ["z1", "z2", "z3"], ["g1", "g2"]
+
+
+def counter(server, name):
+    return int(server.info("tiering")[name])
+
+
+def pages(server):
+    return counter(server, "tier_hot_pages"), counter(server, "tier_cold_pages")
+
+
+def demote(client, *keys):
+    """Those that are there are cold afterwards, with all their pages."""
+    client.must("TIER", "DEMOTE", *keys)
+
+
+def fill(client, key="z", count=1000, step=3):
+    """A set of some hundred pages."""
+    client.must("ZADD", key, *[word for i in range(count) for word in (i * step % 997, "member:%d" % i)])
+
+
+def whole(client, key):
+    return client.must("ZRANGE", key, 0, -1, "WITHSCORES")
+
+
+class Commands:
+    """Random commands on some sorted sets, and on some with positions."""
+
+    def __init__(self, seed, have_long=True):
+        self.random, self.have_long = random.Random(seed), have_long
+        self.makers = [getattr(self, name) for name in dir(self) if name.startswith("do_")]
+
+    def next(self):
+        return [str(word) for word in self.random.choice(self.makers)()]
+
+    def key(self):
+        return self.random.choice(KEYS)
+
+    def place(self):
+        return self.random.choice(PLACES)
+
+    def member(self):
+        return "m%d" % self.random.randrange(500) if not self.have_long or self.random.random() < .8 else "p" * 140 + "%d" % self.random.randrange(60)
+
+    def members(self):
+        return list({self.member() for _ in range(self.random.choice([1, 1, 2, 20]))})
+
+    def score(self):
+        return self.random.choice([self.random.randrange(5), self.random.randrange(-300, 300), self.random.random() * 100, "inf", "-inf", "-0", "0", "1e300"])
+
+    def bound(self):
+        return self.random.choice(["-inf", "+inf", "(%s" % self.score(), self.score(), self.score()])
+
+    def bounds(self):
+        low, high = self.bound(), self.bound()
+        return [low, high]
+
+    def lex(self):
+        return self.random.choice(["-", "+", "[" + self.member(), "(" + self.member()])
+
+    def rank(self):
+        return self.random.choice([0, 1, -1, -2, self.random.randrange(-500, 500)])
+
+    def limit(self):
+        return self.random.choice([[], ["LIMIT", self.random.randrange(-1, 200), self.random.choice([-1, 1, 5, 100])]])
+
+    def do_zadd(self):
+        options = self.random.choice([[], [], [], ["NX"], ["XX"], ["GT"], ["LT"], ["XX", "GT", "CH"], ["CH"]])
+        return ["ZADD", self.key()] + options + [word for member in self.members() for word in (self.score(), member)]
+
+    do_zadd_2 = do_zadd_3 = do_zadd
+
+    def do_zadd_incr(self):
+        return ["ZADD", self.key(), "INCR", self.random.randrange(-3, 4), self.member()]
+
+    def do_zincrby(self):
+        return ["ZINCRBY", self.key(), self.random.choice([1, -1, .5, 1000, "inf"]), self.member()]
+
+    do_zincrby_2 = do_zincrby
+
+    def do_zrem(self):
+        return ["ZREM", self.key()] + self.members()
+
+    def do_zremrangebyrank(self):
+        first = self.rank()
+        return ["ZREMRANGEBYRANK", self.key(), first, first + self.random.randrange(20)]
+
+    def do_zremrangebyscore(self):
+        first = self.random.randrange(-300, 300)
+        return ["ZREMRANGEBYSCORE", self.key(), first, "(%d" % (first + self.random.randrange(10))]
+
+    def do_zremrangebylex(self):
+        return ["ZREMRANGEBYLEX", "lex", "[m%d" % self.random.randrange(500), "[m%d" % self.random.randrange(500)]
+
+    def do_lex_add(self):
+        return ["ZADD", "lex"] + [word for member in self.members() for word in (0, member)]
+
+    do_lex_add_2 = do_lex_add
+
+    def do_lex_range(self):
+        return self.random.choice([["ZRANGEBYLEX", "lex", self.lex(), self.lex()] + self.limit(), ["ZREVRANGEBYLEX", "lex", self.lex(), self.lex()] + self.limit(), ["ZLEXCOUNT", "lex", self.lex(), self.lex()],
+                                   ["ZRANGE", "lex", self.lex(), self.lex(), "BYLEX", "REV"] + self.limit()])
+
+    def do_zpop(self):
+        return self.random.choice([["ZPOPMIN", self.key()], ["ZPOPMAX", self.key(), self.random.randrange(30)], ["ZMPOP", 2, self.key(), self.key(), self.random.choice(["MIN", "MAX"]), "COUNT", 5],
+                                   ["BZPOPMIN", "z0", self.key(), "z1", "z2", "z3", "lex", .001], ["BZMPOP", .001, 1, self.key(), "MAX"]])
+
+    def do_zrange(self):
+        return self.random.choice([["ZRANGE", self.key(), self.rank(), self.rank()], ["ZRANGE", self.key(), self.rank(), self.rank(), "REV", "WITHSCORES"], ["ZREVRANGE", self.key(), self.rank(), self.rank()],
+                                   ["ZRANGE", self.key(), 0, -1, "WITHSCORES"], ["ZRANGE", self.key()] + self.bounds() + ["BYSCORE"] + self.limit(),
+                                   ["ZRANGE", self.key()] + self.bounds() + ["BYSCORE", "REV", "WITHSCORES"] + self.limit(), ["ZRANGEBYSCORE", self.key()] + self.bounds() + self.limit(),
+                                   ["ZREVRANGEBYSCORE", self.key()] + self.bounds() + ["WITHSCORES"] + self.limit()])
+
+    do_zrange_2 = do_zrange
+
+    def do_zrangestore(self):
+        return ["ZRANGESTORE", self.key(), self.key()] + self.bounds() + ["BYSCORE"] + self.limit()
+
+    def do_zrank(self):
+        return [self.random.choice(["ZRANK", "ZREVRANK"]), self.key(), self.member()] + self.random.choice([[], ["WITHSCORE"]])
+
+    do_zrank_2 = do_zrank
+
+    def do_zscore(self):
+        return ["ZSCORE", self.key(), self.member()]
+
+    def do_zmscore(self):
+        return ["ZMSCORE", self.key()] + self.members()
+
+    def do_zcount(self):
+        return ["ZCOUNT", self.key()] + self.bounds()
+
+    def do_zcard(self):
+        return ["ZCARD", self.key()]
+
+    def do_algebra(self):
+        return self.random.choice([["ZUNION", 2, self.key(), self.key(), "WITHSCORES"], ["ZINTER", 2, self.key(), self.key(), "AGGREGATE", "MAX"], ["ZDIFF", 2, self.key(), self.key()],
+                                   ["ZINTERCARD", 2, self.key(), self.key(), "LIMIT", 5], ["ZUNIONSTORE", self.key(), 2, self.key(), self.key(), "WEIGHTS", 2, 1],
+                                   ["ZINTERSTORE", self.key(), 2, self.key(), self.key()], ["ZDIFFSTORE", self.key(), 2, self.key(), self.key()]])
+
+    def do_geoadd(self):
+        return ["GEOADD", self.place()] + [word for member in self.members() for word in (self.random.randrange(0, 60) / 10, self.random.randrange(400, 460) / 10, member)]
+
+    do_geoadd_2 = do_geoadd
+
+    def do_geo(self):
+        around = ["FROMLONLAT", self.random.randrange(0, 60) / 10, self.random.randrange(400, 460) / 10]
+        return self.random.choice([["GEOPOS", self.place()] + self.members(), ["GEODIST", self.place(), self.member(), self.member()], ["GEOHASH", self.place()] + self.members(),
+                                   ["GEOSEARCH", self.place()] + around + ["BYRADIUS", self.random.choice([1, 30, 300]), "km", "ASC", "WITHDIST"],
+                                   ["GEOSEARCH", self.place(), "FROMMEMBER", self.member(), "BYBOX", 100, 200, "km", "ASC", "COUNT", 7],
+                                   ["GEOSEARCHSTORE", self.place(), self.place()] + around + ["BYRADIUS", 200, "km"],
+                                   ["GEORADIUS", self.place()] + around[1:] + [100, "km", "COUNT", 3, "ANY"], ["GEORADIUSBYMEMBER", self.place(), self.member(), 50, "km"]])
+
+    do_geo_2 = do_geo
+
+    def do_generic(self):
+        one, other = self.key(), self.key()
+        return self.random.choice([["COPY", one, other, "REPLACE"], ["RENAME", one, other], ["RENAMENX", one, "z4"], ["RENAME", "z4", one], ["DEL", one], ["EXPIRE", one, 1000], ["PERSIST", one], ["TYPE", one],
+                                   ["OBJECT", "ENCODING", one], ["SORT", one, "ALPHA", "LIMIT", 0, 10], ["SORT", one, "BY", "nosort", "DESC"], ["HGET", one, "x"], ["DEBUG", "DIGEST-VALUE", one]])
+
+    def do_script(self):
+        return ["EVAL", "redis.call('ZADD', KEYS[1], 5, ARGV[1]); local r = redis.call('ZRANK', KEYS[1], ARGV[1]); redis.call('ZREMRANGEBYRANK', KEYS[1], 0, 1); "
+                "return {r, redis.call('ZRANGE', KEYS[1], -5, -1)}", 1, self.key(), self.member()]
+
+
+@kelvin_only
+class ZsetPagesTest(ServerCase):
+    options = SMALL
+
+    def setUp(self):
+        super().setUp()
+        self.plain = Server({})
+        self.addCleanup(self.plain.stop)
+        self.other = self.plain.client()
+        self.addCleanup(self.other.close)
+
+    def both(self, *words):
+        expected = self.other.call(*words)
+        self.assertEqual(self.c.call(*words), expected, words)
+        return expected
+
+    def scan(self, key):
+        cursor, seen = b"0", {}
+        while True:
+            cursor, page = self.c.must("ZSCAN", key, cursor, "COUNT", 20)
+            seen.update(zip(page[::2], page[1::2]))
+            if cursor == b"0":
+                return seen
+
+    def assert_draws(self, key):
+        members = set(self.other.must("ZRANGE", key, 0, -1))
+        for count in (1, 5, -10, 1000):
+            drawn = self.c.must("ZRANDMEMBER", key, count)
+            self.assertLessEqual(set(drawn), members)
+            self.assertEqual(len(drawn), (min(count, len(members)) if count > 0 else -count) if members else 0)
+        pairs = self.c.must("ZRANDMEMBER", key, 3, "WITHSCORES")
+        self.assertEqual(self.other.must("ZMSCORE", key, *pairs[::2]) if pairs else [], pairs[1::2])
+
+    def test_random_commands(self):
+        seed = seed_new()
+        commands = Commands(seed, have_long=False)
+        most = 0
+        before = counter(self.server, "tier_unplanned_reads")
+        with self.subTest(seed=seed):
+            for i in range(scaled(8000)):
+                words = commands.next()
+                reply = self.both(*words)
+                if words[0] == "DEBUG" or (reply == 0 and "STORE" in words[0]):         # it is looked at in place
+                    before = counter(self.server, "tier_unplanned_reads")
+                else:
+                    self.assertEqual(counter(self.server, "tier_unplanned_reads"), before, words)
+                if i % 5 == 0:
+                    demote(self.c, *commands.random.sample(KEYS + PLACES + ["lex", "z4"], commands.random.choice([1, 3, 7])))
+                if i % 100 == 0:
+                    key = commands.key()
+                    self.assertEqual(set(self.scan(key)), set(self.other.must("ZRANGE", key, 0, -1)))
+                    self.assert_draws(key)
+                    most = max(most, sum(pages(self.server)))
+            for key in KEYS + PLACES + ["lex"]:
+                self.both("ZRANGE", key, 0, -1, "WITHSCORES")
+                self.both("ZREVRANGE", key, 0, -1)
+            self.assertGreater(most, 10)
+
+    def test_transactions(self):
+        seed = seed_new()
+        commands = Commands(seed)
+        with self.subTest(seed=seed):
+            for _ in range(scaled(300)):
+                batch = [("MULTI",)] + [tuple(commands.next()) for _ in range(5)] + [("EXEC",)]
+                self.assertEqual(self.c.pipeline(batch), self.other.pipeline(batch), batch)
+                demote(self.c, *KEYS, *PLACES, "lex")
+
+    def test_a_point_access_needs_few_pages(self):
+        fill(self.c)
+        demote(self.c, "z")
+        for words, most in ((("ZSCORE", "z", "member:5"), 1), (("ZRANK", "z", "member:5"), 4), (("ZCOUNT", "z", 3, 500), 5), (("ZRANGE", "z", 500, 505), 5), (("ZINCRBY", "z", 1, "member:7"), 8),
+                            (("ZPOPMIN", "z"), 8), (("ZREM", "z", "member:77"), 8), (("ZRANGEBYSCORE", "z", 100, 102), 6), (("ZRANDMEMBER", "z"), 8), (("ZSCAN", "z", 0, "COUNT", 1), 3)):
+            with self.subTest(words):
+                demote(self.c, "z")
+                self.assertEqual(pages(self.server)[0], 0)
+                self.c.must(*words)
+                self.assertLessEqual(pages(self.server)[0], most)
+        demote(self.c, "z")
+        for words in (("ZCARD", "z"), ("TYPE", "z"), ("OBJECT", "ENCODING", "z"), ("MEMORY", "USAGE", "z"), ("HGET", "z", "x")):
+            self.c.call(*words)
+            self.assertEqual(pages(self.server)[0], 0, words)
+        self.assertEqual(self.c.must("OBJECT", "ENCODING", "z"), b"skiplist")
+        self.assertGreater(self.c.must("MEMORY", "USAGE", "z"), 20000)
+
+    def test_what_looks_members_up_in_other_sets_asks_for_them(self):
+        for key in "a", "b":
+            fill(self.c, key)
+        before = counter(self.server, "tier_unplanned_reads")
+        for words in (("ZINTER", 2, "a", "b"), ("ZINTERCARD", 2, "a", "b"), ("ZDIFF", 2, "a", "b"), ("ZINTERSTORE", "c", 2, "a", "b"), ("ZDIFFSTORE", "d", 2, "a", "b"), ("ZUNION", 2, "a", "b"),
+                      ("ZUNIONSTORE", "e", 2, "a", "b"), ("SORT", "a", "ALPHA"), ("DUMP", "a"), ("COPY", "a", "f")):
+            demote(self.c, "a", "b")
+            self.c.must(*words)
+            self.assertEqual(counter(self.server, "tier_unplanned_reads"), before, words)
+
+    def test_moves_that_empty_leaves_ask_for_their_neighbours(self):
+        before = counter(self.server, "tier_unplanned_reads")
+        large = "m" * 150            # alone in its leaf
+        for i in range(200):
+            self.c.must("ZADD", "z", i, large + "%d" % i)
+        for i in range(10, 190, 7):
+            demote(self.c, "z")
+            self.c.must("ZADD", "z", 1000 + i, large + "%d" % i, i + .5, "new")
+            demote(self.c, "z")
+            self.c.must("ZADD", "z", 2000 + i, large + "%d" % (i + 1), 2001 + i, large + "%d" % (i + 2), i + .7, "new")
+        self.assertEqual(counter(self.server, "tier_unplanned_reads"), before)
+
+    def test_a_set_that_is_trimmed_for_ever_has_no_more_pages(self):
+        most = 0
+        for turn in range(12):
+            for start in range(0, 3000, 500):
+                self.c.must("ZADD", "z", *[word for i in range(start, start + 500) for word in (turn * 3000 + i, "event:%d" % (turn * 3000 + i))])
+            self.c.must("ZREMRANGEBYRANK", "z", 0, -301)
+            if turn % 3 == 2:
+                demote(self.c, "z")
+            if turn == 3:
+                most = sum(pages(self.server))
+        self.assertLess(sum(pages(self.server)), most * 1.3)
+
+    def test_members_with_long_prefixes_in_any_order(self):
+        prefix = "p" * 110
+        for name, order in (("down", range(3000, 0, -1)), ("up", range(3000)), ("between", list(range(0, 6000, 2)) + list(range(1, 6000, 2)))):
+            for number in order:
+                self.c.must("ZADD", name, 0, "%s%05d" % (prefix, number))
+            self.assertEqual(self.c.must("ZLEXCOUNT", name, "-", "+"), len(order))
+            self.assertEqual(self.c.must("ZRANK", name, "%s%05d" % (prefix, max(order))), len(order) - 1)
+            self.c.must("DEL", name)
+
+    def test_a_call_that_runs_again_is_one_hit(self):
+        fill(self.c)
+        for words in (("ZRANGE", "z", 5, 9), ("ZRANGESTORE", "d", "z", 5, 9), ("ZRANK", "z", "member:7"), ("GEOSEARCHSTORE", "d", "z", "FROMMEMBER", "member:7", "BYRADIUS", 1, "m"),
+                      ("GEORADIUSBYMEMBER", "z", "member:7", 1, "m")):
+            demote(self.c, "z")
+            before = int(self.server.info("stats")["keyspace_hits"])
+            self.c.must(*words)
+            self.assertEqual(int(self.server.info("stats")["keyspace_hits"]), before + 1, words)
+
+    def test_whatever_deletes_a_cold_set_deletes_its_pages(self):
+        gone = {
+            "DEL": lambda: self.c.must("DEL", "z"),
+            "SET": lambda: self.c.must("SET", "z", "x"),
+            "ZREMRANGEBYRANK": lambda: self.c.must("ZREMRANGEBYRANK", "z", 0, -1),
+            "ZREM": lambda: self.c.must("ZREM", "z", *["member:%d" % i for i in range(1000)]),
+            "ZPOPMAX": lambda: self.c.must("ZPOPMAX", "z", 5000),
+            "ZUNIONSTORE": lambda: self.c.must("ZUNIONSTORE", "z", 1, "none"),
+            "PEXPIRE": lambda: self.c.must("PEXPIRE", "z", 1),
+            "RENAME": lambda: (self.c.must("SET", "s", "x"), self.c.must("RENAME", "s", "z")),
+            "RENAME, DEL": lambda: (self.c.must("RENAME", "z", "another"), demote(self.c, "another"), self.c.must("DEL", "another")),
+            "MOVE": lambda: (self.c.must("MOVE", "z", 5), self.c.must("FLUSHALL")),
+            "FLUSHDB": lambda: self.c.must("FLUSHDB"),
+        }
+        for name, run in gone.items():
+            with self.subTest(name):
+                fill(self.c)
+                demote(self.c, "z")
+                self.assertGreater(pages(self.server)[1], 50)
+                run()
+                until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+                self.c.must("FLUSHALL")
+
+    def test_scans_go_on_when_the_set_gets_into_pages(self):
+        self.c.must("CONFIG", "SET", "tier-page-threshold", 0)
+        self.addCleanup(self.c.must, "CONFIG", "SET", "tier-page-threshold", 256)
+        fill(self.c, count=2000)
+        cursor, seen = b"0", set()
+        for _ in range(10):
+            cursor, page = self.c.must("ZSCAN", "z", cursor, "COUNT", 50)
+            seen.update(page[::2])
+        self.c.must("CONFIG", "SET", "tier-page-threshold", 256)
+        self.c.must("ZADD", "z", 1, "member:1")
+        self.assertGreater(sum(pages(self.server)), 50)
+        while cursor != b"0":
+            demote(self.c, "z")
+            for i in range(20):
+                self.c.must("ZINCRBY", "z", (-1) ** i * 500, "member:%d" % (i * 90 + len(seen) % 80))
+            cursor, page = self.c.must("ZSCAN", "z", cursor, "COUNT", 50)
+            seen.update(page[::2])
+        self.assertEqual(seen, {b"member:%d" % i for i in range(2000)})
+
+    def test_clients_that_wait_get_what_is_cold(self):
+        waiting = self.server.client()
+        fill(self.c, "other")
+        demote(self.c, "other")
+        highest = whole(self.c, "other")[-2:]
+        demote(self.c, "other")
+        waiting.send(encode(["BZPOPMAX", "awaited", 5]))
+        until(lambda: int(self.server.info("clients")["blocked_clients"]) == 1, what="a client that waits")
+        self.c.must("RENAME", "other", "awaited")
+        self.assertEqual(waiting.receive(), [b"awaited"] + highest)
+        self.assertEqual(self.c.must("ZCARD", "awaited"), 999)
+        waiting.close()
+
+
+@kelvin_only
+class KeptZsetPagesTest(unittest.TestCase):
+    """What is on the disk."""
+
+    def test_restarts(self):
+        seed = seed_new()
+        commands = Commands(seed)
+        with Server({}) as plain, plain.client() as other, self.subTest(seed=seed):
+            server = Server(LOGGED)
+            try:
+                for turn in range(scaled(10)):
+                    with server.client() as client:
+                        for i in range(150):
+                            words = commands.next()
+                            if words[0] == "DEBUG":
+                                continue
+                            self.assertEqual(client.call(*words), other.call(*words), words)
+                            if i % 10 == 0:
+                                demote(client, *KEYS, *PLACES)
+                        if turn % 3 == 1:
+                            client.must("BGREWRITEAOF")
+                            until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
+                    server.restart(kill=turn % 2 == 1)
+                    with server.client() as client:
+                        for key in KEYS + PLACES + ["lex"]:
+                            self.assertEqual(whole(client, key), whole(other, key))
+                            for member in other.must("ZRANGE", key, 0, 5):
+                                self.assertEqual(client.must("ZRANK", key, member), other.must("ZRANK", key, member))
+                server.terminate()
+                status, text = check.verify(server.folder)
+                self.assertEqual(status, 0, text)
+                server.start()
+            finally:
+                server.stop()
+
+    def test_a_dump_has_the_sets_as_a_whole(self):
+        with Server(SMALL) as server, server.client() as client:
+            fill(client)
+            client.must("GEOADD", "g", *[word for i in range(300) for word in (i / 100, 40 + i / 50, "m%d" % i)])
+            digest = client.must("DEBUG", "DIGEST")
+            demote(client, "z", "g")
+            client.must("SAVE")
+            for threshold in (256, 0):
+                client.must("CONFIG", "SET", "tier-page-threshold", threshold)
+                client.must("DEBUG", "RELOAD", "NOSAVE")
+                self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
+                self.assertEqual(pages(server)[0] + pages(server)[1] > 0, threshold > 0)
+
+    def test_a_dump_of_sets_that_are_larger_than_memory(self):
+        """They are read in parts; of those that are put aside the tree and the table are made one after the other."""
+        count = scaled(150000)
+        server = Server({"tier-page-threshold": 0, "maxmemory": "0", "maxmemory-policy": "allkeys-lru"})        # no key goes as long as there is room on the disk
+        try:
+            with server.client(timeout=60) as client:
+                for key, some in (("large", count), ("small", count // 40)):
+                    for start in range(0, some, 1000):
+                        client.must("ZADD", key, *[word for i in range(start, min(start + 1000, some)) for word in (i * 7919 % some // 3, "%060d" % i)])
+                client.must("SET", "last", "x")
+                digest = client.must("DEBUG", "DIGEST")
+                client.must("SAVE")
+            for threshold, memory in (("4kb", "16mb"), ("4kb", "256mb"), (0, "256mb"), ("1kb", "16mb")):
+                with self.subTest(threshold=threshold, memory=memory):
+                    server.options.update({"tier-page-threshold": threshold, "maxmemory": memory})
+                    server.restart()
+                    with server.client(timeout=60) as client:
+                        self.assertEqual([client.must("ZCARD", "large"), client.must("ZCARD", "small")], [count, count // 40])
+                        for i in range(0, count, count // 300):
+                            self.assertEqual(float(client.must("ZSCORE", "large", "%060d" % i)), i * 7919 % count // 3)
+                            self.assertLess(abs(client.must("ZRANK", "large", "%060d" % i) - i * 7919 % count), 4)
+                        if threshold:
+                            self.assertGreater(sum(pages(server)), count // 16)
+                            self.assertLess(int(server.info("memory")["used_memory"]), (int(memory[:-2]) + 6) << 20)
+                        self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
+                        client.must("SAVE")
+        finally:
+            server.stop()
+
+    def test_a_damaged_dump_of_a_large_set_is_refused(self):
+        server = Server({"tier-page-threshold": 0, "rdbcompression": "no"})
+        try:
+            with server.client(timeout=60) as client:
+                for start in range(0, 60000, 1000):
+                    client.must("ZADD", "z", *[word for i in range(start, start + 1000) for word in (i, "%050d" % i)])
+                client.must("SAVE")
+            server.terminate()
+            path = os.path.join(server.folder, "dump.rdb")
+            with open(path, "rb") as file:
+                text = file.read()
+            twice = text.replace(b"%050d" % 3, b"%050d" % 59999)            # a member that is there twice, with different scores
+            for memory in "8mb", "256mb":
+                server.options.update({"tier-page-threshold": "4kb", "maxmemory": memory, "rdbchecksum": "no"})
+                for damaged, message in ((text[:len(text) // 2], "ends early"), (twice, "The value of the key 'z' is damaged")):
+                    os.makedirs(server.folder, exist_ok=True)           # a start that fails removes it
+                    with open(path, "wb") as file:
+                        file.write(damaged)
+                    with self.assertRaisesRegex(StartFailed, message):
+                        server.start()
+            os.makedirs(server.folder, exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(text)
+            server.start()
+            with server.client() as client:
+                self.assertEqual(client.must("ZCARD", "z"), 60000)
+        finally:
+            server.stop()
+
+    def test_a_reload_that_fails_leaves_no_half_of_a_set(self):
+        server = Server({"tier-page-threshold": "4kb", "maxmemory": "8mb", "rdbcompression": "no"})
+        try:
+            with server.client(timeout=60) as client:
+                for start in range(0, 60000, 1000):
+                    client.must("ZADD", "z", *[word for i in range(start, start + 1000) for word in (i, "%050d" % i)])
+                client.must("SAVE")
+                path = os.path.join(server.folder, "dump.rdb")
+                with open(path, "rb") as file:
+                    text = file.read()
+                for part in 2, 4:
+                    with open(path, "wb") as file:
+                        file.write(text[:len(text) * part // 5])
+                    self.assertIsInstance(client.call("DEBUG", "RELOAD", "NOSAVE"), Error)
+                    self.assertEqual(client.must("EXISTS", "z"), 0)
+                    until(lambda: pages(server) == (0, 0), what="the end of the pages")
+                with open(path, "wb") as file:
+                    file.write(text)
+                client.must("DEBUG", "RELOAD", "NOSAVE")
+                self.assertEqual(client.must("ZREMRANGEBYRANK", "z", 0, 50), 51)
+        finally:
+            server.stop()
+
+    def test_a_damaged_page_costs_what_is_in_it(self):
+        server = Server(LOGGED)
+        try:
+            with server.client() as client:
+                fill(client)
+                demote(client, "z")
+                client.must("BGREWRITEAOF")
+                until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
+                client.must("SET", "another", "x")
+            server.terminate()
+            for path in glob.glob(os.path.join(server.folder, "appendonlydir", "*.image", "store", "*.seg")):
+                with open(path, "rb") as file:
+                    text = file.read()
+                with open(path, "wb") as file:
+                    file.write(text.replace(b"member:555", b"MEMBER:555"))          # in the table, and in the tree
+            status, text = check.verify(server.folder)
+            self.assertEqual(status, 1, text)
+            self.assertRegex(text, r'key "z", database 0: 2 of its \d+ pages are damaged or missing')
+            server.start()
+            with server.client() as client:
+                good = bad = 0
+                for i in range(1000):
+                    reply = client.call("ZRANK", "z", "member:%d" % i)
+                    good += isinstance(reply, int)
+                    bad += isinstance(reply, Error)
+                self.assertEqual(good + bad, 1000)
+                self.assertTrue(0 < bad < 40, bad)
+                self.assertEqual(client.must("ZCARD", "z"), 1000)
+                self.assertIsInstance(client.call("ZRANGE", "z", 0, -1), Error)
+                self.assertEqual(client.must("DEL", "z"), 1)
+                until(lambda: pages(server) == (0, 0), what="the end of the pages")
+        finally:
+            server.stop()
+
+    def test_replicas(self):
+        for threshold in (0, 256):
+            with Server(SMALL) as primary, primary.client() as client, Server({"tier-page-threshold": threshold, "tier-page-size": 128}) as replica, replica.client() as reader:
+                fill(client)
+                demote(client, "z")
+                reader.must("REPLICAOF", "127.0.0.1", primary.port)
+                until(lambda: replica.info("replication").get("master_link_status") == "up", what="the link")
+                commands = Commands(7)
+                for _ in range(300):
+                    client.call(*commands.next())
+                demote(client, *KEYS, *PLACES, "z")
+                for _ in range(300):
+                    client.call(*commands.next())
+                client.must("WAIT", 1, 5000)
+                self.assertEqual(reader.must("DEBUG", "DIGEST"), client.must("DEBUG", "DIGEST"))
+
+
+if __name__ == "__main__":
+    main()

@@ -99,8 +99,8 @@ char *page_tree_insert(const struct page_tree *tree, const struct page_tree_path
 /* The leaf's page, resident or not, is not used any more. */
 void page_tree_remove(const struct page_tree *tree, const struct page_tree_path *path);
 
-/* Whether a trunk is to be loaded, so that pages can be used again; no client has to wait for it. */
-bool page_tree_ahead(const struct page_tree *tree, uint32_t *number);
+/* Whether there are that many free pages at hand, as far as there are any: else a trunk is missing, `number`, and new pages would be made in place of those that it has. */
+bool page_tree_has_free(const struct page_tree *tree, uint64_t pages, uint32_t *number);
 
 /* The missing nodes above the elements with the ranks from..to, and the missing ones of their leaves if `with_leaves`: as far as is known now, since what is below a
  * missing node is not. Writes `max` numbers at most; returns how many. 0: all is there. */

@@ -104,13 +104,22 @@ static void drop_page(const struct page_tree *tree, uint32_t number)
     root->free[root->free_count++] = number;
 }
 
-bool page_tree_ahead(const struct page_tree *tree, uint32_t *number)
+bool page_tree_has_free(const struct page_tree *tree, uint64_t pages, uint32_t *number)
 {
     const struct page_tree_root *root = tree->root;
-    size_t size;
+    uint64_t found = root->free_count;
 
-    *number = root->trunk - 1;
-    return root->trunk > 0 && root->free_count < PAGE_TREE_FREE_MAX / 4 && !is_resident(tree, *number, &size);
+    for (uint32_t trunk = root->trunk; trunk > 0 && found < pages; found += PAGE_TREE_FREE_MAX + 1) {
+        size_t size = 0;
+        const char *data = tree->pager->find(tree->pager, trunk - 1, PAGER_LOOK, &size);
+
+        *number = trunk - 1;
+        if (data == NULL)
+            return false;
+        CHECK(size == TRUNK_SIZE);
+        memcpy(&trunk, data, sizeof(trunk));
+    }
+    return true;
 }
 
 /* --- nodes --- */

@@ -334,6 +334,7 @@ static enum status judge_rest(struct import *import, const struct rdb_part *part
     if (status == STATUS_NOT_FOUND && (may_evict || import->may_expire)) {
         import->result->has_evicted |= may_evict;
         import->drops_rest = true;
+        import->is_open = false;
         return STATUS_OK;
     }
     if (status == STATUS_INVALID)
@@ -384,7 +385,7 @@ static void discard_open(struct import *import)
     struct bytes name = buffer_bytes(&import->open);
     uint64_t hash = key_hash(&all->seed, name);
     struct partition *partition = &all->partitions[partition_index(all, hash)];
-    enum status status = STATUS_OK;
+    enum status status = STATUS_OK, read = STATUS_OK;
 
     do {
         uint32_t version = waiting_version(waiting), handle;
@@ -396,11 +397,13 @@ static void discard_open(struct import *import)
         keyspace = partition_keyspace(partition, import->open_db);
         keyspace_assert_locked(keyspace);
         if (import->engine->tier != NULL)
-            (void)tier_load_in_place(import->engine->tier, keyspace, hash, name);
+            read = tier_load_in_place(import->engine->tier, keyspace, hash, name);
         handle = keyspace_find(keyspace, hash, name);
         status = handle != 0 ? remove_twin(import, keyspace, hash, handle) : STATUS_OK;
         partition_unlock(partition);
     } while (status == STATUS_LOCKED);
+    if (read != STATUS_OK)
+        log_write(import->engine->log, LOG_LEVEL_WARNING, "The key '%.*s', of which only a part was loaded, can't be read and so not deleted: %s", shown(name), name.data, status_name(read));
 }
 
 /* A key's value, or the first part of it. */

@@ -9,6 +9,7 @@ enum {
     SCAN_AHEAD_MAX = 1024, SCAN_COUNT_MAX = 16384,      /* pages and elements of a scan's step */
     PAIR_EXTRA = 3, ELEMENT_EXTRA = 2, PAGE_EXTRA = 66,         /* bytes beside pairs and elements of trees: in the page; entry, name, half of its room, table */
     PAGE_PAIRS = 16,
+    FREE_AHEAD = 8, LEAVES_FACTOR = 2,      /* free pages of a tree that are at hand; leaves that are half full, and nodes */
     SIZE_MAX_FACTOR = 3,            /* pages with few large pairs, of the usual size */
 };
 
@@ -146,10 +147,28 @@ uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_A
         struct page_tree tree = paged_tree(access);
         uint32_t trunk;
 
-        if (page_tree_ahead(&tree, &trunk))
+        if (!page_tree_has_free(&tree, FREE_AHEAD, &trunk))
             numbers[count++] = PAGED_TREE_FIRST + trunk;
     }
     return count;
+}
+
+/* The pages that a sorted set needs for that many elements more, about, of those that are free. */
+static bool has_leaves(const struct value *value, size_t count)
+{
+    struct paged_access *access = paged_of(value)->access;
+    struct page_tree tree;
+    uint32_t trunk;
+    double leaves;
+
+    if (access->tree == NULL)
+        return true;
+    tree = paged_tree(access);
+    leaves = access->tree->count > 0 ? (double)count * access->tree->leaves / (double)access->tree->count : (double)count;
+    if (page_tree_has_free(&tree, (uint64_t)(leaves * LEAVES_FACTOR) + 1, &trunk))
+        return true;
+    paged_want(value, PAGED_TREE_FIRST + trunk);
+    return false;
 }
 
 bool paged_has_room(const struct value *value, size_t count)
@@ -165,7 +184,7 @@ bool paged_has_room(const struct value *value, size_t count)
             has = false;
         }
     }
-    return has;
+    return has_leaves(value, count) && has;
 }
 
 bool paged_random(const struct value *value, struct random *random, struct bytes *key, struct bytes *data)

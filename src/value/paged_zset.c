@@ -83,7 +83,8 @@ static void add_leaf(const struct page_tree *tree, const struct page_tree_path *
     memcpy(page_tree_insert(tree, path, PAGE_TREE_AFTER, separator, rendered->count, rendered->size, NULL), rendered->bytes, rendered->size);
 }
 
-/* Returns a key that is greater than the element on the left and not than the one on the right, which is greater: as little of that as it takes. Members may differ too late for it. */
+/* Returns a key that is greater than the element on the left and not than the one on the right, which is greater: a short one, next to the left one, so that what comes in between goes to the right.
+ * Members may differ too late for it. */
 static struct bytes separator_of(char room[PAGE_TREE_SEPARATOR_MAX], const struct order_element *left, const struct order_element *right)
 {
     char other[PAGE_TREE_SEPARATOR_MAX];
@@ -93,6 +94,8 @@ static struct bytes separator_of(char room[PAGE_TREE_SEPARATOR_MAX], const struc
 
     while (same < low.size && same < high.size && low.data[same] == high.data[same])
         same++;
+    if (same < low.size && same < high.size)
+        room[same] = (char)((uint8_t)low.data[same] + 1);
     return bytes_of(high.data, same < high.size ? same + 1 : high.size);
 }
 

@@ -296,6 +296,26 @@ class ZsetPagesTest(ServerCase):
                 most = sum(pages(self.server))
         self.assertLess(sum(pages(self.server)), most * 1.3)
 
+    def test_a_window_of_which_the_free_pages_are_cold(self):
+        most = 0
+        for turn in range(40):
+            self.c.must("ZADD", "z", *[word for i in range(turn * 1000, turn * 1000 + 1000) for word in (i, "event:%d" % i)])
+            if turn >= 3:
+                self.c.must("ZPOPMIN", "z", 1000)
+            demote(self.c, "z")
+            if turn == 8:
+                most = sum(pages(self.server))
+        self.assertLess(sum(pages(self.server)), most * 1.2)
+
+    def test_small_members_beside_a_large_one(self):
+        self.c.must("ZADD", "z", 0, "a" * 9000)
+        self.c.must("ZADD", "z", *[word for i in range(500) for word in (i, "member:%d" % i)])
+        before = sum(pages(self.server))
+        for i in range(500, 0, -1):
+            self.c.must("ZADD", "z", 0, "b%06d" % i)
+        self.assertLess(sum(pages(self.server)), before + 150)
+        self.assertEqual(self.c.must("ZRANK", "z", "b%06d" % 7), 7)
+
     def test_members_with_long_prefixes_in_any_order(self):
         prefix = "p" * 110
         for name, order in (("down", range(3000, 0, -1)), ("up", range(3000)), ("between", list(range(0, 6000, 2)) + list(range(1, 6000, 2)))):

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/compiler.h"
-
 #include "containers/page_tree_private.h"
 
 /* --- finding --- */

@@ -6,7 +6,8 @@
 
 enum {
     TRUNK_SIZE = sizeof(uint32_t) * (1 + PAGE_TREE_FREE_MAX),
-    SMALL_SHARE = 4, JOINED_SHARE_NUM = 3, JOINED_SHARE_OF = 4 };     /* a node below a quarter is joined, if both have three quarters at most */
+    SMALL_SHARE = 4, JOINED_SHARE_NUM = 3, JOINED_SHARE_OF = 4,         /* a node below a quarter is joined, if both have three quarters at most */
+};
 
 void page_tree_root_release(struct page_tree_root *root)
 {

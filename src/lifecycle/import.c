@@ -55,9 +55,8 @@ struct import {
     struct import_position position;    /* as found so far */
     struct buffer scratch;
     struct import_rest rest;
-    struct buffer open;             /* the name of the key of which more parts are to come; empty: there is none, or it is ended */
-    int open_db;
-    bool is_open;
+    int open_db;                        /* of the key of which more parts are to come; -1: there is none */
+    struct buffer open;                 /* its name */
     bool drops_rest;                    /* of the value that is being read in parts */
     bool may_expire;                    /* the key of that */
     uint64_t keys_looked, bytes_looked; /* as of the last look */
@@ -334,7 +333,7 @@ static enum status judge_rest(struct import *import, const struct rdb_part *part
     if (status == STATUS_NOT_FOUND && (may_evict || import->may_expire)) {
         import->result->has_evicted |= may_evict;
         import->drops_rest = true;
-        import->is_open = false;
+        import->open_db = -1;
         return STATUS_OK;
     }
     if (status == STATUS_INVALID)
@@ -349,7 +348,6 @@ static enum status begin_rest(struct import *import, const struct rdb_part *part
 {
     struct rest_key key = rest_key_of(import, part);
 
-    import->is_open = true;
     import->open_db = key.db;
     import->open.size = 0;
     buffer_append_bytes(&import->open, key.name);
@@ -373,7 +371,7 @@ static enum status take_rest(struct import *import, const struct rdb_part *part)
     if (status == STATUS_OK && part->is_last)
         status = import_rest_end(&import->rest, &key);
     if (status == STATUS_OK && part->is_last)
-        import->is_open = false;
+        import->open_db = -1;
     return judge_rest(import, part, status);
 }
 
@@ -545,7 +543,7 @@ static enum status take_part(struct import *import, const struct rdb_part *part)
 enum status import_rdb(struct engine *engine, int fd, const struct import_rules *rules, aof_import_progress *progress, void *context,
     struct import_result *result, struct message *message)
 {
-    struct import import = { .engine = engine, .rules = rules, .progress = progress, .context = context, .result = result, .message = message };
+    struct import import = { .engine = engine, .rules = rules, .progress = progress, .context = context, .result = result, .message = message, .open_db = -1 };
     struct rdb_part part;
     enum status status;
 
@@ -567,7 +565,7 @@ enum status import_rdb(struct engine *engine, int fd, const struct import_rules 
     } while (status == STATUS_OK && part.kind != RDB_PART_END);
     if (status == STATUS_OK)
         status = publish_functions(&import);
-    if (status != STATUS_OK && import.is_open)
+    if (status != STATUS_OK && import.open_db >= 0)
         discard_open(&import);
     buffer_release(&import.open);
     scripts_load_release(&import.functions);

@@ -122,6 +122,14 @@ void paged_want(const struct value *value, uint32_t page)
         access->wants_all |= access->wanted_count >= PAGED_WANTED_MAX || access->wanted_count > access->table.root->pages;
 }
 
+bool paged_has_page(const struct value *value, uint32_t page)
+{
+    if (!is_missing(table_of(value), page))
+        return true;
+    paged_want(value, page);
+    return false;
+}
+
 void paged_forget_wanted(struct paged_access *access)
 {
     mem_free(access->wanted);
@@ -173,18 +181,13 @@ static bool has_leaves(const struct value *value, size_t count)
 
 bool paged_has_room(const struct value *value, size_t count)
 {
-    struct paged_access *access = paged_of(value)->access;
     uint32_t max = count < PAGE_ROW_AHEAD_MAX ? (uint32_t)count : PAGE_ROW_AHEAD_MAX, numbers[PAGE_ROW_AHEAD_MAX];
-    uint32_t behind = paged_table_behind(&access->table, numbers, max);
-    bool has = true;
+    uint32_t behind = paged_table_behind(table_of(value), numbers, max);
+    bool has = has_leaves(value, count);
 
-    for (uint32_t i = 0; i < behind; i++) {
-        if (is_missing(&access->table, numbers[i])) {
-            paged_want(value, numbers[i]);
-            has = false;
-        }
-    }
-    return has_leaves(value, count) && has;
+    for (uint32_t i = 0; i < behind; i++)
+        has = paged_has_page(value, numbers[i]) && has;
+    return has;
 }
 
 bool paged_random(const struct value *value, struct random *random, struct bytes *key, struct bytes *data)
@@ -210,10 +213,7 @@ static void want_ahead(const struct value *value, uint64_t cursor, size_t count)
     uint32_t pages = share < SCAN_AHEAD_MAX ? (uint32_t)share + 1 : SCAN_AHEAD_MAX;
 
     do {
-        uint32_t page = paged_table_scan_page(table, &cursor);
-
-        if (is_missing(table, page))
-            paged_want(value, page);
+        (void)paged_has_page(value, paged_table_scan_page(table, &cursor));
     } while (--pages > 0 && cursor != 0);
 }
 

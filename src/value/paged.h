@@ -94,6 +94,8 @@ bool paged_has_room(const struct value *value, size_t count);
 void paged_attach(const struct value *value, struct paged_access *access);
 /* Notes that the page is wanted. */
 void paged_want(const struct value *value, uint32_t page);
+/* Whether the page is resident; else it is wanted. */
+bool paged_has_page(const struct value *value, uint32_t page);
 /* For what walks over all elements, in a table. False: not all pages are resident, and all are wanted. */
 bool paged_has_all(const struct value *value);
 

@@ -126,22 +126,9 @@ bool paged_zset_find_place(const struct value *value, double score, struct bytes
     return member.size < KEY_MEMBER_MAX || place->at > 0 || *is_there || look_before(value, score, member, place, is_there);
 }
 
-bool paged_zset_is_missing(const struct value *value, uint32_t page)
-{
-    struct pager *pager = paged_of(value)->access->table.pager;
-    size_t size;
-
-    return pager->find(pager, page, PAGER_LOOK, &size) == NULL;
-}
-
 bool paged_zset_has_member(const struct value *value, struct bytes member)
 {
-    uint32_t page = paged_table_page(&paged_of(value)->access->table, member);
-
-    if (!paged_zset_is_missing(value, page))
-        return true;
-    paged_want(value, page);
-    return false;
+    return paged_has_page(value, paged_table_page(&paged_of(value)->access->table, member));
 }
 
 bool paged_zset_score(const struct value *value, struct bytes member, double *score)

@@ -23,7 +23,6 @@ void paged_zset_find_element(const struct value *value, double score, struct byt
 /* Whether the element at the place stays in its leaf with another score: there are elements on both sides of where it goes, or no other leaves are. */
 bool paged_zset_stays(const struct value *value, const struct paged_zset_place *place, double score, struct bytes member);
 
-bool paged_zset_is_missing(const struct value *value, uint32_t page);
 /* The member's page of the table. False: it is missing, and wanted. */
 bool paged_zset_has_member(const struct value *value, struct bytes member);
 

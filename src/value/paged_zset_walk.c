@@ -134,16 +134,25 @@ bool paged_zset_has_element(const struct value *value, struct bytes member)
     return paged_zset_has_score(value, member, &is_there, &score) && (!is_there || paged_zset_has_place(value, score, member));
 }
 
+/* The leaf to which a step has led, if there is one. */
+static bool has_leaf(const struct value *value, enum page_tree_answer answer, struct paged_zset_place *place)
+{
+    switch (answer) {
+    case PAGE_TREE_NO: return true;
+    case PAGE_TREE_YES: return paged_zset_read_leaf(value, place);
+    case PAGE_TREE_MISSING: break;
+    }
+    return paged_zset_resolve(value, place->path.missing);
+}
+
 /* The leaves beside the place's, one of which has its range when it is gone. */
 static bool has_neighbours(const struct value *value, const struct paged_zset_place *place)
 {
     struct page_tree tree = paged_zset_tree(value);
     struct paged_zset_place before = *place, after = *place;
-    enum page_tree_answer answer = page_tree_previous(&tree, &before.path);
-    bool has = answer == PAGE_TREE_NO || (answer == PAGE_TREE_YES ? paged_zset_read_leaf(value, &before) : paged_zset_resolve(value, before.path.missing));
+    bool has = has_leaf(value, page_tree_previous(&tree, &before.path), &before);
 
-    answer = page_tree_next(&tree, &after.path);
-    return (answer == PAGE_TREE_NO || (answer == PAGE_TREE_YES ? paged_zset_read_leaf(value, &after) : paged_zset_resolve(value, after.path.missing))) && has;
+    return has_leaf(value, page_tree_next(&tree, &after.path), &after) && has;
 }
 
 bool paged_zset_has_put(const struct value *value, struct bytes member, double score, bool adds, size_t count)
@@ -175,12 +184,8 @@ bool paged_zset_has_table(const struct value *value)
 {
     bool has = true;
 
-    for (uint32_t page = 0; page < paged_of(value)->root.pages; page++) {
-        if (!paged_zset_is_missing(value, page))
-            continue;
-        paged_want(value, page);
-        has = false;
-    }
+    for (uint32_t page = 0; page < paged_of(value)->root.pages; page++)
+        has = paged_has_page(value, page) && has;
     return has;
 }
 

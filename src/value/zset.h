@@ -61,7 +61,7 @@ bool zset_scan(const struct value *zset, uint64_t *cursor, size_t count, btree_f
 /* Questions of a call about what it is about to do with a set that may be in pages. False: pages are missing, and the call asks for them (key_ask); the question is to be put again then. */
 static inline bool zset_is_here(const struct value *zset) { return !value_is_paged(zset); }       /* nothing needs to be asked */
 bool zset_has_room(const struct value *zset, size_t count);                             /* growing by that many */
-bool zset_has_all(const struct value *zset);                                            /* all of these, also by member */
+bool zset_has_all(const struct value *zset);                                            /* reading all, also by member */
 bool zset_has_ranks(const struct value *zset, size_t first, size_t count);              /* reading these, as far as they are there */
 bool zset_has_removal(const struct value *zset, size_t first, size_t count);            /* zset_remove_ranks */
 bool zset_has_score(const struct value *zset, struct bytes member, bool *is_there, double *score);      /* zset_score, whose result is set then */

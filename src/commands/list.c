@@ -2,6 +2,7 @@
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
+#include "commands/list_pop.h"
 #include "value/list.h"
 
 /* Chunks could hold elements that do not fit into a listpack; this is the limit of Redis. */
@@ -37,6 +38,10 @@ static void push_elements(struct call *call, enum list_end end, enum push_mode m
     }
     if (!key.present)
         key_replace(&key, list_create());
+    if (!list_has_push(&key.value, end, (size_t)call->arg_count - 2)) {
+        key_ask(&key);
+        return;
+    }
     list_grow(&key.value, &call->turn->limits, (size_t)call->arg_count - 2, bytes);
     for (int i = 2; i < call->arg_count; i++)
         list_push(&key.value, end, call->args[i]);
@@ -100,6 +105,10 @@ void linsert_command(struct call *call)
         reply_integer(call->reply, 0);
         return;
     }
+    if (!list_has_search(&key.value, call->args[3], LIST_HEAD, 1, SIZE_MAX)) {
+        key_ask(&key);
+        return;
+    }
     encoding = key.value.encoding;
     list_grow(&key.value, &call->turn->limits, 1, call->args[4].size);
     if (!find_pivot(&key.value, call->args[3], &index)) {
@@ -137,8 +146,13 @@ void lset_command(struct call *call)
         reply_errorf(call, "ERR index out of range");
         return;
     }
-    list_set(&key.value, (size_t)(index < 0 ? index + count : index), call->args[3]);
-    list_shrink(&key.value, &call->turn->limits);
+    index = index < 0 ? index + count : index;
+    if (!list_has_ranks(&key.value, (size_t)index, 1)) {
+        key_ask(&key);
+        return;
+    }
+    list_set(&key.value, (size_t)index, call->args[3]);
+    list_settle(&key);
     key_changed(&key, EVENT_LSET);
     reply_ok(call->reply);
 }
@@ -149,7 +163,7 @@ static void store_shortened(struct key *key, enum event event, size_t removed)
     struct call *call = key->call;
     uint64_t changes = call->change_count;
 
-    list_shrink(&key->value, &call->turn->limits);
+    list_settle(key);
     key_changed(key, event);
     if (list_count(&key->value) == 0)
         key_remove(key, KEY_REMOVE_NOW, EVENT_DEL);
@@ -158,6 +172,7 @@ static void store_shortened(struct key *key, enum event event, size_t removed)
 
 void lrem_command(struct call *call)
 {
+    enum list_end from;
     int64_t count;
     size_t removed = 0, count_max;
     struct key key;
@@ -165,8 +180,13 @@ void lrem_command(struct call *call)
     if (!arg_integer(call, 2, &count) || !key_open_as(call, 1, KEY_FOR_WRITING, VALUE_LIST, &key))
         return;
     count_max = count == 0 ? SIZE_MAX : count > 0 ? (size_t)count : (size_t)0 - (size_t)count;
+    from = count < 0 ? LIST_TAIL : LIST_HEAD;
+    if (key.present && !list_has_search(&key.value, call->args[3], from, count_max, SIZE_MAX)) {
+        key_ask(&key);
+        return;
+    }
     if (key.present)
-        removed = list_remove(&key.value, call->args[3], count_max, count < 0 ? LIST_TAIL : LIST_HEAD);
+        removed = list_remove(&key.value, call->args[3], count_max, from);
     if (removed > 0)
         store_shortened(&key, EVENT_LREM, removed);
     reply_integer(call->reply, (int64_t)removed);
@@ -193,6 +213,9 @@ void ltrim_command(struct call *call)
         key_event(&key, EVENT_LTRIM);
         key_remove(&key, KEY_REMOVE_LAZILY, EVENT_DEL);
         call->change_count = changes + (uint64_t)count;
+    } else if (!list_has_trim(&key.value, &call->turn->limits, (size_t)start, (size_t)end + 1)) {
+        key_ask(&key);
+        return;
     } else {
         list_delete(&key.value, (size_t)end + 1, (size_t)(count - 1 - end));
         list_delete(&key.value, 0, (size_t)start);

@@ -12,8 +12,8 @@ static void pop_one(const struct pop *pop, struct key *key, int arg)
 
     reply_array(call->reply, 2);
     reply_bulk(call->reply, call->args[arg]);
-    list_pop_one(key, (enum list_end)pop->end);
-    call_propagate(call, words, 2);
+    if (list_pop_one(key, (enum list_end)pop->end))
+        call_propagate(call, words, 2);
 }
 
 static void pop_or_wait(struct call *call, enum list_end end)

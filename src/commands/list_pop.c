@@ -20,6 +20,28 @@ static enum event pop_event(enum list_end end)
     return end == LIST_HEAD ? EVENT_LPOP : EVENT_RPOP;
 }
 
+void list_settle(struct key *key)
+{
+    const struct value_limits *limits = &key->call->turn->limits;
+    struct value pack;
+
+    if (list_leaves_pages(&key->value, limits, &pack))
+        key_replace(key, pack);
+    else
+        list_shrink(&key->value, limits);
+}
+
+bool list_has_popped(struct key *key, enum list_end end, size_t count)
+{
+    size_t all = list_count(&key->value), from = end == LIST_HEAD ? count : 0, to = end == LIST_HEAD ? all : all - count;
+    bool has = list_has_ranks(&key->value, end == LIST_HEAD ? 0 : to, count);
+
+    if (list_has_trim(&key->value, &key->call->turn->limits, from, to) && has)
+        return true;
+    key_ask(key);
+    return false;
+}
+
 /* Removes elements that have been replied. */
 static void remove_popped(struct key *key, enum list_end end, size_t count)
 {
@@ -32,7 +54,7 @@ static void remove_popped(struct key *key, enum list_end end, size_t count)
         key_remove(key, KEY_REMOVE_LAZILY, EVENT_DEL);
     } else {
         list_delete(&key->value, end == LIST_HEAD ? 0 : all - count, count);
-        list_shrink(&key->value, &call->turn->limits);
+        list_settle(key);
         key_changed(key, pop_event(end));
     }
     call->change_count = changes + count;
@@ -49,20 +71,26 @@ static void reply_elements(struct key *key, enum list_end end, size_t count)
     list_iterate_end(&iterator);
 }
 
-void list_pop_one(struct key *key, enum list_end end)
+bool list_pop_one(struct key *key, enum list_end end)
 {
     char digits[TEXT_INT_SIZE];
 
+    if (!list_has_popped(key, end, 1))
+        return false;
     reply_bulk(key->call->reply, list_end_element(&key->value, end, digits));
     remove_popped(key, end, 1);
+    return true;
 }
 
+/* Returns how many; 0: elements are missing (key_ask). */
 static size_t list_pop(struct key *key, enum list_end end, size_t count)
 {
     size_t all = list_count(&key->value);
 
     if (count > all)
         count = all;
+    if (!list_has_popped(key, end, count))
+        return 0;
     reply_array(key->call->reply, count);
     reply_elements(key, end, count);
     remove_popped(key, end, count);
@@ -110,11 +138,14 @@ static void pop_several(const struct pop *pop, struct key *key, int arg)
 {
     struct call *call = key->call;
     struct bytes words[3] = { pop->end == LIST_HEAD ? BYTES("LPOP") : BYTES("RPOP"), call->args[arg] };
+    size_t count;
 
     reply_array(call->reply, 2);
     reply_bulk(call->reply, call->args[arg]);
-    words[2] = call_integer(call, (int64_t)list_pop(key, (enum list_end)pop->end, pop->count));
-    call_propagate(call, words, 3);
+    count = list_pop(key, (enum list_end)pop->end, pop->count);
+    words[2] = call_integer(call, (int64_t)count);
+    if (count > 0)
+        call_propagate(call, words, 3);
 }
 
 bool list_pop_parse(struct pop *pop, struct call *call, int arg)
@@ -151,10 +182,18 @@ static void rotate_list(struct key *key, enum list_end from, enum list_end to, s
         list_delete(&key->value, from == LIST_HEAD ? 0 : list_count(&key->value) - 1, 1);
         list_grow(&key->value, limits, 1, element.size);
         list_push(&key->value, to, element);
-        list_shrink(&key->value, limits);
+        list_settle(key);
     }
     key_changed(key, to == LIST_HEAD ? EVENT_LPUSH : EVENT_RPUSH);
     key_event(key, pop_event(from));
+}
+
+static bool has_pushed(struct key *key, enum list_end end)
+{
+    if (list_has_push(&key->value, end, 1))
+        return true;
+    key_ask(key);
+    return false;
 }
 
 static void push_to(struct key *target, enum list_end to, struct bytes element)
@@ -174,10 +213,12 @@ bool list_move(struct key *source, enum list_end from, enum list_end to)
     struct key target;
 
     if (bytes_equal(call->args[1], call->args[2])) {
+        if (!list_has_popped(source, from, 1) || !has_pushed(source, to))
+            return false;
         element = take_copy(source, from);
         rotate_list(source, from, to, element);
     } else {
-        if (!key_open_as(call, 2, KEY_FOR_WRITING, VALUE_LIST, &target))
+        if (!key_open_as(call, 2, KEY_FOR_WRITING, VALUE_LIST, &target) || !list_has_popped(source, from, 1) || (target.present && !has_pushed(&target, to)))
             return false;
         element = take_copy(source, from);
         push_to(&target, to, element);

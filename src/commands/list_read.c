@@ -37,7 +37,12 @@ void lindex_command(struct call *call)
         reply_null(call->reply);
         return;
     }
-    list_iterate(&iterator, &key.value, (size_t)(index < 0 ? index + count : index), LIST_TAIL);
+    index = index < 0 ? index + count : index;
+    if (!list_has_ranks(&key.value, (size_t)index, 1)) {
+        key_ask(&key);
+        return;
+    }
+    list_iterate(&iterator, &key.value, (size_t)index, LIST_TAIL);
     list_step(&iterator);
     reply_bulk(call->reply, list_element(&iterator, digits));
     list_iterate_end(&iterator);
@@ -57,6 +62,10 @@ void lrange_command(struct call *call)
     end = end < 0 ? (end < -count ? -1 : end + count) : end >= count ? count - 1 : end;
     if (start > end || start >= count) {
         reply_array(call->reply, 0);
+        return;
+    }
+    if (!list_has_ranks(&key.value, (size_t)start, (size_t)(end - start + 1))) {
+        key_ask(&key);
         return;
     }
     reply_array(call->reply, (size_t)(end - start + 1));
@@ -107,6 +116,14 @@ static bool read_query(struct call *call, struct position_query *query)
     return true;
 }
 
+static bool has_positions(const struct call *call, const struct value *list, const struct position_query *query)
+{
+    size_t skipped = (size_t)(query->rank < 0 ? -query->rank : query->rank) - 1, wanted = query->count < 0 ? 1 : (size_t)query->count;
+
+    return list_has_search(list, call->args[2], query->rank < 0 ? LIST_TAIL : LIST_HEAD, query->count == 0 ? SIZE_MAX : skipped + wanted,
+        query->length_max == 0 ? SIZE_MAX : (size_t)query->length_max);
+}
+
 /* Replies the indices of the matches and returns how many. */
 static size_t reply_positions(struct call *call, const struct value *list, const struct position_query *query)
 {
@@ -141,6 +158,10 @@ void lpos_command(struct call *call)
 
     if (!read_query(call, &query) || !open_for_reading(call, &key))
         return;
+    if (key.present && !has_positions(call, &key.value, &query)) {
+        key_ask(&key);
+        return;
+    }
     if (query.count < 0) {
         if (!key.present || reply_positions(call, &key.value, &query) == 0)
             reply_null(call->reply);

@@ -297,35 +297,38 @@ static inline void block_resize(struct listpack **pack, size_t gap, size_t size,
         *pack = (struct listpack *)((char *)mem_realloc(raw_of(*pack) - gap, mem_class(gap + size_after)) + gap);
 }
 
-/* Replaces `old` bytes by `element`; NULL removes them. */
-static void splice_element(struct listpack **pack, size_t gap, size_t at, size_t old, const struct element *element)
+/* Replaces `old` bytes by `element`; NULL removes them. There is room. */
+static inline void splice_in_place(struct listpack *pack, size_t at, size_t old, const struct element *element)
 {
-    size_t size = listpack_size(*pack), new = element != NULL ? element->size : 0, size_after = size - old + new;
-    uint8_t *raw;
+    size_t size = listpack_size(pack), new = element != NULL ? element->size : 0;
+    uint8_t *raw = raw_of(pack);
 
     CHECK(at >= HEADER_SIZE && at + old < size);
-    CHECK(size_after <= LISTPACK_SIZE_MAX);
-    if (size_after > size)
-        block_resize(pack, gap, size, size_after);
-    raw = raw_of(*pack);
     if (old != new)
         memmove(raw + at + new, raw + at + old, size - at - old);
-    if (size_after < size) {
-        block_resize(pack, gap, size, size_after);
-        raw = raw_of(*pack);
-    }
-    size_set(*pack, size_after);
+    size_set(pack, size - old + new);
     if (element != NULL)
         element_write(raw + at, element);
 }
 
+/* The same in a block that gets the size it needs. */
+static void splice_element(struct listpack **pack, size_t gap, size_t at, size_t old, const struct element *element)
+{
+    size_t size = listpack_size(*pack), size_after = size - old + (element != NULL ? element->size : 0);
+
+    CHECK(size_after <= LISTPACK_SIZE_MAX);
+    if (size_after > size)
+        block_resize(pack, gap, size, size_after);
+    splice_in_place(*pack, at, old, element);
+    if (size_after < size)
+        block_resize(pack, gap, size, size_after);
+}
+
 struct listpack *listpack_create(void)
 {
-    struct listpack *pack = mem_alloc(mem_class(HEADER_SIZE + 1));
+    struct listpack *pack = mem_alloc(mem_class(LISTPACK_EMPTY_SIZE));
 
-    size_set(pack, HEADER_SIZE + 1);
-    count_set(pack, 0);
-    raw_of(pack)[HEADER_SIZE] = END;
+    listpack_place_empty(pack);
     return pack;
 }
 
@@ -665,6 +668,61 @@ size_t listpack_delete(struct listpack **pack, size_t at, size_t count)
         count_subtract(*pack, gone);
     }
     return position_or_none(*pack, at);
+}
+
+/* Packs in memory of the caller */
+
+size_t listpack_element_size(struct bytes bytes)
+{
+    struct element element;
+
+    element_set_bytes(&element, bytes);
+    return element.size;
+}
+
+size_t listpack_size_between(const struct listpack *pack, size_t at, size_t count)
+{
+    size_t end = at;
+
+    for (; count > 0; count--) {
+        CHECK(*bytes_at(pack, end) != END);
+        end += element_size(bytes_at(pack, end));
+    }
+    return end - at;
+}
+
+void listpack_place_empty(struct listpack *pack)
+{
+    size_set(pack, LISTPACK_EMPTY_SIZE);
+    count_set(pack, 0);
+    raw_of(pack)[HEADER_SIZE] = END;
+}
+
+void listpack_place(struct listpack *pack, size_t at, struct bytes bytes)
+{
+    struct element element;
+
+    element_set_bytes(&element, bytes);
+    splice_in_place(pack, at != LISTPACK_NONE ? at : listpack_size(pack) - 1, 0, &element);
+    count_add(pack, 1);
+}
+
+void listpack_place_some(struct listpack *pack, const struct listpack *from, size_t at, size_t size, size_t count)
+{
+    size_t end = listpack_size(pack) - 1;
+
+    CHECK(at >= HEADER_SIZE && at + size < listpack_size(from));
+    memcpy(raw_of(pack) + end, bytes_at(from, at), size);
+    raw_of(pack)[end + size] = END;
+    size_set(pack, end + size + 1);
+    count_add(pack, count);
+}
+
+size_t listpack_take_out(struct listpack *pack, size_t at, size_t count)
+{
+    splice_in_place(pack, at, listpack_size_between(pack, at, count), NULL);
+    count_subtract(pack, count);
+    return position_or_none(pack, at);
 }
 
 /* Packs with a gap */

@@ -91,6 +91,18 @@ void listpack_replace_int(struct listpack **pack, size_t at, int64_t number);
 /* Removes `count` elements from `at` on, or as many as there are. Returns the position of the element after them. */
 size_t listpack_delete(struct listpack **pack, size_t at, size_t count);
 
+/* Packs in memory of the caller, as in a page, that is made larger before a call or smaller after it: nothing is allocated. */
+enum { LISTPACK_EMPTY_SIZE = 7 };
+size_t listpack_element_size(struct bytes bytes);                               /* what the element adds to a pack's size */
+size_t listpack_size_between(const struct listpack *pack, size_t at, size_t count);   /* of `count` elements from `at` on, which exist */
+void listpack_place_empty(struct listpack *pack);
+/* Inserts before the element `at`; LISTPACK_NONE appends. */
+void listpack_place(struct listpack *pack, size_t at, struct bytes bytes);
+/* Appends `count` elements of another pack from `at` on, which exist and have `size` bytes. */
+void listpack_place_some(struct listpack *pack, const struct listpack *from, size_t at, size_t size, size_t count);
+/* Removes `count` elements from `at` on, which exist. Returns the position of the element after them. */
+size_t listpack_take_out(struct listpack *pack, size_t at, size_t count);
+
 /* A pack with a gap: unused bytes before the pack, in the same block, so that elements are added and removed at the front without
  * moving the others. The pointer is to the pack, and the owner keeps the size of the gap. While it is not 0, only the functions
  * that read and these may be used; listpack_memory and listpack_destroy must not. */

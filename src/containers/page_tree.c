@@ -68,6 +68,17 @@ static bool is_wanted(const struct wanted *wanted, const struct child *child, ui
     return true;
 }
 
+/* As pick_child for the last one of a tree by position; the node has `count` elements. */
+static size_t pick_last(struct bytes node, uint64_t count, uint64_t *rank)
+{
+    size_t at = node.size - CHILD_SEPARATOR_AT;
+    struct child child = child_at(node, at);
+
+    CHECK(child.count <= count);
+    *rank += count - child.count;
+    return at;
+}
+
 /* Where the child is: the last one that is wanted, or the first one. `*rank`: the number of elements before the node, then before the child. */
 static size_t pick_child(struct bytes node, const struct wanted *wanted, uint64_t *rank)
 {
@@ -88,9 +99,11 @@ static size_t pick_child(struct bytes node, const struct wanted *wanted, uint64_
     return picked;
 }
 
-/* From the node at the level on; before it there are path->rank elements. */
-static enum page_tree_answer descend(const struct page_tree *tree, const struct wanted *wanted, unsigned level, struct page_tree_path *path)
+/* From the node at the level on, which has `count` elements; before it there are path->rank. */
+static enum page_tree_answer descend(const struct page_tree *tree, const struct wanted *wanted, unsigned level, uint64_t count, struct page_tree_path *path)
 {
+    bool is_last = wanted->pick == PICK_LAST && tree->limits.by_position;
+
     for (;; level++) {
         struct bytes node = page_tree_node(tree, path, level);
         struct child child;
@@ -99,10 +112,10 @@ static enum page_tree_answer descend(const struct page_tree *tree, const struct 
             path->missing = path->steps[level].node;
             return PAGE_TREE_MISSING;
         }
-        path->steps[level].at = (uint32_t)pick_child(node, wanted, &path->rank);
+        path->steps[level].at = (uint32_t)(is_last ? pick_last(node, count, &path->rank) : pick_child(node, wanted, &path->rank));
         child = child_at(node, path->steps[level].at);
         path->leaf = child.page;
-        path->count = child.count;
+        path->count = count = child.count;
         if (level == tree->root->height)
             return PAGE_TREE_YES;
         path->steps[level + 1].node = child.page;
@@ -112,7 +125,7 @@ static enum page_tree_answer descend(const struct page_tree *tree, const struct 
 static enum page_tree_answer seek(const struct page_tree *tree, struct wanted wanted, struct page_tree_path *path)
 {
     path->rank = 0;
-    return tree->root->leaves == 0 ? PAGE_TREE_NO : descend(tree, &wanted, 0, path);
+    return tree->root->leaves == 0 ? PAGE_TREE_NO : descend(tree, &wanted, 0, tree->root->count, path);
 }
 
 enum page_tree_answer page_tree_seek_rank(const struct page_tree *tree, uint64_t rank, struct page_tree_path *path)
@@ -138,10 +151,12 @@ enum page_tree_answer page_tree_last(const struct page_tree *tree, struct page_t
 /* --- walking --- */
 
 /* Where the child before the one at `at` is. */
-static size_t before(struct bytes node, size_t at)
+static size_t before(const struct page_tree *tree, struct bytes node, size_t at)
 {
     size_t last = 0;
 
+    if (tree->limits.by_position)
+        return at - CHILD_SEPARATOR_AT;
     for (size_t next = 0; next < at; next += child_at(node, next).size)
         last = next;
     return last;
@@ -158,7 +173,7 @@ static enum page_tree_answer turn(const struct page_tree *tree, struct page_tree
     if (level == tree->root->height)
         return PAGE_TREE_YES;
     path->steps[level + 1].node = child.page;
-    return descend(tree, &(struct wanted){ .pick = pick }, level + 1, path);
+    return descend(tree, &(struct wanted){ .pick = pick }, level + 1, child.count, path);
 }
 
 /* The leaf beside the path's: the lowest node that has a child on that side decides. */
@@ -176,7 +191,7 @@ static enum page_tree_answer step(const struct page_tree *tree, struct page_tree
         if (is_forward && next < node.size)
             return turn(tree, path, level, node, next, PICK_FIRST);
         if (!is_forward && at > 0)
-            return turn(tree, path, level, node, before(node, at), PICK_LAST);
+            return turn(tree, path, level, node, before(tree, node, at), PICK_LAST);
     }
     return PAGE_TREE_NO;
 }

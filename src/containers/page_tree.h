@@ -53,9 +53,10 @@ void page_tree_root_release(struct page_tree_root *root);       /* all zero is a
 /* In bytes. Each has room for three children, and a node for a top that has become one child too large. */
 struct page_tree_limits {
     size_t node_size_max, top_size_max;
+    bool by_position;                   /* all separators are empty, so children of a node have the same size, and its last one is found at once */
 };
 /* A node is read child by child, so larger ones take longer: with 4096 bytes the time is twice that with 1024, for one level less. */
-#define PAGE_TREE_LIMITS_DEFAULT ((struct page_tree_limits){ 1024, 700 })
+#define PAGE_TREE_LIMITS_DEFAULT ((struct page_tree_limits){ .node_size_max = 1024, .top_size_max = 700 })
 
 /* Made for each use. */
 struct page_tree {

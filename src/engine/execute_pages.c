@@ -20,6 +20,7 @@ enum {
 /* A call's need of one value. */
 struct needed {
     const struct paged_value *paged;
+    const struct page_tree_root *tree;          /* NULL: it has none */
     struct keyspace *space;
     bool all;                       /* elements */
     bool by_member;                 /* and each is looked up by itself */
@@ -32,6 +33,8 @@ static bool is_own_group(const struct command *command, uint8_t type)
 {
     if (type == VALUE_HASH)
         return strcmp(command->group, "hash") == 0;
+    if (type == VALUE_LIST)
+        return strcmp(command->group, "list") == 0;
     if (type == VALUE_ZSET)
         return strcmp(command->group, "sorted-set") == 0 || strcmp(command->group, "geo") == 0;
     return strcmp(command->group, "set") == 0 || strcmp(command->group, "sorted-set") == 0;
@@ -60,7 +63,8 @@ static bool find_need(const struct call *call, const struct value *value, struct
 {
     switch (call->command->need.kind) {
     case NEEDS_BY_GROUP:
-        needed->all = needed->by_member = is_own_group(call->command, value->type);
+        needed->all = is_own_group(call->command, value->type);
+        needed->by_member = needed->all && value->type == VALUE_ZSET;
         return needed->all;
     case NEEDS_ALL:
         needed->all = true;
@@ -91,9 +95,11 @@ static bool is_there(const struct needed *needed, uint32_t number)
 }
 
 /* Bytes of a page in memory, about: of the average one; of one that is cold. */
-static uint64_t page_size(const struct paged_root *root)
+static uint64_t page_size(const struct needed *needed)
 {
-    return root->size / root->pages + PAGE_EXTRA;
+    const struct paged_root *root = &needed->paged->root;
+
+    return root->size / (root->pages > 0 ? root->pages : needed->tree->leaves + 1) + PAGE_EXTRA;
 }
 
 static uint64_t cold_page_size(const struct needed *needed, uint32_t number) REQUIRES(needed->space->partition->lock);
@@ -141,7 +147,7 @@ static enum residency weigh(struct call *call, const struct needed *needed, uint
     if (call->requester->caller & TRAIT_UNGATED || loads_in_place(call))
         return RESIDENT;
     if (limit > 0 && bytes > (uint64_t)limit / WEIGHED_SHARE)
-        all += tier_pin_count(call->requester) * page_size(&needed->paged->root);       /* for its other keys, or what it asked for before */
+        all += tier_pin_count(call->requester) * page_size(needed);       /* for its other keys, or what it asked for before */
     if (needed->all && all < needed->paged->root.size)
         all = needed->paged->root.size;
     if (limit > 0 && all > (uint64_t)limit / ALL_SHARE) {
@@ -219,17 +225,17 @@ static enum residency ask_for_home(struct call *call, uint32_t home)
     return HOMELESS;
 }
 
-/* All elements of a sorted set. With each node that comes more is known of what is missing. */
-static enum residency bring_set(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, struct needed *needed)
+/* All elements of a value with a tree. With each node that comes more is known of what is missing. */
+static enum residency bring_tree(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, struct needed *needed)
     REQUIRES(keyspace->partition->lock, needed->space->partition->lock);
-static enum residency bring_set(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, struct needed *needed)
+static enum residency bring_tree(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, struct needed *needed)
 {
     enum residency residency = RESIDENT;
     struct pages_access access;
 
     pages_attach(&access, keyspace, value, &call->turn->limits, call->turn->now_ms);
     needed->is_listed = true;
-    while (residency == RESIDENT && !(needed->by_member ? zset_has_all(value) : zset_has_ranks(value, 0, SIZE_MAX))) {
+    while (residency == RESIDENT && !(needed->by_member ? zset_has_all(value) : paged_tree_has_ranks(value, 0, SIZE_MAX))) {
         needed->numbers = access.paged.wanted;
         needed->count = access.paged.wanted_count;
         residency = load_needed(call, worker, needed);
@@ -242,7 +248,7 @@ static enum residency bring_set(struct call *call, struct worker *worker, struct
 enum residency execute_bring_pages(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key)
 {
     struct value value = entry_value(keyspace_entry(keyspace, key->handle));
-    struct needed needed = { .paged = paged_of(&value) };
+    struct needed needed = { .paged = paged_of(&value), .tree = paged_has_tree(&value) ? &paged_ordered_of(&value)->tree : NULL };
 
     keyspace_assert_locked(keyspace);
     if (execute_is_overwritten(key))
@@ -253,8 +259,8 @@ enum residency execute_bring_pages(struct call *call, struct worker *worker, str
         return RESIDENT;
     needed.space = pages_home_of(keyspace, needed.paged->id);
     keyspace_assert_locked(needed.space);
-    if (value.type == VALUE_ZSET && needed.all)
-        return bring_set(call, worker, keyspace, &value, &needed);
+    if (paged_has_tree(&value) && needed.all)
+        return bring_tree(call, worker, keyspace, &value, &needed);
     return load_needed(call, worker, &needed);
 }
 
@@ -263,7 +269,7 @@ enum residency execute_bring_asked(struct call *call, struct worker *worker)
     struct pages_access *access = call->lacks;
     enum residency residency;
     struct paged_value paged = { .root = *access->paged.table.root, .id = access->pages.id };
-    struct needed needed = { .paged = &paged, .space = access->pages.space, .all = access->paged.wants_all,
+    struct needed needed = { .paged = &paged, .tree = access->paged.tree, .space = access->pages.space, .all = access->paged.wants_all,
         .is_listed = !access->paged.wants_all, .numbers = access->paged.wanted, .count = access->paged.wanted_count };
 
     keyspace_assert_locked(needed.space);

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "keyspace/uses.h"
 #include "value/hash.h"
+#include "value/list.h"
 #include "value/set.h"
 #include "value/zset.h"
 #include "value/string.h"
@@ -348,9 +349,12 @@ static struct paged_plan size_of(const struct value *value)
 {
     const struct dict *dict = value->type == VALUE_HASH ? hash_table(value) : value->type == VALUE_SET ? set_table(value) : NULL;
     const struct btree *tree = value->type == VALUE_ZSET ? zset_tree(value) : NULL;
+    const struct chunk_list *list = value->type == VALUE_LIST ? list_chunks(value) : NULL;
 
     if (dict != NULL)
         return (struct paged_plan){ dict_count(dict), dict_size(dict) };
+    if (list != NULL)
+        return (struct paged_plan){ chunk_list_count(list), chunk_list_size(list) };
     return tree != NULL ? (struct paged_plan){ btree_count(tree), btree_size(tree) } : (struct paged_plan){ 0 };
 }
 
@@ -359,6 +363,15 @@ bool pages_are_for(const struct value *value, const struct value_limits *limits)
     struct paged_plan size = size_of(value);
 
     return size.count > 0 && size.size >= limits->page_threshold;
+}
+
+static struct paged_value *create_paged(const struct value *table, const struct paged_plan *plan, uint64_t id, struct paged_access *access)
+{
+    if (table->type == VALUE_LIST)
+        return paged_list_create(list_chunks(table), id, access);
+    if (table->type == VALUE_ZSET)
+        return paged_zset_create(zset_tree(table), plan, id, access);
+    return paged_create(table->type == VALUE_HASH ? hash_table(table) : set_table(table), plan, id, access);
 }
 
 bool pages_take_planned(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, const struct paged_plan *plan,
@@ -374,8 +387,7 @@ bool pages_take_planned(struct pages_access *access, struct keyspace *keyspace, 
     as_it_is = size_of(table);
     if (plan == NULL)
         plan = &as_it_is;
-    value->object = value->type == VALUE_ZSET ? paged_zset_create(zset_tree(table), plan, id, &access->paged)
-        : paged_create(value->type == VALUE_HASH ? hash_table(table) : set_table(table), plan, id, &access->paged);
+    value->object = create_paged(table, plan, id, &access->paged);
     value->encoding |= VALUE_PAGED;
     return true;
 }
@@ -457,12 +469,12 @@ bool pages_bring_all(struct pages_access *access, const struct value *value)
     bool done = true;
 
     keyspace_assert_locked(space);
-    if (value->type != VALUE_ZSET) {
+    if (!paged_has_tree(value)) {
         for (uint32_t i = 0; i < access->paged.table.root->pages && done; i++)
             done = bring_number(space, access->pages.id, i);
         return done;
     }
-    while (done && !zset_has_ranks(value, 0, SIZE_MAX)) {
+    while (done && !paged_tree_has_ranks(value, 0, SIZE_MAX)) {
         for (uint32_t i = 0; i < access->paged.wanted_count && done; i++)
             done = bring_number(space, access->pages.id, access->paged.wanted[i]);
         paged_forget_wanted(&access->paged);

@@ -27,6 +27,7 @@
 #include "persist/rdb_reader.h"
 #include "value/codec.h"
 #include "value/hash.h"
+#include "value/list.h"
 #include "value/set.h"
 #include "value/zset.h"
 
@@ -206,8 +207,7 @@ static enum status look_for_twin(struct import *import, struct keyspace *keyspac
 /* The size of a value of which this is the first part: by the mean size of its elements. */
 static struct paged_plan plan_of(const struct rdb_part *part, const struct value *value)
 {
-    uint64_t count = value->type == VALUE_HASH ? hash_count(value) : value->type == VALUE_SET ? set_count(value) : zset_count(value);
-
+    uint64_t count = value->type == VALUE_HASH ? hash_count(value) : value->type == VALUE_SET ? set_count(value) : value->type == VALUE_LIST ? list_count(value) : zset_count(value);
     double size = (double)part->size / (double)count * (double)part->elements, most = (double)part->size + (double)part->left * UNPACKED_TIMES;
 
     return (struct paged_plan){ part->elements, (uint64_t)(size < most ? size : most) };

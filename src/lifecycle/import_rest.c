@@ -8,11 +8,12 @@
 #include "lifecycle/fetch.h"
 #include "lifecycle/spool.h"
 #include "value/hash.h"
+#include "value/list.h"
 #include "value/set.h"
 #include "value/zset.h"
 
-/* Steps of adding elements: the tree of a sorted set that is put aside gets them as they come, in its order, and the table in that of its pages. */
-enum rest_step { STEP_BOTH, STEP_TREE, STEP_TABLE };
+/* Steps of adding elements: the tree of a sorted set that is put aside gets them as they come, in its order, and the table in that of its pages. A list gets them at its end. */
+enum rest_step { STEP_BOTH, STEP_TREE, STEP_TABLE, STEP_LIST };
 
 enum {
     BATCH = 512, BATCH_SIZE = 256 << 10,    /* elements, and their bytes, that are added under one lock; one at least */
@@ -32,6 +33,12 @@ static int compare_pages(const void *a, const void *b)
     uint32_t first = ((const struct element *)a)->page, second = ((const struct element *)b)->page;
 
     return (first > second) - (first < second);
+}
+
+/* Elements are added in the order of the table's pages. */
+static bool goes_by_pages(enum rest_step step)
+{
+    return step == STEP_BOTH || step == STEP_TABLE;
 }
 
 /* A list that grows. */
@@ -56,6 +63,8 @@ static enum status walk_part(const struct value *part, element_found *found, voi
     struct hash_iterator fields;
     struct set_iterator members;
     struct zset_iterator elements;
+    struct list_iterator list;
+    char digits[TEXT_INT_SIZE];
     double score;
     struct bytes key, data = bytes_of(NULL, 0);
     enum status status = STATUS_OK;
@@ -68,6 +77,11 @@ static enum status walk_part(const struct value *part, element_found *found, voi
         zset_iterate(&elements, part, zset_count(part) - 1, ZSET_DOWN);
         while (status == STATUS_OK && zset_next(&elements, &key, &score))
             status = found(context, key, bytes_of(&score, sizeof(score)));
+    } else if (part->type == VALUE_LIST) {
+        list_iterate(&list, part, 0, LIST_TAIL);
+        while (status == STATUS_OK && list_step(&list))
+            status = found(context, list_element(&list, digits), data);
+        list_iterate_end(&list);
     } else {
         set_iterate(&members, part);
         while (status == STATUS_OK && set_next(&members, &key))
@@ -132,7 +146,7 @@ static void bring_ahead(const struct import_rest *rest, const struct pages_acces
     const struct paged_table *table = &access->paged.table;
     uint32_t numbers[PAGE_ROW_AHEAD_MAX], count = 0;
 
-    if (rest->engine->tier != NULL && table->root->size >= (uint64_t)table->root->pages * table->limits.size_min)     /* not one whose pages are yet to be filled */
+    if (rest->engine->tier != NULL && !access->paged.by_position && table->root->size >= (uint64_t)table->root->pages * table->limits.size_min)     /* not one whose pages are yet to be filled */
         count = paged_table_ahead(table, numbers);
     for (uint32_t i = 0; i < count; i++)
         (void)bring_page(rest, access, numbers[i]);
@@ -154,6 +168,10 @@ static bool add_to_value(struct value *value, const struct value_limits *limits,
     if (value->type == VALUE_SET)
         return set_add(value, limits, element->key);
     switch (step) {
+    case STEP_LIST:
+        list_grow(value, limits, 1, element->key.size);
+        list_push(value, LIST_TAIL, element->key);
+        return true;
     case STEP_BOTH: return zset_put(value, limits, element->key, score_of(element));
     case STEP_TREE: return paged_zset_insert_in_tree(value, element->key, score_of(element));
     case STEP_TABLE: return paged_zset_insert_in_table(value, element->key, score_of(element));
@@ -166,11 +184,11 @@ static enum status bring_for(const struct import_rest *rest, struct pages_access
     REQUIRES(access->pages.space->partition->lock);
 static enum status bring_for(const struct import_rest *rest, struct pages_access *access, const struct value *value, enum rest_step step, const struct element *element)
 {
-    enum status status = step != STEP_TREE ? bring_page(rest, access, paged_table_page(&access->paged.table, element->key)) : STATUS_OK;
+    enum status status = goes_by_pages(step) ? bring_page(rest, access, paged_table_page(&access->paged.table, element->key)) : STATUS_OK;
 
-    if (value->type != VALUE_ZSET || step == STEP_TABLE)
+    if (!paged_has_tree(value) || step == STEP_TABLE)
         return status;
-    while (status == STATUS_OK && !paged_zset_has_place(value, score_of(element), element->key)) {
+    while (status == STATUS_OK && !(step == STEP_LIST ? list_has_push(value, LIST_TAIL, 1) : paged_zset_has_place(value, score_of(element), element->key))) {
         for (uint32_t i = 0; i < access->paged.wanted_count && status == STATUS_OK; i++)
             status = bring_page(rest, access, access->paged.wanted[i]);
         paged_forget_wanted(&access->paged);
@@ -194,7 +212,7 @@ static enum status add_locked(const struct import_rest *rest, struct keyspace *k
     if (status != STATUS_OK)
         return status;
     value = entry_value(keyspace_entry(keyspace, handle));
-    if (value.type != key->type || (step != STEP_BOTH && !value_is_paged(&value)))
+    if (value.type != key->type || ((step == STEP_TREE || step == STEP_TABLE) && !value_is_paged(&value)))
         return STATUS_INVALID;
     partition_changing(keyspace, key->hash, handle);
     if (value_is_paged(&value)) {
@@ -315,11 +333,11 @@ static enum status add_all(struct import_rest *rest, const struct rest_key *key,
 
     while (spool_next(&text, &element, &data))
         append_element(&elements, element, data);
-    if (step != STEP_TREE)
+    if (goes_by_pages(step))
         sort_elements(rest, key, elements.list, elements.count);
     for (size_t i = 0, some; i < elements.count && status == STATUS_OK; i += some) {
         some = batch_of(&elements, i);
-        if (step != STEP_TREE)
+        if (goes_by_pages(step))
             fetch_batch(rest, key, elements.list + i, some);
         status = add_batch(rest, key, step, elements.list + i, some);
         if (status == STATUS_OK)
@@ -347,7 +365,7 @@ enum status import_rest_begin(struct import_rest *rest, const struct rest_key *k
 
     spool_destroy(rest->spool);
     rest->spool = NULL;
-    if (memory_limit(rest) == 0 || size <= memory_limit(rest) / SPOOL_SHARE || !find_root(rest, key, &root))
+    if (key->type == VALUE_LIST || memory_limit(rest) == 0 || size <= memory_limit(rest) / SPOOL_SHARE || !find_root(rest, key, &root))
         return STATUS_OK;
     rest->pages = root.pages;
     rest->buckets = size / bucket_size(rest) < BUCKETS_MAX ? (uint32_t)(size / bucket_size(rest)) + 1 : BUCKETS_MAX;
@@ -372,7 +390,7 @@ enum status import_rest_add(struct import_rest *rest, const struct rest_key *key
     if (status != STATUS_OK || (rest->spool != NULL && part->type != VALUE_ZSET))
         return status;
     (void)walk_part(part, copy_element, &text);
-    status = add_all(rest, key, rest->spool != NULL ? STEP_TREE : STEP_BOTH, buffer_bytes(&text));
+    status = add_all(rest, key, part->type == VALUE_LIST ? STEP_LIST : rest->spool != NULL ? STEP_TREE : STEP_BOTH, buffer_bytes(&text));
     buffer_release(&text);
     return status;
 }

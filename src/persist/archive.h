@@ -28,7 +28,7 @@ struct archive_receiver;
 struct disk;
 
 enum {
-    ARCHIVE_VERSION = 8,            /* of the bytes, and of all files in an image: raised with any of them */
+    ARCHIVE_VERSION = 9,            /* of the bytes, and of all files in an image: raised with any of them */
     ARCHIVE_HEAD_SIZE = 40,
     ARCHIVE_NAME_MAX = 64,
     ARCHIVE_PART_MAX = ARCHIVE_NAME_MAX + 16,

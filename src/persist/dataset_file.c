@@ -16,7 +16,7 @@
 #include "keyspace/partition.h"
 #include "persist/aof_mark.h"
 
-enum { SUM_BLOCK = 1 << 18, VERSION_PLAIN = 1, VERSION_FUNCTIONS = 2, VERSION_RUNS = 3, VERSION_PAGES = 5 };       /* 4: of hashes and sets only */
+enum { SUM_BLOCK = 1 << 18, VERSION_PLAIN = 1, VERSION_FUNCTIONS = 2, VERSION_RUNS = 3, VERSION_PAGES = 6 };       /* 4: of hashes and sets only, 5: and of sorted sets */
 
 /* Removes the first line from the text; *line is without its end. False: there is no complete one. */
 static bool take_line(struct bytes *text, struct bytes *line)
@@ -220,7 +220,7 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
     if (!take_number(&text, "kelvin-image", 1, INT64_MAX, &version))
         return STATUS_CORRUPT;
     if (version > VERSION_PAGES) {
-        *problem = "it was written by a newer Kelvin (kelvin-image 6 or later)";
+        *problem = "it was written by a newer Kelvin (kelvin-image 7 or later)";
         return STATUS_VERSION;
     }
     if (!take_number(&text, "partitions", 1, 1 << 16, &partitions) || (partitions & (partitions - 1)) != 0 ||

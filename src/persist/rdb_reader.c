@@ -420,7 +420,8 @@ static bool skip_pattern(struct rdb_reader *reader, const char *pattern)
 
 static bool is_splittable(uint8_t type)
 {
-    return type == RDB_TYPE_SET || type == RDB_TYPE_HASH || type == RDB_TYPE_ZSET || type == RDB_TYPE_ZSET_2;
+    return type == RDB_TYPE_SET || type == RDB_TYPE_HASH || type == RDB_TYPE_ZSET || type == RDB_TYPE_ZSET_2 || type == RDB_TYPE_LIST || type == RDB_TYPE_LIST_QUICKLIST ||
+        type == RDB_TYPE_LIST_QUICKLIST_2;
 }
 
 /* Takes elements until the part is large enough. They begin `at` bytes after the window's begin, where there is room for a head before them; type and number of those taken are put
@@ -449,6 +450,11 @@ static bool take_elements(struct rdb_reader *reader, size_t at, struct rdb_part 
     return true;
 }
 
+static uint64_t element_size_min(uint8_t type)
+{
+    return type == RDB_TYPE_SET || type == RDB_TYPE_LIST || type == RDB_TYPE_LIST_QUICKLIST ? 1 : 2;
+}
+
 /* The window begins with the value's type. */
 static bool read_split(struct rdb_reader *reader, uint8_t type, struct rdb_part *part)
 {
@@ -456,7 +462,7 @@ static bool read_split(struct rdb_reader *reader, uint8_t type, struct rdb_part 
 
     if (!take_length(reader, &count))
         return false;
-    if (reader->source.size != UINT64_MAX && count > reader->source.size / (type == RDB_TYPE_SET ? 1 : 2))
+    if (reader->source.size != UINT64_MAX && count > reader->source.size / element_size_min(type))
         return fail_reading(reader, STATUS_CORRUPT, "the value has more elements than the file has bytes");
     reader->left = count;
     reader->left_type = type;

@@ -59,7 +59,7 @@ struct rdb_part {
     struct bytes payload;       /* type and body, as codec_decode reads it; empty: codec_peek_type does not know the type, and the body was
                                  * skipped */
     bool is_rest, is_last;      /* more elements of the key of the part before, or the last ones; name, db, type as there */
-    uint64_t elements;          /* of the whole value, if this is the first of its parts; else 0. The file has a byte of each at least, or two of a pair */
+    uint64_t elements;          /* of the whole value, of a list perhaps its chunks, if this is the first of its parts; else 0. The file has a byte of each at least, or two of a pair or chunk */
     uint64_t size;              /* of a part: bytes of its payload if nothing in it were compressed */
     uint64_t left;              /* of a part: bytes of the file after it; UINT64_MAX: not known */
 };

@@ -200,6 +200,8 @@ void tier_drop_pages(struct tier *tier, struct keyspace *space, uint64_t id, uin
 
     ASSERT_LOCKED(space->partition);
     CHECK(first <= end);
+    if (first == end)
+        return;
     is_listed = rest.first < end && add_item(tier, space, &rest, now_ms);
     if (elsewhere && !is_listed)
         log_left(tier);
@@ -217,7 +219,7 @@ void tier_drop_value(struct tier *tier, struct keyspace *keyspace, const struct 
     int64_t now_ms;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (pages->table_pages == 0 || tier_living_keyspace(keyspace->partition, keyspace->incarnation) != keyspace)
+    if (paged_pages(pages) == 0 || tier_living_keyspace(keyspace->partition, keyspace->incarnation) != keyspace)
         return;                     /* one that was flushed has no page space any more */
     space = pages_space_of(keyspace);
     keyspace_assert_locked(space);

@@ -1,6 +1,7 @@
 #include "tier/image_pages.h"
 
 #include "base/mem.h"
+#include "containers/list_page.h"
 #include "containers/order_page.h"
 #include "containers/page_tree.h"
 #include "containers/pair_page.h"
@@ -110,7 +111,7 @@ static enum status read_page(struct pages_reading *reading, const struct recordm
     return STATUS_OK;
 }
 
-static const uint8_t rdb_types[] = { [VALUE_HASH] = CODEC_RDB_HASH, [VALUE_SET] = CODEC_RDB_SET, [VALUE_ZSET] = CODEC_RDB_ZSET_2 };
+static const uint8_t rdb_types[] = { [VALUE_HASH] = CODEC_RDB_HASH, [VALUE_SET] = CODEC_RDB_SET, [VALUE_ZSET] = CODEC_RDB_ZSET_2, [VALUE_LIST] = CODEC_RDB_LIST_QUICKLIST_2 };
 
 static bool append_pairs(struct pages_reading *reading, struct bytes page, enum value_type type, uint64_t *count)
 {
@@ -151,6 +152,8 @@ static bool read_table(struct pages_reading *reading, const struct recordmap *ma
     uint64_t count = 0;
     struct bytes page;
 
+    if (!begin_value(reading, item, type, root->root.count))
+        return false;
     for (uint32_t number = 0; number < root->root.pages; number++) {
         enum status status = read_page(reading, map, root, number, &page);
 
@@ -207,10 +210,21 @@ static const char *find_node(struct pager *pager, uint32_t number, enum pager_us
     return nodes->kept[at].bytes.data;
 }
 
-static bool append_elements(struct pages_reading *reading, struct bytes page)
+/* `count`: how many it has. */
+static bool append_list_page(struct pages_reading *reading, struct bytes page, uint64_t *count)
+{
+    if (!list_page_is_sound(page))
+        return false;
+    *count = list_page_count(page);
+    codec_write_list_page(&reading->payload, page);
+    return true;
+}
+
+static bool append_elements(struct pages_reading *reading, struct bytes page, uint64_t *count)
 {
     if (!order_page_is_sound(page))
         return false;
+    *count = order_page_count(page);
     for (uint32_t i = order_page_count(page); i-- > 0; ) {
         struct order_element element = order_page_at(page, i);
 
@@ -220,22 +234,23 @@ static bool append_elements(struct pages_reading *reading, struct bytes page)
     return true;
 }
 
-static bool walk_leaves(struct pages_reading *reading, const struct page_tree *tree, struct node_pager *nodes, const struct image_item *item)
+static bool walk_leaves(struct pages_reading *reading, const struct page_tree *tree, struct node_pager *nodes, const struct image_item *item, enum value_type type)
 {
+    bool is_list = type == VALUE_LIST;
     struct page_tree_path path;
-    uint64_t left = tree->root->count;
-    enum page_tree_answer answer = page_tree_last(tree, &path);
+    uint64_t left = tree->root->count, count = 0;
+    enum page_tree_answer answer = is_list ? page_tree_first(tree, &path) : page_tree_last(tree, &path);
     struct bytes page;
 
-    for (; answer == PAGE_TREE_YES; answer = page_tree_previous(tree, &path)) {
+    for (; answer == PAGE_TREE_YES; answer = is_list ? page_tree_next(tree, &path) : page_tree_previous(tree, &path)) {
         enum status status = read_page(reading, nodes->map, nodes->root, PAGED_TREE_FIRST + path.leaf, &page);
 
-        if (status == STATUS_OK && (!append_elements(reading, page) || order_page_count(page) > left))
+        if (status == STATUS_OK && (!(is_list ? append_list_page(reading, page, &count) : append_elements(reading, page, &count)) || count > left))
             status = STATUS_CORRUPT;
         if (status != STATUS_OK)
             return fail_page(reading, nodes->root, PAGED_TREE_FIRST + path.leaf, status);
-        left -= order_page_count(page);
-        if (reading->payload.size >= PART_SIZE && !pass_on(reading, item, VALUE_ZSET))
+        left -= count;
+        if (reading->payload.size >= PART_SIZE && !pass_on(reading, item, type))
             return false;
     }
     if (answer == PAGE_TREE_MISSING)
@@ -243,8 +258,8 @@ static bool walk_leaves(struct pages_reading *reading, const struct page_tree *t
     return left == 0 || fail_page(reading, nodes->root, PAGED_TREE_FIRST, STATUS_CORRUPT);
 }
 
-/* The highest element first, which is the order in which Redis and this server load it fastest. */
-static bool read_tree(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root, const struct image_item *item)
+/* Of a sorted set the highest element first, which is the order in which Redis and this server load it fastest. */
+static bool read_tree(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root, const struct image_item *item, enum value_type type)
 {
     struct node_pager nodes = { .pager = { .find = find_node }, .reading = reading, .map = map, .root = root };
     struct page_tree_root tree_root;
@@ -254,7 +269,8 @@ static bool read_tree(struct pages_reading *reading, const struct recordmap *map
     if (!record_peek_tree(item->record, &tree_root))
         return fail_page(reading, root, 0, STATUS_CORRUPT);
     nodes.next = tree_root.next;
-    good = walk_leaves(reading, &tree, &nodes, item);
+    /* Redis' lists are chunks, and begin with how many these are. */
+    good = begin_value(reading, item, type, type == VALUE_LIST ? tree_root.leaves : root->root.count) && walk_leaves(reading, &tree, &nodes, item, type);
     for (int i = 0; i < NODES_KEPT; i++)
         buffer_release(&nodes.kept[i].bytes);
     page_tree_root_release(&tree_root);
@@ -269,9 +285,7 @@ static bool read_value(struct pages_reading *reading, const struct recordmap *ma
 
     if (record_peek(item.record, &gone_ms, &type) != STATUS_OK)
         return fail_page(reading, root, 0, STATUS_CORRUPT);
-    if (!begin_value(reading, &item, type, root->root.count))
-        return false;
-    if (!(type == VALUE_ZSET ? read_tree(reading, map, root, &item) : read_table(reading, map, root, &item, type)))
+    if (!(type == VALUE_ZSET || type == VALUE_LIST ? read_tree(reading, map, root, &item, type) : read_table(reading, map, root, &item, type)))
         return false;
     reading->passed++;
     return pass_on(reading, &item, type);

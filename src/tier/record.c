@@ -8,7 +8,7 @@
 
 enum { RECORD_FORMAT = 1, RECORD_FORMAT_ROOT = 2, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_PACKED = 0x08,
     RECORD_FLAGS = 0xf8, HEAD_SIZE = 4 };
-enum { ROOT_SIZE = 1 + 8 + PAGED_ROOT_SIZE };
+enum { TYPE_AND_ID_SIZE = 1 + 8, LIST_SIZE_SIZE = 8 };
 enum { CODEC_LAST = COMPRESS_LZ4, TYPE_SIZE = 1, VARINT_SIZE_MAX = 5 };
 
 /* Flags of how a value is kept that the payload does not have. */
@@ -30,12 +30,16 @@ static void root_encode(const struct value *value, struct buffer *out)
     const struct paged_value *paged = paged_of(value);
     char root[PAGED_ROOT_SIZE];
 
-    paged_root_write(&paged->root, root);
     buffer_append_u8(out, value->type);
     buffer_append(out, &paged->id, 8);
-    buffer_append(out, root, sizeof(root));
-    if (value->type == VALUE_ZSET)
-        page_tree_root_write(&paged_zset_of(value)->tree, out);
+    if (paged_has_table(value)) {
+        paged_root_write(&paged->root, root);
+        buffer_append(out, root, sizeof(root));
+    } else {
+        buffer_append(out, &paged->root.size, LIST_SIZE_SIZE);
+    }
+    if (paged_has_tree(value))
+        page_tree_root_write(&paged_ordered_of(value)->tree, out);
 }
 
 void record_encode(const struct entry *entry, struct buffer *out)
@@ -92,40 +96,64 @@ static enum status head_read(struct bytes *bytes, struct record *record, uint8_t
 
 /* Roots of a value in pages, as its record has them. */
 struct roots {
-    enum value_type type;
+    struct value value;                 /* its type and encoding */
     uint64_t id;
-    struct paged_root table;
-    struct page_tree_root tree;         /* of a sorted set; all zero otherwise */
+    struct paged_root table;            /* of a list: only the size */
+    struct page_tree_root tree;         /* all zero if it has none */
 };
+
+static bool table_read(struct bytes *bytes, struct paged_root *table)
+{
+    bool is_sound = bytes->size >= PAGED_ROOT_SIZE && paged_root_read(bytes->data, table) && table->count > 0 && table->pages <= PAGED_TREE_FIRST;
+
+    if (is_sound)
+        *bytes = bytes_of(bytes->data + PAGED_ROOT_SIZE, bytes->size - PAGED_ROOT_SIZE);
+    return is_sound;
+}
+
+static bool list_size_read(struct bytes *bytes, struct paged_root *table)
+{
+    if (bytes->size < LIST_SIZE_SIZE)
+        return false;
+    memcpy(&table->size, bytes->data, LIST_SIZE_SIZE);
+    *bytes = bytes_of(bytes->data + LIST_SIZE_SIZE, bytes->size - LIST_SIZE_SIZE);
+    return true;
+}
 
 /* Reads the bytes after the head of a value in pages. The tree's root is to be released if STATUS_OK is returned. */
 static enum status roots_read(struct bytes bytes, struct roots *roots)
 {
-    struct bytes rest;
+    static const uint8_t encodings[VALUE_TYPE_COUNT] = { [VALUE_HASH] = HASH_PAGED, [VALUE_SET] = SET_PAGED, [VALUE_ZSET] = ZSET_PAGED, [VALUE_LIST] = LIST_PAGED };
 
     *roots = (struct roots){ 0 };
-    if (bytes.size < ROOT_SIZE)
+    if (bytes.size < TYPE_AND_ID_SIZE || (uint8_t)bytes.data[0] >= VALUE_TYPE_COUNT)
         return STATUS_CORRUPT;
-    roots->type = (enum value_type)bytes.data[0];
+    roots->value = (struct value){ .type = (uint8_t)bytes.data[0], .encoding = encodings[(uint8_t)bytes.data[0]] };
     memcpy(&roots->id, bytes.data + 1, 8);
-    if (!paged_root_read(bytes.data + 9, &roots->table) || roots->table.count == 0 || roots->id >> PAGE_ID_BITS != 0 || roots->table.pages > PAGED_TREE_FIRST)
+    if (!value_is_paged(&roots->value) || roots->id >> PAGE_ID_BITS != 0)
         return STATUS_CORRUPT;
-    rest = bytes_of(bytes.data + ROOT_SIZE, bytes.size - ROOT_SIZE);
-    if (roots->type == VALUE_HASH || roots->type == VALUE_SET)
-        return rest.size == 0 ? STATUS_OK : STATUS_CORRUPT;
-    return roots->type == VALUE_ZSET && page_tree_root_read(rest, &roots->tree) ? STATUS_OK : STATUS_CORRUPT;
+    bytes = bytes_of(bytes.data + TYPE_AND_ID_SIZE, bytes.size - TYPE_AND_ID_SIZE);
+    if (!(paged_has_table(&roots->value) ? table_read(&bytes, &roots->table) : list_size_read(&bytes, &roots->table)))
+        return STATUS_CORRUPT;
+    if (!paged_has_tree(&roots->value))
+        return bytes.size == 0 ? STATUS_OK : STATUS_CORRUPT;
+    if (!page_tree_root_read(bytes, &roots->tree))
+        return STATUS_CORRUPT;
+    if (roots->tree.count > 0)
+        return STATUS_OK;
+    page_tree_root_release(&roots->tree);
+    return STATUS_CORRUPT;
 }
 
 static enum status root_decode(struct bytes bytes, struct value *value)
 {
-    static const uint8_t encodings[] = { [VALUE_HASH] = HASH_PAGED, [VALUE_SET] = SET_PAGED, [VALUE_ZSET] = ZSET_PAGED };
     struct roots roots;
     enum status status = roots_read(bytes, &roots);
 
     if (status != STATUS_OK)
         return status;
-    *value = (struct value){ .type = (uint8_t)roots.type, .encoding = encodings[roots.type] };
-    value->object = roots.type == VALUE_ZSET ? paged_zset_of_roots(&roots.table, &roots.tree, roots.id) : paged_of_root(&roots.table, roots.id);
+    *value = roots.value;
+    value->object = paged_has_tree(value) ? paged_ordered_of_roots(&roots.table, &roots.tree, roots.id) : paged_of_root(&roots.table, roots.id);
     return STATUS_OK;
 }
 
@@ -161,7 +189,7 @@ bool record_peek_tree(struct bytes bytes, struct page_tree_root *tree)
     if (head_read(&bytes, &record, &flags) != STATUS_OK || !(flags & RECORD_FORMAT_ROOT) || roots_read(bytes, &roots) != STATUS_OK)
         return false;
     *tree = roots.tree;
-    return roots.type == VALUE_ZSET;        /* others have none to be released */
+    return paged_has_tree(&roots.value);    /* others have none to be released */
 }
 
 /* --- packed --- */
@@ -397,7 +425,7 @@ enum status record_peek(struct bytes bytes, int64_t *gone_ms, enum value_type *t
         struct roots roots;
 
         status = roots_peek(bytes, &roots);
-        *type = roots.type;
+        *type = (enum value_type)roots.value.type;
         return status;
     }
     return codec_peek_type(bytes, type);

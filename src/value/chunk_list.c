@@ -7,6 +7,7 @@
 #include "value/chunk_list_private.h"
 
 enum {
+    SIZE_SAMPLES = 8,               /* chunks of which the sizes are read */
     ELEMENT_OVERHEAD = 8,           /* assumed for a new element, as in Redis */
 };
 
@@ -109,17 +110,27 @@ void chunk_list_add_pack_take(struct chunk_list *list, struct listpack *pack)
     settle_around(list, list->used - 1, list->used - 1);
 }
 
-size_t chunk_list_pack_size(const struct chunk_list *list)
+static size_t pack_size_of(const struct chunk *chunk)
 {
-    const struct chunk *chunk = chunk_at(list, 0);
-
-    if (list->used != 1)
-        return SIZE_MAX;
     switch (chunk->form) {
     case CHUNK_PACK: return listpack_size(pack_of(chunk));
-    case CHUNK_PLAIN: return plain_bytes(chunk).size + PACK_EMPTY_SIZE + LISTPACK_ELEMENT_OVERHEAD;
+    case CHUNK_PLAIN: return plain_bytes(chunk).size + LISTPACK_EMPTY_SIZE + LISTPACK_ELEMENT_OVERHEAD;
     default: return ((struct compressed *)chunk->data)->pack_size;
     }
+}
+
+size_t chunk_list_pack_size(const struct chunk_list *list)
+{
+    return list->used == 1 ? pack_size_of(chunk_at(list, 0)) : SIZE_MAX;
+}
+
+size_t chunk_list_size(const struct chunk_list *list)
+{
+    size_t samples = list->used < SIZE_SAMPLES ? list->used : SIZE_SAMPLES, sum = 0;
+
+    for (size_t i = 0; i < samples; i++)
+        sum += pack_size_of(chunk_at(list, i * list->used / samples));
+    return samples < list->used ? (size_t)((double)sum / (double)samples * list->used) : sum;
 }
 
 struct listpack *chunk_list_take_pack(struct chunk_list *list)

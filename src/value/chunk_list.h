@@ -39,6 +39,8 @@ struct chunk_list *chunk_list_copy(const struct chunk_list *list);
 
 size_t chunk_list_count(const struct chunk_list *list);         /* of elements */
 size_t chunk_list_chunks(const struct chunk_list *list);
+/* Bytes of the elements as their chunks have them, uncompressed, about: a few chunks are looked at. */
+size_t chunk_list_size(const struct chunk_list *list);
 /* As the allocator counts it. Measures `samples` chunks and extrapolates; 0 measures all. */
 size_t chunk_list_memory(const struct chunk_list *list, size_t samples);
 

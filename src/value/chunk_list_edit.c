@@ -44,7 +44,7 @@ static bool merge_with_next(struct chunk_list *list, size_t index)
         return false;
     chunk_open(left);
     chunk_open(right);
-    if (chunk_exceeds(list->fill, listpack_size(pack_of(left)) + listpack_size(pack_of(right)) - PACK_EMPTY_SIZE, left->count + right->count))
+    if (chunk_exceeds(list->fill, listpack_size(pack_of(left)) + listpack_size(pack_of(right)) - LISTPACK_EMPTY_SIZE, left->count + right->count))
         return false;
     for (size_t at = listpack_first(pack_of(right)); at != LISTPACK_NONE; at = listpack_next(pack_of(right), at))
         listpack_append(pack_slot(left), listpack_get(pack_of(right), at, digits));

@@ -11,7 +11,6 @@
 enum {
     RING_MIN = 2,
     PLAIN_SIZE_MIN = 64 * 1024,     /* an element of this size has a chunk of its own */
-    PACK_EMPTY_SIZE = 7,
     SIZE_OF_COUNTED = 8 * 1024,     /* limit of a chunk when its elements are counted */
     GAP_ELEMENT_MAX = 1024,         /* a gap is not made for larger elements */
 };

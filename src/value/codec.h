@@ -106,6 +106,9 @@ enum status codec_read_string(struct bytes *input, size_t unpacked_max, struct b
 /* Appends a string, as an integer if it is a canonical one of 32 bits. */
 void codec_write_string(struct buffer *out, struct bytes string);
 
+/* Appends a page of a list (containers/list_page.h) as a chunk of CODEC_RDB_LIST_QUICKLIST_2. */
+void codec_write_list_page(struct buffer *out, struct bytes page);
+
 /* An RDB length: 6, 14, 32 or 64 bits. If `*is_special`, `*length` is not a length but the number (0 to 63) of a
  * special string form. STATUS_CORRUPT if the input ends too early. */
 void codec_write_length(struct buffer *out, uint64_t length);

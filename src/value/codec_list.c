@@ -3,6 +3,7 @@
 #include "containers/ziplist.h"
 #include "value/codec_private.h"
 #include "value/list.h"
+#include "value/paged_list.h"
 
 /*   list of type 18 = number of chunks | chunk ...
  *   chunk           = PLAIN | one element as a string          (large ones)
@@ -26,9 +27,33 @@ static void write_chunk(struct buffer *out, struct chunk_view chunk)
         codec_write_raw(out, chunk.bytes);
 }
 
+void codec_write_list_page(struct buffer *out, struct bytes page)
+{
+    bool is_large = list_page_is_large(page);
+
+    write_chunk(out, (struct chunk_view){ .form = is_large ? CHUNK_PLAIN : CHUNK_PACK, .bytes = list_page_large(page) });
+}
+
+/* Each page is a chunk. */
+static void write_pages(const struct value *value, struct buffer *out)
+{
+    struct paged_list_place place;
+    bool more = paged_list_count(value) > 0;
+
+    codec_write_length(out, paged_list_leaves(value));
+    if (more)
+        (void)paged_list_seek(value, 0, &place);
+    for (; more; more = paged_list_step(value, LIST_TAIL, &place))
+        codec_write_list_page(out, place.page);
+}
+
 void codec_write_list(const struct value *value, struct buffer *out)
 {
     buffer_append_u8(out, CODEC_RDB_LIST_QUICKLIST_2);
+    if (value_is_paged(value)) {
+        write_pages(value, out);
+        return;
+    }
     if (value->encoding == LIST_LISTPACK) {
         codec_write_length(out, 1);
         write_chunk(out, (struct chunk_view){ .form = CHUNK_PACK, .bytes = listpack_bytes(value->object) });

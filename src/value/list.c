@@ -1,9 +1,15 @@
 #include "value/list.h"
 
+#include "base/compiler.h"
 #include "containers/listpack.h"
+#include "value/paged_list.h"
 #include "value/type.h"
 
-enum { CHUNK_SIZE_MAX = 64 * 1024 };    /* a larger listpack from outside is split up */
+enum {
+    CHUNK_SIZE_MAX = 64 * 1024,     /* a larger listpack from outside is split up */
+    COPY_FILL = -2,                 /* of a copy of what was in pages: 8 KiB, as by default */
+    SMALL_SLACK = 2,                /* the mean size of elements that stay is not that of all */
+};
 
 static inline struct listpack *pack_of(const struct value *list)
 {
@@ -27,6 +33,8 @@ struct value list_create(void)
 
 size_t list_count(const struct value *list)
 {
+    if (UNLIKELY(value_is_paged(list)))
+        return paged_list_count(list);
     return list->encoding == LIST_LISTPACK ? listpack_count(pack_of(list)) : chunk_list_count(chunks_of(list));
 }
 
@@ -61,22 +69,46 @@ void list_grow(struct value *list, const struct value_limits *limits, size_t cou
         to_chunks(list, limits);
 }
 
+static bool is_small(const struct value_limits *limits, size_t size, size_t count, size_t share)
+{
+    size_t size_max, count_max;
+
+    chunk_limits(limits->list_fill, &size_max, &count_max);
+    return size < LISTPACK_SIZE_MAX / 2 && size <= size_max / share && count <= count_max / share;
+}
+
 /* Changes to a listpack if there is one chunk with at most 1/`share` of the limits of a chunk. */
 static void shrink_to(struct value *list, const struct value_limits *limits, size_t share)
 {
-    size_t size_max, count_max, size;
-
-    if (list->encoding != LIST_CHUNKS)
-        return;
-    size = chunk_list_pack_size(chunks_of(list));
-    chunk_limits(limits->list_fill, &size_max, &count_max);
-    if (size < LISTPACK_SIZE_MAX / 2 && size <= size_max / share && chunk_list_count(chunks_of(list)) <= count_max / share)
+    if (is_small(limits, chunk_list_pack_size(chunks_of(list)), chunk_list_count(chunks_of(list)), share))
         to_listpack(list);
+}
+
+/* Whether so small a list in pages becomes a listpack: as those in chunks do, where a chunk has SIZE_OF_COUNTED bytes at most if its elements are counted. */
+static bool leaves_pages(const struct value_limits *limits, size_t size, size_t count)
+{
+    return count > 0 && is_small(limits, size, count, 2) && !chunk_exceeds(limits->list_fill, size, 1);
+}
+
+bool list_leaves_pages(const struct value *list, const struct value_limits *limits, struct value *pack)
+{
+    struct chunk_list *chunks;
+
+    if (list_is_here(list) || !leaves_pages(limits, paged_of(list)->root.size, paged_list_count(list)) || !paged_list_is_resident(list))
+        return false;
+    chunks = paged_list_to_chunks(list, limits->list_fill, 0);
+    *pack = (struct value){ .type = VALUE_LIST, .encoding = LIST_CHUNKS, .object = chunks };
+    if (chunk_list_chunks(chunks) == 1) {
+        to_listpack(pack);
+        return true;
+    }
+    value_free(pack);
+    return false;
 }
 
 void list_shrink(struct value *list, const struct value_limits *limits)
 {
-    if (list_count(list) > 0)
+    if (list->encoding == LIST_CHUNKS && list_count(list) > 0)
         shrink_to(list, limits, 2);
 }
 
@@ -84,6 +116,8 @@ void list_push(struct value *list, enum list_end end, struct bytes element)
 {
     if (list->encoding == LIST_CHUNKS)
         chunk_list_push(chunks_of(list), end, element);
+    else if (UNLIKELY(value_is_paged(list)))
+        paged_list_push(list, end, element);
     else
         listpack_insert(pack_slot(list), end == LIST_HEAD ? listpack_first(pack_of(list)) : LISTPACK_NONE, element);
 }
@@ -92,6 +126,8 @@ void list_set(struct value *list, size_t index, struct bytes element)
 {
     if (list->encoding == LIST_CHUNKS)
         chunk_list_set(chunks_of(list), index, element);
+    else if (UNLIKELY(value_is_paged(list)))
+        paged_list_set(list, index, element);
     else
         listpack_replace(pack_slot(list), listpack_seek(pack_of(list), (int64_t)index), element);
 }
@@ -100,6 +136,8 @@ void list_insert(struct value *list, size_t index, struct bytes element)
 {
     if (list->encoding == LIST_CHUNKS)
         chunk_list_insert(chunks_of(list), index, element);
+    else if (UNLIKELY(value_is_paged(list)))
+        paged_list_insert(list, index, element);
     else
         listpack_insert(pack_slot(list), listpack_seek(pack_of(list), (int64_t)index), element);
 }
@@ -110,14 +148,23 @@ void list_delete(struct value *list, size_t index, size_t count)
         return;
     if (list->encoding == LIST_CHUNKS)
         chunk_list_delete(chunks_of(list), index, count);
+    else if (UNLIKELY(value_is_paged(list)))
+        paged_list_delete(list, index, count);
     else
         listpack_delete(pack_slot(list), listpack_seek(pack_of(list), (int64_t)index), count);
+}
+
+const struct chunk_list *list_chunks(const struct value *list)
+{
+    return list->encoding == LIST_CHUNKS ? list->object : NULL;
 }
 
 size_t list_remove(struct value *list, struct bytes element, size_t count_max, enum list_end from)
 {
     if (list->encoding == LIST_CHUNKS)
         return chunk_list_remove(chunks_of(list), element, count_max, from);
+    if (UNLIKELY(value_is_paged(list)))
+        return paged_list_remove(list, element, count_max, from);
     return chunk_remove_from_pack(pack_slot(list), element, count_max, from);
 }
 
@@ -127,15 +174,87 @@ struct bytes list_end_element(const struct value *list, enum list_end end, char 
 
     if (list->encoding == LIST_CHUNKS)
         return chunk_list_end_element(chunks_of(list), end, digits);
+    if (UNLIKELY(value_is_paged(list))) {
+        struct paged_list_place place;
+
+        (void)paged_list_seek(list, end == LIST_HEAD ? 0 : paged_list_count(list) - 1, &place);
+        if (list_page_is_large(place.page))
+            return list_page_large(place.page);
+        pack = list_page_pack(place.page);
+    }
     return listpack_get(pack, end == LIST_HEAD ? listpack_first(pack) : listpack_last(pack), digits);
+}
+
+/* The leaf's elements from one on. */
+static void iterate_leaf(struct list_iterator *iterator, size_t index)
+{
+    struct bytes page = iterator->in_pages.page;
+    enum list_end towards = iterator->chunks.towards;
+
+    if (list_page_is_large(page))
+        iterator->chunks = (struct chunk_list_iterator){ .plain = list_page_large(page), .towards = towards };
+    else
+        chunk_list_iterate_pack(&iterator->chunks, list_page_pack(page), iterator->in_pages.path.count, index, towards);
+}
+
+bool list_step_in_pages(struct list_iterator *iterator)
+{
+    if (!paged_list_step(iterator->list, iterator->chunks.towards, &iterator->in_pages)) {
+        iterator->list = NULL;
+        return false;
+    }
+    iterate_leaf(iterator, iterator->chunks.towards == LIST_TAIL ? 0 : iterator->in_pages.path.count - 1);
+    return chunk_list_step(&iterator->chunks);
 }
 
 void list_iterate(struct list_iterator *iterator, const struct value *list, size_t index, enum list_end towards)
 {
-    if (list->encoding == LIST_CHUNKS)
+    iterator->list = NULL;
+    if (list->encoding == LIST_CHUNKS) {
         chunk_list_iterate(&iterator->chunks, chunks_of(list), index, towards);
-    else
+    } else if (LIKELY(list->encoding == LIST_LISTPACK)) {
         chunk_list_iterate_pack(&iterator->chunks, pack_of(list), listpack_count(pack_of(list)), index, towards);
+    } else if (index >= paged_list_count(list)) {
+        iterator->chunks = (struct chunk_list_iterator){ .ended = true };
+    } else {
+        index = paged_list_seek(list, index, &iterator->in_pages);
+        iterator->chunks.towards = towards;
+        iterate_leaf(iterator, index);
+        iterator->list = list;
+    }
+}
+
+/* Questions */
+
+bool list_has_ranks(const struct value *list, size_t index, size_t count)
+{
+    return list_is_here(list) || paged_list_has(list, index, count);
+}
+
+bool list_has_push(const struct value *list, enum list_end end, size_t count)
+{
+    return list_is_here(list) || paged_list_has_push(list, end, count);
+}
+
+bool list_has_trim(const struct value *list, const struct value_limits *limits, size_t from, size_t to)
+{
+    size_t count, size;
+    bool has;
+
+    if (list_is_here(list))
+        return true;
+    count = paged_list_count(list);
+    size = (size_t)((double)paged_of(list)->root.size / (double)count * (double)(to - from)) / SMALL_SLACK;
+    has = paged_list_has_removal(list, 0, from);
+    has = paged_list_has_removal(list, to, count - to) && has;
+    if (leaves_pages(limits, size, to - from))
+        has = paged_list_has(list, from, to - from) && has;          /* it may become a listpack */
+    return has;
+}
+
+bool list_has_search(const struct value *list, struct bytes element, enum list_end from, size_t matches, size_t length_max)
+{
+    return list_is_here(list) || paged_list_has_search(list, element, from, matches, length_max);
 }
 
 /* Building: always chunks; a small list becomes a listpack at the end */
@@ -206,24 +325,31 @@ static void list_free(struct value *list)
 {
     if (list->encoding == LIST_LISTPACK)
         listpack_destroy(pack_of(list));
+    else if (UNLIKELY(value_is_paged(list)))
+        paged_ordered_free(list);
     else
         chunk_list_destroy(chunks_of(list));
 }
 
 static size_t list_memory(const struct value *list, size_t samples)
 {
+    if (UNLIKELY(value_is_paged(list)))
+        return paged_ordered_memory(list);
     return list->encoding == LIST_LISTPACK ? listpack_memory(pack_of(list)) : chunk_list_memory(chunks_of(list), samples);
 }
 
 static size_t list_free_effort(const struct value *list)
 {
-    return list->encoding == LIST_LISTPACK ? 1 : chunk_list_chunks(chunks_of(list)) + 1;
+    return list->encoding == LIST_LISTPACK || value_is_paged(list) ? 1 : chunk_list_chunks(chunks_of(list)) + 1;
 }
 
+/* A value that leaves its key is whole. */
 static struct value list_copy(const struct value *list)
 {
     struct value copy = *list;
 
+    if (UNLIKELY(value_is_paged(list)))
+        return (struct value){ .type = VALUE_LIST, .encoding = LIST_CHUNKS, .object = paged_list_to_chunks(list, COPY_FILL, 0) };
     if (list->encoding == LIST_LISTPACK)
         copy.object = listpack_copy(pack_of(list));
     else

@@ -1,5 +1,5 @@
 /* Lists: elements in the order in which they were inserted. A short list is a listpack, a longer one chunks of
- * listpacks (value/chunk_list.h). Encodings change as in Redis 7.2: list_grow before elements are added or replaced,
+ * listpacks (value/chunk_list.h), or in pages (value/paged_list.h). Encodings change as in Redis 7.2: list_grow before elements are added or replaced,
  * list_shrink after elements were removed or replaced.
  *
  * Every function that takes a list without const may change list->encoding and list->object; the caller puts the value back into
@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "value/chunk_list.h"
+#include "value/paged_list.h"
 #include "value/value.h"
 
 struct value list_create(void);                                 /* empty, a listpack */
@@ -20,6 +21,8 @@ size_t list_count(const struct value *list);
 void list_grow(struct value *list, const struct value_limits *limits, size_t count, size_t bytes);
 /* Elements were removed: a list with a single chunk that is at most half full becomes a listpack. */
 void list_shrink(struct value *list, const struct value_limits *limits);
+/* The same for a list in pages, which becomes one with `*pack` in its place: the caller stores that (key_replace). False: it stays as it is, also if pages would have to be read for it. */
+bool list_leaves_pages(const struct value *list, const struct value_limits *limits, struct value *pack);
 
 void list_push(struct value *list, enum list_end end, struct bytes element);
 /* `index` must exist. */
@@ -39,12 +42,18 @@ size_t list_remove(struct value *list, struct bytes element, size_t count_max, e
  *
  * An element is borrowed until the next step, or printed into `digits`. The list must not change meanwhile. */
 struct list_iterator {
-    struct chunk_list_iterator chunks;
+    struct chunk_list_iterator chunks;          /* in pages: the leaf's */
+    const struct value *list;                   /* of one in pages; else NULL */
+    struct paged_list_place in_pages;
 };
 /* The element at an end of a list that is not empty: borrowed until the list changes, or printed into `digits`. */
 struct bytes list_end_element(const struct value *list, enum list_end end, char digits[TEXT_INT_SIZE]);
 void list_iterate(struct list_iterator *iterator, const struct value *list, size_t index, enum list_end towards);
-static inline bool list_step(struct list_iterator *iterator) { return chunk_list_step(&iterator->chunks); }
+bool list_step_in_pages(struct list_iterator *iterator);       /* to the next leaf: only for list_step */
+static inline bool list_step(struct list_iterator *iterator)
+{
+    return chunk_list_step(&iterator->chunks) || (iterator->list != NULL && list_step_in_pages(iterator));
+}
 static inline struct bytes list_element(const struct list_iterator *iterator, char digits[TEXT_INT_SIZE])
 {
     return chunk_list_element(&iterator->chunks, digits);
@@ -54,6 +63,17 @@ static inline bool list_equals(const struct list_iterator *iterator, struct byte
     return chunk_list_equals(&iterator->chunks, bytes);
 }
 static inline void list_iterate_end(struct list_iterator *iterator) { chunk_list_iterate_end(&iterator->chunks); }
+
+/* Questions of a call about what it is about to do with a list that may be in pages. False: pages are missing, and the call asks for them (key_ask); the question is to be put again then. */
+static inline bool list_is_here(const struct value *list) { return !value_is_paged(list); }       /* nothing needs to be asked */
+bool list_has_ranks(const struct value *list, size_t index, size_t count);              /* reading or replacing these, as far as they are there; 0, SIZE_MAX: all */
+bool list_has_push(const struct value *list, enum list_end end, size_t count);         /* list_push of that many */
+bool list_has_trim(const struct value *list, const struct value_limits *limits, size_t from, size_t to);            /* list_delete of all but these, of which there is one at least, or of all */
+/* Reading from an end up to the `matches`th element that equals this one, `length_max` at most; and list_insert there, or list_remove of them. */
+bool list_has_search(const struct value *list, struct bytes element, enum list_end from, size_t matches, size_t length_max);
+
+/* NULL: it is not in chunks. */
+const struct chunk_list *list_chunks(const struct value *list);
 
 /* Building a list from untrusted bytes, for the codec. list_build_pack adds the elements of a listpack, which is copied;
  * STATUS_CORRUPT if it is not valid. list_build_end gives the list its encoding; STATUS_CORRUPT if it is empty: free it. */

@@ -50,8 +50,8 @@ struct paged_extent paged_extent_of(const struct value *value)
     const struct paged_value *paged = paged_of(value);
     struct paged_extent extent = { .id = paged->id, .table_pages = paged->root.pages };
 
-    if (value->type == VALUE_ZSET)
-        extent.tree_pages = paged_zset_of(value)->tree.next;
+    if (paged_has_tree(value))
+        extent.tree_pages = paged_ordered_of(value)->tree.next;
     return extent;
 }
 
@@ -118,7 +118,7 @@ void paged_want(const struct value *value, uint32_t page)
         access->wanted = mem_realloc(access->wanted, access->wanted_capacity * sizeof(access->wanted[0]));
     }
     access->wanted[access->wanted_count++] = page;
-    if (value->type != VALUE_ZSET)
+    if (!paged_has_tree(value))
         access->wants_all |= access->wanted_count >= PAGED_WANTED_MAX || access->wanted_count > access->table.root->pages;
 }
 
@@ -144,12 +144,13 @@ void paged_attach(const struct value *value, struct paged_access *access)
 
     paged->access = access;
     access->table.root = &paged->root;
-    access->tree = value->type == VALUE_ZSET ? &paged_zset_of(value)->tree : NULL;
+    access->tree = paged_has_tree(value) ? &paged_ordered_of(value)->tree : NULL;
+    access->by_position = !paged_has_table(value);
 }
 
 uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_AHEAD_MAX])
 {
-    uint32_t count = paged_table_ahead(&access->table, numbers);
+    uint32_t count = access->by_position ? 0 : paged_table_ahead(&access->table, numbers);
 
     if (access->tree != NULL) {
         struct page_tree tree = paged_tree(access);
@@ -161,7 +162,7 @@ uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_A
     return count;
 }
 
-/* The pages that a sorted set needs for that many elements more, about, of those that are free. */
+/* The pages that a tree needs for that many elements more, about, of those that are free. */
 static bool has_leaves(const struct value *value, size_t count)
 {
     struct paged_access *access = paged_of(value)->access;
@@ -182,7 +183,7 @@ static bool has_leaves(const struct value *value, size_t count)
 bool paged_has_room(const struct value *value, size_t count)
 {
     uint32_t max = count < PAGE_ROW_AHEAD_MAX ? (uint32_t)count : PAGE_ROW_AHEAD_MAX, numbers[PAGE_ROW_AHEAD_MAX];
-    uint32_t behind = paged_table_behind(table_of(value), numbers, max);
+    uint32_t behind = paged_has_table(value) ? paged_table_behind(table_of(value), numbers, max) : 0;
     bool has = has_leaves(value, count);
 
     for (uint32_t i = 0; i < behind; i++)
@@ -282,7 +283,9 @@ size_t value_memory_in_pages(const struct value *value)
         return 0;
     root = &paged_of(value)->root;
     size = root->size + root->count * PAIR_EXTRA + (size_t)root->pages * PAGE_EXTRA;
+    if (value->type == VALUE_LIST)
+        size += (size_t)paged_ordered_of(value)->tree.next * PAGE_EXTRA;
     if (value->type == VALUE_ZSET)
-        size += root->size + root->count * ELEMENT_EXTRA + (size_t)paged_zset_of(value)->tree.next * PAGE_EXTRA;
+        size += root->size + root->count * ELEMENT_EXTRA + (size_t)paged_ordered_of(value)->tree.next * PAGE_EXTRA;
     return size;
 }

@@ -1,5 +1,5 @@
 /* Paged value: a table whose pairs are in pages (containers/paged_table.h), so that a part of it can be cold. What the key has is the root. Sorted sets have a tree beside
- * it: value/paged_zset.h.
+ * it (value/paged_zset.h), lists have a tree only (value/paged_list.h).
  *
  * Only what is in an entry is paged: a value becomes it when it is stored under a key, and a value that leaves its key is made whole.
  *
@@ -18,9 +18,9 @@
 #include "containers/paged_table.h"
 #include "value/value.h"
 
-enum { PAGED_WANTED_MAX = 1 << 16 };        /* beyond that, all are wanted; of a sorted set, no others are noted */
+enum { PAGED_WANTED_MAX = 1 << 16 };        /* beyond that, all are wanted; of a value with a tree, no others are noted */
 
-/* Pages of the tree of a sorted set (value/paged_zset.h) have the numbers from here on; those of tables are below. */
+/* Pages of the tree of a sorted set or a list (value/paged_tree.h) have the numbers from here on; those of tables are below. */
 enum { PAGED_TREE_FIRST = 1 << 30 };        /* and 2^30 at most */
 
 /* The pages of the tree, for a container that numbers them from 0 on. */
@@ -33,7 +33,8 @@ struct paged_tree_pager {
 struct paged_access {
     struct paged_table table;       /* its root is the value's */
     struct paged_tree_pager tree_pager;
-    struct page_tree_root *tree;    /* of a sorted set; else NULL */
+    struct page_tree_root *tree;    /* of a sorted set or a list; else NULL */
+    bool by_position;               /* the tree is a list's */
     bool asks;                      /* what is missing is only noted */
     bool wants_all;
     uint32_t wanted_count, wanted_capacity;
@@ -41,7 +42,7 @@ struct paged_access {
 };
 
 struct paged_value {
-    struct paged_root root;
+    struct paged_root root;         /* of a list: only its size */
     uint64_t id;                    /* of the pages' names */
     struct paged_access *access;
 };
@@ -69,9 +70,27 @@ static inline struct paged_value *paged_of(const struct value *value)
     return value->object;
 }
 
+/* The two parts of a value: a struct paged_ordered (value/paged_tree.h) if it has a tree. */
+static inline bool paged_has_table(const struct value *value)
+{
+    return value->type != VALUE_LIST;
+}
+
+static inline bool paged_has_tree(const struct value *value)
+{
+    return value->type == VALUE_ZSET || value->type == VALUE_LIST;
+}
+
+/* Elements of a table. */
 static inline size_t paged_count(const struct value *value)
 {
     return paged_of(value)->root.count;
+}
+
+/* Pages in all. */
+static inline uint64_t paged_pages(const struct paged_extent *extent)
+{
+    return (uint64_t)extent->table_pages + extent->tree_pages;
 }
 
 /* As the functions of dict. */

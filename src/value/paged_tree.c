@@ -1,5 +1,7 @@
 #include "value/paged_tree.h"
 
+#include "base/mem.h"
+
 enum { NODE_SIZE_MIN = 620, TOP_SIZE_LESS = 200 };         /* room for three children with the longest separators, and in a node for one more than in the top */
 
 static struct pager *all_of(struct pager *pager)
@@ -41,5 +43,105 @@ struct page_tree paged_tree(const struct paged_access *access)
 {
     size_t node_size = access->table.limits.size_min > NODE_SIZE_MIN ? access->table.limits.size_min : NODE_SIZE_MIN;
 
-    return (struct page_tree){ access->tree, (struct pager *)&access->tree_pager.pager, { node_size, node_size - TOP_SIZE_LESS } };
+    return (struct page_tree){ access->tree, (struct pager *)&access->tree_pager.pager, { node_size, node_size - TOP_SIZE_LESS, access->by_position } };
+}
+
+/* --- roots --- */
+
+struct paged_value *paged_ordered_of_roots(const struct paged_root *root, const struct page_tree_root *tree, uint64_t id)
+{
+    struct paged_ordered *ordered = mem_alloc(sizeof(*ordered));
+
+    *ordered = (struct paged_ordered){ { .root = *root, .id = id }, *tree };
+    return &ordered->paged;
+}
+
+void paged_ordered_free(struct value *value)
+{
+    page_tree_root_release(&paged_ordered_of(value)->tree);
+    mem_free(value->object);
+}
+
+size_t paged_ordered_memory(const struct value *value)
+{
+    const struct buffer *top = &paged_ordered_of(value)->tree.top;
+
+    return mem_size(value->object) + (top->data != NULL ? mem_size(top->data) : 0);
+}
+
+/* --- finding --- */
+
+bool paged_tree_resolve(const struct value *value, uint32_t tree_page)
+{
+    struct paged_access *access = paged_of(value)->access;
+
+    if (access->asks) {
+        paged_want(value, PAGED_TREE_FIRST + tree_page);
+        return false;
+    }
+    access->tree_pager.pager.bring(&access->tree_pager.pager, tree_page);
+    return true;
+}
+
+struct bytes paged_tree_leaf(const struct value *value, const struct page_tree_path *path)
+{
+    struct pager *pager = &paged_of(value)->access->tree_pager.pager;
+    size_t size = 0;
+    const char *data;
+
+    while ((data = pager->find(pager, path->leaf, PAGER_USE, &size)) == NULL) {
+        if (!paged_tree_resolve(value, path->leaf))
+            break;
+    }
+    return bytes_of(data, size);
+}
+
+struct bytes paged_tree_resident_leaf(const struct page_tree *tree, uint32_t leaf)
+{
+    size_t size = 0;
+    const char *data = tree->pager->find(tree->pager, leaf, PAGER_LOOK, &size);
+
+    return bytes_of(data, size);
+}
+
+/* --- questions --- */
+
+struct paged_access *paged_begin_question(const struct value *value)
+{
+    struct paged_access *access = paged_of(value)->access;
+
+    access->asks = access->table.pager->only_looks = true;
+    return access;
+}
+
+bool paged_end_question(struct paged_access *access, bool answer)
+{
+    access->asks = access->table.pager->only_looks = false;
+    return answer;
+}
+
+static bool has_all_of(const struct value *value, size_t first, size_t count, bool with_leaves)
+{
+    struct page_tree tree = paged_tree(paged_of(value)->access);
+    uint64_t last = count > tree.root->count - 1 ? tree.root->count - 1 : first + count - 1;
+    uint32_t one, found, *numbers;
+
+    if (count == 0 || tree.root->count == 0 || first > last || page_tree_needs(&tree, first, last, with_leaves, &one, 1) == 0)
+        return true;
+    numbers = mem_alloc(PAGED_WANTED_MAX * sizeof(*numbers));
+    found = page_tree_needs(&tree, first, last, with_leaves, numbers, PAGED_WANTED_MAX);
+    for (uint32_t i = 0; i < found; i++)
+        paged_want(value, PAGED_TREE_FIRST + numbers[i]);
+    mem_free(numbers);
+    return false;
+}
+
+bool paged_tree_has_ranks(const struct value *value, size_t first, size_t count)
+{
+    return has_all_of(value, first, count, true);
+}
+
+bool paged_tree_has_nodes(const struct value *value, size_t first, size_t count)
+{
+    return has_all_of(value, first, count, false);
 }

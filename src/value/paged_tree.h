@@ -1,4 +1,5 @@
-/* Paged tree: what a sorted set in pages (value/paged_zset.h) has beside its table: a page tree whose pages have the numbers from PAGED_TREE_FIRST on.
+/* Paged tree: what a sorted set or a list in pages (value/paged_zset.h, paged_list.h) has beside its table, or in place of it: a page tree whose pages have the numbers from
+ * PAGED_TREE_FIRST on.
  */
 #ifndef KELVIN_VALUE_PAGED_TREE_H
 #define KELVIN_VALUE_PAGED_TREE_H
@@ -6,19 +7,40 @@
 #include "containers/page_tree.h"
 #include "value/paged.h"
 
-struct paged_zset {
-    struct paged_value paged;           /* first */
+struct paged_ordered {
+    struct paged_value paged;           /* first. Of a list: only the size; it has no table */
     struct page_tree_root tree;
 };
 
-static inline struct paged_zset *paged_zset_of(const struct value *value)
+static inline struct paged_ordered *paged_ordered_of(const struct value *value)
 {
     return value->object;
 }
 
 /* Numbers pages from 0 on that `all` has from PAGED_TREE_FIRST on. */
 void paged_tree_pager_init(struct paged_tree_pager *pager, struct pager *all);
-/* The tree of the sorted set whose pages are attached. */
+/* The tree of the value whose pages are attached. */
 struct page_tree paged_tree(const struct paged_access *access);
+
+/* Only roots; the pages exist. The tree's root is the value's afterwards. */
+struct paged_value *paged_ordered_of_roots(const struct paged_root *root, const struct page_tree_root *tree, uint64_t id);
+/* The roots, not the pages. */
+void paged_ordered_free(struct value *value);
+size_t paged_ordered_memory(const struct value *value);
+
+/* A page of the tree is missing: it is read, and the search is to be done again; or it is wanted (paged_access.asks): false. */
+bool paged_tree_resolve(const struct value *value, uint32_t tree_page);
+/* The page of the path's leaf; data is NULL if it is wanted. */
+struct bytes paged_tree_leaf(const struct value *value, const struct page_tree_path *path);
+/* The leaf if it is resident; data is NULL if not. */
+struct bytes paged_tree_resident_leaf(const struct page_tree *tree, uint32_t leaf);
+
+/* A question: from the beginning to the end pages that are missing are wanted, not read, and no uses are counted. */
+struct paged_access *paged_begin_question(const struct value *value);
+bool paged_end_question(struct paged_access *access, bool answer);
+/* Whether the elements with these ranks are there, as far as there are any; 0, SIZE_MAX: all. False: pages are wanted. */
+bool paged_tree_has_ranks(const struct value *value, size_t first, size_t count);
+/* The same for the nodes above them only. */
+bool paged_tree_has_nodes(const struct value *value, size_t first, size_t count);
 
 #endif

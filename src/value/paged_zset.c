@@ -15,29 +15,6 @@ enum {
     ELEMENT_SIZE = sizeof(double) + 2,
 };
 
-/* --- roots --- */
-
-struct paged_value *paged_zset_of_roots(const struct paged_root *root, const struct page_tree_root *tree, uint64_t id)
-{
-    struct paged_zset *zset = mem_alloc(sizeof(*zset));
-
-    *zset = (struct paged_zset){ { .root = *root, .id = id }, *tree };
-    return &zset->paged;
-}
-
-void paged_zset_free(struct value *value)
-{
-    page_tree_root_release(&paged_zset_of(value)->tree);
-    mem_free(value->object);
-}
-
-size_t paged_zset_memory(const struct value *value)
-{
-    const struct buffer *top = &paged_zset_of(value)->tree.top;
-
-    return mem_size(value->object) + (top->data != NULL ? mem_size(top->data) : 0);
-}
-
 /* --- leaves --- */
 
 /* A page that was written out of parts of pages, which may change then. */
@@ -216,20 +193,12 @@ bool paged_zset_insert_in_table(const struct value *value, struct bytes member, 
     return paged_put(value, member, bytes_of(&score, sizeof(score)));
 }
 
-static struct bytes resident_leaf(const struct page_tree *tree, uint32_t leaf)
-{
-    size_t size = 0;
-    const char *data = tree->pager->find(tree->pager, leaf, PAGER_LOOK, &size);
-
-    return bytes_of(data, size);
-}
-
 /* Joins two neighbours, if both are there and small enough. Not if the right one is the first of its node: what comes after it would get its place in the order (page_tree.h), and the
  * elements would be looked for there. */
 static bool join_leaves(const struct value *value, const struct page_tree_path *left, const struct page_tree_path *right)
 {
     struct page_tree tree = paged_zset_tree(value);
-    struct bytes low = resident_leaf(&tree, left->leaf), high = resident_leaf(&tree, right->leaf);
+    struct bytes low = paged_tree_resident_leaf(&tree, left->leaf), high = paged_tree_resident_leaf(&tree, right->leaf);
     uint64_t right_rank = left->rank + left->count + right->count;
     struct page_tree_path again;
     struct order_part parts[2];
@@ -307,7 +276,7 @@ static void append_leaf(const struct value *value, const struct order_part *part
 
 struct paged_value *paged_zset_create(const struct btree *tree, const struct paged_plan *plan, uint64_t id, struct paged_access *access)
 {
-    struct paged_value *paged = paged_zset_of_roots(&(struct paged_root){ 0 }, &(struct page_tree_root){ 0 }, id);
+    struct paged_value *paged = paged_ordered_of_roots(&(struct paged_root){ 0 }, &(struct page_tree_root){ 0 }, id);
     struct value value = { .type = VALUE_ZSET, .encoding = ZSET_PAGED, .object = paged };
     struct btree_place place;
     struct order_element last = { 0 };
@@ -342,7 +311,7 @@ bool paged_zset_stays(const struct value *value, const struct paged_zset_place *
     bool is_there;
     uint32_t to = order_page_place(place->page, score, member, &is_there);
 
-    return is_there || ((to > 0 || place->path.rank == 0) && (to < count || place->path.rank + count == paged_zset_of(value)->tree.count));       /* (0 and -0 have the same place) */
+    return is_there || ((to > 0 || place->path.rank == 0) && (to < count || place->path.rank + count == paged_ordered_of(value)->tree.count));       /* (0 and -0 have the same place) */
 }
 
 /* Gives the element at the place another score, with which it stays in the leaf. */

@@ -16,11 +16,6 @@
 
 /* As paged_create, of a btree's elements. */
 struct paged_value *paged_zset_create(const struct btree *tree, const struct paged_plan *plan, uint64_t id, struct paged_access *access);
-/* Only a root; its pages exist. The tree's root is the value's afterwards. */
-struct paged_value *paged_zset_of_roots(const struct paged_root *root, const struct page_tree_root *tree, uint64_t id);
-/* The root, not the pages. */
-void paged_zset_free(struct value *value);
-size_t paged_zset_memory(const struct value *value);        /* of the root */
 
 bool paged_zset_score(const struct value *value, struct bytes member, double *score);
 /* Adds a member or changes its score. True if it is new. */
@@ -65,9 +60,7 @@ bool paged_zset_has_place(const struct value *value, double score, struct bytes 
 bool paged_zset_has_element(const struct value *value, struct bytes member);
 /* All pages of the table. */
 bool paged_zset_has_table(const struct value *value);
-/* The elements with these ranks, as far as there are any; 0, SIZE_MAX: all. */
-bool paged_zset_has_ranks(const struct value *value, size_t first, size_t count);
-/* And what removing them needs. */
+/* What removing the elements with these ranks needs. */
 bool paged_zset_has_removal(const struct value *value, size_t first, size_t count);
 /* Needed by paged_zset_put, as one of `count`; `adds`: the score is added to that of the member, if it is there. */
 bool paged_zset_has_put(const struct value *value, struct bytes member, double score, bool adds, size_t count);

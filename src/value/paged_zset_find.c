@@ -6,30 +6,10 @@ struct page_tree paged_zset_tree(const struct value *value)
     return paged_tree(paged_of(value)->access);
 }
 
-bool paged_zset_resolve(const struct value *value, uint32_t tree_page)
-{
-    struct paged_access *access = paged_of(value)->access;
-
-    if (access->asks) {
-        paged_want(value, PAGED_TREE_FIRST + tree_page);
-        return false;
-    }
-    access->tree_pager.pager.bring(&access->tree_pager.pager, tree_page);
-    return true;
-}
-
 bool paged_zset_read_leaf(const struct value *value, struct paged_zset_place *place)
 {
-    struct pager *pager = &paged_of(value)->access->tree_pager.pager;
-    size_t size = 0;
-    const char *data;
-
-    while ((data = pager->find(pager, place->path.leaf, PAGER_USE, &size)) == NULL) {
-        if (!paged_zset_resolve(value, place->path.leaf))
-            return false;
-    }
-    place->page = bytes_of(data, size);
-    return true;
+    place->page = paged_tree_leaf(value, &place->path);
+    return place->page.data != NULL;
 }
 
 uint64_t paged_zset_score_bits(double score)
@@ -59,7 +39,7 @@ static bool find_rank(const struct value *value, uint64_t rank, struct paged_zse
     enum page_tree_answer answer;
 
     while ((answer = page_tree_seek_rank(&tree, rank, &place->path)) == PAGE_TREE_MISSING) {
-        if (!paged_zset_resolve(value, place->path.missing))
+        if (!paged_tree_resolve(value, place->path.missing))
             return false;
     }
     CHECK(answer == PAGE_TREE_YES);
@@ -94,7 +74,7 @@ static bool look_before(const struct value *value, double score, struct bytes me
     enum page_tree_answer answer;
 
     while ((answer = page_tree_previous(&tree, &before.path)) == PAGE_TREE_MISSING) {
-        if (!paged_zset_resolve(value, before.path.missing))
+        if (!paged_tree_resolve(value, before.path.missing))
             return false;
     }
     if (answer == PAGE_TREE_NO)
@@ -116,7 +96,7 @@ bool paged_zset_find_place(const struct value *value, double score, struct bytes
     enum page_tree_answer answer;
 
     while ((answer = page_tree_seek(&tree, key, &place->path)) == PAGE_TREE_MISSING) {
-        if (!paged_zset_resolve(value, place->path.missing))
+        if (!paged_tree_resolve(value, place->path.missing))
             return false;
     }
     CHECK(answer == PAGE_TREE_YES);
@@ -160,7 +140,7 @@ static bool find_score_border(const struct value *value, double score, enum btre
     enum page_tree_answer answer;
 
     while ((answer = page_tree_seek(&tree, key, &place.path)) == PAGE_TREE_MISSING) {
-        if (!paged_zset_resolve(value, place.path.missing))
+        if (!paged_tree_resolve(value, place.path.missing))
             return false;
     }
     CHECK(answer == PAGE_TREE_YES);

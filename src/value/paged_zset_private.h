@@ -12,8 +12,6 @@ enum { KEY_MEMBER_MAX = PAGE_TREE_SEPARATOR_MAX - sizeof(uint64_t) };
 
 struct page_tree paged_zset_tree(const struct value *value);
 
-/* A page of the tree is missing: it is read, and the search is to be done again; or it is wanted (paged_access.asks): false. */
-bool paged_zset_resolve(const struct value *value, uint32_t tree_page);
 /* Sets the page of the path's leaf. False: it is wanted. */
 bool paged_zset_read_leaf(const struct value *value, struct paged_zset_place *place);
 

@@ -1,8 +1,6 @@
 /* Walking and scanning sorted sets in pages, and questions about what a call will need. */
 #include "value/paged_zset_private.h"
 
-#include "base/mem.h"
-
 /* --- walking --- */
 
 struct order_element paged_zset_get(const struct paged_zset_place *place)
@@ -18,7 +16,7 @@ bool paged_zset_next(const struct value *value, struct paged_zset_place *place)
     if (++place->at < order_page_count(place->page))
         return true;
     while ((answer = page_tree_next(&tree, &place->path)) == PAGE_TREE_MISSING)
-        CHECK(paged_zset_resolve(value, place->path.missing));
+        CHECK(paged_tree_resolve(value, place->path.missing));
     place->at = 0;
     return answer == PAGE_TREE_YES && paged_zset_read_leaf(value, place);
 }
@@ -33,7 +31,7 @@ bool paged_zset_previous(const struct value *value, struct paged_zset_place *pla
         return true;
     }
     while ((answer = page_tree_previous(&tree, &place->path)) == PAGE_TREE_MISSING)
-        CHECK(paged_zset_resolve(value, place->path.missing));
+        CHECK(paged_tree_resolve(value, place->path.missing));
     if (answer == PAGE_TREE_NO || !paged_zset_read_leaf(value, place))
         return false;
     place->at = order_page_count(place->page) - 1;
@@ -88,29 +86,14 @@ bool paged_zset_random(const struct value *value, struct random *random, struct 
 
 /* --- what calls will need --- */
 
-/* From here on pages are wanted, not read, and no uses are counted. */
-static struct paged_access *begin_question(const struct value *value)
-{
-    struct paged_access *access = paged_of(value)->access;
-
-    access->asks = access->table.pager->only_looks = true;
-    return access;
-}
-
-static bool end_question(struct paged_access *access, bool answer)
-{
-    access->asks = access->table.pager->only_looks = false;
-    return answer;
-}
-
 bool paged_zset_has_score(const struct value *value, struct bytes member, bool *is_there, double *score)
 {
     struct paged_access *access;
 
     if (!paged_zset_has_member(value, member))
         return false;
-    access = begin_question(value);
-    *is_there = end_question(access, paged_zset_score(value, member, score));
+    access = paged_begin_question(value);
+    *is_there = paged_end_question(access, paged_zset_score(value, member, score));
     return true;
 }
 
@@ -120,10 +103,10 @@ bool paged_zset_has_place(const struct value *value, double score, struct bytes 
     struct paged_zset_place place;
     bool is_there;
 
-    if (paged_zset_of(value)->tree.leaves == 0)
+    if (paged_ordered_of(value)->tree.leaves == 0)
         return true;
-    access = begin_question(value);
-    return end_question(access, paged_zset_find_place(value, score, member, &place, &is_there));
+    access = paged_begin_question(value);
+    return paged_end_question(access, paged_zset_find_place(value, score, member, &place, &is_there));
 }
 
 bool paged_zset_has_element(const struct value *value, struct bytes member)
@@ -142,7 +125,7 @@ static bool has_leaf(const struct value *value, enum page_tree_answer answer, st
     case PAGE_TREE_YES: return paged_zset_read_leaf(value, place);
     case PAGE_TREE_MISSING: break;
     }
-    return paged_zset_resolve(value, place->path.missing);
+    return paged_tree_resolve(value, place->path.missing);
 }
 
 /* The leaves beside the place's, one of which has its range when it is gone. */
@@ -168,16 +151,16 @@ bool paged_zset_has_put(const struct value *value, struct bytes member, double s
         score += old;
     if (score != score)
         return true;                    /* it won't be done */
-    access = begin_question(value);
+    access = paged_begin_question(value);
     if (is_there) {
         has = paged_zset_find_place(value, old, member, &place, &is_there);
         stays = has && paged_zset_stays(value, &place, score, member);
         if (has && !stays && count > 1 && order_page_count(place.page) <= count)
             has = has_neighbours(value, &place);            /* the others may take all that it has, and one may go where it was */
     }
-    if (!stays && paged_zset_of(value)->tree.leaves > 0)
+    if (!stays && paged_ordered_of(value)->tree.leaves > 0)
         has = paged_zset_find_place(value, score, member, &place, &is_there) && has;
-    return end_question(access, has);
+    return paged_end_question(access, has);
 }
 
 bool paged_zset_has_table(const struct value *value)
@@ -189,28 +172,12 @@ bool paged_zset_has_table(const struct value *value)
     return has;
 }
 
-bool paged_zset_has_ranks(const struct value *value, size_t first, size_t count)
-{
-    struct page_tree tree = paged_zset_tree(value);
-    uint64_t last = count > tree.root->count - 1 ? tree.root->count - 1 : first + count - 1;
-    uint32_t one, found, *numbers;
-
-    if (count == 0 || first > last || page_tree_needs(&tree, first, last, true, &one, 1) == 0)
-        return true;
-    numbers = mem_alloc(PAGED_WANTED_MAX * sizeof(*numbers));
-    found = page_tree_needs(&tree, first, last, true, numbers, PAGED_WANTED_MAX);
-    for (uint32_t i = 0; i < found; i++)
-        paged_want(value, PAGED_TREE_FIRST + numbers[i]);
-    mem_free(numbers);
-    return false;
-}
-
 bool paged_zset_has_removal(const struct value *value, size_t first, size_t count)
 {
     struct paged_zset_place place;
     bool has = true;
 
-    if (!paged_zset_has_ranks(value, first, count))
+    if (!paged_tree_has_ranks(value, first, count))
         return false;
     if (count > 0)
         paged_zset_seek_rank(value, first, &place);

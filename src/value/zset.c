@@ -441,12 +441,12 @@ bool zset_has_all(const struct value *zset)
     if (!value_is_paged(zset))
         return true;
     has_table = paged_zset_has_table(zset);
-    return paged_zset_has_ranks(zset, 0, SIZE_MAX) && has_table;
+    return paged_tree_has_ranks(zset, 0, SIZE_MAX) && has_table;
 }
 
 bool zset_has_ranks(const struct value *zset, size_t first, size_t count)
 {
-    return !value_is_paged(zset) || paged_zset_has_ranks(zset, first, count);
+    return !value_is_paged(zset) || paged_tree_has_ranks(zset, first, count);
 }
 
 bool zset_has_removal(const struct value *zset, size_t first, size_t count)
@@ -564,7 +564,7 @@ static void zset_free(struct value *zset)
     if (is_listpack(zset))
         listpack_destroy(pack_of(zset));
     else if (UNLIKELY(value_is_paged(zset)))
-        paged_zset_free(zset);
+        paged_ordered_free(zset);
     else
         btree_destroy(tree_of(zset));
 }
@@ -572,7 +572,7 @@ static void zset_free(struct value *zset)
 static size_t zset_memory(const struct value *zset, size_t samples)
 {
     if (UNLIKELY(value_is_paged(zset)))
-        return paged_zset_memory(zset);
+        return paged_ordered_memory(zset);
     return is_listpack(zset) ? listpack_memory(pack_of(zset)) : btree_memory(tree_of(zset), samples);
 }
 

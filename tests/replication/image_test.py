@@ -375,7 +375,7 @@ class AgreementTest(ImageCase):
         with open(path, "rb") as file:
             self.assertEqual(file.read(5), b"REDIS")
         os.unlink(path)
-        for offer in ("kelvin-image:5:64:16", "kelvin-image:8:64", "kelvin-image:8:64:16:1", "kelvin-image:", "kelvin-image:x:64:16", "kelvin-image:8:64:-1"):
+        for offer in ("kelvin-image:5:64:16", "kelvin-image:9:64", "kelvin-image:9:64:16:1", "kelvin-image:", "kelvin-image:x:64:16", "kelvin-image:9:64:-1"):
             recorder = Recorder(primary.address, capa=("eof", "psync2", offer)).full().wait_loaded()
             self.assertEqual(recorder.rdb[:5], b"REDIS", offer)
             recorder.cut()
@@ -392,7 +392,7 @@ class HostileTest(ImageCase):
         servers.must(replica, "SET old 1")
         servers.make_replica(replica, primary, wait=False)
         link = primary.link()
-        self.assertTrue(any(word.startswith(b"kelvin-image:8:") for args in link.handshake for word in args), link.handshake)
+        self.assertTrue(any(word.startswith(b"kelvin-image:9:") for args in link.handshake for word in args), link.handshake)
         link.full_header()
         try:
             send(link)
@@ -444,7 +444,7 @@ class HostileTest(ImageCase):
         """Wherever the byte is, up to what only the opening of the store finds."""
         source = self.start("replica")
         fill_all_types(source, databases=2)
-        recorder = Recorder(source.address, capa=("eof", "psync2", "kelvin-image:8:64:16"))
+        recorder = Recorder(source.address, capa=("eof", "psync2", "kelvin-image:9:64:16"))
         archive = self.receive_image(recorder)
         for at in (9, 45, len(archive) // 2, len(archive) - 3):
             with self.subTest(at=at, size=len(archive)):

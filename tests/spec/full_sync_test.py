@@ -98,7 +98,7 @@ class FullSyncTest(unittest.TestCase):
         """Longer than repl-timeout: it would keep the files of the full synchronization for ever. One that waits for the next bytes stays."""
         server = self.start({"repl-timeout": 2, "partitions": 16})
         self.fill(server, 20000, 1000)
-        for capa in (("eof", "psync2"), ("psync2",), ("kelvin-image:8:16:16", "psync2")):
+        for capa in (("eof", "psync2"), ("psync2",), ("kelvin-image:9:16:16", "psync2")):
             with self.subTest(capa=capa):
                 silent = self.recorder(server, capa=capa)
                 silent.connect()

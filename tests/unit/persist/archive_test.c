@@ -263,10 +263,10 @@ static void another_version_is_named(void **state)
 
     make_image(box, 50);
     read_archive(box, 4096, &bytes);
-    bytes.data[8] = 9;
+    bytes.data[8] = 10;
     seal_head(&bytes);
     assert_int_equal(receive(box, buffer_bytes(&bytes), &complete), STATUS_VERSION);
-    assert_non_null(strstr(box->message.text, "version 9"));
+    assert_non_null(strstr(box->message.text, "version 10"));
     buffer_release(&bytes);
 }
 

@@ -77,7 +77,7 @@ static void a_newer_version_is_refused_as_such(void **state)
 {
     struct dataset_file dataset;
 
-    assert_int_equal(parse("kelvin-image 6\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\n", &dataset), STATUS_VERSION);
+    assert_int_equal(parse("kelvin-image 7\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\n", &dataset), STATUS_VERSION);
     assert_null(dataset.incarnations);
 }
 

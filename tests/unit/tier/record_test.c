@@ -513,14 +513,16 @@ static void a_root_comes_back_as_it_went(void **state)
 {
     struct key_seed seed = { { 1, 2 }, false };
     struct partitions *all = partitions_create(1, 1, seed);
-    static const enum value_type types[] = { VALUE_HASH, VALUE_SET, VALUE_ZSET };
-    static const uint8_t encodings[] = { HASH_PAGED, SET_PAGED, ZSET_PAGED };
-    static const struct paged_root root = { .count = 1000, .size = 30000, .pages = 29, .longest = 50, .longest_now = 40 };
+    static const enum value_type types[] = { VALUE_HASH, VALUE_SET, VALUE_ZSET, VALUE_LIST };
+    static const uint8_t encodings[] = { HASH_PAGED, SET_PAGED, ZSET_PAGED, LIST_PAGED };
+    static const struct paged_root table = { .count = 1000, .size = 30000, .pages = 29, .longest = 50, .longest_now = 40 };
 
     partitions_lock_all(all);
-    for (int i = 0; i < EXPIRIES * 3; i++) {
-        enum value_type type = types[i % 3], found;
-        struct value value = { .type = (uint8_t)type, .encoding = encodings[i % 3] };
+    for (int i = 0; i < EXPIRIES * 4; i++) {
+        enum value_type type = types[i % 4], found;
+        struct value value = { .type = (uint8_t)type, .encoding = encodings[i % 4] };
+        struct paged_root root = table;
+        bool has_tree = type == VALUE_ZSET || type == VALUE_LIST;
         struct page_tree_root tree = { .count = 1000, .leaves = 1, .next = 4, .free_count = 2, .free = { 1, 2 }, .trunk = 4 };
         struct buffer bytes = { 0 }, scratch = { 0 };
         struct paged_extent extent;
@@ -531,25 +533,27 @@ static void a_root_comes_back_as_it_went(void **state)
         int64_t gone_ms;
 
         buffer_append(&tree.top, "\3\0\0\0\xe8\3\0\0\0\0\0", 11);         /* page 3, with 1000 elements and no separator */
-        value.object = type == VALUE_ZSET ? paged_zset_of_roots(&root, &tree, 0x123456789abc) : paged_of_root(&root, 0x123456789abc);
-        if (type != VALUE_ZSET)
+        if (type == VALUE_LIST)
+            root = (struct paged_root){ .size = 30000 };
+        value.object = has_tree ? paged_ordered_of_roots(&root, &tree, 0x123456789abc) : paged_of_root(&root, 0x123456789abc);
+        if (!has_tree)
             buffer_release(&tree.top);
-        entry = entry_of(all, &value, expiries[i / 3]);
+        entry = entry_of(all, &value, expiries[i / 4]);
         record_encode(entry, &bytes);
         assert_int_equal(record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record), STATUS_OK);
         assert_int_equal(record.value.encoding, value.encoding);
         assert_memory_equal(&paged_of(&record.value)->root, &root, sizeof(root));
         assert_int_equal(paged_of(&record.value)->id, 0x123456789abc);
-        if (type == VALUE_ZSET) {
-            const struct page_tree_root *read = &paged_zset_of(&record.value)->tree;
+        if (has_tree) {
+            const struct page_tree_root *read = &paged_ordered_of(&record.value)->tree;
 
             assert_true(read->count == 1000 && read->leaves == 1 && read->next == 4 && read->free_count == 2 && read->free[1] == 2 && read->trunk == 4 && read->top.size == 11);
         }
         value_free(&record.value);
         assert_true(record_peek_pages(buffer_bytes(&bytes), &extent, &peeked));
-        assert_true(extent.id == 0x123456789abc && extent.table_pages == root.pages && extent.tree_pages == (type == VALUE_ZSET ? 4 : 0) && peeked.count == root.count);
+        assert_true(extent.id == 0x123456789abc && extent.table_pages == root.pages && extent.tree_pages == (has_tree ? 4 : 0) && peeked.count == root.count);
         assert_int_equal(record_peek(buffer_bytes(&bytes), &gone_ms, &found), STATUS_OK);
-        assert_true(found == type && gone_ms == expiries[i / 3]);
+        assert_true(found == type && gone_ms == expiries[i / 4]);
         assert_int_equal(record_split(buffer_bytes(&bytes), NULL, &scratch, &record, &payload), STATUS_INVALID);
         assert_int_equal(record_payload(buffer_bytes(&bytes)).size, 0);
         for (size_t size = 0; size < bytes.size; size++)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "support/memory_pager.h"
+#include "support/folded_pager.h"
 #include "support/scaled.h"
 #include "value/codec.h"
 #include "value/paged_zset.h"
@@ -17,53 +17,12 @@ enum { MEMBERS = 900, LONG = 150 };
 
 static const struct value_limits limits = { .seed = { 3, 4 }, .page_threshold = 1, .page_size = 128 };
 
-/* Numbers of pages of a table and of a tree, for a pager with one row of them. */
-struct folder {
-    struct pager pager;             /* first */
-    struct memory_pager memory;
-};
-
 struct rig {
-    struct folder folder;
+    struct folded_pager folder;
     struct paged_access access;
     struct value paged, plain;
     struct random random;
 };
-
-static uint32_t fold(uint32_t number)
-{
-    return number < PAGED_TREE_FIRST ? number * 2 : (number - PAGED_TREE_FIRST) * 2 + 1;
-}
-
-static struct pager *memory_of(struct pager *pager)
-{
-    return &((struct folder *)pager)->memory.pager;
-}
-
-static const char *find(struct pager *pager, uint32_t number, enum pager_use use, size_t *size)
-{
-    return memory_of(pager)->find(memory_of(pager), fold(number), use, size);
-}
-
-static char *change(struct pager *pager, uint32_t number, size_t size)
-{
-    return memory_of(pager)->change(memory_of(pager), fold(number), size);
-}
-
-static char *create(struct pager *pager, uint32_t number, size_t size)
-{
-    return memory_of(pager)->create(memory_of(pager), fold(number), size);
-}
-
-static void drop(struct pager *pager, uint32_t number)
-{
-    memory_of(pager)->drop(memory_of(pager), fold(number));
-}
-
-static void bring(struct pager *pager, uint32_t number)
-{
-    memory_of(pager)->bring(memory_of(pager), fold(number));
-}
 
 /* Members: numbers; every third may begin with what is longer than a separator, so that they differ too late for it. Where those are follows from a search whose way depends on ranks, so what a
  * change needs of them can't be foreseen to the last page. */
@@ -101,8 +60,7 @@ static void rig_init(struct rig *rig, uint64_t seed, unsigned count)
     random_init(&rig->random, seed);
     for (unsigned i = 0; i < count; i++)
         zset_build_add(&tree, member_of(i, room), random_score(rig));
-    memory_pager_init(&rig->folder.memory);
-    rig->folder.pager = (struct pager){ .find = find, .change = change, .create = create, .drop = drop, .bring = bring };
+    folded_pager_init(&rig->folder);
     rig->access = (struct paged_access){ .table = { NULL, &rig->folder.pager, limits.seed, paged_limits_of(&limits) } };
     paged_tree_pager_init(&rig->access.tree_pager, &rig->folder.pager);
     rig->plain = tree;
@@ -114,7 +72,7 @@ static void rig_release(struct rig *rig)
 {
     value_free(&rig->plain);
     value_free(&rig->paged);
-    memory_pager_release(&rig->folder.memory);
+    folded_pager_release(&rig->folder);
 }
 
 /* Each element of the leaf is found there: separators are as they should be. */
@@ -133,7 +91,7 @@ static void assert_found(struct rig *rig, const struct page_tree_path *path, str
 
 static void verify_tree(struct rig *rig)
 {
-    struct page_tree tree = { &paged_zset_of(&rig->paged)->tree, &rig->access.tree_pager.pager, { SIZE_MAX, SIZE_MAX } };
+    struct page_tree tree = { &paged_ordered_of(&rig->paged)->tree, &rig->access.tree_pager.pager, { SIZE_MAX, SIZE_MAX, false } };
     struct page_tree_path path;
     enum page_tree_answer answer;
 
@@ -179,22 +137,13 @@ static void assert_same(struct rig *rig)
     assert_same_from(rig, random_below(&rig->random, zset_count(&rig->plain)), random_below(&rig->random, 2) ? ZSET_UP : ZSET_DOWN);
 }
 
-/* Loads what the set wants; in a rig that loses pages there is something. */
-static void load_wanted(struct rig *rig)
-{
-    assert_true(rig->access.wanted_count > 0 && !rig->access.asks);
-    for (uint32_t i = 0; i < rig->access.wanted_count; i++)
-        memory_pager_load(&rig->folder.memory, fold(rig->access.wanted[i]));
-    paged_forget_wanted(&rig->access);
-}
-
 /* Until the question, which is put again and again, returns true. */
 #define ASK(rig, question) \
     do { \
         int rounds = 0; \
         while (!(question)) { \
             assert_true(rounds++ < 30); \
-            load_wanted(rig); \
+            folded_pager_load_wanted(&(rig)->folder, &(rig)->access); \
         } \
         assert_int_equal((rig)->access.wanted_count, 0); \
     } while (0)
@@ -326,7 +275,7 @@ static void it_grows_and_shrinks_from_one_member_to_many(void **state)
         }
         assert_same(&rig);
         verify_tree(&rig);
-        assert_in_range(paged_zset_of(&rig.paged)->tree.height, 1, 4);
+        assert_in_range(paged_ordered_of(&rig.paged)->tree.height, 1, 4);
         while (zset_count(&rig.plain) > 1) {
             size_t all = zset_count(&rig.plain), count = all > 40 ? 1 + random_below(&rig.random, 30) : 1;
             size_t first = seed > 2 ? random_below(&rig.random, all - count) : 0;
@@ -439,7 +388,7 @@ static void draws_are_fair(void **state)
 
             if (zset_random(&rig.paged, &rig.random, &member, &score))
                 break;
-            load_wanted(&rig);
+            folded_pager_load_wanted(&rig.folder, &rig.access);
             rig.random = before;
         }
         mark(&seen, member, score);

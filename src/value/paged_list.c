@@ -1,0 +1,395 @@
+/* Changing lists in pages. */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "value/paged_list_private.h"
+
+enum {
+    LEAF_SIZE_FACTOR = 4, LEAF_EXTRA = 64,      /* leaves have at most four times the bytes of a usual page, with what an entry adds to it (keyspace/pages.h), or one element */
+    SMALL_SHARE = 4, JOINED_SHARE_NUM = 3, JOINED_SHARE_OF = 4,         /* a leaf below a quarter is joined, if both have three quarters at most */
+};
+
+static size_t leaf_size_max(const struct value *value)
+{
+    return (size_t)paged_of(value)->access->table.limits.size_min * LEAF_SIZE_FACTOR - LEAF_EXTRA;
+}
+
+/* The value's size; of leaves that were dropped unread it is not known exactly. */
+static void change_size(const struct value *value, size_t more, size_t less)
+{
+    uint64_t *size = &paged_of(value)->root.size;
+
+    *size += more;
+    *size = paged_list_leaves(value) > 0 && *size > less ? *size - less : 0;
+}
+
+/* --- leaves --- */
+
+static bool fits(const struct value *value, struct bytes page, struct bytes element)
+{
+    size_t size_max = leaf_size_max(value);
+
+    return !list_page_is_large(page) && element.size < size_max && page.size + listpack_element_size(element) <= size_max;
+}
+
+/* A leaf for the element beside the path's; NULL: the first one. */
+static void add_leaf(const struct value *value, const struct page_tree_path *path, enum page_tree_side side, struct bytes element)
+{
+    struct page_tree tree = paged_list_tree(value);
+    size_t size_max = leaf_size_max(value), size = list_page_size_of(element, size_max);
+
+    list_page_write(page_tree_insert(&tree, path, side, BYTES(""), 1, size, NULL), element, size_max);
+    change_size(value, size, 0);
+}
+
+/* Into a leaf in which it fits, before the position. */
+static void insert_into(const struct value *value, const struct paged_list_place *place, size_t at, struct bytes element)
+{
+    struct page_tree tree = paged_list_tree(value);
+    size_t more = listpack_element_size(element);
+
+    list_page_insert(tree.pager->change(tree.pager, place->path.leaf, place->page.size + more), at, element);
+    page_tree_set_count(&tree, &place->path, place->path.count + 1);
+    change_size(value, more, 0);
+}
+
+/* Removes `count` elements from the position on, not all of the leaf's. */
+static void cut_leaf(const struct value *value, const struct paged_list_place *place, size_t at, size_t count)
+{
+    struct page_tree tree = paged_list_tree(value);
+    size_t size = place->page.size, less = listpack_size_between(list_page_pack(place->page), at, count);
+
+    list_page_remove(tree.pager->change(tree.pager, place->path.leaf, size), at, count);
+    tree.pager->change(tree.pager, place->path.leaf, size - less);
+    page_tree_set_count(&tree, &place->path, place->path.count - count);
+    change_size(value, 0, less);
+}
+
+static void drop_leaf(const struct value *value, const struct page_tree_path *path)
+{
+    struct page_tree tree = paged_list_tree(value);
+    struct bytes page = paged_tree_resident_leaf(&tree, path->leaf);
+    size_t size = page.data != NULL ? page.size : paged_of(value)->root.size / tree.root->leaves;
+
+    page_tree_remove(&tree, path);
+    change_size(value, 0, size);
+}
+
+/* The leaf's elements from `index` on, which is not 0, go into a new one after it. */
+static void split_leaf(const struct value *value, const struct paged_list_place *place, size_t index)
+{
+    struct page_tree tree = paged_list_tree(value);
+    size_t at = listpack_seek(list_page_pack(place->page), (int64_t)index), count = place->path.count - index;
+    size_t size = list_page_size_of_some(place->page, at, count);
+    char *right = mem_alloc(size);
+    struct page_tree_path again;
+
+    list_page_write_some(right, place->page, at, count);
+    cut_leaf(value, place, at, count);
+    CHECK(page_tree_seek_rank(&tree, place->path.rank, &again) == PAGE_TREE_YES);
+    memcpy(page_tree_insert(&tree, &again, PAGE_TREE_AFTER, BYTES(""), count, size, NULL), right, size);
+    change_size(value, size, 0);
+    mem_free(right);
+}
+
+/* Joins two neighbours, if both are there and small enough. */
+static bool join_leaves(const struct value *value, const struct page_tree_path *left, const struct page_tree_path *right)
+{
+    struct page_tree tree = paged_list_tree(value);
+    struct bytes low = paged_tree_resident_leaf(&tree, left->leaf), high = paged_tree_resident_leaf(&tree, right->leaf);
+    uint64_t right_rank = left->rank + left->count + right->count;
+    struct page_tree_path again;
+    size_t size;
+    char *copy;
+
+    if (low.data == NULL || high.data == NULL || list_page_is_large(low) || list_page_is_large(high))
+        return false;
+    size = list_page_size_of_both(low, high);
+    if (size > leaf_size_max(value) * JOINED_SHARE_NUM / JOINED_SHARE_OF)
+        return false;
+    copy = mem_alloc(high.size);
+    memcpy(copy, high.data, high.size);
+    high.data = copy;
+    change_size(value, size, low.size);
+    list_page_append(tree.pager->change(tree.pager, left->leaf, size), high);
+    page_tree_set_count(&tree, left, left->count + right->count);
+    mem_free(copy);
+    /* The elements of the right one are counted twice until it is gone. */
+    CHECK(page_tree_seek_rank(&tree, right_rank, &again) == PAGE_TREE_YES);
+    drop_leaf(value, &again);
+    return true;
+}
+
+/* Joins the leaf with this element with a neighbour if it is small, and neither the first nor the last one: those get more elements, or go. */
+static void join_if_small(const struct value *value, size_t index)
+{
+    struct page_tree tree = paged_list_tree(value);
+    struct page_tree_path path, beside;
+    struct bytes page;
+
+    if (index >= tree.root->count || page_tree_seek_rank(&tree, index, &path) != PAGE_TREE_YES || path.rank == 0 || path.rank + path.count == tree.root->count)
+        return;
+    page = paged_tree_resident_leaf(&tree, path.leaf);
+    if (page.data == NULL || page.size >= leaf_size_max(value) / SMALL_SHARE)
+        return;
+    beside = path;
+    if (page_tree_next(&tree, &beside) == PAGE_TREE_YES && join_leaves(value, &path, &beside))
+        return;
+    beside = path;
+    if (page_tree_previous(&tree, &beside) == PAGE_TREE_YES)
+        (void)join_leaves(value, &beside, &path);
+}
+
+/* --- changing --- */
+
+void paged_list_push(const struct value *value, enum list_end end, struct bytes element)
+{
+    struct paged_list_place place;
+
+    if (paged_list_count(value) == 0) {
+        add_leaf(value, NULL, PAGE_TREE_AFTER, element);
+        return;
+    }
+    (void)paged_list_seek(value, end == LIST_HEAD ? 0 : paged_list_count(value) - 1, &place);
+    if (fits(value, place.page, element))
+        insert_into(value, &place, end == LIST_HEAD ? listpack_first(list_page_pack(place.page)) : LISTPACK_NONE, element);
+    else
+        add_leaf(value, &place.path, end == LIST_HEAD ? PAGE_TREE_BEFORE : PAGE_TREE_AFTER, element);
+}
+
+/* Before the first element of the place's leaf: into the leaf before, if that is there, into this one, or into a new one. What is added in order fills leaves like that. */
+static void insert_before(const struct value *value, const struct paged_list_place *place, struct bytes element)
+{
+    struct page_tree tree = paged_list_tree(value);
+    struct paged_list_place before = *place;
+
+    if (page_tree_previous(&tree, &before.path) == PAGE_TREE_YES) {
+        before.page = paged_tree_resident_leaf(&tree, before.path.leaf);
+        if (before.page.data != NULL && fits(value, before.page, element)) {
+            insert_into(value, &before, LISTPACK_NONE, element);
+            return;
+        }
+    }
+    if (fits(value, place->page, element))
+        insert_into(value, place, listpack_first(list_page_pack(place->page)), element);
+    else
+        add_leaf(value, &place->path, PAGE_TREE_BEFORE, element);
+}
+
+/* Into the place's leaf, where the element `within` it is, or before it. */
+static void insert_at(const struct value *value, struct paged_list_place *place, size_t within, struct bytes element)
+{
+    size_t index = place->path.rank + within;
+
+    if (within == 0) {
+        insert_before(value, place, element);
+    } else if (fits(value, place->page, element)) {
+        insert_into(value, place, listpack_seek(list_page_pack(place->page), (int64_t)within), element);
+    } else {
+        split_leaf(value, place, within);
+        (void)paged_list_seek(value, index, place);
+        insert_before(value, place, element);
+        join_if_small(value, index + 1);
+        join_if_small(value, index - 1);
+    }
+}
+
+/* The leaf with the element, if it is there. */
+static bool look_for(const struct value *value, size_t index, struct paged_list_place *place)
+{
+    struct page_tree tree = paged_list_tree(value);
+
+    if (page_tree_seek_rank(&tree, index, &place->path) != PAGE_TREE_YES)
+        return false;
+    place->page = paged_tree_resident_leaf(&tree, place->path.leaf);
+    return place->page.data != NULL;
+}
+
+void paged_list_insert(const struct value *value, size_t index, struct bytes element)
+{
+    struct paged_list_place place;
+
+    if (index == 0 || index == paged_list_count(value)) {
+        paged_list_push(value, index == 0 ? LIST_HEAD : LIST_TAIL, element);
+    } else if (look_for(value, index, &place)) {
+        insert_at(value, &place, index - place.path.rank, element);
+    } else if (paged_list_seek(value, index - 1, &place) + 1 < place.path.count) {
+        insert_at(value, &place, index - place.path.rank, element);
+    } else if (fits(value, place.page, element)) {       /* after the last element of a leaf: the next one is not needed */
+        insert_into(value, &place, LISTPACK_NONE, element);
+    } else {
+        add_leaf(value, &place.path, PAGE_TREE_AFTER, element);
+    }
+}
+
+void paged_list_set(const struct value *value, size_t index, struct bytes element)
+{
+    struct page_tree tree = paged_list_tree(value);
+    struct pager *pager = tree.pager;
+    struct paged_list_place place;
+    size_t within = paged_list_seek(value, index, &place), old = place.page.size, size_max = leaf_size_max(value), size, at;
+    char *page;
+
+    if (place.path.count == 1) {
+        size = list_page_size_of(element, size_max);
+        list_page_write(pager->change(pager, place.path.leaf, size), element, size_max);
+        change_size(value, size, old);
+        return;
+    }
+    at = listpack_seek(list_page_pack(place.page), (int64_t)within);
+    size = element.size < size_max ? old - listpack_size_between(list_page_pack(place.page), at, 1) + listpack_element_size(element) : SIZE_MAX;
+    if (size > size_max) {
+        cut_leaf(value, &place, at, 1);
+        paged_list_insert(value, index, element);
+        return;
+    }
+    page = pager->change(pager, place.path.leaf, size > old ? size : old);
+    list_page_insert(page, list_page_remove(page, at, 1), element);
+    if (size < old)
+        pager->change(pager, place.path.leaf, size);
+    change_size(value, size, old);
+}
+
+void paged_list_delete(const struct value *value, size_t index, size_t count)
+{
+    while (count > 0) {
+        struct paged_list_place place;
+        size_t within, here;
+
+        CHECK(paged_list_find_path(value, index, &place.path));
+        within = index - place.path.rank;
+        here = place.path.count - within < count ? place.path.count - within : count;
+        if (here == place.path.count) {
+            drop_leaf(value, &place.path);
+        } else {
+            place.page = paged_tree_leaf(value, &place.path);
+            cut_leaf(value, &place, listpack_seek(list_page_pack(place.page), (int64_t)within), here);
+            join_if_small(value, place.path.rank);
+        }
+        count -= here;
+    }
+}
+
+/* In the page, which may be without elements then. */
+static size_t remove_in_page(char *page, struct bytes element, size_t count_max, enum list_end from)
+{
+    const struct listpack *pack = list_page_pack(bytes_of(page, 0));
+    size_t removed = 0, at = from == LIST_HEAD ? listpack_find(pack, listpack_first(pack), element, 0) : listpack_last(pack);
+
+    while (at != LISTPACK_NONE && removed < count_max) {
+        size_t previous = from == LIST_TAIL ? listpack_previous(pack, at) : LISTPACK_NONE;
+
+        if (listpack_equals(pack, at, element)) {
+            at = list_page_remove(page, at, 1);
+            removed++;
+        }
+        at = from == LIST_TAIL ? previous : listpack_find(pack, at, element, 0);
+    }
+    return removed;
+}
+
+static size_t remove_in_leaf(const struct value *value, const struct paged_list_place *place, struct bytes element, size_t count_max, enum list_end from)
+{
+    struct page_tree tree = paged_list_tree(value);
+    const struct listpack *pack = list_page_pack(place->page);
+    size_t removed, size = place->page.size, size_after;
+    char *page;
+
+    if (list_page_is_large(place->page)) {
+        if (!bytes_equal(list_page_large(place->page), element))
+            return 0;
+        drop_leaf(value, &place->path);
+        return 1;
+    }
+    if (listpack_find(pack, listpack_first(pack), element, 0) == LISTPACK_NONE)
+        return 0;
+    page = tree.pager->change(tree.pager, place->path.leaf, size);
+    removed = remove_in_page(page, element, count_max, from);
+    if (removed == place->path.count) {
+        drop_leaf(value, &place->path);
+        return removed;
+    }
+    size_after = LIST_PAGE_FORM_SIZE + listpack_size(list_page_pack(bytes_of(page, size)));
+    tree.pager->change(tree.pager, place->path.leaf, size_after);
+    page_tree_set_count(&tree, &place->path, place->path.count - removed);
+    change_size(value, size_after, size);
+    return removed;
+}
+
+size_t paged_list_remove(const struct value *value, struct bytes element, size_t count_max, enum list_end from)
+{
+    size_t removed = 0, index = from == LIST_HEAD ? 0 : paged_list_count(value) - 1;
+
+    while (removed < count_max && index < paged_list_count(value)) {
+        struct paged_list_place place;
+        size_t here;
+
+        (void)paged_list_seek(value, index, &place);
+        here = remove_in_leaf(value, &place, element, count_max - removed, from);
+        index = from == LIST_HEAD ? place.path.rank + place.path.count - here : place.path.rank - 1;       /* before the first: wraps to beyond the last */
+        if (here > 0 && here < place.path.count)
+            join_if_small(value, place.path.rank);
+        removed += here;
+    }
+    return removed;
+}
+
+/* --- making --- */
+
+struct building {
+    const struct value *value;
+    struct buffer page;
+    size_t count;                       /* elements of the page */
+};
+
+static void finish_leaf(struct building *building)
+{
+    struct page_tree tree = paged_list_tree(building->value);
+    struct page_tree_path last;
+    bool is_first = tree.root->leaves == 0;
+
+    if (building->count == 0)
+        return;
+    if (!is_first)
+        CHECK(page_tree_last(&tree, &last) == PAGE_TREE_YES);
+    memcpy(page_tree_insert(&tree, is_first ? NULL : &last, PAGE_TREE_AFTER, BYTES(""), building->count, building->page.size, NULL), building->page.data, building->page.size);
+    change_size(building->value, building->page.size, 0);
+    building->page.size = building->count = 0;
+}
+
+static void build_add(struct building *building, struct bytes element)
+{
+    size_t size_max = leaf_size_max(building->value), size;
+
+    if (building->count > 0 && fits(building->value, buffer_bytes(&building->page), element)) {
+        size = listpack_element_size(element);
+        buffer_reserve(&building->page, size);
+        list_page_insert(building->page.data, LISTPACK_NONE, element);
+        building->page.size += size;
+    } else {
+        finish_leaf(building);
+        size = list_page_size_of(element, size_max);
+        list_page_write(buffer_reserve(&building->page, size), element, size_max);
+        building->page.size = size;
+    }
+    building->count++;
+}
+
+struct paged_value *paged_list_create(const struct chunk_list *list, uint64_t id, struct paged_access *access)
+{
+    struct paged_value *paged = paged_ordered_of_roots(&(struct paged_root){ 0 }, &(struct page_tree_root){ 0 }, id);
+    struct value value = { .type = VALUE_LIST, .encoding = LIST_PAGED, .object = paged };
+    struct building building = { .value = &value };
+    struct chunk_list_iterator iterator;
+    char digits[TEXT_INT_SIZE];
+
+    paged_attach(&value, access);
+    chunk_list_iterate(&iterator, list, 0, LIST_TAIL);
+    while (chunk_list_step(&iterator))
+        build_add(&building, chunk_list_element(&iterator, digits));
+    chunk_list_iterate_end(&iterator);
+    finish_leaf(&building);
+    buffer_release(&building.page);
+    return paged;
+}

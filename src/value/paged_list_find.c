@@ -1,0 +1,165 @@
+/* Finding and walking in lists in pages, and questions about what a call will need. */
+#include "base/check.h"
+#include "value/paged_list_private.h"
+
+enum { AHEAD_MIN = 16 };        /* leaves that a search wants beyond those it has seen; then as many as these */
+
+bool paged_list_find_path(const struct value *value, size_t index, struct page_tree_path *path)
+{
+    struct page_tree tree = paged_list_tree(value);
+    enum page_tree_answer answer;
+
+    for (;;) {
+        answer = index == 0 ? page_tree_first(&tree, path) : index + 1 == tree.root->count ? page_tree_last(&tree, path) : page_tree_seek_rank(&tree, index, path);
+        if (answer != PAGE_TREE_MISSING)
+            break;
+        if (!paged_tree_resolve(value, path->missing))
+            return false;
+    }
+    CHECK(answer == PAGE_TREE_YES);
+    return true;
+}
+
+/* False: pages are wanted. */
+static bool find_leaf(const struct value *value, size_t index, struct paged_list_place *place)
+{
+    if (!paged_list_find_path(value, index, &place->path))
+        return false;
+    place->page = paged_tree_leaf(value, &place->path);
+    return place->page.data != NULL;
+}
+
+size_t paged_list_seek(const struct value *value, size_t index, struct paged_list_place *place)
+{
+    CHECK(find_leaf(value, index, place));
+    return index - place->path.rank;
+}
+
+bool paged_list_step(const struct value *value, enum list_end towards, struct paged_list_place *place)
+{
+    struct page_tree tree = paged_list_tree(value);
+    enum page_tree_answer answer;
+
+    while ((answer = towards == LIST_TAIL ? page_tree_next(&tree, &place->path) : page_tree_previous(&tree, &place->path)) == PAGE_TREE_MISSING)
+        CHECK(paged_tree_resolve(value, place->path.missing));
+    if (answer == PAGE_TREE_YES)
+        place->page = paged_tree_leaf(value, &place->path);
+    return answer == PAGE_TREE_YES;
+}
+
+struct chunk_list *paged_list_to_chunks(const struct value *value, int fill, int depth)
+{
+    struct chunk_list *list = chunk_list_create(fill, depth);
+    struct paged_list_place place;
+    bool more = paged_list_count(value) > 0;
+    char digits[TEXT_INT_SIZE];
+
+    if (more)
+        (void)paged_list_seek(value, 0, &place);
+    for (; more; more = paged_list_step(value, LIST_TAIL, &place)) {
+        const struct listpack *pack = list_page_pack(place.page);
+
+        if (list_page_is_large(place.page)) {
+            chunk_list_push(list, LIST_TAIL, list_page_large(place.page));
+            continue;
+        }
+        for (size_t at = listpack_first(pack); at != LISTPACK_NONE; at = listpack_next(pack, at))
+            chunk_list_push(list, LIST_TAIL, listpack_get(pack, at, digits));
+    }
+    return list;
+}
+
+/* --- what calls will need --- */
+
+bool paged_list_is_resident(const struct value *value)
+{
+    struct page_tree tree = paged_list_tree(value);
+    uint32_t missing;
+
+    return tree.root->count == 0 || page_tree_needs(&tree, 0, tree.root->count - 1, true, &missing, 1) == 0;
+}
+
+bool paged_list_has_push(const struct value *value, enum list_end end, size_t count)
+{
+    struct paged_access *access;
+    struct paged_list_place place;
+
+    if (!paged_has_room(value, count))
+        return false;
+    if (paged_list_count(value) == 0)
+        return true;
+    access = paged_begin_question(value);
+    return paged_end_question(access, find_leaf(value, end == LIST_HEAD ? 0 : paged_list_count(value) - 1, &place));
+}
+
+/* The leaf with this element, if it has others than those from..to. */
+static bool has_border(const struct value *value, size_t index, size_t from, size_t to)
+{
+    struct page_tree_path path;
+
+    if (!paged_list_find_path(value, index, &path))
+        return false;
+    return (path.rank >= from && path.rank + path.count <= to) || paged_tree_leaf(value, &path).data != NULL;
+}
+
+bool paged_list_has_removal(const struct value *value, size_t index, size_t count)
+{
+    struct paged_access *access;
+    bool has;
+
+    if (count == 0)
+        return true;
+    if (!paged_tree_has_nodes(value, index, count))
+        return false;
+    access = paged_begin_question(value);
+    has = has_border(value, index, index, index + count);
+    return paged_end_question(access, has_border(value, index + count - 1, index, index + count) && has);
+}
+
+/* How many elements of the page equal it, `max` at most. */
+static size_t count_in(struct bytes page, struct bytes element, size_t max)
+{
+    const struct listpack *pack = list_page_pack(page);
+    size_t found = 0, at;
+
+    if (list_page_is_large(page))
+        return bytes_equal(list_page_large(page), element);
+    for (at = listpack_find(pack, listpack_first(pack), element, 0); at != LISTPACK_NONE; at = listpack_find(pack, listpack_next(pack, at), element, 0)) {
+        if (++found == max)
+            break;
+    }
+    return found;
+}
+
+/* Some more leaves than the one with this element, `left` elements at most. */
+static void want_ahead(const struct value *value, enum list_end from, size_t index, size_t left, size_t seen)
+{
+    size_t each = paged_list_count(value) / paged_list_leaves(value) + 1, count = (seen > AHEAD_MIN ? seen : AHEAD_MIN) * each;
+
+    if (count > left)
+        count = left;
+    (void)paged_tree_has_ranks(value, from == LIST_HEAD ? index : index + 1 - count, count);
+}
+
+bool paged_list_has_search(const struct value *value, struct bytes element, enum list_end from, size_t matches, size_t length_max)
+{
+    size_t count = paged_list_count(value), left = length_max < count ? length_max : count, seen = 0;
+    struct paged_access *access = paged_begin_question(value);
+    bool has = true;
+
+    while (has && left > 0 && matches > 0) {
+        size_t passed = (length_max < count ? length_max : count) - left, index = from == LIST_HEAD ? passed : count - 1 - passed, here;
+        struct paged_list_place place;
+
+        has = find_leaf(value, index, &place);
+        if (!has) {
+            want_ahead(value, from, index, left, seen);
+            break;
+        }
+        seen++;
+        matches -= count_in(place.page, element, matches);
+        here = from == LIST_HEAD ? place.path.rank + place.path.count - index : index + 1 - place.path.rank;
+        left -= here < left ? here : left;
+    }
+    return paged_end_question(access, has);
+}

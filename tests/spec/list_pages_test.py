@@ -1,0 +1,422 @@
+"""Lists in pages (tier-page-threshold): pages are small here, and cold most of the time. A second server, which has all of each list in chunks, says what is right."""
+import glob
+import os
+import random
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support import check                                                                            # noqa: E402
+from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.resp import Error, encode                                                               # noqa: E402
+from support.server import Server, StartFailed, scaled, seed_new, until                              # noqa: E402
+
+SMALL = {"tier-page-threshold": 256, "tier-page-size": 64, "list-max-listpack-size": 8}
+LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
+KEYS = ["l1", "l2", "l3"]
+
+
+def counter(server, name):
+    return int(server.info("tiering")[name])
+
+
+def pages(server):
+    return counter(server, "tier_hot_pages"), counter(server, "tier_cold_pages")
+
+
+def demote(client, *keys):
+    """Those that are there are cold afterwards, with all their pages."""
+    client.must("TIER", "DEMOTE", *keys)
+
+
+def fill(client, key="l", count=1000):
+    """A list of some hundred pages."""
+    client.must("RPUSH", key, *["element:%d" % i for i in range(count)])
+
+
+def whole(client, key):
+    return client.must("LRANGE", key, 0, -1)
+
+
+class Commands:
+    """Random commands on some lists."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.makers = [getattr(self, name) for name in dir(self) if name.startswith("do_")]
+
+    def next(self):
+        return [str(word) for word in self.random.choice(self.makers)()]
+
+    def key(self):
+        return self.random.choice(KEYS)
+
+    def element(self):
+        kind = self.random.random()
+        return "e%d" % self.random.randrange(40) if kind < .7 else "%d" % self.random.randrange(-9, 70000) if kind < .9 else chr(97 + self.random.randrange(5)) * self.random.randrange(400)
+
+    def elements(self):
+        return [self.element() for _ in range(self.random.choice([1, 1, 2, 20]))]
+
+    def index(self):
+        return self.random.choice([0, 1, -1, -2, self.random.randrange(-300, 300)])
+
+    def end(self):
+        return self.random.choice(["LEFT", "RIGHT"])
+
+    def do_push(self):
+        return [self.random.choice(["LPUSH", "RPUSH", "LPUSH", "RPUSH", "RPUSHX", "LPUSHX"]), self.key()] + self.elements()
+
+    do_push_2 = do_push_3 = do_push_4 = do_push
+
+    def do_pop(self):
+        return self.random.choice([["LPOP", self.key()], ["RPOP", self.key()], ["LPOP", self.key(), self.random.randrange(25)], ["RPOP", self.key(), self.random.randrange(25)],
+                                   ["LMPOP", 2, self.key(), self.key(), self.end(), "COUNT", 4], ["BLPOP", "l0", self.key(), "l1", "l2", "l3", .001], ["BRPOP", self.key(), .001],
+                                   ["BLMPOP", .001, 1, self.key(), self.end()]])
+
+    do_pop_2 = do_pop
+
+    def do_move(self):
+        return self.random.choice([["LMOVE", self.key(), self.key(), self.end(), self.end()], ["RPOPLPUSH", self.key(), self.key()], ["BLMOVE", self.key(), self.key(), self.end(), self.end(), .001],
+                                   ["BRPOPLPUSH", self.key(), self.key(), .001]])
+
+    do_move_2 = do_move
+
+    def do_read(self):
+        return self.random.choice([["LINDEX", self.key(), self.index()], ["LRANGE", self.key(), self.index(), self.index()], ["LLEN", self.key()], ["LRANGE", self.key(), 0, -1]])
+
+    do_read_2 = do_read_3 = do_read
+
+    def do_search(self):
+        options = self.random.choice([[], [], ["RANK", self.random.choice([-3, -1, 1, 2, 5])], ["COUNT", self.random.choice([0, 1, 3])], ["MAXLEN", self.random.randrange(80)],
+                                      ["RANK", -1, "COUNT", 2, "MAXLEN", 100]])
+        return ["LPOS", self.key(), self.element()] + options
+
+    do_search_2 = do_search
+
+    def do_insert(self):
+        return ["LINSERT", self.key(), self.random.choice(["BEFORE", "AFTER"]), self.element(), self.element()]
+
+    do_insert_2 = do_insert
+
+    def do_set(self):
+        return ["LSET", self.key(), self.index(), self.element()]
+
+    do_set_2 = do_set
+
+    def do_rem(self):
+        return ["LREM", self.key(), self.random.choice([0, 1, -1, 2, -3]), self.element()]
+
+    def do_trim(self):
+        return ["LTRIM", self.key(), self.random.randrange(8), -1 - self.random.randrange(8)] if self.random.random() < .7 else ["LTRIM", self.key(), self.index(), self.index()]
+
+    def do_generic(self):
+        one, other = self.key(), self.key()
+        return self.random.choice([["COPY", one, other, "REPLACE"], ["RENAME", one, other], ["RENAMENX", one, "l4"], ["RENAME", "l4", one], ["EXPIRE", one, 1000], ["PERSIST", one], ["TYPE", one],
+                                   ["SORT", one, "ALPHA", "LIMIT", 0, 10], ["SORT", one, "BY", "nosort"], ["SORT", one, "ALPHA", "STORE", other], ["HGET", one, "x"], ["DEBUG", "DIGEST-VALUE", one]])
+
+    def do_script(self):
+        return ["EVAL", "redis.call('RPUSH', KEYS[1], ARGV[1]); local r = redis.call('LINDEX', KEYS[1], 20); redis.call('LPOP', KEYS[1]); "
+                "return {r, redis.call('LRANGE', KEYS[1], -5, -1)}", 1, self.key(), self.element()]
+
+
+@kelvin_only
+class ListPagesTest(ServerCase):
+    options = SMALL
+
+    def setUp(self):
+        super().setUp()
+        self.plain = Server({})
+        self.addCleanup(self.plain.stop)
+        self.other = self.plain.client()
+        self.addCleanup(self.other.close)
+
+    def both(self, *words):
+        expected = self.other.call(*words)
+        self.assertEqual(self.c.call(*words), expected, words)
+        return expected
+
+    def test_random_commands(self):
+        seed = seed_new()
+        commands = Commands(seed)
+        most = 0
+        before = counter(self.server, "tier_unplanned_reads")
+        with self.subTest(seed=seed):
+            for i in range(scaled(8000)):
+                words = commands.next()
+                self.both(*words)
+                if words[0] == "DEBUG":         # it is looked at in place
+                    before = counter(self.server, "tier_unplanned_reads")
+                else:
+                    self.assertEqual(counter(self.server, "tier_unplanned_reads"), before, words)
+                if i % 5 == 0:
+                    demote(self.c, *commands.random.sample(KEYS + ["l4"], commands.random.choice([1, 3, 4])))
+                if i % 100 == 0:
+                    most = max(most, sum(pages(self.server)))
+            for key in KEYS:
+                self.both("LRANGE", key, 0, -1)
+            self.assertGreater(most, 10)
+
+    def test_transactions(self):
+        seed = seed_new()
+        commands = Commands(seed)
+        with self.subTest(seed=seed):
+            for _ in range(scaled(300)):
+                batch = [("MULTI",)] + [tuple(commands.next()) for _ in range(5)] + [("EXEC",)]
+                self.assertEqual(self.c.pipeline(batch), self.other.pipeline(batch), batch)
+                demote(self.c, *KEYS)
+
+    def test_a_call_needs_the_pages_that_it_is_about(self):
+        fill(self.c)
+        before = counter(self.server, "tier_unplanned_reads")
+        for words, most in ((("LINDEX", "l", 500), 3), (("LINDEX", "l", -1), 3), (("LRANGE", "l", 500, 505), 5), (("RPUSH", "l", "x"), 4), (("LPUSH", "l", "x"), 4), (("LPOP", "l"), 4), (("RPOP", "l", 3), 6),
+                            (("LSET", "l", 300, "y"), 3), (("LPOS", "l", "element:3"), 20), (("LPOS", "l", "element:999", "RANK", -1, "MAXLEN", 20), 20), (("LTRIM", "l", 20, -20), 12),
+                            (("LMOVE", "l", "l", "LEFT", "RIGHT"), 7), (("LINSERT", "l", "BEFORE", "element:25", "z"), 25)):
+            with self.subTest(words):
+                demote(self.c, "l")
+                self.assertEqual(pages(self.server)[0], 0)
+                self.c.must(*words)
+                self.assertLessEqual(pages(self.server)[0], most)
+        demote(self.c, "l")
+        for words in (("LLEN", "l"), ("TYPE", "l"), ("OBJECT", "ENCODING", "l"), ("MEMORY", "USAGE", "l"), ("HGET", "l", "x")):
+            self.c.call(*words)
+            self.assertEqual(pages(self.server)[0], 0, words)
+        self.assertEqual(self.c.must("OBJECT", "ENCODING", "l"), b"quicklist")
+        self.assertGreater(self.c.must("MEMORY", "USAGE", "l"), 10000)
+        self.assertEqual(counter(self.server, "tier_unplanned_reads"), before)
+
+    def test_what_reads_all_asks_for_it(self):
+        fill(self.c)
+        before = counter(self.server, "tier_unplanned_reads")
+        for words in (("SORT", "l", "ALPHA"), ("DUMP", "l"), ("COPY", "l", "f", "REPLACE"), ("LREM", "l", 0, "none"), ("LPOS", "l", "none"), ("LINSERT", "l", "AFTER", "none", "x"), ("MOVE", "l", 3)):
+            demote(self.c, "l")
+            self.c.must(*words)
+            self.assertEqual(counter(self.server, "tier_unplanned_reads"), before, words)
+
+    def test_a_queue_has_no_more_pages_for_ever(self):
+        for push, pop in (("RPUSH", "LPOP"), ("LPUSH", "RPOP")):
+            most = 0
+            for turn in range(40):
+                self.c.must(push, "q", *["event:%d" % i for i in range(turn * 1000, turn * 1000 + 1000)])
+                if turn >= 3:
+                    self.assertEqual(self.c.must(pop, "q", 1000)[0], b"event:%d" % (turn * 1000 - 3000))
+                demote(self.c, "q")
+                if turn == 8:
+                    most = sum(pages(self.server))
+            self.assertLess(sum(pages(self.server)), most * 1.2)
+            self.c.must("DEL", "q")
+
+    def test_a_list_that_gets_short_is_a_listpack_again(self):
+        fill(self.c, count=500)
+        self.c.must("LTRIM", "l", 0, 20)
+        self.assertEqual(self.c.must("OBJECT", "ENCODING", "l"), b"quicklist")
+        for _ in range(17):
+            demote(self.c, "l")
+            self.c.must("RPOP", "l")
+        self.assertEqual(self.c.must("OBJECT", "ENCODING", "l"), b"listpack")
+        self.assertEqual(whole(self.c, "l"), [b"element:%d" % i for i in range(4)])
+        until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+
+    def test_a_call_that_runs_again_is_one_hit(self):
+        fill(self.c)
+        fill(self.c, "d")
+        for words in (("LRANGE", "l", 5, 9), ("LINDEX", "l", 500), ("LPOS", "l", "element:700"), ("SORT", "l", "ALPHA", "LIMIT", 0, 3)):
+            demote(self.c, "l")
+            before = int(self.server.info("stats")["keyspace_hits"])
+            self.c.must(*words)
+            self.assertEqual(int(self.server.info("stats")["keyspace_hits"]), before + 1, words)
+
+    def test_whatever_deletes_a_cold_list_deletes_its_pages(self):
+        gone = {
+            "DEL": lambda: self.c.must("DEL", "l"),
+            "SET": lambda: self.c.must("SET", "l", "x"),
+            "LTRIM": lambda: self.c.must("LTRIM", "l", 1, 0),
+            "LPOP": lambda: self.c.must("LPOP", "l", 5000),
+            "RPOP, one left": lambda: (self.c.must("RPOP", "l", 999), self.c.must("LPOP", "l")),
+            "LREM": lambda: [self.c.must("LREM", "l", 0, "element:%d" % i) for i in range(1000)],
+            "RPOPLPUSH": lambda: [self.c.must("RPOPLPUSH", "l", "other") for i in range(1000)] + [self.c.must("DEL", "other")],
+            "SORT": lambda: self.c.must("SORT", "none", "STORE", "l"),
+            "PEXPIRE": lambda: self.c.must("PEXPIRE", "l", 1),
+            "RENAME": lambda: (self.c.must("SET", "s", "x"), self.c.must("RENAME", "s", "l")),
+            "RENAME, DEL": lambda: (self.c.must("RENAME", "l", "another"), demote(self.c, "another"), self.c.must("DEL", "another")),
+            "MOVE": lambda: (self.c.must("MOVE", "l", 5), self.c.must("FLUSHALL")),
+            "FLUSHDB": lambda: self.c.must("FLUSHDB"),
+        }
+        for name, run in gone.items():
+            with self.subTest(name):
+                fill(self.c)
+                demote(self.c, "l")
+                self.assertGreater(pages(self.server)[1], 50)
+                run()
+                until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+                self.c.must("FLUSHALL")
+
+    def test_clients_that_wait_get_what_is_cold(self):
+        waiting = self.server.client()
+        before = counter(self.server, "tier_unplanned_reads")
+        for words, reply in ((["BRPOP", "awaited", 5], [b"awaited", b"element:999"]), (["BLMOVE", "awaited", "target", "LEFT", "LEFT", 5], b"element:0")):
+            fill(self.c, "other")
+            fill(self.c, "target")
+            demote(self.c, "other", "target")
+            waiting.send(encode(words))
+            until(lambda: int(self.server.info("clients")["blocked_clients"]) == 1, what="a client that waits")
+            self.c.must("RENAME", "other", "awaited")
+            self.assertEqual(waiting.receive(), reply)
+            self.assertEqual(self.c.must("LLEN", "awaited"), 999)
+            self.c.must("DEL", "awaited")
+        self.assertEqual(self.c.must("LRANGE", "target", 0, 1), [b"element:0", b"element:0"])
+        waiting.close()
+
+
+@kelvin_only
+class KeptListPagesTest(unittest.TestCase):
+    """What is on the disk."""
+
+    def test_restarts(self):
+        seed = seed_new()
+        commands = Commands(seed)
+        with Server({}) as plain, plain.client() as other, self.subTest(seed=seed):
+            server = Server(LOGGED)
+            try:
+                for turn in range(scaled(10)):
+                    with server.client() as client:
+                        for i in range(150):
+                            words = commands.next()
+                            if words[0] == "DEBUG":
+                                continue
+                            self.assertEqual(client.call(*words), other.call(*words), words)
+                            if i % 10 == 0:
+                                demote(client, *KEYS)
+                        if turn % 3 == 1:
+                            client.must("BGREWRITEAOF")
+                            until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
+                    server.restart(kill=turn % 2 == 1)
+                    with server.client() as client:
+                        for key in KEYS:
+                            self.assertEqual(whole(client, key), whole(other, key))
+                server.terminate()
+                status, text = check.verify(server.folder)
+                self.assertEqual(status, 0, text)
+                server.start()
+            finally:
+                server.stop()
+
+    def test_a_dump_has_the_lists_as_a_whole(self):
+        with Server(SMALL) as server, server.client() as client:
+            fill(client)
+            client.must("RPUSH", "large", *["x" * (i * 1000) for i in range(100)])
+            digest = client.must("DEBUG", "DIGEST")
+            demote(client, "l", "large")
+            client.must("SAVE")
+            for threshold in (256, 0):
+                client.must("CONFIG", "SET", "tier-page-threshold", threshold)
+                client.must("DEBUG", "RELOAD", "NOSAVE")
+                self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
+                self.assertEqual(sum(pages(server)) > 0, threshold > 0)
+
+    def test_a_dump_of_lists_that_are_larger_than_memory(self):
+        """They are read in parts."""
+        count = scaled(300000)
+        server = Server({"tier-page-threshold": 0, "maxmemory": "0", "maxmemory-policy": "allkeys-lru"})        # no key goes as long as there is room on the disk
+        try:
+            with server.client(timeout=60) as client:
+                for key, some in (("large", count), ("small", count // 40)):
+                    for start in range(0, some, 1000):
+                        client.must("RPUSH", key, *["%060d" % i for i in range(start, min(start + 1000, some))])
+                client.must("SET", "last", "x")
+                digest = client.must("DEBUG", "DIGEST")
+                client.must("SAVE")
+            for threshold, memory in (("4kb", "16mb"), ("4kb", "256mb"), (0, "256mb"), ("1kb", "16mb")):
+                with self.subTest(threshold=threshold, memory=memory):
+                    server.options.update({"tier-page-threshold": threshold, "maxmemory": memory})
+                    server.restart()
+                    with server.client(timeout=60) as client:
+                        self.assertEqual([client.must("LLEN", "large"), client.must("LLEN", "small")], [count, count // 40])
+                        for i in range(0, count, count // 300):
+                            self.assertEqual(int(client.must("LINDEX", "large", i)), i)
+                        if threshold:
+                            self.assertGreater(sum(pages(server)), count // 200)
+                            self.assertLess(int(server.info("memory")["used_memory"]), (int(memory[:-2]) + 6) << 20)
+                        self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
+                        client.must("SAVE")
+        finally:
+            server.stop()
+
+    def test_a_damaged_dump_of_a_large_list_is_refused(self):
+        server = Server({"tier-page-threshold": 0, "rdbcompression": "no"})
+        try:
+            with server.client(timeout=60) as client:
+                for start in range(0, 60000, 1000):
+                    client.must("RPUSH", "l", *["%050d" % i for i in range(start, start + 1000)])
+                client.must("SAVE")
+            server.terminate()
+            path = os.path.join(server.folder, "dump.rdb")
+            with open(path, "rb") as file:
+                text = file.read()
+            server.options.update({"tier-page-threshold": "4kb", "maxmemory": "8mb", "rdbchecksum": "no"})
+            for damaged, message in ((text[:len(text) // 2], "ends early"), (text.replace(b"\xb2%050d" % 40000, b"\xb3%050d" % 40000), "The value of the key 'l' is damaged")):
+                os.makedirs(server.folder, exist_ok=True)           # a start that fails removes it
+                with open(path, "wb") as file:
+                    file.write(damaged)
+                with self.assertRaisesRegex(StartFailed, message):
+                    server.start()
+            os.makedirs(server.folder, exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(text)
+            server.start()
+            with server.client() as client:
+                self.assertEqual(client.must("LLEN", "l"), 60000)
+        finally:
+            server.stop()
+
+    def test_a_damaged_page_costs_what_is_in_it(self):
+        server = Server(LOGGED)
+        try:
+            with server.client() as client:
+                fill(client)
+                demote(client, "l")
+                client.must("BGREWRITEAOF")
+                until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
+                client.must("SET", "another", "x")
+            server.terminate()
+            for path in glob.glob(os.path.join(server.folder, "appendonlydir", "*.image", "store", "*.seg")):
+                with open(path, "rb") as file:
+                    text = file.read()
+                with open(path, "wb") as file:
+                    file.write(text.replace(b"element:555", b"ELEMENT:555"))
+            status, text = check.verify(server.folder)
+            self.assertEqual(status, 1, text)
+            self.assertRegex(text, r'key "l", database 0: 1 of its \d+ pages are damaged or missing')
+            server.start()
+            with server.client() as client:
+                good = bad = 0
+                for i in range(1000):
+                    reply = client.call("LINDEX", "l", i)
+                    good += reply == b"element:%d" % i
+                    bad += isinstance(reply, Error)
+                self.assertEqual(good + bad, 1000)
+                self.assertTrue(0 < bad < 30, bad)
+                self.assertEqual(client.must("LLEN", "l"), 1000)
+                self.assertIsInstance(client.call("LRANGE", "l", 0, -1), Error)
+                self.assertEqual(client.must("RPUSH", "l", "x"), 1001)
+                self.assertEqual(client.must("DEL", "l"), 1)
+                until(lambda: pages(server) == (0, 0), what="the end of the pages")
+        finally:
+            server.stop()
+
+    def test_replicas(self):
+        for threshold in (0, 256):
+            with Server(SMALL) as primary, primary.client() as client, Server(dict(SMALL, **{"tier-page-threshold": threshold})) as replica, replica.client() as reader:
+                fill(client)
+                demote(client, "l")
+                reader.must("REPLICAOF", "127.0.0.1", primary.port)
+                until(lambda: replica.info("replication")["master_link_status"] == "up", what="the link")
+                self.assertEqual(whole(reader, "l"), whole(client, "l"))
+                client.must("LINSERT", "l", "AFTER", "element:500", "x" * 500)
+                client.must("RPOPLPUSH", "l", "m")
+                client.must("LTRIM", "l", 100, -100)
+                until(lambda: whole(reader, "l") == whole(client, "l") and whole(reader, "m") == whole(client, "m"), what="the last changes")
+
+
+if __name__ == "__main__":
+    main()

@@ -159,6 +159,8 @@ uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_A
         if (!page_tree_has_free(&tree, FREE_AHEAD, &trunk))
             numbers[count++] = PAGED_TREE_FIRST + trunk;
     }
+    if (access->ahead > 0)
+        numbers[count++] = PAGED_TREE_FIRST + access->ahead - 1;
     return count;
 }
 

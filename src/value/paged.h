@@ -35,6 +35,7 @@ struct paged_access {
     struct paged_tree_pager tree_pager;
     struct page_tree_root *tree;    /* of a sorted set or a list; else NULL */
     bool by_position;               /* the tree is a list's */
+    uint32_t ahead;                 /* a page of the tree that is used next if the calls go on like this one, and one more; 0: none */
     bool asks;                      /* what is missing is only noted */
     bool wants_all;
     uint32_t wanted_count, wanted_capacity;
@@ -105,7 +106,7 @@ bool paged_random(const struct value *value, struct random *random, struct bytes
 bool paged_scan(const struct value *value, uint64_t *cursor, size_t count, dict_found *found, void *context);
 void paged_forget_wanted(struct paged_access *access);
 /* The pages that are to be loaded so that the value can grow and shrink (paged_table_ahead); no client has to wait for them. */
-enum { PAGED_AHEAD_MAX = PAGE_ROW_AHEAD_MAX + 1 };
+enum { PAGED_AHEAD_MAX = PAGE_ROW_AHEAD_MAX + 2 };
 uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_AHEAD_MAX]);
 /* False: too many splits of the table's pages were put off, and a call that adds `count` elements better waits for that many of those pages, which are wanted. */
 bool paged_has_room(const struct value *value, size_t count);

@@ -7,6 +7,7 @@
 
 enum {
     LEAF_SIZE_FACTOR = 4, LEAF_EXTRA = 64,      /* leaves have at most four times the bytes of a usual page, with what an entry adds to it (keyspace/pages.h), or one element */
+    AHEAD_ELEMENTS = 16,
     SMALL_SHARE = 4, JOINED_SHARE_NUM = 3, JOINED_SHARE_OF = 4,         /* a leaf below a quarter is joined, if both have three quarters at most */
 };
 
@@ -251,8 +252,28 @@ void paged_list_set(const struct value *value, size_t index, struct bytes elemen
     change_size(value, size, old);
 }
 
+/* Elements have gone at an end, and the leaf there has not many more than a call takes: the next one is needed soon. */
+static void note_ahead(const struct value *value, enum list_end end, size_t taken)
+{
+    struct paged_access *access = paged_of(value)->access;
+    struct page_tree tree = paged_list_tree(value);
+    struct page_tree_path path;
+
+    if ((end == LIST_HEAD ? page_tree_first(&tree, &path) : page_tree_last(&tree, &path)) != PAGE_TREE_YES)
+        return;
+    if (paged_tree_resident_leaf(&tree, path.leaf).data != NULL) {
+        if (path.count > AHEAD_ELEMENTS + taken || (end == LIST_HEAD ? page_tree_next(&tree, &path) : page_tree_previous(&tree, &path)) != PAGE_TREE_YES)
+            return;
+        if (paged_tree_resident_leaf(&tree, path.leaf).data != NULL)
+            return;
+    }
+    access->ahead = path.leaf + 1;
+}
+
 void paged_list_delete(const struct value *value, size_t index, size_t count)
 {
+    size_t all = count;
+
     while (count > 0) {
         struct paged_list_place place;
         size_t within, here;
@@ -269,6 +290,8 @@ void paged_list_delete(const struct value *value, size_t index, size_t count)
         }
         count -= here;
     }
+    if (index == 0 || index == paged_list_count(value))
+        note_ahead(value, index == 0 ? LIST_HEAD : LIST_TAIL, all);
 }
 
 /* In the page, which may be without elements then. */

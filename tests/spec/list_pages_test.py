@@ -206,6 +206,17 @@ class ListPagesTest(ServerCase):
             self.assertLess(sum(pages(self.server)), most * 1.2)
             self.c.must("DEL", "q")
 
+    def test_a_consumer_of_a_cold_queue_does_not_wait_for_each_page(self):
+        """The next page is loaded while there are elements in this one."""
+        fill(self.c, "q", 3000)
+        for pop, index in ("LPOP", 0), ("RPOP", -1):
+            demote(self.c, "q")
+            self.c.must("LINDEX", "q", index)
+            before = pages(self.server)[0]
+            demote(self.c, "q")
+            self.c.must(pop, "q")
+            until(lambda: pages(self.server)[0] > before, what="the next page")
+
     def test_a_list_that_gets_short_is_a_listpack_again(self):
         fill(self.c, count=500)
         self.c.must("LTRIM", "l", 0, 20)

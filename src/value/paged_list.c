@@ -258,16 +258,17 @@ static void note_ahead(const struct value *value, enum list_end end, size_t take
     struct paged_access *access = paged_of(value)->access;
     struct page_tree tree = paged_list_tree(value);
     struct page_tree_path path;
+    enum page_tree_answer answer = end == LIST_HEAD ? page_tree_first(&tree, &path) : page_tree_last(&tree, &path);
 
-    if ((end == LIST_HEAD ? page_tree_first(&tree, &path) : page_tree_last(&tree, &path)) != PAGE_TREE_YES)
-        return;
-    if (paged_tree_resident_leaf(&tree, path.leaf).data != NULL) {
-        if (path.count > AHEAD_ELEMENTS + taken || (end == LIST_HEAD ? page_tree_next(&tree, &path) : page_tree_previous(&tree, &path)) != PAGE_TREE_YES)
+    if (answer == PAGE_TREE_YES && paged_tree_resident_leaf(&tree, path.leaf).data != NULL) {
+        if (path.count > AHEAD_ELEMENTS + taken)
             return;
-        if (paged_tree_resident_leaf(&tree, path.leaf).data != NULL)
-            return;
+        answer = end == LIST_HEAD ? page_tree_next(&tree, &path) : page_tree_previous(&tree, &path);
     }
-    access->ahead = path.leaf + 1;
+    if (answer == PAGE_TREE_MISSING)
+        access->ahead = path.missing + 1;
+    else if (answer == PAGE_TREE_YES && paged_tree_resident_leaf(&tree, path.leaf).data == NULL)
+        access->ahead = path.leaf + 1;
 }
 
 void paged_list_delete(const struct value *value, size_t index, size_t count)

@@ -325,7 +325,7 @@ static void open_live(struct key *key, struct entry *entry, enum key_access acce
             return;
     }
     touch_entry(key, entry, access);
-    if (UNLIKELY(value_is_paged(&key->value)) && key->call->command->need.kind == NEEDS_ASKED)
+    if (UNLIKELY(value_is_paged(&key->value)) && key->call->command->need.kind == NEEDS_ASKED && paged_has_table(&key->value))
         begin_draws(key);
     /* Objects are changed in place before key_changed is called: a checkpoint needs the old value now. */
     if (access == KEY_FOR_WRITING || access == KEY_FOR_OVERWRITING)

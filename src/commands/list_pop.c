@@ -31,12 +31,10 @@ void list_settle(struct key *key)
         list_shrink(&key->value, limits);
 }
 
-bool list_has_popped(struct key *key, enum list_end end, size_t count)
+/* Whether `count` elements at an end are there to be read and removed. False: the call was told to ask for them. */
+static bool has_popped(struct key *key, enum list_end end, size_t count)
 {
-    size_t all = list_count(&key->value), from = end == LIST_HEAD ? count : 0, to = end == LIST_HEAD ? all : all - count;
-    bool has = list_has_ranks(&key->value, end == LIST_HEAD ? 0 : to, count);
-
-    if (list_has_trim(&key->value, &key->call->turn->limits, from, to) && has)
+    if (list_has_popped(&key->value, &key->call->turn->limits, end, count))
         return true;
     key_ask(key);
     return false;
@@ -75,7 +73,7 @@ bool list_pop_one(struct key *key, enum list_end end)
 {
     char digits[TEXT_INT_SIZE];
 
-    if (!list_has_popped(key, end, 1))
+    if (!has_popped(key, end, 1))
         return false;
     reply_bulk(key->call->reply, list_end_element(&key->value, end, digits));
     remove_popped(key, end, 1);
@@ -89,7 +87,7 @@ static size_t list_pop(struct key *key, enum list_end end, size_t count)
 
     if (count > all)
         count = all;
-    if (!list_has_popped(key, end, count))
+    if (!has_popped(key, end, count))
         return 0;
     reply_array(key->call->reply, count);
     reply_elements(key, end, count);
@@ -213,12 +211,12 @@ bool list_move(struct key *source, enum list_end from, enum list_end to)
     struct key target;
 
     if (bytes_equal(call->args[1], call->args[2])) {
-        if (!list_has_popped(source, from, 1) || !has_pushed(source, to))
+        if (!has_popped(source, from, 1) || !has_pushed(source, to))
             return false;
         element = take_copy(source, from);
         rotate_list(source, from, to, element);
     } else {
-        if (!key_open_as(call, 2, KEY_FOR_WRITING, VALUE_LIST, &target) || !list_has_popped(source, from, 1) || (target.present && !has_pushed(&target, to)))
+        if (!key_open_as(call, 2, KEY_FOR_WRITING, VALUE_LIST, &target) || !has_popped(source, from, 1) || (target.present && !has_pushed(&target, to)))
             return false;
         element = take_copy(source, from);
         push_to(&target, to, element);

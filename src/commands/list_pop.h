@@ -11,8 +11,6 @@ bool arg_list_end(struct call *call, int arg, enum list_end *end);
 /* For all pops: the key is a list, present and opened for writing; it is removed with its last element. Each element counts as
  * one change. */
 
-/* Whether `count` elements at an end are there to be read and removed. False: the call was told to ask for them. */
-bool list_has_popped(struct key *key, enum list_end end, size_t count);
 /* The list has got shorter: changes its encoding if need be, before key_changed. */
 void list_settle(struct key *key);
 /* Replies and removes one element. False: elements are missing (key_ask). */

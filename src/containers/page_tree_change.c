@@ -170,10 +170,12 @@ static void write_child(char *to, uint32_t page, uint64_t count, struct bytes se
 static void add_count(const struct page_tree *tree, const struct page_tree_path *path, unsigned level, uint64_t more)
 {
     size_t at = path->steps[level].at;
-    uint64_t count = child_at(node_at(tree, path, level), at).count + more;
+    struct bytes node = node_at(tree, path, level);
+    uint64_t count = child_at(node, at).count + more;
+    char *data = level == 0 ? tree->root->top.data : tree->pager->change(tree->pager, path->steps[level].node, node.size);
 
     CHECK(count <= PAGE_TREE_COUNT_MAX);
-    memcpy(node_edit(tree, path, level, at, 0, 0) + CHILD_COUNT_AT, &count, CHILD_COUNT_SIZE);
+    memcpy(data + at + CHILD_COUNT_AT, &count, CHILD_COUNT_SIZE);
 }
 
 static uint64_t sum_counts(struct bytes node)

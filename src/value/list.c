@@ -231,25 +231,41 @@ bool list_has_ranks(const struct value *list, size_t index, size_t count)
     return list_is_here(list) || paged_list_has(list, index, count);
 }
 
-bool list_has_push(const struct value *list, enum list_end end, size_t count)
+/* Whether it may become a listpack with so many of its elements. */
+static bool may_leave_pages(const struct value *list, const struct value_limits *limits, size_t kept)
 {
-    return list_is_here(list) || paged_list_has_push(list, end, count);
+    double mean = (double)paged_of(list)->root.size / (double)paged_list_count(list);
+
+    return leaves_pages(limits, (size_t)(mean * (double)kept) / SMALL_SLACK, kept);
 }
 
 bool list_has_trim(const struct value *list, const struct value_limits *limits, size_t from, size_t to)
 {
-    size_t count, size;
     bool has;
 
     if (list_is_here(list))
         return true;
-    count = paged_list_count(list);
-    size = (size_t)((double)paged_of(list)->root.size / (double)count * (double)(to - from)) / SMALL_SLACK;
     has = paged_list_has_removal(list, 0, from);
-    has = paged_list_has_removal(list, to, count - to) && has;
-    if (leaves_pages(limits, size, to - from))
-        has = paged_list_has(list, from, to - from) && has;          /* it may become a listpack */
+    has = paged_list_has_removal(list, to, paged_list_count(list) - to) && has;
+    if (may_leave_pages(list, limits, to - from))
+        has = paged_list_has(list, from, to - from) && has;
     return has;
+}
+
+bool list_has_popped(const struct value *list, const struct value_limits *limits, enum list_end end, size_t count)
+{
+    size_t all = list_count(list);
+    bool has;
+
+    if (list_is_here(list) || (!may_leave_pages(list, limits, all - count) && paged_list_has_end(list, end, count)))
+        return true;
+    has = paged_list_has(list, end == LIST_HEAD ? 0 : all - count, count);
+    return list_has_trim(list, limits, end == LIST_HEAD ? count : 0, end == LIST_HEAD ? all : all - count) && has;
+}
+
+bool list_has_push(const struct value *list, enum list_end end, size_t count)
+{
+    return list_is_here(list) || paged_list_has_push(list, end, count);
 }
 
 bool list_has_search(const struct value *list, struct bytes element, enum list_end from, size_t matches, size_t length_max)

@@ -68,6 +68,7 @@ static inline void list_iterate_end(struct list_iterator *iterator) { chunk_list
 static inline bool list_is_here(const struct value *list) { return !value_is_paged(list); }       /* nothing needs to be asked */
 bool list_has_ranks(const struct value *list, size_t index, size_t count);              /* reading or replacing these, as far as they are there; 0, SIZE_MAX: all */
 bool list_has_push(const struct value *list, enum list_end end, size_t count);         /* list_push of that many */
+bool list_has_popped(const struct value *list, const struct value_limits *limits, enum list_end end, size_t count);     /* reading and deleting these, which exist */
 bool list_has_trim(const struct value *list, const struct value_limits *limits, size_t from, size_t to);            /* list_delete of all but these, of which there is one at least, or of all */
 /* Reading from an end up to the `matches`th element that equals this one, `length_max` at most; and list_insert there, or list_remove of them. */
 bool list_has_search(const struct value *list, struct bytes element, enum list_end from, size_t matches, size_t length_max);

@@ -145,12 +145,13 @@ void paged_attach(const struct value *value, struct paged_access *access)
     paged->access = access;
     access->table.root = &paged->root;
     access->tree = paged_has_tree(value) ? &paged_ordered_of(value)->tree : NULL;
-    access->by_position = !paged_has_table(value);
+    access->found.count = 0;
+    access->tree_limits = paged_tree_limits(access->table.limits.size_min, !paged_has_table(value));
 }
 
 uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_AHEAD_MAX])
 {
-    uint32_t count = access->by_position ? 0 : paged_table_ahead(&access->table, numbers);
+    uint32_t count = access->tree_limits.by_position ? 0 : paged_table_ahead(&access->table, numbers);
 
     if (access->tree != NULL) {
         struct page_tree tree = paged_tree(access);

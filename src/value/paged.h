@@ -34,7 +34,8 @@ struct paged_access {
     struct paged_table table;       /* its root is the value's */
     struct paged_tree_pager tree_pager;
     struct page_tree_root *tree;    /* of a sorted set or a list; else NULL */
-    bool by_position;               /* the tree is a list's */
+    struct page_tree_limits tree_limits;
+    struct page_tree_path found;    /* of a list: the leaf that was found last, if its count is not 0: so until leaves come or go */
     uint32_t ahead;                 /* a page of the tree that is used next if the calls go on like this one, and one more; 0: none */
     bool asks;                      /* what is missing is only noted */
     bool wants_all;

@@ -34,12 +34,32 @@ static bool fits(const struct value *value, struct bytes page, struct bytes elem
     return !list_page_is_large(page) && element.size < size_max && page.size + listpack_element_size(element) <= size_max;
 }
 
+/* Paths that were found are not valid any more. */
+static void forget_found(const struct value *value)
+{
+    paged_of(value)->access->found.count = 0;
+}
+
+/* The leaf at the path, which is still where it is, has that many elements. */
+static void set_count(const struct value *value, const struct page_tree_path *path, uint64_t count)
+{
+    struct page_tree tree = paged_list_tree(value);
+    struct page_tree_path *found = &paged_of(value)->access->found;
+
+    page_tree_set_count(&tree, path, count);
+    if (found->rank == path->rank)
+        found->count = count;
+    else
+        found->count = 0;
+}
+
 /* A leaf for the element beside the path's; NULL: the first one. */
 static void add_leaf(const struct value *value, const struct page_tree_path *path, enum page_tree_side side, struct bytes element)
 {
     struct page_tree tree = paged_list_tree(value);
     size_t size_max = leaf_size_max(value), size = list_page_size_of(element, size_max);
 
+    forget_found(value);
     list_page_write(page_tree_insert(&tree, path, side, BYTES(""), 1, size, NULL), element, size_max);
     change_size(value, size, 0);
 }
@@ -51,7 +71,7 @@ static void insert_into(const struct value *value, const struct paged_list_place
     size_t more = listpack_element_size(element);
 
     list_page_insert(tree.pager->change(tree.pager, place->path.leaf, place->page.size + more), at, element);
-    page_tree_set_count(&tree, &place->path, place->path.count + 1);
+    set_count(value, &place->path, place->path.count + 1);
     change_size(value, more, 0);
 }
 
@@ -63,7 +83,7 @@ static void cut_leaf(const struct value *value, const struct paged_list_place *p
 
     list_page_remove(tree.pager->change(tree.pager, place->path.leaf, size), at, count);
     tree.pager->change(tree.pager, place->path.leaf, size - less);
-    page_tree_set_count(&tree, &place->path, place->path.count - count);
+    set_count(value, &place->path, place->path.count - count);
     change_size(value, 0, less);
 }
 
@@ -73,6 +93,7 @@ static void drop_leaf(const struct value *value, const struct page_tree_path *pa
     struct bytes page = paged_tree_resident_leaf(&tree, path->leaf);
     size_t size = page.data != NULL ? page.size : paged_of(value)->root.size / tree.root->leaves;
 
+    forget_found(value);
     page_tree_remove(&tree, path);
     change_size(value, 0, size);
 }
@@ -89,6 +110,7 @@ static void split_leaf(const struct value *value, const struct paged_list_place 
     list_page_write_some(right, place->page, at, count);
     cut_leaf(value, place, at, count);
     CHECK(page_tree_seek_rank(&tree, place->path.rank, &again) == PAGE_TREE_YES);
+    forget_found(value);
     memcpy(page_tree_insert(&tree, &again, PAGE_TREE_AFTER, BYTES(""), count, size, NULL), right, size);
     change_size(value, size, 0);
     mem_free(right);
@@ -114,7 +136,7 @@ static bool join_leaves(const struct value *value, const struct page_tree_path *
     high.data = copy;
     change_size(value, size, low.size);
     list_page_append(tree.pager->change(tree.pager, left->leaf, size), high);
-    page_tree_set_count(&tree, left, left->count + right->count);
+    set_count(value, left, left->count + right->count);
     mem_free(copy);
     /* The elements of the right one are counted twice until it is gone. */
     CHECK(page_tree_seek_rank(&tree, right_rank, &again) == PAGE_TREE_YES);
@@ -273,7 +295,7 @@ static void note_ahead(const struct value *value, enum list_end end, size_t take
 
 void paged_list_delete(const struct value *value, size_t index, size_t count)
 {
-    size_t all = count;
+    size_t all = count, left = 0;       /* elements of the last leaf */
 
     while (count > 0) {
         struct paged_list_place place;
@@ -287,11 +309,13 @@ void paged_list_delete(const struct value *value, size_t index, size_t count)
         } else {
             place.page = paged_tree_leaf(value, &place.path);
             cut_leaf(value, &place, listpack_seek(list_page_pack(place.page), (int64_t)within), here);
-            join_if_small(value, place.path.rank);
+            if (index > 0 && index < paged_list_count(value))
+                join_if_small(value, place.path.rank);
         }
         count -= here;
+        left = place.path.count - here;
     }
-    if (index == 0 || index == paged_list_count(value))
+    if (left <= AHEAD_ELEMENTS + all && (index == 0 || index == paged_list_count(value)))
         note_ahead(value, index == 0 ? LIST_HEAD : LIST_TAIL, all);
 }
 
@@ -336,7 +360,7 @@ static size_t remove_in_leaf(const struct value *value, const struct paged_list_
     }
     size_after = LIST_PAGE_FORM_SIZE + listpack_size(list_page_pack(bytes_of(page, size)));
     tree.pager->change(tree.pager, place->path.leaf, size_after);
-    page_tree_set_count(&tree, &place->path, place->path.count - removed);
+    set_count(value, &place->path, place->path.count - removed);
     change_size(value, size_after, size);
     return removed;
 }

@@ -54,6 +54,8 @@ bool paged_list_is_resident(const struct value *value);
 bool paged_list_has_push(const struct value *value, enum list_end end, size_t count);
 /* Needed by paged_list_delete: the nodes above, and the leaves of which some elements stay. */
 bool paged_list_has_removal(const struct value *value, size_t index, size_t count);
+/* Needed by reading and deleting `count` elements at an end; false if more is to be asked for (paged_list_has, paged_list_has_removal). For few elements this is faster. */
+bool paged_list_has_end(const struct value *value, enum list_end end, size_t count);
 /* The elements from an end on up to the one that is the `matches`th that equals `element`, or `length_max` of them. */
 bool paged_list_has_search(const struct value *value, struct bytes element, enum list_end from, size_t matches, size_t length_max);
 

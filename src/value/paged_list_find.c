@@ -7,8 +7,13 @@ enum { AHEAD_MIN = 16 };        /* leaves that a search wants beyond those it ha
 bool paged_list_find_path(const struct value *value, size_t index, struct page_tree_path *path)
 {
     struct page_tree tree = paged_list_tree(value);
+    struct page_tree_path *found = &paged_of(value)->access->found;
     enum page_tree_answer answer;
 
+    if (index - found->rank < found->count) {
+        *path = *found;
+        return true;
+    }
     for (;;) {
         answer = index == 0 ? page_tree_first(&tree, path) : index + 1 == tree.root->count ? page_tree_last(&tree, path) : page_tree_seek_rank(&tree, index, path);
         if (answer != PAGE_TREE_MISSING)
@@ -17,6 +22,7 @@ bool paged_list_find_path(const struct value *value, size_t index, struct page_t
             return false;
     }
     CHECK(answer == PAGE_TREE_YES);
+    *found = *path;
     return true;
 }
 
@@ -90,6 +96,17 @@ bool paged_list_has_push(const struct value *value, enum list_end end, size_t co
         return true;
     access = paged_begin_question(value);
     return paged_end_question(access, find_leaf(value, end == LIST_HEAD ? 0 : paged_list_count(value) - 1, &place));
+}
+
+bool paged_list_has_end(const struct value *value, enum list_end end, size_t count)
+{
+    struct page_tree tree = paged_list_tree(value);
+    struct page_tree_path *path = &paged_of(value)->access->found;
+
+    if ((end == LIST_HEAD ? page_tree_first(&tree, path) : page_tree_last(&tree, path)) == PAGE_TREE_YES)
+        return path->count > count && paged_tree_resident_leaf(&tree, path->leaf).data != NULL;
+    path->count = 0;
+    return false;
 }
 
 /* The leaf with this element, if it has others than those from..to. */

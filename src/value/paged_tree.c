@@ -39,11 +39,11 @@ void paged_tree_pager_init(struct paged_tree_pager *pager, struct pager *all)
     *pager = (struct paged_tree_pager){ { .find = find_page, .change = change_page, .create = create_page, .drop = drop_page, .bring = bring_page }, all };
 }
 
-struct page_tree paged_tree(const struct paged_access *access)
+struct page_tree_limits paged_tree_limits(size_t page_size, bool by_position)
 {
-    size_t node_size = access->table.limits.size_min > NODE_SIZE_MIN ? access->table.limits.size_min : NODE_SIZE_MIN;
+    size_t node_size = page_size > NODE_SIZE_MIN ? page_size : NODE_SIZE_MIN;
 
-    return (struct page_tree){ access->tree, (struct pager *)&access->tree_pager.pager, { node_size, node_size - TOP_SIZE_LESS, access->by_position } };
+    return (struct page_tree_limits){ node_size, node_size - TOP_SIZE_LESS, by_position };
 }
 
 /* --- roots --- */

@@ -19,8 +19,12 @@ static inline struct paged_ordered *paged_ordered_of(const struct value *value)
 
 /* Numbers pages from 0 on that `all` has from PAGED_TREE_FIRST on. */
 void paged_tree_pager_init(struct paged_tree_pager *pager, struct pager *all);
+struct page_tree_limits paged_tree_limits(size_t page_size, bool by_position);
 /* The tree of the value whose pages are attached. */
-struct page_tree paged_tree(const struct paged_access *access);
+static inline struct page_tree paged_tree(const struct paged_access *access)
+{
+    return (struct page_tree){ access->tree, (struct pager *)&access->tree_pager.pager, access->tree_limits };
+}
 
 /* Only roots; the pages exist. The tree's root is the value's afterwards. */
 struct paged_value *paged_ordered_of_roots(const struct paged_root *root, const struct page_tree_root *tree, uint64_t id);

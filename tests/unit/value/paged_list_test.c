@@ -60,6 +60,13 @@ static void rig_release(struct rig *rig)
     mem_free(rig->room);
 }
 
+/* As between two calls. */
+static void lose(struct rig *rig, uint64_t one_in)
+{
+    memory_pager_lose(&rig->folder.memory, &rig->random, one_in);
+    paged_attach(&rig->paged, &rig->access);
+}
+
 /* `exact`: no leaf was dropped unread, so the size is known. */
 static void verify_tree(struct rig *rig, bool exact)
 {
@@ -269,7 +276,7 @@ static void all_functions_do_the_same(void **state)
             uint64_t brought;
 
             if (loses && i % 5 == 0)
-                memory_pager_lose(&rig.folder.memory, &rig.random, seed % 4 + 1);
+                lose(&rig, seed % 4 + 1);
             brought = rig.folder.memory.brought;
             step(&rig, asks);
             if (asks)
@@ -305,7 +312,7 @@ static void a_queue_uses_its_pages_again(void **state)
             list_push(&rig.paged, in, bytes_of(room, (size_t)sprintf(room, "queued %06d", 5000 + i)));
             list_delete(&rig.paged, out == LIST_HEAD ? 0 : list_count(&rig.paged) - 1, 1);
             if (i % 100 == 0)
-                memory_pager_lose(&rig.folder.memory, &rig.random, 2);
+                lose(&rig, 2);
         }
         verify_tree(&rig, false);
         assert_in_range(paged_extent_of(&rig.paged).tree_pages, pages / 2, pages + pages / 20 + 40);
@@ -344,7 +351,7 @@ static void removing_a_range_reads_its_borders_only(void **state)
 
     (void)state;
     rig_init(&rig, 3, 4000);
-    memory_pager_lose(&rig.folder.memory, &rig.random, 1);
+    lose(&rig, 1);
     brought = rig.folder.memory.brought;
     ASK(&rig, list_has_trim(&rig.paged, &limits, 1500, 2500));
     list_delete(&rig.paged, 2500, list_count(&rig.paged) - 2500);
@@ -367,7 +374,7 @@ static void a_short_list_becomes_a_listpack(void **state)
     assert_false(list_leaves_pages(&rig.paged, &limits, &pack));
     list_delete(&rig.paged, 5, list_count(&rig.paged) - 5);
     list_delete(&rig.plain, 5, list_count(&rig.plain) - 5);
-    memory_pager_lose(&rig.folder.memory, &rig.random, 1);
+    lose(&rig, 1);
     assert_false(list_leaves_pages(&rig.paged, &limits, &pack));
     ASK(&rig, list_has_trim(&rig.paged, &limits, 0, 4));
     list_delete(&rig.paged, 4, 1);

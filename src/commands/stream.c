@@ -148,6 +148,12 @@ static void forget_refs(struct options *options, const struct stream *stream)
         options->refs = REFS_KEPT;
 }
 
+/* Whether all is there that trimming needs, after `added` entries. */
+static bool may_trim(const struct options *options, const struct stream *stream, uint64_t added)
+{
+    return options->refs == REFS_KEPT ? stream_has_trim(stream, &options->trim, added) : stream_has_all(stream);
+}
+
 /* Trims a stream. Changes that the trim entails are logged: XACKs of references, XDELs. A trim of the other kinds is not. */
 static uint64_t trim_stream(struct call *call, const struct options *options, struct stream *stream)
 {
@@ -235,6 +241,15 @@ void xadd_command(struct call *call)
         reply_null(call->reply);
         return;
     }
+    if (key.present) {
+        const struct stream *stream = stream_of(&key.value);
+
+        forget_refs(&options, stream);
+        if (!stream_has_append(stream) || (options.trims && !may_trim(&options, stream, 1))) {
+            key_ask(&key);
+            return;
+        }
+    }
     value = key.present ? key.value : stream_create();
     if (!append_entry(call, &options, stream_of(&value), &id)) {
         if (!key.present)
@@ -249,7 +264,7 @@ void xadd_command(struct call *call)
     key_changed(&key, EVENT_XADD);
     if (trimmed > 0)
         key_event(&key, EVENT_XTRIM);
-    log_add(call, &options, id, stream_of(&value)->length);
+    log_add(call, &options, id, stream_of(&key.value)->length);
 }
 
 void xtrim_command(struct call *call)
@@ -265,6 +280,10 @@ void xtrim_command(struct call *call)
         return;
     }
     forget_refs(&options, stream_of(&key.value));
+    if (!may_trim(&options, stream_of(&key.value), 0)) {
+        key_ask(&key);
+        return;
+    }
     trimmed = trim_stream(call, &options, stream_of(&key.value));
     if (trimmed > 0) {
         const struct bytes words[] = {
@@ -304,6 +323,10 @@ void xdel_command(struct call *call)
     ids = arg_stream_ids(call, 2, id_count);
     if (ids == NULL)
         return;
+    if (!stream_has_ids(stream_of(&key.value), ids, (size_t)id_count)) {
+        key_ask(&key);
+        return;
+    }
     for (int i = 0; i < id_count; i++)
         deleted += stream_delete(stream_of(&key.value), ids[i]);
     if (deleted > 0) {
@@ -380,6 +403,10 @@ void xsetid_command(struct call *call)
         return;
     }
     stream = stream_of(&key.value);
+    if (!stream_has_range(stream, (struct stream_id){ 0, 0 }, STREAM_ID_MAX, 1, STREAM_DOWN)) {
+        key_ask(&key);
+        return;
+    }
     misfit = state_misfit(stream, &state);
     if (misfit != NULL) {
         reply_errorf(call, "%s", misfit);

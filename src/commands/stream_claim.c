@@ -300,6 +300,26 @@ static void claim_one(struct claiming *claim, struct stream_id id)
     }
 }
 
+/* Whether the entries of the IDs are there. False: the call was told to ask for them. */
+static bool has_claimed(const struct claiming *claim, const struct stream_id *ids, size_t count)
+{
+    if (stream_has_ids(stream_of(&claim->key.value), ids, count))
+        return true;
+    key_ask(&claim->key);
+    return false;
+}
+
+/* The IDs of the arguments. */
+static bool has_named(const struct claiming *claim, int id_count)
+{
+    struct call *call = claim->call;
+    struct stream_id *ids = arena_alloc(call->arena, (size_t)id_count * sizeof(*ids));
+
+    for (int i = 0; i < id_count; i++)
+        (void)stream_id_parse(call->args[5 + i], &ids[i]);
+    return has_claimed(claim, ids, (size_t)id_count);
+}
+
 void xclaim_command(struct call *call)
 {
     struct claiming claim = { .call = call };
@@ -307,7 +327,7 @@ void xclaim_command(struct call *call)
     struct reply_later later;
 
     count_read(call);
-    if (!open_group(call, KEY_FOR_WRITING, &claim.key, &claim.group) || !read_claim_options(call, &claim, &options))
+    if (!open_group(call, KEY_FOR_WRITING, &claim.key, &claim.group) || !read_claim_options(call, &claim, &options) || !has_named(&claim, options.id_count))
         return;
     begin_claiming(&claim);
     later = reply_later_begin(call->reply);
@@ -389,6 +409,29 @@ static struct stream_id claim_idle(struct claiming *claim, const struct autoclai
     return more ? idmap_id(all, place) : (struct stream_id){ 0, 0 };
 }
 
+/* What claim_idle will look at, if nothing was deleted. */
+static bool has_idle(const struct claiming *claim, const struct autoclaim_options *options)
+{
+    struct idmap *all = &claim->group->pending;
+    int64_t attempts = options->count * ATTEMPTS, count = options->count;
+    struct buffer ids = { 0 };
+    struct idmap_place place;
+    bool has;
+
+    if (!value_is_paged(&claim->key.value))
+        return true;
+    for (bool more = idmap_seek(all, options->start, &place); more && attempts-- > 0 && count > 0; more = idmap_next(all, &place)) {
+        struct stream_id id = idmap_id(all, place);
+        const struct stream_pending *pending = idmap_value(all, place);
+
+        buffer_append(&ids, &id, sizeof(id));
+        count -= claim->idle_min_ms <= 0 || claim->call->turn->now_ms - pending->delivered_ms >= claim->idle_min_ms;
+    }
+    has = has_claimed(claim, (const struct stream_id *)(const void *)ids.data, ids.size / sizeof(struct stream_id));
+    buffer_release(&ids);
+    return has;
+}
+
 /* The cursor comes first in the reply but is known last, so the entries are collected first. */
 void xautoclaim_command(struct call *call)
 {
@@ -399,7 +442,7 @@ void xautoclaim_command(struct call *call)
     struct stream_id next;
 
     count_read(call);
-    if (!read_autoclaim_options(call, &claim, &options) || !open_group(call, KEY_FOR_WRITING, &claim.key, &claim.group))
+    if (!read_autoclaim_options(call, &claim, &options) || !open_group(call, KEY_FOR_WRITING, &claim.key, &claim.group) || !has_idle(&claim, &options))
         return;
     begin_claiming(&claim);
     reply_init(&entries, reply->protocol);

@@ -104,6 +104,10 @@ void xdelex_command(struct call *call)
         return;
     }
     stream = stream_of(&key.value);
+    if (!stream_has_ids(stream, removal.ids, removal.id_count)) {
+        key_ask(&key);
+        return;
+    }
     reply_array(call->reply, removal.id_count);
     for (size_t i = 0; i < removal.id_count; i++)
         reply_integer(call->reply, delete_entry(stream, removal.ids[i], &removal));
@@ -139,6 +143,10 @@ void xackdel_command(struct call *call)
         return;
     }
     stream = stream_of(&key.value);
+    if (!stream_has_ids(stream, removal.ids, removal.id_count)) {
+        key_ask(&key);
+        return;
+    }
     reply_array(call->reply, removal.id_count);
     for (size_t i = 0; i < removal.id_count; i++)
         reply_integer(call->reply, acknowledge_and_delete(stream, group, removal.ids[i], &removal));

@@ -42,9 +42,9 @@ static void reply_head(struct call *call, const struct stream *stream)
     reply_bulk_string(reply, "length");
     reply_integer(reply, (int64_t)stream->length);
     reply_bulk_string(reply, "radix-tree-keys");
-    reply_integer(reply, (int64_t)stream->nodes.count);
+    reply_integer(reply, (int64_t)stream_node_count(stream));
     reply_bulk_string(reply, "radix-tree-nodes");
-    reply_integer(reply, (int64_t)stream->nodes.count + 1);
+    reply_integer(reply, (int64_t)stream_node_count(stream) + 1);
     reply_bulk_string(reply, "last-generated-id");
     reply_stream_id(reply, stream->last_id);
     reply_bulk_string(reply, "max-deleted-entry-id");
@@ -172,6 +172,15 @@ static bool read_full_options(struct call *call, int64_t *count)
     return true;
 }
 
+static bool has_entries(const struct stream *stream, bool is_full, uint64_t count)
+{
+    const struct stream_id first = { 0, 0 };
+
+    if (is_full)
+        return stream_has_range(stream, first, STREAM_ID_MAX, count, STREAM_UP);
+    return stream_has_range(stream, first, STREAM_ID_MAX, 1, STREAM_UP) && stream_has_range(stream, first, STREAM_ID_MAX, 1, STREAM_DOWN);
+}
+
 void xinfo_stream_command(struct call *call)
 {
     int64_t count = 0;
@@ -179,9 +188,13 @@ void xinfo_stream_command(struct call *call)
 
     if (!open_stream(call, &key))
         return;
-    if (call->arg_count == 3)
+    if (call->arg_count > 3 && !read_full_options(call, &count))
+        return;
+    if (!has_entries(stream_of(&key.value), call->arg_count > 3, (uint64_t)count))
+        key_ask(&key);
+    else if (call->arg_count == 3)
         reply_short(call, stream_of(&key.value));
-    else if (read_full_options(call, &count))
+    else
         reply_full(call, stream_of(&key.value), (uint64_t)count);
 }
 

@@ -86,8 +86,10 @@ static void reply_range(struct call *call, enum stream_direction direction)
         reply_array(call->reply, 0);
     else if (has_count && count <= 0)
         reply_null_array(call->reply);
+    else if (!stream_has_range(stream_of(&key.value), start, end, (uint64_t)count, direction))
+        key_ask(&key);
     else
-        reply_stream_range(call, stream_of(&key.value), start, end, has_count && count > 0 ? (uint64_t)count : 0, direction);
+        reply_stream_range(call, stream_of(&key.value), start, end, (uint64_t)count, direction);
 }
 
 void xrange_command(struct call *call)

@@ -334,6 +334,75 @@ static void read_for_group(struct call *call, struct read *read, int i, struct s
         key_recode(&key);       /* the time at which the consumer was seen */
 }
 
+/* The consumer's pending entries that deliver_again will look at. */
+static bool has_pending(const struct read *read, int i, const struct stream *stream, const struct stream_group *group, struct bytes name)
+{
+    const struct stream_consumer *consumer = stream_consumer_find(group, name);
+    struct stream_id start = read->after[i];
+    struct buffer ids = { 0 };
+    struct idmap_place place;
+    uint64_t count = 0;
+    bool more = consumer != NULL && stream_id_increment(&start) && idmap_seek(&consumer->pending, start, &place), has;
+
+    for (; more && (read->count_max == 0 || count < read->count_max); more = idmap_next(&consumer->pending, &place), count++) {
+        struct stream_id id = idmap_id(&consumer->pending, place);
+
+        buffer_append(&ids, &id, sizeof(id));
+    }
+    has = stream_has_ids(stream, (const struct stream_id *)(const void *)ids.data, count);
+    buffer_release(&ids);
+    return has;
+}
+
+/* Those of the group that are idle, and more. */
+static bool has_idle(const struct stream *stream, const struct stream_group *group)
+{
+    struct buffer ids = { 0 };
+    struct idmap_place place;
+    bool has;
+
+    for (bool more = idmap_first(&group->pending, &place); more; more = idmap_next(&group->pending, &place)) {
+        struct stream_id id = idmap_id(&group->pending, place);
+
+        buffer_append(&ids, &id, sizeof(id));
+    }
+    has = stream_has_ids(stream, (const struct stream_id *)(const void *)ids.data, ids.size / sizeof(struct stream_id));
+    buffer_release(&ids);
+    return has;
+}
+
+/* Entries after an ID, and the last one. */
+static bool has_after(const struct stream *stream, struct stream_id after, uint64_t count_max)
+{
+    return stream_has_range(stream, (struct stream_id){ 0, 0 }, STREAM_ID_MAX, 1, STREAM_DOWN) &&
+        (!stream_id_increment(&after) || stream_has_range(stream, after, STREAM_ID_MAX, count_max, STREAM_UP));
+}
+
+/* Whether all is there that reading of the i-th stream needs. False: the call was told to ask for it. */
+static bool has_stream(struct call *call, const struct read *read, int i)
+{
+    const struct stream *stream;
+    const struct stream_group *group;
+    struct key key;
+    bool has;
+
+    if (!key_open(call, read->keys + i, KEY_FOR_LOOKING, &key) || !value_is_paged(&key.value))
+        return true;
+    stream = stream_of(&key.value);
+    if (read->kind == OF_ANYONE) {
+        has = has_after(stream, read->is_last[i] ? STREAM_ID_MAX : read->after[i], read->count_max);
+    } else {
+        group = stream_group_find(stream, call->args[read->group_arg]);
+        if (!read->is_new[i])
+            has = has_pending(read, i, stream, group, call->args[read->group_arg + 1]);
+        else
+            has = has_after(stream, group->last_id, read->count_max) && (!read->claims || has_idle(stream, group));
+    }
+    if (!has)
+        key_ask(&key);
+    return has;
+}
+
 /* Waits, with the IDs that "$" stood for, so that entries added meanwhile are returned. Readers of a group are woken when the
  * stream or the group is removed. */
 static void wait_for_entries(struct call *call, const struct read *read)
@@ -372,6 +441,10 @@ static void run_read(struct call *call, enum read_kind kind)
     read.is_last = arena_alloc(call->arena, (size_t)read.stream_count * sizeof(*read.is_last));
     for (int i = 0; i < read.stream_count; i++) {
         if (!read_position(call, &read, i))
+            return;
+    }
+    for (int i = 0; i < read.stream_count; i++) {
+        if (!has_stream(call, &read, i))
             return;
     }
     for (int i = 0; i < read.stream_count; i++) {

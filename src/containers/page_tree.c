@@ -219,6 +219,22 @@ enum page_tree_answer page_tree_previous(const struct page_tree *tree, struct pa
     return take_step(tree, path, false);
 }
 
+bool page_tree_separator(const struct page_tree *tree, const struct page_tree_path *path, struct bytes *separator)
+{
+    for (unsigned level = tree->root->height + 1u; level-- > 0;) {
+        size_t at = path->steps[level].at;
+
+        if (at > 0) {
+            struct bytes node = page_tree_node(tree, path, level);
+
+            CHECK(node.data != NULL);
+            *separator = child_at(node, at).separator;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- what is missing --- */
 
 struct needs {

@@ -91,6 +91,9 @@ enum page_tree_answer page_tree_last(const struct page_tree *tree, struct page_t
 enum page_tree_answer page_tree_next(const struct page_tree *tree, struct page_tree_path *path);
 enum page_tree_answer page_tree_previous(const struct page_tree *tree, struct page_tree_path *path);
 
+/* The leaf's separator, in a node; false: it is the first leaf, of which there is none. */
+bool page_tree_separator(const struct page_tree *tree, const struct page_tree_path *path, struct bytes *separator);
+
 /* All three need a path that was just found; paths are not valid afterwards. */
 void page_tree_set_count(const struct page_tree *tree, const struct page_tree_path *path, uint64_t count);
 /* A leaf after the path's, or before it, if separators are empty; or the first one (path NULL; there is none yet). Returns its page of `size` bytes, which are to be written; `number`, if

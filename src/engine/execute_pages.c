@@ -35,6 +35,8 @@ static bool is_own_group(const struct command *command, uint8_t type)
         return strcmp(command->group, "hash") == 0;
     if (type == VALUE_LIST)
         return strcmp(command->group, "list") == 0;
+    if (type == VALUE_STREAM)
+        return strcmp(command->group, "stream") == 0;
     if (type == VALUE_ZSET)
         return strcmp(command->group, "sorted-set") == 0 || strcmp(command->group, "geo") == 0;
     return strcmp(command->group, "set") == 0 || strcmp(command->group, "sorted-set") == 0;

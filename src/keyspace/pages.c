@@ -8,6 +8,7 @@
 #include "value/hash.h"
 #include "value/list.h"
 #include "value/set.h"
+#include "value/stream_nodes.h"
 #include "value/zset.h"
 #include "value/string.h"
 
@@ -355,6 +356,8 @@ static struct paged_plan size_of(const struct value *value)
         return (struct paged_plan){ dict_count(dict), dict_size(dict) };
     if (list != NULL)
         return (struct paged_plan){ chunk_list_count(list), chunk_list_size(list) };
+    if (value->type == VALUE_STREAM && !value_is_paged(value))
+        return (struct paged_plan){ stream_of(value)->length, stream_size(stream_of(value)) };
     return tree != NULL ? (struct paged_plan){ btree_count(tree), btree_size(tree) } : (struct paged_plan){ 0 };
 }
 
@@ -365,10 +368,13 @@ bool pages_are_for(const struct value *value, const struct value_limits *limits)
     return size.count > 0 && size.size >= limits->page_threshold;
 }
 
+/* What a stream has beside its nodes is taken from it. */
 static struct paged_value *create_paged(const struct value *table, const struct paged_plan *plan, uint64_t id, struct paged_access *access)
 {
     if (table->type == VALUE_LIST)
         return paged_list_create(list_chunks(table), id, access);
+    if (table->type == VALUE_STREAM)
+        return stream_nodes_to_pages(stream_of(table), id, access);
     if (table->type == VALUE_ZSET)
         return paged_zset_create(zset_tree(table), plan, id, access);
     return paged_create(table->type == VALUE_HASH ? hash_table(table) : set_table(table), plan, id, access);

@@ -146,7 +146,7 @@ static void bring_ahead(const struct import_rest *rest, const struct pages_acces
     const struct paged_table *table = &access->paged.table;
     uint32_t numbers[PAGE_ROW_AHEAD_MAX], count = 0;
 
-    if (rest->engine->tier != NULL && !access->paged.tree_limits.by_position && table->root->size >= (uint64_t)table->root->pages * table->limits.size_min)     /* not one whose pages are yet to be filled */
+    if (rest->engine->tier != NULL && table->root->pages > 0 && table->root->size >= (uint64_t)table->root->pages * table->limits.size_min)     /* not one whose pages are yet to be filled */
         count = paged_table_ahead(table, numbers);
     for (uint32_t i = 0; i < count; i++)
         (void)bring_page(rest, access, numbers[i]);

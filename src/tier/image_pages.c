@@ -11,6 +11,7 @@
 #include "tier/record.h"
 #include "tier/tags.h"
 #include "value/codec.h"
+#include "value/stream_nodes.h"
 
 enum { ROOTS_FIRST = 64, PART_SIZE = 256 << 10, NODES_KEPT = 4 };
 
@@ -111,7 +112,7 @@ static enum status read_page(struct pages_reading *reading, const struct recordm
     return STATUS_OK;
 }
 
-static const uint8_t rdb_types[] = { [VALUE_HASH] = CODEC_RDB_HASH, [VALUE_SET] = CODEC_RDB_SET, [VALUE_ZSET] = CODEC_RDB_ZSET_2, [VALUE_LIST] = CODEC_RDB_LIST_QUICKLIST_2 };
+static const uint8_t rdb_types[] = { [VALUE_HASH] = CODEC_RDB_HASH, [VALUE_SET] = CODEC_RDB_SET, [VALUE_ZSET] = CODEC_RDB_ZSET_2, [VALUE_LIST] = CODEC_RDB_LIST_QUICKLIST_2, [VALUE_STREAM] = CODEC_RDB_STREAM_2 };
 
 static bool append_pairs(struct pages_reading *reading, struct bytes page, enum value_type type, uint64_t *count)
 {
@@ -220,7 +221,15 @@ static bool append_list_page(struct pages_reading *reading, struct bytes page, u
     return true;
 }
 
-static bool append_elements(struct pages_reading *reading, struct bytes page, uint64_t *count)
+static bool append_stream_page(struct pages_reading *reading, struct bytes page, uint64_t *count)
+{
+    if (!stream_page_is_sound(page, count))
+        return false;
+    codec_write_stream_node(&reading->payload, stream_page_id(page), stream_page_pack(page));
+    return true;
+}
+
+static bool append_order_page(struct pages_reading *reading, struct bytes page, uint64_t *count)
 {
     if (!order_page_is_sound(page))
         return false;
@@ -234,18 +243,25 @@ static bool append_elements(struct pages_reading *reading, struct bytes page, ui
     return true;
 }
 
+static bool append_leaf(struct pages_reading *reading, enum value_type type, struct bytes page, uint64_t *count)
+{
+    if (type == VALUE_LIST)
+        return append_list_page(reading, page, count);
+    return type == VALUE_STREAM ? append_stream_page(reading, page, count) : append_order_page(reading, page, count);
+}
+
 static bool walk_leaves(struct pages_reading *reading, const struct page_tree *tree, struct node_pager *nodes, const struct image_item *item, enum value_type type)
 {
-    bool is_list = type == VALUE_LIST;
+    bool is_down = type == VALUE_ZSET;
     struct page_tree_path path;
     uint64_t left = tree->root->count, count = 0;
-    enum page_tree_answer answer = is_list ? page_tree_first(tree, &path) : page_tree_last(tree, &path);
+    enum page_tree_answer answer = is_down ? page_tree_last(tree, &path) : page_tree_first(tree, &path);
     struct bytes page;
 
-    for (; answer == PAGE_TREE_YES; answer = is_list ? page_tree_next(tree, &path) : page_tree_previous(tree, &path)) {
+    for (; answer == PAGE_TREE_YES; answer = is_down ? page_tree_previous(tree, &path) : page_tree_next(tree, &path)) {
         enum status status = read_page(reading, nodes->map, nodes->root, PAGED_TREE_FIRST + path.leaf, &page);
 
-        if (status == STATUS_OK && (!(is_list ? append_list_page(reading, page, &count) : append_elements(reading, page, &count)) || count > left))
+        if (status == STATUS_OK && (!append_leaf(reading, type, page, &count) || count > left))
             status = STATUS_CORRUPT;
         if (status != STATUS_OK)
             return fail_page(reading, nodes->root, PAGED_TREE_FIRST + path.leaf, status);
@@ -256,6 +272,19 @@ static bool walk_leaves(struct pages_reading *reading, const struct page_tree *t
     if (answer == PAGE_TREE_MISSING)
         return fail_page(reading, nodes->root, nodes->failed, nodes->status);
     return left == 0 || fail_page(reading, nodes->root, PAGED_TREE_FIRST, STATUS_CORRUPT);
+}
+
+static bool append_stream_rest(struct pages_reading *reading, const struct image_root *root, const struct image_item *item)
+{
+    struct value_limits limits = { 0 };
+    struct record record;
+
+    reading->unpacked.size = 0;
+    if (record_decode(item->record, store_dictionaries(reading->store), &limits, &reading->unpacked, &record) != STATUS_OK)
+        return fail_page(reading, root, 0, STATUS_CORRUPT);
+    codec_write_stream_rest_for_dump(&record.value, &reading->payload);
+    value_free(&record.value);
+    return true;
 }
 
 /* Of a sorted set the highest element first, which is the order in which Redis and this server load it fastest. */
@@ -269,8 +298,9 @@ static bool read_tree(struct pages_reading *reading, const struct recordmap *map
     if (!record_peek_tree(item->record, &tree_root))
         return fail_page(reading, root, 0, STATUS_CORRUPT);
     nodes.next = tree_root.next;
-    /* Redis' lists are chunks, and begin with how many these are. */
-    good = begin_value(reading, item, type, type == VALUE_LIST ? tree_root.leaves : root->root.count) && walk_leaves(reading, &tree, &nodes, item, type);
+    /* Redis' lists and streams begin with how many chunks there are. */
+    good = begin_value(reading, item, type, type == VALUE_ZSET ? root->root.count : tree_root.leaves) && walk_leaves(reading, &tree, &nodes, item, type) &&
+        (type != VALUE_STREAM || append_stream_rest(reading, root, item));
     for (int i = 0; i < NODES_KEPT; i++)
         buffer_release(&nodes.kept[i].bytes);
     page_tree_root_release(&tree_root);
@@ -285,7 +315,7 @@ static bool read_value(struct pages_reading *reading, const struct recordmap *ma
 
     if (record_peek(item.record, &gone_ms, &type) != STATUS_OK)
         return fail_page(reading, root, 0, STATUS_CORRUPT);
-    if (!(type == VALUE_ZSET || type == VALUE_LIST ? read_tree(reading, map, root, &item, type) : read_table(reading, map, root, &item, type)))
+    if (!(type == VALUE_ZSET || type == VALUE_LIST || type == VALUE_STREAM ? read_tree(reading, map, root, &item, type) : read_table(reading, map, root, &item, type)))
         return false;
     reading->passed++;
     return pass_on(reading, &item, type);

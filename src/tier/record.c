@@ -1,14 +1,17 @@
 #include "tier/record.h"
 
+#include "base/mem.h"
 #include "keyspace/page_name.h"
 #include "store/dictionaries.h"
 #include "value/codec.h"
 #include "value/paged_zset.h"
+#include "value/stream.h"
+#include "value/stream_group.h"
 #include "value/string.h"
 
 enum { RECORD_FORMAT = 1, RECORD_FORMAT_ROOT = 2, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_PACKED = 0x08,
     RECORD_FLAGS = 0xf8, HEAD_SIZE = 4 };
-enum { TYPE_AND_ID_SIZE = 1 + 8, LIST_SIZE_SIZE = 8 };
+enum { TYPE_AND_ID_SIZE = 1 + 8, BYTES_SIZE = 8, TREE_SIZE_SIZE = 4 };
 enum { CODEC_LAST = COMPRESS_LZ4, TYPE_SIZE = 1, VARINT_SIZE_MAX = 5 };
 
 /* Flags of how a value is kept that the payload does not have. */
@@ -25,6 +28,18 @@ static uint8_t kept_flags(const struct value *value)
     return value->encoding == STRING_EMBEDDED && string_to_int(value, &number) ? RECORD_TEXT : 0;
 }
 
+/* Something comes after it. */
+static void tree_encode_sized(const struct page_tree_root *tree, struct buffer *out)
+{
+    size_t at = out->size;
+    uint32_t size = 0;
+
+    buffer_append(out, &size, TREE_SIZE_SIZE);
+    page_tree_root_write(tree, out);
+    size = (uint32_t)(out->size - at - TREE_SIZE_SIZE);
+    memcpy(out->data + at, &size, TREE_SIZE_SIZE);
+}
+
 static void root_encode(const struct value *value, struct buffer *out)
 {
     const struct paged_value *paged = paged_of(value);
@@ -36,10 +51,14 @@ static void root_encode(const struct value *value, struct buffer *out)
         paged_root_write(&paged->root, root);
         buffer_append(out, root, sizeof(root));
     } else {
-        buffer_append(out, &paged->root.size, LIST_SIZE_SIZE);
+        buffer_append(out, &paged->root.size, BYTES_SIZE);
     }
-    if (paged_has_tree(value))
+    if (value->type == VALUE_STREAM) {
+        tree_encode_sized(&paged_ordered_of(value)->tree, out);
+        codec_write_stream_rest(value, out);
+    } else if (paged_has_tree(value)) {
         page_tree_root_write(&paged_ordered_of(value)->tree, out);
+    }
 }
 
 void record_encode(const struct entry *entry, struct buffer *out)
@@ -98,32 +117,53 @@ static enum status head_read(struct bytes *bytes, struct record *record, uint8_t
 struct roots {
     struct value value;                 /* its type and encoding */
     uint64_t id;
-    struct paged_root table;            /* of a list: only the size */
+    struct paged_root table;            /* without one: only the size */
     struct page_tree_root tree;         /* all zero if it has none */
+    struct bytes rest;                  /* of a stream (codec_write_stream_rest) */
 };
+
+static struct bytes after(struct bytes bytes, size_t size)
+{
+    return bytes_of(bytes.data + size, bytes.size - size);
+}
 
 static bool table_read(struct bytes *bytes, struct paged_root *table)
 {
     bool is_sound = bytes->size >= PAGED_ROOT_SIZE && paged_root_read(bytes->data, table) && table->count > 0 && table->pages <= PAGED_TREE_FIRST;
 
     if (is_sound)
-        *bytes = bytes_of(bytes->data + PAGED_ROOT_SIZE, bytes->size - PAGED_ROOT_SIZE);
+        *bytes = after(*bytes, PAGED_ROOT_SIZE);
     return is_sound;
 }
 
-static bool list_size_read(struct bytes *bytes, struct paged_root *table)
+static bool bytes_read(struct bytes *bytes, struct paged_root *table)
 {
-    if (bytes->size < LIST_SIZE_SIZE)
+    if (bytes->size < BYTES_SIZE)
         return false;
-    memcpy(&table->size, bytes->data, LIST_SIZE_SIZE);
-    *bytes = bytes_of(bytes->data + LIST_SIZE_SIZE, bytes->size - LIST_SIZE_SIZE);
+    memcpy(&table->size, bytes->data, BYTES_SIZE);
+    *bytes = after(*bytes, BYTES_SIZE);
+    return true;
+}
+
+/* To be released if it is true. */
+static bool tree_read_sized(struct bytes *bytes, struct page_tree_root *tree)
+{
+    uint32_t size = 0;
+
+    if (bytes->size < TREE_SIZE_SIZE)
+        return false;
+    memcpy(&size, bytes->data, TREE_SIZE_SIZE);
+    *bytes = after(*bytes, TREE_SIZE_SIZE);
+    if (size > bytes->size || !page_tree_root_read(bytes_of(bytes->data, size), tree))
+        return false;
+    *bytes = after(*bytes, size);
     return true;
 }
 
 /* Reads the bytes after the head of a value in pages. The tree's root is to be released if STATUS_OK is returned. */
 static enum status roots_read(struct bytes bytes, struct roots *roots)
 {
-    static const uint8_t encodings[VALUE_TYPE_COUNT] = { [VALUE_HASH] = HASH_PAGED, [VALUE_SET] = SET_PAGED, [VALUE_ZSET] = ZSET_PAGED, [VALUE_LIST] = LIST_PAGED };
+    static const uint8_t encodings[VALUE_TYPE_COUNT] = { [VALUE_HASH] = HASH_PAGED, [VALUE_SET] = SET_PAGED, [VALUE_ZSET] = ZSET_PAGED, [VALUE_LIST] = LIST_PAGED, [VALUE_STREAM] = STREAM_PAGED };
 
     *roots = (struct roots){ 0 };
     if (bytes.size < TYPE_AND_ID_SIZE || (uint8_t)bytes.data[0] >= VALUE_TYPE_COUNT)
@@ -132,9 +172,15 @@ static enum status roots_read(struct bytes bytes, struct roots *roots)
     memcpy(&roots->id, bytes.data + 1, 8);
     if (!value_is_paged(&roots->value) || roots->id >> PAGE_ID_BITS != 0)
         return STATUS_CORRUPT;
-    bytes = bytes_of(bytes.data + TYPE_AND_ID_SIZE, bytes.size - TYPE_AND_ID_SIZE);
-    if (!(paged_has_table(&roots->value) ? table_read(&bytes, &roots->table) : list_size_read(&bytes, &roots->table)))
+    bytes = after(bytes, TYPE_AND_ID_SIZE);
+    if (!(paged_has_table(&roots->value) ? table_read(&bytes, &roots->table) : bytes_read(&bytes, &roots->table)))
         return STATUS_CORRUPT;
+    if (roots->value.type == VALUE_STREAM) {
+        bool has_tree = tree_read_sized(&bytes, &roots->tree);
+
+        roots->rest = bytes;
+        return has_tree ? STATUS_OK : STATUS_CORRUPT;
+    }
     if (!paged_has_tree(&roots->value))
         return bytes.size == 0 ? STATUS_OK : STATUS_CORRUPT;
     if (!page_tree_root_read(bytes, &roots->tree))
@@ -145,7 +191,30 @@ static enum status roots_read(struct bytes bytes, struct roots *roots)
     return STATUS_CORRUPT;
 }
 
-static enum status root_decode(struct bytes bytes, struct value *value)
+static enum status stream_decode(const struct roots *roots, const struct value_limits *limits, struct buffer *scratch, struct value *value)
+{
+    struct stream stream = { 0 };
+    enum status status = codec_read_stream_rest(roots->rest, limits, scratch, &stream);
+    struct paged_stream *made;
+
+    if (status == STATUS_OK && stream.length != roots->tree.count) {
+        stream_groups_destroy(&stream);
+        status = STATUS_CORRUPT;
+    }
+    if (status != STATUS_OK) {
+        struct page_tree_root tree = roots->tree;
+
+        page_tree_root_release(&tree);
+        return status;
+    }
+    made = mem_alloc(sizeof(*made));
+    *made = (struct paged_stream){ { { .root = roots->table, .id = roots->id }, roots->tree }, stream };
+    made->stream.pages = &made->ordered;
+    value->object = made;
+    return STATUS_OK;
+}
+
+static enum status root_decode(struct bytes bytes, const struct value_limits *limits, struct buffer *scratch, struct value *value)
 {
     struct roots roots;
     enum status status = roots_read(bytes, &roots);
@@ -153,6 +222,8 @@ static enum status root_decode(struct bytes bytes, struct value *value)
     if (status != STATUS_OK)
         return status;
     *value = roots.value;
+    if (value->type == VALUE_STREAM)
+        return stream_decode(&roots, limits, scratch, value);
     value->object = paged_has_tree(value) ? paged_ordered_of_roots(&roots.table, &roots.tree, roots.id) : paged_of_root(&roots.table, roots.id);
     return STATUS_OK;
 }
@@ -392,7 +463,7 @@ enum status record_decode(struct bytes bytes, struct dictionaries *dictionaries,
     enum status status = head_read(&bytes, record, &flags);
 
     if (status == STATUS_OK && flags & RECORD_FORMAT_ROOT)
-        return root_decode(bytes, &record->value);
+        return root_decode(bytes, limits, scratch, &record->value);
     if (status == STATUS_OK)
         status = unpack(&flags, dictionaries, scratch, &bytes);
     if (status != STATUS_OK)

@@ -28,6 +28,7 @@
 #define KELVIN_VALUE_CODEC_H
 
 #include "base/text.h"
+#include "containers/idmap.h"
 #include "value/value.h"
 
 enum {
@@ -108,6 +109,15 @@ void codec_write_string(struct buffer *out, struct bytes string);
 
 /* Appends a page of a list (containers/list_page.h) as a chunk of CODEC_RDB_LIST_QUICKLIST_2. */
 void codec_write_list_page(struct buffer *out, struct bytes page);
+
+/* A node of a stream, as the two strings that a dump has of it. */
+void codec_write_stream_node(struct buffer *out, struct stream_id id, struct bytes listpack);
+/* What comes after the nodes: as in the store's records, and as in dumps. */
+void codec_write_stream_rest(const struct value *value, struct buffer *out);
+void codec_write_stream_rest_for_dump(const struct value *value, struct buffer *out);
+/* Reads the former, all of it, into a stream that is all zero. STATUS_CORRUPT: it has no groups. */
+struct stream;
+enum status codec_read_stream_rest(struct bytes input, const struct value_limits *limits, struct buffer *scratch, struct stream *stream);
 
 /* An RDB length: 6, 14, 32 or 64 bits. If `*is_special`, `*length` is not a length but the number (0 to 63) of a
  * special string form. STATUS_CORRUPT if the input ends too early. */

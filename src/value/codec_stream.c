@@ -13,6 +13,7 @@
 
 #include "value/codec_private.h"
 #include "value/stream_group.h"
+#include "value/stream_nodes.h"
 
 /* Writing */
 
@@ -77,21 +78,17 @@ static void write_group(uint8_t type, struct buffer *out, const struct stream_gr
         write_consumer(type, out, group->consumers[i]);
 }
 
-static void write_stream(uint8_t type, const struct value *value, struct buffer *out)
+void codec_write_stream_node(struct buffer *out, struct stream_id id, struct bytes listpack)
 {
-    const struct stream *stream = stream_of(value);
-    struct idmap_place place;
     char raw[16];
 
-    buffer_append_u8(out, type);
-    codec_write_length(out, stream->nodes.count);
-    for (bool more = idmap_first(&stream->nodes, &place); more; more = idmap_next(&stream->nodes, &place)) {
-        struct listpack *const *node = idmap_value(&stream->nodes, place);
+    put_raw_id(raw, id);
+    codec_write_raw(out, bytes_of(raw, sizeof(raw)));
+    codec_write_raw(out, listpack);
+}
 
-        put_raw_id(raw, idmap_id(&stream->nodes, place));
-        codec_write_raw(out, bytes_of(raw, sizeof(raw)));
-        codec_write_raw(out, listpack_bytes(*node));
-    }
+static void write_rest(uint8_t type, const struct stream *stream, struct buffer *out)
+{
     codec_write_length(out, stream->length);
     write_id(out, stream->last_id);
     write_id(out, stream->first_id);
@@ -100,6 +97,32 @@ static void write_stream(uint8_t type, const struct value *value, struct buffer 
     codec_write_length(out, stream->group_count);
     for (uint32_t i = 0; i < stream->group_count; i++)
         write_group(type, out, stream->groups[i]);
+}
+
+static void write_stream(uint8_t type, const struct value *value, struct buffer *out)
+{
+    const struct stream *stream = stream_of(value);
+    struct stream_place place;
+
+    buffer_append_u8(out, type);
+    codec_write_length(out, stream_node_count(stream));
+    for (bool more = stream_node_first(stream, &place); more; more = stream_node_next(stream, &place)) {
+        struct stream_id id;
+        const struct listpack *pack = stream_node_read(stream, &place, &id);
+
+        codec_write_stream_node(out, id, listpack_bytes(pack));
+    }
+    write_rest(type, stream, out);
+}
+
+void codec_write_stream_rest(const struct value *value, struct buffer *out)
+{
+    write_rest(CODEC_RDB_STREAM_3, stream_of(value), out);
+}
+
+void codec_write_stream_rest_for_dump(const struct value *value, struct buffer *out)
+{
+    write_rest(CODEC_RDB_STREAM_2, stream_of(value), out);
 }
 
 void codec_write_stream(const struct value *value, struct buffer *out)
@@ -274,16 +297,27 @@ static bool read_group(uint8_t type, struct bytes *input, size_t unpacked_max, s
 static bool read_state(uint8_t type, struct bytes *input, struct stream *stream)
 {
     struct stream_id first_id;
-    uint64_t length;
 
-    if (codec_read_size(input, &length) != STATUS_OK || length != stream->length || !read_id(input, &stream->last_id))
+    if (codec_read_size(input, &stream->length) != STATUS_OK || !read_id(input, &stream->last_id))
         return false;
-    if (type == CODEC_RDB_STREAM)
+    if (type == CODEC_RDB_STREAM) {
         stream->entries_added = stream->length;
-    else if (!read_id(input, &first_id) || !read_id(input, &stream->max_deleted_id) ||
-        codec_read_size(input, &stream->entries_added) != STATUS_OK)
+        return true;
+    }
+    if (!read_id(input, &first_id) || !read_id(input, &stream->max_deleted_id) || codec_read_size(input, &stream->entries_added) != STATUS_OK)
         return false;
-    return stream_build_end(stream);
+    stream->first_id = first_id;
+    return true;
+}
+
+static bool read_groups(uint8_t type, struct bytes *input, size_t unpacked_max, struct buffer *scratch, struct stream *stream)
+{
+    uint64_t groups;
+    bool good = codec_read_size(input, &groups) == STATUS_OK;
+
+    for (; good && groups > 0; groups--)
+        good = read_group(type, input, unpacked_max, scratch, stream);
+    return good;
 }
 
 enum status codec_read_stream(uint8_t type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
@@ -291,17 +325,25 @@ enum status codec_read_stream(uint8_t type, struct bytes *input, const struct va
 {
     struct value result = stream_create();
     struct stream *stream = stream_of(&result);
-    uint64_t groups = 0;
-    bool good = read_nodes(input, scratch, stream) && read_state(type, input, stream) && codec_read_size(input, &groups) == STATUS_OK;
+    bool good = read_nodes(input, scratch, stream);
+    uint64_t length = stream->length;
 
-    for (; good && groups > 0; groups--)
-        good = read_group(type, input, limits->string_unpacked_max, scratch, stream);
+    good = good && read_state(type, input, stream) && stream->length == length && stream_build_end(stream) &&
+        read_groups(type, input, limits->string_unpacked_max, scratch, stream);
     if (!good) {
         value_free(&result);
         return STATUS_CORRUPT;
     }
     *value = result;
     return STATUS_OK;
+}
+
+enum status codec_read_stream_rest(struct bytes input, const struct value_limits *limits, struct buffer *scratch, struct stream *stream)
+{
+    if (read_state(CODEC_RDB_STREAM_3, &input, stream) && read_groups(CODEC_RDB_STREAM_3, &input, limits->string_unpacked_max, scratch, stream) && input.size == 0)
+        return STATUS_OK;
+    stream_groups_destroy(stream);
+    return STATUS_CORRUPT;
 }
 
 /* Converts a record of the store to a dump: everything is copied except the consumers' times */

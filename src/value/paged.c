@@ -146,12 +146,12 @@ void paged_attach(const struct value *value, struct paged_access *access)
     access->table.root = &paged->root;
     access->tree = paged_has_tree(value) ? &paged_ordered_of(value)->tree : NULL;
     access->found.count = 0;
-    access->tree_limits = paged_tree_limits(access->table.limits.size_min, !paged_has_table(value));
+    access->tree_limits = paged_tree_limits(access->table.limits.size_min, value->type == VALUE_LIST);
 }
 
 uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_AHEAD_MAX])
 {
-    uint32_t count = access->tree_limits.by_position ? 0 : paged_table_ahead(&access->table, numbers);
+    uint32_t count = access->table.root->pages > 0 ? paged_table_ahead(&access->table, numbers) : 0;
 
     if (access->tree != NULL) {
         struct page_tree tree = paged_tree(access);
@@ -286,7 +286,7 @@ size_t value_memory_in_pages(const struct value *value)
         return 0;
     root = &paged_of(value)->root;
     size = root->size + root->count * PAIR_EXTRA + (size_t)root->pages * PAGE_EXTRA;
-    if (value->type == VALUE_LIST)
+    if (!paged_has_table(value))
         size += (size_t)paged_ordered_of(value)->tree.next * PAGE_EXTRA;
     if (value->type == VALUE_ZSET)
         size += root->size + root->count * ELEMENT_EXTRA + (size_t)paged_ordered_of(value)->tree.next * PAGE_EXTRA;

@@ -1,5 +1,5 @@
 /* Paged value: a table whose pairs are in pages (containers/paged_table.h), so that a part of it can be cold. What the key has is the root. Sorted sets have a tree beside
- * it (value/paged_zset.h), lists have a tree only (value/paged_list.h).
+ * it (value/paged_zset.h), lists (value/paged_list.h) and streams (value/stream_nodes.h) have a tree only.
  *
  * Only what is in an entry is paged: a value becomes it when it is stored under a key, and a value that leaves its key is made whole.
  *
@@ -20,7 +20,7 @@
 
 enum { PAGED_WANTED_MAX = 1 << 16 };        /* beyond that, all are wanted; of a value with a tree, no others are noted */
 
-/* Pages of the tree of a sorted set or a list (value/paged_tree.h) have the numbers from here on; those of tables are below. */
+/* Pages of the tree of a sorted set, a list or a stream (value/paged_tree.h) have the numbers from here on; those of tables are below. */
 enum { PAGED_TREE_FIRST = 1 << 30 };        /* and 2^30 at most */
 
 /* The pages of the tree, for a container that numbers them from 0 on. */
@@ -33,7 +33,7 @@ struct paged_tree_pager {
 struct paged_access {
     struct paged_table table;       /* its root is the value's */
     struct paged_tree_pager tree_pager;
-    struct page_tree_root *tree;    /* of a sorted set or a list; else NULL */
+    struct page_tree_root *tree;    /* of a sorted set, a list or a stream; else NULL */
     struct page_tree_limits tree_limits;
     struct page_tree_path found;    /* of a list: the leaf that was found last, if its count is not 0: so until leaves come or go */
     uint32_t ahead;                 /* a page of the tree that is used next if the calls go on like this one, and one more; 0: none */
@@ -44,7 +44,7 @@ struct paged_access {
 };
 
 struct paged_value {
-    struct paged_root root;         /* of a list: only its size */
+    struct paged_root root;         /* without a table: only the size */
     uint64_t id;                    /* of the pages' names */
     struct paged_access *access;
 };
@@ -75,12 +75,12 @@ static inline struct paged_value *paged_of(const struct value *value)
 /* The two parts of a value: a struct paged_ordered (value/paged_tree.h) if it has a tree. */
 static inline bool paged_has_table(const struct value *value)
 {
-    return value->type != VALUE_LIST;
+    return value->type != VALUE_LIST && value->type != VALUE_STREAM;
 }
 
 static inline bool paged_has_tree(const struct value *value)
 {
-    return value->type == VALUE_ZSET || value->type == VALUE_LIST;
+    return value->type == VALUE_ZSET || value->type == VALUE_LIST || value->type == VALUE_STREAM;
 }
 
 /* Elements of a table. */

@@ -1,4 +1,4 @@
-/* Paged tree: what a sorted set or a list in pages (value/paged_zset.h, paged_list.h) has beside its table, or in place of it: a page tree whose pages have the numbers from
+/* Paged tree: what a sorted set, a list or a stream in pages (value/paged_zset.h, paged_list.h, stream_nodes.h) has beside its table, or in place of it: a page tree whose pages have the numbers from
  * PAGED_TREE_FIRST on.
  */
 #ifndef KELVIN_VALUE_PAGED_TREE_H
@@ -8,7 +8,7 @@
 #include "value/paged.h"
 
 struct paged_ordered {
-    struct paged_value paged;           /* first. Of a list: only the size; it has no table */
+    struct paged_value paged;           /* first. Of a list or a stream: only the size; they have no table */
     struct page_tree_root tree;
 };
 

@@ -15,12 +15,6 @@ static void node_count_deleted(struct listpack **pack, uint64_t more)
     listpack_replace_int(pack, at, number_at(*pack, at) + (int64_t)more);
 }
 
-static bool node_remove(struct stream *stream, struct idmap_place *place)
-{
-    listpack_destroy(*node_at(stream, *place));
-    return idmap_remove_at(&stream->nodes, place);
-}
-
 struct value stream_create(void)
 {
     struct stream *stream = mem_zalloc(sizeof(*stream));
@@ -42,12 +36,12 @@ void stream_note_first(struct stream *stream)
 }
 
 /* Whether the last node has room for one more entry. Counted against the size are, as in Redis, fields and values. */
-static bool node_takes(const struct listpack *pack, const struct value_limits *limits, size_t pair_count, size_t size)
+static bool node_takes(const struct stream *stream, const struct listpack *pack, const struct value_limits *limits, size_t pair_count, size_t size)
 {
-    size_t size_max = limits->stream_node_size_max, at = listpack_first(pack);
+    size_t size_max = limits->stream_node_size_max, largest = stream_node_size_max(stream), at = listpack_first(pack);
 
-    if (size_max == 0 || size_max > NODE_SIZE_MAX)
-        size_max = NODE_SIZE_MAX;
+    if (size_max == 0 || size_max > largest)
+        size_max = largest;
     if (listpack_size(pack) + size >= size_max || !listpack_has_room(pack, pair_count * 2 + ENTRY_HEAD_ELEMENTS, size))
         return false;
     if (limits->stream_node_entries_max == 0)
@@ -109,10 +103,9 @@ bool stream_append(struct stream *stream, const struct value_limits *limits, str
     size_t pair_count)
 {
     size_t size = 0, fields_size = 0;
-    struct stream_id node_id = id;
-    struct listpack **node;
-    struct idmap_place place;
-    bool is_new;
+    struct stream_id node_id;
+    struct stream_place place;
+    struct stream_edit edit;
 
     CHECK(stream_id_compare(id, stream->last_id) > 0);
     for (size_t i = 0; i < pair_count; i++) {
@@ -122,15 +115,16 @@ bool stream_append(struct stream *stream, const struct value_limits *limits, str
     /* In a new node the fields are at the front, and not in the entry. */
     if (size + (pair_count * 3 + NODE_HEAD_ELEMENTS + ENTRY_HEAD_ELEMENTS) * LISTPACK_ELEMENT_OVERHEAD + fields_size > NODE_SIZE_MAX)
         return false;
-    if (idmap_last(&stream->nodes, &place) && node_takes(*node_at(stream, place), limits, pair_count, size)) {
-        node = node_at(stream, place);
-        node_id = idmap_id(&stream->nodes, place);
+    if (stream_node_last(stream, &place) && node_takes(stream, stream_node_read(stream, &place, &node_id), limits, pair_count, size)) {
+        stream_node_edit(stream, &place, &edit);
+        node_append(edit.pack, node_id, id, pairs, pair_count);
+        stream_node_store(stream, &place, &edit);
     } else {
-        node = idmap_put(&stream->nodes, id, &is_new);
-        CHECK(is_new);
-        *node = node_create(pairs, pair_count);
+        struct listpack *pack = node_create(pairs, pair_count);
+
+        node_append(&pack, id, id, pairs, pair_count);
+        stream_node_add(stream, id, pack);
     }
-    node_append(node, node_id, id, pairs, pair_count);
     if (stream->length++ == 0)
         stream->first_id = id;
     stream->last_id = id;
@@ -139,16 +133,15 @@ bool stream_append(struct stream *stream, const struct value_limits *limits, str
 }
 
 /* The place and the position of a live entry. */
-static bool find_live_entry(const struct stream *stream, struct stream_id id, struct idmap_place *place, size_t *at)
+static bool find_live_entry(const struct stream *stream, struct stream_id id, struct stream_place *place, size_t *at)
 {
     const struct listpack *pack;
     struct stream_id node_id;
     size_t field_count;
 
-    if (!idmap_seek_back(&stream->nodes, id, place))
+    if (!stream_node_seek(stream, id, place))
         return false;
-    pack = *node_at(stream, *place);
-    node_id = idmap_id(&stream->nodes, *place);
+    pack = stream_node_read(stream, place, &node_id);
     node_fields(pack, &field_count);
     *at = node_first_entry(pack);
     while (*at != LISTPACK_NONE) {
@@ -164,7 +157,7 @@ static bool find_live_entry(const struct stream *stream, struct stream_id id, st
 
 bool stream_has(const struct stream *stream, struct stream_id id)
 {
-    struct idmap_place place;
+    struct stream_place place;
     size_t at;
 
     return find_live_entry(stream, id, &place, &at);
@@ -172,18 +165,19 @@ bool stream_has(const struct stream *stream, struct stream_id id)
 
 bool stream_delete(struct stream *stream, struct stream_id id)
 {
-    struct idmap_place place;
-    struct listpack **node;
+    struct stream_place place;
+    struct stream_edit edit;
     size_t at;
 
     if (!find_live_entry(stream, id, &place, &at))
         return false;
-    node = node_at(stream, place);
-    if (node_live(*node) == 1) {
-        node_remove(stream, &place);
+    if (stream_node_live(stream, &place) == 1) {
+        stream_node_remove(stream, &place);
     } else {
-        listpack_replace_int(node, at, number_at(*node, at) | STREAM_ENTRY_DELETED);
-        node_count_deleted(node, 1);
+        stream_node_edit(stream, &place, &edit);
+        listpack_replace_int(edit.pack, at, number_at(*edit.pack, at) | STREAM_ENTRY_DELETED);
+        node_count_deleted(edit.pack, 1);
+        stream_node_store(stream, &place, &edit);
     }
     stream->length--;
     if (stream_id_compare(id, stream->max_deleted_id) > 0)
@@ -194,57 +188,90 @@ bool stream_delete(struct stream *stream, struct stream_id id)
 }
 
 /* Flags entries from the node's front as deleted. At least one must remain. */
-static uint64_t trim_within(struct stream *stream, const struct stream_trim *trim, struct idmap_place place)
+static uint64_t trim_within(struct stream *stream, const struct stream_trim *trim, struct stream_place *place)
 {
-    struct listpack **node = node_at(stream, place);
-    struct stream_id node_id = idmap_id(&stream->nodes, place);
-    uint64_t deleted = 0;
+    uint64_t deleted = 0, live = stream_node_live(stream, place);
+    struct stream_edit edit;
+    struct stream_id node_id;
     size_t field_count, at;
 
-    node_fields(*node, &field_count);
-    at = node_first_entry(*node);
+    (void)stream_node_read(stream, place, &node_id);
+    stream_node_edit(stream, place, &edit);
+    node_fields(*edit.pack, &field_count);
+    at = node_first_entry(*edit.pack);
     while (at != LISTPACK_NONE) {
-        struct stream_entry view = stream_entry_read(*node, node_id, at, field_count);
+        struct stream_entry view = stream_entry_read(*edit.pack, node_id, at, field_count);
 
         if (trim->by == TRIM_LENGTH ? stream->length - deleted <= trim->length_max : stream_id_compare(view.id, trim->min_id) >= 0)
             break;
         if (!(view.flags & STREAM_ENTRY_DELETED)) {
-            listpack_replace_int(node, at, view.flags | STREAM_ENTRY_DELETED);
+            listpack_replace_int(edit.pack, at, view.flags | STREAM_ENTRY_DELETED);
             deleted++;
         }
-        at = stream_entry_skip(*node, &view);
+        at = stream_entry_skip(*edit.pack, &view);
     }
-    if (deleted > 0 && deleted < node_live(*node))
-        node_count_deleted(node, deleted);
-    else if (deleted > 0)       /* the entries that were not reached had been deleted before */
-        node_remove(stream, &place);
+    if (deleted > 0 && deleted < live)
+        node_count_deleted(edit.pack, deleted);
+    stream_node_store(stream, place, &edit);
+    if (deleted > 0 && deleted == live)         /* the entries that were not reached had been deleted before */
+        stream_node_remove(stream, place);
     stream->length -= deleted;
     return deleted;
 }
 
-uint64_t stream_trim(struct stream *stream, const struct stream_trim *trim)
+/* Whether a node goes as a whole. `left`: entries of the stream with it. */
+static bool goes_as_whole(const struct stream *stream, const struct stream_trim *trim, const struct stream_place *place, uint64_t left, bool *whole)
 {
-    struct idmap_place place;
-    uint64_t deleted = 0;
-    bool more = idmap_first(&stream->nodes, &place);
+    const struct listpack *pack;
+    struct stream_id id;
 
-    while (more && (trim->by != TRIM_LENGTH || stream->length > trim->length_max)) {
-        struct listpack *node = *node_at(stream, place);
-        uint64_t live = node_live(node);
-        bool whole = trim->by == TRIM_LENGTH ? stream->length - live >= trim->length_max
-            : stream_id_compare(node_last_id(node, idmap_id(&stream->nodes, place)), trim->min_id) < 0;
+    *whole = trim->by == TRIM_LENGTH ? left - stream_node_live(stream, place) >= trim->length_max : stream_node_is_below(stream, place, trim->min_id);
+    if (trim->by == TRIM_LENGTH || *whole)
+        return true;
+    pack = stream_node_read(stream, place, &id);
+    if (pack != NULL)
+        *whole = stream_id_compare(node_last_id(pack, id), trim->min_id) < 0;
+    return pack != NULL;
+}
 
-        if (trim->limit > 0 && deleted + live > trim->limit)
+bool stream_trim_plan(const struct stream *stream, const struct stream_trim *trim, uint64_t added, struct stream_trim_plan *plan, struct stream_place *place)
+{
+    uint64_t left = stream->length + added;
+    bool more = stream_node_first(stream, place), whole;
+
+    *plan = (struct stream_trim_plan){ 0 };
+    while (more && (trim->by != TRIM_LENGTH || left > trim->length_max)) {
+        uint64_t live = stream_node_live(stream, place);
+
+        if (!goes_as_whole(stream, trim, place, left, &whole))
+            return false;
+        if (trim->limit > 0 && plan->live + live > trim->limit)
             break;
         if (!whole) {
-            if (!trim->approximate)
-                deleted += trim_within(stream, trim, place);
+            plan->within = !trim->approximate;
             break;
         }
-        more = node_remove(stream, &place);
-        stream->length -= live;
-        deleted += live;
+        plan->nodes++;
+        plan->live += live;
+        left -= live;
+        more = stream_node_next(stream, place);
     }
+    return more;
+}
+
+uint64_t stream_trim(struct stream *stream, const struct stream_trim *trim)
+{
+    struct stream_trim_plan plan;
+    struct stream_place place;
+    uint64_t deleted;
+
+    (void)stream_trim_plan(stream, trim, 0, &plan, &place);
+    deleted = plan.live;
+    stream->length -= plan.live;
+    for (bool more = plan.nodes > 0 && stream_node_first(stream, &place); more && plan.nodes > 0; plan.nodes--)
+        more = stream_node_remove(stream, &place);
+    if (plan.within && stream_node_first(stream, &place))
+        deleted += trim_within(stream, trim, &place);
     if (deleted > 0)
         stream_note_first(stream);
     return deleted;
@@ -265,9 +292,10 @@ struct stream_id stream_last_live_id(const struct stream *stream)
 /* The next entry will be added after a deleted one in its node. */
 struct stream_id stream_last_kept_id(const struct stream *stream)
 {
-    struct idmap_place place;
+    struct stream_place place;
+    struct stream_id id;
 
-    if (!idmap_last(&stream->nodes, &place))
+    if (!stream_node_last(stream, &place))
         return (struct stream_id){ 0, 0 };
-    return node_last_id(*node_at(stream, place), idmap_id(&stream->nodes, place));
+    return node_last_id(stream_node_read(stream, &place, &id), id);
 }

@@ -11,6 +11,8 @@
  * with its last live entry.
  *
  * A stream may be empty: XADD and XTRIM can leave it empty, and a group can be created with an empty one.
+ *
+ * Nodes may be in pages: value/stream_nodes.h.
  */
 #ifndef KELVIN_VALUE_STREAM_H
 #define KELVIN_VALUE_STREAM_H
@@ -18,12 +20,14 @@
 #include "base/text.h"
 #include "containers/idmap.h"
 #include "containers/listpack.h"
+#include "value/paged_tree.h"
 #include "value/value.h"
 
 struct stream_group;
 
 struct stream {                     /* anyone may read it; only value/stream*.c change it */
-    struct idmap nodes;             /* ID of the first entry -> struct listpack * */
+    struct idmap nodes;             /* ID of the first entry -> struct listpack *; not in pages */
+    struct paged_ordered *pages;    /* of a stream in pages: what it is a part of; else NULL */
     uint64_t length;                /* entries that are not deleted */
     uint64_t entries_added;         /* since its creation */
     struct stream_id first_id;      /* of the first entry; zero if there is none */
@@ -33,8 +37,17 @@ struct stream {                     /* anyone may read it; only value/stream*.c 
     uint32_t group_count, group_room;
 };
 
+/* In pages (value/paged.h) are the nodes only; all else is in memory with the root. */
+struct paged_stream {
+    struct paged_ordered ordered;   /* first */
+    struct stream stream;
+};
+
 struct value stream_create(void);   /* empty */
-static inline struct stream *stream_of(const struct value *value) { return value->object; }
+static inline struct stream *stream_of(const struct value *value)
+{
+    return value_is_paged(value) ? &((struct paged_stream *)value->object)->stream : value->object;
+}
 
 /* Appends an entry with `pair_count` fields and values. `id` must be greater than last_id (CHECKed). False, and nothing
  * changed, if they are too large for a node. The bytes must not be part of the stream. */
@@ -60,13 +73,19 @@ struct stream_id stream_last_live_id(const struct stream *stream);
 /* The same, including deleted entries that are still in a node: last_id must not be lower. */
 struct stream_id stream_last_kept_id(const struct stream *stream);
 
+/* A node. Valid until the stream changes. */
+struct stream_place {               /* these fields are private */
+    struct idmap_place in_memory;
+    struct page_tree_path in_pages;
+};
+
 /* Iterates over the entries from `start` to `end`, both included, forwards or backwards. The stream must not change meanwhile. */
 enum stream_direction { STREAM_UP, STREAM_DOWN };
 struct stream_iterator {
     const struct stream *stream;    /* these fields are private */
     struct stream_id start, end, node_id;
     enum stream_direction direction;
-    struct idmap_place node;
+    struct stream_place node;
     const struct listpack *pack;    /* NULL: none is left */
     size_t at;                      /* forwards: the next entry; backwards: its last element; LISTPACK_NONE: end of the node */
     size_t node_fields, node_field_count;       /* of the node */
@@ -79,6 +98,21 @@ void stream_iterate(struct stream_iterator *iterator, const struct stream *strea
 bool stream_next(struct stream_iterator *iterator, struct stream_id *id, size_t *pair_count);
 /* The next pair of that entry; borrowed until the next pair. */
 void stream_pair(struct stream_iterator *iterator, struct bytes *field, struct bytes *value);
+
+/* How many nodes there are; bytes of their listpacks, about. */
+size_t stream_node_count(const struct stream *stream);
+size_t stream_size(const struct stream *stream);
+
+/* Questions of a call about what it is about to do with a stream that may be in pages. False: pages are missing, and the call asks for them (key_ask); the question is to be put again then. */
+bool stream_has_append(const struct stream *stream);
+/* Reading up to `count_max` entries; 0: all. With 0-0 and the highest ID also stream_last_live_id and stream_last_kept_id, if it is from the end. */
+bool stream_has_range(const struct stream *stream, struct stream_id start, struct stream_id end, uint64_t count_max, enum stream_direction direction);
+bool stream_has_ids(const struct stream *stream, const struct stream_id *ids, size_t count);    /* reading or deleting these */
+bool stream_has_trim(const struct stream *stream, const struct stream_trim *trim, uint64_t added);         /* stream_trim, after so many entries are added */
+static inline bool stream_has_all(const struct stream *stream)
+{
+    return stream_has_range(stream, (struct stream_id){ 0, 0 }, STREAM_ID_MAX, 0, STREAM_UP);
+}
 
 /* Building a stream from untrusted bytes; used by the codec. Nodes are added in order; false if a node is not valid.
  * The bytes are copied. A node without live entries is omitted. stream_build_end gets the rest of the state: last_id

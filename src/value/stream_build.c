@@ -66,16 +66,21 @@ static bool node_check(const struct listpack *pack, struct stream_id node_id, st
     return count > 0 && *live_count == (uint64_t)live && deleted_count == (uint64_t)deleted;
 }
 
+bool stream_page_is_sound(struct bytes page, uint64_t *live)
+{
+    struct stream_id last;
+
+    return page.size > STREAM_PAGE_HEAD_SIZE && listpack_is_valid(stream_page_pack(page)) &&
+        node_check((const struct listpack *)stream_page_pack(page).data, stream_page_id(page), &last, live) && *live > 0;
+}
+
 bool stream_build_node(struct stream *stream, struct stream_id id, struct bytes listpack)
 {
-    struct idmap_place place;
     struct stream_id last;
-    struct listpack *pack, **node;
+    struct listpack *pack;
     uint64_t live;
-    bool is_new;
 
-    if (idmap_last(&stream->nodes, &place) &&
-        stream_id_compare(node_last_id(*node_at(stream, place), idmap_id(&stream->nodes, place)), id) >= 0)
+    if (stream_node_count(stream) > 0 && stream_id_compare(stream_last_kept_id(stream), id) >= 0)
         return false;
     if (!listpack_is_valid(listpack))
         return false;
@@ -88,9 +93,7 @@ bool stream_build_node(struct stream *stream, struct stream_id id, struct bytes 
         listpack_destroy(pack);
         return true;
     }
-    node = idmap_put(&stream->nodes, id, &is_new);
-    CHECK(is_new);
-    *node = pack;
+    stream_node_add(stream, id, pack);
     stream->length += live;
     return true;
 }
@@ -103,17 +106,19 @@ bool stream_build_end(struct stream *stream)
 
 void stream_verify(const struct stream *stream)
 {
-    struct idmap_place place;
+    struct stream_place place;
     struct stream_id last = { 0, 0 };
     uint64_t length = 0, live;
 
-    idmap_verify(&stream->nodes);
-    for (bool more = idmap_first(&stream->nodes, &place); more; more = idmap_next(&stream->nodes, &place)) {
-        struct stream_id id = idmap_id(&stream->nodes, place);
+    if (stream->pages == NULL)
+        idmap_verify(&stream->nodes);
+    for (bool more = stream_node_first(stream, &place); more; more = stream_node_next(stream, &place)) {
+        struct stream_id id;
+        const struct listpack *pack = stream_node_read(stream, &place, &id);
 
-        CHECK(listpack_is_valid(listpack_bytes(*node_at(stream, place))));
+        CHECK(listpack_is_valid(listpack_bytes(pack)));
         CHECK(length == 0 || stream_id_compare(last, id) < 0);
-        CHECK(node_check(*node_at(stream, place), id, &last, &live) && live > 0);
+        CHECK(node_check(pack, id, &last, &live) && live > 0 && live == stream_node_live(stream, &place));
         length += live;
     }
     CHECK(length == stream->length);

@@ -7,7 +7,7 @@
 #define KELVIN_VALUE_STREAM_PRIVATE_H
 
 #include "base/check.h"
-#include "value/stream.h"
+#include "value/stream_nodes.h"
 
 enum {
     STREAM_ENTRY_DELETED = 1,
@@ -17,11 +17,6 @@ enum {
     ENTRY_HEAD_ELEMENTS = 5,             /* of an entry in addition to its fields and values, at most */
     NODE_SIZE_MAX = LISTPACK_SIZE_MAX - (1 << 16),
 };
-
-static inline struct listpack **node_at(const struct stream *stream, struct idmap_place place)
-{
-    return idmap_value(&stream->nodes, place);
-}
 
 static inline int64_t number_at(const struct listpack *pack, size_t at)
 {
@@ -108,5 +103,14 @@ static inline struct stream_id node_last_id(const struct listpack *pack, struct 
 
 /* Updates first_id. */
 void stream_note_first(struct stream *stream);
+
+/* What a trim removes. */
+struct stream_trim_plan {
+    uint64_t nodes;             /* from the front */
+    uint64_t live;              /* entries of those */
+    bool within;                /* then entries of the next one */
+};
+/* For a stream that has `added` entries more. `place`: the first node that is not removed as a whole; false if there is none, or pages are wanted. */
+bool stream_trim_plan(const struct stream *stream, const struct stream_trim *trim, uint64_t added, struct stream_trim_plan *plan, struct stream_place *place);
 
 #endif

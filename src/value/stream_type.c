@@ -14,23 +14,24 @@ static const char *stream_encoding_name(const struct value *value)
 static void stream_free(struct value *value)
 {
     struct stream *stream = stream_of(value);
-    struct idmap_place place;
 
-    for (bool more = idmap_first(&stream->nodes, &place); more; more = idmap_next(&stream->nodes, &place))
-        listpack_destroy(*node_at(stream, place));
-    idmap_release(&stream->nodes);
+    stream_nodes_release(stream);
     stream_groups_destroy(stream);
-    mem_free(stream);
+    mem_free(value->object);
 }
 
+/* Of one in pages: what is with the root. */
 static size_t stream_memory(const struct value *value, size_t samples)
 {
     const struct stream *stream = stream_of(value);
-    size_t memory = mem_size(stream) + idmap_memory(&stream->nodes) + stream_groups_memory(stream), packs = 0, looked_at = 0;
+    size_t memory = mem_size(value->object) + stream_groups_memory(stream), packs = 0, looked_at = 0;
     struct idmap_place place;
 
+    if (stream->pages != NULL)
+        return memory + (stream->pages->tree.top.data != NULL ? mem_size(stream->pages->tree.top.data) : 0);
+    memory += idmap_memory(&stream->nodes);
     for (bool more = idmap_first(&stream->nodes, &place); more && (samples == 0 || looked_at < samples); more = idmap_next(&stream->nodes, &place)) {
-        packs += listpack_memory(*node_at(stream, place));
+        packs += listpack_memory(*(struct listpack **)idmap_value(&stream->nodes, place));
         looked_at++;
     }
     return memory + (looked_at > 0 ? (size_t)((double)packs / (double)looked_at * (double)stream->nodes.count) : 0);
@@ -43,17 +44,18 @@ static size_t stream_free_effort(const struct value *value)
     return 1 + stream->nodes.count + idmap_blocks(&stream->nodes) + stream_groups_blocks(stream);
 }
 
+/* A value that leaves its key is whole. */
 static struct value stream_copy(const struct value *value)
 {
     const struct stream *from = stream_of(value);
     struct value result = stream_create();
     struct stream *to = stream_of(&result);
-    struct idmap_place place;
+    struct idmap nodes = to->nodes;
 
     *to = *from;
-    idmap_copy(&to->nodes, &from->nodes);
-    for (bool more = idmap_first(&to->nodes, &place); more; more = idmap_next(&to->nodes, &place))
-        *node_at(to, place) = listpack_copy(*node_at(to, place));
+    to->nodes = nodes;
+    to->pages = NULL;
+    stream_nodes_copy(to, from);
     stream_groups_copy(to, from);
     return result;
 }

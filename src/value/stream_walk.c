@@ -3,10 +3,11 @@
 
 static void enter_node(struct stream_iterator *iterator)
 {
-    const struct listpack *pack = *node_at(iterator->stream, iterator->node);
+    const struct listpack *pack = stream_node_read(iterator->stream, &iterator->node, &iterator->node_id);
 
     iterator->pack = pack;
-    iterator->node_id = idmap_id(&iterator->stream->nodes, iterator->node);
+    if (pack == NULL)
+        return;
     iterator->node_fields = node_fields(pack, &iterator->node_field_count);
     iterator->at = iterator->direction == STREAM_UP ? node_first_entry(pack) : listpack_last(pack);
 }
@@ -22,9 +23,9 @@ void stream_iterate(struct stream_iterator *iterator, const struct stream *strea
     iterator->direction = direction;
     iterator->pack = NULL;
     if (direction == STREAM_UP)
-        found = idmap_seek_back(&stream->nodes, start, &iterator->node) || idmap_first(&stream->nodes, &iterator->node);
+        found = stream_node_seek(stream, start, &iterator->node) || stream_node_first(stream, &iterator->node);
     else
-        found = idmap_seek_back(&stream->nodes, end, &iterator->node);
+        found = stream_node_seek(stream, end, &iterator->node);
     if (found)
         enter_node(iterator);
 }
@@ -56,8 +57,8 @@ static bool step_within(struct stream_iterator *iterator, struct stream_entry *v
 
 static bool step_node(struct stream_iterator *iterator)
 {
-    const struct idmap *nodes = &iterator->stream->nodes;
-    bool more = iterator->direction == STREAM_UP ? idmap_next(nodes, &iterator->node) : idmap_previous(nodes, &iterator->node);
+    bool up = iterator->direction == STREAM_UP;
+    bool more = up ? stream_node_next(iterator->stream, &iterator->node) : stream_node_previous(iterator->stream, &iterator->node);
 
     if (more)
         enter_node(iterator);

@@ -55,6 +55,7 @@ enum value_encoding {   /* four bits in an entry; the meaning depends on the typ
     SET_PAGED = VALUE_PAGED | SET_TABLE,        /* says hashtable */
 
     STREAM_NODES = 0,       /* `object` is a struct stream */
+    STREAM_PAGED = VALUE_PAGED | STREAM_NODES,      /* a struct paged_stream */
 };
 
 enum { STRING_INLINE_MAX = 4096, STRING_EMBSTR_MAX = 44 };

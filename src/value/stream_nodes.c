@@ -1,0 +1,449 @@
+#include "value/stream_nodes.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/mem.h"
+#include "value/stream_group.h"
+#include "value/stream_private.h"
+
+enum { LEAF_SIZE_FACTOR = 4, LEAF_EXTRA = 64, SIZE_SAMPLES = 2, AHEAD_MIN = 64 };
+
+static struct value value_of(const struct stream *stream)
+{
+    return (struct value){ .type = VALUE_STREAM, .encoding = STREAM_PAGED, .object = stream->pages };
+}
+
+static struct page_tree tree_of(const struct stream *stream)
+{
+    return paged_tree(stream->pages->paged.access);
+}
+
+static struct listpack **slot_at(const struct stream *stream, const struct stream_place *place)
+{
+    return idmap_value(&stream->nodes, place->in_memory);
+}
+
+static void change_size(const struct stream *stream, size_t more, size_t less)
+{
+    uint64_t *size = &stream->pages->paged.root.size;
+
+    *size += more;
+    *size = stream->pages->tree.leaves > 0 && *size > less ? *size - less : 0;
+}
+
+/* --- pages --- */
+
+struct stream_id stream_page_id(struct bytes page)
+{
+    struct stream_id id;
+
+    memcpy(&id.ms, page.data, sizeof(id.ms));
+    memcpy(&id.seq, page.data + sizeof(id.ms), sizeof(id.seq));
+    return id;
+}
+
+struct bytes stream_page_pack(struct bytes page)
+{
+    return bytes_of(page.data + STREAM_PAGE_HEAD_SIZE, page.size - STREAM_PAGE_HEAD_SIZE);
+}
+
+static const struct listpack *pack_of(struct bytes page)
+{
+    return (const struct listpack *)(page.data + STREAM_PAGE_HEAD_SIZE);
+}
+
+static struct bytes separator_of(struct stream_id id, char room[STREAM_PAGE_HEAD_SIZE])
+{
+    uint64_t words[2] = { htobe64(id.ms), htobe64(id.seq) };
+
+    memcpy(room, words, sizeof(words));
+    return bytes_of(room, STREAM_PAGE_HEAD_SIZE);
+}
+
+/* A search has met a page that is missing. True: it is read, and the search is to be done again. */
+static bool resolve(const struct stream *stream, uint32_t page)
+{
+    struct value value = value_of(stream);
+
+    return paged_tree_resolve(&value, page);
+}
+
+static struct bytes read_page(const struct stream *stream, const struct page_tree_path *path)
+{
+    struct value value = value_of(stream);
+
+    return paged_tree_leaf(&value, path);
+}
+
+/* --- finding --- */
+
+bool stream_node_first(const struct stream *stream, struct stream_place *place)
+{
+    struct page_tree tree;
+    enum page_tree_answer answer;
+
+    if (LIKELY(stream->pages == NULL))
+        return idmap_first(&stream->nodes, &place->in_memory);
+    tree = tree_of(stream);
+    while ((answer = page_tree_first(&tree, &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
+        ;
+    return answer == PAGE_TREE_YES;
+}
+
+bool stream_node_last(const struct stream *stream, struct stream_place *place)
+{
+    struct page_tree tree;
+    enum page_tree_answer answer;
+
+    if (LIKELY(stream->pages == NULL))
+        return idmap_last(&stream->nodes, &place->in_memory);
+    tree = tree_of(stream);
+    while ((answer = page_tree_last(&tree, &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
+        ;
+    return answer == PAGE_TREE_YES;
+}
+
+bool stream_node_next(const struct stream *stream, struct stream_place *place)
+{
+    struct page_tree tree;
+    enum page_tree_answer answer;
+
+    if (LIKELY(stream->pages == NULL))
+        return idmap_next(&stream->nodes, &place->in_memory);
+    tree = tree_of(stream);
+    while ((answer = page_tree_next(&tree, &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
+        ;
+    return answer == PAGE_TREE_YES;
+}
+
+bool stream_node_previous(const struct stream *stream, struct stream_place *place)
+{
+    struct page_tree tree;
+    enum page_tree_answer answer;
+
+    if (LIKELY(stream->pages == NULL))
+        return idmap_previous(&stream->nodes, &place->in_memory);
+    tree = tree_of(stream);
+    while ((answer = page_tree_previous(&tree, &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
+        ;
+    return answer == PAGE_TREE_YES;
+}
+
+/* A leaf has the place of those before it that were removed, so the node may have a higher ID: then it is the one before. */
+bool stream_node_seek(const struct stream *stream, struct stream_id id, struct stream_place *place)
+{
+    char room[STREAM_PAGE_HEAD_SIZE];
+    struct page_tree tree;
+    enum page_tree_answer answer;
+    struct bytes page;
+
+    if (LIKELY(stream->pages == NULL))
+        return idmap_seek_back(&stream->nodes, id, &place->in_memory);
+    tree = tree_of(stream);
+    while ((answer = page_tree_seek(&tree, separator_of(id, room), &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
+        ;
+    if (answer != PAGE_TREE_YES)
+        return false;
+    page = read_page(stream, &place->in_pages);
+    if (page.data == NULL)
+        return false;
+    return stream_id_compare(stream_page_id(page), id) <= 0 || stream_node_previous(stream, place);
+}
+
+uint64_t stream_node_live(const struct stream *stream, const struct stream_place *place)
+{
+    return LIKELY(stream->pages == NULL) ? node_live(*slot_at(stream, place)) : place->in_pages.count;
+}
+
+const struct listpack *stream_node_read(const struct stream *stream, const struct stream_place *place, struct stream_id *id)
+{
+    struct bytes page;
+
+    if (LIKELY(stream->pages == NULL)) {
+        *id = idmap_id(&stream->nodes, place->in_memory);
+        return *slot_at(stream, place);
+    }
+    page = read_page(stream, &place->in_pages);
+    if (page.data == NULL)
+        return NULL;
+    *id = stream_page_id(page);
+    return pack_of(page);
+}
+
+bool stream_node_is_below(const struct stream *stream, const struct stream_place *place, struct stream_id id)
+{
+    char room[STREAM_PAGE_HEAD_SIZE];
+    struct stream_place next = *place;
+    struct page_tree tree;
+    struct bytes separator;
+
+    if (LIKELY(stream->pages == NULL))
+        return false;
+    tree = tree_of(stream);
+    return page_tree_next(&tree, &next.in_pages) == PAGE_TREE_YES && page_tree_separator(&tree, &next.in_pages, &separator) &&
+        bytes_compare(separator, separator_of(id, room)) <= 0;
+}
+
+size_t stream_node_count(const struct stream *stream)
+{
+    return stream->pages != NULL ? stream->pages->tree.leaves : stream->nodes.count;
+}
+
+size_t stream_size(const struct stream *stream)
+{
+    struct stream_place first, last;
+
+    if (stream->pages != NULL)
+        return stream->pages->paged.root.size;
+    if (!stream_node_first(stream, &first) || !stream_node_last(stream, &last))
+        return 0;
+    return (listpack_size(*slot_at(stream, &first)) + listpack_size(*slot_at(stream, &last))) * stream->nodes.count / SIZE_SAMPLES;
+}
+
+/* --- changing --- */
+
+size_t stream_node_size_max(const struct stream *stream)
+{
+    return stream->pages == NULL ? NODE_SIZE_MAX : (size_t)stream->pages->paged.access->table.limits.size_min * LEAF_SIZE_FACTOR - LEAF_EXTRA - STREAM_PAGE_HEAD_SIZE;
+}
+
+void stream_node_edit(struct stream *stream, const struct stream_place *place, struct stream_edit *edit)
+{
+    struct stream_id id;
+
+    if (LIKELY(stream->pages == NULL)) {
+        *edit = (struct stream_edit){ .pack = slot_at(stream, place) };
+        return;
+    }
+    edit->copy = listpack_copy(stream_node_read(stream, place, &id));
+    edit->pack = &edit->copy;
+}
+
+static void write_page(char *page, struct stream_id id, const struct listpack *pack)
+{
+    memcpy(page, &id.ms, sizeof(id.ms));
+    memcpy(page + sizeof(id.ms), &id.seq, sizeof(id.seq));
+    memcpy(page + STREAM_PAGE_HEAD_SIZE, pack, listpack_size(pack));
+}
+
+void stream_node_store(struct stream *stream, struct stream_place *place, struct stream_edit *edit)
+{
+    struct page_tree tree;
+    struct stream_id id;
+    struct bytes old;
+    size_t size;
+
+    if (LIKELY(stream->pages == NULL))
+        return;
+    tree = tree_of(stream);
+    old = paged_tree_resident_leaf(&tree, place->in_pages.leaf);
+    id = stream_page_id(old);
+    size = STREAM_PAGE_HEAD_SIZE + listpack_size(edit->copy);
+    write_page(tree.pager->change(tree.pager, place->in_pages.leaf, size), id, edit->copy);
+    change_size(stream, size, old.size);
+    page_tree_set_count(&tree, &place->in_pages, node_live(edit->copy));
+    place->in_pages.count = node_live(edit->copy);
+    listpack_destroy(edit->copy);
+}
+
+void stream_node_add(struct stream *stream, struct stream_id id, struct listpack *pack)
+{
+    char room[STREAM_PAGE_HEAD_SIZE];
+    struct stream_place last;
+    struct page_tree tree;
+    struct listpack **slot;
+    bool is_new, is_first;
+    size_t size;
+
+    if (LIKELY(stream->pages == NULL)) {
+        slot = idmap_put(&stream->nodes, id, &is_new);
+        CHECK(is_new);
+        *slot = pack;
+        return;
+    }
+    tree = tree_of(stream);
+    is_first = !stream_node_last(stream, &last);
+    size = STREAM_PAGE_HEAD_SIZE + listpack_size(pack);
+    write_page(page_tree_insert(&tree, is_first ? NULL : &last.in_pages, PAGE_TREE_AFTER, is_first ? BYTES("") : separator_of(id, room), node_live(pack), size, NULL), id, pack);
+    change_size(stream, size, 0);
+    listpack_destroy(pack);
+}
+
+bool stream_node_remove(struct stream *stream, struct stream_place *place)
+{
+    struct page_tree tree;
+    struct bytes page;
+    uint64_t rank;
+    enum page_tree_answer answer;
+
+    if (LIKELY(stream->pages == NULL)) {
+        listpack_destroy(*slot_at(stream, place));
+        return idmap_remove_at(&stream->nodes, &place->in_memory);
+    }
+    tree = tree_of(stream);
+    page = paged_tree_resident_leaf(&tree, place->in_pages.leaf);
+    rank = place->in_pages.rank;
+    if (page.data == NULL)
+        page.size = stream->pages->paged.root.size / tree.root->leaves;
+    page_tree_remove(&tree, &place->in_pages);
+    change_size(stream, 0, page.size);
+    while ((answer = page_tree_seek_rank(&tree, rank, &place->in_pages)) == PAGE_TREE_MISSING)
+        CHECK(resolve(stream, place->in_pages.missing));
+    return answer == PAGE_TREE_YES;
+}
+
+/* --- from memory into pages, and back --- */
+
+struct paged_value *stream_nodes_to_pages(struct stream *from, uint64_t id, struct paged_access *access)
+{
+    struct paged_stream *made = mem_alloc(sizeof(*made));
+    struct value value = { .type = VALUE_STREAM, .encoding = STREAM_PAGED, .object = made };
+    struct idmap_place place;
+
+    *made = (struct paged_stream){ { { .id = id }, { 0 } }, *from };
+    made->stream.pages = &made->ordered;
+    made->stream.nodes = (struct idmap){ 0 };
+    from->groups = NULL;
+    from->group_count = from->group_room = 0;
+    paged_attach(&value, access);
+    for (bool more = idmap_first(&from->nodes, &place); more; more = idmap_next(&from->nodes, &place)) {
+        struct listpack *const *node = idmap_value(&from->nodes, place);
+
+        stream_node_add(&made->stream, idmap_id(&from->nodes, place), listpack_copy(*node));
+    }
+    return &made->ordered.paged;
+}
+
+void stream_nodes_copy(struct stream *to, const struct stream *from)
+{
+    struct stream_place place;
+
+    for (bool more = stream_node_first(from, &place); more; more = stream_node_next(from, &place)) {
+        struct stream_id id;
+        const struct listpack *pack = stream_node_read(from, &place, &id);
+
+        stream_node_add(to, id, listpack_copy(pack));
+    }
+}
+
+void stream_nodes_release(struct stream *stream)
+{
+    struct idmap_place place;
+
+    if (stream->pages != NULL) {
+        page_tree_root_release(&stream->pages->tree);
+        return;
+    }
+    for (bool more = idmap_first(&stream->nodes, &place); more; more = idmap_next(&stream->nodes, &place))
+        listpack_destroy(*(struct listpack **)idmap_value(&stream->nodes, place));
+    idmap_release(&stream->nodes);
+}
+
+/* --- questions --- */
+
+static struct paged_access *begin_question(const struct stream *stream)
+{
+    struct value value = value_of(stream);
+
+    return paged_begin_question(&value);
+}
+
+/* What is missing was wanted. */
+static bool end_question(struct paged_access *access)
+{
+    return paged_end_question(access, access->wanted_count == 0);
+}
+
+bool stream_has_append(const struct stream *stream)
+{
+    struct paged_access *access;
+    struct stream_place last;
+    struct stream_id id;
+    struct value value;
+
+    if (LIKELY(stream->pages == NULL))
+        return true;
+    value = value_of(stream);
+    if (!paged_has_room(&value, 1))
+        return false;
+    access = begin_question(stream);
+    if (stream_node_last(stream, &last))
+        (void)stream_node_read(stream, &last, &id);
+    return end_question(access);
+}
+
+/* Some more pages than the one that a walk towards `end` lacks: as many as it has seen, `left` entries at most. */
+static void want_ahead(const struct stream *stream, const struct stream_place *place, struct stream_id end, enum stream_direction direction, uint64_t seen, uint64_t left)
+{
+    struct value value = value_of(stream);
+    struct page_tree tree = tree_of(stream);
+    char room[STREAM_PAGE_HEAD_SIZE];
+    uint64_t from = place->in_pages.rank, to = from + place->in_pages.count, count = seen > AHEAD_MIN ? seen : AHEAD_MIN;
+    struct page_tree_path last;
+
+    if (page_tree_seek(&tree, separator_of(end, room), &last) != PAGE_TREE_YES)
+        return;
+    if (count > left)
+        count = left;
+    if (direction == STREAM_UP)
+        to = from + count < last.rank + last.count ? from + count : last.rank + last.count;
+    else
+        from = to > last.rank + count ? to - count : last.rank;
+    if (from < to)
+        (void)paged_tree_has_ranks(&value, from, to - from);
+}
+
+bool stream_has_range(const struct stream *stream, struct stream_id start, struct stream_id end, uint64_t count_max, enum stream_direction direction)
+{
+    struct stream_iterator iterator;
+    struct paged_access *access;
+    uint64_t count = 0;
+    struct stream_id id;
+    size_t pair_count;
+
+    if (LIKELY(stream->pages == NULL))
+        return true;
+    access = begin_question(stream);
+    stream_iterate(&iterator, stream, start, end, direction);
+    while ((count_max == 0 || count < count_max) && stream_next(&iterator, &id, &pair_count))
+        count++;
+    if (access->wanted_count > 0 && count > 0)
+        want_ahead(stream, &iterator.node, direction == STREAM_UP ? end : start, direction, count, count_max == 0 ? stream->length : count_max - count);
+    return end_question(access);
+}
+
+bool stream_has_ids(const struct stream *stream, const struct stream_id *ids, size_t count)
+{
+    struct paged_access *access;
+
+    if (LIKELY(stream->pages == NULL))
+        return true;
+    access = begin_question(stream);
+    for (size_t i = 0; i < count; i++) {
+        struct stream_place place;
+        struct stream_id id;
+
+        /* If the others are deleted, too, it may be the first node, and if it goes, the next one is. */
+        if (stream_node_seek(stream, ids[i], &place) && stream_node_read(stream, &place, &id) != NULL && place.in_pages.rank + place.in_pages.count <= count &&
+            stream_node_next(stream, &place))
+            (void)stream_node_read(stream, &place, &id);
+    }
+    return end_question(access);
+}
+
+bool stream_has_trim(const struct stream *stream, const struct stream_trim *trim, uint64_t added)
+{
+    struct paged_access *access;
+    struct stream_trim_plan plan;
+    struct stream_place place;
+    struct stream_id id;
+
+    if (LIKELY(stream->pages == NULL))
+        return true;
+    access = begin_question(stream);
+    if (stream_trim_plan(stream, trim, added, &plan, &place) && stream_node_read(stream, &place, &id) != NULL && stream_node_next(stream, &place))
+        (void)stream_node_read(stream, &place, &id);
+    return end_question(access);
+}

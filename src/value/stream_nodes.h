@@ -1,0 +1,55 @@
+/* Nodes of a stream in the order of their IDs: in memory, or in pages (value/paged.h): then in the leaves of a page tree, whose separators are IDs with the highest byte first, and
+ * whose counts are those of live entries.
+ *
+ *   page = ID: ms u64, seq u64 | listpack
+ *
+ * A page has up to four times the bytes of a usual page, or one entry.
+ */
+#ifndef KELVIN_VALUE_STREAM_NODES_H
+#define KELVIN_VALUE_STREAM_NODES_H
+
+#include "value/stream.h"
+
+enum { STREAM_PAGE_HEAD_SIZE = 16 };
+
+/* Takes the nodes of a stream into pages that are created, and its groups, which `from` does not have any more then. `access` as it is to be attached, but its root is set here. */
+struct paged_value *stream_nodes_to_pages(struct stream *from, uint64_t id, struct paged_access *access);
+/* The same nodes in memory: `to` has none. */
+void stream_nodes_copy(struct stream *to, const struct stream *from);
+void stream_nodes_release(struct stream *stream);           /* of one in pages: the roots */
+
+/* A page from outside; `*live`: its live entries, one at least. */
+bool stream_page_is_sound(struct bytes page, uint64_t *live);
+struct stream_id stream_page_id(struct bytes page);
+struct bytes stream_page_pack(struct bytes page);
+
+/* False: there is no such node; or, in a question (paged_begin_question), pages are wanted. */
+bool stream_node_first(const struct stream *stream, struct stream_place *place);
+bool stream_node_last(const struct stream *stream, struct stream_place *place);
+bool stream_node_next(const struct stream *stream, struct stream_place *place);
+bool stream_node_previous(const struct stream *stream, struct stream_place *place);
+/* The last one whose ID is not above this one. */
+bool stream_node_seek(const struct stream *stream, struct stream_id id, struct stream_place *place);
+
+/* Live entries of the node. */
+uint64_t stream_node_live(const struct stream *stream, const struct stream_place *place);
+/* Returns the listpack, valid until the stream changes; NULL: it is wanted. */
+const struct listpack *stream_node_read(const struct stream *stream, const struct stream_place *place, struct stream_id *id);
+/* Whether all entries of the node are below the ID, as far as that is known without reading it; false: perhaps. */
+bool stream_node_is_below(const struct stream *stream, const struct stream_place *place, struct stream_id id);
+
+/* The node as it can be changed, with live entries left; stream_node_store puts it back. */
+struct stream_edit {
+    struct listpack **pack;
+    struct listpack *copy;          /* private */
+};
+void stream_node_edit(struct stream *stream, const struct stream_place *place, struct stream_edit *edit);
+void stream_node_store(struct stream *stream, struct stream_place *place, struct stream_edit *edit);
+/* Adds a node after all others; takes the pack. */
+void stream_node_add(struct stream *stream, struct stream_id id, struct listpack *pack);
+/* Moves the place to the node after it; false if there is none. */
+bool stream_node_remove(struct stream *stream, struct stream_place *place);
+/* The most bytes of a listpack that an entry is added to. */
+size_t stream_node_size_max(const struct stream *stream);
+
+#endif

@@ -356,11 +356,17 @@ static bool end_question(struct paged_access *access)
     return paged_end_question(access, access->wanted_count == 0);
 }
 
+static void want_node(const struct stream *stream, const struct stream_place *place)
+{
+    struct stream_id id;
+
+    (void)stream_node_read(stream, place, &id);
+}
+
 bool stream_has_append(const struct stream *stream)
 {
     struct paged_access *access;
     struct stream_place last;
-    struct stream_id id;
     struct value value;
 
     if (LIKELY(stream->pages == NULL))
@@ -370,7 +376,7 @@ bool stream_has_append(const struct stream *stream)
         return false;
     access = begin_question(stream);
     if (stream_node_last(stream, &last))
-        (void)stream_node_read(stream, &last, &id);
+        want_node(stream, &last);
     return end_question(access);
 }
 
@@ -422,13 +428,20 @@ bool stream_has_ids(const struct stream *stream, const struct stream_id *ids, si
         return true;
     access = begin_question(stream);
     for (size_t i = 0; i < count; i++) {
-        struct stream_place place;
-        struct stream_id id;
+        struct stream_place place, beside;
 
-        /* If the others are deleted, too, it may be the first node, and if it goes, the next one is. */
-        if (stream_node_seek(stream, ids[i], &place) && stream_node_read(stream, &place, &id) != NULL && place.in_pages.rank + place.in_pages.count <= count &&
-            stream_node_next(stream, &place))
-            (void)stream_node_read(stream, &place, &id);
+        if (!stream_node_seek(stream, ids[i], &place))
+            continue;
+        want_node(stream, &place);
+        if (place.in_pages.count > count)
+            continue;
+        /* The node may go: then the next one may be the first, and one of those beside it is where others of the IDs are looked for. */
+        beside = place;
+        if ((count > 1 || place.in_pages.rank == 0) && stream_node_next(stream, &beside))
+            want_node(stream, &beside);
+        beside = place;
+        if (count > 1 && stream_node_previous(stream, &beside))
+            want_node(stream, &beside);
     }
     return end_question(access);
 }
@@ -438,12 +451,14 @@ bool stream_has_trim(const struct stream *stream, const struct stream_trim *trim
     struct paged_access *access;
     struct stream_trim_plan plan;
     struct stream_place place;
-    struct stream_id id;
 
     if (LIKELY(stream->pages == NULL))
         return true;
     access = begin_question(stream);
-    if (stream_trim_plan(stream, trim, added, &plan, &place) && stream_node_read(stream, &place, &id) != NULL && stream_node_next(stream, &place))
-        (void)stream_node_read(stream, &place, &id);
+    if (stream_trim_plan(stream, trim, added, &plan, &place)) {
+        want_node(stream, &place);
+        if (stream_node_next(stream, &place))
+            want_node(stream, &place);
+    }
     return end_question(access);
 }

@@ -313,7 +313,7 @@ class ZsetPagesTest(ServerCase):
         before = sum(pages(self.server))
         for i in range(500, 0, -1):
             self.c.must("ZADD", "z", 0, "b%06d" % i)
-        self.assertLess(sum(pages(self.server)), before + 150)
+        self.assertLess(sum(pages(self.server)), before + 200)
         self.assertEqual(self.c.must("ZRANK", "z", "b%06d" % 7), 7)
 
     def test_members_with_long_prefixes_in_any_order(self):

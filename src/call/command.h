@@ -103,7 +103,7 @@ struct key_spec {
     int last, step, limit;  /* range: last key relative to the first (-1: the last argument), every step-th, 1/limit of them */
 };
 
-/* Says what the command needs of the elements of hashes, sets and sorted sets, so that they are made resident before it runs if they are in pages (value/paged.h). It holds for all of its keys.
+/* Says what the command needs of the elements of values, so that they are made resident before it runs if they are in pages (value/paged.h). It holds for all of its keys.
  * A hint: what is not there all the same is read under the lock. */
 enum need_kind {
     NEEDS_BY_GROUP,         /* all, if the row's group is that of the value's type (for sets also sorted-set, for sorted sets also geo), else nothing. Of a sorted set also by member */

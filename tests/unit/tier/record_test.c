@@ -13,6 +13,7 @@
 #include "value/hash.h"
 #include "value/paged_zset.h"
 #include "value/set.h"
+#include "value/stream_group.h"
 #include "value/string.h"
 
 static const struct value_limits limits = { .hash_listpack_entries_max = 16, .hash_listpack_value_max = 64,
@@ -572,9 +573,67 @@ static void a_root_comes_back_as_it_went(void **state)
     partitions_destroy(all);
 }
 
+/* A stream's root has its groups. Any other bytes are damage, or harmless. */
+static void roots_of_streams(void **state)
+{
+    struct hash_seed seed = { 0 };
+    struct partitions *all = partitions_create(1, 1, seed);
+
+    (void)state;
+    partitions_lock_all(all);
+    for (int with_entries = 0; with_entries < 2; with_entries++) {
+        struct paged_stream *made = mem_zalloc(sizeof(*made));
+        struct value value = { .type = VALUE_STREAM, .encoding = STREAM_PAGED, .object = made };
+        struct buffer bytes = { 0 }, scratch = { 0 };
+        struct stream_group *group;
+        struct paged_extent extent;
+        struct record record;
+        const struct stream *read;
+
+        made->ordered.paged.id = 0x123456789abc;
+        made->ordered.paged.root.size = 5000;
+        made->stream.pages = &made->ordered;
+        made->stream.last_id = (struct stream_id){ 1000, 7 };
+        made->stream.entries_added = 20;
+        if (with_entries) {
+            made->ordered.tree = (struct page_tree_root){ .count = 9, .leaves = 1, .next = 1 };
+            buffer_append(&made->ordered.tree.top, "\0\0\0\0\x09\0\0\0\0\0\0", 11);
+            made->stream.length = 9;
+            made->stream.first_id = (struct stream_id){ 3, 4 };
+        }
+        group = stream_group_create(&made->stream, BYTES("group"), (struct stream_id){ 5, 0 }, 3);
+        (void)stream_pending_assign(group, (struct stream_id){ 4, 4 }, stream_consumer_create(group, BYTES("consumer"), 77), 66);
+        record_encode(entry_of(all, &value, -1), &bytes);
+        assert_int_equal(record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record), STATUS_OK);
+        assert_int_equal(record.value.encoding, STREAM_PAGED);
+        read = stream_of(&record.value);
+        assert_true(read->pages == record.value.object && read->pages->paged.id == 0x123456789abc && read->pages->paged.root.size == 5000);
+        assert_true(read->length == made->stream.length && read->last_id.seq == 7 && read->entries_added == 20 && stream_id_compare(read->first_id, made->stream.first_id) == 0);
+        assert_true(read->group_count == 1 && read->groups[0]->pending.count == 1 && read->groups[0]->consumers[0]->seen_ms == 77);
+        value_free(&record.value);
+        assert_true(record_peek_pages(buffer_bytes(&bytes), &extent, NULL));
+        assert_true(extent.table_pages == 0 && extent.tree_pages == (uint32_t)with_entries);
+        for (size_t size = 0; size < bytes.size; size++)
+            assert_int_not_equal(record_decode(bytes_of(bytes.data, size), NULL, &limits, &scratch, &record), STATUS_OK);
+        for (size_t at = 0; at < bytes.size; at++) {
+            for (int bit = 0; bit < 8; bit++) {
+                bytes.data[at] ^= (char)(1 << bit);
+                if (record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record) == STATUS_OK && value_is_object(&record.value))
+                    value_free(&record.value);
+                bytes.data[at] ^= (char)(1 << bit);
+            }
+        }
+        buffer_release(&bytes);
+        buffer_release(&scratch);
+    }
+    partitions_unlock_all(all);
+    partitions_destroy(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(roots_of_streams),
         cmocka_unit_test(a_record_of_a_mortal_hash_knows_its_last_death),
         cmocka_unit_test(an_entry_comes_back_as_it_went),
         cmocka_unit_test(a_root_comes_back_as_it_went),

@@ -576,7 +576,7 @@ static void a_root_comes_back_as_it_went(void **state)
 /* A stream's root has its groups. Any other bytes are damage, or harmless. */
 static void roots_of_streams(void **state)
 {
-    struct hash_seed seed = { 0 };
+    struct key_seed seed = { { 1, 2 }, false };
     struct partitions *all = partitions_create(1, 1, seed);
 
     (void)state;

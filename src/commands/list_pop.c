@@ -31,7 +31,7 @@ void list_settle(struct key *key)
         list_shrink(&key->value, limits);
 }
 
-/* Whether `count` elements at an end are there to be read and removed. False: the call was told to ask for them. */
+/* Whether `count` elements at an end are there to be read and removed. False: the call asks for them (key_ask). */
 static bool has_popped(struct key *key, enum list_end end, size_t count)
 {
     if (list_has_popped(&key->value, &key->call->turn->limits, end, count))

@@ -300,7 +300,7 @@ static void claim_one(struct claiming *claim, struct stream_id id)
     }
 }
 
-/* Whether the entries of the IDs are there. False: the call was told to ask for them. */
+/* Whether the entries of the IDs are there. False: the call asks for them (key_ask). */
 static bool has_claimed(const struct claiming *claim, const struct stream_id *ids, size_t count)
 {
     if (stream_has_ids(stream_of(&claim->key.value), ids, count))
@@ -409,7 +409,7 @@ static struct stream_id claim_idle(struct claiming *claim, const struct autoclai
     return more ? idmap_id(all, place) : (struct stream_id){ 0, 0 };
 }
 
-/* What claim_idle will look at, if nothing was deleted. */
+/* The entries that claim_idle will look at, if nothing was deleted. */
 static bool has_idle(const struct claiming *claim, const struct autoclaim_options *options)
 {
     struct idmap *all = &claim->group->pending;

@@ -354,7 +354,7 @@ static bool has_pending(const struct read *read, int i, const struct stream *str
     return has;
 }
 
-/* Those of the group that are idle, and more. */
+/* The group's pending entries: those that are idle, and more. */
 static bool has_idle(const struct stream *stream, const struct stream_group *group)
 {
     struct buffer ids = { 0 };
@@ -378,7 +378,7 @@ static bool has_after(const struct stream *stream, struct stream_id after, uint6
         (!stream_id_increment(&after) || stream_has_range(stream, after, STREAM_ID_MAX, count_max, STREAM_UP));
 }
 
-/* Whether all is there that reading of the i-th stream needs. False: the call was told to ask for it. */
+/* Whether all is there that reading of the i-th stream needs. False: the call asks for it (key_ask). */
 static bool has_stream(struct call *call, const struct read *read, int i)
 {
     const struct stream *stream;

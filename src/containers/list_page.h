@@ -25,7 +25,7 @@ static inline bool list_page_is_large(struct bytes page)
     return page.data[0] != LIST_PAGE_PACK;
 }
 
-/* Of a page that is not one of a large element. */
+/* Returns the listpack of a page that is not one of a large element. */
 static inline const struct listpack *list_page_pack(struct bytes page)
 {
     return (const struct listpack *)(page.data + LIST_PAGE_FORM_SIZE);

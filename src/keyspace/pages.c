@@ -368,7 +368,7 @@ bool pages_are_for(const struct value *value, const struct value_limits *limits)
     return size.count > 0 && size.size >= limits->page_threshold;
 }
 
-/* What a stream has beside its nodes is taken from it. */
+/* The groups of a stream are taken from it. */
 static struct paged_value *create_paged(const struct value *table, const struct paged_plan *plan, uint64_t id, struct paged_access *access)
 {
     if (table->type == VALUE_LIST)

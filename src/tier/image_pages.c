@@ -287,7 +287,7 @@ static bool append_stream_rest(struct pages_reading *reading, const struct image
     return true;
 }
 
-/* Of a sorted set the highest element first, which is the order in which Redis and this server load it fastest. */
+/* The highest element of a sorted set comes first, which is the order in which Redis and this server load it fastest. */
 static bool read_tree(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root, const struct image_item *item, enum value_type type)
 {
     struct node_pager nodes = { .pager = { .find = find_node }, .reading = reading, .map = map, .root = root };

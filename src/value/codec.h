@@ -112,7 +112,7 @@ void codec_write_list_page(struct buffer *out, struct bytes page);
 
 /* A node of a stream, as the two strings that a dump has of it. */
 void codec_write_stream_node(struct buffer *out, struct stream_id id, struct bytes listpack);
-/* What comes after the nodes: as in the store's records, and as in dumps. */
+/* Appends what a stream has after the nodes: as in the store's records, and as in dumps. */
 void codec_write_stream_rest(const struct value *value, struct buffer *out);
 void codec_write_stream_rest_for_dump(const struct value *value, struct buffer *out);
 /* Reads the former, all of it, into a stream that is all zero. STATUS_CORRUPT: it has no groups. */

@@ -231,7 +231,7 @@ bool list_has_ranks(const struct value *list, size_t index, size_t count)
     return list_is_here(list) || paged_list_has(list, index, count);
 }
 
-/* Whether it may become a listpack with so many of its elements. */
+/* Whether it may become a listpack if `kept` elements stay. */
 static bool may_leave_pages(const struct value *list, const struct value_limits *limits, size_t kept)
 {
     double mean = (double)paged_of(list)->root.size / (double)paged_list_count(list);

@@ -10,6 +10,7 @@ enum {
     PAIR_EXTRA = 3, ELEMENT_EXTRA = 2, PAGE_EXTRA = 66,         /* bytes beside pairs and elements of trees: in the page; entry, name, half of its room, table */
     PAGE_PAIRS = 16,
     FREE_AHEAD = 8, LEAVES_FACTOR = 2,      /* free pages of a tree that are at hand; leaves that are half full, and nodes */
+    NODE_SIZE_MIN = 620, TOP_SIZE_LESS = 200,       /* room for three children with the longest separators, and in a node for one more than in the top */
     SIZE_MAX_FACTOR = 3,            /* pages with few large pairs, of the usual size */
 };
 
@@ -138,6 +139,13 @@ void paged_forget_wanted(struct paged_access *access)
     access->wants_all = false;
 }
 
+static struct page_tree_limits tree_limits(size_t page_size, bool by_position)
+{
+    size_t node_size = page_size > NODE_SIZE_MIN ? page_size : NODE_SIZE_MIN;
+
+    return (struct page_tree_limits){ node_size, node_size - TOP_SIZE_LESS, by_position };
+}
+
 void paged_attach(const struct value *value, struct paged_access *access)
 {
     struct paged_value *paged = paged_of(value);
@@ -146,7 +154,7 @@ void paged_attach(const struct value *value, struct paged_access *access)
     access->table.root = &paged->root;
     access->tree = paged_has_tree(value) ? &paged_ordered_of(value)->tree : NULL;
     access->found.count = 0;
-    access->tree_limits = paged_tree_limits(access->table.limits.size_min, value->type == VALUE_LIST);
+    access->tree_limits = tree_limits(access->table.limits.size_min, value->type == VALUE_LIST);
 }
 
 uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_AHEAD_MAX])

@@ -1,4 +1,6 @@
 /* Changing lists in pages. */
+#include "value/paged_list.h"
+
 #include <string.h>
 
 #include "base/check.h"
@@ -27,7 +29,7 @@ static void change_size(const struct value *value, size_t more, size_t less)
 
 /* --- leaves --- */
 
-static bool fits(const struct value *value, struct bytes page, struct bytes element)
+static bool element_fits(const struct value *value, struct bytes page, struct bytes element)
 {
     size_t size_max = leaf_size_max(value);
 
@@ -175,7 +177,7 @@ void paged_list_push(const struct value *value, enum list_end end, struct bytes 
         return;
     }
     (void)paged_list_seek(value, end == LIST_HEAD ? 0 : paged_list_count(value) - 1, &place);
-    if (fits(value, place.page, element))
+    if (element_fits(value, place.page, element))
         insert_into(value, &place, end == LIST_HEAD ? listpack_first(list_page_pack(place.page)) : LISTPACK_NONE, element);
     else
         add_leaf(value, &place.path, end == LIST_HEAD ? PAGE_TREE_BEFORE : PAGE_TREE_AFTER, element);
@@ -189,12 +191,12 @@ static void insert_before(const struct value *value, const struct paged_list_pla
 
     if (page_tree_previous(&tree, &before.path) == PAGE_TREE_YES) {
         before.page = paged_tree_resident_leaf(&tree, before.path.leaf);
-        if (before.page.data != NULL && fits(value, before.page, element)) {
+        if (before.page.data != NULL && element_fits(value, before.page, element)) {
             insert_into(value, &before, LISTPACK_NONE, element);
             return;
         }
     }
-    if (fits(value, place->page, element))
+    if (element_fits(value, place->page, element))
         insert_into(value, place, listpack_first(list_page_pack(place->page)), element);
     else
         add_leaf(value, &place->path, PAGE_TREE_BEFORE, element);
@@ -207,7 +209,7 @@ static void insert_at(const struct value *value, struct paged_list_place *place,
 
     if (within == 0) {
         insert_before(value, place, element);
-    } else if (fits(value, place->page, element)) {
+    } else if (element_fits(value, place->page, element)) {
         insert_into(value, place, listpack_seek(list_page_pack(place->page), (int64_t)within), element);
     } else {
         split_leaf(value, place, within);
@@ -239,7 +241,7 @@ void paged_list_insert(const struct value *value, size_t index, struct bytes ele
         insert_at(value, &place, index - place.path.rank, element);
     } else if (paged_list_seek(value, index - 1, &place) + 1 < place.path.count) {
         insert_at(value, &place, index - place.path.rank, element);
-    } else if (fits(value, place.page, element)) {       /* after the last element of a leaf: the next one is not needed */
+    } else if (element_fits(value, place.page, element)) {       /* after the last element of a leaf: the next one is not needed */
         insert_into(value, &place, LISTPACK_NONE, element);
     } else {
         add_leaf(value, &place.path, PAGE_TREE_AFTER, element);
@@ -410,7 +412,7 @@ static void build_add(struct building *building, struct bytes element)
 {
     size_t size_max = leaf_size_max(building->value), size;
 
-    if (building->count > 0 && fits(building->value, buffer_bytes(&building->page), element)) {
+    if (building->count > 0 && element_fits(building->value, buffer_bytes(&building->page), element)) {
         size = listpack_element_size(element);
         buffer_reserve(&building->page, size);
         list_page_insert(building->page.data, LISTPACK_NONE, element);

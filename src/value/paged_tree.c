@@ -2,8 +2,6 @@
 
 #include "base/mem.h"
 
-enum { NODE_SIZE_MIN = 620, TOP_SIZE_LESS = 200 };         /* room for three children with the longest separators, and in a node for one more than in the top */
-
 static struct pager *all_of(struct pager *pager)
 {
     return ((struct paged_tree_pager *)pager)->all;
@@ -37,13 +35,6 @@ static void bring_page(struct pager *pager, uint32_t number)
 void paged_tree_pager_init(struct paged_tree_pager *pager, struct pager *all)
 {
     *pager = (struct paged_tree_pager){ { .find = find_page, .change = change_page, .create = create_page, .drop = drop_page, .bring = bring_page }, all };
-}
-
-struct page_tree_limits paged_tree_limits(size_t page_size, bool by_position)
-{
-    size_t node_size = page_size > NODE_SIZE_MIN ? page_size : NODE_SIZE_MIN;
-
-    return (struct page_tree_limits){ node_size, node_size - TOP_SIZE_LESS, by_position };
 }
 
 /* --- roots --- */

@@ -19,7 +19,6 @@ static inline struct paged_ordered *paged_ordered_of(const struct value *value)
 
 /* Numbers pages from 0 on that `all` has from PAGED_TREE_FIRST on. */
 void paged_tree_pager_init(struct paged_tree_pager *pager, struct pager *all);
-struct page_tree_limits paged_tree_limits(size_t page_size, bool by_position);
 /* The tree of the value whose pages are attached. */
 static inline struct page_tree paged_tree(const struct paged_access *access)
 {

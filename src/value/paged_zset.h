@@ -60,7 +60,7 @@ bool paged_zset_has_place(const struct value *value, double score, struct bytes 
 bool paged_zset_has_element(const struct value *value, struct bytes member);
 /* All pages of the table. */
 bool paged_zset_has_table(const struct value *value);
-/* What removing the elements with these ranks needs. */
+/* Needed by paged_zset_remove_ranks. */
 bool paged_zset_has_removal(const struct value *value, size_t first, size_t count);
 /* Needed by paged_zset_put, as one of `count`; `adds`: the score is added to that of the member, if it is there. */
 bool paged_zset_has_put(const struct value *value, struct bytes member, double score, bool adds, size_t count);

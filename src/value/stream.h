@@ -108,7 +108,7 @@ bool stream_has_append(const struct stream *stream);
 /* Reading up to `count_max` entries; 0: all. With 0-0 and the highest ID also stream_last_live_id and stream_last_kept_id, if it is from the end. */
 bool stream_has_range(const struct stream *stream, struct stream_id start, struct stream_id end, uint64_t count_max, enum stream_direction direction);
 bool stream_has_ids(const struct stream *stream, const struct stream_id *ids, size_t count);    /* reading or deleting these */
-bool stream_has_trim(const struct stream *stream, const struct stream_trim *trim, uint64_t added);         /* stream_trim, after so many entries are added */
+bool stream_has_trim(const struct stream *stream, const struct stream_trim *trim, uint64_t added);         /* stream_trim, after `added` entries more */
 static inline bool stream_has_all(const struct stream *stream)
 {
     return stream_has_range(stream, (struct stream_id){ 0, 0 }, STREAM_ID_MAX, 0, STREAM_UP);

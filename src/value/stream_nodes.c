@@ -10,7 +10,7 @@
 
 enum { LEAF_SIZE_FACTOR = 4, LEAF_EXTRA = 64, SIZE_SAMPLES = 2, AHEAD_MIN = 64 };
 
-static struct value value_of(const struct stream *stream)
+struct value stream_nodes_value(const struct stream *stream)
 {
     return (struct value){ .type = VALUE_STREAM, .encoding = STREAM_PAGED, .object = stream->pages };
 }
@@ -65,14 +65,14 @@ static struct bytes separator_of(struct stream_id id, char room[STREAM_PAGE_HEAD
 /* A search has met a page that is missing. True: it is read, and the search is to be done again. */
 static bool resolve(const struct stream *stream, uint32_t page)
 {
-    struct value value = value_of(stream);
+    struct value value = stream_nodes_value(stream);
 
     return paged_tree_resolve(&value, page);
 }
 
 static struct bytes read_page(const struct stream *stream, const struct page_tree_path *path)
 {
-    struct value value = value_of(stream);
+    struct value value = stream_nodes_value(stream);
 
     return paged_tree_leaf(&value, path);
 }
@@ -341,49 +341,9 @@ void stream_nodes_release(struct stream *stream)
     idmap_release(&stream->nodes);
 }
 
-/* --- questions --- */
-
-static struct paged_access *begin_question(const struct stream *stream)
+void stream_nodes_want_ahead(const struct stream *stream, const struct stream_place *place, struct stream_id end, enum stream_direction direction, uint64_t seen, uint64_t left)
 {
-    struct value value = value_of(stream);
-
-    return paged_begin_question(&value);
-}
-
-/* What is missing was wanted. */
-static bool end_question(struct paged_access *access)
-{
-    return paged_end_question(access, access->wanted_count == 0);
-}
-
-static void want_node(const struct stream *stream, const struct stream_place *place)
-{
-    struct stream_id id;
-
-    (void)stream_node_read(stream, place, &id);
-}
-
-bool stream_has_append(const struct stream *stream)
-{
-    struct paged_access *access;
-    struct stream_place last;
-    struct value value;
-
-    if (LIKELY(stream->pages == NULL))
-        return true;
-    value = value_of(stream);
-    if (!paged_has_room(&value, 1))
-        return false;
-    access = begin_question(stream);
-    if (stream_node_last(stream, &last))
-        want_node(stream, &last);
-    return end_question(access);
-}
-
-/* Some more pages than the one that a walk towards `end` lacks: as many as it has seen, `left` entries at most. */
-static void want_ahead(const struct stream *stream, const struct stream_place *place, struct stream_id end, enum stream_direction direction, uint64_t seen, uint64_t left)
-{
-    struct value value = value_of(stream);
+    struct value value = stream_nodes_value(stream);
     struct page_tree tree = tree_of(stream);
     char room[STREAM_PAGE_HEAD_SIZE];
     uint64_t from = place->in_pages.rank, to = from + place->in_pages.count, count = seen > AHEAD_MIN ? seen : AHEAD_MIN;
@@ -399,66 +359,4 @@ static void want_ahead(const struct stream *stream, const struct stream_place *p
         from = to > last.rank + count ? to - count : last.rank;
     if (from < to)
         (void)paged_tree_has_ranks(&value, from, to - from);
-}
-
-bool stream_has_range(const struct stream *stream, struct stream_id start, struct stream_id end, uint64_t count_max, enum stream_direction direction)
-{
-    struct stream_iterator iterator;
-    struct paged_access *access;
-    uint64_t count = 0;
-    struct stream_id id;
-    size_t pair_count;
-
-    if (LIKELY(stream->pages == NULL))
-        return true;
-    access = begin_question(stream);
-    stream_iterate(&iterator, stream, start, end, direction);
-    while ((count_max == 0 || count < count_max) && stream_next(&iterator, &id, &pair_count))
-        count++;
-    if (access->wanted_count > 0 && count > 0)
-        want_ahead(stream, &iterator.node, direction == STREAM_UP ? end : start, direction, count, count_max == 0 ? stream->length : count_max - count);
-    return end_question(access);
-}
-
-bool stream_has_ids(const struct stream *stream, const struct stream_id *ids, size_t count)
-{
-    struct paged_access *access;
-
-    if (LIKELY(stream->pages == NULL))
-        return true;
-    access = begin_question(stream);
-    for (size_t i = 0; i < count; i++) {
-        struct stream_place place, beside;
-
-        if (!stream_node_seek(stream, ids[i], &place))
-            continue;
-        want_node(stream, &place);
-        if (place.in_pages.count > count)
-            continue;
-        /* The node may go: then the next one may be the first, and one of those beside it is where others of the IDs are looked for. */
-        beside = place;
-        if ((count > 1 || place.in_pages.rank == 0) && stream_node_next(stream, &beside))
-            want_node(stream, &beside);
-        beside = place;
-        if (count > 1 && stream_node_previous(stream, &beside))
-            want_node(stream, &beside);
-    }
-    return end_question(access);
-}
-
-bool stream_has_trim(const struct stream *stream, const struct stream_trim *trim, uint64_t added)
-{
-    struct paged_access *access;
-    struct stream_trim_plan plan;
-    struct stream_place place;
-
-    if (LIKELY(stream->pages == NULL))
-        return true;
-    access = begin_question(stream);
-    if (stream_trim_plan(stream, trim, added, &plan, &place)) {
-        want_node(stream, &place);
-        if (stream_node_next(stream, &place))
-            want_node(stream, &place);
-    }
-    return end_question(access);
 }

@@ -18,6 +18,11 @@ struct paged_value *stream_nodes_to_pages(struct stream *from, uint64_t id, stru
 void stream_nodes_copy(struct stream *to, const struct stream *from);
 void stream_nodes_release(struct stream *stream);           /* of one in pages: the roots */
 
+/* The value of which this is the stream, which is in pages: for the functions of value/paged.h. */
+struct value stream_nodes_value(const struct stream *stream);
+/* For a walk towards `end` that lacks a page, at this place or after it: some more are wanted, of as many entries as it has seen, `left` at most. */
+void stream_nodes_want_ahead(const struct stream *stream, const struct stream_place *place, struct stream_id end, enum stream_direction direction, uint64_t seen, uint64_t left);
+
 /* A page from outside; `*live`: its live entries, one at least. */
 bool stream_page_is_sound(struct bytes page, uint64_t *live);
 struct stream_id stream_page_id(struct bytes page);

@@ -104,7 +104,7 @@ static inline struct stream_id node_last_id(const struct listpack *pack, struct 
 /* Updates first_id. */
 void stream_note_first(struct stream *stream);
 
-/* What a trim removes. */
+/* The entries that a trim removes. */
 struct stream_trim_plan {
     uint64_t nodes;             /* from the front */
     uint64_t live;              /* entries of those */

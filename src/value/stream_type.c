@@ -20,7 +20,7 @@ static void stream_free(struct value *value)
     mem_free(value->object);
 }
 
-/* Of one in pages: what is with the root. */
+/* For one in pages: what is with the root. */
 static size_t stream_memory(const struct value *value, size_t samples)
 {
     const struct stream *stream = stream_of(value);

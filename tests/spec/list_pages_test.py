@@ -228,6 +228,14 @@ class ListPagesTest(ServerCase):
         self.assertEqual(whole(self.c, "l"), [b"element:%d" % i for i in range(4)])
         until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
 
+    def test_a_list_gets_into_pages_although_the_call_fails(self):
+        """As in Redis, the encoding changes before the index is looked at; builds with more checks look at what a call has changed that replies an error."""
+        self.c.must("RPUSH", "l", *["x" * 48] * 8)
+        self.assertIsInstance(self.c.call("LSET", "l", 5000, "y"), Error)
+        self.assertEqual(self.c.must("OBJECT", "ENCODING", "l"), b"quicklist")
+        self.assertGreater(sum(pages(self.server)), 1)
+        self.assertEqual(whole(self.c, "l"), [b"x" * 48] * 8)
+
     def test_a_call_that_runs_again_is_one_hit(self):
         fill(self.c)
         fill(self.c, "d")

@@ -1,0 +1,102 @@
+/* Questions of calls about what they are about to do with a stream that may be in pages: reading and searching as they will, in a mode in which a missing page is noted. */
+#include "base/compiler.h"
+#include "value/stream_private.h"
+
+static struct paged_access *begin_question(const struct stream *stream)
+{
+    struct value value = stream_nodes_value(stream);
+
+    return paged_begin_question(&value);
+}
+
+/* False: something that is missing was wanted. */
+static bool end_question(struct paged_access *access)
+{
+    return paged_end_question(access, access->wanted_count == 0);
+}
+
+static void want_node(const struct stream *stream, const struct stream_place *place)
+{
+    struct stream_id id;
+
+    (void)stream_node_read(stream, place, &id);
+}
+
+bool stream_has_append(const struct stream *stream)
+{
+    struct paged_access *access;
+    struct stream_place last;
+    struct value value;
+
+    if (LIKELY(stream->pages == NULL))
+        return true;
+    value = stream_nodes_value(stream);
+    if (!paged_has_room(&value, 1))
+        return false;
+    access = begin_question(stream);
+    if (stream_node_last(stream, &last))
+        want_node(stream, &last);
+    return end_question(access);
+}
+
+bool stream_has_range(const struct stream *stream, struct stream_id start, struct stream_id end, uint64_t count_max, enum stream_direction direction)
+{
+    struct stream_iterator iterator;
+    struct paged_access *access;
+    uint64_t count = 0;
+    struct stream_id id;
+    size_t pair_count;
+
+    if (LIKELY(stream->pages == NULL))
+        return true;
+    access = begin_question(stream);
+    stream_iterate(&iterator, stream, start, end, direction);
+    while ((count_max == 0 || count < count_max) && stream_next(&iterator, &id, &pair_count))
+        count++;
+    if (access->wanted_count > 0 && count > 0)
+        stream_nodes_want_ahead(stream, &iterator.node, direction == STREAM_UP ? end : start, direction, count, count_max == 0 ? stream->length : count_max - count);
+    return end_question(access);
+}
+
+bool stream_has_ids(const struct stream *stream, const struct stream_id *ids, size_t count)
+{
+    struct paged_access *access;
+
+    if (LIKELY(stream->pages == NULL))
+        return true;
+    access = begin_question(stream);
+    for (size_t i = 0; i < count; i++) {
+        struct stream_place place, beside;
+
+        if (!stream_node_seek(stream, ids[i], &place))
+            continue;
+        want_node(stream, &place);
+        if (place.in_pages.count > count)
+            continue;
+        /* The node may go: then the next one may be the first, and one of those beside it is where others of the IDs are looked for. */
+        beside = place;
+        if ((count > 1 || place.in_pages.rank == 0) && stream_node_next(stream, &beside))
+            want_node(stream, &beside);
+        beside = place;
+        if (count > 1 && stream_node_previous(stream, &beside))
+            want_node(stream, &beside);
+    }
+    return end_question(access);
+}
+
+bool stream_has_trim(const struct stream *stream, const struct stream_trim *trim, uint64_t added)
+{
+    struct paged_access *access;
+    struct stream_trim_plan plan;
+    struct stream_place place;
+
+    if (LIKELY(stream->pages == NULL))
+        return true;
+    access = begin_question(stream);
+    if (stream_trim_plan(stream, trim, added, &plan, &place)) {
+        want_node(stream, &place);
+        if (stream_node_next(stream, &place))
+            want_node(stream, &place);
+    }
+    return end_question(access);
+}

@@ -79,56 +79,35 @@ static struct bytes read_page(const struct stream *stream, const struct page_tre
 
 /* --- finding --- */
 
-bool stream_node_first(const struct stream *stream, struct stream_place *place)
+typedef enum page_tree_answer find_leaf(const struct page_tree *tree, struct page_tree_path *path);
+static bool reach_leaf(const struct stream *stream, struct stream_place *place, find_leaf *find)
 {
-    struct page_tree tree;
+    struct page_tree tree = tree_of(stream);
     enum page_tree_answer answer;
 
-    if (LIKELY(stream->pages == NULL))
-        return idmap_first(&stream->nodes, &place->in_memory);
-    tree = tree_of(stream);
-    while ((answer = page_tree_first(&tree, &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
+    while ((answer = find(&tree, &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
         ;
     return answer == PAGE_TREE_YES;
+}
+
+bool stream_node_first(const struct stream *stream, struct stream_place *place)
+{
+    return LIKELY(stream->pages == NULL) ? idmap_first(&stream->nodes, &place->in_memory) : reach_leaf(stream, place, page_tree_first);
 }
 
 bool stream_node_last(const struct stream *stream, struct stream_place *place)
 {
-    struct page_tree tree;
-    enum page_tree_answer answer;
-
-    if (LIKELY(stream->pages == NULL))
-        return idmap_last(&stream->nodes, &place->in_memory);
-    tree = tree_of(stream);
-    while ((answer = page_tree_last(&tree, &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
-        ;
-    return answer == PAGE_TREE_YES;
+    return LIKELY(stream->pages == NULL) ? idmap_last(&stream->nodes, &place->in_memory) : reach_leaf(stream, place, page_tree_last);
 }
 
 bool stream_node_next(const struct stream *stream, struct stream_place *place)
 {
-    struct page_tree tree;
-    enum page_tree_answer answer;
-
-    if (LIKELY(stream->pages == NULL))
-        return idmap_next(&stream->nodes, &place->in_memory);
-    tree = tree_of(stream);
-    while ((answer = page_tree_next(&tree, &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
-        ;
-    return answer == PAGE_TREE_YES;
+    return LIKELY(stream->pages == NULL) ? idmap_next(&stream->nodes, &place->in_memory) : reach_leaf(stream, place, page_tree_next);
 }
 
 bool stream_node_previous(const struct stream *stream, struct stream_place *place)
 {
-    struct page_tree tree;
-    enum page_tree_answer answer;
-
-    if (LIKELY(stream->pages == NULL))
-        return idmap_previous(&stream->nodes, &place->in_memory);
-    tree = tree_of(stream);
-    while ((answer = page_tree_previous(&tree, &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
-        ;
-    return answer == PAGE_TREE_YES;
+    return LIKELY(stream->pages == NULL) ? idmap_previous(&stream->nodes, &place->in_memory) : reach_leaf(stream, place, page_tree_previous);
 }
 
 /* A leaf has the place of those before it that were removed, so the node may have a higher ID: then it is the one before. */

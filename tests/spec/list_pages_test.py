@@ -1,32 +1,17 @@
 """Lists in pages (tier-page-threshold): pages are small here, and cold most of the time. A second server, which has all of each list in chunks, says what is right."""
-import glob
 import os
 import random
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from support import check                                                                            # noqa: E402
-from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.case import kelvin_only, main                                                           # noqa: E402
+from support.paged import KeptPagedCase, PagedCase, demote, pages                                    # noqa: E402
 from support.resp import Error, encode                                                               # noqa: E402
 from support.server import Server, StartFailed, scaled, seed_new, until                              # noqa: E402
 
 SMALL = {"tier-page-threshold": 256, "tier-page-size": 64, "list-max-listpack-size": 8}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
 KEYS = ["l1", "l2", "l3"]
-
-
-def counter(server, name):
-    return int(server.info("tiering")[name])
-
-
-def pages(server):
-    return counter(server, "tier_hot_pages"), counter(server, "tier_cold_pages")
-
-
-def demote(client, *keys):
-    """Those that are there are cold afterwards, with all their pages."""
-    client.must("TIER", "DEMOTE", *keys)
 
 
 def fill(client, key="l", count=1000):
@@ -121,77 +106,33 @@ class Commands:
 
 
 @kelvin_only
-class ListPagesTest(ServerCase):
+class ListPagesTest(PagedCase):
     options = SMALL
-
-    def setUp(self):
-        super().setUp()
-        self.plain = Server({})
-        self.addCleanup(self.plain.stop)
-        self.other = self.plain.client()
-        self.addCleanup(self.other.close)
-
-    def both(self, *words):
-        expected = self.other.call(*words)
-        self.assertEqual(self.c.call(*words), expected, words)
-        return expected
 
     def test_random_commands(self):
         seed = seed_new()
-        commands = Commands(seed)
-        most = 0
-        before = counter(self.server, "tier_unplanned_reads")
         with self.subTest(seed=seed):
-            for i in range(scaled(8000)):
-                words = commands.next()
-                self.both(*words)
-                if words[0] == "DEBUG":         # it is looked at in place
-                    before = counter(self.server, "tier_unplanned_reads")
-                else:
-                    self.assertEqual(counter(self.server, "tier_unplanned_reads"), before, words)
-                if i % 5 == 0:
-                    demote(self.c, *commands.random.sample(KEYS + ["l4"], commands.random.choice([1, 3, 4])))
-                if i % 100 == 0:
-                    most = max(most, sum(pages(self.server)))
+            self.check_random_commands(Commands(seed), KEYS + ["l4"], lambda words, reply: words[0] == "DEBUG", lambda: None)
             for key in KEYS:
                 self.both("LRANGE", key, 0, -1)
-            self.assertGreater(most, 10)
 
     def test_transactions(self):
         seed = seed_new()
-        commands = Commands(seed)
         with self.subTest(seed=seed):
-            for _ in range(scaled(300)):
-                batch = [("MULTI",)] + [tuple(commands.next()) for _ in range(5)] + [("EXEC",)]
-                self.assertEqual(self.c.pipeline(batch), self.other.pipeline(batch), batch)
-                demote(self.c, *KEYS)
+            self.check_transactions(Commands(seed), KEYS)
 
     def test_a_call_needs_the_pages_that_it_is_about(self):
         fill(self.c)
-        before = counter(self.server, "tier_unplanned_reads")
-        for words, most in ((("LINDEX", "l", 500), 3), (("LINDEX", "l", -1), 3), (("LRANGE", "l", 500, 505), 5), (("RPUSH", "l", "x"), 4), (("LPUSH", "l", "x"), 4), (("LPOP", "l"), 4), (("RPOP", "l", 3), 6),
+        self.check_needs("l", ((("LINDEX", "l", 500), 3), (("LINDEX", "l", -1), 3), (("LRANGE", "l", 500, 505), 5), (("RPUSH", "l", "x"), 4), (("LPUSH", "l", "x"), 4), (("LPOP", "l"), 4), (("RPOP", "l", 3), 6),
                             (("LSET", "l", 300, "y"), 3), (("LPOS", "l", "element:3"), 20), (("LPOS", "l", "element:999", "RANK", -1, "MAXLEN", 20), 20), (("LTRIM", "l", 20, -20), 12),
-                            (("LMOVE", "l", "l", "LEFT", "RIGHT"), 7), (("LINSERT", "l", "BEFORE", "element:25", "z"), 25)):
-            with self.subTest(words):
-                demote(self.c, "l")
-                self.assertEqual(pages(self.server)[0], 0)
-                self.c.must(*words)
-                self.assertLessEqual(pages(self.server)[0], most)
-        demote(self.c, "l")
-        for words in (("LLEN", "l"), ("TYPE", "l"), ("OBJECT", "ENCODING", "l"), ("MEMORY", "USAGE", "l"), ("HGET", "l", "x")):
-            self.c.call(*words)
-            self.assertEqual(pages(self.server)[0], 0, words)
+                            (("LMOVE", "l", "l", "LEFT", "RIGHT"), 7), (("LINSERT", "l", "BEFORE", "element:25", "z"), 25)))
+        self.check_needs_none("l", (("LLEN", "l"), ("TYPE", "l"), ("OBJECT", "ENCODING", "l"), ("MEMORY", "USAGE", "l"), ("HGET", "l", "x")))
         self.assertEqual(self.c.must("OBJECT", "ENCODING", "l"), b"quicklist")
         self.assertGreater(self.c.must("MEMORY", "USAGE", "l"), 10000)
-        self.assertEqual(counter(self.server, "tier_unplanned_reads"), before)
 
     def test_what_reads_all_asks_for_it(self):
         fill(self.c)
-        before = counter(self.server, "tier_unplanned_reads")
-        for words in (("SORT", "l", "ALPHA"), ("DUMP", "l"), ("COPY", "l", "f", "REPLACE"), ("LREM", "l", 0, "none"), ("LPOS", "l", "none"), ("LINSERT", "l", "AFTER", "none", "x"), ("MOVE", "l", 3)):
-            demote(self.c, "l")
-            self.c.must(*words)
-            self.assertEqual(counter(self.server, "tier_unplanned_reads"), before, words)
+        self.check_asks(["l"], (("SORT", "l", "ALPHA"), ("DUMP", "l"), ("COPY", "l", "f", "REPLACE"), ("LREM", "l", 0, "none"), ("LPOS", "l", "none"), ("LINSERT", "l", "AFTER", "none", "x"), ("MOVE", "l", 3)))
 
     def test_a_queue_has_no_more_pages_for_ever(self):
         for push, pop in (("RPUSH", "LPOP"), ("LPUSH", "RPOP")):
@@ -238,12 +179,7 @@ class ListPagesTest(ServerCase):
 
     def test_a_call_that_runs_again_is_one_hit(self):
         fill(self.c)
-        fill(self.c, "d")
-        for words in (("LRANGE", "l", 5, 9), ("LINDEX", "l", 500), ("LPOS", "l", "element:700"), ("SORT", "l", "ALPHA", "LIMIT", 0, 3)):
-            demote(self.c, "l")
-            before = int(self.server.info("stats")["keyspace_hits"])
-            self.c.must(*words)
-            self.assertEqual(int(self.server.info("stats")["keyspace_hits"]), before + 1, words)
+        self.check_one_hit("l", (("LRANGE", "l", 5, 9), ("LINDEX", "l", 500), ("LPOS", "l", "element:700"), ("SORT", "l", "ALPHA", "LIMIT", 0, 3)))
 
     def test_whatever_deletes_a_cold_list_deletes_its_pages(self):
         gone = {
@@ -261,18 +197,10 @@ class ListPagesTest(ServerCase):
             "MOVE": lambda: (self.c.must("MOVE", "l", 5), self.c.must("FLUSHALL")),
             "FLUSHDB": lambda: self.c.must("FLUSHDB"),
         }
-        for name, run in gone.items():
-            with self.subTest(name):
-                fill(self.c)
-                demote(self.c, "l")
-                self.assertGreater(pages(self.server)[1], 50)
-                run()
-                until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
-                self.c.must("FLUSHALL")
+        self.check_gone(fill, "l", gone)
 
     def test_clients_that_wait_get_what_is_cold(self):
         waiting = self.server.client()
-        before = counter(self.server, "tier_unplanned_reads")
         for words, reply in ((["BRPOP", "awaited", 5], [b"awaited", b"element:999"]), (["BLMOVE", "awaited", "target", "LEFT", "LEFT", 5], b"element:0")):
             fill(self.c, "other")
             fill(self.c, "target")
@@ -288,50 +216,24 @@ class ListPagesTest(ServerCase):
 
 
 @kelvin_only
-class KeptListPagesTest(unittest.TestCase):
+class KeptListPagesTest(KeptPagedCase):
     """What is on the disk."""
 
     def test_restarts(self):
+        def assert_same(client, other):
+            for key in KEYS:
+                self.assertEqual(whole(client, key), whole(other, key))
+
         seed = seed_new()
-        commands = Commands(seed)
-        with Server({}) as plain, plain.client() as other, self.subTest(seed=seed):
-            server = Server(LOGGED)
-            try:
-                for turn in range(scaled(10)):
-                    with server.client() as client:
-                        for i in range(150):
-                            words = commands.next()
-                            if words[0] == "DEBUG":
-                                continue
-                            self.assertEqual(client.call(*words), other.call(*words), words)
-                            if i % 10 == 0:
-                                demote(client, *KEYS)
-                        if turn % 3 == 1:
-                            client.must("BGREWRITEAOF")
-                            until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
-                    server.restart(kill=turn % 2 == 1)
-                    with server.client() as client:
-                        for key in KEYS:
-                            self.assertEqual(whole(client, key), whole(other, key))
-                server.terminate()
-                status, text = check.verify(server.folder)
-                self.assertEqual(status, 0, text)
-                server.start()
-            finally:
-                server.stop()
+        with self.subTest(seed=seed):
+            self.check_restarts(LOGGED, Commands(seed), KEYS, assert_same)
 
     def test_a_dump_has_the_lists_as_a_whole(self):
-        with Server(SMALL) as server, server.client() as client:
+        def fill_both(client):
             fill(client)
             client.must("RPUSH", "large", *["x" * (i * 1000) for i in range(100)])
-            digest = client.must("DEBUG", "DIGEST")
-            demote(client, "l", "large")
-            client.must("SAVE")
-            for threshold in (256, 0):
-                client.must("CONFIG", "SET", "tier-page-threshold", threshold)
-                client.must("DEBUG", "RELOAD", "NOSAVE")
-                self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
-                self.assertEqual(sum(pages(server)) > 0, threshold > 0)
+
+        self.check_dump(SMALL, fill_both, ["l", "large"])
 
     def test_a_dump_of_lists_that_are_larger_than_memory(self):
         """They are read in parts."""
@@ -389,52 +291,31 @@ class KeptListPagesTest(unittest.TestCase):
             server.stop()
 
     def test_a_damaged_page_costs_what_is_in_it(self):
-        server = Server(LOGGED)
-        try:
-            with server.client() as client:
-                fill(client)
-                demote(client, "l")
-                client.must("BGREWRITEAOF")
-                until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
-                client.must("SET", "another", "x")
-            server.terminate()
-            for path in glob.glob(os.path.join(server.folder, "appendonlydir", "*.image", "store", "*.seg")):
-                with open(path, "rb") as file:
-                    text = file.read()
-                with open(path, "wb") as file:
-                    file.write(text.replace(b"element:555", b"ELEMENT:555"))
-            status, text = check.verify(server.folder)
-            self.assertEqual(status, 1, text)
-            self.assertRegex(text, r'key "l", database 0: 1 of its \d+ pages are damaged or missing')
-            server.start()
-            with server.client() as client:
-                good = bad = 0
-                for i in range(1000):
-                    reply = client.call("LINDEX", "l", i)
-                    good += reply == b"element:%d" % i
-                    bad += isinstance(reply, Error)
-                self.assertEqual(good + bad, 1000)
-                self.assertTrue(0 < bad < 30, bad)
-                self.assertEqual(client.must("LLEN", "l"), 1000)
-                self.assertIsInstance(client.call("LRANGE", "l", 0, -1), Error)
-                self.assertEqual(client.must("RPUSH", "l", "x"), 1001)
-                self.assertEqual(client.must("DEL", "l"), 1)
-                until(lambda: pages(server) == (0, 0), what="the end of the pages")
-        finally:
-            server.stop()
+        def look(client, i):
+            reply = client.call("LINDEX", "l", i)
+            return reply == b"element:%d" % i or reply
+
+        def then(client):
+            self.assertEqual(client.must("LLEN", "l"), 1000)
+            self.assertIsInstance(client.call("LRANGE", "l", 0, -1), Error)
+            self.assertEqual(client.must("RPUSH", "l", "x"), 1001)
+
+        self.check_damage(LOGGED, fill, "l", (b"element:555", b"ELEMENT:555"), 1, look, 30, then)
 
     def test_replicas(self):
-        for threshold in (0, 256):
-            with Server(SMALL) as primary, primary.client() as client, Server(dict(SMALL, **{"tier-page-threshold": threshold})) as replica, replica.client() as reader:
-                fill(client)
-                demote(client, "l")
-                reader.must("REPLICAOF", "127.0.0.1", primary.port)
-                until(lambda: replica.info("replication")["master_link_status"] == "up", what="the link")
-                self.assertEqual(whole(reader, "l"), whole(client, "l"))
-                client.must("LINSERT", "l", "AFTER", "element:500", "x" * 500)
-                client.must("RPOPLPUSH", "l", "m")
-                client.must("LTRIM", "l", 100, -100)
-                until(lambda: whole(reader, "l") == whole(client, "l") and whole(reader, "m") == whole(client, "m"), what="the last changes")
+        def fill_one(client):
+            fill(client)
+            demote(client, "l")
+
+        def run(client):
+            client.must("LINSERT", "l", "AFTER", "element:500", "x" * 500)
+            client.must("RPOPLPUSH", "l", "m")
+            client.must("LTRIM", "l", 100, -100)
+
+        def agree(reader, client):
+            self.assertEqual([whole(reader, "l"), whole(reader, "m")], [whole(client, "l"), whole(client, "m")])
+
+        self.check_replicas(SMALL, fill_one, run, agree)
 
 
 if __name__ == "__main__":

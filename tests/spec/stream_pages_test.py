@@ -1,33 +1,18 @@
 """Streams in pages (tier-page-threshold): pages are small here, and cold most of the time. A second server, which has all of each stream in memory, says what is right."""
-import glob
 import os
 import random
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from support import check                                                                            # noqa: E402
-from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.case import kelvin_only, main                                                           # noqa: E402
+from support.paged import KeptPagedCase, PagedCase, demote, pages                                    # noqa: E402
 from support.resp import Error, encode                                                               # noqa: E402
-from support.server import Server, scaled, seed_new, until                                           # noqa: E402
+from support.server import seed_new, until                                                           # noqa: E402
 
 SMALL = {"tier-page-threshold": 256, "tier-page-size": 64, "stream-node-max-entries": 4}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
 KEYS = ["s1", "s2", "s3"]
 GROUPS, CONSUMERS = ["g1", "g2"], ["alice", "bob"]
-
-
-def counter(server, name):
-    return int(server.info("tiering")[name])
-
-
-def pages(server):
-    return counter(server, "tier_hot_pages"), counter(server, "tier_cold_pages")
-
-
-def demote(client, *keys):
-    """Those that are there are cold afterwards, with all their pages."""
-    client.must("TIER", "DEMOTE", *keys)
 
 
 def fill(client, key="s", count=1000):
@@ -128,20 +113,8 @@ class Commands:
 
 
 @kelvin_only
-class StreamPagesTest(ServerCase):
+class StreamPagesTest(PagedCase):
     options = SMALL
-
-    def setUp(self):
-        super().setUp()
-        self.plain = Server({})
-        self.addCleanup(self.plain.stop)
-        self.other = self.plain.client()
-        self.addCleanup(self.other.close)
-
-    def both(self, *words):
-        expected = self.other.call(*words)
-        self.assertEqual(self.c.call(*words), expected, words)
-        return expected
 
     def assert_same_info(self, key):
         """But for how many nodes there are."""
@@ -156,65 +129,35 @@ class StreamPagesTest(ServerCase):
     def test_random_commands(self):
         seed = seed_new()
         commands = Commands(seed)
-        most = 0
-        before = counter(self.server, "tier_unplanned_reads")
         with self.subTest(seed=seed):
-            for i in range(scaled(8000)):
-                words = commands.next()
-                self.both(*words)
-                self.assertEqual(counter(self.server, "tier_unplanned_reads"), before, words)
-                if i % 5 == 0:
-                    demote(self.c, *commands.random.sample(KEYS + ["s4"], commands.random.choice([1, 3, 4])))
-                if i % 50 == 0:
-                    most = max(most, sum(pages(self.server)))
-                    self.assert_same_info(commands.key())
-                    self.assertEqual(counter(self.server, "tier_unplanned_reads"), before)
+            self.check_random_commands(commands, KEYS + ["s4"], lambda words, reply: False, lambda: self.assert_same_info(commands.key()))
             for key in KEYS:
                 self.both("XRANGE", key, "-", "+")
                 self.both("XREVRANGE", key, "+", "-")
-            self.assertGreater(most, 10)
 
     def test_transactions(self):
         seed = seed_new()
-        commands = Commands(seed)
         with self.subTest(seed=seed):
-            for _ in range(scaled(300)):
-                batch = [("MULTI",)] + [tuple(commands.next()) for _ in range(5)] + [("EXEC",)]
-                self.assertEqual(self.c.pipeline(batch), self.other.pipeline(batch), batch)
-                demote(self.c, *KEYS)
+            self.check_transactions(Commands(seed), KEYS)
 
     def test_a_call_needs_the_pages_that_it_is_about(self):
         fill(self.c)
         self.c.must("XGROUP", "CREATE", "s", "g", "500-1")
-        before = counter(self.server, "tier_unplanned_reads")
-        for words, most in ((("XADD", "s", "2000-1", "a", "b"), 4), (("XRANGE", "s", "500", "510"), 10), (("XRANGE", "s", "500", "500"), 5), (("XREVRANGE", "s", "+", "-", "COUNT", 3), 5),
+        self.check_needs("s", ((("XADD", "s", "2000-1", "a", "b"), 4), (("XRANGE", "s", "500", "510"), 10), (("XRANGE", "s", "500", "500"), 5), (("XREVRANGE", "s", "+", "-", "COUNT", 3), 5),
                             (("XREAD", "COUNT", 2, "STREAMS", "s", "700-1"), 12), (("XREADGROUP", "GROUP", "g", "c", "COUNT", 3, "STREAMS", "s", ">"), 12), (("XDEL", "s", "300-1"), 4),
                             (("XTRIM", "s", "MAXLEN", 900), 10), (("XTRIM", "s", "MINID", "200"), 10), (("XADD", "s", "MAXLEN", 700, "2001-1", "a", "b"), 12), (("XINFO", "STREAM", "s"), 8),
-                            (("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "0"), 10), (("XCLAIM", "s", "g", "d", 0, "501-1"), 4), (("XSETID", "s", "3000-1"), 4)):
-            with self.subTest(words):
-                demote(self.c, "s")
-                self.assertEqual(pages(self.server)[0], 0)
-                self.c.must(*words)
-                self.assertLessEqual(pages(self.server)[0], most)
-        demote(self.c, "s")
-        for words in (("XLEN", "s"), ("TYPE", "s"), ("OBJECT", "ENCODING", "s"), ("MEMORY", "USAGE", "s"), ("HGET", "s", "x"), ("XACK", "s", "g", "502-1"), ("XPENDING", "s", "g"), ("XINFO", "GROUPS", "s"),
-                      ("XGROUP", "CREATE", "s", "another", "$"), ("XINFO", "CONSUMERS", "s", "g")):
-            self.c.must(*words) if words[0] != "HGET" else self.c.call(*words)
-            self.assertEqual(pages(self.server)[0], 0, words)
+                            (("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", "0"), 10), (("XCLAIM", "s", "g", "d", 0, "501-1"), 4), (("XSETID", "s", "3000-1"), 4)))
+        self.check_needs_none("s", (("XLEN", "s"), ("TYPE", "s"), ("OBJECT", "ENCODING", "s"), ("MEMORY", "USAGE", "s"), ("HGET", "s", "x"), ("XACK", "s", "g", "502-1"), ("XPENDING", "s", "g"), ("XINFO", "GROUPS", "s"),
+                      ("XGROUP", "CREATE", "s", "another", "$"), ("XINFO", "CONSUMERS", "s", "g")))
         self.assertGreater(self.c.must("MEMORY", "USAGE", "s"), 10000)
-        self.assertEqual(counter(self.server, "tier_unplanned_reads"), before)
 
     def test_what_reads_all_asks_for_it(self):
         fill(self.c)
         self.c.must("XGROUP", "CREATE", "s", "g", "0")
         self.c.must("XREADGROUP", "GROUP", "g", "c", "COUNT", 400, "STREAMS", "s", ">")
-        before = counter(self.server, "tier_unplanned_reads")
-        for words in (("DUMP", "s"), ("COPY", "s", "f", "REPLACE"), ("XINFO", "STREAM", "s", "FULL", "COUNT", 0), ("XRANGE", "s", "-", "+"), ("XAUTOCLAIM", "s", "g", "d", 0, 0, "COUNT", 1000),
+        self.check_asks(["s"], (("DUMP", "s"), ("COPY", "s", "f", "REPLACE"), ("XINFO", "STREAM", "s", "FULL", "COUNT", 0), ("XRANGE", "s", "-", "+"), ("XAUTOCLAIM", "s", "g", "d", 0, 0, "COUNT", 1000),
                       ("XREADGROUP", "GROUP", "g", "d", "STREAMS", "s", "0"), ("XREADGROUP", "GROUP", "g", "e", "CLAIM", 0, "STREAMS", "s", ">"), ("XTRIM", "s", "DELREF", "MAXLEN", 900),
-                      ("XTRIM", "s", "ACKED", "MAXLEN", 700), ("XDELEX", "s", "DELREF", "IDS", 2, "950-1", "951-1"), ("XACKDEL", "s", "g", "IDS", 1, "960-1"), ("MOVE", "s", 3)):
-            demote(self.c, "s")
-            self.c.must(*words)
-            self.assertEqual(counter(self.server, "tier_unplanned_reads"), before, words)
+                      ("XTRIM", "s", "ACKED", "MAXLEN", 700), ("XDELEX", "s", "DELREF", "IDS", 2, "950-1", "951-1"), ("XACKDEL", "s", "g", "IDS", 1, "960-1"), ("MOVE", "s", 3)))
 
     def test_a_log_has_no_more_pages_for_ever(self):
         most = 0
@@ -228,11 +171,7 @@ class StreamPagesTest(ServerCase):
 
     def test_a_call_that_runs_again_is_one_hit(self):
         fill(self.c)
-        for words in (("XRANGE", "s", 5, 9), ("XREVRANGE", "s", "+", "-", "COUNT", 2), ("XINFO", "STREAM", "s")):
-            demote(self.c, "s")
-            before = int(self.server.info("stats")["keyspace_hits"])
-            self.c.must(*words)
-            self.assertEqual(int(self.server.info("stats")["keyspace_hits"]), before + 1, words)
+        self.check_one_hit("s", (("XRANGE", "s", 5, 9), ("XREVRANGE", "s", "+", "-", "COUNT", 2), ("XINFO", "STREAM", "s")))
 
     def test_whatever_deletes_a_cold_stream_deletes_its_pages(self):
         gone = {
@@ -246,14 +185,7 @@ class StreamPagesTest(ServerCase):
             "MOVE": lambda: (self.c.must("MOVE", "s", 5), self.c.must("FLUSHALL")),
             "FLUSHDB": lambda: self.c.must("FLUSHDB"),
         }
-        for name, run in gone.items():
-            with self.subTest(name):
-                fill(self.c)
-                demote(self.c, "s")
-                self.assertGreater(pages(self.server)[1], 50)
-                run()
-                until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
-                self.c.must("FLUSHALL")
+        self.check_gone(fill, "s", gone)
 
     def test_an_empty_stream_stays(self):
         fill(self.c)
@@ -287,111 +219,69 @@ class StreamPagesTest(ServerCase):
 
 
 @kelvin_only
-class KeptStreamPagesTest(unittest.TestCase):
+class KeptStreamPagesTest(KeptPagedCase):
     """What is on the disk."""
 
     def test_restarts(self):
+        def assert_same(client, other):
+            for key in KEYS:
+                self.assertEqual(whole(client, key), whole(other, key))
+                self.assertEqual(client.call("XINFO", "GROUPS", key), other.call("XINFO", "GROUPS", key))
+                for group in GROUPS:
+                    self.assertEqual(client.call("XPENDING", key, group), other.call("XPENDING", key, group))
+
         seed = seed_new()
-        commands = Commands(seed)
-        with Server({}) as plain, plain.client() as other, self.subTest(seed=seed):
-            server = Server(LOGGED)
-            try:
-                for turn in range(scaled(10)):
-                    with server.client() as client:
-                        for i in range(150):
-                            words = commands.next()
-                            self.assertEqual(client.call(*words), other.call(*words), words)
-                            if i % 10 == 0:
-                                demote(client, *KEYS)
-                        if turn % 3 == 1:
-                            client.must("BGREWRITEAOF")
-                            until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
-                    server.restart(kill=turn % 2 == 1)
-                    with server.client() as client:
-                        for key in KEYS:
-                            self.assertEqual(whole(client, key), whole(other, key))
-                            self.assertEqual(client.call("XINFO", "GROUPS", key), other.call("XINFO", "GROUPS", key))
-                            for group in GROUPS:
-                                self.assertEqual(client.call("XPENDING", key, group), other.call("XPENDING", key, group))
-                server.terminate()
-                status, text = check.verify(server.folder)
-                self.assertEqual(status, 0, text)
-                server.start()
-            finally:
-                server.stop()
+        with self.subTest(seed=seed):
+            self.check_restarts(LOGGED, Commands(seed), KEYS, assert_same)
 
     def test_a_dump_has_the_streams_as_a_whole(self):
-        with Server(SMALL) as server, server.client() as client:
+        def fill_both(client):
             fill(client)
             fill(client, "t", 300)
             client.must("XADD", "t", "5000-1", "large", "x" * 100000)
             client.must("XGROUP", "CREATE", "s", "g", "0")
             client.must("XREADGROUP", "GROUP", "g", "c", "COUNT", 400, "STREAMS", "s", ">")
             client.must("XDEL", "s", "7-1", "1000-1")
-            digest = client.must("DEBUG", "DIGEST")
-            demote(client, "s", "t")
-            client.must("SAVE")
-            for threshold in (256, 0):
-                client.must("CONFIG", "SET", "tier-page-threshold", threshold)
-                client.must("DEBUG", "RELOAD", "NOSAVE")
-                self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
-                self.assertEqual(sum(pages(server)) > 0, threshold > 0)
+
+        self.check_dump(SMALL, fill_both, ["s", "t"])
 
     def test_a_damaged_page_costs_what_is_in_it(self):
-        server = Server(LOGGED)
-        try:
-            with server.client() as client:
-                client.pipeline([("XADD", "s", "%d-1" % (i + 1), "text", "entry:%d" % i) for i in range(1000)])
-                demote(client, "s")
-                client.must("BGREWRITEAOF")
-                until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
-                client.must("SET", "another", "x")
-            server.terminate()
-            for path in glob.glob(os.path.join(server.folder, "appendonlydir", "*.image", "store", "*.seg")):
-                with open(path, "rb") as file:
-                    text = file.read()
-                with open(path, "wb") as file:
-                    file.write(text.replace(b"entry:555", b"ENTRY:555"))
-            status, text = check.verify(server.folder)
-            self.assertEqual(status, 1, text)
-            self.assertRegex(text, r'key "s", database 0: 1 of its \d+ pages are damaged or missing')
-            server.start()
-            with server.client() as client:
-                good = bad = 0
-                for i in range(1000):
-                    reply = client.call("XRANGE", "s", "%d-1" % (i + 1), "%d-1" % (i + 1))
-                    good += reply == [[b"%d-1" % (i + 1), [b"text", b"entry:%d" % i]]]
-                    bad += isinstance(reply, Error)
-                self.assertEqual(good + bad, 1000)
-                self.assertTrue(0 < bad < 10, bad)
-                self.assertEqual(client.must("XLEN", "s"), 1000)
-                self.assertIsInstance(client.call("XRANGE", "s", "-", "+"), Error)
-                client.must("XADD", "s", "5000-1", "a", "b")
-                self.assertEqual(client.must("XTRIM", "s", "MAXLEN", 3), 998)
-                self.assertEqual(client.must("DEL", "s"), 1)
-                until(lambda: pages(server) == (0, 0), what="the end of the pages")
-        finally:
-            server.stop()
+        def fill_one(client):
+            client.pipeline([("XADD", "s", "%d-1" % (i + 1), "text", "entry:%d" % i) for i in range(1000)])
+
+        def look(client, i):
+            reply = client.call("XRANGE", "s", "%d-1" % (i + 1), "%d-1" % (i + 1))
+            return reply == [[b"%d-1" % (i + 1), [b"text", b"entry:%d" % i]]] or reply
+
+        def then(client):
+            self.assertEqual(client.must("XLEN", "s"), 1000)
+            self.assertIsInstance(client.call("XRANGE", "s", "-", "+"), Error)
+            client.must("XADD", "s", "5000-1", "a", "b")
+            self.assertEqual(client.must("XTRIM", "s", "MAXLEN", 3), 998)
+
+        self.check_damage(LOGGED, fill_one, "s", (b"entry:555", b"ENTRY:555"), 1, look, 10, then)
 
     def test_replicas(self):
-        for threshold in (0, 256):
-            with Server(SMALL) as primary, primary.client() as client, Server(dict(SMALL, **{"tier-page-threshold": threshold})) as replica, replica.client() as reader:
-                fill(client)
-                client.must("XGROUP", "CREATE", "s", "g", "0")
-                client.must("XREADGROUP", "GROUP", "g", "c", "COUNT", 400, "STREAMS", "s", ">")
-                demote(client, "s")
-                reader.must("REPLICAOF", "127.0.0.1", primary.port)
-                until(lambda: replica.info("replication").get("master_link_status") == "up", what="the link")
-                commands = Commands(7)
-                for _ in range(300):
-                    client.call(*commands.next())
-                demote(client, *KEYS, "s")
-                client.must("XTRIM", "s", "MAXLEN", "~", 300)
-                client.must("XADD", "s", "MAXLEN", "~", 200, "*", "a", "b")
-                for _ in range(300):
-                    client.call(*commands.next())
-                client.must("WAIT", 1, 5000)
-                self.assertEqual(reader.must("DEBUG", "DIGEST"), client.must("DEBUG", "DIGEST"))
+        def fill_one(client):
+            fill(client)
+            client.must("XGROUP", "CREATE", "s", "g", "0")
+            client.must("XREADGROUP", "GROUP", "g", "c", "COUNT", 400, "STREAMS", "s", ">")
+            demote(client, "s")
+
+        def run(client):
+            commands = Commands(7)
+            for _ in range(300):
+                client.call(*commands.next())
+            demote(client, *KEYS, "s")
+            client.must("XTRIM", "s", "MAXLEN", "~", 300)
+            client.must("XADD", "s", "MAXLEN", "~", 200, "*", "a", "b")
+            for _ in range(300):
+                client.call(*commands.next())
+
+        def agree(reader, client):
+            self.assertEqual(reader.must("DEBUG", "DIGEST"), client.must("DEBUG", "DIGEST"))
+
+        self.check_replicas(SMALL, fill_one, run, agree)
 
 
 if __name__ == "__main__":

@@ -1,32 +1,17 @@
 """Sorted sets in pages (tier-page-threshold): pages are small here, and cold most of the time. A second server, which has all of each set in a tree, says what is right."""
-import glob
 import os
 import random
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from support import check                                                                            # noqa: E402
-from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
-from support.resp import Error, encode                                                                          # noqa: E402
-from support.server import Server, StartFailed, scaled, seed_new, until                                           # noqa: E402
+from support.case import kelvin_only, main                                                           # noqa: E402
+from support.paged import KeptPagedCase, PagedCase, counter, demote, pages                           # noqa: E402
+from support.resp import Error, encode                                                               # noqa: E402
+from support.server import Server, StartFailed, scaled, seed_new, until                              # noqa: E402
 
 SMALL = {"tier-page-threshold": 256, "tier-page-size": 128}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
 KEYS, PLACES = ["z1", "z2", "z3"], ["g1", "g2"]
-
-
-def counter(server, name):
-    return int(server.info("tiering")[name])
-
-
-def pages(server):
-    return counter(server, "tier_hot_pages"), counter(server, "tier_cold_pages")
-
-
-def demote(client, *keys):
-    """Those that are there are cold afterwards, with all their pages."""
-    client.must("TIER", "DEMOTE", *keys)
 
 
 def fill(client, key="z", count=1000, step=3):
@@ -179,20 +164,8 @@ class Commands:
 
 
 @kelvin_only
-class ZsetPagesTest(ServerCase):
+class ZsetPagesTest(PagedCase):
     options = SMALL
-
-    def setUp(self):
-        super().setUp()
-        self.plain = Server({})
-        self.addCleanup(self.plain.stop)
-        self.other = self.plain.client()
-        self.addCleanup(self.other.close)
-
-    def both(self, *words):
-        expected = self.other.call(*words)
-        self.assertEqual(self.c.call(*words), expected, words)
-        return expected
 
     def scan(self, key):
         cursor, seen = b"0", {}
@@ -212,65 +185,37 @@ class ZsetPagesTest(ServerCase):
         self.assertEqual(self.other.must("ZMSCORE", key, *pairs[::2]) if pairs else [], pairs[1::2])
 
     def test_random_commands(self):
+        def look():
+            key = commands.key()
+            self.assertEqual(set(self.scan(key)), set(self.other.must("ZRANGE", key, 0, -1)))
+            self.assert_draws(key)
+
         seed = seed_new()
         commands = Commands(seed, have_long=False)
-        most = 0
-        before = counter(self.server, "tier_unplanned_reads")
         with self.subTest(seed=seed):
-            for i in range(scaled(8000)):
-                words = commands.next()
-                reply = self.both(*words)
-                if words[0] == "DEBUG" or (reply == 0 and "STORE" in words[0]):         # it is looked at in place
-                    before = counter(self.server, "tier_unplanned_reads")
-                else:
-                    self.assertEqual(counter(self.server, "tier_unplanned_reads"), before, words)
-                if i % 5 == 0:
-                    demote(self.c, *commands.random.sample(KEYS + PLACES + ["lex", "z4"], commands.random.choice([1, 3, 7])))
-                if i % 100 == 0:
-                    key = commands.key()
-                    self.assertEqual(set(self.scan(key)), set(self.other.must("ZRANGE", key, 0, -1)))
-                    self.assert_draws(key)
-                    most = max(most, sum(pages(self.server)))
+            self.check_random_commands(commands, KEYS + PLACES + ["lex", "z4"], lambda words, reply: words[0] == "DEBUG" or (reply == 0 and "STORE" in words[0]), look)
             for key in KEYS + PLACES + ["lex"]:
                 self.both("ZRANGE", key, 0, -1, "WITHSCORES")
                 self.both("ZREVRANGE", key, 0, -1)
-            self.assertGreater(most, 10)
 
     def test_transactions(self):
         seed = seed_new()
-        commands = Commands(seed)
         with self.subTest(seed=seed):
-            for _ in range(scaled(300)):
-                batch = [("MULTI",)] + [tuple(commands.next()) for _ in range(5)] + [("EXEC",)]
-                self.assertEqual(self.c.pipeline(batch), self.other.pipeline(batch), batch)
-                demote(self.c, *KEYS, *PLACES, "lex")
+            self.check_transactions(Commands(seed), KEYS + PLACES + ["lex"])
 
     def test_a_point_access_needs_few_pages(self):
         fill(self.c)
-        demote(self.c, "z")
-        for words, most in ((("ZSCORE", "z", "member:5"), 1), (("ZRANK", "z", "member:5"), 4), (("ZCOUNT", "z", 3, 500), 5), (("ZRANGE", "z", 500, 505), 5), (("ZINCRBY", "z", 1, "member:7"), 8),
-                            (("ZPOPMIN", "z"), 8), (("ZREM", "z", "member:77"), 8), (("ZRANGEBYSCORE", "z", 100, 102), 6), (("ZRANDMEMBER", "z"), 8), (("ZSCAN", "z", 0, "COUNT", 1), 3)):
-            with self.subTest(words):
-                demote(self.c, "z")
-                self.assertEqual(pages(self.server)[0], 0)
-                self.c.must(*words)
-                self.assertLessEqual(pages(self.server)[0], most)
-        demote(self.c, "z")
-        for words in (("ZCARD", "z"), ("TYPE", "z"), ("OBJECT", "ENCODING", "z"), ("MEMORY", "USAGE", "z"), ("HGET", "z", "x")):
-            self.c.call(*words)
-            self.assertEqual(pages(self.server)[0], 0, words)
+        self.check_needs("z", ((("ZSCORE", "z", "member:5"), 1), (("ZRANK", "z", "member:5"), 4), (("ZCOUNT", "z", 3, 500), 5), (("ZRANGE", "z", 500, 505), 5), (("ZINCRBY", "z", 1, "member:7"), 8),
+                            (("ZPOPMIN", "z"), 8), (("ZREM", "z", "member:77"), 8), (("ZRANGEBYSCORE", "z", 100, 102), 6), (("ZRANDMEMBER", "z"), 8), (("ZSCAN", "z", 0, "COUNT", 1), 3)))
+        self.check_needs_none("z", (("ZCARD", "z"), ("TYPE", "z"), ("OBJECT", "ENCODING", "z"), ("MEMORY", "USAGE", "z"), ("HGET", "z", "x")))
         self.assertEqual(self.c.must("OBJECT", "ENCODING", "z"), b"skiplist")
         self.assertGreater(self.c.must("MEMORY", "USAGE", "z"), 20000)
 
     def test_what_looks_members_up_in_other_sets_asks_for_them(self):
         for key in "a", "b":
             fill(self.c, key)
-        before = counter(self.server, "tier_unplanned_reads")
-        for words in (("ZINTER", 2, "a", "b"), ("ZINTERCARD", 2, "a", "b"), ("ZDIFF", 2, "a", "b"), ("ZINTERSTORE", "c", 2, "a", "b"), ("ZDIFFSTORE", "d", 2, "a", "b"), ("ZUNION", 2, "a", "b"),
-                      ("ZUNIONSTORE", "e", 2, "a", "b"), ("SORT", "a", "ALPHA"), ("DUMP", "a"), ("COPY", "a", "f")):
-            demote(self.c, "a", "b")
-            self.c.must(*words)
-            self.assertEqual(counter(self.server, "tier_unplanned_reads"), before, words)
+        self.check_asks(["a", "b"], (("ZINTER", 2, "a", "b"), ("ZINTERCARD", 2, "a", "b"), ("ZDIFF", 2, "a", "b"), ("ZINTERSTORE", "c", 2, "a", "b"), ("ZDIFFSTORE", "d", 2, "a", "b"), ("ZUNION", 2, "a", "b"),
+                      ("ZUNIONSTORE", "e", 2, "a", "b"), ("SORT", "a", "ALPHA"), ("DUMP", "a"), ("COPY", "a", "f")))
 
     def test_moves_that_empty_leaves_ask_for_their_neighbours(self):
         before = counter(self.server, "tier_unplanned_reads")
@@ -327,12 +272,8 @@ class ZsetPagesTest(ServerCase):
 
     def test_a_call_that_runs_again_is_one_hit(self):
         fill(self.c)
-        for words in (("ZRANGE", "z", 5, 9), ("ZRANGESTORE", "d", "z", 5, 9), ("ZRANK", "z", "member:7"), ("GEOSEARCHSTORE", "d", "z", "FROMMEMBER", "member:7", "BYRADIUS", 1, "m"),
-                      ("GEORADIUSBYMEMBER", "z", "member:7", 1, "m")):
-            demote(self.c, "z")
-            before = int(self.server.info("stats")["keyspace_hits"])
-            self.c.must(*words)
-            self.assertEqual(int(self.server.info("stats")["keyspace_hits"]), before + 1, words)
+        self.check_one_hit("z", (("ZRANGE", "z", 5, 9), ("ZRANGESTORE", "d", "z", 5, 9), ("ZRANK", "z", "member:7"), ("GEOSEARCHSTORE", "d", "z", "FROMMEMBER", "member:7", "BYRADIUS", 1, "m"),
+                      ("GEORADIUSBYMEMBER", "z", "member:7", 1, "m")))
 
     def test_whatever_deletes_a_cold_set_deletes_its_pages(self):
         gone = {
@@ -348,14 +289,7 @@ class ZsetPagesTest(ServerCase):
             "MOVE": lambda: (self.c.must("MOVE", "z", 5), self.c.must("FLUSHALL")),
             "FLUSHDB": lambda: self.c.must("FLUSHDB"),
         }
-        for name, run in gone.items():
-            with self.subTest(name):
-                fill(self.c)
-                demote(self.c, "z")
-                self.assertGreater(pages(self.server)[1], 50)
-                run()
-                until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
-                self.c.must("FLUSHALL")
+        self.check_gone(fill, "z", gone)
 
     def test_scans_go_on_when_the_set_gets_into_pages(self):
         self.c.must("CONFIG", "SET", "tier-page-threshold", 0)
@@ -391,52 +325,26 @@ class ZsetPagesTest(ServerCase):
 
 
 @kelvin_only
-class KeptZsetPagesTest(unittest.TestCase):
+class KeptZsetPagesTest(KeptPagedCase):
     """What is on the disk."""
 
     def test_restarts(self):
+        def assert_same(client, other):
+            for key in KEYS + PLACES + ["lex"]:
+                self.assertEqual(whole(client, key), whole(other, key))
+                for member in other.must("ZRANGE", key, 0, 5):
+                    self.assertEqual(client.must("ZRANK", key, member), other.must("ZRANK", key, member))
+
         seed = seed_new()
-        commands = Commands(seed)
-        with Server({}) as plain, plain.client() as other, self.subTest(seed=seed):
-            server = Server(LOGGED)
-            try:
-                for turn in range(scaled(10)):
-                    with server.client() as client:
-                        for i in range(150):
-                            words = commands.next()
-                            if words[0] == "DEBUG":
-                                continue
-                            self.assertEqual(client.call(*words), other.call(*words), words)
-                            if i % 10 == 0:
-                                demote(client, *KEYS, *PLACES)
-                        if turn % 3 == 1:
-                            client.must("BGREWRITEAOF")
-                            until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
-                    server.restart(kill=turn % 2 == 1)
-                    with server.client() as client:
-                        for key in KEYS + PLACES + ["lex"]:
-                            self.assertEqual(whole(client, key), whole(other, key))
-                            for member in other.must("ZRANGE", key, 0, 5):
-                                self.assertEqual(client.must("ZRANK", key, member), other.must("ZRANK", key, member))
-                server.terminate()
-                status, text = check.verify(server.folder)
-                self.assertEqual(status, 0, text)
-                server.start()
-            finally:
-                server.stop()
+        with self.subTest(seed=seed):
+            self.check_restarts(LOGGED, Commands(seed), KEYS + PLACES, assert_same)
 
     def test_a_dump_has_the_sets_as_a_whole(self):
-        with Server(SMALL) as server, server.client() as client:
+        def fill_both(client):
             fill(client)
             client.must("GEOADD", "g", *[word for i in range(300) for word in (i / 100, 40 + i / 50, "m%d" % i)])
-            digest = client.must("DEBUG", "DIGEST")
-            demote(client, "z", "g")
-            client.must("SAVE")
-            for threshold in (256, 0):
-                client.must("CONFIG", "SET", "tier-page-threshold", threshold)
-                client.must("DEBUG", "RELOAD", "NOSAVE")
-                self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
-                self.assertEqual(pages(server)[0] + pages(server)[1] > 0, threshold > 0)
+
+        self.check_dump(SMALL, fill_both, ["z", "g"])
 
     def test_a_dump_of_sets_that_are_larger_than_memory(self):
         """They are read in parts; of those that are put aside the tree and the table are made one after the other."""
@@ -520,54 +428,34 @@ class KeptZsetPagesTest(unittest.TestCase):
             server.stop()
 
     def test_a_damaged_page_costs_what_is_in_it(self):
-        server = Server(LOGGED)
-        try:
-            with server.client() as client:
-                fill(client)
-                demote(client, "z")
-                client.must("BGREWRITEAOF")
-                until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
-                client.must("SET", "another", "x")
-            server.terminate()
-            for path in glob.glob(os.path.join(server.folder, "appendonlydir", "*.image", "store", "*.seg")):
-                with open(path, "rb") as file:
-                    text = file.read()
-                with open(path, "wb") as file:
-                    file.write(text.replace(b"member:555", b"MEMBER:555"))          # in the table, and in the tree
-            status, text = check.verify(server.folder)
-            self.assertEqual(status, 1, text)
-            self.assertRegex(text, r'key "z", database 0: 2 of its \d+ pages are damaged or missing')
-            server.start()
-            with server.client() as client:
-                good = bad = 0
-                for i in range(1000):
-                    reply = client.call("ZRANK", "z", "member:%d" % i)
-                    good += isinstance(reply, int)
-                    bad += isinstance(reply, Error)
-                self.assertEqual(good + bad, 1000)
-                self.assertTrue(0 < bad < 40, bad)
-                self.assertEqual(client.must("ZCARD", "z"), 1000)
-                self.assertIsInstance(client.call("ZRANGE", "z", 0, -1), Error)
-                self.assertEqual(client.must("DEL", "z"), 1)
-                until(lambda: pages(server) == (0, 0), what="the end of the pages")
-        finally:
-            server.stop()
+        """A member is in the table, and in the tree."""
+        def look(client, i):
+            reply = client.call("ZRANK", "z", "member:%d" % i)
+            return isinstance(reply, int) or reply
+
+        def then(client):
+            self.assertEqual(client.must("ZCARD", "z"), 1000)
+            self.assertIsInstance(client.call("ZRANGE", "z", 0, -1), Error)
+
+        self.check_damage(LOGGED, fill, "z", (b"member:555", b"MEMBER:555"), 2, look, 40, then)
 
     def test_replicas(self):
-        for threshold in (0, 256):
-            with Server(SMALL) as primary, primary.client() as client, Server({"tier-page-threshold": threshold, "tier-page-size": 128}) as replica, replica.client() as reader:
-                fill(client)
-                demote(client, "z")
-                reader.must("REPLICAOF", "127.0.0.1", primary.port)
-                until(lambda: replica.info("replication").get("master_link_status") == "up", what="the link")
-                commands = Commands(7)
-                for _ in range(300):
-                    client.call(*commands.next())
-                demote(client, *KEYS, *PLACES, "z")
-                for _ in range(300):
-                    client.call(*commands.next())
-                client.must("WAIT", 1, 5000)
-                self.assertEqual(reader.must("DEBUG", "DIGEST"), client.must("DEBUG", "DIGEST"))
+        def fill_one(client):
+            fill(client)
+            demote(client, "z")
+
+        def run(client):
+            commands = Commands(7)
+            for _ in range(300):
+                client.call(*commands.next())
+            demote(client, *KEYS, *PLACES, "z")
+            for _ in range(300):
+                client.call(*commands.next())
+
+        def agree(reader, client):
+            self.assertEqual(reader.must("DEBUG", "DIGEST"), client.must("DEBUG", "DIGEST"))
+
+        self.check_replicas(SMALL, fill_one, run, agree)
 
 
 if __name__ == "__main__":

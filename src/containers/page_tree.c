@@ -68,13 +68,13 @@ static bool is_wanted(const struct wanted *wanted, const struct child *child, ui
     return true;
 }
 
-/* As pick_child for the last one of a tree by position; the node has `count` elements. */
-static size_t pick_last(struct bytes node, uint64_t count, uint64_t *rank)
+/* As pick_child for the last one, where all have the same size but perhaps the first; the node has `count` elements. */
+static size_t pick_last(struct bytes node, size_t child_size, uint64_t count, uint64_t *rank)
 {
-    size_t at = node.size - CHILD_SEPARATOR_AT;
+    size_t at = node.size > child_size ? node.size - child_size : 0;
     struct child child = child_at(node, at);
 
-    CHECK(child.count <= count);
+    CHECK(at + child.size == node.size && child.count <= count);
     *rank += count - child.count;
     return at;
 }
@@ -102,7 +102,7 @@ static size_t pick_child(struct bytes node, const struct wanted *wanted, uint64_
 /* From the node at the level on, which has `count` elements; before it there are path->rank. */
 static enum page_tree_answer descend(const struct page_tree *tree, const struct wanted *wanted, unsigned level, uint64_t count, struct page_tree_path *path)
 {
-    bool is_last = wanted->pick == PICK_LAST && tree->limits.by_position;
+    size_t child_size = wanted->pick == PICK_LAST ? tree->limits.child_size : 0;
 
     for (;; level++) {
         struct bytes node = page_tree_node(tree, path, level);
@@ -112,7 +112,7 @@ static enum page_tree_answer descend(const struct page_tree *tree, const struct 
             path->missing = path->steps[level].node;
             return PAGE_TREE_MISSING;
         }
-        path->steps[level].at = (uint32_t)(is_last ? pick_last(node, count, &path->rank) : pick_child(node, wanted, &path->rank));
+        path->steps[level].at = (uint32_t)(child_size > 0 ? pick_last(node, child_size, count, &path->rank) : pick_child(node, wanted, &path->rank));
         child = child_at(node, path->steps[level].at);
         path->leaf = child.page;
         path->count = count = child.count;
@@ -155,8 +155,8 @@ static size_t before(const struct page_tree *tree, struct bytes node, size_t at)
 {
     size_t last = 0;
 
-    if (tree->limits.by_position)
-        return at - CHILD_SEPARATOR_AT;
+    if (tree->limits.child_size > 0)
+        return at > tree->limits.child_size ? at - tree->limits.child_size : 0;
     for (size_t next = 0; next < at; next += child_at(node, next).size)
         last = next;
     return last;

@@ -53,8 +53,9 @@ void page_tree_root_release(struct page_tree_root *root);       /* all zero is a
 /* In bytes. Each has room for three children, and a node for a top that has become one child too large. */
 struct page_tree_limits {
     size_t node_size_max, top_size_max;
-    bool by_position;                   /* all separators are empty, so children of a node have the same size, and its last one is found at once */
+    size_t child_size;                  /* PAGE_TREE_CHILD_SIZE of the separators if all have the same size, but perhaps that of a node's first child: then its last one is found at once. 0: they have not */
 };
+#define PAGE_TREE_CHILD_SIZE(separator_size) (11 + (size_t)(separator_size))
 /* A node is read child by child, so larger ones take longer: with 4096 bytes the time is twice that with 1024, for one level less. */
 #define PAGE_TREE_LIMITS_DEFAULT ((struct page_tree_limits){ .node_size_max = 1024, .top_size_max = 700 })
 

@@ -10,6 +10,7 @@ enum {
     CHILD_COUNT_AT = 4, CHILD_COUNT_SIZE = 5,
     CHILD_SEPARATOR_AT = CHILD_COUNT_AT + CHILD_COUNT_SIZE + 2,
 };
+_Static_assert(CHILD_SEPARATOR_AT == PAGE_TREE_CHILD_SIZE(0), "the size of a child without its separator");
 
 /* A child as its node has it. The separator is the node's. */
 struct child {

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "containers/idmap.h"
 #include "value/paged_tree.h"
 
 enum {
@@ -139,11 +140,13 @@ void paged_forget_wanted(struct paged_access *access)
     access->wants_all = false;
 }
 
-static struct page_tree_limits tree_limits(size_t page_size, bool by_position)
+static struct page_tree_limits tree_limits(size_t page_size, enum value_type type)
 {
     size_t node_size = page_size > NODE_SIZE_MIN ? page_size : NODE_SIZE_MIN;
 
-    return (struct page_tree_limits){ node_size, node_size - TOP_SIZE_LESS, by_position };
+    size_t child_size = type == VALUE_LIST ? PAGE_TREE_CHILD_SIZE(0) : type == VALUE_STREAM ? PAGE_TREE_CHILD_SIZE(sizeof(struct stream_id)) : 0;
+
+    return (struct page_tree_limits){ node_size, node_size - TOP_SIZE_LESS, child_size };
 }
 
 void paged_attach(const struct value *value, struct paged_access *access)
@@ -154,7 +157,7 @@ void paged_attach(const struct value *value, struct paged_access *access)
     access->table.root = &paged->root;
     access->tree = paged_has_tree(value) ? &paged_ordered_of(value)->tree : NULL;
     access->found.count = 0;
-    access->tree_limits = tree_limits(access->table.limits.size_min, value->type == VALUE_LIST);
+    access->tree_limits = tree_limits(access->table.limits.size_min, (enum value_type)value->type);
 }
 
 uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_AHEAD_MAX])

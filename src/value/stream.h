@@ -86,6 +86,7 @@ struct stream_iterator {
     struct stream_id start, end, node_id;
     enum stream_direction direction;
     struct stream_place node;
+    uint64_t border;                /* in pages: entries before the last node of the range; UINT64_MAX: it goes on to the end */
     const struct listpack *pack;    /* NULL: none is left */
     size_t at;                      /* forwards: the next entry; backwards: its last element; LISTPACK_NONE: end of the node */
     size_t node_fields, node_field_count;       /* of the node */

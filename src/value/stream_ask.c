@@ -39,22 +39,32 @@ bool stream_has_append(const struct stream *stream)
     return end_question(access);
 }
 
+/* By ranks: in the nodes at the ends there are entries outside of the range, so it may be one node more. */
 bool stream_has_range(const struct stream *stream, struct stream_id start, struct stream_id end, uint64_t count_max, enum stream_direction direction)
 {
-    struct stream_iterator iterator;
+    struct stream_place low, high;
     struct paged_access *access;
-    uint64_t count = 0;
-    struct stream_id id;
-    size_t pair_count;
+    struct value value;
+    uint64_t from, to, spare;
 
-    if (LIKELY(stream->pages == NULL))
+    if (LIKELY(stream->pages == NULL) || stream_id_compare(start, end) > 0)
         return true;
+    value = stream_nodes_value(stream);
     access = begin_question(stream);
-    stream_iterate(&iterator, stream, start, end, direction);
-    while ((count_max == 0 || count < count_max) && stream_next(&iterator, &id, &pair_count))
-        count++;
-    if (access->wanted_count > 0 && count > 0)
-        stream_nodes_want_ahead(stream, &iterator.node, direction == STREAM_UP ? end : start, direction, count, count_max == 0 ? stream->length : count_max - count);
+    if (stream_node_reach(stream, start, &low) && stream_node_reach(stream, end, &high)) {
+        from = low.in_pages.rank;
+        to = high.in_pages.rank + high.in_pages.count;
+        if (direction == STREAM_UP) {
+            spare = stream_id_is_zero(start) ? 0 : low.in_pages.count;
+            if (count_max > 0 && to - from > count_max + spare)
+                to = from + count_max + spare;
+        } else {
+            spare = stream_id_compare(end, STREAM_ID_MAX) == 0 ? 0 : high.in_pages.count;
+            if (count_max > 0 && to - from > count_max + spare)
+                from = to - count_max - spare;
+        }
+        (void)paged_tree_has_ranks(&value, from, to - from);
+    }
     return end_question(access);
 }
 

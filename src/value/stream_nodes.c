@@ -8,7 +8,7 @@
 #include "value/stream_group.h"
 #include "value/stream_private.h"
 
-enum { LEAF_SIZE_FACTOR = 4, LEAF_EXTRA = 64, SIZE_SAMPLES = 2, AHEAD_MIN = 64 };
+enum { LEAF_SIZE_FACTOR = 4, LEAF_EXTRA = 64, SIZE_SAMPLES = 2 };
 
 struct value stream_nodes_value(const struct stream *stream)
 {
@@ -110,20 +110,28 @@ bool stream_node_previous(const struct stream *stream, struct stream_place *plac
     return LIKELY(stream->pages == NULL) ? idmap_previous(&stream->nodes, &place->in_memory) : reach_leaf(stream, place, page_tree_previous);
 }
 
-/* A leaf has the place of those before it that were removed, so the node may have a higher ID: then it is the one before. */
-bool stream_node_seek(const struct stream *stream, struct stream_id id, struct stream_place *place)
+bool stream_node_reach(const struct stream *stream, struct stream_id id, struct stream_place *place)
 {
     char room[STREAM_PAGE_HEAD_SIZE];
     struct page_tree tree;
     enum page_tree_answer answer;
+
+    if (LIKELY(stream->pages == NULL))
+        return idmap_seek_back(&stream->nodes, id, &place->in_memory) || idmap_first(&stream->nodes, &place->in_memory);
+    tree = tree_of(stream);
+    while ((answer = page_tree_seek(&tree, separator_of(id, room), &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
+        ;
+    return answer == PAGE_TREE_YES;
+}
+
+/* A leaf has the place of those before it that were removed, so the node may have a higher ID: then it is the one before. */
+bool stream_node_seek(const struct stream *stream, struct stream_id id, struct stream_place *place)
+{
     struct bytes page;
 
     if (LIKELY(stream->pages == NULL))
         return idmap_seek_back(&stream->nodes, id, &place->in_memory);
-    tree = tree_of(stream);
-    while ((answer = page_tree_seek(&tree, separator_of(id, room), &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
-        ;
-    if (answer != PAGE_TREE_YES)
+    if (!stream_node_reach(stream, id, place))
         return false;
     page = read_page(stream, &place->in_pages);
     if (page.data == NULL)
@@ -318,24 +326,4 @@ void stream_nodes_release(struct stream *stream)
     for (bool more = idmap_first(&stream->nodes, &place); more; more = idmap_next(&stream->nodes, &place))
         listpack_destroy(*(struct listpack **)idmap_value(&stream->nodes, place));
     idmap_release(&stream->nodes);
-}
-
-void stream_nodes_want_ahead(const struct stream *stream, const struct stream_place *place, struct stream_id end, enum stream_direction direction, uint64_t seen, uint64_t left)
-{
-    struct value value = stream_nodes_value(stream);
-    struct page_tree tree = tree_of(stream);
-    char room[STREAM_PAGE_HEAD_SIZE];
-    uint64_t from = place->in_pages.rank, to = from + place->in_pages.count, count = seen > AHEAD_MIN ? seen : AHEAD_MIN;
-    struct page_tree_path last;
-
-    if (page_tree_seek(&tree, separator_of(end, room), &last) != PAGE_TREE_YES)
-        return;
-    if (count > left)
-        count = left;
-    if (direction == STREAM_UP)
-        to = from + count < last.rank + last.count ? from + count : last.rank + last.count;
-    else
-        from = to > last.rank + count ? to - count : last.rank;
-    if (from < to)
-        (void)paged_tree_has_ranks(&value, from, to - from);
 }

@@ -20,8 +20,6 @@ void stream_nodes_release(struct stream *stream);           /* of one in pages: 
 
 /* The value of which this is the stream, which is in pages: for the functions of value/paged.h. */
 struct value stream_nodes_value(const struct stream *stream);
-/* For a walk towards `end` that lacks a page, at this place or after it: some more are wanted, of as many entries as it has seen, `left` at most. */
-void stream_nodes_want_ahead(const struct stream *stream, const struct stream_place *place, struct stream_id end, enum stream_direction direction, uint64_t seen, uint64_t left);
 
 /* A page from outside; `*live`: its live entries, one at least. */
 bool stream_page_is_sound(struct bytes page, uint64_t *live);
@@ -35,6 +33,9 @@ bool stream_node_next(const struct stream *stream, struct stream_place *place);
 bool stream_node_previous(const struct stream *stream, struct stream_place *place);
 /* The last one whose ID is not above this one. */
 bool stream_node_seek(const struct stream *stream, struct stream_id id, struct stream_place *place);
+
+/* Where entries from the ID on begin, or where those up to it end: before it in the order, and after it, there is none in other nodes. Reads no node. */
+bool stream_node_reach(const struct stream *stream, struct stream_id id, struct stream_place *place);
 
 /* Live entries of the node. */
 uint64_t stream_node_live(const struct stream *stream, const struct stream_place *place);

@@ -1,4 +1,5 @@
 /* Iterating over a stream in either direction. */
+#include "base/compiler.h"
 #include "value/stream_private.h"
 
 static void enter_node(struct stream_iterator *iterator)
@@ -12,21 +13,28 @@ static void enter_node(struct stream_iterator *iterator)
     iterator->at = iterator->direction == STREAM_UP ? node_first_entry(pack) : listpack_last(pack);
 }
 
+static bool goes_to_end(const struct stream_iterator *iterator)
+{
+    return iterator->direction == STREAM_UP ? stream_id_compare(iterator->end, STREAM_ID_MAX) == 0 : stream_id_is_zero(iterator->start);
+}
+
 void stream_iterate(struct stream_iterator *iterator, const struct stream *stream, struct stream_id start, struct stream_id end,
     enum stream_direction direction)
 {
-    bool found;
-
     iterator->stream = stream;
     iterator->start = start;
     iterator->end = end;
     iterator->direction = direction;
     iterator->pack = NULL;
-    if (direction == STREAM_UP)
-        found = stream_node_seek(stream, start, &iterator->node) || stream_node_first(stream, &iterator->node);
-    else
-        found = stream_node_seek(stream, end, &iterator->node);
-    if (found)
+    if (stream_id_compare(start, end) > 0)
+        return;
+    iterator->border = UINT64_MAX;
+    if (UNLIKELY(stream->pages != NULL) && !goes_to_end(iterator)) {
+        if (!stream_node_reach(stream, direction == STREAM_UP ? end : start, &iterator->node))
+            return;
+        iterator->border = iterator->node.in_pages.rank;
+    }
+    if (stream_node_reach(stream, direction == STREAM_UP ? start : end, &iterator->node))
         enter_node(iterator);
 }
 
@@ -57,8 +65,8 @@ static bool step_within(struct stream_iterator *iterator, struct stream_entry *v
 
 static bool step_node(struct stream_iterator *iterator)
 {
-    bool up = iterator->direction == STREAM_UP;
-    bool more = up ? stream_node_next(iterator->stream, &iterator->node) : stream_node_previous(iterator->stream, &iterator->node);
+    bool up = iterator->direction == STREAM_UP, is_last = iterator->stream->pages != NULL && iterator->node.in_pages.rank == iterator->border;
+    bool more = is_last ? false : up ? stream_node_next(iterator->stream, &iterator->node) : stream_node_previous(iterator->stream, &iterator->node);
 
     if (more)
         enter_node(iterator);

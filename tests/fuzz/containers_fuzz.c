@@ -348,7 +348,7 @@ static void pages(struct fuzz_input *input)
 
 /* Trees of pages: nodes that are sound, but of no tree, are walked and end. */
 
-static const struct page_tree_limits small_nodes = { 200, 120, false };
+static const struct page_tree_limits small_nodes = { 200, 120, 0 };
 
 struct tree_rig {
     struct memory_pager memory;     /* first */

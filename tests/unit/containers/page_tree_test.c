@@ -12,7 +12,7 @@
 #include "support/scaled.h"
 
 /* Nodes of a few children, so that a few hundred leaves are four levels. */
-static const struct page_tree_limits small = { 180, 120, false };
+static const struct page_tree_limits small = { 180, 120, 0 };
 
 enum kind { BY_POSITION, BY_NUMBER, BY_TEXT, KINDS };
 
@@ -38,7 +38,7 @@ static void rig_init(struct rig *rig, enum kind kind, uint64_t seed, struct page
 {
     *rig = (struct rig){ .kind = kind };
     memory_pager_init(&rig->memory);
-    limits.by_position = kind == BY_POSITION;
+    limits.child_size = kind == BY_POSITION ? PAGE_TREE_CHILD_SIZE(0) : 0;
     rig->tree = (struct page_tree){ &rig->root, &rig->memory.pager, limits };
     random_init(&rig->random, seed);
 }
@@ -553,7 +553,7 @@ static void damaged_nodes_are_refused(void **state)
 /* With the longest separators, of which five children fit into a node: from the beginning, from the end, and after the last leaf of what was added in order, so that whole paths are full. */
 static void no_order_of_insertion_makes_it_high(void **state)
 {
-    static const struct page_tree_limits narrow = { 620, 420, false };
+    static const struct page_tree_limits narrow = { 620, 420, 0 };
     enum { LEAVES = 20000 };
     char room[PAGE_TREE_SEPARATOR_MAX] = { 0 };
 

@@ -70,7 +70,7 @@ static void lose(struct rig *rig, uint64_t one_in)
 /* `exact`: no leaf was dropped unread, so the size is known. */
 static void verify_tree(struct rig *rig, bool exact)
 {
-    struct page_tree tree = { &paged_ordered_of(&rig->paged)->tree, &rig->access.tree_pager.pager, { SIZE_MAX, SIZE_MAX, true } };
+    struct page_tree tree = { &paged_ordered_of(&rig->paged)->tree, &rig->access.tree_pager.pager, { SIZE_MAX, SIZE_MAX, PAGE_TREE_CHILD_SIZE(0) } };
     struct page_tree_path path;
     enum page_tree_answer answer;
     uint64_t size = 0;

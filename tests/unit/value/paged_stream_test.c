@@ -90,7 +90,7 @@ static void lose(struct rig *rig, uint64_t one_in)
 
 static void verify(struct rig *rig)
 {
-    struct page_tree tree = { &paged_ordered_of(&rig->paged)->tree, &rig->access.tree_pager.pager, { SIZE_MAX, SIZE_MAX, false } };
+    struct page_tree tree = { &paged_ordered_of(&rig->paged)->tree, &rig->access.tree_pager.pager, { SIZE_MAX, SIZE_MAX, PAGE_TREE_CHILD_SIZE(16) } };
     struct page_tree_path path;
     enum page_tree_answer answer;
 

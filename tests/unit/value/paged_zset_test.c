@@ -91,7 +91,7 @@ static void assert_found(struct rig *rig, const struct page_tree_path *path, str
 
 static void verify_tree(struct rig *rig)
 {
-    struct page_tree tree = { &paged_ordered_of(&rig->paged)->tree, &rig->access.tree_pager.pager, { SIZE_MAX, SIZE_MAX, false } };
+    struct page_tree tree = { &paged_ordered_of(&rig->paged)->tree, &rig->access.tree_pager.pager, { SIZE_MAX, SIZE_MAX, 0 } };
     struct page_tree_path path;
     enum page_tree_answer answer;
 

@@ -354,21 +354,14 @@ static bool has_pending(const struct read *read, int i, const struct stream *str
     return has;
 }
 
-/* The group's pending entries: those that are idle, and more. */
-static bool has_idle(const struct stream *stream, const struct stream_group *group)
+/* How many of the streams are this one: one that is there twice delivers to the group twice. */
+static uint64_t times_of(const struct call *call, const struct read *read, int i)
 {
-    struct buffer ids = { 0 };
-    struct idmap_place place;
-    bool has;
+    uint64_t times = 0;
 
-    for (bool more = idmap_first(&group->pending, &place); more; more = idmap_next(&group->pending, &place)) {
-        struct stream_id id = idmap_id(&group->pending, place);
-
-        buffer_append(&ids, &id, sizeof(id));
-    }
-    has = stream_has_ids(stream, (const struct stream_id *)(const void *)ids.data, ids.size / sizeof(struct stream_id));
-    buffer_release(&ids);
-    return has;
+    for (int j = 0; j < read->stream_count; j++)
+        times += bytes_equal(call->args[read->keys + i], call->args[read->keys + j]);
+    return times;
 }
 
 /* Entries after an ID, and the last one. */
@@ -382,7 +375,7 @@ static bool has_after(const struct stream *stream, struct stream_id after, uint6
 static bool has_stream(struct call *call, const struct read *read, int i)
 {
     const struct stream *stream;
-    const struct stream_group *group;
+    struct stream_group *group;
     struct key key;
     bool has;
 
@@ -396,7 +389,8 @@ static bool has_stream(struct call *call, const struct read *read, int i)
         if (!read->is_new[i])
             has = has_pending(read, i, stream, group, call->args[read->group_arg + 1]);
         else
-            has = has_after(stream, group->last_id, read->count_max) && (!read->claims || has_idle(stream, group));
+            has = has_after(stream, group->last_id, read->count_max * times_of(call, read, i)) &&
+                (!read->claims || stream_idle_is_here(call, stream, group, read->idle_min_ms, read->count_max * times_of(call, read, i)));
     }
     if (!has)
         key_ask(&key);

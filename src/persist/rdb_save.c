@@ -393,12 +393,20 @@ static enum status write_elements(void *context, const struct image_item *found,
     return status == STATUS_OK ? update_progress(saving) : write_failed(saving, status);
 }
 
+static enum status end_paged(void *context, struct bytes bytes)
+{
+    struct saving *saving = context;
+    enum status status = rdb_write_end(saving->writer, bytes);
+
+    return status == STATUS_OK ? STATUS_OK : write_failed(saving, status);
+}
+
 /* A database without keys is not in the file. */
 static enum status write_database(struct saving *saving, int db)
 {
     struct message problem = { "" };
     struct tags_file tags = tags_of(saving);
-    struct image_value_found paged = { begin_paged, write_elements, saving };
+    struct image_value_found paged = { begin_paged, write_elements, end_paged, saving };
     enum status status;
 
     if (saving->counts[db] == 0)

@@ -188,6 +188,12 @@ enum status rdb_write_elements(struct rdb_writer *writer, uint8_t type, struct b
     return flush_if_large(writer);
 }
 
+enum status rdb_write_end(struct rdb_writer *writer, struct bytes bytes)
+{
+    append_bytes(writer, bytes);
+    return flush_if_large(writer);
+}
+
 enum status rdb_writer_flush(struct rdb_writer *writer)
 {
     return writer->out.size > 0 ? flush_buffer(writer) : writer->status;

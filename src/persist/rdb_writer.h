@@ -55,6 +55,8 @@ struct rdb_key {
 enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key);
 /* More elements of the value of that key, whose payload, with this type, was only its beginning. */
 enum status rdb_write_elements(struct rdb_writer *writer, uint8_t type, struct bytes elements);
+/* The end of that value, which is not elements and is not compressed. */
+enum status rdb_write_end(struct rdb_writer *writer, struct bytes bytes);
 
 /* Writes what is buffered. */
 enum status rdb_writer_flush(struct rdb_writer *writer);

@@ -19,6 +19,7 @@ struct image_root {
     size_t key_at, key_size, record_at, record_size;        /* in `text` */
     uint64_t id;
     struct paged_root root;
+    bool has_pages;                     /* false: a stream without entries; there may be no map of its partition */
 };
 
 void image_roots_add(struct image_roots *roots, const struct image_item *item)
@@ -37,6 +38,7 @@ void image_roots_add(struct image_roots *roots, const struct image_item *item)
     buffer_append_bytes(&roots->text, item->record);
     (void)record_peek_pages(item->record, &extent, &added->root);
     added->id = extent.id;
+    added->has_pages = paged_pages(&extent) > 0;
 }
 
 void image_roots_release(struct image_roots *roots)
@@ -85,7 +87,7 @@ static enum status read_page(struct pages_reading *reading, const struct recordm
     struct record record;
     enum status status;
 
-    if (!recordmap_find(map, hash, bytes_of(name, sizeof(name)), &place) || !place_is_in_segment(place))
+    if (map == NULL || !recordmap_find(map, hash, bytes_of(name, sizeof(name)), &place) || !place_is_in_segment(place))
         return STATUS_CORRUPT;
     segment = segments_pin(store_segments(reading->store), place);
     reading->record.size = reading->unpacked.size = 0;
@@ -274,17 +276,21 @@ static bool walk_leaves(struct pages_reading *reading, const struct page_tree *t
     return left == 0 || fail_page(reading, nodes->root, PAGED_TREE_FIRST, STATUS_CORRUPT);
 }
 
-static bool append_stream_rest(struct pages_reading *reading, const struct image_root *root, const struct image_item *item)
+static bool end_stream(struct pages_reading *reading, const struct image_root *root, const struct image_item *item)
 {
     struct value_limits limits = { 0 };
     struct record record;
 
+    if (!pass_on(reading, item, VALUE_STREAM))
+        return false;
     reading->unpacked.size = 0;
     if (record_decode(item->record, store_dictionaries(reading->store), &limits, &reading->unpacked, &record) != STATUS_OK)
         return fail_page(reading, root, 0, STATUS_CORRUPT);
     codec_write_stream_rest_for_dump(&record.value, &reading->payload);
     value_free(&record.value);
-    return true;
+    reading->status = reading->found->end(reading->found->context, buffer_bytes(&reading->payload));
+    reading->payload.size = 0;
+    return reading->status == STATUS_OK;
 }
 
 /* The highest element of a sorted set comes first, which is the order in which Redis and this server load it fastest. */
@@ -300,7 +306,7 @@ static bool read_tree(struct pages_reading *reading, const struct recordmap *map
     nodes.next = tree_root.next;
     /* Redis' lists and streams begin with how many chunks there are. */
     good = begin_value(reading, item, type, type == VALUE_ZSET ? root->root.count : tree_root.leaves) && walk_leaves(reading, &tree, &nodes, item, type) &&
-        (type != VALUE_STREAM || append_stream_rest(reading, root, item));
+        (type != VALUE_STREAM || end_stream(reading, root, item));
     for (int i = 0; i < NODES_KEPT; i++)
         buffer_release(&nodes.kept[i].bytes);
     page_tree_root_release(&tree_root);
@@ -335,7 +341,7 @@ static bool read_section(void *context, const struct tags_section *section)
     if (section->incarnation != reading->incarnation)
         return true;
     for (size_t i = 0; i < reading->roots->count && more; i++) {
-        if (partition_of(reading, reading->roots->list[i].id) != section->partition)
+        if (!reading->roots->list[i].has_pages || partition_of(reading, reading->roots->list[i].id) != section->partition)
             continue;
         if (map == NULL)
             map = tags_section_map(section);
@@ -350,6 +356,17 @@ static bool read_section(void *context, const struct tags_section *section)
     return more;
 }
 
+static bool read_empty(struct pages_reading *reading)
+{
+    bool more = true;
+
+    for (size_t i = 0; i < reading->roots->count && more; i++) {
+        if (!reading->roots->list[i].has_pages)
+            more = read_value(reading, NULL, &reading->roots->list[i]);
+    }
+    return more;
+}
+
 enum status image_pages_read(struct store *store, const struct tags_file *tags, uint32_t incarnation, const struct image_roots *roots,
     const struct image_value_found *found, struct message *message)
 {
@@ -358,7 +375,7 @@ enum status image_pages_read(struct store *store, const struct tags_file *tags, 
 
     if (roots->count == 0)
         return STATUS_OK;
-    status = tags_walk_file(tags, &reading.partition_count, read_section, &reading, NULL);
+    status = read_empty(&reading) ? tags_walk_file(tags, &reading.partition_count, read_section, &reading, NULL) : reading.status;
     if (status == STATUS_INVALID)
         status = reading.status;
     if (status == STATUS_OK && reading.passed != roots->count) {

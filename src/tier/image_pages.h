@@ -19,10 +19,11 @@ void image_roots_add(struct image_roots *roots, const struct image_item *item);
 void image_roots_release(struct image_roots *roots);
 
 /* Functions that are called for each value: once with its record and the beginning of its payload (value/codec.h: type and number of elements), then with the elements as in a
- * payload of that RDB type, some hundred KiB of whole ones at a time. A value that turns out to be damaged in the middle ends the reading. */
+ * payload of that RDB type, some hundred KiB of whole ones at a time; of a stream with what comes after the nodes. A value that turns out to be damaged in the middle ends the reading. */
 struct image_value_found {
     enum status (*begin)(void *context, const struct image_item *item, struct bytes payload);
     enum status (*more)(void *context, const struct image_item *item, uint8_t type, struct bytes elements);
+    enum status (*end)(void *context, struct bytes bytes);
     void *context;
 };
 /* All roots are of one database's incarnation. Status and message as of image_walk. */

@@ -268,8 +268,8 @@ uint64_t stream_trim(struct stream *stream, const struct stream_trim *trim)
     (void)stream_trim_plan(stream, trim, 0, &plan, &place);
     deleted = plan.live;
     stream->length -= plan.live;
-    for (bool more = plan.nodes > 0 && stream_node_first(stream, &place); more && plan.nodes > 0; plan.nodes--)
-        more = stream_node_remove(stream, &place);
+    for (; plan.nodes > 0 && stream_node_first(stream, &place); plan.nodes--)
+        stream_node_remove(stream, &place);
     if (plan.within && stream_node_first(stream, &place))
         deleted += trim_within(stream, trim, &place);
     if (deleted > 0)

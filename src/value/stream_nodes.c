@@ -258,27 +258,23 @@ void stream_node_add(struct stream *stream, struct stream_id id, struct listpack
     listpack_destroy(pack);
 }
 
-bool stream_node_remove(struct stream *stream, struct stream_place *place)
+void stream_node_remove(struct stream *stream, const struct stream_place *place)
 {
+    struct idmap_place in_memory = place->in_memory;
     struct page_tree tree;
     struct bytes page;
-    uint64_t rank;
-    enum page_tree_answer answer;
 
     if (LIKELY(stream->pages == NULL)) {
         listpack_destroy(*slot_at(stream, place));
-        return idmap_remove_at(&stream->nodes, &place->in_memory);
+        (void)idmap_remove_at(&stream->nodes, &in_memory);
+        return;
     }
     tree = tree_of(stream);
     page = paged_tree_resident_leaf(&tree, place->in_pages.leaf);
-    rank = place->in_pages.rank;
     if (page.data == NULL)
         page.size = stream->pages->paged.root.size / tree.root->leaves;
     page_tree_remove(&tree, &place->in_pages);
     change_size(stream, 0, page.size);
-    while ((answer = page_tree_seek_rank(&tree, rank, &place->in_pages)) == PAGE_TREE_MISSING)
-        CHECK(resolve(stream, place->in_pages.missing));
-    return answer == PAGE_TREE_YES;
 }
 
 /* --- from memory into pages, and back --- */

@@ -53,8 +53,7 @@ void stream_node_edit(struct stream *stream, const struct stream_place *place, s
 void stream_node_store(struct stream *stream, struct stream_place *place, struct stream_edit *edit);
 /* Adds a node after all others; takes the pack. */
 void stream_node_add(struct stream *stream, struct stream_id id, struct listpack *pack);
-/* Moves the place to the node after it; false if there is none. */
-bool stream_node_remove(struct stream *stream, struct stream_place *place);
+void stream_node_remove(struct stream *stream, const struct stream_place *place);
 /* The most bytes of a listpack that an entry is added to. */
 size_t stream_node_size_max(const struct stream *stream);
 

@@ -326,7 +326,7 @@ static void open_live(struct key *key, struct entry *entry, enum key_access acce
     }
     touch_entry(key, entry, access);
     if (UNLIKELY(value_is_paged(&key->value)) && key->call->command->need.kind == NEEDS_ASKED && paged_has_table(&key->value))
-        begin_draws(key);
+        begin_draws(key);               /* nothing is drawn from values without a table */
     /* Objects are changed in place before key_changed is called: a checkpoint needs the old value now. */
     if (access == KEY_FOR_WRITING || access == KEY_FOR_OVERWRITING)
         partition_changing(key->keyspace, key->hash, key->handle);

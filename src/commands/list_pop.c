@@ -25,7 +25,7 @@ void list_settle(struct key *key)
     const struct value_limits *limits = &key->call->turn->limits;
     struct value pack;
 
-    if (list_leaves_pages(&key->value, limits, &pack))
+    if (list_becomes_pack(&key->value, limits, &pack))
         key_replace(key, pack);
     else
         list_shrink(&key->value, limits);

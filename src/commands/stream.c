@@ -241,16 +241,12 @@ void xadd_command(struct call *call)
         reply_null(call->reply);
         return;
     }
-    if (key.present) {
-        const struct stream *stream = stream_of(&key.value);
-
-        forget_refs(&options, stream);
-        if (!stream_has_append(stream) || (options.trims && !may_trim(&options, stream, 1))) {
-            key_ask(&key);
-            return;
-        }
-    }
     value = key.present ? key.value : stream_create();
+    forget_refs(&options, stream_of(&value));
+    if (!stream_has_append(stream_of(&value)) || (options.trims && !may_trim(&options, stream_of(&value), 1))) {
+        key_ask(&key);
+        return;
+    }
     if (!append_entry(call, &options, stream_of(&value), &id)) {
         if (!key.present)
             value_free(&value);
@@ -258,7 +254,6 @@ void xadd_command(struct call *call)
     }
     if (!key.present)
         key_replace(&key, value);
-    forget_refs(&options, stream_of(&value));
     if (options.trims)
         trimmed = trim_stream(call, &options, stream_of(&value));
     key_changed(&key, EVENT_XADD);

@@ -418,7 +418,7 @@ static bool has_idle(const struct claiming *claim, const struct autoclaim_option
     struct idmap_place place;
     bool has;
 
-    if (!value_is_paged(&claim->key.value))
+    if (stream_is_here(stream_of(&claim->key.value)))
         return true;
     for (bool more = idmap_seek(all, options->start, &place); more && attempts-- > 0 && count > 0; more = idmap_next(all, &place)) {
         struct stream_id id = idmap_id(all, place);

@@ -92,7 +92,7 @@ bool stream_idle_is_here(struct call *call, const struct stream *stream, struct 
     struct stream_idle_entry *entries;
     struct stream_id *ids;
 
-    if (stream->pages == NULL || group->oldest_ms > until_ms || room == 0)
+    if (stream_is_here(stream) || group->oldest_ms > until_ms || room == 0)
         return true;
     entries = arena_alloc(call->arena, room * sizeof(*entries));
     found = collect(group, until_ms, entries, room);

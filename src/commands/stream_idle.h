@@ -22,7 +22,7 @@ struct stream_idle {
 struct stream_idle stream_idle_find(struct call *call, int key_arg, const struct stream *stream, struct stream_group *group,
     int64_t idle_min_ms, uint64_t count_max);
 
-/* Whether the entries are there that this will look at, if the stream is in pages. False: the call asks for them (key_ask). */
+/* Whether the entries are there that this will look at. False: the call asks for them (key_ask). */
 bool stream_idle_is_here(struct call *call, const struct stream *stream, struct stream_group *group, int64_t idle_min_ms, uint64_t count_max);
 
 /* Assigns them to the consumer, logs that, and replies each as an element of an array that the caller has begun. */

@@ -354,14 +354,14 @@ static bool has_pending(const struct read *read, int i, const struct stream *str
     return has;
 }
 
-/* How many of the streams are this one: one that is there twice delivers to the group twice. */
-static uint64_t times_of(const struct call *call, const struct read *read, int i)
+/* How many entries the call delivers to the group at most: COUNT, as many times as it names the stream; 0: all. */
+static uint64_t count_in_all(const struct call *call, const struct read *read, int i, const struct stream *stream)
 {
-    uint64_t times = 0;
+    uint64_t each = read->count_max < stream->length ? read->count_max : stream->length, count = 0;
 
     for (int j = 0; j < read->stream_count; j++)
-        times += bytes_equal(call->args[read->keys + i], call->args[read->keys + j]);
-    return times;
+        count += bytes_equal(call->args[read->keys + i], call->args[read->keys + j]) ? each : 0;
+    return count;
 }
 
 /* Entries after an ID, and the last one. */
@@ -379,7 +379,7 @@ static bool has_stream(struct call *call, const struct read *read, int i)
     struct key key;
     bool has;
 
-    if (!key_open(call, read->keys + i, KEY_FOR_LOOKING, &key) || !value_is_paged(&key.value))
+    if (!key_open(call, read->keys + i, KEY_FOR_LOOKING, &key) || stream_is_here(stream_of(&key.value)))
         return true;
     stream = stream_of(&key.value);
     if (read->kind == OF_ANYONE) {
@@ -389,8 +389,8 @@ static bool has_stream(struct call *call, const struct read *read, int i)
         if (!read->is_new[i])
             has = has_pending(read, i, stream, group, call->args[read->group_arg + 1]);
         else
-            has = has_after(stream, group->last_id, read->count_max * times_of(call, read, i)) &&
-                (!read->claims || stream_idle_is_here(call, stream, group, read->idle_min_ms, read->count_max * times_of(call, read, i)));
+            has = has_after(stream, group->last_id, count_in_all(call, read, i, stream)) &&
+                (!read->claims || stream_idle_is_here(call, stream, group, read->idle_min_ms, count_in_all(call, read, i, stream)));
     }
     if (!has)
         key_ask(&key);

@@ -15,7 +15,8 @@
 
 #include "containers/listpack.h"
 
-enum { LIST_PAGE_PACK, LIST_PAGE_LARGE, LIST_PAGE_FORM_SIZE = 1 };
+enum list_page_form { LIST_PAGE_PACK, LIST_PAGE_LARGE };
+enum { LIST_PAGE_FORM_SIZE = 1 };
 
 /* For bytes from outside: nothing else is read. */
 bool list_page_is_sound(struct bytes page);

@@ -204,10 +204,20 @@ static enum status look_for_twin(struct import *import, struct keyspace *keyspac
         part->name.data, part->offset);
 }
 
+static uint64_t element_count(const struct value *value)
+{
+    switch (value->type) {
+    case VALUE_HASH: return hash_count(value);
+    case VALUE_SET: return set_count(value);
+    case VALUE_LIST: return list_count(value);
+    default: return zset_count(value);
+    }
+}
+
 /* The size of a value of which this is the first part: by the mean size of its elements. */
 static struct paged_plan plan_of(const struct rdb_part *part, const struct value *value)
 {
-    uint64_t count = value->type == VALUE_HASH ? hash_count(value) : value->type == VALUE_SET ? set_count(value) : value->type == VALUE_LIST ? list_count(value) : zset_count(value);
+    uint64_t count = element_count(value);
     double size = (double)part->size / (double)count * (double)part->elements, most = (double)part->size + (double)part->left * UNPACKED_TIMES;
 
     return (struct paged_plan){ part->elements, (uint64_t)(size < most ? size : most) };

@@ -87,7 +87,7 @@ static enum status read_page(struct pages_reading *reading, const struct recordm
     struct record record;
     enum status status;
 
-    if (map == NULL || !recordmap_find(map, hash, bytes_of(name, sizeof(name)), &place) || !place_is_in_segment(place))
+    if (!recordmap_find(map, hash, bytes_of(name, sizeof(name)), &place) || !place_is_in_segment(place))
         return STATUS_CORRUPT;
     segment = segments_pin(store_segments(reading->store), place);
     reading->record.size = reading->unpacked.size = 0;
@@ -317,11 +317,13 @@ static bool read_value(struct pages_reading *reading, const struct recordmap *ma
 {
     struct image_item item = { 0, key_of(reading, root), bytes_of(reading->roots->text.data + root->record_at, root->record_size) };
     enum value_type type = VALUE_HASH;
+    struct value kind = { 0 };
     int64_t gone_ms;
 
     if (record_peek(item.record, &gone_ms, &type) != STATUS_OK)
         return fail_page(reading, root, 0, STATUS_CORRUPT);
-    if (!(type == VALUE_ZSET || type == VALUE_LIST || type == VALUE_STREAM ? read_tree(reading, map, root, &item, type) : read_table(reading, map, root, &item, type)))
+    kind.type = (uint8_t)type;
+    if (!(paged_has_tree(&kind) ? read_tree(reading, map, root, &item, type) : read_table(reading, map, root, &item, type)))
         return false;
     reading->passed++;
     return pass_on(reading, &item, type);

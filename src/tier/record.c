@@ -1,12 +1,10 @@
 #include "tier/record.h"
 
-#include "base/mem.h"
 #include "keyspace/page_name.h"
 #include "store/dictionaries.h"
 #include "value/codec.h"
 #include "value/paged_zset.h"
-#include "value/stream.h"
-#include "value/stream_group.h"
+#include "value/stream_nodes.h"
 #include "value/string.h"
 
 enum { RECORD_FORMAT = 1, RECORD_FORMAT_ROOT = 2, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_PACKED = 0x08,
@@ -191,27 +189,11 @@ static enum status roots_read(struct bytes bytes, struct roots *roots)
     return STATUS_CORRUPT;
 }
 
-static enum status stream_decode(const struct roots *roots, const struct value_limits *limits, struct buffer *scratch, struct value *value)
+static struct paged_value *paged_of_roots(const struct roots *roots)
 {
-    struct stream stream = { 0 };
-    enum status status = codec_read_stream_rest(roots->rest, limits, scratch, &stream);
-    struct paged_stream *made;
-
-    if (status == STATUS_OK && stream.length != roots->tree.count) {
-        stream_groups_destroy(&stream);
-        status = STATUS_CORRUPT;
-    }
-    if (status != STATUS_OK) {
-        struct page_tree_root tree = roots->tree;
-
-        page_tree_root_release(&tree);
-        return status;
-    }
-    made = mem_alloc(sizeof(*made));
-    *made = (struct paged_stream){ { { .root = roots->table, .id = roots->id }, roots->tree }, stream };
-    made->stream.pages = &made->ordered;
-    value->object = made;
-    return STATUS_OK;
+    if (roots->value.type == VALUE_STREAM)
+        return stream_of_roots(&roots->table, &roots->tree, roots->id);
+    return paged_has_tree(&roots->value) ? paged_ordered_of_roots(&roots->table, &roots->tree, roots->id) : paged_of_root(&roots->table, roots->id);
 }
 
 static enum status root_decode(struct bytes bytes, const struct value_limits *limits, struct buffer *scratch, struct value *value)
@@ -222,10 +204,12 @@ static enum status root_decode(struct bytes bytes, const struct value_limits *li
     if (status != STATUS_OK)
         return status;
     *value = roots.value;
+    value->object = paged_of_roots(&roots);
     if (value->type == VALUE_STREAM)
-        return stream_decode(&roots, limits, scratch, value);
-    value->object = paged_has_tree(value) ? paged_ordered_of_roots(&roots.table, &roots.tree, roots.id) : paged_of_root(&roots.table, roots.id);
-    return STATUS_OK;
+        status = codec_read_stream_rest(roots.rest, limits, scratch, value);
+    if (status != STATUS_OK)
+        value_free(value);
+    return status;
 }
 
 /* Only what is in the roots. */

@@ -115,9 +115,8 @@ void codec_write_stream_node(struct buffer *out, struct stream_id id, struct byt
 /* Appends what a stream has after the nodes: as in the store's records, and as in dumps. */
 void codec_write_stream_rest(const struct value *value, struct buffer *out);
 void codec_write_stream_rest_for_dump(const struct value *value, struct buffer *out);
-/* Reads the former, all of it, into a stream that is all zero. STATUS_CORRUPT: it has no groups. */
-struct stream;
-enum status codec_read_stream_rest(struct bytes input, const struct value_limits *limits, struct buffer *scratch, struct stream *stream);
+/* Reads the former, all of it, into a stream in pages that has only roots. STATUS_CORRUPT: it is to be freed. */
+enum status codec_read_stream_rest(struct bytes input, const struct value_limits *limits, struct buffer *scratch, const struct value *value);
 
 /* An RDB length: 6, 14, 32 or 64 bits. If `*is_special`, `*length` is not a length but the number (0 to 63) of a
  * special string form. STATUS_CORRUPT if the input ends too early. */

@@ -338,12 +338,12 @@ enum status codec_read_stream(uint8_t type, struct bytes *input, const struct va
     return STATUS_OK;
 }
 
-enum status codec_read_stream_rest(struct bytes input, const struct value_limits *limits, struct buffer *scratch, struct stream *stream)
+enum status codec_read_stream_rest(struct bytes input, const struct value_limits *limits, struct buffer *scratch, const struct value *value)
 {
-    if (read_state(CODEC_RDB_STREAM_3, &input, stream) && read_groups(CODEC_RDB_STREAM_3, &input, limits->string_unpacked_max, scratch, stream) && input.size == 0)
-        return STATUS_OK;
-    stream_groups_destroy(stream);
-    return STATUS_CORRUPT;
+    struct stream *stream = stream_of(value);
+
+    return read_state(CODEC_RDB_STREAM_3, &input, stream) && stream->length == stream->pages->tree.count &&
+        read_groups(CODEC_RDB_STREAM_3, &input, limits->string_unpacked_max, scratch, stream) && input.size == 0 ? STATUS_OK : STATUS_CORRUPT;
 }
 
 /* Converts a record of the store to a dump: everything is copied except the consumers' times */

@@ -85,25 +85,30 @@ static void shrink_to(struct value *list, const struct value_limits *limits, siz
 }
 
 /* Whether so small a list in pages becomes a listpack: as those in chunks do, where a chunk has SIZE_OF_COUNTED bytes at most if its elements are counted. */
-static bool leaves_pages(const struct value_limits *limits, size_t size, size_t count)
+static bool fits_pack(const struct value_limits *limits, size_t size, size_t count)
 {
     return count > 0 && is_small(limits, size, count, 2) && !chunk_exceeds(limits->list_fill, size, 1);
 }
 
-bool list_leaves_pages(const struct value *list, const struct value_limits *limits, struct value *pack)
+/* Not if pages would have to be read. The value's size is not exact. */
+bool list_becomes_pack(const struct value *list, const struct value_limits *limits, struct value *pack)
 {
-    struct chunk_list *chunks;
+    struct list_iterator iterator;
+    char digits[TEXT_INT_SIZE];
+    bool fits = true;
 
-    if (list_is_here(list) || !leaves_pages(limits, paged_of(list)->root.size, paged_list_count(list)) || !paged_list_is_resident(list))
+    if (list_is_here(list) || !fits_pack(limits, paged_of(list)->root.size, paged_list_count(list)) || !paged_list_is_resident(list))
         return false;
-    chunks = paged_list_to_chunks(list, limits->list_fill, 0);
-    *pack = (struct value){ .type = VALUE_LIST, .encoding = LIST_CHUNKS, .object = chunks };
-    if (chunk_list_chunks(chunks) == 1) {
-        to_listpack(pack);
-        return true;
+    *pack = list_create();
+    list_iterate(&iterator, list, 0, LIST_TAIL);
+    while (fits && list_step(&iterator)) {
+        listpack_append(pack_slot(pack), list_element(&iterator, digits));
+        fits = fits_pack(limits, listpack_size(pack_of(pack)), paged_list_count(list));
     }
-    value_free(pack);
-    return false;
+    list_iterate_end(&iterator);
+    if (!fits)
+        value_free(pack);
+    return fits;
 }
 
 void list_shrink(struct value *list, const struct value_limits *limits)
@@ -232,11 +237,11 @@ bool list_has_ranks(const struct value *list, size_t index, size_t count)
 }
 
 /* Whether it may become a listpack if `kept` elements stay. */
-static bool may_leave_pages(const struct value *list, const struct value_limits *limits, size_t kept)
+static bool may_fit_pack(const struct value *list, const struct value_limits *limits, size_t kept)
 {
     double mean = (double)paged_of(list)->root.size / (double)paged_list_count(list);
 
-    return leaves_pages(limits, (size_t)(mean * (double)kept) / SMALL_SLACK, kept);
+    return fits_pack(limits, (size_t)(mean * (double)kept) / SMALL_SLACK, kept);
 }
 
 bool list_has_trim(const struct value *list, const struct value_limits *limits, size_t from, size_t to)
@@ -247,7 +252,7 @@ bool list_has_trim(const struct value *list, const struct value_limits *limits, 
         return true;
     has = paged_list_has_removal(list, 0, from);
     has = paged_list_has_removal(list, to, paged_list_count(list) - to) && has;
-    if (may_leave_pages(list, limits, to - from))
+    if (may_fit_pack(list, limits, to - from))
         has = paged_list_has(list, from, to - from) && has;
     return has;
 }
@@ -257,7 +262,7 @@ bool list_has_popped(const struct value *list, const struct value_limits *limits
     size_t all = list_count(list);
     bool has;
 
-    if (list_is_here(list) || (!may_leave_pages(list, limits, all - count) && paged_list_has_end(list, end, count)))
+    if (list_is_here(list) || (!may_fit_pack(list, limits, all - count) && paged_list_has_end(list, end, count)))
         return true;
     has = paged_list_has(list, end == LIST_HEAD ? 0 : all - count, count);
     return list_has_trim(list, limits, end == LIST_HEAD ? count : 0, end == LIST_HEAD ? all : all - count) && has;

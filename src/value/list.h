@@ -21,8 +21,8 @@ size_t list_count(const struct value *list);
 void list_grow(struct value *list, const struct value_limits *limits, size_t count, size_t bytes);
 /* Elements were removed: a list with a single chunk that is at most half full becomes a listpack. */
 void list_shrink(struct value *list, const struct value_limits *limits);
-/* The same for a list in pages, which becomes one with `*pack` in its place: the caller stores that (key_replace). False: it stays as it is, also if pages would have to be read for it. */
-bool list_leaves_pages(const struct value *list, const struct value_limits *limits, struct value *pack);
+/* The same for a list that is not as a whole in memory: `*pack` has its elements, and the caller stores that in its place (key_replace). False: it stays as it is. */
+bool list_becomes_pack(const struct value *list, const struct value_limits *limits, struct value *pack);
 
 void list_push(struct value *list, enum list_end end, struct bytes element);
 /* `index` must exist. */

@@ -8,23 +8,18 @@
 #include "value/paged_list_private.h"
 
 enum {
-    LEAF_SIZE_FACTOR = 4, LEAF_EXTRA = 64,      /* leaves have at most four times the bytes of a usual page, with what an entry adds to it (keyspace/pages.h), or one element */
-    AHEAD_ELEMENTS = 16,
+    AHEAD_ELEMENTS = 16,            /* that are left in the leaf at an end when the next one is loaded */
     SMALL_SHARE = 4, JOINED_SHARE_NUM = 3, JOINED_SHARE_OF = 4,         /* a leaf below a quarter is joined, if both have three quarters at most */
 };
 
 static size_t leaf_size_max(const struct value *value)
 {
-    return (size_t)paged_of(value)->access->table.limits.size_min * LEAF_SIZE_FACTOR - LEAF_EXTRA;
+    return paged_tree_leaf_max(paged_of(value)->access);
 }
 
-/* The value's size; of leaves that were dropped unread it is not known exactly. */
 static void change_size(const struct value *value, size_t more, size_t less)
 {
-    uint64_t *size = &paged_of(value)->root.size;
-
-    *size += more;
-    *size = paged_list_leaves(value) > 0 && *size > less ? *size - less : 0;
+    paged_tree_change_size(paged_ordered_of(value), more, less);
 }
 
 /* --- leaves --- */
@@ -91,13 +86,8 @@ static void cut_leaf(const struct value *value, const struct paged_list_place *p
 
 static void drop_leaf(const struct value *value, const struct page_tree_path *path)
 {
-    struct page_tree tree = paged_list_tree(value);
-    struct bytes page = paged_tree_resident_leaf(&tree, path->leaf);
-    size_t size = page.data != NULL ? page.size : paged_of(value)->root.size / tree.root->leaves;
-
     forget_found(value);
-    page_tree_remove(&tree, path);
-    change_size(value, 0, size);
+    paged_tree_remove_leaf(paged_ordered_of(value), path);
 }
 
 /* The leaf's elements from `index` on, which is not 0, go into a new one after it. */
@@ -150,20 +140,14 @@ static bool join_leaves(const struct value *value, const struct page_tree_path *
 static void join_if_small(const struct value *value, size_t index)
 {
     struct page_tree tree = paged_list_tree(value);
-    struct page_tree_path path, beside;
+    struct page_tree_path path;
     struct bytes page;
 
     if (index >= tree.root->count || page_tree_seek_rank(&tree, index, &path) != PAGE_TREE_YES || path.rank == 0 || path.rank + path.count == tree.root->count)
         return;
     page = paged_tree_resident_leaf(&tree, path.leaf);
-    if (page.data == NULL || page.size >= leaf_size_max(value) / SMALL_SHARE)
-        return;
-    beside = path;
-    if (page_tree_next(&tree, &beside) == PAGE_TREE_YES && join_leaves(value, &path, &beside))
-        return;
-    beside = path;
-    if (page_tree_previous(&tree, &beside) == PAGE_TREE_YES)
-        (void)join_leaves(value, &beside, &path);
+    if (page.data != NULL && page.size < leaf_size_max(value) / SMALL_SHARE)
+        paged_tree_join_beside(value, &path, join_leaves);
 }
 
 /* --- changing --- */

@@ -14,16 +14,13 @@ bool paged_list_find_path(const struct value *value, size_t index, struct page_t
         *path = *found;
         return true;
     }
-    for (;;) {
+    do
         answer = index == 0 ? page_tree_first(&tree, path) : index + 1 == tree.root->count ? page_tree_last(&tree, path) : page_tree_seek_rank(&tree, index, path);
-        if (answer != PAGE_TREE_MISSING)
-            break;
-        if (!paged_tree_resolve(value, path->missing))
-            return false;
-    }
-    CHECK(answer == PAGE_TREE_YES);
-    *found = *path;
-    return true;
+    while (answer == PAGE_TREE_MISSING && paged_tree_resolve(value, path->missing));
+    CHECK(answer != PAGE_TREE_NO);
+    if (answer == PAGE_TREE_YES)
+        *found = *path;
+    return answer == PAGE_TREE_YES;
 }
 
 /* False: pages are wanted. */
@@ -43,14 +40,11 @@ size_t paged_list_seek(const struct value *value, size_t index, struct paged_lis
 
 bool paged_list_step(const struct value *value, enum list_end towards, struct paged_list_place *place)
 {
-    struct page_tree tree = paged_list_tree(value);
-    enum page_tree_answer answer;
+    bool is_there = paged_tree_reach(value, &place->path, towards == LIST_TAIL ? page_tree_next : page_tree_previous);
 
-    while ((answer = towards == LIST_TAIL ? page_tree_next(&tree, &place->path) : page_tree_previous(&tree, &place->path)) == PAGE_TREE_MISSING)
-        CHECK(paged_tree_resolve(value, place->path.missing));
-    if (answer == PAGE_TREE_YES)
+    if (is_there)
         place->page = paged_tree_leaf(value, &place->path);
-    return answer == PAGE_TREE_YES;
+    return is_there;
 }
 
 struct chunk_list *paged_list_to_chunks(const struct value *value, int fill, int depth)

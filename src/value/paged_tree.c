@@ -2,6 +2,8 @@
 
 #include "base/mem.h"
 
+enum { LEAF_SIZE_FACTOR = 4, LEAF_EXTRA = 64 };     /* leaves of four usual pages, with what an entry adds to a page (keyspace/pages.h) */
+
 static struct pager *all_of(struct pager *pager)
 {
     return ((struct paged_tree_pager *)pager)->all;
@@ -87,12 +89,59 @@ struct bytes paged_tree_leaf(const struct value *value, const struct page_tree_p
     return bytes_of(data, size);
 }
 
+bool paged_tree_reach(const struct value *value, struct page_tree_path *path, paged_tree_step *step)
+{
+    struct page_tree tree = paged_tree(paged_of(value)->access);
+    enum page_tree_answer answer;
+
+    while ((answer = step(&tree, path)) == PAGE_TREE_MISSING && paged_tree_resolve(value, path->missing))
+        ;
+    return answer == PAGE_TREE_YES;
+}
+
 struct bytes paged_tree_resident_leaf(const struct page_tree *tree, uint32_t leaf)
 {
     size_t size = 0;
     const char *data = tree->pager->find(tree->pager, leaf, PAGER_LOOK, &size);
 
     return bytes_of(data, size);
+}
+
+/* --- leaves --- */
+
+size_t paged_tree_leaf_max(const struct paged_access *access)
+{
+    return (size_t)access->table.limits.size_min * LEAF_SIZE_FACTOR - LEAF_EXTRA;
+}
+
+void paged_tree_change_size(struct paged_ordered *ordered, size_t more, size_t less)
+{
+    uint64_t *size = &ordered->paged.root.size;
+
+    *size += more;
+    *size = ordered->tree.leaves > 0 && *size > less ? *size - less : 0;
+}
+
+void paged_tree_remove_leaf(struct paged_ordered *ordered, const struct page_tree_path *path)
+{
+    struct page_tree tree = paged_tree(ordered->paged.access);
+    struct bytes page = paged_tree_resident_leaf(&tree, path->leaf);
+    size_t size = page.data != NULL ? page.size : ordered->paged.root.size / tree.root->leaves;
+
+    page_tree_remove(&tree, path);
+    paged_tree_change_size(ordered, 0, size);
+}
+
+void paged_tree_join_beside(const struct value *value, const struct page_tree_path *path, paged_tree_join *join)
+{
+    struct page_tree tree = paged_tree(paged_of(value)->access);
+    struct page_tree_path beside = *path;
+
+    if (page_tree_next(&tree, &beside) == PAGE_TREE_YES && join(value, path, &beside))
+        return;
+    beside = *path;
+    if (page_tree_previous(&tree, &beside) == PAGE_TREE_YES)
+        (void)join(value, &beside, path);
 }
 
 /* --- questions --- */

@@ -35,8 +35,21 @@ size_t paged_ordered_memory(const struct value *value);
 bool paged_tree_resolve(const struct value *value, uint32_t tree_page);
 /* The page of the path's leaf; data is NULL if it is wanted. */
 struct bytes paged_tree_leaf(const struct value *value, const struct page_tree_path *path);
+/* Where a step, or page_tree_first or page_tree_last, leads. False: nowhere, or pages are wanted. */
+typedef enum page_tree_answer paged_tree_step(const struct page_tree *tree, struct page_tree_path *path);
+bool paged_tree_reach(const struct value *value, struct page_tree_path *path, paged_tree_step *step);
 /* The leaf if it is resident; data is NULL if not. */
 struct bytes paged_tree_resident_leaf(const struct page_tree *tree, uint32_t leaf);
+
+/* Leaves of lists and streams have at most this number of bytes, or one element. */
+size_t paged_tree_leaf_max(const struct paged_access *access);
+/* The size of a value without a table changes; of leaves that were removed unread it is not known exactly. */
+void paged_tree_change_size(struct paged_ordered *ordered, size_t more, size_t less);
+/* Removes a leaf of such a value, resident or not. */
+void paged_tree_remove_leaf(struct paged_ordered *ordered, const struct page_tree_path *path);
+/* Joins the path's leaf with the one after it or before it, if `join`, which does so if both are there and small enough, says yes for one of them. */
+typedef bool paged_tree_join(const struct value *value, const struct page_tree_path *left, const struct page_tree_path *right);
+void paged_tree_join_beside(const struct value *value, const struct page_tree_path *path, paged_tree_join *join);
 
 /* A question: from the beginning to the end pages that are missing are wanted, not read, and no uses are counted. */
 struct paged_access *paged_begin_question(const struct value *value);

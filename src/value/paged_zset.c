@@ -223,15 +223,10 @@ static bool join_leaves(const struct value *value, const struct page_tree_path *
 static void join_with_neighbour(const struct value *value, uint64_t rank)
 {
     struct page_tree tree = paged_zset_tree(value);
-    struct page_tree_path path, beside;
+    struct page_tree_path path;
 
     CHECK(page_tree_seek_rank(&tree, rank, &path) == PAGE_TREE_YES);
-    beside = path;
-    if (page_tree_next(&tree, &beside) == PAGE_TREE_YES && join_leaves(value, &path, &beside))
-        return;
-    beside = path;
-    if (page_tree_previous(&tree, &beside) == PAGE_TREE_YES)
-        (void)join_leaves(value, &beside, &path);
+    paged_tree_join_beside(value, &path, join_leaves);
 }
 
 /* Removes the elements from..to of the place's leaf from the tree. */

@@ -10,29 +10,19 @@ struct order_element paged_zset_get(const struct paged_zset_place *place)
 
 bool paged_zset_next(const struct value *value, struct paged_zset_place *place)
 {
-    struct page_tree tree = paged_zset_tree(value);
-    enum page_tree_answer answer;
-
     if (++place->at < order_page_count(place->page))
         return true;
-    while ((answer = page_tree_next(&tree, &place->path)) == PAGE_TREE_MISSING)
-        CHECK(paged_tree_resolve(value, place->path.missing));
     place->at = 0;
-    return answer == PAGE_TREE_YES && paged_zset_read_leaf(value, place);
+    return paged_tree_reach(value, &place->path, page_tree_next) && paged_zset_read_leaf(value, place);
 }
 
 bool paged_zset_previous(const struct value *value, struct paged_zset_place *place)
 {
-    struct page_tree tree = paged_zset_tree(value);
-    enum page_tree_answer answer;
-
     if (place->at > 0) {
         place->at--;
         return true;
     }
-    while ((answer = page_tree_previous(&tree, &place->path)) == PAGE_TREE_MISSING)
-        CHECK(paged_tree_resolve(value, place->path.missing));
-    if (answer == PAGE_TREE_NO || !paged_zset_read_leaf(value, place))
+    if (!paged_tree_reach(value, &place->path, page_tree_previous) || !paged_zset_read_leaf(value, place))
         return false;
     place->at = order_page_count(place->page) - 1;
     return true;

@@ -105,6 +105,7 @@ size_t stream_node_count(const struct stream *stream);
 size_t stream_size(const struct stream *stream);
 
 /* Questions of a call about what it is about to do with a stream that may be in pages. False: pages are missing, and the call asks for them (key_ask); the question is to be put again then. */
+static inline bool stream_is_here(const struct stream *stream) { return stream->pages == NULL; }      /* nothing needs to be asked */
 bool stream_has_append(const struct stream *stream);
 /* Reading up to `count_max` entries; 0: all. With 0-0 and the highest ID also stream_last_live_id and stream_last_kept_id, if it is from the end. */
 bool stream_has_range(const struct stream *stream, struct stream_id start, struct stream_id end, uint64_t count_max, enum stream_direction direction);

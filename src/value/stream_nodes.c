@@ -8,7 +8,7 @@
 #include "value/stream_group.h"
 #include "value/stream_private.h"
 
-enum { LEAF_SIZE_FACTOR = 4, LEAF_EXTRA = 64, SIZE_SAMPLES = 2 };
+enum { SIZE_SAMPLES = 2 };
 
 struct value stream_nodes_value(const struct stream *stream)
 {
@@ -23,14 +23,6 @@ static struct page_tree tree_of(const struct stream *stream)
 static struct listpack **slot_at(const struct stream *stream, const struct stream_place *place)
 {
     return idmap_value(&stream->nodes, place->in_memory);
-}
-
-static void change_size(const struct stream *stream, size_t more, size_t less)
-{
-    uint64_t *size = &stream->pages->paged.root.size;
-
-    *size += more;
-    *size = stream->pages->tree.leaves > 0 && *size > less ? *size - less : 0;
 }
 
 /* --- pages --- */
@@ -62,14 +54,6 @@ static struct bytes separator_of(struct stream_id id, char room[STREAM_PAGE_HEAD
     return bytes_of(room, STREAM_PAGE_HEAD_SIZE);
 }
 
-/* A search has met a page that is missing. True: it is read, and the search is to be done again. */
-static bool resolve(const struct stream *stream, uint32_t page)
-{
-    struct value value = stream_nodes_value(stream);
-
-    return paged_tree_resolve(&value, page);
-}
-
 static struct bytes read_page(const struct stream *stream, const struct page_tree_path *path)
 {
     struct value value = stream_nodes_value(stream);
@@ -79,47 +63,44 @@ static struct bytes read_page(const struct stream *stream, const struct page_tre
 
 /* --- finding --- */
 
-typedef enum page_tree_answer find_leaf(const struct page_tree *tree, struct page_tree_path *path);
-static bool reach_leaf(const struct stream *stream, struct stream_place *place, find_leaf *find)
+static bool reach(const struct stream *stream, struct stream_place *place, paged_tree_step *step)
 {
-    struct page_tree tree = tree_of(stream);
-    enum page_tree_answer answer;
+    struct value value = stream_nodes_value(stream);
 
-    while ((answer = find(&tree, &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
-        ;
-    return answer == PAGE_TREE_YES;
+    return paged_tree_reach(&value, &place->in_pages, step);
 }
 
 bool stream_node_first(const struct stream *stream, struct stream_place *place)
 {
-    return LIKELY(stream->pages == NULL) ? idmap_first(&stream->nodes, &place->in_memory) : reach_leaf(stream, place, page_tree_first);
+    return LIKELY(stream->pages == NULL) ? idmap_first(&stream->nodes, &place->in_memory) : reach(stream, place, page_tree_first);
 }
 
 bool stream_node_last(const struct stream *stream, struct stream_place *place)
 {
-    return LIKELY(stream->pages == NULL) ? idmap_last(&stream->nodes, &place->in_memory) : reach_leaf(stream, place, page_tree_last);
+    return LIKELY(stream->pages == NULL) ? idmap_last(&stream->nodes, &place->in_memory) : reach(stream, place, page_tree_last);
 }
 
 bool stream_node_next(const struct stream *stream, struct stream_place *place)
 {
-    return LIKELY(stream->pages == NULL) ? idmap_next(&stream->nodes, &place->in_memory) : reach_leaf(stream, place, page_tree_next);
+    return LIKELY(stream->pages == NULL) ? idmap_next(&stream->nodes, &place->in_memory) : reach(stream, place, page_tree_next);
 }
 
 bool stream_node_previous(const struct stream *stream, struct stream_place *place)
 {
-    return LIKELY(stream->pages == NULL) ? idmap_previous(&stream->nodes, &place->in_memory) : reach_leaf(stream, place, page_tree_previous);
+    return LIKELY(stream->pages == NULL) ? idmap_previous(&stream->nodes, &place->in_memory) : reach(stream, place, page_tree_previous);
 }
 
 bool stream_node_reach(const struct stream *stream, struct stream_id id, struct stream_place *place)
 {
     char room[STREAM_PAGE_HEAD_SIZE];
+    struct value value = stream_nodes_value(stream);
     struct page_tree tree;
     enum page_tree_answer answer;
 
     if (LIKELY(stream->pages == NULL))
         return idmap_seek_back(&stream->nodes, id, &place->in_memory) || idmap_first(&stream->nodes, &place->in_memory);
     tree = tree_of(stream);
-    while ((answer = page_tree_seek(&tree, separator_of(id, room), &place->in_pages)) == PAGE_TREE_MISSING && resolve(stream, place->in_pages.missing))
+    while ((answer = page_tree_seek(&tree, separator_of(id, room), &place->in_pages)) == PAGE_TREE_MISSING && paged_tree_resolve(&value, place->in_pages.missing))
         ;
     return answer == PAGE_TREE_YES;
 }
@@ -193,7 +174,7 @@ size_t stream_size(const struct stream *stream)
 
 size_t stream_node_size_max(const struct stream *stream)
 {
-    return stream->pages == NULL ? NODE_SIZE_MAX : (size_t)stream->pages->paged.access->table.limits.size_min * LEAF_SIZE_FACTOR - LEAF_EXTRA - STREAM_PAGE_HEAD_SIZE;
+    return stream->pages == NULL ? NODE_SIZE_MAX : paged_tree_leaf_max(stream->pages->paged.access) - STREAM_PAGE_HEAD_SIZE;
 }
 
 void stream_node_edit(struct stream *stream, const struct stream_place *place, struct stream_edit *edit)
@@ -229,7 +210,7 @@ void stream_node_store(struct stream *stream, struct stream_place *place, struct
     id = stream_page_id(old);
     size = STREAM_PAGE_HEAD_SIZE + listpack_size(edit->copy);
     write_page(tree.pager->change(tree.pager, place->in_pages.leaf, size), id, edit->copy);
-    change_size(stream, size, old.size);
+    paged_tree_change_size(stream->pages, size, old.size);
     page_tree_set_count(&tree, &place->in_pages, node_live(edit->copy));
     place->in_pages.count = node_live(edit->copy);
     listpack_destroy(edit->copy);
@@ -254,49 +235,52 @@ void stream_node_add(struct stream *stream, struct stream_id id, struct listpack
     is_first = !stream_node_last(stream, &last);
     size = STREAM_PAGE_HEAD_SIZE + listpack_size(pack);
     write_page(page_tree_insert(&tree, is_first ? NULL : &last.in_pages, PAGE_TREE_AFTER, is_first ? BYTES("") : separator_of(id, room), node_live(pack), size, NULL), id, pack);
-    change_size(stream, size, 0);
+    paged_tree_change_size(stream->pages, size, 0);
     listpack_destroy(pack);
 }
 
 void stream_node_remove(struct stream *stream, const struct stream_place *place)
 {
     struct idmap_place in_memory = place->in_memory;
-    struct page_tree tree;
-    struct bytes page;
 
-    if (LIKELY(stream->pages == NULL)) {
-        listpack_destroy(*slot_at(stream, place));
-        (void)idmap_remove_at(&stream->nodes, &in_memory);
+    if (UNLIKELY(stream->pages != NULL)) {
+        paged_tree_remove_leaf(stream->pages, &place->in_pages);
         return;
     }
-    tree = tree_of(stream);
-    page = paged_tree_resident_leaf(&tree, place->in_pages.leaf);
-    if (page.data == NULL)
-        page.size = stream->pages->paged.root.size / tree.root->leaves;
-    page_tree_remove(&tree, &place->in_pages);
-    change_size(stream, 0, page.size);
+    listpack_destroy(*slot_at(stream, place));
+    (void)idmap_remove_at(&stream->nodes, &in_memory);
 }
 
 /* --- from memory into pages, and back --- */
 
+struct paged_value *stream_of_roots(const struct paged_root *root, const struct page_tree_root *tree, uint64_t id)
+{
+    struct paged_stream *made = mem_zalloc(sizeof(*made));
+
+    made->ordered = (struct paged_ordered){ { .root = *root, .id = id }, *tree };
+    made->stream.pages = &made->ordered;
+    return &made->ordered.paged;
+}
+
 struct paged_value *stream_nodes_to_pages(struct stream *from, uint64_t id, struct paged_access *access)
 {
-    struct paged_stream *made = mem_alloc(sizeof(*made));
-    struct value value = { .type = VALUE_STREAM, .encoding = STREAM_PAGED, .object = made };
+    struct paged_value *paged = stream_of_roots(&(struct paged_root){ 0 }, &(struct page_tree_root){ 0 }, id);
+    struct value value = { .type = VALUE_STREAM, .encoding = STREAM_PAGED, .object = paged };
+    struct stream *stream = &((struct paged_stream *)paged)->stream, empty = *stream;
     struct idmap_place place;
 
-    *made = (struct paged_stream){ { { .id = id }, { 0 } }, *from };
-    made->stream.pages = &made->ordered;
-    made->stream.nodes = (struct idmap){ 0 };
+    *stream = *from;
+    stream->pages = empty.pages;
+    stream->nodes = empty.nodes;
     from->groups = NULL;
     from->group_count = from->group_room = 0;
     paged_attach(&value, access);
     for (bool more = idmap_first(&from->nodes, &place); more; more = idmap_next(&from->nodes, &place)) {
         struct listpack *const *node = idmap_value(&from->nodes, place);
 
-        stream_node_add(&made->stream, idmap_id(&from->nodes, place), listpack_copy(*node));
+        stream_node_add(stream, idmap_id(&from->nodes, place), listpack_copy(*node));
     }
-    return &made->ordered.paged;
+    return paged;
 }
 
 void stream_nodes_copy(struct stream *to, const struct stream *from)

@@ -143,15 +143,7 @@ static void assert_same(struct rig *rig)
 }
 
 /* Until the question, which is put again and again, returns true. */
-#define ASK(rig, question) \
-    do { \
-        int rounds = 0; \
-        while (!(question)) { \
-            assert_true(rounds++ < 200); \
-            folded_pager_load_wanted(&(rig)->folder, &(rig)->access); \
-        } \
-        assert_int_equal((rig)->access.wanted_count, 0); \
-    } while (0)
+#define ASK(rig, question) FOLDED_ASK(rig, 200, question)
 
 /* The index of the nth element that equals this one, or the count. */
 static size_t index_of(const struct value *list, struct bytes element, enum list_end from, size_t nth)
@@ -371,15 +363,15 @@ static void a_short_list_becomes_a_listpack(void **state)
 
     (void)state;
     rig_init(&rig, 2, 600);
-    assert_false(list_leaves_pages(&rig.paged, &limits, &pack));
+    assert_false(list_becomes_pack(&rig.paged, &limits, &pack));
     list_delete(&rig.paged, 5, list_count(&rig.paged) - 5);
     list_delete(&rig.plain, 5, list_count(&rig.plain) - 5);
     lose(&rig, 1);
-    assert_false(list_leaves_pages(&rig.paged, &limits, &pack));
+    assert_false(list_becomes_pack(&rig.paged, &limits, &pack));
     ASK(&rig, list_has_trim(&rig.paged, &limits, 0, 4));
     list_delete(&rig.paged, 4, 1);
     list_delete(&rig.plain, 4, 1);
-    assert_true(list_leaves_pages(&rig.paged, &limits, &pack));
+    assert_true(list_becomes_pack(&rig.paged, &limits, &pack));
     list_shrink(&rig.plain, &limits);
     assert_int_equal(pack.encoding, LIST_LISTPACK);
     assert_string_equal(value_encoding_name(&pack), value_encoding_name(&rig.plain));

@@ -164,15 +164,7 @@ static void assert_same(struct rig *rig)
 }
 
 /* Until the question, which is put again and again, returns true. */
-#define ASK(rig, question) \
-    do { \
-        int rounds = 0; \
-        while (!(question)) { \
-            assert_true(rounds++ < 200); \
-            folded_pager_load_wanted(&(rig)->folder, &(rig)->access); \
-        } \
-        assert_int_equal((rig)->access.wanted_count, 0); \
-    } while (0)
+#define ASK(rig, question) FOLDED_ASK(rig, 200, question)
 
 static struct stream_id random_id(struct rig *rig)
 {

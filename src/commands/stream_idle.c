@@ -85,21 +85,30 @@ static size_t drop_deleted(struct call *call, int key_arg, const struct stream *
     return kept;
 }
 
+/* Entries that were deleted are passed over, so more are looked at until that many are in the stream. */
 bool stream_idle_is_here(struct call *call, const struct stream *stream, struct stream_group *group, int64_t idle_min_ms, uint64_t count_max)
 {
     int64_t until_ms = call->turn->now_ms - idle_min_ms;
-    size_t room = count_max > 0 && count_max < group->pending.count ? (size_t)count_max : group->pending.count, found;
+    size_t all = group->pending.count, wanted = count_max > 0 && count_max < all ? (size_t)count_max : all, room = wanted, found, there;
     struct stream_idle_entry *entries;
     struct stream_id *ids;
 
-    if (stream_is_here(stream) || group->oldest_ms > until_ms || room == 0)
+    if (stream_is_here(stream) || group->oldest_ms > until_ms || wanted == 0)
         return true;
-    entries = arena_alloc(call->arena, room * sizeof(*entries));
-    found = collect(group, until_ms, entries, room);
-    ids = arena_alloc(call->arena, found * sizeof(*ids));
-    for (size_t i = 0; i < found; i++)
-        ids[i] = entries[i].id;
-    return stream_has_ids(stream, ids, found);
+    for (;; room = room < all / 2 ? room * 2 : all) {
+        entries = arena_alloc(call->arena, room * sizeof(*entries));
+        ids = arena_alloc(call->arena, room * sizeof(*ids));
+        found = collect(group, until_ms, entries, room);
+        for (size_t i = 0; i < found; i++)
+            ids[i] = entries[i].id;
+        if (!stream_has_ids(stream, ids, found))
+            return false;
+        there = 0;
+        for (size_t i = 0; i < found; i++)
+            there += stream_has(stream, ids[i]);
+        if (there >= wanted || found < room || room == all)
+            return true;
+    }
 }
 
 struct stream_idle stream_idle_find(struct call *call, int key_arg, const struct stream *stream, struct stream_group *group,

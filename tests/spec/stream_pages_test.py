@@ -183,6 +183,14 @@ class StreamPagesTest(PagedCase):
         self.assertEqual(self.c.must("XREADGROUP", "GROUP", "g", "d", "COUNT", 1, "CLAIM", 0, "STREAMS", "s", ">")[0][1][0][0], b"1-1")
         self.assertLess(pages(self.server)[0], 10)
 
+    def test_idle_entries_that_were_deleted_are_passed_over(self):
+        fill(self.c)
+        self.c.must("XGROUP", "CREATE", "s", "g", "0")
+        self.c.must("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+        for first in (1, 201, 401, 601):
+            self.c.must("XDEL", "s", *["%d-1" % i for i in range(first, first + 150)])
+        self.check_asks(["s"], [("XREADGROUP", "GROUP", "g", "d", "COUNT", 3, "CLAIM", 0, "STREAMS", "s", ">"), ("XREADGROUP", "GROUP", "g", "e", "COUNT", 20, "CLAIM", 0, "STREAMS", "s", "s", ">", ">")] * 6)
+
     def test_a_log_has_no_more_pages_for_ever(self):
         most = 0
         for turn in range(20):

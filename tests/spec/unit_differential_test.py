@@ -14,7 +14,7 @@ from support.server import REDIS, Server, is_redis, scaled, seed_new            
 from support.units import Demoter, UnitGenerator, UnitRunner                                        # noqa: E402
 
 ENCODINGS = {"hash-max-listpack-entries": "8", "hash-max-listpack-value": "20", "set-max-intset-entries": "8", "zset-max-listpack-entries": "8",
-             "zset-max-listpack-value": "20", "list-max-listpack-size": "4", "list-compress-depth": "1", "stream-node-max-entries": "5", "stream-node-max-bytes": "300"}
+             "zset-max-listpack-value": "20", "list-max-listpack-size": "4", "list-compress-depth": "1", "stream-node-max-entries": "5", "stream-node-max-bytes": "150"}
 OWN_ENCODINGS = {"set-max-listpack-entries": "8", "set-max-listpack-value": "20"}
 NEEDED = ("MULTI", "EVAL", "FCALL", "WATCH")
 

@@ -437,13 +437,14 @@ static void a_draw_from_damage_ends(void **state)
 static void a_root_is_written_and_read(void **state)
 {
     static const struct paged_root bad[] = { { 0, 0, 0, 0, 0 }, { 5, 4, 1, 5, 5 }, { 0, 4, 1, 5, 5 }, { 5, 0, 1, 5, 5 }, { 5, 50, 1, 0, 0 }, { 5, 50, 1, 3, 4 } };
-    struct paged_root root = { 1ull << 40, 1ull << 45, 1u << 31, 77, 66 }, read;
-    char bytes[PAGED_ROOT_SIZE];
+    struct paged_root root = { 1ull << 40, 1ull << 45, 1u << 31, 77, 66 }, read = { 0 };
+    char bytes[PAGED_ROOT_SIZE], again[PAGED_ROOT_SIZE];
 
     (void)state;
     paged_root_write(&root, bytes);
     assert_true(paged_root_read(bytes, &read));
-    assert_memory_equal(&root, &read, sizeof(root));
+    paged_root_write(&read, again);
+    assert_memory_equal(bytes, again, sizeof(bytes));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         paged_root_write(&bad[i], bytes);
         assert_false(paged_root_read(bytes, &read));

@@ -509,6 +509,16 @@ static void a_string_that_is_packed_twice_is_read(void **state)
     }
 }
 
+/* As they are written: what is between the fields in memory may be anything. */
+static void assert_same_roots(const struct paged_root *one, const struct paged_root *other)
+{
+    char first[PAGED_ROOT_SIZE], second[PAGED_ROOT_SIZE];
+
+    paged_root_write(one, first);
+    paged_root_write(other, second);
+    assert_memory_equal(first, second, sizeof(first));
+}
+
 /* A value in pages: its record is the root. All its bytes are damaged in turn: it is refused, or has another root that is possible. */
 static void a_root_comes_back_as_it_went(void **state)
 {
@@ -543,7 +553,7 @@ static void a_root_comes_back_as_it_went(void **state)
         record_encode(entry, &bytes);
         assert_int_equal(record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record), STATUS_OK);
         assert_int_equal(record.value.encoding, value.encoding);
-        assert_memory_equal(&paged_of(&record.value)->root, &root, sizeof(root));
+        assert_same_roots(&paged_of(&record.value)->root, &root);
         assert_int_equal(paged_of(&record.value)->id, 0x123456789abc);
         if (has_tree) {
             const struct page_tree_root *read = &paged_ordered_of(&record.value)->tree;

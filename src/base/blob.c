@@ -28,6 +28,18 @@ struct blob *blob_hold(struct blob *blob)
     return blob;
 }
 
+void blob_cut(struct blob *blob, size_t size)
+{
+    struct buffer *buffer = &blob->buffer;
+
+    if (size == 0) {
+        buffer_release(buffer);
+        return;
+    }
+    buffer->data = mem_realloc(buffer->data, size);
+    buffer->size = buffer->capacity = size;
+}
+
 void blob_release(struct blob *blob)
 {
     if (blob == NULL || atomic_fetch_sub_explicit(&blob->holders, 1, memory_order_acq_rel) > 1)

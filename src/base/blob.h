@@ -22,6 +22,9 @@ struct blob *blob_copy(struct bytes bytes);
 struct blob *blob_hold(struct blob *blob);          /* adds a holder; returns its argument */
 void blob_release(struct blob *blob);               /* removes a holder; the last one frees the blob. NULL is fine */
 
+/* Shortens it, and gives the memory back. For the only holder. */
+void blob_cut(struct blob *blob, size_t size);
+
 /* True if there is more than one holder. For the only holder, false remains true until it passes the blob on. */
 static inline bool blob_is_shared(const struct blob *blob)
 {

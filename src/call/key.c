@@ -287,6 +287,42 @@ static struct entry *take_into_pages(struct key *key)
     return keyspace_entry(key->keyspace, key->handle);
 }
 
+void key_use_in_parts(struct key *key, uint64_t size)
+{
+    struct call *call = key->call;
+    const struct value_limits *limits = &call->turn->limits;
+    char digits[TEXT_INT_SIZE];
+    struct bytes bytes = bytes_of("", 0);
+    struct blob *consumed = NULL;
+    struct value blocks;
+
+    if (LIKELY(limits->page_threshold == 0) || key->keyspace == NULL || (key->present && string_is_in_blocks(&key->value)))
+        return;
+    keyspace_assert_locked(key->keyspace);
+    if (key->present)
+        bytes = string_bytes(&key->value, digits);
+    if (size < bytes.size)
+        size = bytes.size;
+    if (!pages_takes_string(size, limits) || (key->present && entry_is_held(key->keyspace, keyspace_entry(key->keyspace, key->handle))))
+        return;
+    if (key->present)
+        partition_changing(key->keyspace, key->hash, key->handle);
+    if (!value_is_object(&key->value))
+        bytes = arena_copy(call->arena, bytes);             /* pages are entries, too */
+    else if (!blob_is_shared(key->value.object))
+        consumed = key->value.object;
+    if (!pages_take_string(new_access(key), key->keyspace, key->hash, limits, call->turn->now_ms, bytes, consumed, size, &blocks))
+        return;
+    if (key->present) {
+        keyspace_mark_dirty(key->keyspace, keyspace_entry(key->keyspace, key->handle));
+        if (value_is_object(&key->value))
+            free_value(call, key->value);
+        key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &blocks);
+        call->handles_stale = true;
+    }
+    key->value = blocks;
+}
+
 /* Numbers that are drawn from here on are the same when the call runs again. The worker's generator is there again afterwards. */
 static void begin_draws(const struct key *key)
 {

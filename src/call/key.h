@@ -93,6 +93,10 @@ static inline void key_replace(struct key *key, struct value value)
     key->value = value;
 }
 
+/* The string, which has at least `size` bytes when the call has changed it, or does not exist yet, is used in parts: a large one is kept in blocks from now on (value/string.h). It has
+ * zeros up to that size then; a new one is stored by key_changed. */
+void key_use_in_parts(struct key *key, uint64_t size);
+
 /* A function of the value has said that elements are missing: the handler, which has changed nothing, returns. It runs again when they are there. */
 void key_ask(const struct key *key);
 

@@ -33,26 +33,22 @@ void setbit_command(struct call *call)
 
     if (!bit_offset_arg(call, 2, 0, &offset) ||
         !arg_integer_between(call, 3, 0, 1, "ERR bit is not an integer or out of range", &bit) ||
-        !key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
+        !key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key) || !string_edit_begin(&key, offset / 8, 1, &edit))
         return;
-    edit = string_edit_begin(&key, (size_t)(offset / 8 + 1));
-    before = bits_read(edit.data, edit.size, offset, 1);
-    bits_write(edit.data, offset, 1, (uint64_t)bit);
-    string_edit_end(&key, &edit, before != (uint64_t)bit, EVENT_SETBIT);
+    before = string_edit_bits(&edit, offset, 1);
+    if (before != (uint64_t)bit)
+        string_edit_set_bits(&edit, offset, 1, (uint64_t)bit);
+    string_edit_end(&edit, before != (uint64_t)bit, EVENT_SETBIT);
     reply_integer(call->reply, (int64_t)before);
 }
 
 void getbit_command(struct call *call)
 {
-    char digits[TEXT_INT_SIZE];
-    struct bytes string;
     uint64_t offset;
     struct key key;
 
-    if (!bit_offset_arg(call, 2, 0, &offset) || !key_open_as(call, 1, KEY_FOR_READING, VALUE_STRING, &key))
-        return;
-    string = string_of(&key, digits);
-    reply_integer(call->reply, (int64_t)bits_read(string.data, string.size, offset, 1));
+    if (bit_offset_arg(call, 2, 0, &offset) && string_open_part(call, KEY_FOR_READING, &key) && string_ask(&key, offset / 8, 1))
+        reply_integer(call->reply, (int64_t)string_bits(&key, offset, 1));
 }
 
 /* BYTE, which is the default, or BIT. False: the error was replied. */
@@ -94,11 +90,27 @@ static bool span_resolve(struct span *span, size_t string_size)
     return true;
 }
 
+static uint64_t count_span(const struct value *string, const struct span *span)
+{
+    uint64_t count = 0, first = span->first;
+    char digits[TEXT_INT_SIZE];
+
+    while (first <= span->last) {
+        struct string_run run = string_run(string, first / 8, digits);
+        uint64_t last = first - first % 8 + run.size * 8 - 1;
+
+        if (last > span->last)
+            last = span->last;
+        if (run.data != NULL)
+            count += bits_count(run.data, first % 8, first % 8 + (last - first));
+        first = last + 1;
+    }
+    return count;
+}
+
 void bitcount_command(struct call *call)
 {
     struct span span = { .start = 0, .end = -1 };
-    char digits[TEXT_INT_SIZE];
-    struct bytes string;
     struct key key;
 
     if (!key_open_as(call, 1, KEY_FOR_READING, VALUE_STRING, &key))
@@ -119,11 +131,12 @@ void bitcount_command(struct call *call)
     }
     if (!unit_arg(call, 4, &span.in_bits))
         return;
-    string = string_of(&key, digits);
-    if (!span_resolve(&span, string.size))
+    if (call->arg_count > 3)
+        key_use_in_parts(&key, 0);
+    if (!span_resolve(&span, string_size(&key.value)))
         reply_integer(call->reply, 0);
-    else
-        reply_integer(call->reply, (int64_t)bits_count(string.data, span.first, span.last));
+    else if (string_ask(&key, span.first / 8, span.last / 8 - span.first / 8 + 1))
+        reply_integer(call->reply, (int64_t)count_span(&key.value, &span));
 }
 
 static bool read_bitpos_span(struct call *call, struct span *span)
@@ -136,11 +149,39 @@ static bool read_bitpos_span(struct call *call, struct span *span)
         (call->arg_count <= 4 || arg_integer(call, 4, &span->end));
 }
 
+/* False: parts were asked for, as many again as were looked at. */
+static bool find_in_span(const struct key *key, const struct span *span, bool set, int64_t *found)
+{
+    uint64_t first = span->first;
+    char digits[TEXT_INT_SIZE];
+
+    for (*found = -1; first <= span->last && *found < 0; ) {
+        struct string_run run;
+        uint64_t last;
+
+        if (!string_has(&key->value, first / 8, 1)) {
+            uint64_t more = first / 8 - span->first / 8 + 1, left = span->last / 8 - first / 8 + 1;
+
+            return string_ask(key, first / 8, more < left ? more : left);
+        }
+        run = string_run(&key->value, first / 8, digits);
+        last = first - first % 8 + run.size * 8 - 1;
+        if (last > span->last)
+            last = span->last;
+        if (run.data == NULL)
+            *found = set ? -1 : (int64_t)first;
+        else
+            *found = bits_find(run.data, first % 8, first % 8 + (last - first), set);
+        if (run.data != NULL && *found >= 0)
+            *found += (int64_t)(first - first % 8);
+        first = last + 1;
+    }
+    return true;
+}
+
 void bitpos_command(struct call *call)
 {
     struct span span = { .start = 0, .end = -1 };
-    char digits[TEXT_INT_SIZE];
-    struct bytes string;
     int64_t bit, found;
     struct key key;
 
@@ -158,12 +199,14 @@ void bitpos_command(struct call *call)
     }
     if (!read_bitpos_span(call, &span))
         return;
-    string = string_of(&key, digits);
-    if (!span_resolve(&span, string.size)) {
+    if (call->arg_count > 3)
+        key_use_in_parts(&key, 0);
+    if (!span_resolve(&span, string_size(&key.value))) {
         reply_integer(call->reply, -1);
         return;
     }
-    found = bits_find(string.data, span.first, span.last, bit == 1);
+    if (!find_in_span(&key, &span, bit == 1, &found))
+        return;
     /* Without an end, a string of ones is followed by zeros. */
     if (found < 0 && bit == 0 && call->arg_count <= 4)
         found = (int64_t)span.last + 1;

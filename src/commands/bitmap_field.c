@@ -143,7 +143,7 @@ static void reply_field(struct reply *reply, const struct field_step *step, uint
 /* True if it changed something. `*writes` counts those that did not fail. */
 static bool run_step(struct call *call, const struct field_step *step, struct string_edit *edit, int *writes)
 {
-    uint64_t before = bits_read(edit->data, edit->size, step->offset, step->width), after;
+    uint64_t before = string_edit_bits(edit, step->offset, step->width), after;
 
     if (step->action == FIELD_GET) {
         reply_field(call->reply, step, before);
@@ -157,8 +157,27 @@ static bool run_step(struct call *call, const struct field_step *step, struct st
     reply_field(call->reply, step, step->action == FIELD_SET ? before : after);
     if (after == before)
         return false;
-    bits_write(edit->data, step->offset, step->width, after);
+    string_edit_set_bits(edit, step->offset, step->width, after);
     return true;
+}
+
+/* False: parts of the string are not there. One that grows may be read where it had its end. */
+static bool ask_for_fields(const struct key *key, const struct field_plan *plan)
+{
+    bool has = true;
+
+    if (!key->present)
+        return true;
+    for (int i = 0; i < plan->count; i++) {
+        const struct field_step *step = &plan->steps[i];
+
+        uint64_t first = step->offset / 8, size = (step->offset % 8 + (uint64_t)step->width + 7) / 8;
+
+        has = (plan->writes ? string_has_change(&key->value, first, size) : string_has(&key->value, first, size)) && has;
+    }
+    if (!has)
+        key_ask(key);
+    return has;
 }
 
 static void run_writing(struct call *call, const struct field_plan *plan)
@@ -170,30 +189,28 @@ static void run_writing(struct call *call, const struct field_plan *plan)
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
         return;
-    edit = string_edit_begin(&key, plan->size_min);
+    if (!ask_for_fields(&key, plan) || !string_edit_begin(&key, plan->size_min, 0, &edit))
+        return;
     reply_array(call->reply, (size_t)plan->count);
     for (int i = 0; i < plan->count; i++)
         changes += run_step(call, &plan->steps[i], &edit, &writes);
     /* The string has grown even if all writes failed. */
-    string_edit_end(&key, &edit, changes > 0, writes > 0 ? EVENT_SETBIT : EVENT_SILENT);
+    string_edit_end(&edit, changes > 0, writes > 0 ? EVENT_SETBIT : EVENT_SILENT);
     if (changes > 1)
         call->change_count += changes - 1;      /* Redis counts each change, and key_changed has counted one */
 }
 
 static void run_reading(struct call *call, const struct field_plan *plan)
 {
-    char digits[TEXT_INT_SIZE];
-    struct bytes string;
     struct key key;
 
-    if (!key_open_as(call, 1, KEY_FOR_READING, VALUE_STRING, &key))
+    if (!string_open_part(call, KEY_FOR_READING, &key) || !ask_for_fields(&key, plan))
         return;
-    string = string_of(&key, digits);
     reply_array(call->reply, (size_t)plan->count);
     for (int i = 0; i < plan->count; i++) {
         const struct field_step *step = &plan->steps[i];
 
-        reply_field(call->reply, step, bits_read(string.data, string.size, step->offset, step->width));
+        reply_field(call->reply, step, string_bits(&key, step->offset, step->width));
     }
 }
 

@@ -140,7 +140,6 @@ void debug_listpack(struct call *call)
 /* Kelvin has no reserve in strings: what is available is always 0. The memory is that of the entry, which key and short values share. */
 void debug_sdslen(struct call *call)
 {
-    char digits[TEXT_INT_SIZE];
     struct probe probe;
     enum status status = probe_open(call->engine, call->db, call->args[2], &probe);
 
@@ -149,7 +148,7 @@ void debug_sdslen(struct call *call)
         return;
     }
     if (probe.value.type == VALUE_STRING && probe.value.encoding != STRING_INT) {
-        size_t size = string_bytes(&probe.value, digits).size;
+        size_t size = string_size(&probe.value);
 
         reply_status(call->reply, call_format(call, "key_sds_len:%zu, key_sds_avail:0, key_zmalloc: %zu, val_sds_len:%zu, val_sds_avail:0, "
             "val_zmalloc: %zu", call->args[2].size, (size_t)entry_block_size(probe.entry), size, value_memory(&probe.value, 0)));

@@ -27,7 +27,7 @@ static bool open_hll(struct call *call, int arg, enum key_access access, struct 
 /* The bytes of a present key; an integer is no HyperLogLog. */
 static struct bytes hll_of(const struct key *key)
 {
-    return string_bytes(&key->value, NULL);
+    return string_of(key, NULL);
 }
 
 /* A change: a large dense one is changed in place, others in a copy, because a sparse one may turn out to be corrupt half way.

@@ -2,8 +2,8 @@
 
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/string_access.h"
 #include "value/hash.h"
-#include "value/string.h"
 
 /* As in Redis: "->" counts only after the star, and not at the end. */
 struct sort_pattern sort_pattern_of(struct bytes pattern)
@@ -51,7 +51,7 @@ bool sort_pattern_value(const struct sort_pattern *pattern, struct call *call, i
     if (pattern->has_field) {
         found = hash_get(&key.value, pattern->field, value, digits);
     } else {
-        *value = string_bytes(&key.value, digits);
+        *value = string_of(&key, digits);
         found = true;
     }
     /* The next key that is opened may have expired, and removing it would invalidate what is borrowed from others. */

@@ -47,33 +47,40 @@ static int64_t index_from_start(int64_t index, int64_t size)
     return index + size < 0 ? 0 : index + size;
 }
 
-/* The part from `start` to `end`, both included; negative ones count from the end. */
-static struct bytes part_of(struct bytes string, int64_t start, int64_t end)
+/* The part from `start` to `end`, both included, of `size` bytes; negative ones count from the end. False: it is empty. */
+static bool part_of(int64_t size, int64_t *start, int64_t *end)
 {
-    int64_t size = (int64_t)string.size;
-
-    if (start < 0 && end < 0 && start > end)    /* otherwise both would become 0, the first byte */
-        return bytes_of("", 0);
-    start = index_from_start(start, size);
-    end = index_from_start(end, size);
-    if (end >= size)
-        end = size - 1;
-    if (start > end)
-        return bytes_of("", 0);
-    return bytes_of(string.data + start, (size_t)(end - start + 1));
+    if (*start < 0 && *end < 0 && *start > *end)        /* otherwise both would become 0, the first byte */
+        return false;
+    *start = index_from_start(*start, size);
+    *end = index_from_start(*end, size);
+    if (*end >= size)
+        *end = size - 1;
+    return *start <= *end;
 }
 
 void getrange_command(struct call *call)
 {
     char digits[TEXT_INT_SIZE];
-    int64_t start, end;
+    int64_t start, end, size;
     struct key key;
 
     if (!arg_integer(call, 2, &start) || !arg_integer(call, 3, &end))
         return;
-    if (!key_open_as(call, 1, KEY_FOR_READING, VALUE_STRING, &key))
+    if (!string_open_part(call, KEY_FOR_READING, &key))
         return;
-    reply_bulk(call->reply, part_of(string_of(&key, digits), start, end));
+    size = key.present ? (int64_t)string_size(&key.value) : 0;
+    if (!part_of(size, &start, &end)) {
+        reply_bulk_string(call->reply, "");
+        return;
+    }
+    size = end - start + 1;
+    if (!string_ask(&key, (uint64_t)start, (uint64_t)size))
+        return;
+    if (UNLIKELY(string_is_in_blocks(&key.value)))
+        reply_part(call->reply, &key.value, (uint64_t)start, (size_t)size);
+    else
+        reply_bulk(call->reply, bytes_of(string_of(&key, digits).data + start, (size_t)size));
 }
 
 void getdel_command(struct call *call)

@@ -86,6 +86,8 @@ void delex_command(struct call *call)
         key_open(call, 1, KEY_FOR_LOOKING, &key);
     else if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
         return;
+    if (options.given != 0 && !string_ask(&key, 0, UINT64_MAX))
+        return;
     if (!key.present || (options.given != 0 && !string_comparison_holds(call, &key, &options))) {
         reply_integer(call->reply, 0);
         return;

@@ -6,6 +6,8 @@
 #include "commands/handlers.h"
 #include "commands/string_access.h"
 
+enum { FLOAT_TEXT_MAX = 5119 };         /* longer texts are none to Redis, either */
+
 static void add_to_key(struct call *call, int64_t by)
 {
     int64_t number = 0;
@@ -72,11 +74,14 @@ void incrbyfloat_command(struct call *call)
     long double number = 0, by;
     struct bytes result;
     struct key key;
+    bool is_long;
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
         return;
-    if ((key.present && !text_to_long_double(string_bytes(&key.value, digits), &number)) ||
-        !text_to_long_double(call->args[2], &by)) {
+    is_long = key.present && string_size(&key.value) > FLOAT_TEXT_MAX;
+    if (!is_long && !string_ask(&key, 0, UINT64_MAX))
+        return;
+    if (is_long || (key.present && !text_to_long_double(string_of(&key, digits), &number)) || !text_to_long_double(call->args[2], &by)) {
         reply_error(call, ERR_NOT_FLOAT);
         return;
     }

@@ -22,10 +22,10 @@ void append_command(struct call *call)
     size = string_size(&key.value);
     if (!string_size_allowed(call, (uint64_t)size + tail.size))
         return;
-    edit = string_edit_begin(&key, size + tail.size);
-    if (tail.size > 0)
-        memcpy(edit.data + size, tail.data, tail.size);
-    string_edit_end(&key, &edit, true, EVENT_APPEND);
+    if (!string_edit_begin(&key, size, tail.size, &edit))
+        return;
+    string_edit_write(&edit, size, tail);
+    string_edit_end(&edit, true, EVENT_APPEND);
     reply_integer(call->reply, (int64_t)edit.size);
 }
 
@@ -50,8 +50,9 @@ void setrange_command(struct call *call)
     }
     if (!string_size_allowed(call, (uint64_t)offset + part.size))
         return;
-    edit = string_edit_begin(&key, (size_t)offset + part.size);
-    memcpy(edit.data + offset, part.data, part.size);
-    string_edit_end(&key, &edit, true, EVENT_SETRANGE);
+    if (!string_edit_begin(&key, (uint64_t)offset, part.size, &edit))
+        return;
+    string_edit_write(&edit, (uint64_t)offset, part);
+    string_edit_end(&edit, true, EVENT_SETRANGE);
     reply_integer(call->reply, (int64_t)edit.size);
 }

@@ -54,13 +54,13 @@ static bool old_value_fits(struct call *call, const struct key *key, uint32_t gi
     return false;
 }
 
-/* False if the options forbid the change, or an error was replied. */
+/* False if the options forbid the change, an error was replied, or the old value is not there. */
 static bool may_set(struct call *call, const struct key *key, const struct string_options *options)
 {
     uint32_t given = options->given;
     bool forbidden = (given & OPTION_NX && key->present) || (given & OPTION_XX && !key->present);
 
-    if (!old_value_fits(call, key, given))
+    if (!old_value_fits(call, key, given) || (given & (OPTION_GET | OPTION_COMPARISONS) && !string_ask(key, 0, UINT64_MAX)))
         return false;
     if (given & OPTION_COMPARISONS)
         forbidden = !string_comparison_holds(call, key, options);

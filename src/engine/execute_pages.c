@@ -7,6 +7,7 @@
 #include "engine/big_call.h"
 #include "engine/pace.h"
 #include "keyspace/pages.h"
+#include "value/string.h"
 #include "value/zset.h"
 
 enum {
@@ -21,6 +22,7 @@ enum {
 struct needed {
     const struct paged_value *paged;
     const struct page_tree_root *tree;          /* NULL: it has none */
+    uint64_t size;                  /* bytes of all elements, or of the string when it is in one piece */
     struct keyspace *space;
     bool all;                       /* elements */
     bool by_member;                 /* and each is looked up by itself */
@@ -31,6 +33,8 @@ struct needed {
 
 static bool is_own_group(const struct command *command, uint8_t type)
 {
+    if (type == VALUE_STRING)
+        return strcmp(command->group, "string") == 0 || strcmp(command->group, "bitmap") == 0 || strcmp(command->group, "hyperloglog") == 0;
     if (type == VALUE_HASH)
         return strcmp(command->group, "hash") == 0;
     if (type == VALUE_LIST)
@@ -150,8 +154,8 @@ static enum residency weigh(struct call *call, const struct needed *needed, uint
         return RESIDENT;
     if (limit > 0 && bytes > (uint64_t)limit / WEIGHED_SHARE)
         all += tier_pin_count(call->requester) * page_size(needed);       /* for its other keys, or what it asked for before */
-    if (needed->all && all < needed->paged->root.size)
-        all = needed->paged->root.size;
+    if (needed->all && all < needed->size)
+        all = needed->size;
     if (limit > 0 && all > (uint64_t)limit / ALL_SHARE) {
         reply_errorf(call, "ERR this call needs %s elements of a value in RAM at once, about %llu bytes, more than half of maxmemory",
             needed->all ? "all" : "too many", (unsigned long long)all);
@@ -250,10 +254,11 @@ static enum residency bring_tree(struct call *call, struct worker *worker, struc
 enum residency execute_bring_pages(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key)
 {
     struct value value = entry_value(keyspace_entry(keyspace, key->handle));
-    struct needed needed = { .paged = paged_of(&value), .tree = paged_has_tree(&value) ? &paged_ordered_of(&value)->tree : NULL };
+    struct needed needed = { .paged = paged_of(&value), .tree = paged_has_tree(&value) ? &paged_ordered_of(&value)->tree : NULL,
+        .size = value.type == VALUE_STRING ? string_size(&value) : paged_of(&value)->root.size };
 
     keyspace_assert_locked(keyspace);
-    if (execute_is_overwritten(key))
+    if (key->flags & KEY_OW)
         return RESIDENT;
     if (UNLIKELY(pages_are_elsewhere(keyspace, &value)) && !call_has_locked(call, pages_partition(call->partitions, needed.paged->id)))
         return ask_for_home(call, pages_partition(call->partitions, needed.paged->id));
@@ -271,7 +276,7 @@ enum residency execute_bring_asked(struct call *call, struct worker *worker)
     struct pages_access *access = call->lacks;
     enum residency residency;
     struct paged_value paged = { .root = *access->paged.table.root, .id = access->pages.id };
-    struct needed needed = { .paged = &paged, .tree = access->paged.tree, .space = access->pages.space, .all = access->paged.wants_all,
+    struct needed needed = { .paged = &paged, .size = paged.root.size, .tree = access->paged.tree, .space = access->pages.space, .all = access->paged.wants_all,
         .is_listed = !access->paged.wants_all, .numbers = access->paged.wanted, .count = access->paged.wanted_count };
 
     keyspace_assert_locked(needed.space);

@@ -356,7 +356,7 @@ static struct paged_plan size_of(const struct value *value)
         return (struct paged_plan){ dict_count(dict), dict_size(dict) };
     if (list != NULL)
         return (struct paged_plan){ chunk_list_count(list), chunk_list_size(list) };
-    if (value->type == VALUE_STREAM && !value_is_paged(value))
+    if (value->type == VALUE_STREAM)
         return (struct paged_plan){ stream_of(value)->length, stream_size(stream_of(value)) };
     return tree != NULL ? (struct paged_plan){ btree_count(tree), btree_size(tree) } : (struct paged_plan){ 0 };
 }
@@ -401,6 +401,19 @@ bool pages_take_planned(struct pages_access *access, struct keyspace *keyspace, 
 bool pages_take(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, struct value *value, struct value *table)
 {
     return pages_take_planned(access, keyspace, key_hash, limits, now_ms, NULL, value, table);
+}
+
+bool pages_take_string(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, struct bytes bytes,
+    struct blob *consumed, uint64_t length, struct value *value)
+{
+    uint32_t block = paged_string_block(limits);
+    uint64_t id = length <= (uint64_t)block * PAGED_TREE_FIRST ? pages_new_id(keyspace->partition->all, key_hash) : 0;
+
+    if (id == 0)
+        return false;
+    init_access(access, keyspace, id, limits, now_ms);
+    *value = (struct value){ .type = VALUE_STRING, .encoding = STRING_PAGED, .object = paged_string_create(bytes, consumed, length, block, id, &access->paged) };
+    return true;
 }
 
 static void drop_range(struct keyspace *space, uint64_t id, uint32_t first, uint32_t count, int64_t now_ms) REQUIRES(space->partition->lock);

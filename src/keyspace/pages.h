@@ -18,7 +18,7 @@
 #include "containers/pager.h"
 #include "keyspace/keyspace.h"
 #include "keyspace/partition.h"
-#include "value/paged.h"
+#include "value/paged_string.h"
 
 /* Pages that were found last: a call comes back to most of those that it looks at. Handles are valid, as an entry is moved only where it is changed here, or without this lock. */
 enum { PAGES_RECENT = 8 };
@@ -71,12 +71,20 @@ bool pages_take(struct pages_access *access, struct keyspace *keyspace, uint64_t
 /* The same, with pages for all that will be added to it; NULL: nothing is known of that. */
 bool pages_take_planned(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, const struct paged_plan *plan,
     struct value *value, struct value *table) REQUIRES(keyspace->partition->lock);
-/* Whether it would be taken. */
+/* Whether it, which is not in pages, would be taken. */
 bool pages_are_for(const struct value *value, const struct value_limits *limits);
 static inline bool pages_takes(const struct value *value, const struct value_limits *limits)
 {
-    return UNLIKELY(limits->page_threshold > 0) && pages_are_for(value, limits);
+    return UNLIKELY(limits->page_threshold > 0) && !value_is_paged(value) && pages_are_for(value, limits);
 }
+/* Whether a string that has, or will have, that many bytes is better in blocks when it is used in parts. */
+static inline bool pages_takes_string(uint64_t length, const struct value_limits *limits)
+{
+    return UNLIKELY(limits->page_threshold > 0) && length >= limits->page_threshold && length >= paged_string_block(limits);
+}
+/* A string in blocks of these bytes, which `consumed` may have (paged_string_create), and zeros after them, up to `length`. As pages_take. */
+bool pages_take_string(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, struct bytes bytes,
+    struct blob *consumed, uint64_t length, struct value *value) REQUIRES(keyspace->partition->lock);
 /* Whether a key of this keyspace, which is a database's, may have a value in pages: then it is loaded before it is overwritten or deleted, as the pages have to be dropped. */
 static inline bool pages_may_be_in(const struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);
 static inline bool pages_may_be_in(const struct keyspace *keyspace)

@@ -214,7 +214,7 @@ bool rdb_compress_elements(struct rdb_compress *compress, uint8_t type, struct b
 {
     struct shape shape;
 
-    if (elements.size > BODY_MAX || !shape_of(type, &shape))
+    if (elements.size > BODY_MAX || !shape_of(type, &shape) || !shape.counted)
         return false;
     begin_body(compress);
     while (elements.size > 0) {

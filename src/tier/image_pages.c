@@ -1,5 +1,7 @@
 #include "tier/image_pages.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "containers/list_page.h"
 #include "containers/order_page.h"
@@ -114,7 +116,7 @@ static enum status read_page(struct pages_reading *reading, const struct recordm
     return STATUS_OK;
 }
 
-static const uint8_t rdb_types[] = { [VALUE_HASH] = CODEC_RDB_HASH, [VALUE_SET] = CODEC_RDB_SET, [VALUE_ZSET] = CODEC_RDB_ZSET_2, [VALUE_LIST] = CODEC_RDB_LIST_QUICKLIST_2, [VALUE_STREAM] = CODEC_RDB_STREAM_2 };
+static const uint8_t rdb_types[] = { [VALUE_STRING] = CODEC_RDB_STRING, [VALUE_HASH] = CODEC_RDB_HASH, [VALUE_SET] = CODEC_RDB_SET, [VALUE_ZSET] = CODEC_RDB_ZSET_2, [VALUE_LIST] = CODEC_RDB_LIST_QUICKLIST_2, [VALUE_STREAM] = CODEC_RDB_STREAM_2 };
 
 static bool append_pairs(struct pages_reading *reading, struct bytes page, enum value_type type, uint64_t *count)
 {
@@ -168,6 +170,35 @@ static bool read_table(struct pages_reading *reading, const struct recordmap *ma
             return false;
     }
     return count == root->root.count || fail_page(reading, root, 0, STATUS_CORRUPT);
+}
+
+static bool read_string(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root, const struct image_item *item)
+{
+    uint64_t length, left;
+    struct bytes page;
+    uint32_t block;
+
+    if (!record_peek_string(item->record, &length, &block))
+        return fail_page(reading, root, 0, STATUS_CORRUPT);
+    if (!begin_value(reading, item, VALUE_STRING, length))
+        return false;
+    left = length;
+    for (uint32_t number = 0; number < root->root.pages; number++) {
+        enum status status = read_page(reading, map, root, number, &page);
+        size_t size = left < block ? (size_t)left : block;
+
+        if (status == STATUS_OK && page.size > size)
+            status = STATUS_CORRUPT;
+        if (status != STATUS_OK)
+            return fail_page(reading, root, number, status);
+        buffer_append_bytes(&reading->payload, page);
+        memset(buffer_reserve(&reading->payload, size - page.size), 0, size - page.size);
+        reading->payload.size += size - page.size;
+        left -= size;
+        if (reading->payload.size >= PART_SIZE && !pass_on(reading, item, VALUE_STRING))
+            return false;
+    }
+    return true;
 }
 
 /* The nodes of a tree, of which those that were read last are kept. */
@@ -323,7 +354,8 @@ static bool read_value(struct pages_reading *reading, const struct recordmap *ma
     if (record_peek(item.record, &gone_ms, &type) != STATUS_OK)
         return fail_page(reading, root, 0, STATUS_CORRUPT);
     kind.type = (uint8_t)type;
-    if (!(paged_has_tree(&kind) ? read_tree(reading, map, root, &item, type) : read_table(reading, map, root, &item, type)))
+    if (type == VALUE_STRING ? !read_string(reading, map, root, &item) : paged_has_tree(&kind) ? !read_tree(reading, map, root, &item, type) :
+        !read_table(reading, map, root, &item, type))
         return false;
     reading->passed++;
     return pass_on(reading, &item, type);

@@ -3,13 +3,14 @@
 #include "keyspace/page_name.h"
 #include "store/dictionaries.h"
 #include "value/codec.h"
+#include "value/paged_string.h"
 #include "value/paged_zset.h"
 #include "value/stream_nodes.h"
 #include "value/string.h"
 
 enum { RECORD_FORMAT = 1, RECORD_FORMAT_ROOT = 2, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_PACKED = 0x08,
     RECORD_FLAGS = 0xf8, HEAD_SIZE = 4 };
-enum { TYPE_AND_ID_SIZE = 1 + 8, BYTES_SIZE = 8, TREE_SIZE_SIZE = 4 };
+enum { TYPE_AND_ID_SIZE = 1 + 8, BYTES_SIZE = 8, TREE_SIZE_SIZE = 4, LENGTH_AND_BLOCK_SIZE = 8 + 4 };
 enum { CODEC_LAST = COMPRESS_LZ4, TYPE_SIZE = 1, VARINT_SIZE_MAX = 5 };
 
 /* Flags of how a value is kept that the payload does not have. */
@@ -50,6 +51,10 @@ static void root_encode(const struct value *value, struct buffer *out)
         buffer_append(out, root, sizeof(root));
     } else {
         buffer_append(out, &paged->root.size, BYTES_SIZE);
+    }
+    if (value->type == VALUE_STRING) {
+        buffer_append(out, &paged_string_of(value)->length, 8);
+        buffer_append(out, &paged_string_of(value)->block, 4);
     }
     if (value->type == VALUE_STREAM) {
         tree_encode_sized(&paged_ordered_of(value)->tree, out);
@@ -117,6 +122,8 @@ struct roots {
     uint64_t id;
     struct paged_root table;            /* without one: only the size */
     struct page_tree_root tree;         /* all zero if it has none */
+    uint64_t length;                    /* of a string */
+    uint32_t block;
     struct bytes rest;                  /* of a stream (codec_write_stream_rest) */
 };
 
@@ -158,21 +165,33 @@ static bool tree_read_sized(struct bytes *bytes, struct page_tree_root *tree)
     return true;
 }
 
+/* The end of a string's root. */
+static bool string_root_read(struct bytes bytes, struct roots *roots)
+{
+    if (bytes.size != LENGTH_AND_BLOCK_SIZE)
+        return false;
+    memcpy(&roots->length, bytes.data, 8);
+    memcpy(&roots->block, bytes.data + 8, 4);
+    return paged_string_root(roots->table.size, roots->length, roots->block, &roots->table);
+}
+
 /* Reads the bytes after the head of a value in pages. The tree's root is to be released if STATUS_OK is returned. */
 static enum status roots_read(struct bytes bytes, struct roots *roots)
 {
-    static const uint8_t encodings[VALUE_TYPE_COUNT] = { [VALUE_HASH] = HASH_PAGED, [VALUE_SET] = SET_PAGED, [VALUE_ZSET] = ZSET_PAGED, [VALUE_LIST] = LIST_PAGED, [VALUE_STREAM] = STREAM_PAGED };
+    static const uint8_t encodings[VALUE_TYPE_COUNT] = { [VALUE_STRING] = STRING_PAGED, [VALUE_HASH] = HASH_PAGED, [VALUE_SET] = SET_PAGED, [VALUE_ZSET] = ZSET_PAGED, [VALUE_LIST] = LIST_PAGED, [VALUE_STREAM] = STREAM_PAGED };
 
     *roots = (struct roots){ 0 };
     if (bytes.size < TYPE_AND_ID_SIZE || (uint8_t)bytes.data[0] >= VALUE_TYPE_COUNT)
         return STATUS_CORRUPT;
     roots->value = (struct value){ .type = (uint8_t)bytes.data[0], .encoding = encodings[(uint8_t)bytes.data[0]] };
     memcpy(&roots->id, bytes.data + 1, 8);
-    if (!value_is_paged(&roots->value) || roots->id >> PAGE_ID_BITS != 0)
+    if (roots->id >> PAGE_ID_BITS != 0)
         return STATUS_CORRUPT;
     bytes = after(bytes, TYPE_AND_ID_SIZE);
     if (!(paged_has_table(&roots->value) ? table_read(&bytes, &roots->table) : bytes_read(&bytes, &roots->table)))
         return STATUS_CORRUPT;
+    if (roots->value.type == VALUE_STRING)
+        return string_root_read(bytes, roots) ? STATUS_OK : STATUS_CORRUPT;
     if (roots->value.type == VALUE_STREAM) {
         bool has_tree = tree_read_sized(&bytes, &roots->tree);
 
@@ -191,6 +210,8 @@ static enum status roots_read(struct bytes bytes, struct roots *roots)
 
 static struct paged_value *paged_of_roots(const struct roots *roots)
 {
+    if (roots->value.type == VALUE_STRING)
+        return paged_string_of_root(&roots->table, roots->length, roots->block, roots->id);
     if (roots->value.type == VALUE_STREAM)
         return stream_of_roots(&roots->table, &roots->tree, roots->id);
     return paged_has_tree(&roots->value) ? paged_ordered_of_roots(&roots->table, &roots->tree, roots->id) : paged_of_root(&roots->table, roots->id);
@@ -233,6 +254,19 @@ bool record_peek_pages(struct bytes bytes, struct paged_extent *extent, struct p
     if (root != NULL)
         *root = roots.table;
     return true;
+}
+
+bool record_peek_string(struct bytes bytes, uint64_t *length, uint32_t *block)
+{
+    struct record record;
+    struct roots roots;
+    uint8_t flags;
+
+    if (head_read(&bytes, &record, &flags) != STATUS_OK || !(flags & RECORD_FORMAT_ROOT) || roots_peek(bytes, &roots) != STATUS_OK)
+        return false;
+    *length = roots.length;
+    *block = roots.block;
+    return roots.value.type == VALUE_STRING;
 }
 
 bool record_peek_tree(struct bytes bytes, struct page_tree_root *tree)

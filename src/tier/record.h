@@ -74,6 +74,8 @@ enum status record_peek_times(struct bytes bytes, int64_t *gone_ms, int64_t *exp
 
 /* The pages of a value in pages, by its record. False: it is another one, or damaged. `root`, that of its table, may be NULL. */
 bool record_peek_pages(struct bytes bytes, struct paged_extent *extent, struct paged_root *root);
+/* The length of a string in blocks and the size of these (value/paged_string.h). False: it is no such record. */
+bool record_peek_string(struct bytes bytes, uint64_t *length, uint32_t *block);
 /* The tree of a sorted set in pages, which is the caller's to release. False: it is no such record. */
 bool record_peek_tree(struct bytes bytes, struct page_tree_root *tree);
 

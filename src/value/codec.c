@@ -100,6 +100,14 @@ static void write_string(const struct value *value, struct buffer *out)
     char digits[TEXT_INT_SIZE];
 
     buffer_append_u8(out, CODEC_RDB_STRING);
+    if (UNLIKELY(string_is_in_blocks(value))) {
+        size_t size = string_size(value);
+
+        codec_write_length(out, size);
+        string_read(value, 0, size, buffer_reserve(out, size));
+        out->size += size;
+        return;
+    }
     if (value->encoding != STRING_INT || !write_int(out, value->integer))
         codec_write_raw(out, string_bytes(value, digits));
 }

@@ -120,7 +120,7 @@ void paged_want(const struct value *value, uint32_t page)
         access->wanted = mem_realloc(access->wanted, access->wanted_capacity * sizeof(access->wanted[0]));
     }
     access->wanted[access->wanted_count++] = page;
-    if (!paged_has_tree(value))
+    if (paged_has_table(value) && !paged_has_tree(value))
         access->wants_all |= access->wanted_count >= PAGED_WANTED_MAX || access->wanted_count > access->table.root->pages;
 }
 
@@ -162,7 +162,7 @@ void paged_attach(const struct value *value, struct paged_access *access)
 
 uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_AHEAD_MAX])
 {
-    uint32_t count = access->table.root->pages > 0 ? paged_table_ahead(&access->table, numbers) : 0;
+    uint32_t count = access->table.root->count > 0 ? paged_table_ahead(&access->table, numbers) : 0;
 
     if (access->tree != NULL) {
         struct page_tree tree = paged_tree(access);
@@ -297,9 +297,9 @@ size_t value_memory_in_pages(const struct value *value)
         return 0;
     root = &paged_of(value)->root;
     size = root->size + root->count * PAIR_EXTRA + (size_t)root->pages * PAGE_EXTRA;
-    if (!paged_has_table(value))
+    if (paged_has_tree(value))
         size += (size_t)paged_ordered_of(value)->tree.next * PAGE_EXTRA;
     if (value->type == VALUE_ZSET)
-        size += root->size + root->count * ELEMENT_EXTRA + (size_t)paged_ordered_of(value)->tree.next * PAGE_EXTRA;
+        size += root->size + root->count * ELEMENT_EXTRA;
     return size;
 }

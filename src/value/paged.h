@@ -1,5 +1,5 @@
 /* Paged value: a table whose pairs are in pages (containers/paged_table.h), so that a part of it can be cold. What the key has is the root. Sorted sets have a tree beside
- * it (value/paged_zset.h), lists (value/paged_list.h) and streams (value/stream_nodes.h) have a tree only.
+ * it (value/paged_zset.h), lists (value/paged_list.h) and streams (value/stream_nodes.h) have a tree only; strings are rows of blocks (value/paged_string.h).
  *
  * Only what is in an entry is paged: a value becomes it when it is stored under a key, and a value that leaves its key is made whole.
  *
@@ -18,7 +18,7 @@
 #include "containers/paged_table.h"
 #include "value/value.h"
 
-enum { PAGED_WANTED_MAX = 1 << 16 };        /* beyond that, all are wanted; of a value with a tree, no others are noted */
+enum { PAGED_WANTED_MAX = 1 << 16 };        /* beyond that, all are wanted; of a value without a table, or with a tree, no others are noted */
 
 /* Pages of the tree of a sorted set, a list or a stream (value/paged_tree.h) have the numbers from here on; those of tables are below. */
 enum { PAGED_TREE_FIRST = 1 << 30 };        /* and 2^30 at most */
@@ -44,7 +44,7 @@ struct paged_access {
 };
 
 struct paged_value {
-    struct paged_root root;         /* without a table: only the size */
+    struct paged_root root;         /* without a table: only the size; of a string also its pages */
     uint64_t id;                    /* of the pages' names */
     struct paged_access *access;
 };
@@ -72,10 +72,10 @@ static inline struct paged_value *paged_of(const struct value *value)
     return value->object;
 }
 
-/* The two parts of a value: a struct paged_ordered (value/paged_tree.h) if it has a tree. */
+/* The two parts of a value: a struct paged_ordered (value/paged_tree.h) if it has a tree. A string has neither. */
 static inline bool paged_has_table(const struct value *value)
 {
-    return value->type != VALUE_LIST && value->type != VALUE_STREAM;
+    return value->type != VALUE_LIST && value->type != VALUE_STREAM && value->type != VALUE_STRING;
 }
 
 static inline bool paged_has_tree(const struct value *value)

@@ -28,10 +28,30 @@ struct value string_value_raw(struct bytes bytes);
 /* A value that takes over the caller's hold of the blob. */
 struct value string_value_of_blob(struct blob *blob);
 
-/* The string's bytes; an integer is printed into `digits`, which the result then refers to. */
+/* The string's bytes; an integer is printed into `digits`, which the result then refers to. Not of a string in blocks. */
 struct bytes string_bytes(const struct value *value, char digits[TEXT_INT_SIZE]);
 size_t string_size(const struct value *value);
 /* True if it is an integer, or its bytes are a canonical one. */
 bool string_to_int(const struct value *value, int64_t *number);
+
+/* --- parts of any string: one in blocks (value/paged_string.h) is never there as a whole --- */
+
+static inline bool string_is_in_blocks(const struct value *value) { return value_is_paged(value); }
+struct string_run {
+    const char *data;           /* NULL: zeros. Valid until the string changes, or `digits` does */
+    size_t size;                /* over 0 */
+};
+/* Bytes from `offset` on, which is within the string: all, or those of a block. */
+struct string_run string_run(const struct value *value, uint64_t offset, char digits[TEXT_INT_SIZE]);
+/* Copies bytes, which are all within the string. */
+void string_read(const struct value *value, uint64_t offset, size_t size, char *to);
+/* Appends to a string that is in blocks or large. The block at its end is there (string_has_change). */
+void string_append(struct value *value, struct bytes bytes);
+/* A copy in one piece of a string in blocks. */
+struct blob *string_join(const struct value *value);
+/* Whether the bytes from `offset` on are there, as far as the string has them; false: parts are wanted (key_ask). */
+bool string_has(const struct value *value, uint64_t offset, uint64_t size);
+/* The same for what is needed to overwrite them. */
+bool string_has_change(const struct value *value, uint64_t offset, uint64_t size);
 
 #endif

@@ -34,6 +34,7 @@ enum value_encoding {   /* four bits in an entry; the meaning depends on the typ
     STRING_EMBEDDED = 1,    /* `bytes`; OBJECT ENCODING says embstr up to 44 bytes, then raw */
     STRING_RAW = 2,         /* `bytes`; OBJECT ENCODING says raw: it was changed in place */
     STRING_BIG = 3,         /* `object` is a struct blob; says raw */
+    STRING_PAGED = VALUE_PAGED | STRING_BIG,    /* a struct paged_string; says raw */
 
     HASH_LISTPACK = 0,      /* `object` is a listpack: field, value, field, value ... */
     HASH_TABLE = 1,         /* `object` is a struct dict */
@@ -89,7 +90,7 @@ struct value_limits {
 
 static inline bool value_is_object(const struct value *value)
 {
-    return value->type != VALUE_STRING || value->encoding == STRING_BIG;
+    return value->type != VALUE_STRING || value->encoding >= STRING_BIG;
 }
 
 static inline bool value_is_paged(const struct value *value)

@@ -50,12 +50,28 @@ static void holders_may_be_on_different_threads(void **state)
     blob_release(blob);
 }
 
+static void a_blob_that_is_cut_keeps_its_beginning(void **state)
+{
+    struct blob *blob = blob_copy(BYTES("hello"));
+
+    (void)state;
+    blob_cut(blob, 4);
+    assert_true(bytes_equal(buffer_bytes(&blob->buffer), BYTES("hell")));
+    assert_int_equal(blob->buffer.capacity, 4);
+    blob_cut(blob, 0);
+    assert_int_equal(blob->buffer.size, 0);
+    buffer_append_bytes(&blob->buffer, BYTES("again"));
+    assert_true(bytes_equal(buffer_bytes(&blob->buffer), BYTES("again")));
+    blob_release(blob);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_holder_frees_it),
         cmocka_unit_test(its_capacity_is_what_was_requested),
         cmocka_unit_test(holders_may_be_on_different_threads),
+        cmocka_unit_test(a_blob_that_is_cut_keeps_its_beginning),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include "keyspace/partition.h"
 #include "support/seed.h"
 #include "value/hash.h"
+#include "value/paged_string.h"
 #include "value/paged_zset.h"
 #include "value/set.h"
 #include "value/stream_group.h"
@@ -583,6 +584,49 @@ static void a_root_comes_back_as_it_went(void **state)
     partitions_destroy(all);
 }
 
+/* A string's root has its length and the size of its blocks. */
+static void roots_of_strings(void **state)
+{
+    struct key_seed seed = { { 1, 2 }, false };
+    struct partitions *all = partitions_create(1, 1, seed);
+    struct value value = { .type = VALUE_STRING, .encoding = STRING_PAGED };
+    struct buffer bytes = { 0 }, scratch = { 0 };
+    struct paged_extent extent;
+    struct paged_root root;
+    struct record record;
+    uint64_t length;
+    uint32_t block;
+
+    (void)state;
+    partitions_lock_all(all);
+    assert_true(paged_string_root(5000, 1000000, 4032, &root));
+    value.object = paged_string_of_root(&root, 1000000, 4032, 0x123456789abc);
+    record_encode(entry_of(all, &value, 1234567), &bytes);
+    assert_int_equal(record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record), STATUS_OK);
+    assert_true(record.value.type == VALUE_STRING && record.value.encoding == STRING_PAGED && record.expire_ms == 1234567);
+    assert_true(paged_string_of(&record.value)->length == 1000000 && paged_string_of(&record.value)->block == 4032);
+    assert_true(paged_of(&record.value)->id == 0x123456789abc && paged_of(&record.value)->root.size == 5000 && paged_of(&record.value)->root.pages == 249);
+    value_free(&record.value);
+    assert_true(record_peek_pages(buffer_bytes(&bytes), &extent, NULL));
+    assert_true(extent.id == 0x123456789abc && extent.table_pages == 249 && extent.tree_pages == 0);
+    assert_true(record_peek_string(buffer_bytes(&bytes), &length, &block));
+    assert_true(length == 1000000 && block == 4032);
+    for (size_t size = 0; size < bytes.size; size++)
+        assert_int_not_equal(record_decode(bytes_of(bytes.data, size), NULL, &limits, &scratch, &record), STATUS_OK);
+    for (size_t at = 0; at < bytes.size * 8; at++) {
+        bytes.data[at / 8] ^= (char)(1 << at % 8);
+        if (record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record) == STATUS_OK)
+            value_free(&record.value);
+        (void)record_peek_pages(buffer_bytes(&bytes), &extent, NULL);
+        (void)record_peek_string(buffer_bytes(&bytes), &length, &block);
+        bytes.data[at / 8] ^= (char)(1 << at % 8);
+    }
+    buffer_release(&bytes);
+    buffer_release(&scratch);
+    partitions_unlock_all(all);
+    partitions_destroy(all);
+}
+
 /* A stream's root has its groups. Any other bytes are damage, or harmless. */
 static void roots_of_streams(void **state)
 {
@@ -643,6 +687,7 @@ static void roots_of_streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(roots_of_strings),
         cmocka_unit_test(roots_of_streams),
         cmocka_unit_test(a_record_of_a_mortal_hash_knows_its_last_death),
         cmocka_unit_test(an_entry_comes_back_as_it_went),

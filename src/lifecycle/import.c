@@ -29,6 +29,8 @@
 #include "value/hash.h"
 #include "value/list.h"
 #include "value/set.h"
+#include "value/stream.h"
+#include "value/string.h"
 #include "value/zset.h"
 
 enum {
@@ -40,6 +42,7 @@ enum {
     PROGRESS_LOG_MS = 2000,
     REPL_ID_SIZE = 40,
     EMPTY_PAGE = 128,                   /* bytes of a page that is yet to be filled, about */
+    STRING_SHARE = 4,                   /* of maxmemory: longer strings are not kept in one piece */
     EMPTY_SHARE = 16,                   /* of maxmemory for those of one value; what needs more pages splits them as it grows */
     UNPACKED_TIMES = 4,                 /* what is left of the file may become so much larger, if that is not known */
 };
@@ -135,9 +138,9 @@ static enum status wait_for_room(struct import *import)
             continue;
         } else if (may_exceed(import)) {
             return STATUS_OK;
-        } else if (hopeless_us == 0 && !is_off) {
+        } else if (hopeless_us == 0 && (!is_off || import->result->has_evicted)) {          /* the memory of what was evicted comes later */
             hopeless_us = clock_mono_us();
-        } else if (is_off || clock_mono_us() - hopeless_us >= WAIT_US_MAX) {
+        } else if (hopeless_us == 0 || clock_mono_us() - hopeless_us >= WAIT_US_MAX) {
             return fail_import(import, STATUS_NO_SPACE, "The data set does not fit into maxmemory after %" PRIu64 " keys, and nothing can be moved "
                 "to the store: raise maxmemory, or see why the tier is off, full or in error", import->result->keys);
         }
@@ -210,6 +213,7 @@ static uint64_t element_count(const struct value *value)
     case VALUE_HASH: return hash_count(value);
     case VALUE_SET: return set_count(value);
     case VALUE_LIST: return list_count(value);
+    case VALUE_STREAM: return stream_node_count(stream_of(value));
     default: return zset_count(value);
     }
 }
@@ -217,8 +221,8 @@ static uint64_t element_count(const struct value *value)
 /* The size of a value of which this is the first part: by the mean size of its elements. */
 static struct paged_plan plan_of(const struct rdb_part *part, const struct value *value)
 {
-    uint64_t count = element_count(value);
-    double size = (double)part->size / (double)count * (double)part->elements, most = (double)part->size + (double)part->left * UNPACKED_TIMES;
+    uint64_t count = value->type == VALUE_STRING ? string_size(value) : element_count(value);
+    double size = (double)part->size / (double)(count > 0 ? count : 1) * (double)part->elements, most = (double)part->size + (double)part->left * UNPACKED_TIMES;
 
     return (struct paged_plan){ part->elements, (uint64_t)(size < most ? size : most) };
 }
@@ -232,6 +236,29 @@ static struct paged_plan limit_plan(const struct import *import, struct paged_pl
     if (most == 0 || pages <= most)
         return plan;
     return (struct paged_plan){ (uint64_t)((double)plan.count * (double)most / (double)pages), most * import->worker.turn.limits.page_size };
+}
+
+/* Whether a string that is said to have `size` bytes goes into blocks though it is not known to be used in parts: one piece of it would fill memory. */
+static bool goes_into_blocks(const struct import *import, uint64_t size)
+{
+    uint64_t memory = (uint64_t)config_number(import->engine->config, CONFIG_MAXMEMORY);
+
+    return memory > 0 && size > memory / STRING_SHARE && pages_takes_string(size, &import->worker.turn.limits);
+}
+
+/* As pages_take, for a string, which is large. */
+static void take_string(const struct import *import, struct pages_access *access, struct keyspace *keyspace, uint64_t hash, struct value *value, struct value *table)
+    REQUIRES(keyspace->partition->lock);
+static void take_string(const struct import *import, struct pages_access *access, struct keyspace *keyspace, uint64_t hash, struct value *value, struct value *table)
+{
+    const struct turn *turn = &import->worker.turn;
+    char digits[TEXT_INT_SIZE];
+    struct value blocks;
+
+    if (!pages_take_string(access, keyspace, hash, &turn->limits, turn->now_ms, string_bytes(value, digits), NULL, string_size(value), &blocks))
+        return;
+    *table = *value;
+    *value = blocks;
 }
 
 /* A new entry, as key_changed makes them. `plan`: NULL, or for how many pages. The value's object is the entry's afterwards, or still the caller's on failure. */
@@ -256,7 +283,10 @@ static enum status put_in(struct import *import, const struct rdb_part *part, co
     if (status == STATUS_OK) {
         if (watch->record_of_new != NULL)
             record = watch->record_of_new(watch->context, keyspace, hash, part->name);
-        (void)pages_take_planned(&access, keyspace, hash, &turn->limits, turn->now_ms, plan, value, &table);
+        if (value->type == VALUE_STRING && goes_into_blocks(import, part->elements))
+            take_string(import, &access, keyspace, hash, value, &table);
+        else
+            (void)pages_take_planned(&access, keyspace, hash, &turn->limits, turn->now_ms, plan, value, &table);
         handle = keyspace_insert(keyspace, hash, part->name, value, part->expire_ms, record, turn->now_ms);
         CHECK(handle != 0);
         set_heat(import, keyspace_entry(keyspace, handle), part);
@@ -364,22 +394,45 @@ static enum status begin_rest(struct import *import, const struct rdb_part *part
     return judge_rest(import, part, import_rest_begin(&import->rest, &key, plan->size));
 }
 
+static bool is_stream_part(const struct rdb_part *part)
+{
+    enum value_type type;
+
+    return (part->elements > 0 || part->is_rest) && codec_peek_type(bytes_of(&part->type, 1), &type) == STATUS_OK && type == VALUE_STREAM;
+}
+
+/* `*payload`: what follows the nodes of a stream's last part. */
+static enum status decode_part(struct import *import, const struct rdb_part *part, struct bytes *payload, struct value *value)
+{
+    enum status status;
+
+    import->scratch.size = 0;
+    *payload = part->payload;
+    if (!is_stream_part(part))
+        return codec_decode(part->payload, &import->worker.turn.limits, &import->scratch, value);
+    status = codec_read_stream_part(payload, &import->scratch, value);
+    if (status != STATUS_OK || payload->size == 0 || part->is_last)
+        return status;
+    value_free(value);
+    return STATUS_CORRUPT;
+}
+
 /* More elements of the key that was put in last. */
 static enum status take_rest(struct import *import, const struct rdb_part *part)
 {
     struct rest_key key = rest_key_of(import, part);
+    struct bytes payload;
     struct value value;
     enum status status;
 
     if (import->drops_rest)
         return STATUS_OK;
-    import->scratch.size = 0;
-    if (codec_decode(part->payload, &import->worker.turn.limits, &import->scratch, &value) != STATUS_OK)
+    if (decode_part(import, part, &payload, &value) != STATUS_OK)
         return fail_value(import, part);
     status = import_rest_add(&import->rest, &key, &value);
     value_free(&value);
     if (status == STATUS_OK && part->is_last)
-        status = import_rest_end(&import->rest, &key);
+        status = key.type == VALUE_STREAM ? import_rest_end_stream(&import->rest, &key, part->type, payload) : import_rest_end(&import->rest, &key);
     if (status == STATUS_OK && part->is_last)
         import->open_db = -1;
     return judge_rest(import, part, status);
@@ -419,6 +472,7 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
 {
     struct waiting *waiting = &import->engine->waiting;
     struct paged_plan plan, at_once;
+    struct bytes payload;
     struct value value;
     uint32_t version;
     enum status status;
@@ -439,8 +493,7 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
         import->result->empty++;
         return STATUS_OK;
     }
-    import->scratch.size = 0;
-    status = codec_decode(part->payload, &import->worker.turn.limits, &import->scratch, &value);
+    status = decode_part(import, part, &payload, &value);
     if (status != STATUS_OK)
         return fail_value(import, part);
     if (part->elements > 0) {

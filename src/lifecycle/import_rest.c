@@ -7,13 +7,17 @@
 #include "keyspace/pages.h"
 #include "lifecycle/fetch.h"
 #include "lifecycle/spool.h"
+#include "value/codec.h"
 #include "value/hash.h"
 #include "value/list.h"
 #include "value/set.h"
+#include "value/stream_nodes.h"
+#include "value/string.h"
 #include "value/zset.h"
 
-/* Steps of adding elements: the tree of a sorted set that is put aside gets them as they come, in its order, and the table in that of its pages. A list gets them at its end. */
-enum rest_step { STEP_BOTH, STEP_TREE, STEP_TABLE, STEP_LIST };
+/* Steps of adding elements: the tree of a sorted set that is put aside gets them as they come, in its order, and the table in that of its pages. A list, a stream or a string gets them at its end.
+ * What follows the nodes of a stream is one more element, whose key is the RDB type. */
+enum rest_step { STEP_BOTH, STEP_TREE, STEP_TABLE, STEP_LIST, STEP_STREAM, STEP_STREAM_END, STEP_STRING };
 
 enum {
     BATCH = 512, BATCH_SIZE = 256 << 10,    /* elements, and their bytes, that are added under one lock; one at least */
@@ -58,6 +62,21 @@ static void append_element(struct elements *elements, struct bytes key, struct b
 
 /* Calls `found` for each element of the part, until that fails. Bytes are borrowed for the call. */
 typedef enum status element_found(void *context, struct bytes key, struct bytes data);
+/* An ID is the key of its node. */
+static enum status walk_nodes(const struct stream *part, element_found *found, void *context)
+{
+    enum status status = STATUS_OK;
+    struct stream_place place;
+
+    for (bool more = stream_node_first(part, &place); more && status == STATUS_OK; more = stream_node_next(part, &place)) {
+        struct stream_id id;
+        const struct listpack *pack = stream_node_read(part, &place, &id);
+
+        status = found(context, bytes_of(&id, sizeof(id)), listpack_bytes(pack));
+    }
+    return status;
+}
+
 static enum status walk_part(const struct value *part, element_found *found, void *context)
 {
     struct hash_iterator fields;
@@ -82,6 +101,10 @@ static enum status walk_part(const struct value *part, element_found *found, voi
         while (status == STATUS_OK && list_step(&list))
             status = found(context, list_element(&list, digits), data);
         list_iterate_end(&list);
+    } else if (part->type == VALUE_STREAM) {
+        status = walk_nodes(stream_of(part), found, context);
+    } else if (part->type == VALUE_STRING) {
+        status = found(context, string_bytes(part, digits), data);
     } else {
         set_iterate(&members, part);
         while (status == STATUS_OK && set_next(&members, &key))
@@ -146,7 +169,7 @@ static void bring_ahead(const struct import_rest *rest, const struct pages_acces
     const struct paged_table *table = &access->paged.table;
     uint32_t numbers[PAGE_ROW_AHEAD_MAX], count = 0;
 
-    if (rest->engine->tier != NULL && table->root->pages > 0 && table->root->size >= (uint64_t)table->root->pages * table->limits.size_min)     /* not one whose pages are yet to be filled */
+    if (rest->engine->tier != NULL && table->root->count > 0 && table->root->size >= (uint64_t)table->root->pages * table->limits.size_min)     /* not one whose pages are yet to be filled */
         count = paged_table_ahead(table, numbers);
     for (uint32_t i = 0; i < count; i++)
         (void)bring_page(rest, access, numbers[i]);
@@ -160,7 +183,28 @@ static double score_of(const struct element *element)
     return score;
 }
 
-/* False: it is there already. */
+/* False: it is damaged, or not after the others. */
+static bool add_node(struct stream *stream, const struct element *element)
+{
+    struct stream_id id;
+
+    memcpy(&id, element->key.data, sizeof(id));
+    if (!stream_build_node(stream, id, element->data))
+        return false;
+    stream_build_part(stream);
+    return true;
+}
+
+static bool end_stream(const struct value *value, const struct value_limits *limits, const struct element *element)
+{
+    struct buffer scratch = { 0 };
+    bool good = codec_read_stream_end((uint8_t)element->key.data[0], element->data, limits, &scratch, value) == STATUS_OK;
+
+    buffer_release(&scratch);
+    return good;
+}
+
+/* False: it is there already, or damaged. */
 static bool add_to_value(struct value *value, const struct value_limits *limits, enum rest_step step, const struct element *element)
 {
     if (value->type == VALUE_HASH)
@@ -172,11 +216,38 @@ static bool add_to_value(struct value *value, const struct value_limits *limits,
         list_grow(value, limits, 1, element->key.size);
         list_push(value, LIST_TAIL, element->key);
         return true;
+    case STEP_STREAM: return add_node(stream_of(value), element);
+    case STEP_STREAM_END: return end_stream(value, limits, element);
+    case STEP_STRING:
+        string_append(value, element->key);
+        return true;
     case STEP_BOTH: return zset_put(value, limits, element->key, score_of(element));
     case STEP_TREE: return paged_zset_insert_in_tree(value, element->key, score_of(element));
     case STEP_TABLE: return paged_zset_insert_in_table(value, element->key, score_of(element));
     }
     return false;
+}
+
+static enum status bring_wanted(const struct import_rest *rest, struct pages_access *access) REQUIRES(access->pages.space->partition->lock);
+static enum status bring_wanted(const struct import_rest *rest, struct pages_access *access)
+{
+    enum status status = STATUS_OK;
+
+    for (uint32_t i = 0; i < access->paged.wanted_count && status == STATUS_OK; i++)
+        status = bring_page(rest, access, access->paged.wanted[i]);
+    paged_forget_wanted(&access->paged);
+    return status;
+}
+
+static bool has_place(const struct value *value, enum rest_step step, const struct element *element)
+{
+    switch (step) {
+    case STEP_LIST: return list_has_push(value, LIST_TAIL, 1);
+    case STEP_STREAM: return stream_has_append(stream_of(value));
+    case STEP_STREAM_END: return stream_has_range(stream_of(value), (struct stream_id){ 0, 0 }, STREAM_ID_MAX, 1, STREAM_UP) && stream_has_append(stream_of(value));
+    case STEP_STRING: return string_has_change(value, string_size(value), element->key.size);
+    default: return paged_zset_has_place(value, score_of(element), element->key);
+    }
 }
 
 /* The pages that the element needs. */
@@ -186,13 +257,10 @@ static enum status bring_for(const struct import_rest *rest, struct pages_access
 {
     enum status status = goes_by_pages(step) ? bring_page(rest, access, paged_table_page(&access->paged.table, element->key)) : STATUS_OK;
 
-    if (!paged_has_tree(value) || step == STEP_TABLE)
+    if (step == STEP_TABLE || (step == STEP_BOTH && !paged_has_tree(value)))
         return status;
-    while (status == STATUS_OK && !(step == STEP_LIST ? list_has_push(value, LIST_TAIL, 1) : paged_zset_has_place(value, score_of(element), element->key))) {
-        for (uint32_t i = 0; i < access->paged.wanted_count && status == STATUS_OK; i++)
-            status = bring_page(rest, access, access->paged.wanted[i]);
-        paged_forget_wanted(&access->paged);
-    }
+    while (status == STATUS_OK && !has_place(value, step, element))
+        status = bring_wanted(rest, access);
     return status;
 }
 
@@ -365,7 +433,7 @@ enum status import_rest_begin(struct import_rest *rest, const struct rest_key *k
 
     spool_destroy(rest->spool);
     rest->spool = NULL;
-    if (key->type == VALUE_LIST || memory_limit(rest) == 0 || size <= memory_limit(rest) / SPOOL_SHARE || !find_root(rest, key, &root))
+    if (key->type == VALUE_LIST || key->type == VALUE_STREAM || key->type == VALUE_STRING || memory_limit(rest) == 0 || size <= memory_limit(rest) / SPOOL_SHARE || !find_root(rest, key, &root))
         return STATUS_OK;
     rest->pages = root.pages;
     rest->buckets = size / bucket_size(rest) < BUCKETS_MAX ? (uint32_t)(size / bucket_size(rest)) + 1 : BUCKETS_MAX;
@@ -380,6 +448,16 @@ static enum status put_aside(void *context, struct bytes key, struct bytes data)
     return spool_add(rest->spool, (uint32_t)(page * rest->buckets / rest->pages), key, data);
 }
 
+static enum rest_step step_of(const struct import_rest *rest, const struct value *part)
+{
+    switch (part->type) {
+    case VALUE_LIST: return STEP_LIST;
+    case VALUE_STREAM: return STEP_STREAM;
+    case VALUE_STRING: return STEP_STRING;
+    default: return rest->spool != NULL ? STEP_TREE : STEP_BOTH;
+    }
+}
+
 enum status import_rest_add(struct import_rest *rest, const struct rest_key *key, const struct value *part)
 {
     struct buffer text = { 0 };
@@ -390,7 +468,7 @@ enum status import_rest_add(struct import_rest *rest, const struct rest_key *key
     if (status != STATUS_OK || (rest->spool != NULL && part->type != VALUE_ZSET))
         return status;
     (void)walk_part(part, copy_element, &text);
-    status = add_all(rest, key, part->type == VALUE_LIST ? STEP_LIST : rest->spool != NULL ? STEP_TREE : STEP_BOTH, buffer_bytes(&text));
+    status = add_all(rest, key, step_of(rest, part), buffer_bytes(&text));
     buffer_release(&text);
     return status;
 }
@@ -411,6 +489,13 @@ enum status import_rest_end(struct import_rest *rest, const struct rest_key *key
     spool_destroy(rest->spool);
     rest->spool = NULL;
     return status;
+}
+
+enum status import_rest_end_stream(struct import_rest *rest, const struct rest_key *key, uint8_t type, struct bytes bytes)
+{
+    const struct element end = { 0, bytes_of(&type, 1), bytes };
+
+    return add_batch(rest, key, STEP_STREAM_END, &end, 1);
 }
 
 void import_rest_release(struct import_rest *rest)

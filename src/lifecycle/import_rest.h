@@ -1,8 +1,8 @@
-/* Import rest: the further parts of a large set, hash, sorted set or list of an RDB file (persist/rdb_reader.h), which are added to the entry that the first part has made.
+/* Import rest: the further parts of a large set, hash, sorted set, list, stream or string of an RDB file (persist/rdb_reader.h), which are added to the entry that the first part has made.
  *
  * In the order of its pages, and some at a time: so those that are cold are read together, and what is in memory is the part and a batch of pages, however large the value is.
  * Of a value of more than a quarter of maxmemory the parts are put aside first (lifecycle/spool.h), by ranges of pages, as each part has elements of nearly all pages: so each page is
- * loaded and written once. (A sorted set's tree gets the elements as they come, since files have them in its order; its table gets them like that. A list's end is in memory, and nothing is put aside.) The disk needs room for the value once more meanwhile.
+ * loaded and written once. (A sorted set's tree gets the elements as they come, since files have them in its order; its table gets them like that. The end of a list, stream or string is in memory, and nothing is put aside.) The disk needs room for the value once more meanwhile.
  *
  * Owner: the import's thread.
  */
@@ -44,6 +44,8 @@ enum status import_rest_begin(struct import_rest *rest, const struct rest_key *k
 enum status import_rest_add(struct import_rest *rest, const struct rest_key *key, const struct value *part);
 /* After the last part. */
 enum status import_rest_end(struct import_rest *rest, const struct rest_key *key);
+/* After the last nodes of a stream: what follows them in a payload of this RDB type. Errors as of import_rest_add; STATUS_INVALID: it is damaged. */
+enum status import_rest_end_stream(struct import_rest *rest, const struct rest_key *key, uint8_t type, struct bytes bytes);
 void import_rest_release(struct import_rest *rest);
 
 #endif

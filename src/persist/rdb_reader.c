@@ -42,6 +42,7 @@ struct rdb_reader {
     uint64_t db;
     bool splits;
     uint64_t left;                  /* elements of a value that is split; 0: none is */
+    bool has_end;                   /* of a stream that is split what follows its nodes is left */
     uint64_t unpacked;              /* bytes that strings which were skipped would have beyond those of the file; of the part */
     uint8_t left_type;
     struct buffer name, text, scratch;
@@ -260,14 +261,11 @@ static bool take_length(struct rdb_reader *reader, uint64_t *length)
     return is_form ? fail_reading(reader, STATUS_CORRUPT, "a length was expected") : true;
 }
 
-/* Skips a string of any form. */
-static bool skip_string(struct rdb_reader *reader)
+/* Skips what follows a string's length or form. */
+static bool skip_string_body(struct rdb_reader *reader, uint64_t length, bool is_form)
 {
-    uint64_t length, unpacked;
-    bool is_form;
+    uint64_t unpacked;
 
-    if (!take_length_or_form(reader, &length, &is_form))
-        return false;
     if (is_form && length < 3)
         return skip_bytes(reader, (uint64_t)1 << length);     /* an integer of 1, 2 or 4 bytes */
     if (is_form && length > 3)
@@ -278,6 +276,15 @@ static bool skip_string(struct rdb_reader *reader)
         reader->unpacked += unpacked > length ? unpacked - length : 0;
     }
     return skip_bytes(reader, length);
+}
+
+/* Skips a string of any form. */
+static bool skip_string(struct rdb_reader *reader)
+{
+    uint64_t length;
+    bool is_form;
+
+    return take_length_or_form(reader, &length, &is_form) && skip_string_body(reader, length, is_form);
 }
 
 /* Reads a string, decompressed, into `out`. */
@@ -303,6 +310,12 @@ static bool take_string(struct rdb_reader *reader, struct buffer *out)
     reader->keeps = false;
     reader->begin = reader->position;
     return true;
+}
+
+/* An empty one is at an address, too. */
+static struct bytes name_of(const struct rdb_reader *reader)
+{
+    return reader->name.size > 0 ? buffer_bytes(&reader->name) : bytes_of("", 0);
 }
 
 /* Bodies as patterns: s is a string, n a length, 8 and b are 8 and 16 bytes, f is a score as text, m what a module wrote; (x) is a length
@@ -418,14 +431,19 @@ static bool skip_pattern(struct rdb_reader *reader, const char *pattern)
     return good;
 }
 
+static bool is_stream(uint8_t type)
+{
+    return type == RDB_TYPE_STREAM || type == RDB_TYPE_STREAM_2 || type == RDB_TYPE_STREAM_3;
+}
+
 static bool is_splittable(uint8_t type)
 {
-    return type == RDB_TYPE_SET || type == RDB_TYPE_HASH || type == RDB_TYPE_ZSET || type == RDB_TYPE_ZSET_2 || type == RDB_TYPE_LIST || type == RDB_TYPE_LIST_QUICKLIST ||
+    return is_stream(type) || type == RDB_TYPE_STRING || type == RDB_TYPE_SET || type == RDB_TYPE_HASH || type == RDB_TYPE_ZSET || type == RDB_TYPE_ZSET_2 || type == RDB_TYPE_LIST || type == RDB_TYPE_LIST_QUICKLIST ||
         type == RDB_TYPE_LIST_QUICKLIST_2;
 }
 
-/* Takes elements until the part is large enough. They begin `at` bytes after the window's begin, where there is room for a head before them; type and number of those taken are put
- * there: the checksum covers these bytes already. False also if it fails. */
+/* Takes elements, or bytes of a string, until the part is large enough. They begin `at` bytes after the window's begin, where there is room for a head before them; type and number of
+ * those taken are put there: the checksum covers these bytes already. False also if it fails. */
 static bool take_elements(struct rdb_reader *reader, size_t at, struct rdb_part *part)
 {
     struct buffer head = { 0 };
@@ -433,10 +451,20 @@ static bool take_elements(struct rdb_reader *reader, size_t at, struct rdb_part 
     uint64_t count = reader->left;
 
     reader->unpacked = 0;
-    while (reader->left > 0 && reader->position - reader->begin - at + reader->unpacked < PART_SIZE) {
+    if (reader->left_type == RDB_TYPE_STRING) {
+        reader->left -= count < PART_SIZE ? count : PART_SIZE;
+        if (!skip_bytes(reader, count - reader->left))
+            return false;
+    }
+    while (reader->left_type != RDB_TYPE_STRING && reader->left > 0 && reader->position - reader->begin - at + reader->unpacked < PART_SIZE) {
         if (!skip_pattern(reader, element))
             return false;
         reader->left--;
+    }
+    if (reader->has_end && count == 0) {
+        reader->has_end = false;
+        if (!skip_pattern(reader, end_of_group(element)))
+            return false;
     }
     update_checksum(reader, reader->position);
     buffer_append_u8(&head, reader->left_type);
@@ -450,6 +478,13 @@ static bool take_elements(struct rdb_reader *reader, size_t at, struct rdb_part 
     return true;
 }
 
+/* The value that was skipped is the part. */
+static bool keep_whole(struct rdb_reader *reader, struct rdb_part *part)
+{
+    part->payload = bytes_of(reader->window.data + reader->begin, reader->position - reader->begin);
+    return true;
+}
+
 static uint64_t element_size_min(uint8_t type)
 {
     return type == RDB_TYPE_SET || type == RDB_TYPE_LIST || type == RDB_TYPE_LIST_QUICKLIST ? 1 : 2;
@@ -458,18 +493,26 @@ static uint64_t element_size_min(uint8_t type)
 /* The window begins with the value's type. */
 static bool read_split(struct rdb_reader *reader, uint8_t type, struct rdb_part *part)
 {
+    bool is_string = type == RDB_TYPE_STRING, is_form = false;
     uint64_t count;
 
-    if (!take_length(reader, &count))
+    if (!(is_string ? take_length_or_form(reader, &count, &is_form) : take_length(reader, &count)))
         return false;
-    if (reader->source.size != UINT64_MAX && count > reader->source.size / element_size_min(type))
+    if (is_form)                        /* a compressed string, or a number */
+        return skip_string_body(reader, count, true) && keep_whole(reader, part);
+    if (!is_string && reader->source.size != UINT64_MAX && count > reader->source.size / element_size_min(type))
         return fail_reading(reader, STATUS_CORRUPT, "the value has more elements than the file has bytes");
     reader->left = count;
     reader->left_type = type;
+    reader->has_end = is_stream(type);
     if (!take_elements(reader, reader->position - reader->begin, part))
         return false;
-    if (reader->left > 0)
+    if (reader->left > 0) {
         part->elements = count;
+    } else if (reader->has_end) {
+        reader->has_end = false;
+        return skip_pattern(reader, end_of_group(body_pattern(type) + 1)) && keep_whole(reader, part);
+    }
     return true;
 }
 
@@ -479,14 +522,14 @@ static bool read_rest(struct rdb_reader *reader, struct rdb_part *part)
     part->is_rest = true;
     part->type = reader->left_type;
     part->db = reader->db;
-    part->name = buffer_bytes(&reader->name);
+    part->name = name_of(reader);
     part->offset = rdb_reader_offset(reader);
     reader->part = part;
     reader->begin -= PART_HEAD_MAX;             /* the end of the part before, which is there still */
     reader->keeps = true;
     if (!take_elements(reader, PART_HEAD_MAX, part))
         return false;
-    part->is_last = reader->left == 0;
+    part->is_last = reader->left == 0 && !reader->has_end;
     return true;
 }
 
@@ -502,7 +545,7 @@ static bool read_key(struct rdb_reader *reader, uint8_t type, struct rdb_part *p
     part->db = reader->db;
     if (!take_string(reader, &reader->name))
         return false;
-    part->name = buffer_bytes(&reader->name);
+    part->name = name_of(reader);
     reader->part = part;
     if (body == NULL)
         return fail_reading(reader, STATUS_VERSION, "the type %u of a value is not known", type);
@@ -512,12 +555,7 @@ static bool read_key(struct rdb_reader *reader, uint8_t type, struct rdb_part *p
     reader->begin = reader->position - 1;
     reader->window.data[reader->begin] = (char)type;
     reader->keeps = true;
-    if (reader->splits && is_splittable(type))
-        return read_split(reader, type, part);
-    if (!skip_pattern(reader, body))
-        return false;
-    part->payload = bytes_of(reader->window.data + reader->begin, reader->position - reader->begin);
-    return true;
+    return reader->splits && is_splittable(type) ? read_split(reader, type, part) : skip_pattern(reader, body) && keep_whole(reader, part);
 }
 
 static bool read_header(struct rdb_reader *reader)
@@ -612,7 +650,7 @@ static bool read_part(struct rdb_reader *reader, struct rdb_part *part)
     case RDB_OPCODE_AUX:
         part->kind = RDB_PART_AUX;
         good = take_string(reader, &reader->name) && take_string(reader, &reader->text);
-        part->name = buffer_bytes(&reader->name);
+        part->name = name_of(reader);
         part->value = buffer_bytes(&reader->text);
         return good;
     case RDB_OPCODE_FUNCTION:
@@ -646,7 +684,7 @@ enum status rdb_read(struct rdb_reader *reader, struct rdb_part *part, struct me
     reader->keeps = false;
     reader->begin = reader->position;
     reader->part = NULL;
-    if (reader->left > 0)
+    if (reader->left > 0 || reader->has_end)
         read_rest(reader, part);
     else
         read_part(reader, part);

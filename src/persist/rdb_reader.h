@@ -32,8 +32,8 @@ struct rdb_reader *rdb_reader_create(const struct rdb_source *source);
 /* A regular file from its beginning; the descriptor's offset is neither used nor changed. The caller keeps `fd`. */
 struct rdb_reader *rdb_reader_create_file(int fd);
 void rdb_reader_destroy(struct rdb_reader *reader);     /* NULL is fine */
-/* From here on sets, sorted sets, and hashes without times, of more than 1 MiB are handed out in several parts, of about 1 MiB each when it is not
- * compressed. */
+/* From here on sets, sorted sets, lists, streams, strings that are not compressed, and hashes without times, of more than 1 MiB are handed out in several parts, of about 1 MiB each when it is not
+ * compressed. Of a stream the last part has no nodes, and what follows them; the others have only nodes. */
 void rdb_reader_split(struct rdb_reader *reader);
 
 enum rdb_part_kind {
@@ -59,7 +59,7 @@ struct rdb_part {
     struct bytes payload;       /* type and body, as codec_decode reads it; empty: codec_peek_type does not know the type, and the body was
                                  * skipped */
     bool is_rest, is_last;      /* more elements of the key of the part before, or the last ones; name, db, type as there */
-    uint64_t elements;          /* of the whole value, of a list perhaps its chunks, if this is the first of its parts; else 0. The file has a byte of each at least, or two of a pair or chunk */
+    uint64_t elements;          /* of the whole value, of a list perhaps its chunks, of a stream its nodes, of a string its bytes, if this is the first of its parts; else 0. The file has a byte of each at least, or two of a pair or chunk */
     uint64_t size;              /* of a part: bytes of its payload if nothing in it were compressed */
     uint64_t left;              /* of a part: bytes of the file after it; UINT64_MAX: not known */
 };

@@ -115,6 +115,10 @@ void codec_write_stream_node(struct buffer *out, struct stream_id id, struct byt
 /* Appends what a stream has after the nodes: as in the store's records, and as in dumps. */
 void codec_write_stream_rest(const struct value *value, struct buffer *out);
 void codec_write_stream_rest_for_dump(const struct value *value, struct buffer *out);
+/* Reads type and nodes of a stream, and moves past them; what is missing of the state is as if nothing had been deleted. */
+enum status codec_read_stream_part(struct bytes *payload, struct buffer *scratch, struct value *value);
+/* Reads what follows the nodes in a payload of this type, all of it, into the stream that has all of them. On failure it is consistent. */
+enum status codec_read_stream_end(uint8_t type, struct bytes input, const struct value_limits *limits, struct buffer *scratch, const struct value *value);
 /* Reads the former, all of it, into a stream in pages that has only roots. STATUS_CORRUPT: it is to be freed. */
 enum status codec_read_stream_rest(struct bytes input, const struct value_limits *limits, struct buffer *scratch, const struct value *value);
 

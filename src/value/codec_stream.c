@@ -338,6 +338,33 @@ enum status codec_read_stream(uint8_t type, struct bytes *input, const struct va
     return STATUS_OK;
 }
 
+enum status codec_read_stream_part(struct bytes *payload, struct buffer *scratch, struct value *value)
+{
+    struct value result = stream_create();
+    struct bytes type;
+
+    if (!codec_take(payload, 1, &type) || !read_nodes(payload, scratch, stream_of(&result))) {
+        value_free(&result);
+        return STATUS_CORRUPT;
+    }
+    stream_build_part(stream_of(&result));
+    *value = result;
+    return STATUS_OK;
+}
+
+enum status codec_read_stream_end(uint8_t type, struct bytes input, const struct value_limits *limits, struct buffer *scratch, const struct value *value)
+{
+    struct stream *stream = stream_of(value);
+    uint64_t length = stream->length;
+    bool good = read_state(type, &input, stream) && stream->length == length && stream_build_end(stream) &&
+        read_groups(type, &input, limits->string_unpacked_max, scratch, stream) && input.size == 0;
+
+    stream->length = length;
+    if (!good)
+        stream_build_part(stream);
+    return good ? STATUS_OK : STATUS_CORRUPT;
+}
+
 enum status codec_read_stream_rest(struct bytes input, const struct value_limits *limits, struct buffer *scratch, const struct value *value)
 {
     struct stream *stream = stream_of(value);

@@ -118,9 +118,11 @@ static inline bool stream_has_all(const struct stream *stream)
 
 /* Building a stream from untrusted bytes; used by the codec. Nodes are added in order; false if a node is not valid.
  * The bytes are copied. A node without live entries is omitted. stream_build_end gets the rest of the state: last_id
- * must not be below the last entry. */
+ * must not be below the last live entry. Deleted ones after that, which it may be below (XSETID of Redis 7.0), are omitted then, too. */
 bool stream_build_node(struct stream *stream, struct stream_id id, struct bytes listpack);
 bool stream_build_end(struct stream *stream);
+/* After some of the nodes: the state that these have. */
+void stream_build_part(struct stream *stream);
 
 /* For tests: CHECKs all invariants. */
 void stream_verify(const struct stream *stream);

@@ -98,10 +98,49 @@ bool stream_build_node(struct stream *stream, struct stream_id id, struct bytes 
     return true;
 }
 
+/* Deleted entries after the last live one go. */
+static void drop_deleted_end(struct stream *stream)
+{
+    struct stream_place place;
+    struct stream_edit edit;
+    struct stream_id node_id;
+    size_t field_count, end = LISTPACK_NONE, dropped = 0, at;
+
+    CHECK(stream_node_last(stream, &place));
+    (void)stream_node_read(stream, &place, &node_id);
+    stream_node_edit(stream, &place, &edit);
+    node_fields(*edit.pack, &field_count);
+    for (at = node_first_entry(*edit.pack); at != LISTPACK_NONE;) {
+        struct stream_entry view = stream_entry_read(*edit.pack, node_id, at, field_count);
+
+        at = stream_entry_skip(*edit.pack, &view);
+        dropped++;
+        if (!(view.flags & STREAM_ENTRY_DELETED)) {
+            end = at;
+            dropped = 0;
+        }
+    }
+    listpack_delete(edit.pack, end, SIZE_MAX);
+    at = listpack_next(*edit.pack, listpack_first(*edit.pack));
+    listpack_replace_int(edit.pack, at, number_at(*edit.pack, at) - (int64_t)dropped);
+    stream_node_store(stream, &place, &edit);
+}
+
 bool stream_build_end(struct stream *stream)
 {
     stream_note_first(stream);
-    return stream_id_compare(stream_last_kept_id(stream), stream->last_id) <= 0;
+    if (stream_id_compare(stream_last_live_id(stream), stream->last_id) > 0)
+        return false;
+    if (stream_id_compare(stream_last_kept_id(stream), stream->last_id) > 0)
+        drop_deleted_end(stream);
+    return true;
+}
+
+void stream_build_part(struct stream *stream)
+{
+    stream->last_id = stream_last_kept_id(stream);
+    if (stream_id_is_zero(stream->first_id))
+        stream_note_first(stream);
 }
 
 void stream_verify(const struct stream *stream)

@@ -5,9 +5,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                           # noqa: E402
-from support.paged import KeptPagedCase, PagedCase, demote, pages                                    # noqa: E402
+from support.paged import KeptPagedCase, PagedCase, demote, pages, refuses_damaged_dumps             # noqa: E402
 from support.resp import Error, encode                                                               # noqa: E402
-from support.server import Server, StartFailed, scaled, seed_new, until                              # noqa: E402
+from support.server import Server, scaled, seed_new, until                                           # noqa: E402
 
 SMALL = {"tier-page-threshold": 256, "tier-page-size": 64, "list-max-listpack-size": 8}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
@@ -271,20 +271,8 @@ class KeptListPagesTest(KeptPagedCase):
                     client.must("RPUSH", "l", *["%050d" % i for i in range(start, start + 1000)])
                 client.must("SAVE")
             server.terminate()
-            path = os.path.join(server.folder, "dump.rdb")
-            with open(path, "rb") as file:
-                text = file.read()
             server.options.update({"tier-page-threshold": "4kb", "maxmemory": "8mb", "rdbchecksum": "no"})
-            for damaged, message in ((text[:len(text) // 2], "ends early"), (text.replace(b"\xb2%050d" % 40000, b"\xb3%050d" % 40000), "The value of the key 'l' is damaged")):
-                os.makedirs(server.folder, exist_ok=True)           # a start that fails removes it
-                with open(path, "wb") as file:
-                    file.write(damaged)
-                with self.assertRaisesRegex(StartFailed, message):
-                    server.start()
-            os.makedirs(server.folder, exist_ok=True)
-            with open(path, "wb") as file:
-                file.write(text)
-            server.start()
+            refuses_damaged_dumps(self, server, lambda text: ((text[:len(text) // 2], "ends early"), (text.replace(b"\xb2%050d" % 40000, b"\xb3%050d" % 40000), "The value of the key 'l' is damaged")))
             with server.client() as client:
                 self.assertEqual(client.must("LLEN", "l"), 60000)
         finally:

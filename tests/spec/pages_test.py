@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support import check                                                                            # noqa: E402
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
 from support.disk import FAIL, Disk                                                                  # noqa: E402
+from support.paged import refuses_damaged_dumps                                                      # noqa: E402
 from support.resp import OK, Error                                                                   # noqa: E402
 from support.server import Server, StartFailed, scaled, seed_new, until                                           # noqa: E402
 
@@ -830,20 +831,9 @@ class KeptPagesTest(unittest.TestCase):
                 client.must("SADD", "s", *[b"%050d" % i for i in range(start, start + 1000)])
             client.must("SAVE")
         server.terminate()
-        path = os.path.join(server.folder, "dump.rdb")
-        text = contents(path)
-        twice = text.replace(b"%050d" % 3, b"%050d" % 59999)        # an element that is there twice, mostly in different parts
         server.options.update({"tier-page-threshold": "4kb", "maxmemory": "8mb", "rdbchecksum": "no"})
-        for damaged, message in ((text[:len(text) // 2], "ends early"), (twice, "The value of the key 's' is damaged")):
-            os.makedirs(server.folder, exist_ok=True)       # a start that fails removes it
-            with open(path, "wb") as file:
-                file.write(damaged)
-            with self.assertRaisesRegex(StartFailed, message):
-                server.start()
-        os.makedirs(server.folder, exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(text)
-        server.start()
+        refuses_damaged_dumps(self, server, lambda text: (              # of which one has an element twice, mostly in different parts
+            (text[:len(text) // 2], "ends early"), (text.replace(b"%050d" % 3, b"%050d" % 59999), "The value of the key 's' is damaged")))
         with server.client() as client:
             self.assertEqual(client.must("SCARD", "s"), 60000)
         server.stop()

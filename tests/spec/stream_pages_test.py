@@ -5,9 +5,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                           # noqa: E402
-from support.paged import KeptPagedCase, PagedCase, demote, pages                                    # noqa: E402
+from support.paged import KeptPagedCase, PagedCase, demote, pages, refuses_damaged_dumps             # noqa: E402
 from support.resp import Error, encode                                                               # noqa: E402
-from support.server import seed_new, until                                                           # noqa: E402
+from support.server import REDIS, Server, scaled, seed_new, until                                   # noqa: E402
 
 SMALL = {"tier-page-threshold": 256, "tier-page-size": 64, "stream-node-max-entries": 4}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
@@ -291,6 +291,119 @@ class KeptStreamPagesTest(KeptPagedCase):
             client.must("XDEL", "e", "1-1")
 
         self.check_dump(SMALL, fill_some, ["s", "e"])
+
+    def fill_large(self, client, key, count):
+        for start in range(1, count, 1000):
+            client.pipeline([("XADD", key, "%d-1" % i, "number", i, "text", "%060d" % i) for i in range(start, start + 1000)])
+        client.must("XDEL", key, "1-1", "5000-1", "%d-1" % count)
+        client.must("XGROUP", "CREATE", key, "g", "0")
+        client.must("XREADGROUP", "GROUP", "g", "alice", "COUNT", 500, "STREAMS", key, ">")
+        client.must("XREADGROUP", "GROUP", "g", "bob", "COUNT", 50, "STREAMS", key, ">")
+        client.must("XACK", key, "g", "7-1")
+        client.must("XGROUP", "CREATE", key, "end", "$")
+
+    def facts(self, client, key, count):
+        info = client.must("XINFO", "STREAM", key)
+        info = dict(zip(info[::2], info[1::2]))
+        return [client.must("XLEN", key), [info[name] for name in (b"last-generated-id", b"max-deleted-entry-id", b"entries-added", b"recorded-first-entry-id", b"first-entry", b"last-entry", b"groups")],
+                [client.must("XRANGE", key, i, "+", "COUNT", 2) for i in range(1, count, count // 100)], client.must("XPENDING", key, "g"), client.must("XPENDING", key, "g", "-", "+", 700)[0][:2],
+                [dict(zip(group[::2], group[1::2])) for group in client.must("XINFO", "GROUPS", key)]]
+
+    def test_a_dump_of_streams_that_are_larger_than_memory(self):
+        """They are read in parts, also those of Redis."""
+        count = scaled(200) * 1000
+        server = Server({"tier-page-threshold": 0, "maxmemory": "0", "maxmemory-policy": "noeviction"})
+        try:
+            for source in ("kelvin", "redis"):
+                with Server({} if source == "redis" else server.options, binary=REDIS if source == "redis" else None) as origin, origin.client(timeout=60) as client:
+                    for key, some in (("large", count), ("small", count // 40)):
+                        self.fill_large(client, key, some)
+                    client.must("SET", "last", "x")
+                    facts = self.facts(client, "large", count), self.facts(client, "small", count // 40)
+                    client.must("SAVE")
+                    with open(os.path.join(origin.folder, "dump.rdb"), "rb") as file:
+                        text = file.read()
+                for threshold, memory in (("4kb", "16mb"), (0, "1gb"), ("1kb", "16mb")):
+                    with self.subTest(source=source, threshold=threshold, memory=memory):
+                        server.terminate()
+                        with open(os.path.join(server.folder, "dump.rdb"), "wb") as file:
+                            file.write(text)
+                        server.options.update({"tier-page-threshold": threshold, "maxmemory": memory})
+                        server.start()
+                        with server.client(timeout=60) as client:
+                            self.assertEqual((self.facts(client, "large", count), self.facts(client, "small", count // 40)), facts)
+                            if threshold:
+                                self.assertGreater(sum(pages(server)), count // 100)
+                                self.assertLess(int(server.info("memory")["used_memory"]), 22 << 20)
+                            self.assertEqual(client.must("XADD", "large", "*", "a", "b")[-2:], b"-0")
+                            client.must("SAVE")
+                        server.restart()
+                        with server.client(timeout=60) as client:
+                            self.assertEqual(client.must("XLEN", "large"), count - 2)
+        finally:
+            server.stop()
+
+    def test_what_is_evicted_during_a_load_makes_room_later(self):
+        """Large values are freed by another thread."""
+        server = Server({})
+        try:
+            with server.client(timeout=60) as client:
+                for key in range(6):
+                    client.pipeline([("XADD", "s%d" % key, "%d-1" % i, "text", "x" * 400) for i in range(1, 20001)])
+                client.must("SAVE")
+            server.options.update({"maxmemory": "30mb", "maxmemory-policy": "allkeys-lru", "tier-enabled": "no"})
+            server.restart()
+            with server.client() as client:
+                keys = client.must("KEYS", "*")
+                self.assertTrue(0 < len(keys) < 6, keys)
+                self.assertEqual([client.must("XLEN", key) for key in keys], [20000] * len(keys))
+        finally:
+            server.stop()
+
+    def test_a_dump_whose_last_id_is_below_a_deleted_entry(self):
+        """XSETID of Redis 7.0 makes such streams."""
+        with Server({}, binary=REDIS) as origin, origin.client() as other:
+            for i in range(1, 201):
+                other.must("XADD", "s", "%d-0" % i, "text", "some text")
+            other.must("XDEL", "s", *["%d-0" % i for i in (3, 197, 198, 199, 200)])
+            if isinstance(other.call("XSETID", "s", "197-5"), Error):
+                self.skipTest("this redis-server has no such streams")
+            other.must("SAVE")
+            with open(os.path.join(origin.folder, "dump.rdb"), "rb") as file:
+                text = file.read()
+            other.must("XADD", "s", "198-0", "another", "one")
+            server = Server(SMALL)
+            try:
+                for threshold in (0, 256):
+                    server.terminate()
+                    with open(os.path.join(server.folder, "dump.rdb"), "wb") as file:
+                        file.write(text)
+                    server.options["tier-page-threshold"] = threshold
+                    server.start()
+                    with server.client() as client:
+                        self.assertEqual(client.must("XADD", "s", "198-0", "another", "one"), b"198-0")
+                        self.assertEqual(whole(client, "s"), whole(other, "s"))
+                        client.must("DEBUG", "RELOAD")
+                        self.assertEqual(whole(client, "s"), whole(other, "s"))
+            finally:
+                server.stop()
+
+    def test_a_damaged_dump_of_a_large_stream_is_refused(self):
+        server = Server({"tier-page-threshold": 0, "rdbcompression": "no"})
+        try:
+            with server.client(timeout=60) as client:
+                self.fill_large(client, "s", 30000)
+                facts = self.facts(client, "s", 30000)
+                client.must("SAVE")
+            server.terminate()
+            server.options.update({"tier-page-threshold": "4kb", "maxmemory": "8mb", "rdbchecksum": "no"})
+            refuses_damaged_dumps(self, server, lambda text: (
+                (text[:len(text) // 2], "ends early"), (text.replace(b"\xbc%060d" % 20000, b"\xbd%060d" % 20000), "is damaged"),
+                (text.replace(b"\x80\0\0\x75\x2d", b"\x80\0\0\x75\x2e"), "The value of the key 's' is damaged")))        # 29,997 entries, after the nodes
+            with server.client() as client:
+                self.assertEqual(self.facts(client, "s", 30000), facts)
+        finally:
+            server.stop()
 
     def test_a_damaged_page_costs_what_is_in_it(self):
         def fill_one(client):

@@ -273,6 +273,38 @@ class KeptStringPagesTest(KeptPagedCase):
                 self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
                 self.assertEqual(sum(pages(server)), 0)
 
+    def test_a_dump_of_strings_that_are_larger_than_memory(self):
+        """They are read in parts, into blocks if one piece would fill a quarter of memory."""
+        size = scaled(40) << 20
+        piece = random.Random(1).randbytes(1 << 20)
+        server = Server({"tier-page-threshold": 0, "maxmemory": "0", "maxmemory-policy": "noeviction", "rdbcompression": "no"})
+        try:
+            with server.client(timeout=60) as client:
+                for start in range(0, size, 1 << 20):
+                    client.must("APPEND", "large", piece)
+                client.must("SET", "small", (piece * 2)[:1500000])
+                client.must("SET", "last", "x")
+                digest = client.must("DEBUG", "DIGEST")
+                client.must("SAVE")
+            for threshold, memory, blocks in (("64kb", "16mb", True), ("64kb", "1gb", False), (0, "1gb", False), ("1kb", "16mb", True)):
+                with self.subTest(threshold=threshold, memory=memory):
+                    server.options.update({"tier-page-threshold": threshold, "maxmemory": memory})
+                    server.restart()
+                    with server.client(timeout=60) as client:
+                        self.assertEqual([client.must("STRLEN", "large"), client.must("STRLEN", "small")], [size, 1500000])
+                        self.assertEqual(sum(pages(server)) > size // 5000, blocks)
+                        if blocks:
+                            self.assertLess(int(server.info("memory")["used_memory"]), 20 << 20)
+                        for i in range(0, size, size // 100):
+                            self.assertEqual(client.must("GETRANGE", "large", i, i + 9), (piece * 2)[i % (1 << 20):][:10])
+                        self.assertEqual(client.must("GET", "small"), (piece * 2)[:1500000])
+                        if blocks:
+                            client.must("SAVE")
+                        else:
+                            self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
+        finally:
+            server.stop()
+
     def test_a_damaged_page_costs_what_is_in_it(self):
         def look(client, i):
             reply = client.call("GETRANGE", "s", i * 208, i * 208 + 207)

@@ -6,7 +6,7 @@ import unittest
 from support import check
 from support.case import ServerCase
 from support.resp import Error
-from support.server import Server, scaled, until
+from support.server import Server, StartFailed, scaled, until
 
 
 def counter(server, name):
@@ -25,6 +25,24 @@ def demote(client, *keys):
 def checkpoint(server, client):
     client.must("BGREWRITEAOF")
     until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
+
+
+def refuses_damaged_dumps(case, server, wrong):
+    """The server, which is down, does not start with what `wrong(dump)` gives, pairs of damaged dumps and what is said of them. With the good one it does."""
+    path = os.path.join(server.folder, "dump.rdb")
+    with open(path, "rb") as file:
+        good = file.read()
+    for damaged, message in wrong(good):
+        case.assertNotEqual(damaged, good)
+        os.makedirs(server.folder, exist_ok=True)           # a start that fails removes it
+        with open(path, "wb") as file:
+            file.write(damaged)
+        with case.assertRaisesRegex(StartFailed, message):
+            server.start()
+    os.makedirs(server.folder, exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(good)
+    server.start()
 
 
 class PagedCase(ServerCase):

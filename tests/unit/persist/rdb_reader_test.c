@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "persist/rdb_format.h"
 #include "value/codec.h"
+#include "value/string.h"
 
 /* Bytes that come `step` at a time; then `error`, or the end. Every third read is interrupted. */
 struct stream {
@@ -592,6 +593,182 @@ static void large_collections_come_in_parts(void **state)
     buffer_release(&file);
 }
 
+static void append_string(struct buffer *file, const char *name, size_t size)
+{
+    buffer_append_u8(file, RDB_TYPE_STRING);
+    codec_write_string(file, bytes_of_string(name));
+    codec_write_length(file, size);
+    for (size_t i = 0; i < size; i++)
+        buffer_append_u8(file, (uint8_t)(i * 7 + i / 1000));
+}
+
+/* Adds up the parts of a string. */
+static void check_string(struct rdb_reader *reader, const char *name, size_t size, size_t parts)
+{
+    struct value_limits limits = { 0 };
+    struct message message;
+    struct rdb_part part;
+    size_t at = 0;
+
+    for (size_t i = 0; i < parts; i++) {
+        struct buffer scratch = { 0 };
+        char digits[TEXT_INT_SIZE];
+        struct value value;
+        struct bytes bytes;
+
+        assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);
+        assert_true(part.kind == RDB_PART_KEY && part.type == RDB_TYPE_STRING && bytes_equal(part.name, bytes_of_string(name)));
+        assert_int_equal(part.elements, i == 0 && parts > 1 ? size : 0);
+        assert_true(part.is_rest == (i > 0) && part.is_last == (i > 0 && i == parts - 1));
+        assert_int_equal(codec_decode(part.payload, &limits, &scratch, &value), STATUS_OK);
+        bytes = string_bytes(&value, digits);
+        for (size_t j = 0; j < bytes.size; j++, at++)
+            assert_true((uint8_t)bytes.data[j] == (uint8_t)(at * 7 + at / 1000));
+        value_free(&value);
+        buffer_release(&scratch);
+    }
+    assert_int_equal(at, size);
+}
+
+static void large_strings_come_in_parts(void **state)
+{
+    static const size_t cuts[] = { 1 << 30, 65537, 333 }, sizes[] = { 3000000, 0, 1, 1 << 20, (1 << 20) + 1, 2 << 20, 70 };
+    enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+    struct buffer file = { 0 };
+    struct message message;
+    struct rdb_part part;
+
+    (void)state;
+    buffer_append_string(&file, "REDIS0010");
+    for (int i = 0; i < SIZES; i++)
+        append_string(&file, "string", sizes[i]);
+    buffer_append_bytes(&file, BYTES("\0\3lzf\xc3\x05\x40\x64\0x\xe0\x5a\0"));       /* a compressed one, and a number: in one part */
+    buffer_append_bytes(&file, BYTES("\0\3int\xc0\x07"));
+    put_checksum(&file);
+    for (int split = 0; split < 2; split++) {
+        for (size_t step = 0; step < sizeof(cuts) / sizeof(cuts[0]); step++) {
+            struct stream stream = { .bytes = buffer_bytes(&file), .step = cuts[step] };
+            struct rdb_reader *reader = reader_on(&stream, step > 0);
+
+            if (split)
+                rdb_reader_split(reader);
+            for (int i = 0; i < SIZES; i++)
+                check_string(reader, "string", sizes[i], split && sizes[i] > 1 << 20 ? (sizes[i] + (1 << 20) - 1) >> 20 : 1);
+            for (int i = 0; i < 2; i++) {
+                assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);
+                assert_true(part.kind == RDB_PART_KEY && part.elements == 0 && !part.is_rest && part.payload.size == (i == 0 ? 10 : 3));
+            }
+            assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);         /* the checksum is right */
+            assert_int_equal(part.kind, RDB_PART_END);
+            rdb_reader_destroy(reader);
+        }
+    }
+    file.size = 2000000;
+    for (int split = 0; split < 2; split++) {
+        struct stream stream = { .bytes = buffer_bytes(&file), .step = 1 << 30 };
+        struct rdb_reader *reader = reader_on(&stream, true);
+        enum status status;
+
+        if (split)
+            rdb_reader_split(reader);
+        while ((status = rdb_read(reader, &part, &message)) == STATUS_OK)
+            assert_true(split);
+        assert_int_equal(status, STATUS_TRUNCATED);
+        rdb_reader_destroy(reader);
+    }
+    buffer_release(&file);
+}
+
+/* Nodes are any strings here; what follows them is 8 numbers and a group without anything in it. */
+static const char stream_end[] = "\1\2\3\4\5\6\7\x08\1\1g\2\3\4\0\0";
+
+static void append_stream(struct buffer *file, unsigned nodes)
+{
+    buffer_append_u8(file, RDB_TYPE_STREAM_3);
+    codec_write_string(file, BYTES("stream"));
+    codec_write_length(file, nodes);
+    for (unsigned i = 0; i < nodes; i++) {
+        char node[100];
+
+        memset(node, (int)i, sizeof(node));
+        codec_write_string(file, bytes_of(node, 16));
+        codec_write_string(file, bytes_of(node, 50 + i % 50));
+    }
+    buffer_append(file, stream_end, sizeof(stream_end) - 1);
+}
+
+/* Returns how many parts it has. */
+static unsigned check_stream(struct rdb_reader *reader, unsigned nodes)
+{
+    unsigned parts = 0, left = nodes;
+    struct message message;
+    struct rdb_part part;
+
+    do {
+        bool is_special;
+        uint64_t count;
+        struct bytes body;
+
+        assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);
+        assert_true(part.kind == RDB_PART_KEY && part.type == RDB_TYPE_STREAM_3 && bytes_equal(part.name, BYTES("stream")));
+        assert_int_equal(part.payload.data[0], RDB_TYPE_STREAM_3);
+        assert_true(part.is_rest == (parts > 0));
+        body = bytes_of(part.payload.data + 1, part.payload.size - 1);
+        assert_int_equal(codec_read_length(&body, &count, &is_special), STATUS_OK);
+        assert_true(parts > 0 || part.elements == (count < nodes ? nodes : 0));
+        assert_true(count <= left && part.is_last == (parts > 0 && count == 0));
+        for (uint64_t i = 0; i < count * 2; i++) {
+            uint64_t size;
+
+            assert_int_equal(codec_read_length(&body, &size, &is_special), STATUS_OK);
+            assert_true(!is_special && size <= body.size && (uint8_t)body.data[0] == (uint8_t)(nodes - left));
+            body = bytes_of(body.data + size, body.size - size);
+            left -= i % 2 == 1;
+        }
+        if (part.is_last || part.elements == 0)
+            assert_true(parts > 0 && !part.is_last ? body.size == 0 : bytes_equal(body, bytes_of(stream_end, sizeof(stream_end) - 1)));
+        else
+            assert_int_equal(body.size, 0);
+        parts++;
+    } while (!part.is_last && (part.elements > 0 || part.is_rest));
+    assert_int_equal(left, 0);
+    return parts;
+}
+
+static void large_streams_come_in_parts(void **state)
+{
+    static const size_t cuts[] = { 1 << 30, 65537, 333 };
+    static const unsigned nodes[] = { 50000, 5, 0, 30000 };
+    enum { STREAMS = sizeof(nodes) / sizeof(nodes[0]) };
+    struct buffer file = { 0 };
+    struct message message;
+    struct rdb_part part;
+
+    (void)state;
+    buffer_append_string(&file, "REDIS0011");
+    for (int i = 0; i < STREAMS; i++)
+        append_stream(&file, nodes[i]);
+    put_checksum(&file);
+    for (int split = 0; split < 2; split++) {
+        for (size_t step = 0; step < sizeof(cuts) / sizeof(cuts[0]); step++) {
+            struct stream stream = { .bytes = buffer_bytes(&file), .step = cuts[step] };
+            struct rdb_reader *reader = reader_on(&stream, step > 0);
+
+            if (split)
+                rdb_reader_split(reader);
+            for (int i = 0; i < STREAMS; i++) {
+                unsigned parts = check_stream(reader, nodes[i]);
+
+                assert_true(split && nodes[i] > 10 ? parts > 3 : parts == 1);
+            }
+            assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);         /* the checksum is right */
+            assert_int_equal(part.kind, RDB_PART_END);
+            rdb_reader_destroy(reader);
+        }
+    }
+    buffer_release(&file);
+}
+
 /* Cut in one of its parts, and with a number of elements that the file has no room for. */
 static void a_collection_in_parts_is_checked(void **state)
 {
@@ -635,6 +812,8 @@ int main(void)
         cmocka_unit_test(bytes_after_the_end_are_not_read),
         cmocka_unit_test(large_values_and_many_small_ones_are_read),
         cmocka_unit_test(large_collections_come_in_parts),
+        cmocka_unit_test(large_strings_come_in_parts),
+        cmocka_unit_test(large_streams_come_in_parts),
         cmocka_unit_test(a_collection_in_parts_is_checked),
     };
 

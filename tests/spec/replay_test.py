@@ -203,7 +203,9 @@ def state(client, field_times=False):
             out[database, key] = entry = [kind, when, in_order(kind, value)]
             if kind == b"hash" and field_times and value:
                 fields = value[::2]
-                entry.append(sorted(zip(fields, client.must("HPEXPIRETIME", key, "FIELDS", len(fields), *fields))))
+                ends = client.must("HPEXPIRETIME", key, "FIELDS", len(fields), *fields)
+                entry[2] = sorted(pair for pair, end in zip(zip(fields, value[1::2]), ends) if end != -2)          # one may have died since it was read
+                entry.append(sorted(pair for pair in zip(fields, ends) if pair[1] != -2))
     client.must("SELECT", 0)
     return out
 

@@ -172,11 +172,11 @@ class StringPagesTest(PagedCase):
         self.assertGreater(self.c.must("MEMORY", "USAGE", "s"), 1000 * BLOCK)
 
     def test_a_string_has_no_more_than_a_billion_blocks(self):
-        self.c.must("CONFIG", "SET", "proto-max-bulk-len", 10 ** 12)
-        fill(self.c, count=3)
-        for words in (("SETRANGE", "s", 300000000000, "x"), ("BITFIELD", "s", "SET", "u8", 8 * 300000000000, 1)):
-            self.assertIn("string exceeds maximum allowed size", str(self.c.call(*words)))
-        self.assertEqual(self.c.must("GET", "s"), b"".join(text_of(i) for i in range(3)))
+        with Server(dict(SMALL, **{"proto-max-bulk-len": 10 ** 12})) as server, server.client() as client:
+            fill(client, count=3)
+            for words in (("SETRANGE", "s", 300000000000, "x"), ("BITFIELD", "s", "SET", "u8", 8 * 300000000000, 1)):
+                self.assertIn("string exceeds maximum allowed size", str(client.call(*words)))
+            self.assertEqual(client.must("GET", "s"), b"".join(text_of(i) for i in range(3)))
 
     def test_a_string_gets_into_blocks_when_it_is_used_in_parts(self):
         text = b"".join(text_of(i) for i in range(20))

@@ -12,6 +12,7 @@
 #include "support/fuzz.h"
 #include "tier/record.h"
 #include "value/hash.h"
+#include "value/paged.h"
 #include "value/string.h"
 
 enum { RECORD_MAX = 1 << 16, TEXT_MAX = 6000 };
@@ -125,6 +126,13 @@ static void run(struct fuzz *fuzz, struct bytes bytes)
     if (status == STATUS_OK) {
         CHECK(record_peek(bytes, &expire_ms, &type) == STATUS_OK);
         CHECK(expire_ms == earlier_ms(record.expire_ms, record.death_ms) && type == (enum value_type)record.value.type);
+    }
+    if (status == STATUS_OK && value_is_paged(&record.value)) {         /* only its root, whose pages do not exist */
+        struct paged_extent extent;
+
+        CHECK(record_peek_pages(bytes, &extent, NULL) && record_split(bytes, NULL, &unpacked, &split, &payload) == STATUS_INVALID);
+        value_free(&record.value);
+    } else if (status == STATUS_OK) {
         CHECK(record_split(bytes, NULL, &unpacked, &split, &payload) == STATUS_OK);
         CHECK(split.expire_ms == record.expire_ms && split.death_ms == record.death_ms && split.heat == record.heat);
         CHECK(record_is_packed(bytes) ? payload.size <= RECORD_UNPACKED_MAX : payload.size < bytes.size);

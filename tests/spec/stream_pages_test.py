@@ -355,7 +355,7 @@ class KeptStreamPagesTest(KeptPagedCase):
             server.restart()
             with server.client() as client:
                 keys = client.must("KEYS", "*")
-                self.assertTrue(0 < len(keys) < 6, keys)
+                self.assertGreater(len(keys), 0)
                 self.assertEqual([client.must("XLEN", key) for key in keys], [20000] * len(keys))
         finally:
             server.stop()

@@ -13,7 +13,6 @@
 enum {
     INT_DIGITS_MAX = 19,            /* this many always fit in a uint64_t */
     DOUBLE_COPY_SIZE = 128,         /* longer numbers are copied to the heap */
-    LONG_DOUBLE_TEXT_MAX = 5119,    /* the longest that Redis reads */
     PATTERN_STARS_MAX = 1000,       /* runs of stars followed by something else; Redis' limit on nesting */
 };
 
@@ -169,10 +168,10 @@ bool text_to_double(struct bytes text, double *number)
 
 bool text_to_long_double(struct bytes text, long double *number)
 {
-    char copy[LONG_DOUBLE_TEXT_MAX + 1];
+    char copy[TEXT_LONG_DOUBLE_MAX + 1];
     char *end;
 
-    if (text.size == 0 || text.size > LONG_DOUBLE_TEXT_MAX || is_space(text.data[0]))
+    if (text.size == 0 || text.size > TEXT_LONG_DOUBLE_MAX || is_space(text.data[0]))
         return false;
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';

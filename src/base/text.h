@@ -11,6 +11,7 @@ enum {
     TEXT_INT_SIZE = 21,         /* longest int64 with sign, and a NUL */
     TEXT_DOUBLE_SIZE = 32,      /* longest result of text_of_double, and a NUL */
     TEXT_LONG_DOUBLE_SIZE = 5120,
+    TEXT_LONG_DOUBLE_MAX = 5119,        /* the longest that text_to_long_double reads, and Redis */
 };
 
 /* Strict: an optional '-' and digits, without leading zeros, spaces or '+', and in range. Otherwise false. */

@@ -90,17 +90,25 @@ static bool span_resolve(struct span *span, size_t string_size)
     return true;
 }
 
+/* The bits of the span from `first` on that are in one run. Returns the last of them. */
+static uint64_t span_run(const struct value *string, const struct span *span, uint64_t first, char digits[TEXT_INT_SIZE], struct string_run *run)
+{
+    uint64_t last;
+
+    *run = string_run(string, first / 8, digits);
+    last = first - first % 8 + run->size * 8 - 1;
+    return last < span->last ? last : span->last;
+}
+
 static uint64_t count_span(const struct value *string, const struct span *span)
 {
     uint64_t count = 0, first = span->first;
     char digits[TEXT_INT_SIZE];
 
     while (first <= span->last) {
-        struct string_run run = string_run(string, first / 8, digits);
-        uint64_t last = first - first % 8 + run.size * 8 - 1;
+        struct string_run run;
+        uint64_t last = span_run(string, span, first, digits, &run);
 
-        if (last > span->last)
-            last = span->last;
         if (run.data != NULL)
             count += bits_count(run.data, first % 8, first % 8 + (last - first));
         first = last + 1;
@@ -164,15 +172,12 @@ static bool find_in_span(const struct key *key, const struct span *span, bool se
 
             return string_ask(key, first / 8, more < left ? more : left);
         }
-        run = string_run(&key->value, first / 8, digits);
-        last = first - first % 8 + run.size * 8 - 1;
-        if (last > span->last)
-            last = span->last;
-        if (run.data == NULL)
-            *found = set ? -1 : (int64_t)first;
-        else
+        last = span_run(&key->value, span, first, digits, &run);
+        if (run.data != NULL)
             *found = bits_find(run.data, first % 8, first % 8 + (last - first), set);
-        if (run.data != NULL && *found >= 0)
+        else if (!set)
+            *found = (int64_t)(first % 8);
+        if (*found >= 0)
             *found += (int64_t)(first - first % 8);
         first = last + 1;
     }

@@ -170,7 +170,6 @@ static bool ask_for_fields(const struct key *key, const struct field_plan *plan)
         return true;
     for (int i = 0; i < plan->count; i++) {
         const struct field_step *step = &plan->steps[i];
-
         uint64_t first = step->offset / 8, size = (step->offset % 8 + (uint64_t)step->width + 7) / 8;
 
         has = (plan->writes ? string_has_change(&key->value, first, size) : string_has(&key->value, first, size)) && has;

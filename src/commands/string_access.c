@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "commands/bits.h"
-#include "value/paged_string.h"
 
 enum { BITS_WINDOW = 9 };           /* bytes that 64 bits may be in */
 
@@ -137,11 +136,11 @@ bool string_edit_begin(struct key *key, uint64_t offset, size_t size, struct str
     }
     *edit = (struct string_edit){ .key = key, .size = size_min > old_size ? size_min : old_size, .grown = !key->present || size_min > old_size };
     if (string_is_in_blocks(&key->value)) {
-        if (!paged_string_fits(&key->value, size_min)) {
+        if (!string_fits(&key->value, size_min)) {
             reply_error(key->call, ERR_VALUE_TOO_LARGE);
             return false;
         }
-        paged_string_grow(&key->value, size_min);
+        string_grow(&key->value, size_min);
         return true;
     }
     if (key->present && key->value.encoding == STRING_BIG && !blob_is_shared(key->value.object)) {
@@ -162,7 +161,7 @@ bool string_edit_begin(struct key *key, uint64_t offset, size_t size, struct str
 void string_edit_write(struct string_edit *edit, uint64_t offset, struct bytes bytes)
 {
     if (edit->data == NULL)
-        paged_string_write(&edit->key->value, offset, bytes);
+        string_write(&edit->key->value, offset, bytes);
     else if (bytes.size > 0)
         memcpy(edit->data + offset, bytes.data, bytes.size);
 }
@@ -184,7 +183,7 @@ void string_edit_set_bits(struct string_edit *edit, uint64_t offset, int width, 
     }
     string_read(&edit->key->value, first, size, window);
     bits_write(window, offset % 8, width, value);
-    paged_string_write(&edit->key->value, first, bytes_of(window, size));
+    string_write(&edit->key->value, first, bytes_of(window, size));
 }
 
 void string_edit_end(const struct string_edit *edit, bool changed, enum event event)

@@ -6,8 +6,6 @@
 #include "commands/handlers.h"
 #include "commands/string_access.h"
 
-enum { FLOAT_TEXT_MAX = 5119 };         /* longer texts are none to Redis, either */
-
 static void add_to_key(struct call *call, int64_t by)
 {
     int64_t number = 0;
@@ -78,7 +76,7 @@ void incrbyfloat_command(struct call *call)
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
         return;
-    is_long = key.present && string_size(&key.value) > FLOAT_TEXT_MAX;
+    is_long = key.present && string_size(&key.value) > TEXT_LONG_DOUBLE_MAX;
     if (!is_long && !string_ask(&key, 0, UINT64_MAX))
         return;
     if (is_long || (key.present && !text_to_long_double(string_of(&key, digits), &number)) || !text_to_long_double(call->args[2], &by)) {

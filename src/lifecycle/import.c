@@ -214,6 +214,7 @@ static uint64_t element_count(const struct value *value)
     case VALUE_SET: return set_count(value);
     case VALUE_LIST: return list_count(value);
     case VALUE_STREAM: return stream_node_count(stream_of(value));
+    case VALUE_STRING: return string_size(value);
     default: return zset_count(value);
     }
 }
@@ -221,7 +222,7 @@ static uint64_t element_count(const struct value *value)
 /* The size of a value of which this is the first part: by the mean size of its elements. */
 static struct paged_plan plan_of(const struct rdb_part *part, const struct value *value)
 {
-    uint64_t count = value->type == VALUE_STRING ? string_size(value) : element_count(value);
+    uint64_t count = element_count(value);
     double size = (double)part->size / (double)(count > 0 ? count : 1) * (double)part->elements, most = (double)part->size + (double)part->left * UNPACKED_TIMES;
 
     return (struct paged_plan){ part->elements, (uint64_t)(size < most ? size : most) };

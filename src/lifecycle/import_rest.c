@@ -429,11 +429,12 @@ static uint64_t bucket_size(const struct import_rest *rest)
 
 enum status import_rest_begin(struct import_rest *rest, const struct rest_key *key, uint64_t size)
 {
+    const struct value kind = { .type = (uint8_t)key->type };
     struct paged_root root;
 
     spool_destroy(rest->spool);
     rest->spool = NULL;
-    if (key->type == VALUE_LIST || key->type == VALUE_STREAM || key->type == VALUE_STRING || memory_limit(rest) == 0 || size <= memory_limit(rest) / SPOOL_SHARE || !find_root(rest, key, &root))
+    if (!paged_has_table(&kind) || memory_limit(rest) == 0 || size <= memory_limit(rest) / SPOOL_SHARE || !find_root(rest, key, &root))
         return STATUS_OK;
     rest->pages = root.pages;
     rest->buckets = size / bucket_size(rest) < BUCKETS_MAX ? (uint32_t)(size / bucket_size(rest)) + 1 : BUCKETS_MAX;

@@ -42,7 +42,6 @@ struct rdb_reader {
     uint64_t db;
     bool splits;
     uint64_t left;                  /* elements of a value that is split; 0: none is */
-    bool has_end;                   /* of a stream that is split what follows its nodes is left */
     uint64_t unpacked;              /* bytes that strings which were skipped would have beyond those of the file; of the part */
     uint8_t left_type;
     struct buffer name, text, scratch;
@@ -451,21 +450,15 @@ static bool take_elements(struct rdb_reader *reader, size_t at, struct rdb_part 
     uint64_t count = reader->left;
 
     reader->unpacked = 0;
-    if (reader->left_type == RDB_TYPE_STRING) {
-        reader->left -= count < PART_SIZE ? count : PART_SIZE;
-        if (!skip_bytes(reader, count - reader->left))
+    while (reader->left > 0 && reader->position - reader->begin - at + reader->unpacked < PART_SIZE) {
+        uint64_t some = reader->left_type != RDB_TYPE_STRING ? 1 : reader->left < PART_SIZE ? reader->left : PART_SIZE;
+
+        if (!(reader->left_type == RDB_TYPE_STRING ? skip_bytes(reader, some) : skip_pattern(reader, element)))
             return false;
+        reader->left -= some;
     }
-    while (reader->left_type != RDB_TYPE_STRING && reader->left > 0 && reader->position - reader->begin - at + reader->unpacked < PART_SIZE) {
-        if (!skip_pattern(reader, element))
-            return false;
-        reader->left--;
-    }
-    if (reader->has_end && count == 0) {
-        reader->has_end = false;
-        if (!skip_pattern(reader, end_of_group(element)))
-            return false;
-    }
+    if (reader->left == 0 && is_stream(reader->left_type) && !skip_pattern(reader, end_of_group(element)))
+        return false;
     update_checksum(reader, reader->position);
     buffer_append_u8(&head, reader->left_type);
     codec_write_length(&head, count - reader->left);
@@ -504,15 +497,10 @@ static bool read_split(struct rdb_reader *reader, uint8_t type, struct rdb_part 
         return fail_reading(reader, STATUS_CORRUPT, "the value has more elements than the file has bytes");
     reader->left = count;
     reader->left_type = type;
-    reader->has_end = is_stream(type);
     if (!take_elements(reader, reader->position - reader->begin, part))
         return false;
-    if (reader->left > 0) {
+    if (reader->left > 0)
         part->elements = count;
-    } else if (reader->has_end) {
-        reader->has_end = false;
-        return skip_pattern(reader, end_of_group(body_pattern(type) + 1)) && keep_whole(reader, part);
-    }
     return true;
 }
 
@@ -529,7 +517,7 @@ static bool read_rest(struct rdb_reader *reader, struct rdb_part *part)
     reader->keeps = true;
     if (!take_elements(reader, PART_HEAD_MAX, part))
         return false;
-    part->is_last = reader->left == 0 && !reader->has_end;
+    part->is_last = reader->left == 0;
     return true;
 }
 
@@ -684,7 +672,7 @@ enum status rdb_read(struct rdb_reader *reader, struct rdb_part *part, struct me
     reader->keeps = false;
     reader->begin = reader->position;
     reader->part = NULL;
-    if (reader->left > 0 || reader->has_end)
+    if (reader->left > 0)
         read_rest(reader, part);
     else
         read_part(reader, part);

@@ -33,7 +33,7 @@ struct rdb_reader *rdb_reader_create(const struct rdb_source *source);
 struct rdb_reader *rdb_reader_create_file(int fd);
 void rdb_reader_destroy(struct rdb_reader *reader);     /* NULL is fine */
 /* From here on sets, sorted sets, lists, streams, strings that are not compressed, and hashes without times, of more than 1 MiB are handed out in several parts, of about 1 MiB each when it is not
- * compressed. Of a stream the last part has no nodes, and what follows them; the others have only nodes. */
+ * compressed. Of a stream the last part has what follows the nodes, too. */
 void rdb_reader_split(struct rdb_reader *reader);
 
 enum rdb_part_kind {

@@ -350,12 +350,16 @@ static bool read_value(struct pages_reading *reading, const struct recordmap *ma
     enum value_type type = VALUE_HASH;
     struct value kind = { 0 };
     int64_t gone_ms;
+    bool good;
 
     if (record_peek(item.record, &gone_ms, &type) != STATUS_OK)
         return fail_page(reading, root, 0, STATUS_CORRUPT);
     kind.type = (uint8_t)type;
-    if (type == VALUE_STRING ? !read_string(reading, map, root, &item) : paged_has_tree(&kind) ? !read_tree(reading, map, root, &item, type) :
-        !read_table(reading, map, root, &item, type))
+    if (type == VALUE_STRING)
+        good = read_string(reading, map, root, &item);
+    else
+        good = paged_has_tree(&kind) ? read_tree(reading, map, root, &item, type) : read_table(reading, map, root, &item, type);
+    if (!good)
         return false;
     reading->passed++;
     return pass_on(reading, &item, type);

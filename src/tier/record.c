@@ -242,13 +242,20 @@ static enum status roots_peek(struct bytes bytes, struct roots *roots)
     return status;
 }
 
-bool record_peek_pages(struct bytes bytes, struct paged_extent *extent, struct paged_root *root)
+/* The roots in the record of a value in pages, without what would have to be released. */
+static bool record_peek_roots(struct bytes bytes, struct roots *roots)
 {
     struct record record;
-    struct roots roots;
     uint8_t flags;
 
-    if (head_read(&bytes, &record, &flags) != STATUS_OK || !(flags & RECORD_FORMAT_ROOT) || roots_peek(bytes, &roots) != STATUS_OK)
+    return head_read(&bytes, &record, &flags) == STATUS_OK && flags & RECORD_FORMAT_ROOT && roots_peek(bytes, roots) == STATUS_OK;
+}
+
+bool record_peek_pages(struct bytes bytes, struct paged_extent *extent, struct paged_root *root)
+{
+    struct roots roots;
+
+    if (!record_peek_roots(bytes, &roots))
         return false;
     *extent = (struct paged_extent){ roots.id, roots.table.pages, roots.tree.next };
     if (root != NULL)
@@ -258,11 +265,9 @@ bool record_peek_pages(struct bytes bytes, struct paged_extent *extent, struct p
 
 bool record_peek_string(struct bytes bytes, uint64_t *length, uint32_t *block)
 {
-    struct record record;
     struct roots roots;
-    uint8_t flags;
 
-    if (head_read(&bytes, &record, &flags) != STATUS_OK || !(flags & RECORD_FORMAT_ROOT) || roots_peek(bytes, &roots) != STATUS_OK)
+    if (!record_peek_roots(bytes, &roots))
         return false;
     *length = roots.length;
     *block = roots.block;

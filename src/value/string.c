@@ -94,6 +94,21 @@ bool string_has_change(const struct value *value, uint64_t offset, uint64_t size
     return LIKELY(!string_is_in_blocks(value)) || paged_string_has_write(value, offset, size);
 }
 
+bool string_fits(const struct value *value, uint64_t length)
+{
+    return paged_string_fits(value, length);
+}
+
+void string_grow(const struct value *value, uint64_t length)
+{
+    paged_string_grow(value, length);
+}
+
+void string_write(const struct value *value, uint64_t offset, struct bytes bytes)
+{
+    paged_string_write(value, offset, bytes);
+}
+
 void string_append(struct value *value, struct bytes bytes)
 {
     struct blob *blob = value->object;

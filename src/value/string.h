@@ -45,7 +45,11 @@ struct string_run {
 struct string_run string_run(const struct value *value, uint64_t offset, char digits[TEXT_INT_SIZE]);
 /* Copies bytes, which are all within the string. */
 void string_read(const struct value *value, uint64_t offset, size_t size, char *to);
-/* Appends to a string that is in blocks or large. The block at its end is there (string_has_change). */
+/* Changes of a string in blocks, for which the caller has asked (string_has_change): whether it may get so long; zeros up to a length, if it is shorter; bytes, up to which it grows. */
+bool string_fits(const struct value *value, uint64_t length);
+void string_grow(const struct value *value, uint64_t length);
+void string_write(const struct value *value, uint64_t offset, struct bytes bytes);
+/* Appends to a string that is in blocks or large. */
 void string_append(struct value *value, struct bytes bytes);
 /* A copy in one piece of a string in blocks. */
 struct blob *string_join(const struct value *value);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/compiler.h"
 #include "base/mem.h"
 #include "containers/linear_hash.h"
 #include "containers/pair_page.h"
@@ -249,61 +250,112 @@ static enum paged_answer find_spot(const struct paged_table *table, struct bytes
     return pair_page_find(spot->page, fingerprint_of(spot->hash), key, &spot->index) ? PAGED_YES : PAGED_NO;
 }
 
+static inline bool is_hidden(const struct paged_table *table, const struct pair *pair)
+{
+    return UNLIKELY(pair->number != 0) && pair->number <= table->hidden.until;
+}
+
 enum paged_answer paged_table_find(const struct paged_table *table, struct bytes key, struct bytes *value)
 {
     struct spot spot;
     enum paged_answer answer = find_spot(table, key, &spot);
+    struct pair pair;
 
-    if (answer == PAGED_YES && value != NULL)
-        *value = pair_page_at(spot.page, spot.index).value;
-    return answer;
+    if (answer != PAGED_YES || (value == NULL && table->hidden.until == 0))
+        return answer;
+    pair = pair_page_at(spot.page, spot.index);
+    if (value != NULL)
+        *value = pair.value;
+    return is_hidden(table, &pair) ? PAGED_NO : PAGED_YES;
 }
 
-/* A value of the same size: nothing else of its page changes. */
-static void overwrite(const struct paged_table *table, const struct spot *spot, const struct pair *old, struct bytes value)
+enum paged_answer paged_table_number(const struct paged_table *table, struct bytes key, uint64_t *number)
 {
-    size_t at = (size_t)(old->value.data - spot->page.data);
+    struct spot spot;
+    enum paged_answer answer = find_spot(table, key, &spot);
+    struct pair pair;
+
+    if (answer != PAGED_YES)
+        return answer;
+    pair = pair_page_at(spot.page, spot.index);
+    *number = pair.number;
+    return is_hidden(table, &pair) ? PAGED_NO : PAGED_YES;
+}
+
+/* Bytes of the page that are replaced by as many others: nothing else of it changes. */
+static void overwrite(const struct paged_table *table, const struct spot *spot, const char *old, struct bytes bytes)
+{
+    size_t at = (size_t)(old - spot->page.data);
     char *page = table->pager->change(table->pager, spot->number, spot->page.size);
 
-    if (value.size > 0)
-        memcpy(page + at, value.data, value.size);
+    if (bytes.size > 0)
+        memcpy(page + at, bytes.data, bytes.size);
+}
+
+/* Writes the pair in place of the old one, NULL if there is none, as the last of its page. The key and the value are not part of that. */
+static void write_pair(const struct paged_table *table, struct spot *spot, const struct pair *old, struct bytes key, struct bytes value, uint64_t number)
+{
+    struct paged_root *root = table->root;
+    size_t old_size = old != NULL ? old->size : 0, new_size = pair_numbered_size(key, value, number);
+    uint32_t count = pair_page_count(spot->page) + (old == NULL);
+    size_t size = pair_page_size(pair_page_pairs_size(spot->page) - old_size + new_size, count);
+    char *page = table->pager->change(table->pager, spot->number, size > spot->page.size ? size : spot->page.size);
+
+    if (old != NULL)
+        spot->page.size = pair_page_remove(page, spot->page.size, spot->index);
+    CHECK(pair_page_add(page, spot->page.size, fingerprint_of(spot->hash), key, value, number) == size);
+    table->pager->change(table->pager, spot->number, size);
+    root->size = root->size - old_size + new_size;
+    root->count += old == NULL;
+    note_length(root, count);
 }
 
 enum paged_answer paged_table_put(const struct paged_table *table, struct bytes key, struct bytes value)
 {
-    struct paged_root *root = table->root;
     struct spot spot;
     enum paged_answer answer = find_spot(table, key, &spot);
-    size_t old_size = 0, size, new_size = pair_size(key, value);
-    uint32_t count;
-    char *page;
+    struct pair old = { .size = 0 };
 
     if (answer == PAGED_MISSING)
         return answer;
-    count = pair_page_count(spot.page) + (answer == PAGED_NO);
     if (answer == PAGED_YES) {
-        struct pair old = pair_page_at(spot.page, spot.index);
-
-        old_size = old.size;
+        old = pair_page_at(spot.page, spot.index);
         if (old.value.size == value.size) {
             if (value.size > 0) {
-                overwrite(table, &spot, &old, value);
+                overwrite(table, &spot, old.value.data, value);
                 grow(table);        /* what was put off: the pages for it may be there */
             }
             return PAGED_NO;
         }
     }
-    size = pair_page_size(pair_page_pairs_size(spot.page) - old_size + new_size, count);
-    page = table->pager->change(table->pager, spot.number, size > spot.page.size ? size : spot.page.size);
-    if (answer == PAGED_YES)
-        spot.page.size = pair_page_remove(page, spot.page.size, spot.index);
-    CHECK(pair_page_add(page, spot.page.size, fingerprint_of(spot.hash), key, value) == size);
-    table->pager->change(table->pager, spot.number, size);
-    root->size = root->size - old_size + new_size;
-    root->count += answer == PAGED_NO;
-    note_length(root, count);
+    write_pair(table, &spot, answer == PAGED_YES ? &old : NULL, key, value, old.number);
     grow(table);
     return answer == PAGED_NO ? PAGED_YES : PAGED_NO;
+}
+
+enum paged_answer paged_table_put_number(const struct paged_table *table, struct bytes key, uint64_t number)
+{
+    struct spot spot;
+    enum paged_answer answer = find_spot(table, key, &spot);
+    struct pair old;
+
+    if (answer != PAGED_YES)
+        return answer;
+    old = pair_page_at(spot.page, spot.index);
+    if (old.number != 0 && number != 0) {
+        char written[PAIR_NUMBER_SIZE];
+
+        pair_write_number((uint8_t *)written, number);
+        overwrite(table, &spot, (const char *)pair_number_at(&old), bytes_of(written, sizeof(written)));
+    } else if (old.number != number) {
+        struct buffer value = { 0 };
+
+        buffer_append_bytes(&value, old.value);         /* it is in the page */
+        write_pair(table, &spot, &old, key, buffer_bytes(&value), number);
+        buffer_release(&value);
+        grow(table);
+    }
+    return PAGED_YES;
 }
 
 enum paged_answer paged_table_remove(const struct paged_table *table, struct bytes key)
@@ -334,8 +386,11 @@ enum paged_answer paged_table_next(const struct paged_table *table, struct paged
         if (iterator->index < pair_page_count(iterator->bytes)) {
             struct pair pair = pair_page_at(iterator->bytes, iterator->index++);
 
+            if (is_hidden(table, &pair))
+                continue;
             *key = pair.key;
             *value = pair.value;
+            iterator->number = pair.number;
             return PAGED_YES;
         }
         iterator->page++;
@@ -349,9 +404,10 @@ enum paged_answer paged_table_next(const struct paged_table *table, struct paged
 enum paged_answer paged_table_random(const struct paged_table *table, struct random *random, struct bytes *key, struct bytes *value, uint32_t *page)
 {
     const struct paged_root *root = table->root;
-    double draws = DRAWS_MIN + DRAWS_SHARE * (double)root->pages * root->longest / (double)root->count;
+    uint64_t count = root->count - table->hidden.count;
+    double draws = DRAWS_MIN + DRAWS_SHARE * (double)root->pages * root->longest / (double)count;
 
-    CHECK(root->count > 0);
+    CHECK(count > 0);
     if (draws > DRAWS_MAX)
         draws = DRAWS_MAX;
     for (; draws > 0; draws--) {
@@ -368,6 +424,8 @@ enum paged_answer paged_table_random(const struct paged_table *table, struct ran
         }
         if (index < pair_page_count(bytes)) {
             pair = pair_page_at(bytes, (uint32_t)index);
+            if (is_hidden(table, &pair))
+                continue;
             *key = pair.key;
             *value = pair.value;
             (void)page_at(table, number, PAGER_USE);
@@ -406,7 +464,8 @@ enum paged_answer paged_table_scan(const struct paged_table *table, uint64_t *cu
         for (uint32_t i = 0; i < here; i++) {
             struct pair pair = pair_page_at(page, i);
 
-            found(context, pair.key, pair.value);
+            if (!is_hidden(table, &pair))
+                found(context, pair.key, pair.value);
         }
         given += here;
         *cursor = next;

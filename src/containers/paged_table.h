@@ -1,5 +1,5 @@
 /* Paged table: a hash table from keys to values, like containers/dict, whose pairs are in pages (containers/pair_page.h) that need not be resident. A set has
- * empty values.
+ * empty values. A pair may have a number beside its value, which is not 0: the time at which a field of a hash expires.
  *
  * Linear hashing with the hash and the order of dict: a scan that began in a dict with the same seed goes on here with its cursor. Each page is a place; it
  * has as many pairs as belong to it. So a page is as large as its pairs need: a pair that is larger than the usual page just makes a larger one.
@@ -39,12 +39,18 @@ struct paged_limits {
 };
 #define PAGED_LIMITS_DEFAULT ((struct paged_limits){ 16, 1024, 3072 })
 
+/* Pairs that are not found, walked over, drawn or scanned, as if they were gone: those with a number up to `until`, and how many these are. 0: none. Nothing is added or removed meanwhile. */
+struct paged_hidden {
+    uint64_t until, count;
+};
+
 /* Made for each use. */
 struct paged_table {
     struct paged_root *root;
     struct pager *pager;
     struct hash_seed seed;
     struct paged_limits limits;
+    struct paged_hidden hidden;
 };
 
 enum paged_answer { PAGED_NO, PAGED_YES, PAGED_MISSING };      /* missing: a page is, and nothing was changed */
@@ -57,8 +63,12 @@ uint32_t paged_table_page(const struct paged_table *table, struct bytes key);
 
 /* `value` may be NULL. */
 enum paged_answer paged_table_find(const struct paged_table *table, struct bytes key, struct bytes *value);
-/* Adds or overwrites. PAGED_YES: the key is new. Nothing is changed, neither the root, if the key is there and its value and the other one are empty. Values that get smaller do not make the table shrink: paged_table_settle does. */
+/* Sets the number of the key's pair, 0 if it has none. */
+enum paged_answer paged_table_number(const struct paged_table *table, struct bytes key, uint64_t *number);
+/* Adds without a number, or overwrites the value only. PAGED_YES: the key is new. Nothing is changed, neither the root, if the key is there and its value and the other one are empty. Values that get smaller do not make the table shrink: paged_table_settle does. */
 enum paged_answer paged_table_put(const struct paged_table *table, struct bytes key, struct bytes value);
+/* Gives the key's pair the number, at most PAIR_NUMBER_MAX, or none (0). PAGED_NO: the key is not there. */
+enum paged_answer paged_table_put_number(const struct paged_table *table, struct bytes key, uint64_t number);
 /* PAGED_NO: it was not there. */
 enum paged_answer paged_table_remove(const struct paged_table *table, struct bytes key);
 
@@ -74,6 +84,7 @@ void paged_table_settle(const struct paged_table *table);
 struct paged_iterator {
     uint32_t page, index;
     struct bytes bytes;         /* of the page; data NULL: to be looked up */
+    uint64_t number;            /* of the pair that was found last */
 };
 enum paged_answer paged_table_next(const struct paged_table *table, struct paged_iterator *iterator, struct bytes *key, struct bytes *value);
 

@@ -118,7 +118,7 @@ bool pair_page_is_sound(struct bytes page)
 
 static struct pair pair_get(struct bytes page, const struct shape *shape, uint32_t index)
 {
-    return pair_of((const uint8_t *)page.data + begin_get(page.data, shape, index));
+    return pair_numbered_of((const uint8_t *)page.data + begin_get(page.data, shape, index));
 }
 
 struct pair pair_page_at(struct bytes page, uint32_t index)
@@ -199,9 +199,9 @@ static void write_again(char *page, const struct shape *from, const struct shape
     mem_free(kept);
 }
 
-size_t pair_page_add(char *page, size_t size, uint8_t fingerprint, struct bytes key, struct bytes value)
+size_t pair_page_add(char *page, size_t size, uint8_t fingerprint, struct bytes key, struct bytes value, uint64_t number)
 {
-    struct shape from = shape_of(bytes_of(page, size)), to = shape_with(from.pairs_size + pair_size(key, value), from.count + 1);
+    struct shape from = shape_of(bytes_of(page, size)), to = shape_with(from.pairs_size + pair_numbered_size(key, value, number), from.count + 1);
     size_t new_size = pair_page_size(to.pairs_size, to.count);
 
     CHECK(to.count > 0);
@@ -214,7 +214,7 @@ size_t pair_page_add(char *page, size_t size, uint8_t fingerprint, struct bytes 
     end_set(page, &to, from.count, to.pairs_size);
     page[to.fingerprints + from.count] = (char)fingerprint;
     count_set(page, new_size, to.count);
-    pair_write((uint8_t *)page + from.pairs_size, key, value);
+    pair_numbered_write((uint8_t *)page + from.pairs_size, key, value, number);
     return new_size;
 }
 

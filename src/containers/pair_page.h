@@ -29,7 +29,7 @@ struct pair pair_page_at(struct bytes page, uint32_t index);
 uint8_t pair_page_fingerprint(struct bytes page, uint32_t index);
 
 /* Both change a page of `size` bytes at `page`, which has room for the larger of that and what it has afterwards, which is returned. */
-size_t pair_page_add(char *page, size_t size, uint8_t fingerprint, struct bytes key, struct bytes value);
+size_t pair_page_add(char *page, size_t size, uint8_t fingerprint, struct bytes key, struct bytes value, uint64_t number);
 size_t pair_page_remove(char *page, size_t size, uint32_t index);       /* later pairs get the index before theirs */
 
 /* Writes a page of `count` pairs with `pairs_size` bytes in all at `page`, which has room for pair_page_size: begin, then each pair. */
@@ -39,6 +39,6 @@ struct pair_page_writer {
     uint32_t count, index;
 };
 void pair_page_begin(struct pair_page_writer *writer, char *page, size_t pairs_size, uint32_t count);
-void pair_page_write(struct pair_page_writer *writer, uint8_t fingerprint, struct bytes pair);      /* as pair_write has written it */
+void pair_page_write(struct pair_page_writer *writer, uint8_t fingerprint, struct bytes pair);      /* as it is in a page */
 
 #endif

@@ -222,7 +222,7 @@ static bool add_to_value(struct value *value, const struct value_limits *limits,
         string_append(value, element->key);
         return true;
     case STEP_BOTH: return zset_put(value, limits, element->key, score_of(element));
-    case STEP_TREE: return paged_zset_insert_in_tree(value, element->key, score_of(element));
+    case STEP_TREE: return paged_order_insert(value, element->key, score_of(element));
     case STEP_TABLE: return paged_zset_insert_in_table(value, element->key, score_of(element));
     }
     return false;
@@ -246,7 +246,7 @@ static bool has_place(const struct value *value, enum rest_step step, const stru
     case STEP_STREAM: return stream_has_append(stream_of(value));
     case STEP_STREAM_END: return stream_has_range(stream_of(value), (struct stream_id){ 0, 0 }, STREAM_ID_MAX, 1, STREAM_UP) && stream_has_append(stream_of(value));
     case STEP_STRING: return string_has_change(value, string_size(value), element->key.size);
-    default: return paged_zset_has_place(value, score_of(element), element->key);
+    default: return paged_order_has_place(value, score_of(element), element->key);
     }
 }
 

@@ -301,7 +301,7 @@ static size_t pack_count_by_score(const struct listpack *pack, double score, enu
 bool zset_score_border(const struct value *zset, double score, enum btree_border border, size_t *rank)
 {
     if (UNLIKELY(value_is_paged(zset)))
-        return paged_zset_score_border(zset, score, border, rank);
+        return paged_order_score_border(zset, score, border, rank);
     *rank = is_listpack(zset) ? pack_count_by_score(pack_of(zset), score, border) : btree_count_by_score(tree_of(zset), score, border);
     return true;
 }
@@ -323,7 +323,7 @@ static size_t pack_count_by_member(const struct listpack *pack, struct bytes mem
 bool zset_member_border(const struct value *zset, struct bytes member, enum btree_border border, size_t *rank)
 {
     if (UNLIKELY(value_is_paged(zset)))
-        return paged_zset_member_border(zset, member, border, rank);
+        return paged_order_member_border(zset, member, border, rank);
     *rank = is_listpack(zset) ? pack_count_by_member(pack_of(zset), member, border) : btree_count_by_member(tree_of(zset), member, border);
     return true;
 }
@@ -365,14 +365,14 @@ static bool next_in_pages(struct zset_iterator *iterator, struct bytes *member, 
     struct order_element element;
 
     if (!iterator->was_taken)
-        paged_zset_seek_rank(iterator->zset, iterator->rank, &iterator->in_pages);
+        paged_order_seek_rank(iterator->zset, iterator->rank, &iterator->in_pages);
     else
-        iterator->ended = iterator->direction == ZSET_UP ? !paged_zset_next(iterator->zset, &iterator->in_pages)
-                                                         : !paged_zset_previous(iterator->zset, &iterator->in_pages);
+        iterator->ended = iterator->direction == ZSET_UP ? !paged_order_next(iterator->zset, &iterator->in_pages)
+                                                         : !paged_order_previous(iterator->zset, &iterator->in_pages);
     if (iterator->ended)
         return false;
     iterator->was_taken = true;
-    element = paged_zset_get(&iterator->in_pages);
+    element = paged_order_get(&iterator->in_pages);
     *member = element.member;
     *score = element.score;
     return true;

@@ -48,7 +48,7 @@ struct zset_iterator {
     size_t at;                          /* in a listpack */
     size_t rank;                        /* where it begins, in pages */
     struct btree_place place;
-    struct paged_zset_place in_pages;
+    struct paged_order_place in_pages;
     char digits[TEXT_INT_SIZE];
 };
 void zset_iterate(struct zset_iterator *iterator, const struct value *zset, size_t rank, enum zset_direction direction);

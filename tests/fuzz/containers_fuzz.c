@@ -299,11 +299,12 @@ static void add_pair(struct fuzz_input *input, struct buffer *page)
 {
     char room[300];
     struct bytes key = fuzz_text(input, room, sizeof(room)), value = bytes_of(room, fuzz_below(input, 2) * key.size);
-    size_t size = pair_page_size(pair_page_pairs_size(buffer_bytes(page)) + pair_size(key, value), pair_page_count(buffer_bytes(page)) + 1);
+    uint64_t number = fuzz_below(input, 3) == 0 ? 1 + fuzz_below(input, PAIR_NUMBER_MAX) : 0;
+    size_t size = pair_page_size(pair_page_pairs_size(buffer_bytes(page)) + pair_numbered_size(key, value, number), pair_page_count(buffer_bytes(page)) + 1);
     struct buffer larger = { 0 };
 
     memcpy(buffer_reserve(&larger, size), page->data, page->size);
-    larger.size = pair_page_add(larger.data, page->size, (uint8_t)fuzz_next(input), key, value);
+    larger.size = pair_page_add(larger.data, page->size, (uint8_t)fuzz_next(input), key, value, number);
     CHECK(larger.size == size);
     buffer_release(page);
     *page = larger;

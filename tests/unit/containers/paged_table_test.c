@@ -14,7 +14,7 @@
 #include "support/memory_pager.h"
 #include "support/scaled.h"
 
-enum { VALUE_MAX = 5000 };
+enum { VALUE_MAX = 5000, NUMBERS = 4000 };
 
 static const struct hash_seed the_seed = { 0x0123456789abcdefull, 0xfedcba9876543210ull };
 static const struct paged_limits small = { 4, 64, 160 };
@@ -27,6 +27,7 @@ struct rig {
     struct paged_root root;
     struct paged_table table;
     struct dict *dict;
+    uint64_t numbers[NUMBERS];      /* of the pairs that step makes, by the number in the key */
     struct random random;
     uint64_t missing;               /* results */
 };
@@ -35,7 +36,7 @@ static void rig_init(struct rig *rig, uint64_t seed, struct paged_limits limits)
 {
     *rig = (struct rig){ .dict = dict_create(&the_seed) };
     memory_pager_init(&rig->memory);
-    rig->table = (struct paged_table){ &rig->root, &rig->memory.pager, the_seed, limits };
+    rig->table = (struct paged_table){ .root = &rig->root, .pager = &rig->memory.pager, .seed = the_seed, .limits = limits };
     random_init(&rig->random, seed);
     paged_table_create(&rig->table, 0, 0);
 }
@@ -51,6 +52,15 @@ static struct bytes key_of(uint64_t number, char room[40])
     return bytes_of(room, number == 0 ? 0 : (size_t)snprintf(room, 40, "%.*s%" PRIu64, (int)(number % 13), "field-of-user", number));
 }
 
+static uint64_t number_of(const struct rig *rig, struct bytes key)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < key.size; i++)
+        number = key.data[i] >= '0' && key.data[i] <= '9' ? number * 10 + (uint64_t)(key.data[i] - '0') : 0;
+    return number < NUMBERS ? rig->numbers[number] : 0;
+}
+
 static struct bytes draw_value(struct rig *rig)
 {
     size_t limit = random_below(&rig->random, 100) == 0 ? VALUE_MAX : random_below(&rig->random, 4) == 0 ? 100 : 12, size = random_below(&rig->random, limit);
@@ -58,11 +68,17 @@ static struct bytes draw_value(struct rig *rig)
     return bytes_of(text + random_below(&rig->random, VALUE_MAX - size), size);
 }
 
-enum action { PUT, REMOVE, FIND };
+enum action { PUT, REMOVE, FIND, NUMBER, PUT_NUMBER };
 
-static enum paged_answer act(struct rig *rig, enum action action, struct bytes key, struct bytes *value)
+static enum paged_answer act(struct rig *rig, enum action action, struct bytes key, void *argument)
 {
+    struct bytes *value = argument;
+
     switch (action) {
+    case NUMBER:
+        return paged_table_number(&rig->table, key, argument);
+    case PUT_NUMBER:
+        return paged_table_put_number(&rig->table, key, *(uint64_t *)argument);
     case PUT:
         return paged_table_put(&rig->table, key, *value);
     case REMOVE:
@@ -74,18 +90,18 @@ static enum paged_answer act(struct rig *rig, enum action action, struct bytes k
 }
 
 /* If its page is missing, nothing has changed, and with the page it works. */
-static bool act_with_page(struct rig *rig, enum action action, struct bytes key, struct bytes *value)
+static bool act_with_page(struct rig *rig, enum action action, struct bytes key, void *argument)
 {
     struct paged_root before = rig->root;
     uint64_t changes = rig->memory.changes;
-    enum paged_answer answer = act(rig, action, key, value);
+    enum paged_answer answer = act(rig, action, key, argument);
 
     if (answer == PAGED_MISSING) {
         assert_memory_equal(&rig->root, &before, sizeof(before));
         assert_int_equal(rig->memory.changes, changes);
         memory_pager_load(&rig->memory, paged_table_page(&rig->table, key));
         rig->missing++;
-        answer = act(rig, action, key, value);
+        answer = act(rig, action, key, argument);
     }
     assert_int_not_equal(answer, PAGED_MISSING);
     return answer == PAGED_YES;
@@ -140,7 +156,8 @@ static void verify(struct rig *rig)
         assert_int_equal(iterator.page, paged_table_page(&rig->table, key));
         assert_int_equal(pair_page_fingerprint(memory_pager_page(&rig->memory, iterator.page), iterator.index - 1), hash_bytes(&the_seed, key) >> 56);
         count++;
-        size += pair_size(key, value);
+        assert_int_equal(iterator.number, number_of(rig, key));
+        size += pair_numbered_size(key, value, iterator.number);
     }
     assert_int_equal(count, dict_count(rig->dict));
     assert_int_equal(count, rig->root.count);
@@ -167,15 +184,25 @@ static void settle(struct rig *rig)
 static void step(struct rig *rig, uint64_t keys, unsigned put_percent)
 {
     char room[40];
-    struct bytes key = key_of(random_below(&rig->random, keys), room), value, found, wanted;
+    uint64_t index = random_below(&rig->random, keys), number = 0;
+    struct bytes key = key_of(index, room), value, found, wanted;
     uint64_t action = random_below(&rig->random, 100);
 
-    if (action < put_percent) {
+    if (action < put_percent / 4) {
+        uint64_t given = random_below(&rig->random, 4) == 0 ? 0 : 1 + random_below(&rig->random, PAIR_NUMBER_MAX);
+
+        assert_int_equal(act_with_page(rig, PUT_NUMBER, key, &given), dict_find(rig->dict, key, NULL));
+        if (dict_find(rig->dict, key, NULL))
+            rig->numbers[index] = given;
+    } else if (action < put_percent) {
         value = draw_value(rig);
         assert_int_equal(put(rig, key, value), dict_put(rig->dict, key, value));
     } else if (action < 90) {
         assert_int_equal(take_out(rig, key), dict_remove(rig->dict, key));
+        rig->numbers[index] = 0;
     } else {
+        assert_int_equal(act_with_page(rig, NUMBER, key, &number), dict_find(rig->dict, key, NULL));
+        assert_int_equal(number, rig->numbers[index]);
         assert_int_equal(find(rig, key, &found), dict_find(rig->dict, key, &wanted));
         if (dict_find(rig->dict, key, &wanted))
             assert_true(bytes_equal(found, wanted));
@@ -418,6 +445,66 @@ static void the_longest_page_is_forgotten(void **state)
     rig_release(&rig);
 }
 
+struct seen {
+    uint64_t until, count;
+    struct rig *rig;
+};
+
+static void see(void *context, struct bytes key, struct bytes value)
+{
+    struct seen *seen = context;
+
+    (void)value;
+    assert_true(number_of(seen->rig, key) == 0 || number_of(seen->rig, key) > seen->until);
+    seen->count++;
+}
+
+/* As if they were gone, and all are there again afterwards. */
+static void hidden_pairs_are_not_found(void **state)
+{
+    struct rig rig;
+    struct paged_iterator iterator = { 0 };
+    struct seen seen = { PAIR_NUMBER_MAX / 2, 0, &rig };
+    uint64_t cursor = 0, walked = 0, hidden = 0;
+    struct bytes key, value;
+    char room[40];
+
+    (void)state;
+    rig_init(&rig, 6, small);
+    for (int i = 0; i < 8000; i++)
+        step(&rig, NUMBERS, 70);
+    for (uint64_t i = 0; i < NUMBERS; i++)
+        hidden += rig.numbers[i] > 0 && rig.numbers[i] <= seen.until;
+    rig.table.hidden = (struct paged_hidden){ seen.until, hidden };
+    assert_true(hidden > 100 && hidden < rig.root.count / 2);
+    for (uint64_t i = 0; i < NUMBERS; i++) {
+        bool is_there = dict_find(rig.dict, key_of(i, room), NULL) && (rig.numbers[i] == 0 || rig.numbers[i] > seen.until);
+        uint64_t number;
+
+        assert_int_equal(find(&rig, key_of(i, room), &value), is_there);
+        assert_int_equal(paged_table_find(&rig.table, key_of(i, room), NULL) == PAGED_YES, is_there);
+        assert_int_equal(act_with_page(&rig, NUMBER, key_of(i, room), &number), is_there);
+    }
+    while (paged_table_next(&rig.table, &iterator, &key, &value) == PAGED_YES) {
+        assert_true(iterator.number == 0 || iterator.number > seen.until);
+        walked++;
+    }
+    assert_int_equal(walked, rig.root.count - hidden);
+    do {
+        assert_int_equal(paged_table_scan(&rig.table, &cursor, 10, see, &seen), PAGED_YES);
+    } while (cursor != 0);
+    assert_int_equal(seen.count, walked);
+    for (int i = 0; i < 10000; i++) {
+        uint32_t page;
+
+        assert_int_equal(paged_table_random(&rig.table, &rig.random, &key, &value, &page), PAGED_YES);
+        see(&seen, key, value);
+    }
+    rig.table.hidden = (struct paged_hidden){ 0 };
+    verify(&rig);
+    rig_release(&rig);
+}
+
 /* Of a root that is not that of its pages. */
 static void a_draw_from_damage_ends(void **state)
 {
@@ -460,6 +547,7 @@ int main(void)
         cmocka_unit_test(a_scan_finds_what_stays_while_a_dict_becomes_a_table_that_grows_and_shrinks),
         cmocka_unit_test(random_pairs_have_the_same_probability),
         cmocka_unit_test(the_longest_page_is_forgotten),
+        cmocka_unit_test(hidden_pairs_are_not_found),
         cmocka_unit_test(a_draw_from_damage_ends),
         cmocka_unit_test(a_root_is_written_and_read),
     };

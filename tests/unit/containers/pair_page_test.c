@@ -14,6 +14,7 @@ enum { KEYS = 60, LARGE = 40000 };
 struct model_pair {
     uint32_t key;
     uint32_t value_size;
+    uint64_t number;
 };
 
 /* The page is in a block of exactly its size. */
@@ -58,6 +59,7 @@ static void verify(const struct model *model)
 
         assert_true(bytes_equal(pair.key, key_of(wanted->key, room)));
         assert_true(bytes_equal(pair.value, value_of(wanted)));
+        assert_int_equal(pair.number, wanted->number);
         assert_int_equal(pair_page_fingerprint(page, i), fingerprint_of(wanted->key));
         assert_true(pair_page_find(page, fingerprint_of(wanted->key), key_of(wanted->key, room), &index));
         assert_int_equal(index, i);
@@ -78,14 +80,14 @@ static void resize(struct model *model, size_t size)
 
 static void add(struct model *model, uint32_t key, uint32_t value_size)
 {
-    struct model_pair pair = { key, value_size };
+    struct model_pair pair = { key, value_size, random_below(&model->random, 3) == 0 ? 1 + random_below(&model->random, PAIR_NUMBER_MAX) : 0 };
     struct bytes page = bytes_of(model->page, model->size);
     char room[32];
     struct bytes name = key_of(key, room);
-    size_t size = pair_page_size(pair_page_pairs_size(page) + pair_size(name, value_of(&pair)), model->count + 1);
+    size_t size = pair_page_size(pair_page_pairs_size(page) + pair_numbered_size(name, value_of(&pair), pair.number), model->count + 1);
 
     resize(model, size);
-    assert_int_equal(pair_page_add(model->page, model->size, fingerprint_of(key), name, value_of(&pair)), size);
+    assert_int_equal(pair_page_add(model->page, model->size, fingerprint_of(key), name, value_of(&pair), pair.number), size);
     model->size = size;
     model->pairs[model->count++] = pair;
 }

@@ -252,7 +252,7 @@ static enum paged_answer find_spot(const struct paged_table *table, struct bytes
 
 static inline bool is_hidden(const struct paged_table *table, const struct pair *pair)
 {
-    return UNLIKELY(pair->number != 0) && pair->number <= table->hidden.until;
+    return UNLIKELY(pair->number != 0) && pair->number <= table->hidden_until;
 }
 
 enum paged_answer paged_table_find(const struct paged_table *table, struct bytes key, struct bytes *value)
@@ -261,7 +261,7 @@ enum paged_answer paged_table_find(const struct paged_table *table, struct bytes
     enum paged_answer answer = find_spot(table, key, &spot);
     struct pair pair;
 
-    if (answer != PAGED_YES || (value == NULL && table->hidden.until == 0))
+    if (answer != PAGED_YES || (value == NULL && table->hidden_until == 0))
         return answer;
     pair = pair_page_at(spot.page, spot.index);
     if (value != NULL)
@@ -404,10 +404,9 @@ enum paged_answer paged_table_next(const struct paged_table *table, struct paged
 enum paged_answer paged_table_random(const struct paged_table *table, struct random *random, struct bytes *key, struct bytes *value, uint32_t *page)
 {
     const struct paged_root *root = table->root;
-    uint64_t count = root->count - table->hidden.count;
-    double draws = DRAWS_MIN + DRAWS_SHARE * (double)root->pages * root->longest / (double)count;
+    double draws = DRAWS_MIN + DRAWS_SHARE * (double)root->pages * root->longest / (double)root->count;
 
-    CHECK(count > 0);
+    CHECK(root->count > 0);
     if (draws > DRAWS_MAX)
         draws = DRAWS_MAX;
     for (; draws > 0; draws--) {

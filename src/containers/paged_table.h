@@ -39,18 +39,13 @@ struct paged_limits {
 };
 #define PAGED_LIMITS_DEFAULT ((struct paged_limits){ 16, 1024, 3072 })
 
-/* Pairs that are not found, walked over, drawn or scanned, as if they were gone: those with a number up to `until`, and how many these are. 0: none. Nothing is added or removed meanwhile. */
-struct paged_hidden {
-    uint64_t until, count;
-};
-
 /* Made for each use. */
 struct paged_table {
     struct paged_root *root;
     struct pager *pager;
     struct hash_seed seed;
     struct paged_limits limits;
-    struct paged_hidden hidden;
+    uint64_t hidden_until;      /* pairs with a number up to this one are not found, walked over, drawn or scanned; nothing is changed meanwhile, and the root's count is that of the others. 0: all are */
 };
 
 enum paged_answer { PAGED_NO, PAGED_YES, PAGED_MISSING };      /* missing: a page is, and nothing was changed */

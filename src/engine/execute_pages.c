@@ -266,7 +266,7 @@ enum residency execute_bring_pages(struct call *call, struct worker *worker, str
         return RESIDENT;
     needed.space = pages_home_of(keyspace, needed.paged->id);
     keyspace_assert_locked(needed.space);
-    if (paged_has_tree(&value) && needed.all)
+    if (paged_walks_tree(&value) && needed.all)
         return bring_tree(call, worker, keyspace, &value, &needed);
     return load_needed(call, worker, &needed);
 }

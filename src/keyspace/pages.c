@@ -377,7 +377,7 @@ static struct paged_value *create_paged(const struct value *table, const struct 
         return stream_nodes_to_pages(stream_of(table), id, access);
     if (table->type == VALUE_ZSET)
         return paged_zset_create(zset_tree(table), plan, id, access);
-    return paged_create(table->type == VALUE_HASH ? hash_table(table) : set_table(table), plan, id, access);
+    return table->type == VALUE_HASH ? hash_to_pages(table, plan, id, access) : paged_create(set_table(table), plan, id, access);
 }
 
 bool pages_take_planned(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, const struct paged_plan *plan,
@@ -488,7 +488,7 @@ bool pages_bring_all(struct pages_access *access, const struct value *value)
     bool done = true;
 
     keyspace_assert_locked(space);
-    if (!paged_has_tree(value)) {
+    if (!paged_walks_tree(value)) {
         for (uint32_t i = 0; i < access->paged.table.root->pages && done; i++)
             done = bring_number(space, access->pages.id, i);
         return done;

@@ -257,7 +257,7 @@ static enum status bring_for(const struct import_rest *rest, struct pages_access
 {
     enum status status = goes_by_pages(step) ? bring_page(rest, access, paged_table_page(&access->paged.table, element->key)) : STATUS_OK;
 
-    if (step == STEP_TABLE || (step == STEP_BOTH && !paged_has_tree(value)))
+    if (step == STEP_TABLE || (step == STEP_BOTH && !paged_walks_tree(value)))
         return status;
     while (status == STATUS_OK && !has_place(value, step, element))
         status = bring_wanted(rest, access);

@@ -358,7 +358,7 @@ static bool read_value(struct pages_reading *reading, const struct recordmap *ma
     if (type == VALUE_STRING)
         good = read_string(reading, map, root, &item);
     else
-        good = paged_has_tree(&kind) ? read_tree(reading, map, root, &item, type) : read_table(reading, map, root, &item, type);
+        good = paged_walks_tree(&kind) ? read_tree(reading, map, root, &item, type) : read_table(reading, map, root, &item, type);
     if (!good)
         return false;
     reading->passed++;

@@ -4,13 +4,14 @@
 #include "store/dictionaries.h"
 #include "value/codec.h"
 #include "value/paged_string.h"
+#include "value/paged_times.h"
 #include "value/paged_zset.h"
 #include "value/stream_nodes.h"
 #include "value/string.h"
 
 enum { RECORD_FORMAT = 1, RECORD_FORMAT_ROOT = 2, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_PACKED = 0x08,
     RECORD_FLAGS = 0xf8, HEAD_SIZE = 4 };
-enum { TYPE_AND_ID_SIZE = 1 + 8, BYTES_SIZE = 8, TREE_SIZE_SIZE = 4, LENGTH_AND_BLOCK_SIZE = 8 + 4 };
+enum { TYPE_AND_ID_SIZE = 1 + 8, BYTES_SIZE = 8, TREE_SIZE_SIZE = 4, LENGTH_AND_BLOCK_SIZE = 8 + 4, BOUNDS_SIZE = 8 + 8 };
 enum { CODEC_LAST = COMPRESS_LZ4, TYPE_SIZE = 1, VARINT_SIZE_MAX = 5 };
 
 /* Flags of how a value is kept that the payload does not have. */
@@ -55,6 +56,10 @@ static void root_encode(const struct value *value, struct buffer *out)
     if (value->type == VALUE_STRING) {
         buffer_append(out, &paged_string_of(value)->length, 8);
         buffer_append(out, &paged_string_of(value)->block, 4);
+    }
+    if (value->type == VALUE_HASH && paged_has_tree(value)) {
+        buffer_append(out, &paged_times_of(value)->bounds.first_ms, 8);
+        buffer_append(out, &paged_times_of(value)->bounds.last_ms, 8);
     }
     if (value->type == VALUE_STREAM) {
         tree_encode_sized(&paged_ordered_of(value)->tree, out);
@@ -124,6 +129,7 @@ struct roots {
     struct page_tree_root tree;         /* all zero if it has none */
     uint64_t length;                    /* of a string */
     uint32_t block;
+    struct paged_bounds bounds;         /* of a hash with a tree */
     struct bytes rest;                  /* of a stream (codec_write_stream_rest) */
 };
 
@@ -175,6 +181,18 @@ static bool string_root_read(struct bytes bytes, struct roots *roots)
     return paged_string_root(roots->table.size, roots->length, roots->block, &roots->table);
 }
 
+/* A hash whose fields expire has more after its table than one without. */
+static bool bounds_read(struct bytes *bytes, struct roots *roots)
+{
+    if (bytes->size < BOUNDS_SIZE)
+        return false;
+    memcpy(&roots->bounds.first_ms, bytes->data, 8);
+    memcpy(&roots->bounds.last_ms, bytes->data + 8, 8);
+    *bytes = after(*bytes, BOUNDS_SIZE);
+    roots->value.encoding = HASH_PAGED_TIMES;
+    return roots->bounds.first_ms > 0 && roots->bounds.last_ms >= roots->bounds.first_ms && roots->bounds.last_ms <= HASH_TIME_MAX;
+}
+
 /* Reads the bytes after the head of a value in pages. The tree's root is to be released if STATUS_OK is returned. */
 static enum status roots_read(struct bytes bytes, struct roots *roots)
 {
@@ -198,11 +216,13 @@ static enum status roots_read(struct bytes bytes, struct roots *roots)
         roots->rest = bytes;
         return has_tree ? STATUS_OK : STATUS_CORRUPT;
     }
+    if (roots->value.type == VALUE_HASH && bytes.size > 0 && !bounds_read(&bytes, roots))
+        return STATUS_CORRUPT;
     if (!paged_has_tree(&roots->value))
         return bytes.size == 0 ? STATUS_OK : STATUS_CORRUPT;
     if (!page_tree_root_read(bytes, &roots->tree))
         return STATUS_CORRUPT;
-    if (roots->tree.count > 0)
+    if (roots->tree.count > 0 && (roots->value.type != VALUE_HASH || roots->tree.count <= roots->table.count))
         return STATUS_OK;
     page_tree_root_release(&roots->tree);
     return STATUS_CORRUPT;
@@ -214,6 +234,8 @@ static struct paged_value *paged_of_roots(const struct roots *roots)
         return paged_string_of_root(&roots->table, roots->length, roots->block, roots->id);
     if (roots->value.type == VALUE_STREAM)
         return stream_of_roots(&roots->table, &roots->tree, roots->id);
+    if (roots->value.type == VALUE_HASH && paged_has_tree(&roots->value))
+        return paged_times_of_roots(&roots->table, &roots->tree, &roots->bounds, roots->id);
     return paged_has_tree(&roots->value) ? paged_ordered_of_roots(&roots->table, &roots->tree, roots->id) : paged_of_root(&roots->table, roots->id);
 }
 

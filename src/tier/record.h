@@ -6,7 +6,7 @@
  *            0x10 if each field of a hash has a time; then `death_ms` is the latest of them: when the key expires as a whole,
  *            0x08 if the payload is packed
  *            Of a value in pages: 2 in place of 1, and of the others 0x80 at most
- *   payload as in value/codec.h; of a value in pages: type u8 (enum value_type) | ID u64 | root of containers/paged_table.h, or of a list or stream: bytes u64 | of a sorted set or list: root of containers/page_tree.h | of a stream: its size u32 | root of containers/page_tree.h | what a payload has after the nodes
+ *   payload as in value/codec.h; of a value in pages: type u8 (enum value_type) | ID u64 | root of containers/paged_table.h, of a hash whose fields expire then: bounds of the times i64, i64 | root of containers/page_tree.h, or of a list or stream: bytes u64 | of a sorted set or list: root of containers/page_tree.h | of a stream: its size u32 | root of containers/page_tree.h | what a payload has after the nodes
  *   packed  = RDB type u8 | codec u8 (1: zstd, 2: LZ4) | dictionary varint (0: none) | size varint | frame of base/compress.h: the payload's `size` bytes
  *             after its type
  *

@@ -11,7 +11,7 @@
 static void write_timed(const struct value *value, struct buffer *out)
 {
     int64_t earliest = hash_next_expiry(value);
-    struct dict_iterator iterator;
+    struct hash_iterator iterator;
     struct bytes field, data;
 
     buffer_append_u8(out, hash_is_pack(value) ? CODEC_RDB_HASH_LISTPACK_TIMES : CODEC_RDB_HASH_TIMES);
@@ -21,9 +21,9 @@ static void write_timed(const struct value *value, struct buffer *out)
         return;
     }
     codec_write_length(out, hash_count(value));
-    dict_iterate(&iterator, hash_dict(value));
-    while (dict_next(&iterator, &field, &data)) {
-        int64_t time_ms = hash_time(value, field);
+    hash_iterate(&iterator, value);
+    while (hash_next(&iterator, &field, &data)) {
+        int64_t time_ms = hash_iterator_time(&iterator, field);
 
         codec_write_length(out, time_ms >= 0 ? (uint64_t)(time_ms - earliest + 1) : 0);
         codec_write_string(out, field);

@@ -124,6 +124,8 @@ bool hash_delete(struct value *hash, struct bytes field)
         if (was_there)
             listpack_delete(hash_pack_slot(hash), at, hash_stride(hash));
     } else if (UNLIKELY(value_is_paged(hash))) {
+        if (hash_has_times(hash))
+            paged_times_forget(hash, field);
         was_there = paged_remove(hash, field);
     } else {
         was_there = dict_remove(hash_dict(hash), field);
@@ -218,15 +220,34 @@ bool hash_scan(const struct value *hash, uint64_t *cursor, size_t count, hash_fo
 
 const struct dict *hash_table(const struct value *hash)
 {
-    return hash->encoding == HASH_TABLE ? hash_dict(hash) : NULL;
+    return !hash_is_pack(hash) && !value_is_paged(hash) ? hash_dict(hash) : NULL;
 }
 
-void hash_make_whole(struct value *hash)
+struct paged_value *hash_to_pages(const struct value *hash, const struct paged_plan *plan, uint64_t id, struct paged_access *access)
+{
+    struct value paged = hash_value_of(HASH_PAGED, paged_create(hash_dict(hash), plan, id, access));
+
+    if (hash_has_times(hash))
+        paged_times_build(&paged, hash_timed(hash)->times);
+    return paged.object;
+}
+
+/* The elements in memory. */
+static struct value whole(const struct value *hash)
 {
     struct dict *dict = paged_to_dict(hash);
+    struct timed_table *table;
+    struct paged_iterator iterator = { 0 };
+    struct bytes field, value;
 
-    paged_drop(hash);
-    *hash = hash_value_of(HASH_TABLE, dict);
+    if (!hash_has_times(hash))
+        return hash_value_of(HASH_TABLE, dict);
+    table = timed_table_create(dict, &paged_of(hash)->access->table.seed);
+    while (paged_next(hash, &iterator, &field, &value)) {
+        if (iterator.number > 0)
+            btree_insert(table->times, field, (double)iterator.number);
+    }
+    return hash_value_of(HASH_TABLE_TIMES, table);
 }
 
 struct value hash_build(const struct value_limits *limits, size_t count)
@@ -287,7 +308,7 @@ static const char *hash_encoding_name(const struct value *hash)
 {
     static const char *const names[] = {
         [HASH_LISTPACK] = "listpack", [HASH_TABLE] = "hashtable", [HASH_LISTPACK_TIMES] = "listpackex",
-        [HASH_TABLE_TIMES] = "hashtable", [HASH_PAGED] = "hashtable",
+        [HASH_TABLE_TIMES] = "hashtable", [HASH_PAGED] = "hashtable", [HASH_PAGED_TIMES] = "hashtable",
     };
 
     return names[hash->encoding];
@@ -295,7 +316,9 @@ static const char *hash_encoding_name(const struct value *hash)
 
 static void hash_free(struct value *hash)
 {
-    if (UNLIKELY(value_is_paged(hash)))
+    if (UNLIKELY(value_is_paged(hash)) && hash_has_times(hash))
+        paged_ordered_free(hash);
+    else if (UNLIKELY(value_is_paged(hash)))
         mem_free(paged_of(hash));
     else if (hash_is_pack(hash))
         listpack_destroy(hash_pack(hash));
@@ -308,7 +331,7 @@ static void hash_free(struct value *hash)
 static size_t hash_memory(const struct value *hash, size_t samples)
 {
     if (UNLIKELY(value_is_paged(hash)))
-        return mem_size(paged_of(hash));
+        return hash_has_times(hash) ? paged_ordered_memory(hash) : mem_size(paged_of(hash));
     if (hash_is_pack(hash))
         return listpack_memory(hash_pack(hash));
     if (hash_has_times(hash))
@@ -327,7 +350,7 @@ static size_t hash_free_effort(const struct value *hash)
 static struct value hash_copy(const struct value *hash)
 {
     if (UNLIKELY(value_is_paged(hash)))
-        return hash_value_of(HASH_TABLE, paged_to_dict(hash));
+        return whole(hash);
     if (hash_is_pack(hash))
         return hash_value_of(hash->encoding, listpack_copy(hash_pack(hash)));
     if (hash_has_times(hash))
@@ -343,7 +366,7 @@ static void hash_digest(const struct value *hash, struct value_sum *sum)
 
     hash_iterate(&iterator, hash);
     while (hash_next(&iterator, &field, &value)) {
-        int64_t time_ms = hash_has_times(hash) ? hash_time(hash, field) : HASH_NO_TIME;
+        int64_t time_ms = hash_iterator_time(&iterator, field);
 
         value_sum_add_pair(sum, field, value);
         if (time_ms >= 0)

@@ -4,7 +4,7 @@
  * A field may have an expiry time of its own. A hash with such fields has an encoding with times; without any, times
  * take no memory: the first time set changes the encoding, and the removal of the last one changes it back. No field is
  * removed automatically here: the code that opens the key removes expired fields (call/key.c). Functions that do not
- * deal with times work alike on all encodings. Fields of a hash in pages have no times: the first one makes it whole.
+ * deal with times work alike on all encodings.
  */
 #ifndef KELVIN_VALUE_HASH_H
 #define KELVIN_VALUE_HASH_H
@@ -15,7 +15,9 @@
 #include "value/value.h"
 
 struct dict;
-
+struct paged_access;
+struct paged_plan;
+struct paged_value;
 
 struct value hash_create(void);                                 /* empty, a listpack */
 size_t hash_count(const struct value *hash);
@@ -39,11 +41,11 @@ int64_t hash_time(const struct value *hash, struct bytes field);
 void hash_set_time(struct value *hash, const struct value_limits *limits, struct bytes field, int64_t time_ms);
 /* hash_set, but the field keeps its expiry time. */
 bool hash_set_keeping(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value);
-/* When the next field expires; HASH_NO_TIME if none does. */
+/* When the next field expires; HASH_NO_TIME if none does. In pages it may be a bound: none expires before it. */
 int64_t hash_next_expiry(const struct value *hash);
-/* When the last field expires; HASH_NO_TIME if one does not. */
+/* When the last field expires; HASH_NO_TIME if one does not. In pages it may be a bound: all have expired then. */
 int64_t hash_last_expiry(const struct value *hash);
-/* True if more than `count` fields have expired and it is a table; for a listpack, which is small, always false. */
+/* True if more than `count` fields have expired and it is a table or in pages; for a listpack, which is small, always false. */
 bool hash_has_many_expired(const struct value *hash, int64_t now_ms, size_t count);
 /* Removes expired fields, the earliest first, at most `count_max`; calls `expired` for each before it is removed. Returns
  * the number removed. */
@@ -74,8 +76,14 @@ bool hash_scan(const struct value *hash, uint64_t *cursor, size_t count, hash_fo
 
 /* The table of a hash that may be kept in pages; NULL: it is another one. */
 const struct dict *hash_table(const struct value *hash);
-/* Takes the elements of a hash in pages into a table; drops the pages. */
-void hash_make_whole(struct value *hash);
+/* Takes it into pages, times included: as paged_create. */
+struct paged_value *hash_to_pages(const struct value *hash, const struct paged_plan *plan, uint64_t id, struct paged_access *access);
+
+/* Whether what a change of fields needs of a hash in pages beside their own pages is there: their times go (time_ms < 0), or are set. `fields`: every step-th of `count`, for example of arguments.
+ * False: pages are missing (value/paged.h). */
+bool hash_has_change(const struct value *hash, const struct bytes *fields, int count, int step, int64_t time_ms);
+/* The same for the removal of up to `count_max` fields that have expired (hash_remove_expired). */
+bool hash_has_expired(const struct value *hash, int64_t now_ms, size_t count_max);
 
 /* Building a hash from untrusted bytes; used by the codec. If a function returns false or STATUS_CORRUPT, the hash is
  * consistent but must not be used: free it.

@@ -12,7 +12,7 @@
 #include "containers/dict.h"
 #include "containers/listpack.h"
 #include "value/hash.h"
-#include "value/paged.h"
+#include "value/paged_times.h"
 
 struct timed_table {
     struct dict *dict;
@@ -80,5 +80,8 @@ void hash_drop_times_if_none(struct value *hash);
 
 /* For a pack with times: the time of the field at position `at`; 0: none. */
 int64_t hash_pack_time(const struct value *hash, size_t at);
+
+/* The time of the field that hash_next has found. */
+int64_t hash_iterator_time(const struct hash_iterator *iterator, struct bytes field);
 
 #endif

@@ -66,8 +66,8 @@ static void pack_restride(struct value *hash, enum value_encoding encoding)
 
 static void make_timed(struct value *hash, const struct value_limits *limits)
 {
-    if (value_is_paged(hash))
-        hash_make_whole(hash);
+    if (hash->encoding == HASH_PAGED)
+        paged_times_begin(hash);
     /* Two bytes per field for the 0, and ten for the new time. */
     if (hash->encoding == HASH_LISTPACK && !listpack_has_room(hash_pack(hash), hash_count(hash) + 1, 2))
         CHECK(hash_to_table(hash, limits, hash_count(hash)));
@@ -81,7 +81,9 @@ void hash_drop_times_if_none(struct value *hash)
 {
     struct timed_table *table = hash_timed(hash);
 
-    if (hash_is_pack(hash)) {
+    if (value_is_paged(hash)) {
+        paged_times_end_if_none(hash);
+    } else if (hash_is_pack(hash)) {
         if (pack_first_time(hash) == 0)
             pack_restride(hash, HASH_LISTPACK);
     } else if (btree_count(table->times) == 0) {
@@ -99,6 +101,10 @@ int64_t hash_time(const struct value *hash, struct bytes field)
 
     if (!hash_has_times(hash))
         return hash_has(hash, field) ? HASH_NO_TIME : HASH_NO_FIELD;
+    if (value_is_paged(hash)) {
+        time_ms = paged_time(hash, field);
+        return time_ms > 0 ? time_ms : time_ms == 0 ? HASH_NO_TIME : HASH_NO_FIELD;
+    }
     if (!hash_is_pack(hash)) {
         if (btree_find(hash_timed(hash)->times, field, &place)) {
             struct bytes member;
@@ -112,6 +118,15 @@ int64_t hash_time(const struct value *hash, struct bytes field)
         return HASH_NO_FIELD;
     time_ms = hash_pack_time(hash, at);
     return time_ms > 0 ? time_ms : HASH_NO_TIME;
+}
+
+int64_t hash_iterator_time(const struct hash_iterator *iterator, struct bytes field)
+{
+    if (!hash_has_times(iterator->hash))
+        return HASH_NO_TIME;
+    if (!value_is_paged(iterator->hash))
+        return hash_time(iterator->hash, field);
+    return iterator->in_pages.number > 0 ? (int64_t)iterator->in_pages.number : HASH_NO_TIME;
 }
 
 /* The position for a field with this time: before the first one that expires later, or never. */
@@ -167,6 +182,9 @@ static void hash_clear_time(struct value *hash, struct bytes field)
 
         if (at != LISTPACK_NONE && hash_pack_time(hash, at) != 0)
             pack_set_time(hash, at, 0);
+    } else if (value_is_paged(hash)) {
+        if (paged_time(hash, field) > 0)
+            paged_times_set(hash, field, 0);
     } else {
         btree_remove(hash_timed(hash)->times, field);
     }
@@ -193,6 +211,8 @@ bool hash_set_timed(struct value *hash, const struct value_limits *limits, struc
         }
         if (hash_count(hash) > limits->hash_listpack_entries_max)
             CHECK(hash_to_table(hash, limits, hash_count(hash)));
+    } else if (value_is_paged(hash)) {
+        is_new = paged_put(hash, field, value);
     } else {
         is_new = dict_put(hash_dict(hash), field, value);
     }
@@ -224,6 +244,8 @@ void hash_set_time(struct value *hash, const struct value_limits *limits, struct
 
         CHECK(at != LISTPACK_NONE);
         pack_set_time(hash, at, time_ms);
+    } else if (value_is_paged(hash)) {
+        paged_times_set(hash, field, time_ms);
     } else {
         btree_put(hash_timed(hash)->times, field, (double)time_ms);
     }
@@ -245,6 +267,8 @@ int64_t hash_next_expiry(const struct value *hash)
 
     if (!hash_has_times(hash) || hash_count(hash) == 0)
         return HASH_NO_TIME;
+    if (value_is_paged(hash))
+        return paged_times_of(hash)->bounds.first_ms;
     time_ms = hash_is_pack(hash) ? pack_first_time(hash) : time_of_rank(hash_timed(hash)->times, 0);
     return time_ms > 0 ? time_ms : HASH_NO_TIME;
 }
@@ -256,6 +280,8 @@ int64_t hash_last_expiry(const struct value *hash)
 
     if (!hash_has_times(hash) || count == 0)
         return HASH_NO_TIME;
+    if (value_is_paged(hash))
+        return paged_ordered_of(hash)->tree.count == count ? paged_times_of(hash)->bounds.last_ms : HASH_NO_TIME;
     if (hash_is_pack(hash))
         CHECK(listpack_get_int(hash_pack(hash), listpack_last(hash_pack(hash)), &time_ms));
     else if (btree_count(hash_timed(hash)->times) == count)
@@ -269,6 +295,8 @@ bool hash_has_many_expired(const struct value *hash, int64_t now_ms, size_t coun
 
     if (!hash_has_times(hash) || hash_is_pack(hash))
         return false;
+    if (value_is_paged(hash))
+        return paged_times_due(hash, now_ms, count + 1) > count;
     times = hash_timed(hash)->times;
     return btree_count(times) > count && time_of_rank(times, count) <= now_ms;
 }
@@ -323,11 +351,31 @@ size_t hash_remove_expired(struct value *hash, int64_t now_ms, size_t count_max,
         return 0;
     if (hash_is_pack(hash))
         count = pack_remove_expired(hash, now_ms, count_max, expired, context);
+    else if (value_is_paged(hash))
+        count = paged_times_remove(hash, now_ms, count_max, expired, context);
     else
         count = table_remove_expired(hash_timed(hash), now_ms, count_max, expired, context);
     if (count > 0)
         hash_drop_times_if_none(hash);
     return count;
+}
+
+/* Questions */
+
+bool hash_has_change(const struct value *hash, const struct bytes *fields, int count, int step, int64_t time_ms)
+{
+    bool has = true;
+
+    if (!value_is_paged(hash) || !hash_has_times(hash))
+        return true;
+    for (int i = 0; i < count; i += step)
+        has = paged_times_has_change(hash, fields[i], time_ms, (size_t)(count / step)) && has;
+    return has;
+}
+
+bool hash_has_expired(const struct value *hash, int64_t now_ms, size_t count_max)
+{
+    return !value_is_paged(hash) || !hash_has_times(hash) || paged_times_has_due(hash, now_ms, count_max);
 }
 
 /* Building. The fields are first put into a table, whatever their number and order */

@@ -12,6 +12,7 @@ enum {
     PAGE_PAIRS = 16,
     FREE_AHEAD = 8, LEAVES_FACTOR = 2,      /* free pages of a tree that are at hand; leaves that are half full, and nodes */
     NODE_SIZE_MIN = 620, TOP_SIZE_LESS = 200,       /* room for three children with the longest separators, and in a node for one more than in the top */
+    FIELD_SHARE = 2,                /* of a pair's bytes, for the field in the tree */
     SIZE_MAX_FACTOR = 3,            /* pages with few large pairs, of the usual size */
 };
 
@@ -205,15 +206,25 @@ bool paged_has_room(const struct value *value, size_t count)
     return has;
 }
 
+/* Nearly all are hidden: one that is not. */
+static bool first_seen(const struct value *value, struct bytes *key, struct bytes *data)
+{
+    struct paged_iterator iterator = { 0 };
+
+    CHECK(table_of(value)->hidden_until > 0 && paged_next(value, &iterator, key, data));
+    return true;
+}
+
 bool paged_random(const struct value *value, struct random *random, struct bytes *key, struct bytes *data)
 {
     const struct paged_table *table = table_of(value);
     uint32_t page = 0;
     enum paged_answer answer = paged_table_random(table, random, key, data, &page);
 
-    CHECK(answer != PAGED_NO);
     if (LIKELY(answer == PAGED_YES))
         return true;
+    if (UNLIKELY(answer == PAGED_NO))
+        return first_seen(value, key, data);
     paged_table_skip_draw(table, random);
     paged_want(value, page);
     return false;
@@ -279,15 +290,6 @@ struct dict *paged_to_dict(const struct value *value)
     return dict;
 }
 
-void paged_drop(struct value *value)
-{
-    const struct paged_table *table = table_of(value);
-
-    for (uint32_t page = 0; page < table->root->pages; page++)
-        table->pager->drop(table->pager, page);
-    value_free(value);
-}
-
 size_t value_memory_in_pages(const struct value *value)
 {
     const struct paged_root *root;
@@ -301,5 +303,7 @@ size_t value_memory_in_pages(const struct value *value)
         size += (size_t)paged_ordered_of(value)->tree.next * PAGE_EXTRA;
     if (value->type == VALUE_ZSET)
         size += root->size + root->count * ELEMENT_EXTRA;
+    else if (value->type == VALUE_HASH && paged_has_tree(value))
+        size += paged_ordered_of(value)->tree.count * (root->count > 0 ? root->size / root->count / FIELD_SHARE : 0);
     return size;
 }

@@ -1,5 +1,5 @@
 /* Paged value: a table whose pairs are in pages (containers/paged_table.h), so that a part of it can be cold. What the key has is the root. Sorted sets have a tree beside
- * it (value/paged_zset.h), lists (value/paged_list.h) and streams (value/stream_nodes.h) have a tree only; strings are rows of blocks (value/paged_string.h).
+ * it (value/paged_zset.h), and so have hashes with fields that expire (value/paged_times.h); lists (value/paged_list.h) and streams (value/stream_nodes.h) have a tree only; strings are rows of blocks (value/paged_string.h).
  *
  * Only what is in an entry is paged: a value becomes it when it is stored under a key, and a value that leaves its key is made whole.
  *
@@ -78,9 +78,15 @@ static inline bool paged_has_table(const struct value *value)
     return value->type != VALUE_LIST && value->type != VALUE_STREAM && value->type != VALUE_STRING;
 }
 
-static inline bool paged_has_tree(const struct value *value)
+/* Whether a walk over all elements goes through the tree. */
+static inline bool paged_walks_tree(const struct value *value)
 {
     return value->type == VALUE_ZSET || value->type == VALUE_LIST || value->type == VALUE_STREAM;
+}
+
+static inline bool paged_has_tree(const struct value *value)
+{
+    return paged_walks_tree(value) || (value->type == VALUE_HASH && value->encoding == HASH_PAGED_TIMES);
 }
 
 /* Elements of a table. */
@@ -122,7 +128,5 @@ bool paged_has_all(const struct value *value);
 
 /* The elements in a table of their own. */
 struct dict *paged_to_dict(const struct value *value);
-/* Drops the pages, which are resident, and the root. */
-void paged_drop(struct value *value);
 
 #endif

@@ -40,7 +40,8 @@ enum value_encoding {   /* four bits in an entry; the meaning depends on the typ
     HASH_TABLE = 1,         /* `object` is a struct dict */
     HASH_LISTPACK_TIMES = 2,    /* fields that expire: field, value, time ..., by time; OBJECT ENCODING says listpackex */
     HASH_TABLE_TIMES = 3,       /* a struct timed_table: a dict, and the times; OBJECT ENCODING says hashtable */
-    HASH_PAGED = VALUE_PAGED | HASH_TABLE,      /* says hashtable */
+    HASH_PAGED = VALUE_PAGED | HASH_TABLE,      /* a struct paged_value; says hashtable */
+    HASH_PAGED_TIMES = VALUE_PAGED | HASH_TABLE_TIMES,      /* a struct paged_times; says hashtable */
 
     LIST_LISTPACK = 0,      /* `object` is a listpack: its elements */
     LIST_CHUNKS = 1,        /* `object` is a struct chunk_list; says quicklist */

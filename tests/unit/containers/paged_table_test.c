@@ -475,8 +475,9 @@ static void hidden_pairs_are_not_found(void **state)
         step(&rig, NUMBERS, 70);
     for (uint64_t i = 0; i < NUMBERS; i++)
         hidden += rig.numbers[i] > 0 && rig.numbers[i] <= seen.until;
-    rig.table.hidden = (struct paged_hidden){ seen.until, hidden };
     assert_true(hidden > 100 && hidden < rig.root.count / 2);
+    rig.table.hidden_until = seen.until;
+    rig.root.count -= hidden;
     for (uint64_t i = 0; i < NUMBERS; i++) {
         bool is_there = dict_find(rig.dict, key_of(i, room), NULL) && (rig.numbers[i] == 0 || rig.numbers[i] > seen.until);
         uint64_t number;
@@ -489,7 +490,7 @@ static void hidden_pairs_are_not_found(void **state)
         assert_true(iterator.number == 0 || iterator.number > seen.until);
         walked++;
     }
-    assert_int_equal(walked, rig.root.count - hidden);
+    assert_int_equal(walked, rig.root.count);
     do {
         assert_int_equal(paged_table_scan(&rig.table, &cursor, 10, see, &seen), PAGED_YES);
     } while (cursor != 0);
@@ -500,7 +501,8 @@ static void hidden_pairs_are_not_found(void **state)
         assert_int_equal(paged_table_random(&rig.table, &rig.random, &key, &value, &page), PAGED_YES);
         see(&seen, key, value);
     }
-    rig.table.hidden = (struct paged_hidden){ 0 };
+    rig.table.hidden_until = 0;
+    rig.root.count += hidden;
     verify(&rig);
     rig_release(&rig);
 }

@@ -251,19 +251,6 @@ static void a_walk_asks_for_all(void **state)
     rig_release(&rig);
 }
 
-static void the_first_time_of_a_field_makes_the_hash_a_whole(void **state)
-{
-    struct rig rig;
-
-    rig_init(&rig, VALUE_HASH, 5, 200);
-    hash_set_time(&rig.paged, &limits, BYTES("7"), 1000);
-    hash_set_time(&rig.plain, &limits, BYTES("7"), 1000);
-    assert_false(value_is_paged(&rig.paged));
-    assert_same(&rig.paged, &rig.plain);
-    assert_int_equal(rig.memory.count, 0);
-    rig_release(&rig);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,7 +258,6 @@ int main(void)
         cmocka_unit_test(a_scan_asks_for_what_it_needs),
         cmocka_unit_test(draws_ask_and_stay_fair),
         cmocka_unit_test(a_walk_asks_for_all),
-        cmocka_unit_test(the_first_time_of_a_field_makes_the_hash_a_whole),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

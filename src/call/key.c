@@ -7,6 +7,7 @@
 #include "keyspace/uses.h"
 #include "resp/request.h"
 #include "value/hash.h"
+#include "value/paged_times.h"
 #include "value/string.h"
 
 enum { DEAD_FIELDS_A_COMMAND = 1000 };
@@ -177,12 +178,17 @@ static void ignore_dead(void *context, struct bytes field)
     (void)field;
 }
 
-/* The expired fields have to stay in the hash: the caller reads a copy without them. */
+/* The expired fields have to stay in the hash: the caller reads a copy without them, or, if it is in pages, only does not see them. */
 static void hide_dead_fields(struct key *key)
 {
     struct call *call = key->call;
-    struct call_copy *copy = arena_alloc(call->arena, sizeof(*copy));
+    struct call_copy *copy;
 
+    if (value_is_paged(&key->value)) {
+        paged_times_hide(&key->value, call->turn->now_ms, arena_alloc(call->arena, sizeof(struct paged_times)), &key->value);
+        return;
+    }
+    copy = arena_alloc(call->arena, sizeof(*copy));
     *copy = (struct call_copy){ .next = call->copies, .value = value_copy(&key->value) };
     hash_remove_expired(&copy->value, call->turn->now_ms, SIZE_MAX, ignore_dead, NULL);
     call->copies = copy;
@@ -197,6 +203,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
     struct dead_fields dead = { key, NULL };
     int64_t next_ms = hash_next_expiry(&key->value), last_ms = hash_last_expiry(&key->value);
     struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+    size_t count;
 
     if (call->turn->clock_stopped || next_ms < 0 || next_ms > call->turn->now_ms)
         return entry;
@@ -208,7 +215,10 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
             return NULL;
         }
         hide_dead_fields(key);
-        return entry;
+        if (hash_count(&key->value) > 0)
+            return entry;
+        mark_absent(key);
+        return NULL;
     }
     keyspace_assert_locked(key->keyspace);
     if (entry->flags & ENTRY_LATCHED) {     /* the executor did not wait for it, as it did not know */
@@ -222,13 +232,21 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
         remove_dead_hash(key);
         return NULL;
     }
-    turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_remove_expired(&key->value, call->turn->now_ms, SIZE_MAX, note_dead, &dead));
-    keyspace_mark_dirty(key->keyspace, entry);
+    count = hash_remove_expired(&key->value, call->turn->now_ms, SIZE_MAX, note_dead, &dead);
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, count);
+    if (count > 0)
+        keyspace_mark_dirty(key->keyspace, entry);
     key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
     keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
     call->handles_stale = true;
-    key_event(key, EVENT_HEXPIRED);
-    return keyspace_entry(key->keyspace, key->handle);
+    if (count > 0)                      /* else the time was only a bound */
+        key_event(key, EVENT_HEXPIRED);
+    if (hash_count(&key->value) > 0)
+        return keyspace_entry(key->keyspace, key->handle);
+    remove_entry(key, KEY_REMOVE_LAZILY);
+    mark_absent(key);
+    key_event(key, EVENT_DEL);
+    return NULL;
 }
 
 static void touch_entry(struct key *key, struct entry *entry, enum key_access access)
@@ -342,7 +360,7 @@ static void begin_draws(const struct key *key)
 void key_ask(const struct key *key)
 {
     key->call->lacks = pages_access_of(&key->value);
-    key->call->requester->request.draws_again = true;
+    key->call->requester->request.draws_again = key->call->random_before != NULL;
 }
 
 static void open_live(struct key *key, struct entry *entry, enum key_access access)

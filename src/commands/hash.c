@@ -4,6 +4,7 @@
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
+#include "commands/hash_fields.h"
 #include "value/hash.h"
 
 static bool open_for_writing(struct call *call, struct key *key)
@@ -46,7 +47,7 @@ void hset_command(struct call *call)
         reply_wrong_arity(call);
         return;
     }
-    if (!open_for_writing(call, &key))
+    if (!open_for_writing(call, &key) || !hash_fields_ready(&key, call->args + 2, call->arg_count - 2, 2, HASH_NO_TIME))
         return;
     set_pairs(call, &key, &new_count);
     reply_integer(call->reply, new_count);
@@ -61,7 +62,7 @@ void hmset_command(struct call *call)
         reply_wrong_arity(call);
         return;
     }
-    if (!open_for_writing(call, &key))
+    if (!open_for_writing(call, &key) || !hash_fields_ready(&key, call->args + 2, call->arg_count - 2, 2, HASH_NO_TIME))
         return;
     set_pairs(call, &key, &new_count);
     reply_ok(call->reply);
@@ -91,7 +92,7 @@ void hdel_command(struct call *call)
     int64_t deleted = 0;
     bool is_empty = false;
 
-    if (!open_for_writing(call, &key))
+    if (!open_for_writing(call, &key) || !hash_fields_ready(&key, call->args + 2, call->arg_count - 2, 1, HASH_NO_TIME))
         return;
     for (int i = 2; key.present && !is_empty && i < call->arg_count; i++) {
         deleted += hash_delete(&key.value, call->args[i]);

@@ -94,7 +94,7 @@ void hgetex_command(struct call *call)
     struct bytes *live;
     int live_count;
     struct key key;
-    bool has_time;
+    bool has_time, is_past;
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_HASH, &key) || !parse_time_option(call, 2, &options, &has_time))
         return;
@@ -106,10 +106,13 @@ void hgetex_command(struct call *call)
     }
     if (!hash_fields_argument(call, options.fields_arg, "Number of fields must be a positive integer", &fields))
         return;
+    is_past = options.times == TIMES_GIVEN && hash_time_is_past(call, options.when_ms);
+    if (options.times != TIMES_KEPT && !hash_fields_ready(&key, fields.list, fields.count, 1, options.times == TIMES_GIVEN && !is_past ? options.when_ms : HASH_NO_TIME))
+        return;
     reply_values(call, &key, &fields, &live, &live_count);
     if (live_count == 0 || options.times == TIMES_KEPT)
         return;
-    if (options.times == TIMES_GIVEN && hash_time_is_past(call, options.when_ms))
+    if (is_past)
         delete_fields(call, &key, live, live_count);
     else
         set_times(call, &key, &options, live, live_count);
@@ -126,6 +129,8 @@ void hgetdel_command(struct call *call)
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_HASH, &key) ||
         !hash_fields_argument(call, 2, "Number of fields must be a positive integer", &fields))
+        return;
+    if (!hash_fields_ready(&key, fields.list, fields.count, 1, HASH_NO_TIME))
         return;
     hash_log_begin(&log, call, HASH_LOG_PLAIN, head, 2, fields.count);
     reply_array(call->reply, (size_t)fields.count);
@@ -269,15 +274,24 @@ void hsetex_command(struct call *call)
     struct options options;
     struct hash_fields pairs;
     struct key key;
+    bool is_past;
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_HASH, &key) || !parse_set_options(call, &options) ||
         !parse_pairs(call, options.fields_arg, &pairs))
         return;
+    is_past = options.times == TIMES_GIVEN && hash_time_is_past(call, options.when_ms);
+    if (key.present && !hash_has_fields(&key.value, pairs.list, pairs.count * 2, 2)) {
+        key_ask(&key);
+        return;
+    }
     if (!condition_holds(&key, &options, &pairs)) {
         reply_integer(call->reply, 0);
         return;
     }
-    if (options.times == TIMES_GIVEN && hash_time_is_past(call, options.when_ms)) {
+    if (options.times != TIMES_KEPT &&
+        !hash_fields_ready(&key, pairs.list, pairs.count * 2, 2, options.times == TIMES_GIVEN && !is_past ? options.when_ms : HASH_NO_TIME))
+        return;
+    if (is_past) {
         struct bytes *fields = arena_alloc(call->arena, (size_t)pairs.count * sizeof(struct bytes));
 
         for (int i = 0; i < pairs.count; i++)

@@ -93,6 +93,8 @@ static void run_expire(struct call *call, uint32_t form)
     condition = condition_argument(call);
     if (!hash_fields_argument(call, condition == ALWAYS ? 3 : 4, "Parameter `numFields` should be greater than 0", &fields))
         return;
+    if (!hash_fields_ready(&key, fields.list, fields.count, 1, hash_time_is_past(call, when_ms) ? HASH_NO_TIME : when_ms))
+        return;
     if (key.present)
         expire_fields(call, &key, &fields, condition, when_ms);
     else
@@ -172,6 +174,8 @@ void hpersist_command(struct call *call)
     uint64_t changes = call->change_count, changed = 0;
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_HASH, &key) || !hash_fields_argument(call, 2, count_not_positive, &fields))
+        return;
+    if (!hash_fields_ready(&key, fields.list, fields.count, 1, HASH_NO_TIME))
         return;
     if (!key.present) {
         reply_missing(call, fields.count);

@@ -48,6 +48,14 @@ bool hash_time_is_past(const struct call *call, int64_t when_ms)
     return when_ms <= call->turn->now_ms && !call->turn->clock_stopped;
 }
 
+bool hash_fields_ready(const struct key *key, const struct bytes *fields, int count, int step, int64_t when_ms)
+{
+    if (!key->present || hash_has_change(&key->value, fields, count, step, when_ms))
+        return true;
+    key_ask(key);
+    return false;
+}
+
 void hash_log_begin(struct hash_log *log, struct call *call, enum hash_log_form form, const struct bytes *head, int head_count,
     int field_words_max)
 {

@@ -22,6 +22,9 @@ struct hash_fields {
  * `bad_count` if the number is invalid. */
 bool hash_fields_argument(struct call *call, int arg, const char *bad_count, struct hash_fields *fields);
 
+/* Whether what a change of these fields needs is there, every step-th of `count`: their times go (HASH_NO_TIME), or are set to `when_ms`. False: the call asks for it (key_ask). */
+bool hash_fields_ready(const struct key *key, const struct bytes *fields, int count, int step, int64_t when_ms);
+
 enum hash_log_form {
     HASH_LOG_PLAIN,             /* HDEL key field ... */
     HASH_LOG_FIELDS,            /* HPEXPIREAT key time FIELDS 2 field field */

@@ -8,6 +8,7 @@
 #include "engine/deadlines.h"
 #include "engine/expiry.h"
 #include "engine/parking.h"
+#include "keyspace/pages.h"
 #include "tier/image.h"
 
 enum { BIG_CALL_SHARE = 4 };
@@ -45,15 +46,19 @@ bool execute_reap(struct call *call, struct keyspace *keyspace, const struct cal
 {
     const struct entry *entry = keyspace_entry(keyspace, key->handle);
     int64_t death_ms, now_ms = call->turn->now_ms;
+    struct pages_access access;
     struct value value;
 
-    if (call->turn->clock_stopped || call->keeps_expired)
+    keyspace_assert_locked(keyspace);
+    if (call->turn->clock_stopped || call->keeps_expired || entry_due_ms(entry) > now_ms)
         return false;
     value = entry_value(entry);
     death_ms = entry_death_ms(entry);
+    if (value_is_paged(&value))
+        pages_attach(&access, keyspace, &value, &call->turn->limits, now_ms);
     if (!hash_has_many_expired(&value, now_ms, EXPIRY_FIELDS_A_STEP) || (death_ms >= 0 && death_ms <= now_ms))
         return false;
-    turn_count(call->turn, STAT_EXPIRED_FIELDS, expiry_remove_fields(call->engine, keyspace, key->hash, key->handle, now_ms));
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, expiry_remove_fields(call->engine, call->turn, keyspace, key->hash, key->handle));
     return true;
 }
 

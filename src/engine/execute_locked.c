@@ -231,13 +231,13 @@ static enum residency look_up(struct call *call, struct worker *worker)
 
             if (__builtin_expect(entry_is_held(keyspace, entry), 0) && execute_is_held(call, keyspace, key))
                 return HELD;
-            if (__builtin_expect(entry_has_times(entry), 0) && execute_reap(call, keyspace, key))
-                return REAPED;
             pages = bring_pages(call, worker, keyspace, key);
             if (pages == WAITING)
                 result = WAITING;
             else if (pages != RESIDENT)
                 return pages;
+            else if (__builtin_expect(entry_has_times(entry), 0) && execute_reap(call, keyspace, key))
+                return REAPED;
             continue;
         }
         if (tier == NULL || key->flags & KEY_NOT_KEY || is_overwritten_blindly(call, keyspace, key))

@@ -5,8 +5,11 @@
 #include <string.h>
 
 #include "engine/big_call.h"
+#include "engine/expiry.h"
 #include "engine/pace.h"
 #include "keyspace/pages.h"
+#include "value/hash.h"
+#include "value/paged_times.h"
 #include "value/string.h"
 #include "value/zset.h"
 
@@ -251,6 +254,40 @@ static enum residency bring_tree(struct call *call, struct worker *worker, struc
     return residency;
 }
 
+/* Whether the call removes or hides fields of the hash that have expired, or would if they have (key_open). */
+static bool has_dead(const struct call *call, const struct call_key *key, const struct value *value)
+{
+    int64_t next_ms;
+
+    if (value->type != VALUE_HASH || !hash_has_times(value) || call->turn->clock_stopped || key->flags & KEY_RM)
+        return false;
+    next_ms = hash_next_expiry(value);
+    return next_ms >= 0 && next_ms <= call->turn->now_ms;
+}
+
+/* What that needs. More fields than a step removes are only needed by who can't do it in steps (execute_reap). */
+static enum residency bring_dead(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, const struct needed *of_call)
+    REQUIRES(keyspace->partition->lock, of_call->space->partition->lock);
+static enum residency bring_dead(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, const struct needed *of_call)
+{
+    size_t max = loads_in_place(call) ? SIZE_MAX : EXPIRY_FIELDS_A_STEP + 1;
+    struct needed needed = { .paged = of_call->paged, .tree = of_call->tree, .size = of_call->size, .space = of_call->space, .is_listed = true };
+    int64_t now_ms = call->turn->now_ms;
+    enum residency residency = RESIDENT;
+    struct pages_access access;
+
+    keyspace_assert_locked(needed.space);
+    pages_attach(&access, keyspace, value, &call->turn->limits, now_ms);
+    while (residency == RESIDENT && !(call->keeps_expired ? paged_times_has_view(value, now_ms) : hash_has_expired(value, now_ms, max))) {
+        needed.numbers = access.paged.wanted;
+        needed.count = access.paged.wanted_count;
+        residency = load_needed(call, worker, &needed);
+        paged_forget_wanted(&access.paged);
+    }
+    paged_of(value)->access = NULL;
+    return residency;
+}
+
 enum residency execute_bring_pages(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key)
 {
     struct value value = entry_value(keyspace_entry(keyspace, key->handle));
@@ -262,10 +299,16 @@ enum residency execute_bring_pages(struct call *call, struct worker *worker, str
         return RESIDENT;
     if (UNLIKELY(pages_are_elsewhere(keyspace, &value)) && !call_has_locked(call, pages_partition(call->partitions, needed.paged->id)))
         return ask_for_home(call, pages_partition(call->partitions, needed.paged->id));
-    if (!find_need(call, &value, &needed))
-        return RESIDENT;
     needed.space = pages_home_of(keyspace, needed.paged->id);
     keyspace_assert_locked(needed.space);
+    if (UNLIKELY(has_dead(call, key, &value))) {
+        enum residency residency = bring_dead(call, worker, keyspace, &value, &needed);
+
+        if (residency != RESIDENT)
+            return residency;
+    }
+    if (!find_need(call, &value, &needed))
+        return RESIDENT;
     if (paged_walks_tree(&value) && needed.all)
         return bring_tree(call, worker, keyspace, &value, &needed);
     return load_needed(call, worker, &needed);

@@ -4,6 +4,7 @@
 #include "engine/delete_key.h"
 #include "engine/event.h"
 #include "engine/worker.h"
+#include "keyspace/pages.h"
 #include "tier/tier.h"
 
 enum {
@@ -11,6 +12,7 @@ enum {
     STEPS_A_VISIT = 32,             /* of one partition, before the next one has its turn */
     VISITS_FREE = 32,               /* the number that any tick does: where few keys expire, each tick looks at all of them */
     TICK_BUDGET_US = 2000,          /* per tick; the next tick continues, or a slice before it */
+    PAGES_A_VISIT = 64,             /* that are loaded to remove fields of one hash */
     SLICE_US = 1000,                /* between two ticks, while many keys expire */
     SLICE_PAUSE_US = 50000,         /* after a slice in which few did, divided by active-expire-effort - 1 */
     SHARE_PERCENT = 25,             /* of the worker's time, at most, as in Redis: ... */
@@ -45,10 +47,12 @@ static void log_dead_fields(struct engine *engine, struct keyspace *keyspace, st
         partition_note_change(keyspace->partition, history_append(&engine->history, keyspace->db, words, 2 + (int)dead->count));
 }
 
-size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms)
+size_t expiry_remove_fields(struct engine *engine, const struct turn *turn, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
 {
     struct entry *entry = keyspace_entry(keyspace, handle);
     struct dead_fields dead = { .count = 0 };
+    int64_t now_ms = turn->now_ms;
+    struct pages_access access;
     struct value value;
     size_t count;
 
@@ -60,20 +64,51 @@ size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, ui
     }
     keyspace_assert_locked(keyspace);
     partition_changing(keyspace, hash, handle);
+    if (value_is_paged(&value))
+        pages_attach(&access, keyspace, &value, &turn->limits, now_ms);
     count = hash_remove_expired(&value, now_ms, EXPIRY_FIELDS_A_STEP, collect_dead_field, &dead);
-    log_dead_fields(engine, keyspace, entry_key(entry), &dead);
-    keyspace_mark_dirty(keyspace, entry);
+    if (count > 0) {
+        log_dead_fields(engine, keyspace, entry_key(entry), &dead);
+        keyspace_mark_dirty(keyspace, entry);
+        atomic_fetch_add_explicit(&engine->dirty, count, memory_order_relaxed);
+    }
     handle = keyspace_set_value(keyspace, hash, handle, &value);
     keyspace_note_times(keyspace, hash, handle, now_ms);
-    event_note(engine, NULL, keyspace, hash, entry_key(keyspace_entry(keyspace, handle)), EVENT_HEXPIRED);
+    if (hash_count(&value) == 0)
+        delete_key(engine, keyspace, hash, handle, EVENT_HEXPIRED);
+    else if (count > 0)                 /* else the time was only a bound */
+        event_note(engine, NULL, keyspace, hash, entry_key(keyspace_entry(keyspace, handle)), EVENT_HEXPIRED);
     buffer_release(&dead.text);
-    atomic_fetch_add_explicit(&engine->dirty, count, memory_order_relaxed);
     return count;
 }
 
+bool expiry_has_pages(struct worker *worker, struct keyspace *keyspace, uint32_t handle)
+{
+    struct value value = entry_value(keyspace_entry(keyspace, handle));
+    struct tier *tier = worker->engine->tier;
+    struct pages_access access;
+    bool has;
+
+    keyspace_assert_locked(keyspace);
+    if (!value_is_paged(&value) || (hash_last_expiry(&value) >= 0 && hash_last_expiry(&value) <= worker->turn.now_ms))
+        return true;
+    if (pages_are_elsewhere(keyspace, &value))
+        return false;                   /* that partition is not locked: calls that use the hash remove them */
+    pages_attach(&access, keyspace, &value, &worker->turn.limits, worker->turn.now_ms);
+    keyspace_assert_locked(access.pages.space);
+    has = hash_has_expired(&value, worker->turn.now_ms, EXPIRY_FIELDS_A_STEP);
+    for (uint32_t i = 0; i < access.paged.wanted_count && i < PAGES_A_VISIT && tier != NULL && worker->turn.memory_fill < 0; i++) {
+        char name[PAGE_NAME_SIZE];
+        uint64_t hash = pages_name(access.pages.id, access.paged.wanted[i], name);
+
+        tier_load_ahead(tier, access.pages.space, hash, bytes_of(name, sizeof(name)), worker->reader);
+    }
+    paged_forget_wanted(&access.paged);
+    return has;
+}
+
 struct expiry {
-    struct engine *engine;
-    int64_t now_ms;
+    struct worker *worker;
     uint64_t count, field_count;
 };
 
@@ -81,17 +116,21 @@ static void expire_entry(void *context, struct keyspace *keyspace, uint64_t hash
 {
     struct expiry *expiry = context;
 
+    struct worker *worker = expiry->worker;
+
+    keyspace_assert_locked(keyspace);
     if (entry_is_held(keyspace, keyspace_entry(keyspace, handle)))
         return;                 /* the next round gets it */
     if (entry_has_times(keyspace_entry(keyspace, handle))) {
         int64_t expire_ms = entry_expire_ms(keyspace_entry(keyspace, handle));
 
-        if (expire_ms < 0 || expire_ms > expiry->now_ms) {
-            expiry->field_count += expiry_remove_fields(expiry->engine, keyspace, hash, handle, expiry->now_ms);
+        if (expire_ms < 0 || expire_ms > worker->turn.now_ms) {
+            if (expiry_has_pages(worker, keyspace, handle))
+                expiry->field_count += expiry_remove_fields(worker->engine, &worker->turn, keyspace, hash, handle);
             return;
         }
     }
-    delete_key(expiry->engine, keyspace, hash, handle, EVENT_EXPIRED);
+    delete_key(worker->engine, keyspace, hash, handle, EVENT_EXPIRED);
     expiry->count++;
 }
 
@@ -135,7 +174,7 @@ static bool visit_partition(struct worker *worker, int64_t until_us, struct expi
 static uint64_t expire_some(struct worker *worker, uint32_t share, int64_t budget_us, bool *more)
 {
     struct partitions *all = worker->engine->partitions;
-    struct expiry expiry = { worker->engine, worker->turn.now_ms, 0, 0 };
+    struct expiry expiry = { worker, 0, 0 };
     int64_t began_us = clock_mono_us(), now_us = began_us;
     uint32_t visits = 0;
     bool cut = false;

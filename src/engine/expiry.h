@@ -30,8 +30,11 @@ static inline bool expiry_is_paused(const struct engine *engine)
 }
 
 /* Removes up to EXPIRY_FIELDS_A_STEP dead fields of a hash, logged as an HDEL. A hash with no field alive is deleted. Returns the number
- * of fields removed. The key's partition is locked, and the hash is not held. */
-size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms);
+ * of fields removed. The key's partition is locked, and that of its pages, if it is in some, which are there; and the hash is not held. */
+size_t expiry_remove_fields(struct engine *engine, const struct turn *turn, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
+
+/* Whether what that needs is there, which is always so unless the hash is in pages. If not, some pages are loaded, unless memory is short: it is to be tried again later. On the worker. */
+bool expiry_has_pages(struct worker *worker, struct keyspace *keyspace, uint32_t handle) REQUIRES(keyspace->partition->lock);
 
 /* The worker's share of a tick: looks at a part of the keys in RAM. On the worker. */
 void expiry_tick(struct worker *worker);

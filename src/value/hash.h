@@ -79,6 +79,8 @@ const struct dict *hash_table(const struct value *hash);
 /* Takes it into pages, times included: as paged_create. */
 struct paged_value *hash_to_pages(const struct value *hash, const struct paged_plan *plan, uint64_t id, struct paged_access *access);
 
+/* Whether the fields' own pages are there, for a command whose row does not name them, and room for as many more. `fields`: every step-th of `count`. False: pages are missing (value/paged.h). */
+bool hash_has_fields(const struct value *hash, const struct bytes *fields, int count, int step);
 /* Whether what a change of fields needs of a hash in pages beside their own pages is there: their times go (time_ms < 0), or are set. `fields`: every step-th of `count`, for example of arguments.
  * False: pages are missing (value/paged.h). */
 bool hash_has_change(const struct value *hash, const struct bytes *fields, int count, int step, int64_t time_ms);

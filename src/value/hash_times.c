@@ -362,6 +362,18 @@ size_t hash_remove_expired(struct value *hash, int64_t now_ms, size_t count_max,
 
 /* Questions */
 
+bool hash_has_fields(const struct value *hash, const struct bytes *fields, int count, int step)
+{
+    bool has;
+
+    if (!value_is_paged(hash))
+        return true;
+    has = paged_has_room(hash, (size_t)(count / step));
+    for (int i = 0; i < count; i += step)
+        has = paged_has_page(hash, paged_table_page(&paged_of(hash)->access->table, fields[i])) && has;
+    return has;
+}
+
 bool hash_has_change(const struct value *hash, const struct bytes *fields, int count, int step, int64_t time_ms)
 {
     bool has = true;

@@ -56,7 +56,7 @@ bool execute_reap(struct call *call, struct keyspace *keyspace, const struct cal
     death_ms = entry_death_ms(entry);
     if (value_is_paged(&value))
         pages_attach(&access, keyspace, &value, &call->turn->limits, now_ms);
-    if (!hash_has_many_expired(&value, now_ms, EXPIRY_FIELDS_A_STEP) || (death_ms >= 0 && death_ms <= now_ms))
+    if (!hash_has_many_expired(&value, now_ms, expiry_fields_a_step(&value)) || (death_ms >= 0 && death_ms <= now_ms))
         return false;
     turn_count(call->turn, STAT_EXPIRED_FIELDS, expiry_remove_fields(call->engine, call->turn, keyspace, key->hash, key->handle));
     return true;

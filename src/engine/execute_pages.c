@@ -270,7 +270,7 @@ static enum residency bring_dead(struct call *call, struct worker *worker, struc
     REQUIRES(keyspace->partition->lock, of_call->space->partition->lock);
 static enum residency bring_dead(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, const struct needed *of_call)
 {
-    size_t max = loads_in_place(call) ? SIZE_MAX : EXPIRY_FIELDS_A_STEP + 1;
+    size_t max = loads_in_place(call) ? SIZE_MAX : EXPIRY_FIELDS_IN_PAGES + 1;
     struct needed needed = { .paged = of_call->paged, .tree = of_call->tree, .size = of_call->size, .space = of_call->space, .is_listed = true };
     int64_t now_ms = call->turn->now_ms;
     enum residency residency = RESIDENT;

@@ -12,7 +12,6 @@ enum {
     STEPS_A_VISIT = 32,             /* of one partition, before the next one has its turn */
     VISITS_FREE = 32,               /* the number that any tick does: where few keys expire, each tick looks at all of them */
     TICK_BUDGET_US = 2000,          /* per tick; the next tick continues, or a slice before it */
-    PAGES_A_VISIT = 64,             /* that are loaded to remove fields of one hash */
     SLICE_US = 1000,                /* between two ticks, while many keys expire */
     SLICE_PAUSE_US = 50000,         /* after a slice in which few did, divided by active-expire-effort - 1 */
     SHARE_PERCENT = 25,             /* of the worker's time, at most, as in Redis: ... */
@@ -66,7 +65,7 @@ size_t expiry_remove_fields(struct engine *engine, const struct turn *turn, stru
     partition_changing(keyspace, hash, handle);
     if (value_is_paged(&value))
         pages_attach(&access, keyspace, &value, &turn->limits, now_ms);
-    count = hash_remove_expired(&value, now_ms, EXPIRY_FIELDS_A_STEP, collect_dead_field, &dead);
+    count = hash_remove_expired(&value, now_ms, expiry_fields_a_step(&value), collect_dead_field, &dead);
     if (count > 0) {
         log_dead_fields(engine, keyspace, entry_key(entry), &dead);
         keyspace_mark_dirty(keyspace, entry);
@@ -96,8 +95,8 @@ bool expiry_has_pages(struct worker *worker, struct keyspace *keyspace, uint32_t
         return false;                   /* that partition is not locked: calls that use the hash remove them */
     pages_attach(&access, keyspace, &value, &worker->turn.limits, worker->turn.now_ms);
     keyspace_assert_locked(access.pages.space);
-    has = hash_has_expired(&value, worker->turn.now_ms, EXPIRY_FIELDS_A_STEP);
-    for (uint32_t i = 0; i < access.paged.wanted_count && i < PAGES_A_VISIT && tier != NULL && worker->turn.memory_fill < 0; i++) {
+    has = hash_has_expired(&value, worker->turn.now_ms, EXPIRY_FIELDS_IN_PAGES);
+    for (uint32_t i = 0; i < access.paged.wanted_count && tier != NULL && worker->turn.memory_fill < 0; i++) {
         char name[PAGE_NAME_SIZE];
         uint64_t hash = pages_name(access.pages.id, access.paged.wanted[i], name);
 
@@ -110,7 +109,18 @@ bool expiry_has_pages(struct worker *worker, struct keyspace *keyspace, uint32_t
 struct expiry {
     struct worker *worker;
     uint64_t count, field_count;
+    bool has_more;              /* fields that wait for pages, or for the next step */
 };
+
+/* The walk would not come back to the hash, which has fields that have expired still. */
+static void look_again(struct expiry *expiry, struct keyspace *keyspace, uint64_t hash, uint32_t handle) REQUIRES(keyspace->partition->lock);
+static void look_again(struct expiry *expiry, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
+{
+    struct value value = entry_value(keyspace_entry(keyspace, handle));
+
+    keyspace_note_times(keyspace, hash, handle, expiry->worker->turn.now_ms);
+    expiry->has_more = expiry->has_more || (!pages_are_elsewhere(keyspace, &value) && expiry->worker->turn.memory_fill < 0);
+}
 
 static void expire_entry(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
 {
@@ -125,8 +135,14 @@ static void expire_entry(void *context, struct keyspace *keyspace, uint64_t hash
         int64_t expire_ms = entry_expire_ms(keyspace_entry(keyspace, handle));
 
         if (expire_ms < 0 || expire_ms > worker->turn.now_ms) {
-            if (expiry_has_pages(worker, keyspace, handle))
-                expiry->field_count += expiry_remove_fields(worker->engine, &worker->turn, keyspace, hash, handle);
+            if (expiry_has_pages(worker, keyspace, handle)) {
+                size_t count = expiry_remove_fields(worker->engine, &worker->turn, keyspace, hash, handle);
+
+                expiry->field_count += count;
+                expiry->has_more = expiry->has_more || count == EXPIRY_FIELDS_IN_PAGES;
+            } else {
+                look_again(expiry, keyspace, hash, handle);
+            }
             return;
         }
     }
@@ -174,7 +190,7 @@ static bool visit_partition(struct worker *worker, int64_t until_us, struct expi
 static uint64_t expire_some(struct worker *worker, uint32_t share, int64_t budget_us, bool *more)
 {
     struct partitions *all = worker->engine->partitions;
-    struct expiry expiry = { worker, 0, 0 };
+    struct expiry expiry = { .worker = worker };
     int64_t began_us = clock_mono_us(), now_us = began_us;
     uint32_t visits = 0;
     bool cut = false;
@@ -185,7 +201,7 @@ static uint64_t expire_some(struct worker *worker, uint32_t share, int64_t budge
         now_us = clock_mono_us();
         cut = now_us - began_us >= budget_us;
     }
-    *more = *more || cut;
+    *more = *more || cut || expiry.has_more;
     if (cut)
         turn_count(&worker->turn, STAT_EXPIRE_CUT, 1);
     turn_count(&worker->turn, STAT_EXPIRE_US, (uint64_t)(now_us - began_us));
@@ -193,7 +209,7 @@ static uint64_t expire_some(struct worker *worker, uint32_t share, int64_t budge
         turn_count(&worker->turn, STAT_EXPIRED_KEYS, expiry.count);
     if (expiry.field_count > 0)
         turn_count(&worker->turn, STAT_EXPIRED_FIELDS, expiry.field_count);
-    return expiry.count + expiry.field_count;
+    return expiry.count + expiry.field_count + (expiry.has_more ? EXPIRY_FIELDS_IN_PAGES : 0);
 }
 
 /* The pause until the next slice: what keeps slices within their share of the time while many keys expire; longer, the fewer do. */

@@ -7,8 +7,12 @@
 #include "engine/redirect.h"
 #include "engine/role.h"
 
-/* Fields that one step removes: the rest is found again. */
-enum { EXPIRY_FIELDS_A_STEP = 512 };
+/* Fields that one step removes: the rest is found again. Of a hash in pages fewer, as each may need a page. */
+enum { EXPIRY_FIELDS_A_STEP = 512, EXPIRY_FIELDS_IN_PAGES = 64 };
+static inline size_t expiry_fields_a_step(const struct value *hash)
+{
+    return value_is_paged(hash) ? EXPIRY_FIELDS_IN_PAGES : EXPIRY_FIELDS_A_STEP;
+}
 /* Keys and fields that expired in one slice: the next slice follows as soon as the share of time allows; with fewer, later. */
 enum { EXPIRY_MANY = 256 };
 
@@ -29,11 +33,11 @@ static inline bool expiry_is_paused(const struct engine *engine)
         redirect_receives(engine->redirect);
 }
 
-/* Removes up to EXPIRY_FIELDS_A_STEP dead fields of a hash, logged as an HDEL. A hash with no field alive is deleted. Returns the number
+/* Removes some dead fields of a hash (expiry_fields_a_step), logged as an HDEL. A hash with no field alive is deleted. Returns the number
  * of fields removed. The key's partition is locked, and that of its pages, if it is in some, which are there; and the hash is not held. */
 size_t expiry_remove_fields(struct engine *engine, const struct turn *turn, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
 
-/* Whether what that needs is there, which is always so unless the hash is in pages. If not, some pages are loaded, unless memory is short: it is to be tried again later. On the worker. */
+/* Whether what that needs is there, which is always so unless the hash is in pages. If not, these are loaded, unless memory is short: it is to be tried again later. On the worker. */
 bool expiry_has_pages(struct worker *worker, struct keyspace *keyspace, uint32_t handle) REQUIRES(keyspace->partition->lock);
 
 /* The worker's share of a tick: looks at a part of the keys in RAM. On the worker. */

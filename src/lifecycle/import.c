@@ -363,7 +363,7 @@ static struct rest_key rest_key_of(const struct import *import, const struct rdb
 
     (void)codec_peek_type(bytes_of(&part->type, 1), &type);
 
-    return (struct rest_key){ (int)part->db, part->name, key_hash(&import->engine->partitions->seed, part->name), type };
+    return (struct rest_key){ (int)part->db, part->name, key_hash(&import->engine->partitions->seed, part->name), type, part->type == RDB_TYPE_HASH_EXPIRES };
 }
 
 /* Judges what became of a value that comes in parts. */
@@ -484,7 +484,7 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
     if (part->payload.size == 0)
         return fail_import(import, STATUS_VERSION, "The key '%.*s' in database %" PRIu64 " is a %s (RDB type %u, at offset %" PRIu64 "), which "
             "this version of Kelvin does not have", shown(part->name), part->name.data, part->db, rdb_type_name(part->type), part->type, part->offset);
-    import->may_expire = part->expire_ms >= 0;
+    import->may_expire = part->expire_ms >= 0 || part->type == RDB_TYPE_HASH_EXPIRES;
     import->drops_rest = has_expired(import, part) && !history_goes_on(import);
     if (import->drops_rest) {
         import->result->expired++;

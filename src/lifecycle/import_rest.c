@@ -17,7 +17,7 @@
 
 /* Steps of adding elements: the tree of a sorted set that is put aside gets them as they come, in its order, and the table in that of its pages. A list, a stream or a string gets them at its end.
  * What follows the nodes of a stream is one more element, whose key is the RDB type. */
-enum rest_step { STEP_BOTH, STEP_TREE, STEP_TABLE, STEP_LIST, STEP_STREAM, STEP_STREAM_END, STEP_STRING };
+enum rest_step { STEP_BOTH, STEP_TIMED, STEP_TREE, STEP_TABLE, STEP_LIST, STEP_STREAM, STEP_STREAM_END, STEP_STRING };
 
 enum {
     BATCH = 512, BATCH_SIZE = 256 << 10,    /* elements, and their bytes, that are added under one lock; one at least */
@@ -42,7 +42,7 @@ static int compare_pages(const void *a, const void *b)
 /* Elements are added in the order of the table's pages. */
 static bool goes_by_pages(enum rest_step step)
 {
-    return step == STEP_BOTH || step == STEP_TABLE;
+    return step == STEP_BOTH || step == STEP_TIMED || step == STEP_TABLE;
 }
 
 /* A list that grows. */
@@ -60,8 +60,31 @@ static void append_element(struct elements *elements, struct bytes key, struct b
     elements->list[elements->count++] = (struct element){ 0, key, data };
 }
 
-/* Calls `found` for each element of the part, until that fails. Bytes are borrowed for the call. */
 typedef enum status element_found(void *context, struct bytes key, struct bytes data);
+
+/* The data of a hash's field is its value, and its time behind that if the hash may have times. */
+enum { TIME_SIZE = sizeof(int64_t) };
+
+static enum status walk_timed(const struct value *part, element_found *found, void *context)
+{
+    struct hash_iterator fields;
+    struct bytes key, data;
+    struct buffer timed = { 0 };
+    enum status status = STATUS_OK;
+
+    hash_iterate(&fields, part);
+    while (status == STATUS_OK && hash_next(&fields, &key, &data)) {
+        int64_t time_ms = hash_time(part, key);
+
+        timed.size = 0;
+        buffer_append_bytes(&timed, data);
+        buffer_append(&timed, &time_ms, TIME_SIZE);
+        status = found(context, key, buffer_bytes(&timed));
+    }
+    buffer_release(&timed);
+    return status;
+}
+
 /* An ID is the key of its node. */
 static enum status walk_nodes(const struct stream *part, element_found *found, void *context)
 {
@@ -77,7 +100,8 @@ static enum status walk_nodes(const struct stream *part, element_found *found, v
     return status;
 }
 
-static enum status walk_part(const struct value *part, element_found *found, void *context)
+/* Calls `found` for each element of the part, until that fails. Bytes are borrowed for the call. */
+static enum status walk_part(const struct rest_key *whole, const struct value *part, element_found *found, void *context)
 {
     struct hash_iterator fields;
     struct set_iterator members;
@@ -88,7 +112,9 @@ static enum status walk_part(const struct value *part, element_found *found, voi
     struct bytes key, data = bytes_of(NULL, 0);
     enum status status = STATUS_OK;
 
-    if (part->type == VALUE_HASH) {
+    if (part->type == VALUE_HASH && whole->has_times) {
+        status = walk_timed(part, found, context);
+    } else if (part->type == VALUE_HASH) {
         hash_iterate(&fields, part);
         while (status == STATUS_OK && hash_next(&fields, &key, &data))
             status = found(context, key, data);
@@ -204,9 +230,24 @@ static bool end_stream(const struct value *value, const struct value_limits *lim
     return good;
 }
 
+static bool add_timed(struct value *value, const struct value_limits *limits, const struct element *element)
+{
+    size_t size = element->data.size - TIME_SIZE;
+    int64_t time_ms;
+
+    memcpy(&time_ms, element->data.data + size, TIME_SIZE);
+    if (!hash_set(value, limits, element->key, bytes_of(element->data.data, size)))
+        return false;
+    if (time_ms >= 0)
+        hash_set_time(value, limits, element->key, time_ms);
+    return true;
+}
+
 /* False: it is there already, or damaged. */
 static bool add_to_value(struct value *value, const struct value_limits *limits, enum rest_step step, const struct element *element)
 {
+    if (step == STEP_TIMED)
+        return add_timed(value, limits, element);
     if (value->type == VALUE_HASH)
         return hash_set(value, limits, element->key, element->data);
     if (value->type == VALUE_SET)
@@ -224,6 +265,7 @@ static bool add_to_value(struct value *value, const struct value_limits *limits,
     case STEP_BOTH: return zset_put(value, limits, element->key, score_of(element));
     case STEP_TREE: return paged_order_insert(value, element->key, score_of(element));
     case STEP_TABLE: return paged_zset_insert_in_table(value, element->key, score_of(element));
+    case STEP_TIMED: break;
     }
     return false;
 }
@@ -239,6 +281,14 @@ static enum status bring_wanted(const struct import_rest *rest, struct pages_acc
     return status;
 }
 
+static bool has_place_of_time(const struct value *value, const struct element *element)
+{
+    int64_t time_ms;
+
+    memcpy(&time_ms, element->data.data + element->data.size - TIME_SIZE, TIME_SIZE);
+    return time_ms < 0 || hash_has_change(value, &element->key, 1, 1, time_ms);
+}
+
 static bool has_place(const struct value *value, enum rest_step step, const struct element *element)
 {
     switch (step) {
@@ -246,6 +296,7 @@ static bool has_place(const struct value *value, enum rest_step step, const stru
     case STEP_STREAM: return stream_has_append(stream_of(value));
     case STEP_STREAM_END: return stream_has_range(stream_of(value), (struct stream_id){ 0, 0 }, STREAM_ID_MAX, 1, STREAM_UP) && stream_has_append(stream_of(value));
     case STEP_STRING: return string_has_change(value, string_size(value), element->key.size);
+    case STEP_TIMED: return has_place_of_time(value, element);
     default: return paged_order_has_place(value, score_of(element), element->key);
     }
 }
@@ -301,6 +352,8 @@ static enum status add_locked(const struct import_rest *rest, struct keyspace *k
     entry = keyspace_entry(keyspace, handle);
     keyspace_mark_dirty(keyspace, entry);
     entry_replace_value(entry, &value);
+    if (step == STEP_TIMED)
+        keyspace_note_times(keyspace, key->hash, handle, rest->turn->now_ms);
     return status;
 }
 
@@ -449,12 +502,13 @@ static enum status put_aside(void *context, struct bytes key, struct bytes data)
     return spool_add(rest->spool, (uint32_t)(page * rest->buckets / rest->pages), key, data);
 }
 
-static enum rest_step step_of(const struct import_rest *rest, const struct value *part)
+static enum rest_step step_of(const struct import_rest *rest, const struct rest_key *key, const struct value *part)
 {
     switch (part->type) {
     case VALUE_LIST: return STEP_LIST;
     case VALUE_STREAM: return STEP_STREAM;
     case VALUE_STRING: return STEP_STRING;
+    case VALUE_HASH: return key->has_times ? STEP_TIMED : STEP_BOTH;
     default: return rest->spool != NULL ? STEP_TREE : STEP_BOTH;
     }
 }
@@ -465,11 +519,11 @@ enum status import_rest_add(struct import_rest *rest, const struct rest_key *key
     enum status status = STATUS_OK;
 
     if (rest->spool != NULL)
-        status = walk_part(part, put_aside, rest);
+        status = walk_part(key, part, put_aside, rest);
     if (status != STATUS_OK || (rest->spool != NULL && part->type != VALUE_ZSET))
         return status;
-    (void)walk_part(part, copy_element, &text);
-    status = add_all(rest, key, step_of(rest, part), buffer_bytes(&text));
+    (void)walk_part(key, part, copy_element, &text);
+    status = add_all(rest, key, step_of(rest, key, part), buffer_bytes(&text));
     buffer_release(&text);
     return status;
 }
@@ -483,7 +537,7 @@ enum status import_rest_end(struct import_rest *rest, const struct rest_key *key
         do {
             status = spool_take(rest->spool, bucket, bucket_size(rest), &text);
             if (status == STATUS_OK)
-                status = add_all(rest, key, key->type == VALUE_ZSET ? STEP_TABLE : STEP_BOTH, buffer_bytes(&text));
+                status = add_all(rest, key, key->type == VALUE_ZSET ? STEP_TABLE : key->has_times ? STEP_TIMED : STEP_BOTH, buffer_bytes(&text));
         } while (status == STATUS_OK && text.size > 0);
     }
     buffer_release(&text);

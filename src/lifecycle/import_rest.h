@@ -35,6 +35,7 @@ struct rest_key {
     struct bytes name;
     uint64_t hash;
     enum value_type type;
+    bool has_times;                 /* a hash whose fields may have times */
 };
 
 /* After the first part of a value, which will have `size` bytes. Errors as of spool_create. */

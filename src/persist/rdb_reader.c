@@ -23,7 +23,7 @@ enum {
     READ_SIZE_MAX = 1 << 20,        /* at once: a wrong length costs no more memory than that */
     WINDOW_KEPT_MAX = 4 << 20,      /* bytes that are not freed after a big value */
     PART_SIZE = 1 << 20,            /* of values that are split */
-    PART_HEAD_MAX = 6,              /* type, and a number of elements below 2^32 */
+    PART_HEAD_MAX = 14,             /* type, the earliest time of fields, and a number of elements below 2^32 */
 };
 
 /* The window has the bytes of the file from `offset` on. Bytes before `begin` may be dropped; `position` is where reading goes on. While a
@@ -44,6 +44,7 @@ struct rdb_reader {
     uint64_t left;                  /* elements of a value that is split; 0: none is */
     uint64_t unpacked;              /* bytes that strings which were skipped would have beyond those of the file; of the part */
     uint8_t left_type;
+    uint64_t left_earliest;         /* of a hash whose fields have times */
     struct buffer name, text, scratch;
     enum status status;             /* of the first error */
     struct message *message;        /* of the current call */
@@ -437,8 +438,13 @@ static bool is_stream(uint8_t type)
 
 static bool is_splittable(uint8_t type)
 {
-    return is_stream(type) || type == RDB_TYPE_STRING || type == RDB_TYPE_SET || type == RDB_TYPE_HASH || type == RDB_TYPE_ZSET || type == RDB_TYPE_ZSET_2 || type == RDB_TYPE_LIST || type == RDB_TYPE_LIST_QUICKLIST ||
+    return is_stream(type) || type == RDB_TYPE_STRING || type == RDB_TYPE_SET || type == RDB_TYPE_HASH || type == RDB_TYPE_HASH_EXPIRES || type == RDB_TYPE_ZSET || type == RDB_TYPE_ZSET_2 || type == RDB_TYPE_LIST || type == RDB_TYPE_LIST_QUICKLIST ||
         type == RDB_TYPE_LIST_QUICKLIST_2;
+}
+
+static const char *element_pattern(uint8_t type)
+{
+    return body_pattern(type) + (type == RDB_TYPE_HASH_EXPIRES ? 2 : 1);
 }
 
 /* Takes elements, or bytes of a string, until the part is large enough. They begin `at` bytes after the window's begin, where there is room for a head before them; type and number of
@@ -446,7 +452,7 @@ static bool is_splittable(uint8_t type)
 static bool take_elements(struct rdb_reader *reader, size_t at, struct rdb_part *part)
 {
     struct buffer head = { 0 };
-    const char *element = body_pattern(reader->left_type) + 1;
+    const char *element = element_pattern(reader->left_type);
     uint64_t count = reader->left;
 
     reader->unpacked = 0;
@@ -461,6 +467,8 @@ static bool take_elements(struct rdb_reader *reader, size_t at, struct rdb_part 
         return false;
     update_checksum(reader, reader->position);
     buffer_append_u8(&head, reader->left_type);
+    if (reader->left_type == RDB_TYPE_HASH_EXPIRES)
+        buffer_append(&head, &reader->left_earliest, sizeof(reader->left_earliest));
     codec_write_length(&head, count - reader->left);
     reader->begin += at - head.size;
     memcpy(reader->window.data + reader->begin, head.data, head.size);
@@ -489,6 +497,8 @@ static bool read_split(struct rdb_reader *reader, uint8_t type, struct rdb_part 
     bool is_string = type == RDB_TYPE_STRING, is_form = false;
     uint64_t count;
 
+    if (type == RDB_TYPE_HASH_EXPIRES && !take_number(reader, 8, &reader->left_earliest))
+        return false;
     if (!(is_string ? take_length_or_form(reader, &count, &is_form) : take_length(reader, &count)))
         return false;
     if (is_form)                        /* a compressed string, or a number */

@@ -32,7 +32,7 @@ struct rdb_reader *rdb_reader_create(const struct rdb_source *source);
 /* A regular file from its beginning; the descriptor's offset is neither used nor changed. The caller keeps `fd`. */
 struct rdb_reader *rdb_reader_create_file(int fd);
 void rdb_reader_destroy(struct rdb_reader *reader);     /* NULL is fine */
-/* From here on sets, sorted sets, lists, streams, strings that are not compressed, and hashes without times, of more than 1 MiB are handed out in several parts, of about 1 MiB each when it is not
+/* From here on sets, sorted sets, lists, streams, strings that are not compressed, and hashes (also with times, of type 24), of more than 1 MiB are handed out in several parts, of about 1 MiB each when it is not
  * compressed. Of a stream the last part has what follows the nodes, too. */
 void rdb_reader_split(struct rdb_reader *reader);
 

@@ -379,6 +379,8 @@ static enum status begin_paged(void *context, const struct image_item *found, st
     struct record record;
     enum status status;
 
+    if (saving->options->field_times == RDB_TIMES_REFUSED && codec_has_times(payload))
+        return name_record(saving, found->key, STATUS_VERSION);
     (void)record_split(found->record, NULL, &saving->unpacked, &record, &nothing);      /* its head */
     status = write_key(saving, &record, &key);
     return status == STATUS_OK ? end_key(saving, 0) : status;
@@ -406,7 +408,8 @@ static enum status write_database(struct saving *saving, int db)
 {
     struct message problem = { "" };
     struct tags_file tags = tags_of(saving);
-    struct image_value_found paged = { begin_paged, write_elements, end_paged, saving };
+    uint64_t times_dropped = 0;
+    struct image_value_found paged = { begin_paged, write_elements, end_paged, saving, saving->options->field_times == RDB_TIMES_DROPPED ? &times_dropped : NULL };
     enum status status;
 
     if (saving->counts[db] == 0)
@@ -417,6 +420,7 @@ static enum status write_database(struct saving *saving, int db)
     status = image_walk(saving->store, &tags, saving->incarnations[db], 0, write_record, saving, &problem);
     if (status == STATUS_OK)
         status = image_pages_read(saving->store, &tags, saving->incarnations[db], &saving->roots, &paged, &problem);
+    saving->progress->times_dropped += times_dropped;
     image_roots_release(&saving->roots);
     if (status != STATUS_OK && message_is_empty(saving->message))
         message_set(saving->message, "Can't read the image's store: %s", message_is_empty(&problem) ? status_name(status) : problem.text);

@@ -58,6 +58,8 @@ struct pages_reading {
     struct message *message;
     uint32_t partition_count;
     uint64_t passed;                    /* roots */
+    uint8_t rdb_type;                   /* of the value */
+    int64_t first_ms;                   /* of a hash with times: they are not before it */
     enum status status;
     struct segment_buffer room;
     struct buffer record, unpacked, payload;
@@ -125,7 +127,13 @@ static bool append_pairs(struct pages_reading *reading, struct bytes page, enum 
     *count += pair_page_count(page);
     for (uint32_t i = 0; i < pair_page_count(page); i++) {
         struct pair pair = pair_page_at(page, i);
+        uint64_t first = (uint64_t)reading->first_ms;
 
+        if (reading->rdb_type == CODEC_RDB_HASH_TIMES) {
+            if (pair.number > 0 && pair.number < first)
+                return false;
+            codec_write_length(&reading->payload, pair.number > 0 ? pair.number - first + 1 : 0);
+        }
         codec_write_string(&reading->payload, pair.key);
         if (type == VALUE_HASH)
             codec_write_string(&reading->payload, pair.value);
@@ -134,17 +142,19 @@ static bool append_pairs(struct pages_reading *reading, struct bytes page, enum 
 }
 
 /* Hands over the elements that were collected. */
-static bool pass_on(struct pages_reading *reading, const struct image_item *item, enum value_type type)
+static bool pass_on(struct pages_reading *reading, const struct image_item *item)
 {
-    reading->status = reading->found->more(reading->found->context, item, rdb_types[type], buffer_bytes(&reading->payload));
+    reading->status = reading->found->more(reading->found->context, item, reading->rdb_type, buffer_bytes(&reading->payload));
     reading->payload.size = 0;
     return reading->status == STATUS_OK;
 }
 
-static bool begin_value(struct pages_reading *reading, const struct image_item *item, enum value_type type, uint64_t count)
+static bool begin_value(struct pages_reading *reading, const struct image_item *item, uint64_t count)
 {
     reading->payload.size = 0;
-    buffer_append_u8(&reading->payload, rdb_types[type]);
+    buffer_append_u8(&reading->payload, reading->rdb_type);
+    if (reading->rdb_type == CODEC_RDB_HASH_TIMES)
+        buffer_append(&reading->payload, &reading->first_ms, sizeof(reading->first_ms));
     codec_write_length(&reading->payload, count);
     reading->status = reading->found->begin(reading->found->context, item, buffer_bytes(&reading->payload));
     reading->payload.size = 0;
@@ -157,7 +167,7 @@ static bool read_table(struct pages_reading *reading, const struct recordmap *ma
     uint64_t count = 0;
     struct bytes page;
 
-    if (!begin_value(reading, item, type, root->root.count))
+    if (!begin_value(reading, item, root->root.count))
         return false;
     for (uint32_t number = 0; number < root->root.pages; number++) {
         enum status status = read_page(reading, map, root, number, &page);
@@ -166,7 +176,7 @@ static bool read_table(struct pages_reading *reading, const struct recordmap *ma
             status = STATUS_CORRUPT;
         if (status != STATUS_OK)
             return fail_page(reading, root, number, status);
-        if (reading->payload.size >= PART_SIZE && !pass_on(reading, item, type))
+        if (reading->payload.size >= PART_SIZE && !pass_on(reading, item))
             return false;
     }
     return count == root->root.count || fail_page(reading, root, 0, STATUS_CORRUPT);
@@ -180,7 +190,7 @@ static bool read_string(struct pages_reading *reading, const struct recordmap *m
 
     if (!record_peek_string(item->record, &length, &block))
         return fail_page(reading, root, 0, STATUS_CORRUPT);
-    if (!begin_value(reading, item, VALUE_STRING, length))
+    if (!begin_value(reading, item, length))
         return false;
     left = length;
     for (uint32_t number = 0; number < root->root.pages; number++) {
@@ -195,7 +205,7 @@ static bool read_string(struct pages_reading *reading, const struct recordmap *m
         memset(buffer_reserve(&reading->payload, size - page.size), 0, size - page.size);
         reading->payload.size += size - page.size;
         left -= size;
-        if (reading->payload.size >= PART_SIZE && !pass_on(reading, item, VALUE_STRING))
+        if (reading->payload.size >= PART_SIZE && !pass_on(reading, item))
             return false;
     }
     return true;
@@ -299,7 +309,7 @@ static bool walk_leaves(struct pages_reading *reading, const struct page_tree *t
         if (status != STATUS_OK)
             return fail_page(reading, nodes->root, PAGED_TREE_FIRST + path.leaf, status);
         left -= count;
-        if (reading->payload.size >= PART_SIZE && !pass_on(reading, item, type))
+        if (reading->payload.size >= PART_SIZE && !pass_on(reading, item))
             return false;
     }
     if (answer == PAGE_TREE_MISSING)
@@ -312,7 +322,7 @@ static bool end_stream(struct pages_reading *reading, const struct image_root *r
     struct value_limits limits = { 0 };
     struct record record;
 
-    if (!pass_on(reading, item, VALUE_STREAM))
+    if (!pass_on(reading, item))
         return false;
     reading->unpacked.size = 0;
     if (record_decode(item->record, store_dictionaries(reading->store), &limits, &reading->unpacked, &record) != STATUS_OK)
@@ -336,7 +346,7 @@ static bool read_tree(struct pages_reading *reading, const struct recordmap *map
         return fail_page(reading, root, 0, STATUS_CORRUPT);
     nodes.next = tree_root.next;
     /* Redis' lists and streams begin with how many chunks there are. */
-    good = begin_value(reading, item, type, type == VALUE_ZSET ? root->root.count : tree_root.leaves) && walk_leaves(reading, &tree, &nodes, item, type) &&
+    good = begin_value(reading, item, type == VALUE_ZSET ? root->root.count : tree_root.leaves) && walk_leaves(reading, &tree, &nodes, item, type) &&
         (type != VALUE_STREAM || end_stream(reading, root, item));
     for (int i = 0; i < NODES_KEPT; i++)
         buffer_release(&nodes.kept[i].bytes);
@@ -355,6 +365,13 @@ static bool read_value(struct pages_reading *reading, const struct recordmap *ma
     if (record_peek(item.record, &gone_ms, &type) != STATUS_OK)
         return fail_page(reading, root, 0, STATUS_CORRUPT);
     kind.type = (uint8_t)type;
+    reading->rdb_type = rdb_types[type];
+    if (record_peek_first_time(item.record, &reading->first_ms)) {
+        if (reading->found->times_dropped != NULL)
+            ++*reading->found->times_dropped;
+        else
+            reading->rdb_type = CODEC_RDB_HASH_TIMES;
+    }
     if (type == VALUE_STRING)
         good = read_string(reading, map, root, &item);
     else
@@ -362,7 +379,7 @@ static bool read_value(struct pages_reading *reading, const struct recordmap *ma
     if (!good)
         return false;
     reading->passed++;
-    return pass_on(reading, &item, type);
+    return pass_on(reading, &item);
 }
 
 static uint32_t partition_of(const struct pages_reading *reading, uint64_t id)

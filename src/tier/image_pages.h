@@ -25,6 +25,7 @@ struct image_value_found {
     enum status (*more)(void *context, const struct image_item *item, uint8_t type, struct bytes elements);
     enum status (*end)(void *context, struct bytes bytes);
     void *context;
+    uint64_t *times_dropped;        /* not NULL: times of fields are left out, and the hashes that have some counted */
 };
 /* All roots are of one database's incarnation. Status and message as of image_walk. */
 enum status image_pages_read(struct store *store, const struct tags_file *tags, uint32_t incarnation, const struct image_roots *roots,

@@ -111,7 +111,7 @@ static enum status head_read(struct bytes *bytes, struct record *record, uint8_t
     if (bytes->size < HEAD_SIZE)
         return STATUS_CORRUPT;
     format = (uint8_t)bytes->data[0];
-    if ((format & ~RECORD_FLAGS) != RECORD_FORMAT && (format & ~RECORD_EXPIRES) != RECORD_FORMAT_ROOT)
+    if ((format & ~RECORD_FLAGS) != RECORD_FORMAT && (format & ~(RECORD_EXPIRES | RECORD_DIES)) != RECORD_FORMAT_ROOT)
         return (format & ~RECORD_FLAGS) > RECORD_FORMAT_ROOT ? STATUS_VERSION : STATUS_CORRUPT;
     *flags = format & (RECORD_RAW | RECORD_TEXT | RECORD_PACKED | RECORD_FORMAT_ROOT);
     record->heat = (uint8_t)bytes->data[1];
@@ -282,6 +282,16 @@ bool record_peek_pages(struct bytes bytes, struct paged_extent *extent, struct p
     *extent = (struct paged_extent){ roots.id, roots.table.pages, roots.tree.next };
     if (root != NULL)
         *root = roots.table;
+    return true;
+}
+
+bool record_peek_first_time(struct bytes bytes, int64_t *first_ms)
+{
+    struct roots roots;
+
+    if (!record_peek_roots(bytes, &roots) || roots.value.encoding != HASH_PAGED_TIMES || roots.value.type != VALUE_HASH)
+        return false;
+    *first_ms = roots.bounds.first_ms;
     return true;
 }
 

@@ -5,7 +5,7 @@
  *            a list is kept in a listpack, 0x20 if a string is kept as text although it is an integer (INCRBYFLOAT's results are),
  *            0x10 if each field of a hash has a time; then `death_ms` is the latest of them: when the key expires as a whole,
  *            0x08 if the payload is packed
- *            Of a value in pages: 2 in place of 1, and of the others 0x80 at most
+ *            Of a value in pages: 2 in place of 1, and of the others 0x80 and 0x10 at most
  *   payload as in value/codec.h; of a value in pages: type u8 (enum value_type) | ID u64 | root of containers/paged_table.h, of a hash whose fields expire then: bounds of the times i64, i64 | root of containers/page_tree.h, or of a list or stream: bytes u64 | of a sorted set or list: root of containers/page_tree.h | of a stream: its size u32 | root of containers/page_tree.h | what a payload has after the nodes
  *   packed  = RDB type u8 | codec u8 (1: zstd, 2: LZ4) | dictionary varint (0: none) | size varint | frame of base/compress.h: the payload's `size` bytes
  *             after its type
@@ -74,6 +74,8 @@ enum status record_peek_times(struct bytes bytes, int64_t *gone_ms, int64_t *exp
 
 /* The pages of a value in pages, by its record. False: it is another one, or damaged. `root`, that of its table, may be NULL. */
 bool record_peek_pages(struct bytes bytes, struct paged_extent *extent, struct paged_root *root);
+/* The bound of the first time of a hash in pages (value/paged_times.h). False: it is no record of such a hash, or it has none. */
+bool record_peek_first_time(struct bytes bytes, int64_t *first_ms);
 /* The length of a string in blocks and the size of these (value/paged_string.h). False: it is no such record. */
 bool record_peek_string(struct bytes bytes, uint64_t *length, uint32_t *block);
 /* The tree of a sorted set in pages, which is the caller's to release. False: it is no such record. */

@@ -474,6 +474,8 @@ static void large_values_and_many_small_ones_are_read(void **state)
     buffer_release(&file);
 }
 
+static const uint64_t the_earliest = 0x123456789a;
+
 /* A hash or set of `count` elements of some sizes; the others are a string. */
 static void append_collection(struct buffer *file, uint8_t type, const char *name, unsigned count)
 {
@@ -482,13 +484,17 @@ static void append_collection(struct buffer *file, uint8_t type, const char *nam
     memset(text, 'e', sizeof(text));
     buffer_append_u8(file, type);
     codec_write_string(file, bytes_of_string(name));
+    if (type == RDB_TYPE_HASH_EXPIRES)
+        buffer_append(file, &the_earliest, sizeof(the_earliest));
     codec_write_length(file, count);
     for (unsigned i = 0; i < count; i++) {
         int size = snprintf(text, 16, "%u", i);
 
         text[size] = 'e';
+        if (type == RDB_TYPE_HASH_EXPIRES)
+            codec_write_length(file, i % 3 * i);
         codec_write_string(file, bytes_of(text, (size_t)size + i % 7 * (i % 100 == 0 ? 500 : 3)));
-        if (type == RDB_TYPE_HASH)
+        if (type == RDB_TYPE_HASH || type == RDB_TYPE_HASH_EXPIRES)
             codec_write_string(file, bytes_of(text, (size_t)size));
         else if (type == RDB_TYPE_ZSET_2)
             buffer_append(file, &(double){ i / 3.0 }, sizeof(double));
@@ -507,6 +513,16 @@ static void take_score(uint8_t type, struct bytes *input, uint64_t *sum)
     *input = bytes_of(input->data + size, input->size - size);
 }
 
+/* The time before a field. */
+static void take_time(struct bytes *input, uint64_t *sum)
+{
+    uint64_t number;
+    bool is_special;
+
+    assert_int_equal(codec_read_length(input, &number, &is_special), STATUS_OK);
+    *sum = crc64(*sum, bytes_of(&number, sizeof(number)));
+}
+
 /* What the codec makes of the parts, one after the other: `*sum` does not depend on how they are cut. */
 static unsigned add_up(struct bytes payload, uint64_t *sum)
 {
@@ -514,19 +530,25 @@ static unsigned add_up(struct bytes payload, uint64_t *sum)
     struct buffer scratch = { 0 };
     char digits[TEXT_INT_SIZE];
     uint64_t count;
-    bool is_special;
+    bool is_special, has_times = payload.data[0] == RDB_TYPE_HASH_EXPIRES;
     unsigned strings = 0;
 
+    if (has_times) {
+        assert_memory_equal(input.data, &the_earliest, sizeof(the_earliest));
+        input = bytes_of(input.data + sizeof(the_earliest), input.size - sizeof(the_earliest));
+    }
     assert_int_equal(codec_read_length(&input, &count, &is_special), STATUS_OK);
     assert_false(is_special);
     while (input.size > 0) {
+        if (has_times && strings % 2 == 0)
+            take_time(&input, sum);
         assert_int_equal(codec_read_string(&input, 0, &scratch, digits, &text), STATUS_OK);
         *sum = crc64(*sum, text);
         take_score((uint8_t)payload.data[0], &input, sum);
         strings++;
         scratch.size = 0;
     }
-    assert_int_equal(strings, count * (payload.data[0] == RDB_TYPE_HASH ? 2 : 1));
+    assert_int_equal(strings, count * (payload.data[0] == RDB_TYPE_HASH || has_times ? 2 : 1));
     buffer_release(&scratch);
     return (unsigned)count;
 }
@@ -562,6 +584,7 @@ static void large_collections_come_in_parts(void **state)
     static const struct { uint8_t type; const char *name; unsigned count; } keys[] = {
         { RDB_TYPE_HASH, "", 250000 }, { RDB_TYPE_SET, "s", 300000 }, { RDB_TYPE_HASH, "small", 10 }, { RDB_TYPE_LIST, "list", 300000 }, { RDB_TYPE_LIST, "small list", 7 }, { RDB_TYPE_SET, "large members", 70000 },
         { RDB_TYPE_ZSET_2, "z", 200000 }, { RDB_TYPE_ZSET, "scores as text", 200000 }, { RDB_TYPE_ZSET_2, "small z", 5 },
+        { RDB_TYPE_HASH_EXPIRES, "times", 200000 }, { RDB_TYPE_HASH_EXPIRES, "small times", 6 },
     };
     enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
     struct buffer file = { 0 };

@@ -510,6 +510,16 @@ static enum status decode_payload(struct bytes bytes, const struct value_limits 
     return status;
 }
 
+/* When the record says that the value dies is when the value says so. */
+static enum status judge_death(struct record *record)
+{
+    if (record->death_ms < 0 || (record->value.type == VALUE_HASH && hash_last_expiry(&record->value) == record->death_ms))
+        return STATUS_OK;
+    if (value_is_object(&record->value))
+        value_free(&record->value);
+    return STATUS_CORRUPT;
+}
+
 enum status record_decode(struct bytes bytes, struct dictionaries *dictionaries, const struct value_limits *limits, struct buffer *scratch,
     struct record *record)
 {
@@ -517,19 +527,18 @@ enum status record_decode(struct bytes bytes, struct dictionaries *dictionaries,
     struct value_limits exact;
     enum status status = head_read(&bytes, record, &flags);
 
-    if (status == STATUS_OK && flags & RECORD_FORMAT_ROOT)
-        return root_decode(bytes, limits, scratch, &record->value);
+    if (status == STATUS_OK && flags & RECORD_FORMAT_ROOT) {
+        status = root_decode(bytes, limits, scratch, &record->value);
+        return status == STATUS_OK ? judge_death(record) : status;
+    }
     if (status == STATUS_OK)
         status = unpack(&flags, dictionaries, scratch, &bytes);
     if (status != STATUS_OK)
         return status;
     exact = codec_limits_of(bytes, flags & RECORD_RAW ? CODEC_FROM_LISTPACK : CODEC_AS_WRITTEN, limits);
     status = decode_payload(bytes, &exact, scratch, &record->value);
-    if (status == STATUS_OK && record->death_ms >= 0 &&
-        (record->value.type != VALUE_HASH || hash_last_expiry(&record->value) != record->death_ms)) {
-        value_free(&record->value);
-        return STATUS_CORRUPT;
-    }
+    if (status == STATUS_OK)
+        status = judge_death(record);
     if (status == STATUS_OK && flags != 0) {
         status = restore_kept(&record->value, flags, scratch);
         if (status != STATUS_OK)

@@ -12,6 +12,7 @@
 #include "support/seed.h"
 #include "value/hash.h"
 #include "value/paged_string.h"
+#include "value/paged_times.h"
 #include "value/paged_zset.h"
 #include "value/set.h"
 #include "value/stream_group.h"
@@ -584,6 +585,62 @@ static void a_root_comes_back_as_it_went(void **state)
     partitions_destroy(all);
 }
 
+/* A hash whose fields have times has a tree, and dies with the last one if all have some. Any other bytes are damage, or harmless. */
+static void roots_of_hashes_with_times(void **state)
+{
+    static const struct paged_root table = { .count = 1000, .size = 30000, .pages = 29, .longest = 50, .longest_now = 40 };
+    struct key_seed seed = { { 1, 2 }, false };
+    struct partitions *all = partitions_create(1, 1, seed);
+
+    (void)state;
+    partitions_lock_all(all);
+    for (int all_have = 0; all_have < 2; all_have++) {
+        const struct paged_bounds bounds = { 5000, 7000 };
+        struct page_tree_root tree = { .count = all_have ? 1000 : 999, .leaves = 1, .next = 1 };
+        struct value value = { .type = VALUE_HASH, .encoding = HASH_PAGED_TIMES };
+        struct buffer bytes = { 0 }, scratch = { 0 };
+        struct paged_extent extent;
+        struct record record;
+        int64_t gone_ms, first_ms;
+        enum value_type type;
+
+        buffer_append(&tree.top, all_have ? "\0\0\0\0\xe8\3\0\0\0\0\0" : "\0\0\0\0\xe7\3\0\0\0\0\0", 11);
+        value.object = paged_times_of_roots(&table, &tree, &bounds, 0x123456789abc);
+        record_encode(entry_of(all, &value, -1), &bytes);
+        assert_int_equal(record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record), STATUS_OK);
+        assert_int_equal(record.value.encoding, HASH_PAGED_TIMES);
+        assert_same_roots(&paged_of(&record.value)->root, &table);
+        assert_int_equal(record.death_ms, all_have ? 7000 : -1);
+        assert_int_equal(hash_next_expiry(&record.value), 5000);
+        assert_int_equal(hash_last_expiry(&record.value), all_have ? 7000 : HASH_NO_TIME);
+        value_free(&record.value);
+        assert_true(record_peek_pages(buffer_bytes(&bytes), &extent, NULL));
+        assert_true(extent.table_pages == 29 && extent.tree_pages == 1);
+        assert_true(record_peek_first_time(buffer_bytes(&bytes), &first_ms) && first_ms == 5000);
+        assert_int_equal(record_peek(buffer_bytes(&bytes), &gone_ms, &type), STATUS_OK);
+        assert_true(gone_ms == (all_have ? 7000 : -1) && type == VALUE_HASH);
+        for (size_t size = 0; size < bytes.size; size++) {
+            if (record_decode(bytes_of(bytes.data, size), NULL, &limits, &scratch, &record) != STATUS_OK)
+                continue;
+            assert_false(all_have);                         /* what is left is a hash without times */
+            assert_int_equal(record.value.encoding, HASH_PAGED);
+            value_free(&record.value);
+        }
+        for (size_t at = 0; at < bytes.size * 8; at++) {
+            bytes.data[at / 8] ^= (char)(1 << at % 8);
+            if (record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record) == STATUS_OK && value_is_object(&record.value))
+                value_free(&record.value);
+            (void)record_peek_pages(buffer_bytes(&bytes), &extent, NULL);
+            (void)record_peek_first_time(buffer_bytes(&bytes), &first_ms);
+            bytes.data[at / 8] ^= (char)(1 << at % 8);
+        }
+        buffer_release(&bytes);
+        buffer_release(&scratch);
+    }
+    partitions_unlock_all(all);
+    partitions_destroy(all);
+}
+
 /* A string's root has its length and the size of its blocks. */
 static void roots_of_strings(void **state)
 {
@@ -687,6 +744,7 @@ static void roots_of_streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(roots_of_hashes_with_times),
         cmocka_unit_test(roots_of_strings),
         cmocka_unit_test(roots_of_streams),
         cmocka_unit_test(a_record_of_a_mortal_hash_knows_its_last_death),

@@ -302,7 +302,6 @@ class PagesTest(ServerCase):
             "FLUSHDB": lambda: self.c.must("FLUSHDB"),
             "FLUSHALL ASYNC": lambda: self.c.must("FLUSHALL", "ASYNC"),
             "HDEL": lambda: self.c.must("HDEL", "h", *[b"field:%d" % i for i in range(1000)]),
-            "HEXPIRE": lambda: self.c.must("HPEXPIRE", "h", 1, "FIELDS", 1, "field:1"),
         }
         for name, run in gone.items():
             with self.subTest(name):

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "keyspace/slot.h"
 
@@ -30,12 +31,55 @@ static inline bool incarnation_is_of_pages(uint32_t incarnation)
     return incarnation & INCARNATION_PAGES;
 }
 
-void page_name(char name[PAGE_NAME_SIZE], uint64_t id, uint32_t number);
-/* False: no page is called that. */
-bool page_name_parse(struct bytes name, uint64_t *id, uint32_t *number);
+enum { PAGE_NUMBER_AT = 6 };
 
-/* The hash of a page's name; 0 of anything else. */
-uint64_t page_hash(struct bytes name);
+static inline void page_name(char name[PAGE_NAME_SIZE], uint64_t id, uint32_t number)
+{
+    uint64_t high = __builtin_bswap64(id << 16);            /* little-endian machines only */
+    uint32_t low = __builtin_bswap32(number);
+
+    memcpy(name, &high, sizeof(high));
+    memcpy(name + PAGE_NUMBER_AT, &low, sizeof(low));
+}
+
+/* False: no page is called that. */
+static inline bool page_name_parse(struct bytes name, uint64_t *id, uint32_t *number)
+{
+    uint64_t high;
+    uint32_t low;
+
+    if (name.size != PAGE_NAME_SIZE)
+        return false;
+    memcpy(&high, name.data, sizeof(high));
+    memcpy(&low, name.data + PAGE_NUMBER_AT, sizeof(low));
+    *id = __builtin_bswap64(high) >> 16;
+    *number = __builtin_bswap32(low);
+    return true;
+}
+
+/* The finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): a permutation in which each bit of the result depends
+ * on all bits. */
+static inline uint64_t page_scramble(uint64_t word)
+{
+    word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9;
+    word = (word ^ word >> 27) * 0x94d049bb133111eb;
+    return word ^ word >> 31;
+}
+
+/* The hash of the page's name. */
+static inline uint64_t page_hash_of(uint64_t id, uint32_t number)
+{
+    return id >> PAGE_ID_COUNT_BITS << SLOT_SHIFT | page_scramble(page_scramble(id) + number) >> SLOT_BITS;
+}
+
+/* The same of a name; 0 of anything else. */
+static inline uint64_t page_hash(struct bytes name)
+{
+    uint64_t id;
+    uint32_t number;
+
+    return page_name_parse(name, &id, &number) ? page_hash_of(id, number) : 0;
+}
 
 /* The hash of a name in the keyspaces of the incarnation. */
 static inline uint64_t name_hash(const struct key_seed *seed, uint32_t incarnation, struct bytes name)

@@ -35,7 +35,7 @@ uint32_t pages_partition(const struct partitions *all, uint64_t id)
 uint64_t pages_name(uint64_t id, uint32_t number, char name[PAGE_NAME_SIZE])
 {
     page_name(name, id, number);
-    return page_hash(bytes_of(name, PAGE_NAME_SIZE));
+    return page_hash_of(id, number);
 }
 
 /* A page's name and hash, and its entry. */

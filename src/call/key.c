@@ -341,6 +341,28 @@ void key_use_in_parts(struct key *key, uint64_t size)
     key->value = blocks;
 }
 
+bool key_copy_value(const struct key *from, const struct key *to, struct value *copy)
+{
+    struct call *call = from->call;
+
+    if (UNLIKELY(value_is_paged(&from->value)) && to->keyspace != NULL && call->turn->limits.page_threshold > 0) {
+        keyspace_assert_locked(to->keyspace);
+        switch (pages_copy(new_access(to), to->keyspace, to->hash, &call->turn->limits, call->turn->now_ms, &from->value, copy)) {
+        case PAGES_COPIED:
+            return true;
+        case PAGES_LACKED:
+            key_ask(from);
+            return false;
+        case PAGES_NONE:
+            break;
+        }
+    }
+    *copy = value_copy(&from->value);
+    if (!value_is_object(copy) && copy->encoding != STRING_INT)
+        copy->bytes = arena_copy(call->arena, copy->bytes);
+    return true;
+}
+
 /* Numbers that are drawn from here on are the same when the call runs again. The worker's generator is there again afterwards. */
 static void begin_draws(const struct key *key)
 {

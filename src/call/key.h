@@ -60,6 +60,9 @@ static inline void key_replace(struct key *key, struct value value);
 /* key_replace with the best encoding for the bytes. */
 void key_set_string(struct key *key, struct bytes bytes);
 
+/* Makes a copy of the value for another key, whose inline bytes live as long as the call. False: pages are missing: the handler, which has changed nothing, returns (key_ask). */
+bool key_copy_value(const struct key *from, const struct key *to, struct value *copy);
+
 /* Stores value and expiry, creating the entry if needed, marks it dirty and reports the event; if the key is new, EVENT_NEW before
  * it. Counts one change. */
 void key_changed(struct key *key, enum event event);

@@ -157,9 +157,8 @@ void copy_command(struct call *call)
     }
     key_open_in(call, options.db, 2, KEY_FOR_OVERWRITING, &target);
     key_open(call, 1, KEY_FOR_LOOKING, &source);    /* the target may have expired, or been loaded, just now */
-    copy = value_copy(&source.value);
-    if (!value_is_object(&copy) && copy.encoding != STRING_INT)
-        copy.bytes = arena_copy(call->arena, copy.bytes);
+    if (!key_copy_value(&source, &target, &copy))
+        return;
     report_new(&target);
     key_replace(&target, copy);
     target.expire_ms = source.expire_ms;

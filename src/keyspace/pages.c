@@ -416,6 +416,49 @@ bool pages_take_string(struct pages_access *access, struct keyspace *keyspace, u
     return true;
 }
 
+static bool has_range(const struct value *value, uint32_t first, uint32_t count)
+{
+    bool has = true;
+
+    for (uint32_t i = 0; i < count; i++)
+        has = paged_has_page(value, first + i) && has;
+    return has;
+}
+
+/* The pages are resident. The copy's are made beside them, so they may be looked up again. */
+static void copy_range(struct pager *from, struct pager *to, uint32_t first, uint32_t count)
+{
+    for (uint32_t number = first; number < first + count; number++) {
+        size_t size = 0;
+        char *page;
+
+        CHECK(from->find(from, number, PAGER_LOOK, &size) != NULL);
+        page = to->create(to, number, size);
+        if (size > 0)
+            memcpy(page, from->find(from, number, PAGER_LOOK, &size), size);
+    }
+}
+
+enum pages_copied pages_copy(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, const struct value *from, struct value *copy)
+{
+    struct paged_extent extent = paged_extent_of(from);
+    struct pager *pager = &pages_access_of(from)->pages.pager;
+    bool has = has_range(from, 0, extent.table_pages);
+    uint64_t id;
+
+    if (!has_range(from, PAGED_TREE_FIRST, extent.tree_pages) || !has)
+        return PAGES_LACKED;
+    id = pages_new_id(keyspace->partition->all, key_hash);
+    if (id == 0)
+        return PAGES_NONE;
+    init_access(access, keyspace, id, limits, now_ms);
+    copy_range(pager, &access->pages.pager, 0, extent.table_pages);
+    copy_range(pager, &access->pages.pager, PAGED_TREE_FIRST, extent.tree_pages);
+    *copy = paged_copy_root(from, id);
+    paged_attach(copy, &access->paged);
+    return PAGES_COPIED;
+}
+
 static void drop_range(struct keyspace *space, uint64_t id, uint32_t first, uint32_t count, int64_t now_ms) REQUIRES(space->partition->lock);
 static void drop_range(struct keyspace *space, uint64_t id, uint32_t first, uint32_t count, int64_t now_ms)
 {

@@ -85,6 +85,11 @@ static inline bool pages_takes_string(uint64_t length, const struct value_limits
 /* A string in blocks of these bytes, which `consumed` may have (paged_string_create), and zeros after them, up to `length`. As pages_take. */
 bool pages_take_string(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, struct bytes bytes,
     struct blob *consumed, uint64_t length, struct value *value) REQUIRES(keyspace->partition->lock);
+/* A copy of a value in pages, whose pages are attached, for an entry of the keyspace: page by page. PAGES_LACKED: some are missing, which are wanted; PAGES_NONE: there are no more IDs, so it is to be
+ * copied as a whole. */
+enum pages_copied { PAGES_COPIED, PAGES_LACKED, PAGES_NONE };
+enum pages_copied pages_copy(struct pages_access *access, struct keyspace *keyspace, uint64_t key_hash, const struct value_limits *limits, int64_t now_ms, const struct value *from, struct value *copy)
+    REQUIRES(keyspace->partition->lock);
 /* Whether a key of this keyspace, which is a database's, may have a value in pages: then it is loaded before it is overwritten or deleted, as the pages have to be dropped. */
 static inline bool pages_may_be_in(const struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);
 static inline bool pages_may_be_in(const struct keyspace *keyspace)

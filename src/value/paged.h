@@ -57,6 +57,8 @@ struct paged_plan {
 struct paged_value *paged_create(const struct dict *dict, const struct paged_plan *plan, uint64_t id, struct paged_access *access);
 /* Only a root; its pages exist. */
 struct paged_value *paged_of_root(const struct paged_root *root, uint64_t id);
+/* The root of a copy, whose pages are yet to be made: the same numbers, with the same bytes. */
+struct value paged_copy_root(const struct value *value, uint64_t id);
 /* Which pages a value has. All zero: it is not in pages. */
 struct paged_extent {
     uint64_t id;

@@ -262,6 +262,18 @@ struct paged_value *stream_of_roots(const struct paged_root *root, const struct 
     return &made->ordered.paged;
 }
 
+struct paged_value *stream_copy_root(const struct stream *from, const struct paged_root *root, const struct page_tree_root *tree, uint64_t id)
+{
+    struct paged_value *paged = stream_of_roots(root, tree, id);
+    struct stream *to = &((struct paged_stream *)paged)->stream, empty = *to;
+
+    *to = *from;
+    to->pages = empty.pages;
+    to->nodes = empty.nodes;
+    stream_groups_copy(to, from);
+    return paged;
+}
+
 struct paged_value *stream_nodes_to_pages(struct stream *from, uint64_t id, struct paged_access *access)
 {
     struct paged_value *paged = stream_of_roots(&(struct paged_root){ 0 }, &(struct page_tree_root){ 0 }, id);

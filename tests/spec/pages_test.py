@@ -288,6 +288,45 @@ class PagesTest(ServerCase):
         self.assertLessEqual(pages(self.server)[0], 1)         # what is left to be dropped is in a page
         until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
 
+    def test_a_copy_has_pages_of_its_own(self):
+        """Of all types, all pages cold before, some of them not used any more (of trees that have shrunk); into another partition and another database."""
+        words = [b"element:%06d" % i for i in range(3000)]
+        fillers = {
+            "hash": [("HSET", "v", *[word for element in words for word in (element, element)])],
+            "times": [("HSET", "v", *[word for element in words for word in (element, element)])] + [("HPEXPIREAT", "v", 4000000000000 + i, "FIELDS", 1, words[i]) for i in range(1000)] +
+                     [("HPERSIST", "v", "FIELDS", 900, *words[:900])],
+            "set": [("SADD", "v", *words)],
+            "zset": [("ZADD", "v", *[word for i, element in enumerate(words) for word in (i * 7919 % 3000, element)]), ("ZREMRANGEBYRANK", "v", 500, 2900)],
+            "list": [("RPUSH", "v", *words), ("LTRIM", "v", 1000, 2000)],
+            "stream": [("XADD", "v", "%d-1" % (i + 1), "f", words[i]) for i in range(3000)] + [("XGROUP", "CREATE", "v", "g", "0"), ("XREADGROUP", "GROUP", "g", "c", "COUNT", 10, "STREAMS", "v", ">"),
+                                                                                         ("XTRIM", "v", "MAXLEN", 200)],
+            "string": [("SET", "v", b"".join(words)), ("SETRANGE", "v", 100000, "x")],
+        }
+        for name, commands in fillers.items():
+            with self.subTest(name):
+                self.c.pipeline(commands)
+                digest = self.c.must("DEBUG", "DIGEST-VALUE", "v")
+                one = sum(pages(self.server))
+                self.assertGreater(one, 10)
+                demote(self.c, "v")
+                before = int(self.server.info("tiering")["tier_unplanned_reads"])
+                for number, (words_of, db) in enumerate(((("COPY", "v", "copy"), 0), (("COPY", "v", "copy", "REPLACE"), 0), (("COPY", "v", "v", "DB", 3), 3))):
+                    self.assertEqual(self.c.must(*words_of), 1)
+                    until(lambda: sum(pages(self.server)) == one * (2 + (number > 1)), what="the pages of the copy")
+                self.assertEqual(int(self.server.info("tiering")["tier_unplanned_reads"]), before)
+                self.assertEqual(self.c.must("DEBUG", "DIGEST-VALUE", "copy"), digest)
+                self.c.must("SELECT", 3)
+                self.assertEqual(self.c.must("DEBUG", "DIGEST-VALUE", "v"), digest)
+                self.c.must("SELECT", 0)
+                self.assertEqual(self.c.must("OBJECT", "ENCODING", "copy"), self.c.must("OBJECT", "ENCODING", "v"))
+                self.c.pipeline([command for command in commands if command[0] != "XGROUP"])        # the copy does not change with it
+                self.c.must("EXPIRE", "v", 1000)
+                self.assertEqual(self.c.must("DEBUG", "DIGEST-VALUE", "copy"), digest)
+                self.c.must("DEL", "v")
+                self.assertEqual(self.c.must("DEBUG", "DIGEST-VALUE", "copy"), digest)
+                self.c.must("FLUSHALL")
+                until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+
     def test_whatever_deletes_a_cold_value_deletes_its_pages(self):
         gone = {
             "DEL": lambda: self.c.must("DEL", "h"),

@@ -265,7 +265,7 @@ static bool has_dead(const struct call *call, const struct call_key *key, const 
     return next_ms >= 0 && next_ms <= call->turn->now_ms;
 }
 
-/* What that needs. More fields than a step removes are only needed by who can't do it in steps (execute_reap). */
+/* Loads the pages for that. A caller that can't do it in steps (execute_reap) needs those of all such fields. */
 static enum residency bring_dead(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, const struct needed *of_call)
     REQUIRES(keyspace->partition->lock, of_call->space->partition->lock);
 static enum residency bring_dead(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, const struct needed *of_call)

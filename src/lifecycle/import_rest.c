@@ -62,7 +62,7 @@ static void append_element(struct elements *elements, struct bytes key, struct b
 
 typedef enum status element_found(void *context, struct bytes key, struct bytes data);
 
-/* The data of a hash's field is its value, and its time behind that if the hash may have times. */
+/* The data of a hash's field is its value, followed by its time if the hash may have times. */
 enum { TIME_SIZE = sizeof(int64_t) };
 
 static enum status walk_timed(const struct value *part, element_found *found, void *context)

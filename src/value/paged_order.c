@@ -289,15 +289,6 @@ void paged_order_build(const struct value *value, const struct btree *tree)
 
 /* --- changing --- */
 
-bool paged_order_stays(const struct value *value, const struct paged_order_place *place, double score, struct bytes member)
-{
-    uint32_t count = order_page_count(place->page);
-    bool is_there;
-    uint32_t to = order_page_place(place->page, score, member, &is_there);
-
-    return is_there || ((to > 0 || place->path.rank == 0) && (to < count || place->path.rank + count == paged_ordered_of(value)->tree.count));       /* (0 and -0 have the same place) */
-}
-
 /* Gives the element at the place another score, with which it stays in the leaf. */
 static void move_within(const struct value *value, const struct paged_order_place *place, double score, struct bytes member)
 {

@@ -8,7 +8,8 @@ struct page_tree paged_order_tree(const struct value *value)
     return paged_tree(paged_of(value)->access);
 }
 
-bool paged_order_read_leaf(const struct value *value, struct paged_order_place *place)
+/* Sets the page of the path's leaf. False: it is wanted. */
+static bool read_leaf(const struct value *value, struct paged_order_place *place)
 {
     place->page = paged_tree_leaf(value, &place->path);
     return place->page.data != NULL;
@@ -46,7 +47,7 @@ static bool find_rank(const struct value *value, uint64_t rank, struct paged_ord
     }
     CHECK(answer == PAGE_TREE_YES);
     place->at = (uint32_t)(rank - place->path.rank);
-    return paged_order_read_leaf(value, place);
+    return read_leaf(value, place);
 }
 
 /* The place among the leaves before this rank, of which many have the same separator: halves them. */
@@ -81,7 +82,7 @@ static bool look_before(const struct value *value, double score, struct bytes me
     }
     if (answer == PAGE_TREE_NO)
         return true;
-    if (!paged_order_read_leaf(value, &before))
+    if (!read_leaf(value, &before))
         return false;
     before.at = order_page_place(before.page, score, member, is_there);
     if (before.at == order_page_count(before.page))
@@ -102,7 +103,7 @@ bool paged_order_find_place(const struct value *value, double score, struct byte
             return false;
     }
     CHECK(answer == PAGE_TREE_YES);
-    if (!paged_order_read_leaf(value, place))
+    if (!read_leaf(value, place))
         return false;
     place->at = order_page_place(place->page, score, member, is_there);
     return member.size < KEY_MEMBER_MAX || place->at > 0 || *is_there || look_before(value, score, member, place, is_there);
@@ -131,7 +132,7 @@ static bool find_score_border(const struct value *value, double score, enum btre
             return false;
     }
     CHECK(answer == PAGE_TREE_YES);
-    if (!paged_order_read_leaf(value, &place))
+    if (!read_leaf(value, &place))
         return false;
     *rank = place.path.rank + order_page_count_by_score(place.page, score, border == BTREE_BELOW ? ORDER_BELOW : ORDER_NOT_ABOVE);
     return true;
@@ -193,7 +194,7 @@ bool paged_order_next(const struct value *value, struct paged_order_place *place
     if (++place->at < order_page_count(place->page))
         return true;
     place->at = 0;
-    return paged_tree_reach(value, &place->path, page_tree_next) && paged_order_read_leaf(value, place);
+    return paged_tree_reach(value, &place->path, page_tree_next) && read_leaf(value, place);
 }
 
 bool paged_order_previous(const struct value *value, struct paged_order_place *place)
@@ -202,13 +203,22 @@ bool paged_order_previous(const struct value *value, struct paged_order_place *p
         place->at--;
         return true;
     }
-    if (!paged_tree_reach(value, &place->path, page_tree_previous) || !paged_order_read_leaf(value, place))
+    if (!paged_tree_reach(value, &place->path, page_tree_previous) || !read_leaf(value, place))
         return false;
     place->at = order_page_count(place->page) - 1;
     return true;
 }
 
 /* --- what changes will need --- */
+
+bool paged_order_stays(const struct value *value, const struct paged_order_place *place, double score, struct bytes member)
+{
+    uint32_t count = order_page_count(place->page);
+    bool is_there;
+    uint32_t to = order_page_place(place->page, score, member, &is_there);
+
+    return is_there || ((to > 0 || place->path.rank == 0) && (to < count || place->path.rank + count == paged_ordered_of(value)->tree.count));       /* (0 and -0 have the same place) */
+}
 
 bool paged_order_has_place(const struct value *value, double score, struct bytes member)
 {
@@ -227,7 +237,7 @@ static bool has_leaf(const struct value *value, enum page_tree_answer answer, st
 {
     switch (answer) {
     case PAGE_TREE_NO: return true;
-    case PAGE_TREE_YES: return paged_order_read_leaf(value, place);
+    case PAGE_TREE_YES: return read_leaf(value, place);
     case PAGE_TREE_MISSING: break;
     }
     return paged_tree_resolve(value, place->path.missing);

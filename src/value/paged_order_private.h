@@ -11,9 +11,6 @@ enum { KEY_MEMBER_MAX = PAGE_TREE_SEPARATOR_MAX - sizeof(uint64_t) };
 
 struct page_tree paged_order_tree(const struct value *value);
 
-/* Sets the page of the path's leaf. False: it is wanted. */
-bool paged_order_read_leaf(const struct value *value, struct paged_order_place *place);
-
 /* Where the element is, which is there. */
 void paged_order_find_element(const struct value *value, double score, struct bytes member, struct paged_order_place *place);
 

@@ -37,7 +37,7 @@ void paged_times_build(struct value *hash, const struct btree *times);
 
 /* Also of a hash without times. 0: it has no time; -1: there is no such field. */
 int64_t paged_time(const struct value *hash, struct bytes field);
-/* Of a field that exists; 0: none. */
+/* The field exists; 0: it gets no time. */
 void paged_times_set(const struct value *hash, struct bytes field, int64_t time_ms);
 /* The field is about to be removed. */
 void paged_times_forget(const struct value *hash, struct bytes field);
@@ -54,7 +54,7 @@ void paged_times_hide(const struct value *hash, int64_t now_ms, struct paged_tim
 /* Needed by that. */
 bool paged_times_has_view(const struct value *hash, int64_t now_ms);
 
-/* What a change of the field, as one of `count`, needs of the tree: its time goes (time_ms < 0), or is set. The field's own page is there, or it is wanted, too. */
+/* Needed by a change of the field, as one of `count`: its time goes (time_ms < 0), or is set. */
 bool paged_times_has_change(const struct value *hash, struct bytes field, int64_t time_ms, size_t count);
 
 #endif

@@ -15,7 +15,7 @@ enum { STREAM_PAGE_HEAD_SIZE = 16 };
 /* A stream of which only the roots and the ID are set; its pages exist. The tree's root is the value's afterwards. */
 struct paged_value *stream_of_roots(const struct paged_root *root, const struct page_tree_root *tree, uint64_t id);
 /* Takes the nodes of a stream into pages that are created, and its groups, which `from` does not have any more then. `access` as it is to be attached, but its root is set here. */
-/* Of a copy of the stream, with groups; the tree's root is the copy's afterwards. */
+/* The root of a copy of the stream, with groups; the tree's root is the copy's afterwards. */
 struct paged_value *stream_copy_root(const struct stream *from, const struct paged_root *root, const struct page_tree_root *tree, uint64_t id);
 struct paged_value *stream_nodes_to_pages(struct stream *from, uint64_t id, struct paged_access *access);
 /* The same nodes in memory: `to` has none. */

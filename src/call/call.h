@@ -31,6 +31,12 @@ struct call_key {
     uint32_t handle;            /* its entry when the call began; 0: none */
 };
 
+/* Whether the call needs nothing of the key but that it is there, to be overwritten, or not even that. */
+static inline bool call_key_is_overwritten(const struct call_key *key)
+{
+    return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;
+}
+
 /* A value that lives as long as the call: a copy, or what was put into an undeclared key. */
 struct call_copy {
     struct call_copy *next;

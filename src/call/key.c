@@ -10,7 +10,10 @@
 #include "value/paged_times.h"
 #include "value/string.h"
 
-enum { DEAD_FIELDS_A_COMMAND = 1000 };
+enum {
+    DEAD_FIELDS_A_COMMAND = 1000,
+    READ_REMOVES_MAX = 64,          /* fields of a hash in pages that a call removes which only reads it */
+};
 
 /* Not the key that was expected next. */
 static const struct call_key *search_call_key(struct call *call, int arg)
@@ -195,6 +198,20 @@ static void hide_dead_fields(struct key *key)
     key->value = copy->value;
 }
 
+/* Whether fields of the hash in pages are only hidden, as their removal is not what the call waits for: it reads, and there are many, or not all of their pages are there. */
+static bool is_not_removed(const struct key *key, enum key_access access)
+{
+    int64_t now_ms = key->call->turn->now_ms;
+    bool has;
+    size_t ready;
+
+    if (!value_is_paged(&key->value) || access != KEY_FOR_READING)
+        return false;
+    has = hash_has_expired(&key->value, now_ms, READ_REMOVES_MAX + 1, &ready);
+    paged_forget_wanted(paged_of(&key->value)->access);
+    return !has || hash_has_many_expired(&key->value, now_ms, READ_REMOVES_MAX);
+}
+
 /* Removes fields that have expired, for a caller that reads or changes the value; a caller that does neither leaves them. Returns
  * the entry; NULL if the key was removed with its last field. */
 static struct entry *remove_dead_fields(struct key *key, enum key_access access)
@@ -203,22 +220,26 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
     struct dead_fields dead = { key, NULL };
     int64_t next_ms = hash_next_expiry(&key->value), last_ms = hash_last_expiry(&key->value);
     struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+    bool hides;
     size_t count;
 
     if (call->turn->clock_stopped || next_ms < 0 || next_ms > call->turn->now_ms)
         return entry;
-    if ((last_ms < 0 || last_ms > call->turn->now_ms) && access != KEY_FOR_READING && access != KEY_FOR_WRITING)
+    if ((last_ms < 0 || last_ms > call->turn->now_ms) && ((access != KEY_FOR_READING && access != KEY_FOR_WRITING) || key->is_overwritten))
         return entry;
-    if (call->keeps_expired) {
-        if (last_ms >= 0 && last_ms <= call->turn->now_ms) {
-            mark_absent(key);
-            return NULL;
-        }
+    hides = call->keeps_expired || ((last_ms < 0 || last_ms > call->turn->now_ms) && is_not_removed(key, access));
+    if (hides && last_ms >= 0 && last_ms <= call->turn->now_ms) {
+        mark_absent(key);
+        return NULL;
+    }
+    if (hides) {
         hide_dead_fields(key);
         if (hash_count(&key->value) > 0)
             return entry;
-        mark_absent(key);
-        return NULL;
+        if (call->keeps_expired) {
+            mark_absent(key);
+            return NULL;
+        }
     }
     keyspace_assert_locked(key->keyspace);
     if (entry->flags & ENTRY_LATCHED) {     /* the executor did not wait for it, as it did not know */
@@ -228,7 +249,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
     partition_changing(key->keyspace, key->hash, key->handle);
     entry = keyspace_entry(key->keyspace, key->handle);
     entry_read_value(entry, &key->value);
-    if (last_ms >= 0 && last_ms <= call->turn->now_ms) {
+    if (hides || (last_ms >= 0 && last_ms <= call->turn->now_ms)) {
         remove_dead_hash(key);
         return NULL;
     }
@@ -443,16 +464,17 @@ static bool open_found(struct key *key, enum key_access access)
     return key->present;
 }
 
-static inline void key_init(struct key *key, struct call *call, int db, int arg, uint64_t hash)
+static inline void key_init(struct key *key, struct call *call, int db, const struct call_key *found)
 {
-    struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, hash)];
+    struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, found->hash)];
 
     ASSERT_LOCKED(partition);
     *key = (struct key){
         .call = call,
         .keyspace = partition_keyspace(partition, db),
-        .name = call->args[arg],
-        .hash = hash,
+        .name = call->args[found->arg],
+        .hash = found->hash,
+        .is_overwritten = call_key_is_overwritten(found),
         .expire_ms = -1,
     };
 }
@@ -471,7 +493,7 @@ bool key_open(struct call *call, int arg, enum key_access access, struct key *ke
 
     if (UNLIKELY(found == NULL))
         return open_undeclared(call, arg, key);
-    key_init(key, call, call->db, arg, found->hash);
+    key_init(key, call, call->db, found);
     key->handle = call->handles_stale ? keyspace_find(key->keyspace, key->hash, key->name) : found->handle;
     return open_found(key, access);
 }
@@ -483,7 +505,7 @@ bool key_open_in(struct call *call, int db, int arg, enum key_access access, str
 
     if (UNLIKELY(found == NULL))
         return open_undeclared(call, arg, key);
-    key_init(key, call, db, arg, found->hash);
+    key_init(key, call, db, found);
     keyspace_assert_locked(key->keyspace);
     key->handle = keyspace_find(key->keyspace, key->hash, key->name);
     if (key->handle == 0 && (access != KEY_FOR_OVERWRITING || pages_may_be_in(key->keyspace)) && hooks->load_in_place != NULL) {

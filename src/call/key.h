@@ -33,6 +33,7 @@ struct key {
     uint32_t handle;            /* private */
     bool present;               /* exists and has not expired */
     bool replaced;              /* private: `old` is to be freed */
+    bool is_overwritten;        /* private: by its row it is only overwritten, so what is in it need not be there */
     struct value value;         /* the caller may change it (objects) or replace it (key_replace) */
     struct value old;
     int64_t expire_ms;          /* -1: never. The caller may change it; key_changed stores it */

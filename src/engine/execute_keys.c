@@ -15,7 +15,7 @@ enum { BIG_CALL_SHARE = 4 };
 
 bool execute_is_overwritten(const struct call_key *key)
 {
-    return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;
+    return call_key_is_overwritten(key);
 }
 
 /* A call that adds no heat makes no key hot either. */
@@ -48,17 +48,30 @@ bool execute_reap(struct call *call, struct keyspace *keyspace, const struct cal
     int64_t death_ms, now_ms = call->turn->now_ms;
     struct pages_access access;
     struct value value;
+    size_t step, ready;
 
     keyspace_assert_locked(keyspace);
-    if (call->turn->clock_stopped || call->keeps_expired || entry_due_ms(entry) > now_ms)
+    if (call->turn->clock_stopped || call->keeps_expired || entry_due_ms(entry) > now_ms || key->flags & KEY_RM || execute_is_overwritten(key))
         return false;
     value = entry_value(entry);
     death_ms = entry_death_ms(entry);
-    if (value_is_paged(&value))
-        pages_attach(&access, keyspace, &value, &call->turn->limits, now_ms);
-    if (!hash_has_many_expired(&value, now_ms, expiry_fields_a_step(&value)) || (death_ms >= 0 && death_ms <= now_ms))
+    step = expiry_fields_a_step(&value);
+    if (death_ms >= 0 && death_ms <= now_ms)
         return false;
-    turn_count(call->turn, STAT_EXPIRED_FIELDS, expiry_remove_fields(call->engine, call->turn, keyspace, key->hash, key->handle));
+    ready = step;
+    if (value_is_paged(&value)) {
+        if ((key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO)
+            return false;               /* those that are many are hidden */
+        pages_attach(&access, keyspace, &value, &call->turn->limits, now_ms);
+        if (hash_has_expired(&value, now_ms, step + 1, &ready) && ready <= step)
+            return false;
+        paged_forget_wanted(&access.paged);
+        if (ready == 0)
+            return false;
+    } else if (!hash_has_many_expired(&value, now_ms, step)) {
+        return false;
+    }
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, expiry_remove_fields(call->engine, call->turn, keyspace, key->hash, key->handle, ready < step ? ready : step));
     return true;
 }
 

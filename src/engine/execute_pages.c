@@ -18,6 +18,7 @@ enum {
     WEIGHED_SHARE = 64,             /* less is not looked at closely */
     BIG_CALL_PAGES = 512,
     PAGE_EXTRA = 128,               /* bytes of a page in memory, beside its elements */
+    DEAD_SHARE = 16,                /* of maxmemory: pages of fields that have expired which are loaded together */
     AHEAD_IN_PLACE = 8,             /* pages that are read under the lock so that a table can grow: what is left, later calls read */
 };
 
@@ -265,25 +266,48 @@ static bool has_dead(const struct call *call, const struct call_key *key, const 
     return next_ms >= 0 && next_ms <= call->turn->now_ms;
 }
 
-/* Loads the pages for that. A caller that can't do it in steps (execute_reap) needs those of all such fields. */
-static enum residency bring_dead(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, const struct needed *of_call)
-    REQUIRES(keyspace->partition->lock, of_call->space->partition->lock);
-static enum residency bring_dead(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct value *value, const struct needed *of_call)
+/* How many of the wanted pages may be loaded together; one at least. */
+static uint32_t fitting(const struct call *call, const struct needed *needed) REQUIRES(needed->space->partition->lock);
+static uint32_t fitting(const struct call *call, const struct needed *needed)
 {
-    size_t max = loads_in_place(call) ? SIZE_MAX : EXPIRY_FIELDS_IN_PAGES + 1;
+    uint64_t limit = (uint64_t)config_number(call->engine->config, CONFIG_MAXMEMORY), bytes = 0;
+    uint32_t count = 0;
+
+    if (limit == 0)
+        return needed->count;
+    while (count < needed->count && bytes < limit / DEAD_SHARE)
+        bytes += cold_page_size(needed, needed->numbers[count++]);
+    return count;
+}
+
+/* Loads the pages for that: those that hide the fields if the call only reads, else those of the first fields, as many as a step removes, and fewer if they are large (execute_reap). A caller that can't do
+ * it in steps needs those of all. */
+static enum residency bring_dead(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key, const struct value *value, const struct needed *of_call)
+    REQUIRES(keyspace->partition->lock, of_call->space->partition->lock);
+static enum residency bring_dead(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key, const struct value *value, const struct needed *of_call)
+{
+    bool in_steps = !loads_in_place(call), hides = call->keeps_expired || (key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO;
     struct needed needed = { .paged = of_call->paged, .tree = of_call->tree, .size = of_call->size, .space = of_call->space, .is_listed = true };
     int64_t now_ms = call->turn->now_ms;
     enum residency residency = RESIDENT;
     struct pages_access access;
+    size_t ready = 0;
 
     keyspace_assert_locked(needed.space);
     pages_attach(&access, keyspace, value, &call->turn->limits, now_ms);
-    while (residency == RESIDENT && !(call->keeps_expired ? paged_times_has_view(value, now_ms) : hash_has_expired(value, now_ms, max))) {
+    while (residency == RESIDENT && !(hides ? paged_times_has_view(value, now_ms) : hash_has_expired(value, now_ms, in_steps ? EXPIRY_FIELDS_IN_PAGES + 1 : SIZE_MAX, &ready))) {
+        uint32_t fit;
+
         needed.numbers = access.paged.wanted;
         needed.count = access.paged.wanted_count;
+        fit = in_steps ? fitting(call, &needed) : needed.count;
+        if (fit < needed.count && ready > 0)
+            break;
+        needed.count = fit;
         residency = load_needed(call, worker, &needed);
         paged_forget_wanted(&access.paged);
     }
+    paged_forget_wanted(&access.paged);
     paged_of(value)->access = NULL;
     return residency;
 }
@@ -295,19 +319,19 @@ enum residency execute_bring_pages(struct call *call, struct worker *worker, str
         .size = value.type == VALUE_STRING ? string_size(&value) : paged_of(&value)->root.size };
 
     keyspace_assert_locked(keyspace);
-    if (key->flags & KEY_OW)
+    if (key->flags & KEY_OW && !(key->flags & KEY_RESIDENT && has_dead(call, key, &value)))
         return RESIDENT;
     if (UNLIKELY(pages_are_elsewhere(keyspace, &value)) && !call_has_locked(call, pages_partition(call->partitions, needed.paged->id)))
         return ask_for_home(call, pages_partition(call->partitions, needed.paged->id));
     needed.space = pages_home_of(keyspace, needed.paged->id);
     keyspace_assert_locked(needed.space);
     if (UNLIKELY(has_dead(call, key, &value))) {
-        enum residency residency = bring_dead(call, worker, keyspace, &value, &needed);
+        enum residency residency = bring_dead(call, worker, keyspace, key, &value, &needed);
 
         if (residency != RESIDENT)
             return residency;
     }
-    if (!find_need(call, &value, &needed))
+    if (key->flags & KEY_OW || !find_need(call, &value, &needed))
         return RESIDENT;
     if (paged_walks_tree(&value) && needed.all)
         return bring_tree(call, worker, keyspace, &value, &needed);

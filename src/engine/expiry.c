@@ -12,6 +12,7 @@ enum {
     STEPS_A_VISIT = 32,             /* of one partition, before the next one has its turn */
     VISITS_FREE = 32,               /* the number that any tick does: where few keys expire, each tick looks at all of them */
     TICK_BUDGET_US = 2000,          /* per tick; the next tick continues, or a slice before it */
+    PAGES_SHARE = 16,               /* of maxmemory: pages that are loaded to remove fields of one hash */
     SLICE_US = 1000,                /* between two ticks, while many keys expire */
     SLICE_PAUSE_US = 50000,         /* after a slice in which few did, divided by active-expire-effort - 1 */
     SHARE_PERCENT = 25,             /* of the worker's time, at most, as in Redis: ... */
@@ -46,7 +47,7 @@ static void log_dead_fields(struct engine *engine, struct keyspace *keyspace, st
         partition_note_change(keyspace->partition, history_append(&engine->history, keyspace->db, words, 2 + (int)dead->count));
 }
 
-size_t expiry_remove_fields(struct engine *engine, const struct turn *turn, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
+size_t expiry_remove_fields(struct engine *engine, const struct turn *turn, struct keyspace *keyspace, uint64_t hash, uint32_t handle, size_t max)
 {
     struct entry *entry = keyspace_entry(keyspace, handle);
     struct dead_fields dead = { .count = 0 };
@@ -65,7 +66,7 @@ size_t expiry_remove_fields(struct engine *engine, const struct turn *turn, stru
     partition_changing(keyspace, hash, handle);
     if (value_is_paged(&value))
         pages_attach(&access, keyspace, &value, &turn->limits, now_ms);
-    count = hash_remove_expired(&value, now_ms, expiry_fields_a_step(&value), collect_dead_field, &dead);
+    count = hash_remove_expired(&value, now_ms, max, collect_dead_field, &dead);
     if (count > 0) {
         log_dead_fields(engine, keyspace, entry_key(entry), &dead);
         keyspace_mark_dirty(keyspace, entry);
@@ -81,29 +82,34 @@ size_t expiry_remove_fields(struct engine *engine, const struct turn *turn, stru
     return count;
 }
 
-bool expiry_has_pages(struct worker *worker, struct keyspace *keyspace, uint32_t handle)
+size_t expiry_ready(struct worker *worker, struct keyspace *keyspace, uint32_t handle)
 {
     struct value value = entry_value(keyspace_entry(keyspace, handle));
+    uint64_t limit = (uint64_t)config_number(worker->engine->config, CONFIG_MAXMEMORY), bytes = 0;
+    int64_t now_ms = worker->turn.now_ms;
     struct tier *tier = worker->engine->tier;
     struct pages_access access;
-    bool has;
+    size_t ready;
 
     keyspace_assert_locked(keyspace);
-    if (!value_is_paged(&value) || (hash_last_expiry(&value) >= 0 && hash_last_expiry(&value) <= worker->turn.now_ms))
-        return true;
+    if (!value_is_paged(&value) || (hash_last_expiry(&value) >= 0 && hash_last_expiry(&value) <= now_ms))
+        return EXPIRY_FIELDS_A_STEP;
     if (pages_are_elsewhere(keyspace, &value))
-        return false;                   /* that partition is not locked: calls that use the hash remove them */
-    pages_attach(&access, keyspace, &value, &worker->turn.limits, worker->turn.now_ms);
+        return 0;                       /* that partition is not locked: calls that use the hash remove them */
+    pages_attach(&access, keyspace, &value, &worker->turn.limits, now_ms);
     keyspace_assert_locked(access.pages.space);
-    has = hash_has_expired(&value, worker->turn.now_ms, EXPIRY_FIELDS_IN_PAGES);
-    for (uint32_t i = 0; i < access.paged.wanted_count && tier != NULL && worker->turn.memory_fill < 0; i++) {
+    if (hash_has_expired(&value, now_ms, EXPIRY_FIELDS_IN_PAGES, &ready))
+        return EXPIRY_FIELDS_IN_PAGES;
+    for (uint32_t i = 0; i < access.paged.wanted_count && tier != NULL && worker->turn.memory_fill < 0 && bytes <= limit / PAGES_SHARE; i++) {
         char name[PAGE_NAME_SIZE];
         uint64_t hash = pages_name(access.pages.id, access.paged.wanted[i], name);
 
+        if (limit > 0)
+            bytes += tier_record_bound(access.pages.space, hash, bytes_of(name, sizeof(name)));
         tier_load_ahead(tier, access.pages.space, hash, bytes_of(name, sizeof(name)), worker->reader);
     }
     paged_forget_wanted(&access.paged);
-    return has;
+    return ready;
 }
 
 struct expiry {
@@ -135,11 +141,13 @@ static void expire_entry(void *context, struct keyspace *keyspace, uint64_t hash
         int64_t expire_ms = entry_expire_ms(keyspace_entry(keyspace, handle));
 
         if (expire_ms < 0 || expire_ms > worker->turn.now_ms) {
-            if (expiry_has_pages(worker, keyspace, handle)) {
-                size_t count = expiry_remove_fields(worker->engine, &worker->turn, keyspace, hash, handle);
+            size_t ready = expiry_ready(worker, keyspace, handle);
+
+            if (ready > 0) {
+                size_t count = expiry_remove_fields(worker->engine, &worker->turn, keyspace, hash, handle, ready);
 
                 expiry->field_count += count;
-                expiry->has_more = expiry->has_more || count == EXPIRY_FIELDS_IN_PAGES;
+                expiry->has_more = expiry->has_more || (ready <= EXPIRY_FIELDS_IN_PAGES && count == ready);
             } else {
                 look_again(expiry, keyspace, hash, handle);
             }

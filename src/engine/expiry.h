@@ -33,12 +33,12 @@ static inline bool expiry_is_paused(const struct engine *engine)
         redirect_receives(engine->redirect);
 }
 
-/* Removes some dead fields of a hash (expiry_fields_a_step), logged as an HDEL. A hash with no field alive is deleted. Returns the number
+/* Removes up to `max` dead fields of a hash, EXPIRY_FIELDS_A_STEP at most, logged as an HDEL. A hash with no field alive is deleted. Returns the number
  * of fields removed. The key's partition is locked, and that of its pages, if it is in some, which are there; and the hash is not held. */
-size_t expiry_remove_fields(struct engine *engine, const struct turn *turn, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
+size_t expiry_remove_fields(struct engine *engine, const struct turn *turn, struct keyspace *keyspace, uint64_t hash, uint32_t handle, size_t max);
 
-/* Whether what that needs is there, which is always so unless the hash is in pages. If not, these are loaded, unless memory is short: it is to be tried again later. On the worker. */
-bool expiry_has_pages(struct worker *worker, struct keyspace *keyspace, uint32_t handle) REQUIRES(keyspace->partition->lock);
+/* How many that may be now: a step, or, of a hash in pages, those of which the pages are there. Others are loaded, unless memory is short, for the next time. 0: it is to be tried again later. On the worker. */
+size_t expiry_ready(struct worker *worker, struct keyspace *keyspace, uint32_t handle) REQUIRES(keyspace->partition->lock);
 
 /* The worker's share of a tick: looks at a part of the keys in RAM. On the worker. */
 void expiry_tick(struct worker *worker);

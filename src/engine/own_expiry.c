@@ -185,9 +185,11 @@ static int64_t expire(struct worker *worker, struct keyspace *keyspace, uint64_t
     if (entry_is_held(keyspace, entry))
         return now_ms + RETRY_MS;
     if (entry_expire_ms(entry) < 0 || entry_expire_ms(entry) > now_ms) {
-        if (!expiry_has_pages(worker, keyspace, handle))
+        size_t ready = expiry_ready(worker, keyspace, handle);
+
+        if (ready == 0)
             return now_ms + RETRY_MS;
-        turn_count(&worker->turn, STAT_EXPIRED_FIELDS, expiry_remove_fields(engine, &worker->turn, keyspace, hash, handle));
+        turn_count(&worker->turn, STAT_EXPIRED_FIELDS, expiry_remove_fields(engine, &worker->turn, keyspace, hash, handle, ready));
         return now_ms;              /* there may be more */
     }
     delete_key(engine, keyspace, hash, handle, EVENT_EXPIRED);

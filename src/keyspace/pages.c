@@ -335,7 +335,7 @@ static void init_access(struct pages_access *access, struct keyspace *keyspace, 
 
     keyspace_assert_locked(space);
     pages_init(&access->pages, space, id, now_ms);
-    access->paged = (struct paged_access){ .table = { NULL, &access->pages.pager, limits->seed, paged_limits_of(limits) } };
+    access->paged = (struct paged_access){ .table = { .pager = &access->pages.pager, .seed = limits->seed, .limits = paged_limits_of(limits) } };
     paged_tree_pager_init(&access->paged.tree_pager, &access->pages.pager);
 }
 

@@ -84,8 +84,8 @@ bool hash_has_fields(const struct value *hash, const struct bytes *fields, int c
 /* Whether what a change of fields needs of a hash in pages beside their own pages is there: their times go (time_ms < 0), or are set. `fields`: every step-th of `count`, for example of arguments.
  * False: pages are missing (value/paged.h). */
 bool hash_has_change(const struct value *hash, const struct bytes *fields, int count, int step, int64_t time_ms);
-/* The same for the removal of up to `count_max` fields that have expired (hash_remove_expired). */
-bool hash_has_expired(const struct value *hash, int64_t now_ms, size_t count_max);
+/* The same for the removal of up to `count_max` fields that have expired (hash_remove_expired). `*ready`: how many of them can be removed now. */
+bool hash_has_expired(const struct value *hash, int64_t now_ms, size_t count_max, size_t *ready);
 
 /* Building a hash from untrusted bytes; used by the codec. If a function returns false or STATUS_CORRUPT, the hash is
  * consistent but must not be used: free it.

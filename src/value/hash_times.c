@@ -385,9 +385,10 @@ bool hash_has_change(const struct value *hash, const struct bytes *fields, int c
     return has;
 }
 
-bool hash_has_expired(const struct value *hash, int64_t now_ms, size_t count_max)
+bool hash_has_expired(const struct value *hash, int64_t now_ms, size_t count_max, size_t *ready)
 {
-    return !value_is_paged(hash) || !hash_has_times(hash) || paged_times_has_due(hash, now_ms, count_max);
+    *ready = count_max;
+    return !value_is_paged(hash) || !hash_has_times(hash) || paged_times_has_due(hash, now_ms, count_max, ready);
 }
 
 /* Building. The fields are first put into a table, whatever their number and order */

@@ -222,42 +222,59 @@ size_t paged_times_remove(const struct value *hash, int64_t now_ms, size_t max, 
     return count;
 }
 
-bool paged_times_has_due(const struct value *hash, int64_t now_ms, size_t max)
+bool paged_times_has_due(const struct value *hash, int64_t now_ms, size_t max, size_t *ready)
 {
     struct paged_access *access = paged_begin_question(hash);
     uint32_t wanted = access->wanted_count;
     struct due_walk walk;
+    bool has = true;
 
+    *ready = 0;
     walk_due(&walk, max);
     while (next_due(hash, now_ms, &walk)) {
-        for (uint32_t i = 0; i < walk.here; i++)
-            (void)paged_has_page(hash, paged_table_page(&access->table, order_page_at(walk.place.page, i).member));
+        for (uint32_t i = 0; i < walk.here; i++) {
+            has = paged_has_page(hash, paged_table_page(&access->table, order_page_at(walk.place.page, i).member)) && has;
+            *ready += has;
+        }
     }
     return paged_end_question(access, access->wanted_count == wanted);
 }
 
 /* --- hidden fields --- */
 
+/* How many times are hidden, and where the first one is that is not, if there is one. False: pages are wanted. */
+static bool find_seen(const struct value *hash, int64_t now_ms, size_t *hidden)
+{
+    return paged_order_score_border(hash, (double)now_ms, BTREE_NOT_ABOVE, hidden) &&
+        (*hidden == paged_ordered_of(hash)->tree.count || paged_tree_has_ranks(hash, *hidden, 1));
+}
+
 bool paged_times_has_view(const struct value *hash, int64_t now_ms)
 {
-    size_t rank;
+    size_t hidden;
 
-    return paged_order_score_border(hash, (double)now_ms, BTREE_NOT_ABOVE, &rank);
+    return find_seen(hash, now_ms, &hidden);
 }
 
 void paged_times_hide(const struct value *hash, int64_t now_ms, struct paged_times *room, struct value *view)
 {
     struct paged_access *access = paged_of(hash)->access;
     struct pager *pager = access->table.pager;
+    struct paged_order_place first;
     size_t hidden;
 
-    while (!paged_order_score_border(hash, (double)now_ms, BTREE_NOT_ABOVE, &hidden)) {
+    while (!find_seen(hash, now_ms, &hidden)) {
         for (uint32_t i = 0; i < access->wanted_count; i++)
             pager->bring(pager, access->wanted[i]);
         paged_forget_wanted(access);
     }
     *room = *paged_times_of(hash);
     room->ordered.paged.root.count -= hidden;
+    room->bounds.first_ms = (int64_t)PAIR_NUMBER_MAX;
+    if (hidden < room->ordered.tree.count) {
+        paged_order_seek_rank(hash, hidden, &first);
+        room->bounds.first_ms = (int64_t)paged_order_get(&first).score;
+    }
     *view = (struct value){ .type = hash->type, .encoding = hash->encoding, .object = room };
     paged_attach(view, access);
     access->table.hidden_until = (uint64_t)now_ms;

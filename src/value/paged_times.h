@@ -46,8 +46,8 @@ void paged_times_forget(const struct value *hash, struct bytes field);
 size_t paged_times_due(const struct value *hash, int64_t now_ms, size_t max);
 /* Removes fields that expire until then, the earliest first, at most `max`; calls `expired` for each before it is removed. Returns how many. */
 size_t paged_times_remove(const struct value *hash, int64_t now_ms, size_t max, void (*expired)(void *context, struct bytes field), void *context);
-/* Needed by that, and for the first bound to be exact then if it were fewer. */
-bool paged_times_has_due(const struct value *hash, int64_t now_ms, size_t max);
+/* Needed by that, and for the first bound to be exact then if it were fewer. `*ready`: the first of them for which all is there, how many. */
+bool paged_times_has_due(const struct value *hash, int64_t now_ms, size_t max, size_t *ready);
 
 /* Makes `view` a hash that is read in place of this one: with the pages attached, but as if the fields that expire until then were gone. `room` belongs to the caller; nothing is to be freed. */
 void paged_times_hide(const struct value *hash, int64_t now_ms, struct paged_times *room, struct value *view);

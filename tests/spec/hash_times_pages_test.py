@@ -7,7 +7,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                           # noqa: E402
 from support.paged import KeptPagedCase, PagedCase, checkpoint, demote, pages                       # noqa: E402
-from support.resp import Error                                                                       # noqa: E402
+from support.resp import Error, Status                                                                 # noqa: E402
 from support.server import Server, scaled, seed_new, until                                           # noqa: E402
 
 SMALL = {"tier-page-threshold": 256, "tier-page-size": 128, "hash-max-listpack-entries": 0}
@@ -243,10 +243,76 @@ class HashTimesPagesTest(TimesCase):
         with self.server.client() as reader:
             reader.must("SUBSCRIBE", "__keyspace@0__:h")
             wait_for(when)
-            self.assertEqual(self.c.must("HLEN", "h"), 940)
-            self.assertEqual(reader.receive()[2], b"hexpired")
+            self.assertEqual(self.c.must("HLEN", "h"), 940)             # they are hidden
+            self.c.must("HINCRBY", "h", "number", 1)                    # before it they are removed
+            self.assertEqual([reader.receive()[2], reader.receive()[2]], [b"hexpired", b"hincrby"])
             self.c.must("HDEL", "h", "field:000000")
             self.assertEqual(reader.receive()[2], b"hdel")
+
+    def expired_hash(self, key, count, expired, renamed=None):
+        """All cold; some of its fields have expired, and are there still. It may have been renamed before."""
+        self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+        when = milliseconds() + 100
+        self.c.must("HSET", key, *[word for i in range(count) for word in (b"field:%06d" % i, b"value:%06d" % i)])
+        self.c.must("HPEXPIREAT", key, when, "FIELDS", expired, *["field:%06d" % i for i in range(expired)])
+        if renamed is not None:
+            self.c.must("RENAME", key, renamed)
+        demote(self.c, renamed or key)
+        wait_for(when)
+
+    def test_what_overwrites_or_deletes_a_hash_does_not_remove_its_expired_fields_before(self):
+        """Nor does it need the partition with the pages, which RENAME has left where they were."""
+        self.c.pipeline([("SET", "small", "x"), ("SADD", "set", "x"), ("ZADD", "zset", 1, "x")])
+        payload = self.c.must("DUMP", "small")
+        ways = {"DEL": ("DEL", "h"), "UNLINK": ("UNLINK", "h"), "SET": ("SET", "h", "x"), "MSET": ("MSET", "h", "x"), "SETNX": ("SETNX", "h", "x"), "MSETNX": ("MSETNX", "h", "x"), "RENAME": ("RENAME", "small", "h"),
+                "RENAMENX": ("RENAMENX", "small", "h"), "COPY": ("COPY", "small", "h"), "COPY REPLACE": ("COPY", "small", "h", "REPLACE"), "BITOP": ("BITOP", "NOT", "h", "small"),
+                "SUNIONSTORE": ("SUNIONSTORE", "h", "set"), "ZUNIONSTORE": ("ZUNIONSTORE", "h", 1, "zset"), "RESTORE": ("RESTORE", "h", 0, payload, "REPLACE"), "SORT": ("SORT", "set", "ALPHA", "STORE", "h"),
+                "EVAL": ("EVAL", "return redis.call('SET', KEYS[1], 'x')", 1, "h"), "EVAL DEL": ("EVAL", "return redis.call('DEL', KEYS[1])", 1, "h")}
+        for name, words in ways.items():
+            for expired in (20, 300, 400):
+                for renamed in (False, True):
+                    with self.subTest(name, expired=expired, renamed=renamed):
+                        self.expired_hash("g" if renamed else "h", 400, expired, "h" if renamed else None)
+                        self.c.must("SET", "small", "x")
+                        before = self.unplanned()
+                        self.c.call(*words)
+                        self.assertEqual(self.unplanned(), before)
+                        self.c.must("DEL", "h", "g")
+                        until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+
+    def test_a_hash_renamed_to_another_partition_expires_when_it_is_used(self):
+        for i in range(20):
+            self.expired_hash("h", 300, 200, "k%d" % i)
+            self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 1)
+            self.assertEqual(self.c.must("HLEN", "k%d" % i), 100)
+            self.assertEqual(self.c.must("HSET", "k%d" % i, "new", "x"), 1)
+            self.assertEqual(self.c.must("HLEN", "k%d" % i), 101)
+            self.c.must("DEL", "k%d" % i)
+        until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+
+    def test_a_watch_of_a_hash_with_hidden_fields_holds(self):
+        self.expired_hash("h", 300, 200)
+        self.assertEqual(self.c.pipeline([("WATCH", "h"), ("MULTI",), ("HLEN", "h"), ("EXEC",)])[-1], [100])
+
+    def test_expired_fields_with_large_values_go_a_few_at_a_time(self):
+        with Server({"maxmemory": "8mb", "tier-page-threshold": "64kb", "maxmemory-policy": "noeviction"}) as server, server.client() as client:
+            for active in (0, 1):
+                client.must("DEBUG", "SET-ACTIVE-EXPIRE", active)
+                when = milliseconds() + 3000
+                client.must("HSET", "h", "live", "v")
+                for i in range(110):
+                    client.must("HSET", "h", "f%d" % i, b"%d" % i + b"v" * 100000)
+                for i in range(90):
+                    client.must("HPEXPIREAT", "h", when, "FIELDS", 1, "f%d" % i)
+                wait_for(when)
+                self.assertEqual(client.must("HGET", "h", "live"), b"v")
+                self.assertEqual(client.must("HLEN", "h"), 21)
+                if active:
+                    until(lambda: client.must("MEMORY", "USAGE", "h") < 3 << 20, what="the end of the expired fields")
+                self.assertEqual(client.must("HSET", "h", "another", "v"), 1)
+                self.assertEqual(client.must("HLEN", "h"), 22)
+                self.assertLess(int(server.info("memory")["used_memory"]), 10 << 20)
+                client.must("DEL", "h")
 
     def test_whatever_deletes_a_cold_hash_deletes_its_pages(self):
         gone = {
@@ -398,6 +464,41 @@ class KeptHashTimesPagesTest(KeptPagedCase):
             self.assertEqual(client.must("HSET", "h", "field:000001", "x"), 0)
 
         self.check_damage(LOGGED, fill, "h", (b"value:000555", b"VALUE:000555"), 1, look, 60, then)
+
+    def test_a_damaged_page_with_expired_fields_costs_no_others(self):
+        server = Server(dict(LOGGED, **{"enable-debug-command": "yes"}))
+        try:
+            with server.client() as client:
+                client.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+                when = milliseconds() + 3000
+                fill(client, "h", 1000, lambda i: when if i % 2 else far(i))
+                demote(client, "h")
+                checkpoint(server, client)
+                client.must("SET", "another", "x")
+            server.terminate()
+            for folder, _, names in os.walk(server.folder):
+                for name in names:
+                    if name.endswith(".seg"):
+                        path = os.path.join(folder, name)
+                        with open(path, "rb") as file:
+                            text = file.read()
+                        with open(path, "wb") as file:
+                            file.write(text.replace(b"value:000555", b"VALUE:000555"))
+            server.start()
+            wait_for(when)
+            with server.client() as client:
+                self.assertEqual(client.must("HLEN", "h"), 500)
+                self.assertEqual(client.must("EXISTS", "h"), 1)
+                self.assertEqual(client.must("TYPE", "h"), Status(b"hash"))
+                replies = [client.call("HGET", "h", "field:%06d" % i) for i in range(0, 1000, 2)]
+                bad = sum(isinstance(reply, Error) for reply in replies)
+                self.assertEqual(bad + sum(reply == b"value:%06d" % (2 * i) for i, reply in enumerate(replies)), 500)
+                self.assertLess(bad, 40)
+                self.assertIsInstance(client.call("HSET", "h", "new", "x"), Error)
+                self.assertEqual(client.must("DEL", "h"), 1)
+                until(lambda: pages(server) == (0, 0), what="the end of the pages")
+        finally:
+            server.stop()
 
     def test_replicas_hide_what_has_expired(self):
         """The primary does not remove it, so its replica can't; what is read there is as if it were gone."""

@@ -47,7 +47,7 @@ static void rig_init(struct rig *rig, uint64_t seed, unsigned count)
     for (unsigned i = 0; i < count; i++)
         list_build_add(&rig->plain, random_element(rig));
     folded_pager_init(&rig->folder);
-    rig->access = (struct paged_access){ .table = { NULL, &rig->folder.pager, limits.seed, paged_limits_of(&limits) } };
+    rig->access = (struct paged_access){ .table = { .pager = &rig->folder.pager, .seed = limits.seed, .limits = paged_limits_of(&limits) } };
     paged_tree_pager_init(&rig->access.tree_pager, &rig->folder.pager);
     rig->paged = (struct value){ .type = VALUE_LIST, .encoding = LIST_PAGED, .object = paged_list_create(list_chunks(&rig->plain), 1, &rig->access) };
 }

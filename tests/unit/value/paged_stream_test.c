@@ -69,7 +69,7 @@ static void rig_init(struct rig *rig, uint64_t seed, unsigned count)
     for (uint64_t i = 1; i < 20; i += 3)
         (void)stream_pending_assign(group, id_of(i), consumer, 2000);
     folded_pager_init(&rig->folder);
-    rig->access = (struct paged_access){ .table = { NULL, &rig->folder.pager, limits.seed, paged_limits_of(&limits) } };
+    rig->access = (struct paged_access){ .table = { .pager = &rig->folder.pager, .seed = limits.seed, .limits = paged_limits_of(&limits) } };
     paged_tree_pager_init(&rig->access.tree_pager, &rig->folder.pager);
     from = value_copy(&rig->plain);
     rig->paged = (struct value){ .type = VALUE_STREAM, .encoding = STREAM_PAGED, .object = stream_nodes_to_pages(stream_of(&from), 1, &rig->access) };

@@ -45,7 +45,7 @@ static void rig_init(struct rig *rig, uint64_t seed, size_t size, size_t length)
     memset(buffer_reserve(&rig->plain, length - size), 0, length - size);
     rig->plain.size = length;
     memory_pager_init(&rig->memory);
-    rig->access = (struct paged_access){ .table = { NULL, &rig->memory.pager, limits.seed, paged_limits_of(&limits) } };
+    rig->access = (struct paged_access){ .table = { .pager = &rig->memory.pager, .seed = limits.seed, .limits = paged_limits_of(&limits) } };
     rig->paged = (struct value){ .type = VALUE_STRING, .encoding = STRING_PAGED,
         .object = paged_string_create(bytes_of(room, size), NULL, length, paged_string_block(&limits), 1, &rig->access) };
 }
@@ -251,7 +251,7 @@ static void what_the_bytes_were_in_is_consumed(void **state)
         buffer_append_u8(&blob->buffer, (uint8_t)random_below(&rig.random, 256));
     buffer_append_bytes(&rig.plain, buffer_bytes(&blob->buffer));
     memory_pager_init(&rig.memory);
-    rig.access = (struct paged_access){ .table = { NULL, &rig.memory.pager, limits.seed, paged_limits_of(&limits) } };
+    rig.access = (struct paged_access){ .table = { .pager = &rig.memory.pager, .seed = limits.seed, .limits = paged_limits_of(&limits) } };
     rig.paged = (struct value){ .type = VALUE_STRING, .encoding = STRING_PAGED,
         .object = paged_string_create(buffer_bytes(&blob->buffer), blob, SIZE, paged_string_block(&limits), 1, &rig.access) };
     assert_int_equal(blob->buffer.size, 0);

@@ -38,7 +38,7 @@ static void rig_init(struct rig *rig, enum value_type type, uint64_t seed, unsig
             set_add(&table, &limits, element);
     }
     memory_pager_init(&rig->memory);
-    rig->access = (struct paged_access){ .table = { NULL, &rig->memory.pager, limits.seed, paged_limits_of(&limits) } };
+    rig->access = (struct paged_access){ .table = { .pager = &rig->memory.pager, .seed = limits.seed, .limits = paged_limits_of(&limits) } };
     rig->plain = table;
     dict = type == VALUE_HASH ? hash_table(&table) : set_table(&table);
     rig->paged = (struct value){ .type = (uint8_t)type, .encoding = table.encoding | VALUE_PAGED,

@@ -158,9 +158,12 @@ static void note_gone(void *context, struct bytes field)
 static void expire(struct rig *rig, bool asks, size_t max)
 {
     struct gone gone = { 0 }, other = { 0 };
+    size_t ready, due;
 
     if (asks && hash_has_times(&rig->paged)) {
-        FOLDED_ASK(rig, 400, hash_has_expired(&rig->paged, rig->now_ms, max));
+        FOLDED_ASK(rig, 400, hash_has_expired(&rig->paged, rig->now_ms, max, &ready));
+        due = paged_times_due(&rig->paged, rig->now_ms, max);
+        assert_int_equal(ready, due);
         assert_int_equal(hash_has_many_expired(&rig->paged, rig->now_ms, max - 1), hash_has_many_expired(&rig->plain, rig->now_ms, max - 1));
     }
     assert_int_equal(hash_remove_expired(&rig->paged, rig->now_ms, max, note_gone, &gone), hash_remove_expired(&rig->plain, rig->now_ms, max, note_gone, &other));
@@ -182,6 +185,14 @@ static bool has_pages(struct rig *rig, const struct bytes *fields, int count)
     return has;
 }
 
+/* Both are asked for together. */
+static bool has_change(struct rig *rig, const struct bytes *fields, int count, int64_t time_ms)
+{
+    bool has = has_pages(rig, fields, count);
+
+    return hash_has_change(&rig->paged, fields, count, 1, time_ms) && has;
+}
+
 static void step(struct rig *rig, bool asks)
 {
     char rooms[4][32];
@@ -198,7 +209,7 @@ static void step(struct rig *rig, bool asks)
     case 0:
     case 1:
         if (asks)
-            FOLDED_ASK(rig, 30, has_pages(rig, fields, count) & hash_has_change(&rig->paged, fields, count, 1, HASH_NO_TIME));
+            FOLDED_ASK(rig, 30, has_change(rig, fields, count, HASH_NO_TIME));
         for (int i = 0; i < count; i++)
             assert_int_equal(hash_set(&rig->paged, &limits, fields[i], value), hash_set(&rig->plain, &limits, fields[i], value));
         break;
@@ -209,7 +220,7 @@ static void step(struct rig *rig, bool asks)
         break;
     case 3:
         if (asks)
-            FOLDED_ASK(rig, 30, has_pages(rig, fields, count) & hash_has_change(&rig->paged, fields, count, 1, HASH_NO_TIME));
+            FOLDED_ASK(rig, 30, has_change(rig, fields, count, HASH_NO_TIME));
         for (int i = 0; i < count; i++)
             assert_int_equal(hash_delete(&rig->paged, fields[i]), hash_delete(&rig->plain, fields[i]));
         break;
@@ -218,7 +229,7 @@ static void step(struct rig *rig, bool asks)
     case 6:
     case 7:
         if (asks)
-            FOLDED_ASK(rig, 30, has_pages(rig, fields, count) & hash_has_change(&rig->paged, fields, count, 1, time_ms));
+            FOLDED_ASK(rig, 30, has_change(rig, fields, count, time_ms));
         for (int i = 0; i < count; i++) {
             if (!hash_has(&rig->plain, fields[i]))
                 continue;
@@ -228,7 +239,7 @@ static void step(struct rig *rig, bool asks)
         break;
     case 8:
         if (asks)
-            FOLDED_ASK(rig, 30, has_pages(rig, fields, count) & hash_has_change(&rig->paged, fields, count, 1, HASH_NO_TIME));
+            FOLDED_ASK(rig, 30, has_change(rig, fields, count, HASH_NO_TIME));
         for (int i = 0; i < count; i++) {
             if (!hash_has(&rig->plain, fields[i]))
                 continue;
@@ -319,6 +330,7 @@ static void a_view_is_without_the_fields_that_have_expired(void **state)
             paged_times_hide(&rig.paged, rig.now_ms, &room, &view);
             assert_same_value(&view, &without);
             assert_int_equal(hash_count(&view), hash_count(&without));
+            assert_int_equal(hash_next_expiry(&view), hash_next_expiry(&without));
             for (unsigned i = 0; i < FIELDS; i++)
                 assert_int_equal(hash_time(&view, field_of(i, fields)), hash_time(&without, field_of(i, fields)));
             memory_pager_load_all(&rig.folder.memory);
@@ -337,6 +349,36 @@ static void a_view_is_without_the_fields_that_have_expired(void **state)
         value_free(&without);
         rig_release(&rig);
     }
+}
+
+/* The first ones that can be removed are counted although others can't. */
+static void fields_that_are_ready_are_the_first_ones(void **state)
+{
+    struct gone gone = { 0 };
+    size_t ready, removed = 0;
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, 9, 600, 100);
+    rig.now_ms += TIMES;
+    for (int i = 0; removed < 600; i++) {
+        uint64_t brought = rig.folder.memory.brought;
+
+        assert_true(i < 3000);
+        memory_pager_lose(&rig.folder.memory, &rig.random, 3);
+        if (!hash_has_expired(&rig.paged, rig.now_ms, 64, &ready) && ready == 0) {
+            folded_pager_load_wanted(&rig.folder, &rig.access);
+            (void)hash_has_expired(&rig.paged, rig.now_ms, 1, &ready);
+        }
+        paged_forget_wanted(&rig.access);
+        if (ready > 0)
+            assert_int_equal(hash_remove_expired(&rig.paged, rig.now_ms, ready, note_gone, &gone), ready);
+        assert_int_equal(rig.folder.memory.brought, brought);
+        removed += ready;
+    }
+    assert_int_equal(hash_count(&rig.paged), 0);
+    buffer_release(&gone.text);
+    rig_release(&rig);
 }
 
 /* One of very many is not hidden. */
@@ -391,6 +433,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_functions_do_the_same),
         cmocka_unit_test(a_view_is_without_the_fields_that_have_expired),
+        cmocka_unit_test(fields_that_are_ready_are_the_first_ones),
         cmocka_unit_test(a_draw_finds_the_last_field_that_is_left),
         cmocka_unit_test(a_time_changes_one_page_of_the_table),
     };

@@ -31,7 +31,7 @@ struct call_key {
     uint32_t handle;            /* its entry when the call began; 0: none */
 };
 
-/* Whether the call needs nothing of the key but that it is there, to be overwritten, or not even that. */
+/* Whether the key is only overwritten, whatever is in it. */
 static inline bool call_key_is_overwritten(const struct call_key *key)
 {
     return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;

@@ -61,7 +61,7 @@ static void run_table(size_t count, struct times *times)
 {
     struct block_pager blocks;
     struct paged_root root;
-    struct paged_table table = { &root, &blocks.pager, seed, PAGED_LIMITS_DEFAULT };
+    struct paged_table table = { .root = &root, .pager = &blocks.pager, .seed = seed, .limits = PAGED_LIMITS_DEFAULT };
     struct random random;
     struct bytes value = BYTES("0123456789abcdef");
     int64_t start = clock_mono_ns();

@@ -419,7 +419,7 @@ class HashExpireTest(ServerCase):
 
     def test_one_expired_field_does_not_cost_a_scan_of_a_million(self):
         self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 1)
-        self.c.must("CONFIG", "SET", "tier-page-threshold", 0)      # no field of a hash in pages expires
+        self.c.must("CONFIG", "SET", "tier-page-threshold", 0)      # what a table takes
         for start in range(0, 100000, 5000):
             self.c.must("HSET", "big", *[word for i in range(start, start + 5000) for word in ("field:%d" % i, i)])
         usage = self.c.must("MEMORY", "USAGE", "big", "SAMPLES", 0)
@@ -430,8 +430,8 @@ class HashExpireTest(ServerCase):
             self.assertEqual(self.c.must("MEMORY", "USAGE", "big", "SAMPLES", 0), usage)
 
     def test_many_expired_fields_are_deleted_in_steps_and_are_never_visible(self):
-        """Each access deletes some of them; the client that accessed the hash gets its reply when all are deleted."""
-        count = 5000
+        """Each access deletes some of them; the client that accessed the hash gets its reply when all are deleted. Of a hash in pages those that only read delete none."""
+        count, in_pages = 5000, "--tier-page-threshold" in os.environ.get("KELVIN_OPTIONS", "")
         fields = ["dead:%d" % i for i in range(count)]
         commands = [(["HLEN"], 1), (["HRANDFIELD"], b"alive"), (["HGET", "dead:1"], None), (["HKEYS"], [b"alive"]), (["HSETNX", "dead:2", "x"], 1),
                     (["HINCRBY", "dead:3", 7], 7), (["HEXISTS", "dead:4999"], 0), (["HSCAN", 0, "COUNT", 100000], [b"0", [b"alive", b"1"]])]
@@ -449,8 +449,9 @@ class HashExpireTest(ServerCase):
             after = self.server.info("stats")
             self.assertEqual(plain(replies[0]), wanted, name)
             self.assertEqual(replies[1:], [Status(b"PONG"), 2 if name in ("HSETNX", "HINCRBY") else 1])
-            self.assertEqual(int(after["expired_subkeys"]) - int(before["expired_subkeys"]), count)
-            self.assertGreater(int(after["eventloop_cycles"]) - int(before["eventloop_cycles"]), count // 512)
+            deletes = not in_pages or name in ("HSETNX", "HINCRBY")
+            self.assertEqual(int(after["expired_subkeys"]) - int(before["expired_subkeys"]), count if deletes else 0)
+            self.assertGreater(int(after["eventloop_cycles"]) - int(before["eventloop_cycles"]), count // 512 if deletes else 0)
 
     def test_rows_and_docs(self):
         flags = {"w": {b"write", b"denyoom", b"fast"}, "u": {b"write", b"fast"}, "r": {b"readonly", b"fast"}}

@@ -201,7 +201,7 @@ class HashTimesPagesTest(TimesCase):
     def test_fields_expire(self):
         """Cold and hot, few and many together, some and all: those that are left are right, and no page is read that was not asked for."""
         for turn in range(scaled(12)):
-            when = milliseconds() + 300
+            when = milliseconds() + 1000
             share = [1, 2, 10, 1000][turn % 4]
             active = turn % 2
             for client in (self.c, self.other):
@@ -226,7 +226,7 @@ class HashTimesPagesTest(TimesCase):
         until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
 
     def test_expired_fields_of_a_resident_hash_go_although_their_pages_are_cold(self):
-        when, before = milliseconds() + 300, int(self.server.info("stats")["expired_subkeys"])
+        when, before = milliseconds() + 1000, int(self.server.info("stats")["expired_subkeys"])
         fill(self.c, "h", 2000, lambda i: when if i % 4 == 1 else far(i))
         demote(self.c, "h")
         self.c.must("HGET", "h", "field:000000")
@@ -235,7 +235,7 @@ class HashTimesPagesTest(TimesCase):
         self.assertEqual(self.c.must("HLEN", "h"), 1500)
 
     def test_events_and_the_log_name_what_has_expired(self):
-        when = milliseconds() + 200
+        when = milliseconds() + 1000
         self.c.must("CONFIG", "SET", "notify-keyspace-events", "Kgh")
         self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
         fill(self.c, "h", 1000, lambda i: when if i < 80 else far(i))
@@ -331,7 +331,7 @@ class HashTimesPagesTest(TimesCase):
     def test_a_cold_hash_whose_fields_have_all_expired_is_gone_with_its_pages(self):
         for active in (1, 0):
             with self.subTest(active=active):
-                when = milliseconds() + 400
+                when = milliseconds() + 1200
                 self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", active)
                 fill(self.c, "h", 1000, lambda i: when - i % 100)
                 self.c.must("HPEXPIREAT", "h", when, "FIELDS", 250, *["field:%06d" % i for i in range(0, 1000, 4)])
@@ -345,7 +345,7 @@ class HashTimesPagesTest(TimesCase):
         """The latest time was once a later one, so it is not known when the hash ends."""
         for active in (1, 0):
             with self.subTest(active=active):
-                when = milliseconds() + 400
+                when = milliseconds() + 1200
                 self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", active)
                 fill(self.c, "h", 400, lambda i: FAR + i)
                 demote(self.c, "h")
@@ -393,7 +393,7 @@ class KeptHashTimesPagesTest(KeptPagedCase):
         server = Server(LOGGED)
         try:
             for kill in (False, True):
-                when = milliseconds() + 1000
+                when = milliseconds() + 2000
                 with server.client() as client:
                     fill(client, "h", 1000, lambda i: when if i % 4 == 1 else far(i))
                     demote(client, "h")
@@ -502,7 +502,7 @@ class KeptHashTimesPagesTest(KeptPagedCase):
 
     def test_replicas_hide_what_has_expired(self):
         """The primary does not remove it, so its replica can't; what is read there is as if it were gone."""
-        when = milliseconds() + 1500
+        when = milliseconds() + 3000
 
         def run(client):
             client.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)

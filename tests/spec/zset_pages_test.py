@@ -165,7 +165,11 @@ class Commands:
 
 @kelvin_only
 class ZsetPagesTest(PagedCase):
-    options = SMALL
+    options = dict(SMALL, **{"zset-max-listpack-entries": 20})          # most sets of random commands are in pages
+
+    def setUp(self):
+        super().setUp()
+        self.other.must("CONFIG", "SET", "zset-max-listpack-entries", 20)
 
     def scan(self, key):
         cursor, seen = b"0", {}

@@ -31,7 +31,13 @@ struct call_key {
     uint32_t handle;            /* its entry when the call began; 0: none */
 };
 
-/* Whether the key is only overwritten, whatever is in it. */
+/* Whether the key's value is not changed. */
+static inline bool call_key_is_read(const struct call_key *key)
+{
+    return (key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO;
+}
+
+/* Whether the key is only overwritten, so that the old value does not matter. */
 static inline bool call_key_is_overwritten(const struct call_key *key)
 {
     return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;

@@ -10,10 +10,7 @@
 #include "value/paged_times.h"
 #include "value/string.h"
 
-enum {
-    DEAD_FIELDS_A_COMMAND = 1000,
-    READ_REMOVES_MAX = 64,          /* fields of a hash in pages that a call removes which only reads it */
-};
+enum { DEAD_FIELDS_A_COMMAND = 1000 };
 
 /* Not the key that was expected next. */
 static const struct call_key *search_call_key(struct call *call, int arg)
@@ -198,61 +195,45 @@ static void hide_dead_fields(struct key *key)
     key->value = copy->value;
 }
 
-/* Whether fields of the hash in pages are only hidden, as their removal is not what the call waits for: it reads, and there are many, or not all of their pages are there. */
-static bool is_not_removed(const struct key *key, enum key_access access)
+/* Whether the call waits for no removal of fields of the hash in pages: it only reads, and they are many, or not all of their pages are there. */
+static bool hides_dead_fields(const struct key *key, enum key_access access)
 {
-    int64_t now_ms = key->call->turn->now_ms;
     bool has;
     size_t ready;
 
     if (!value_is_paged(&key->value) || access != KEY_FOR_READING)
         return false;
-    has = hash_has_expired(&key->value, now_ms, READ_REMOVES_MAX + 1, &ready);
+    has = hash_has_expired(&key->value, key->call->turn->now_ms, HASH_EXPIRED_IN_PAGES + 1, &ready);
     paged_forget_wanted(paged_of(&key->value)->access);
-    return !has || hash_has_many_expired(&key->value, now_ms, READ_REMOVES_MAX);
+    return !has || ready > HASH_EXPIRED_IN_PAGES;
 }
 
-/* Removes fields that have expired, for a caller that reads or changes the value; a caller that does neither leaves them. Returns
- * the entry; NULL if the key was removed with its last field. */
-static struct entry *remove_dead_fields(struct key *key, enum key_access access)
+/* The entry and its value are about to change. */
+static struct entry *begin_removal(struct key *key)
 {
-    struct call *call = key->call;
-    struct dead_fields dead = { key, NULL };
-    int64_t next_ms = hash_next_expiry(&key->value), last_ms = hash_last_expiry(&key->value);
+    const struct key_hooks *hooks = key->call->turn->hooks;
     struct entry *entry = keyspace_entry(key->keyspace, key->handle);
-    bool hides;
-    size_t count;
 
-    if (call->turn->clock_stopped || next_ms < 0 || next_ms > call->turn->now_ms)
-        return entry;
-    if ((last_ms < 0 || last_ms > call->turn->now_ms) && ((access != KEY_FOR_READING && access != KEY_FOR_WRITING) || key->is_overwritten))
-        return entry;
-    hides = call->keeps_expired || ((last_ms < 0 || last_ms > call->turn->now_ms) && is_not_removed(key, access));
-    if (hides && last_ms >= 0 && last_ms <= call->turn->now_ms) {
-        mark_absent(key);
-        return NULL;
-    }
-    if (hides) {
-        hide_dead_fields(key);
-        if (hash_count(&key->value) > 0)
-            return entry;
-        if (call->keeps_expired) {
-            mark_absent(key);
-            return NULL;
-        }
-    }
     keyspace_assert_locked(key->keyspace);
     if (entry->flags & ENTRY_LATCHED) {     /* the executor did not wait for it, as it did not know */
-        call->turn->hooks->unlatch(call->turn->hooks->context, key->keyspace, key->hash, key->name);
+        hooks->unlatch(hooks->context, key->keyspace, key->hash, key->name);
         key->handle = keyspace_find(key->keyspace, key->hash, key->name);
     }
     partition_changing(key->keyspace, key->hash, key->handle);
     entry = keyspace_entry(key->keyspace, key->handle);
     entry_read_value(entry, &key->value);
-    if (hides || (last_ms >= 0 && last_ms <= call->turn->now_ms)) {
-        remove_dead_hash(key);
-        return NULL;
-    }
+    return entry;
+}
+
+/* Returns the entry; NULL if the key was removed with its last field. */
+static struct entry *remove_some_dead(struct key *key)
+{
+    struct call *call = key->call;
+    struct dead_fields dead = { key, NULL };
+    struct entry *entry = begin_removal(key);
+    size_t count;
+
+    keyspace_assert_locked(key->keyspace);
     count = hash_remove_expired(&key->value, call->turn->now_ms, SIZE_MAX, note_dead, &dead);
     turn_count(call->turn, STAT_EXPIRED_FIELDS, count);
     if (count > 0)
@@ -267,6 +248,35 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
     remove_entry(key, KEY_REMOVE_LAZILY);
     mark_absent(key);
     key_event(key, EVENT_DEL);
+    return NULL;
+}
+
+/* Removes fields that have expired, for a caller that reads or changes the value, or hides them; a caller that does neither leaves them. Returns
+ * the entry; NULL if no field is left. */
+static struct entry *remove_dead_fields(struct key *key, enum key_access access)
+{
+    struct call *call = key->call;
+    int64_t now_ms = call->turn->now_ms, next_ms = hash_next_expiry(&key->value), last_ms = hash_last_expiry(&key->value);
+    struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+    bool all_are_dead = last_ms >= 0 && last_ms <= now_ms;
+
+    if (call->turn->clock_stopped || next_ms < 0 || next_ms > now_ms)
+        return entry;
+    if (!all_are_dead && ((access != KEY_FOR_READING && access != KEY_FOR_WRITING) || key->is_overwritten))
+        return entry;
+    if (!all_are_dead && !call->keeps_expired && !hides_dead_fields(key, access))
+        return remove_some_dead(key);
+    if (!all_are_dead) {
+        hide_dead_fields(key);
+        if (hash_count(&key->value) > 0)
+            return entry;
+    }
+    if (call->keeps_expired) {
+        mark_absent(key);
+        return NULL;
+    }
+    (void)begin_removal(key);
+    remove_dead_hash(key);
     return NULL;
 }
 

@@ -45,6 +45,14 @@ static inline const uint8_t *pair_read_size(const uint8_t *from, size_t *size)
     return from;
 }
 
+/* The bytes of a pair whose sizes were read: those of the key begin at `at`. */
+static inline void pair_place(struct pair *pair, const uint8_t *at_pair, size_t head, const uint8_t *at)
+{
+    pair->key = bytes_of(at, head >> 1);
+    pair->value.data = pair->key.data + pair->key.size;
+    pair->size = (size_t)(at - at_pair) + pair->key.size + pair->value.size;
+}
+
 static inline struct pair pair_of(const uint8_t *at_pair)
 {
     struct pair pair = { .size = 0 };
@@ -53,10 +61,7 @@ static inline struct pair pair_of(const uint8_t *at_pair)
 
     if (head & PAIR_HAS_VALUE)
         at = pair_read_size(at, &pair.value.size);
-    pair.key.size = head >> 1;
-    pair.key.data = (const char *)at;
-    pair.value.data = pair.key.data + pair.key.size;
-    pair.size = (size_t)(at - at_pair) + pair.key.size + pair.value.size;
+    pair_place(&pair, at_pair, head, at);
     return pair;
 }
 
@@ -121,10 +126,7 @@ static inline struct pair pair_numbered_of(const uint8_t *at_pair)
             at = pair_read_size(at, &pair.value.size);
         }
     }
-    pair.key.size = head >> 1;
-    pair.key.data = (const char *)at;
-    pair.value.data = pair.key.data + pair.key.size;
-    pair.size = (size_t)(at - at_pair) + pair.key.size + pair.value.size;
+    pair_place(&pair, at_pair, head, at);
     return pair;
 }
 

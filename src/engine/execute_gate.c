@@ -89,7 +89,7 @@ static struct changed large_value(const struct call *call, const struct call_key
 
     partition_assert_locked_debug(partition);
     changed.keyspace = partition_keyspace_if(partition, call->db);
-    if (changed.keyspace == NULL || key->handle == 0 || key->flags & (KEY_OW | KEY_NOT_KEY) || (key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO)
+    if (changed.keyspace == NULL || key->handle == 0 || key->flags & (KEY_OW | KEY_NOT_KEY) || call_key_is_read(key))
         return changed;
     changed.handle = call->handles_stale ? keyspace_find(changed.keyspace, key->hash, call->args[key->arg]) : key->handle;
     if (changed.handle != 0 && !entry_is_inline(keyspace_entry(changed.keyspace, changed.handle)))

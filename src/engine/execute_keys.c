@@ -13,11 +13,6 @@
 
 enum { BIG_CALL_SHARE = 4 };
 
-bool execute_is_overwritten(const struct call_key *key)
-{
-    return call_key_is_overwritten(key);
-}
-
 /* A call that adds no heat makes no key hot either. */
 enum tier_purpose execute_purpose_of(const struct call *call)
 {
@@ -33,7 +28,7 @@ bool execute_is_held(struct call *call, struct keyspace *keyspace, const struct 
     const struct entry *entry = keyspace_entry(keyspace, key->handle);
 
     /* Reading changes a hash with dead fields: they go first. */
-    if ((key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO &&
+    if (call_key_is_read(key) &&
         (!entry_has_times(entry) || call->turn->clock_stopped || call->keeps_expired || entry_due_ms(entry) > call->turn->now_ms))
         return false;
     tier_write_soon(call->engine->tier, keyspace, key->hash, call->args[key->arg]);
@@ -51,7 +46,7 @@ bool execute_reap(struct call *call, struct keyspace *keyspace, const struct cal
     size_t step, ready;
 
     keyspace_assert_locked(keyspace);
-    if (call->turn->clock_stopped || call->keeps_expired || entry_due_ms(entry) > now_ms || key->flags & KEY_RM || execute_is_overwritten(key))
+    if (call->turn->clock_stopped || call->keeps_expired || entry_due_ms(entry) > now_ms || key->flags & KEY_RM || call_key_is_overwritten(key))
         return false;
     value = entry_value(entry);
     death_ms = entry_death_ms(entry);
@@ -60,7 +55,7 @@ bool execute_reap(struct call *call, struct keyspace *keyspace, const struct cal
         return false;
     ready = step;
     if (value_is_paged(&value)) {
-        if ((key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO)
+        if (call_key_is_read(key))
             return false;               /* those that are many are hidden */
         pages_attach(&access, keyspace, &value, &call->turn->limits, now_ms);
         if (hash_has_expired(&value, now_ms, step + 1, &ready) && ready <= step)
@@ -133,7 +128,7 @@ bool execute_make_resident(struct call *call, struct keyspace *keyspace, struct 
         key->handle = keyspace_find(keyspace, key->hash, name);
         call->handles_stale = true;
     }
-    if (key->handle != 0 && (key->flags & (KEY_RO | KEY_CHANGED)) != KEY_RO && keyspace_entry(keyspace, key->handle)->flags & ENTRY_LATCHED) {
+    if (key->handle != 0 && !call_key_is_read(key) && keyspace_entry(keyspace, key->handle)->flags & ENTRY_LATCHED) {
         hooks->unlatch(hooks->context, keyspace, key->hash, name);
         key->handle = keyspace_find(keyspace, key->hash, name);
         call->handles_stale = true;

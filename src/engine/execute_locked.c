@@ -147,7 +147,7 @@ static bool is_overwritten_blindly(const struct call *call, const struct keyspac
     REQUIRES(keyspace->partition->lock);
 static bool is_overwritten_blindly(const struct call *call, const struct keyspace *keyspace, const struct call_key *key)
 {
-    if (!execute_is_overwritten(key) || (UNLIKELY(call->engine->redirect != NULL) && redirect_needs_existence(call->engine->redirect, key->hash)))
+    if (!call_key_is_overwritten(key) || (UNLIKELY(call->engine->redirect != NULL) && redirect_needs_existence(call->engine->redirect, key->hash)))
         return false;
     if (pages_may_be_in(keyspace))
         return false;
@@ -160,7 +160,7 @@ static bool load_for_replay(struct tier *tier, struct keyspace *keyspace, const 
 {
     enum status status = tier_load_in_place(tier, keyspace, key->hash, name);
 
-    if (status != STATUS_CORRUPT || execute_is_overwritten(key))
+    if (status != STATUS_CORRUPT || call_key_is_overwritten(key))
         return status == STATUS_OK || status == STATUS_CORRUPT;
     return key->flags & KEY_RM && tier_discard_damaged(tier, keyspace, key->hash, name);
 }
@@ -261,7 +261,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
             result = WAITING;
             break;
         case TIER_FAILED:
-            if (execute_is_overwritten(key) && (!pages_may_be_in(keyspace) || tier_is_damaged(tier, keyspace, key->hash, call->args[key->arg])))
+            if (call_key_is_overwritten(key) && (!pages_may_be_in(keyspace) || tier_is_damaged(tier, keyspace, key->hash, call->args[key->arg])))
                 break;                  /* blindly, after all */
             if (!(key->flags & KEY_RM) || !tier_is_damaged(tier, keyspace, key->hash, call->args[key->arg]))
                 return UNREADABLE;

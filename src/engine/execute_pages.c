@@ -286,7 +286,7 @@ static enum residency bring_dead(struct call *call, struct worker *worker, struc
     REQUIRES(keyspace->partition->lock, of_call->space->partition->lock);
 static enum residency bring_dead(struct call *call, struct worker *worker, struct keyspace *keyspace, const struct call_key *key, const struct value *value, const struct needed *of_call)
 {
-    bool in_steps = !loads_in_place(call), hides = call->keeps_expired || (key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO;
+    bool in_steps = !loads_in_place(call), hides = call->keeps_expired || call_key_is_read(key);
     struct needed needed = { .paged = of_call->paged, .tree = of_call->tree, .size = of_call->size, .space = of_call->space, .is_listed = true };
     int64_t now_ms = call->turn->now_ms;
     enum residency residency = RESIDENT;
@@ -295,7 +295,7 @@ static enum residency bring_dead(struct call *call, struct worker *worker, struc
 
     keyspace_assert_locked(needed.space);
     pages_attach(&access, keyspace, value, &call->turn->limits, now_ms);
-    while (residency == RESIDENT && !(hides ? paged_times_has_view(value, now_ms) : hash_has_expired(value, now_ms, in_steps ? EXPIRY_FIELDS_IN_PAGES + 1 : SIZE_MAX, &ready))) {
+    while (residency == RESIDENT && !(hides ? paged_times_has_view(value, now_ms) : hash_has_expired(value, now_ms, in_steps ? HASH_EXPIRED_IN_PAGES + 1 : SIZE_MAX, &ready))) {
         uint32_t fit;
 
         needed.numbers = access.paged.wanted;
@@ -318,14 +318,16 @@ enum residency execute_bring_pages(struct call *call, struct worker *worker, str
     struct needed needed = { .paged = paged_of(&value), .tree = paged_has_tree(&value) ? &paged_ordered_of(&value)->tree : NULL,
         .size = value.type == VALUE_STRING ? string_size(&value) : paged_of(&value)->root.size };
 
+    bool dead = !call_key_is_overwritten(key) && has_dead(call, key, &value);
+
     keyspace_assert_locked(keyspace);
-    if (key->flags & KEY_OW && !(key->flags & KEY_RESIDENT && has_dead(call, key, &value)))
+    if (key->flags & KEY_OW && !dead)
         return RESIDENT;
     if (UNLIKELY(pages_are_elsewhere(keyspace, &value)) && !call_has_locked(call, pages_partition(call->partitions, needed.paged->id)))
         return ask_for_home(call, pages_partition(call->partitions, needed.paged->id));
     needed.space = pages_home_of(keyspace, needed.paged->id);
     keyspace_assert_locked(needed.space);
-    if (UNLIKELY(has_dead(call, key, &value))) {
+    if (UNLIKELY(dead)) {
         enum residency residency = bring_dead(call, worker, keyspace, key, &value, &needed);
 
         if (residency != RESIDENT)

@@ -117,8 +117,6 @@ enum residency execute_bring_pages(struct call *call, struct worker *worker, str
 enum residency execute_bring_asked(struct call *call, struct worker *worker);
 /* The call has changed a value in pages: loads the pages that growing or shrinking needs. */
 void execute_load_ahead(struct call *call, struct worker *worker);
-/* Whether a call overwrites the key, so that the old value does not matter. */
-bool execute_is_overwritten(const struct call_key *key);
 enum tier_purpose execute_purpose_of(const struct call *call);
 /* Without locks: the call is to be run again, with what its handler asked for. */
 void execute_take_asked(struct call *call);

@@ -98,8 +98,8 @@ size_t expiry_ready(struct worker *worker, struct keyspace *keyspace, uint32_t h
         return 0;                       /* that partition is not locked: calls that use the hash remove them */
     pages_attach(&access, keyspace, &value, &worker->turn.limits, now_ms);
     keyspace_assert_locked(access.pages.space);
-    if (hash_has_expired(&value, now_ms, EXPIRY_FIELDS_IN_PAGES, &ready))
-        return EXPIRY_FIELDS_IN_PAGES;
+    if (hash_has_expired(&value, now_ms, HASH_EXPIRED_IN_PAGES, &ready))
+        return HASH_EXPIRED_IN_PAGES;
     for (uint32_t i = 0; i < access.paged.wanted_count && tier != NULL && worker->turn.memory_fill < 0 && bytes <= limit / PAGES_SHARE; i++) {
         char name[PAGE_NAME_SIZE];
         uint64_t hash = pages_name(access.pages.id, access.paged.wanted[i], name);
@@ -131,7 +131,6 @@ static void look_again(struct expiry *expiry, struct keyspace *keyspace, uint64_
 static void expire_entry(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
 {
     struct expiry *expiry = context;
-
     struct worker *worker = expiry->worker;
 
     keyspace_assert_locked(keyspace);
@@ -147,7 +146,7 @@ static void expire_entry(void *context, struct keyspace *keyspace, uint64_t hash
                 size_t count = expiry_remove_fields(worker->engine, &worker->turn, keyspace, hash, handle, ready);
 
                 expiry->field_count += count;
-                expiry->has_more = expiry->has_more || (ready <= EXPIRY_FIELDS_IN_PAGES && count == ready);
+                expiry->has_more = expiry->has_more || (ready <= HASH_EXPIRED_IN_PAGES && count == ready);
             } else {
                 look_again(expiry, keyspace, hash, handle);
             }
@@ -217,7 +216,7 @@ static uint64_t expire_some(struct worker *worker, uint32_t share, int64_t budge
         turn_count(&worker->turn, STAT_EXPIRED_KEYS, expiry.count);
     if (expiry.field_count > 0)
         turn_count(&worker->turn, STAT_EXPIRED_FIELDS, expiry.field_count);
-    return expiry.count + expiry.field_count + (expiry.has_more ? EXPIRY_FIELDS_IN_PAGES : 0);
+    return expiry.count + expiry.field_count + (expiry.has_more ? HASH_EXPIRED_IN_PAGES : 0);
 }
 
 /* The pause until the next slice: what keeps slices within their share of the time while many keys expire; longer, the fewer do. */

@@ -6,12 +6,13 @@
 
 #include "engine/redirect.h"
 #include "engine/role.h"
+#include "value/hash.h"
 
-/* Fields that one step removes: the rest is found again. Of a hash in pages fewer, as each may need a page. */
-enum { EXPIRY_FIELDS_A_STEP = 512, EXPIRY_FIELDS_IN_PAGES = 64 };
+/* Fields that one step removes: the rest is found again. */
+enum { EXPIRY_FIELDS_A_STEP = 512 };
 static inline size_t expiry_fields_a_step(const struct value *hash)
 {
-    return value_is_paged(hash) ? EXPIRY_FIELDS_IN_PAGES : EXPIRY_FIELDS_A_STEP;
+    return value_is_paged(hash) ? HASH_EXPIRED_IN_PAGES : EXPIRY_FIELDS_A_STEP;
 }
 /* Keys and fields that expired in one slice: the next slice follows as soon as the share of time allows; with fewer, later. */
 enum { EXPIRY_MANY = 256 };

@@ -167,7 +167,7 @@ void own_expiry_note(const struct call *call)
     if (call->engine->own_expiry == NULL)
         return;
     for (int i = 0; i < call->key_count; i++) {
-        if (!(call->keys[i].flags & KEY_NOT_KEY) && (call->keys[i].flags & (KEY_RO | KEY_CHANGED)) != KEY_RO)
+        if (!(call->keys[i].flags & KEY_NOT_KEY) && !call_key_is_read(&call->keys[i]))
             note_key(call, &call->keys[i]);
     }
 }

@@ -19,6 +19,7 @@
 
 enum {
     PAGE_NAME_SIZE = 10,
+    PAGE_NUMBER_AT = 6,         /* in a name */
     PAGE_ID_BITS = 48,
     PAGE_ID_COUNT_BITS = PAGE_ID_BITS - SLOT_BITS,      /* of an ID below those of the hash */
 };
@@ -30,8 +31,6 @@ static inline bool incarnation_is_of_pages(uint32_t incarnation)
 {
     return incarnation & INCARNATION_PAGES;
 }
-
-enum { PAGE_NUMBER_AT = 6 };
 
 static inline void page_name(char name[PAGE_NAME_SIZE], uint64_t id, uint32_t number)
 {

@@ -45,6 +45,8 @@ bool hash_set_keeping(struct value *hash, const struct value_limits *limits, str
 int64_t hash_next_expiry(const struct value *hash);
 /* When the last field expires; HASH_NO_TIME if one does not. In pages it may be a bound: all have expired then. */
 int64_t hash_last_expiry(const struct value *hash);
+/* Fields of a hash in pages that are removed together, as each may need a page. */
+enum { HASH_EXPIRED_IN_PAGES = 64 };
 /* True if more than `count` fields have expired and it is a table or in pages; for a listpack, which is small, always false. */
 bool hash_has_many_expired(const struct value *hash, int64_t now_ms, size_t count);
 /* Removes expired fields, the earliest first, at most `count_max`; calls `expired` for each before it is removed. Returns

@@ -364,7 +364,7 @@ static size_t list_free_effort(const struct value *list)
     return list->encoding == LIST_LISTPACK || value_is_paged(list) ? 1 : chunk_list_chunks(chunks_of(list)) + 1;
 }
 
-/* A value that leaves its key is whole. */
+/* A value that leaves its database is whole. */
 static struct value list_copy(const struct value *list)
 {
     struct value copy = *list;

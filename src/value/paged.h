@@ -1,7 +1,7 @@
 /* Paged value: a table whose pairs are in pages (containers/paged_table.h), so that a part of it can be cold. What the key has is the root. Sorted sets have a tree beside
  * it (value/paged_zset.h), and so have hashes with fields that expire (value/paged_times.h); lists (value/paged_list.h) and streams (value/stream_nodes.h) have a tree only; strings are rows of blocks (value/paged_string.h).
  *
- * Only what is in an entry is paged: a value becomes it when it is stored under a key, and a value that leaves its key is made whole.
+ * Only what is in an entry is paged: a value becomes it when it is stored under a key, and is made whole when it leaves its database. A copy gets pages of its own (paged_copy_root).
  *
  * Who opens the entry attaches the pages (keyspace/pages.h) before anything is done with the elements, for as long as the partition is locked. What a call needs of them
  * is made resident before it runs, by its row (struct command_need). Where that depends on chance or on a cursor, functions here say that pages are missing and which, and

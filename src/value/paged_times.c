@@ -9,17 +9,12 @@ enum { NO_FIELD = -1 };
 
 /* --- roots --- */
 
-static struct paged_value *create(const struct paged_root *root, const struct page_tree_root *tree, const struct paged_bounds *bounds, uint64_t id)
+struct paged_value *paged_times_of_roots(const struct paged_root *root, const struct page_tree_root *tree, const struct paged_bounds *bounds, uint64_t id)
 {
     struct paged_times *times = mem_alloc(sizeof(*times));
 
     *times = (struct paged_times){ { { .root = *root, .id = id }, *tree }, *bounds };
     return &times->ordered.paged;
-}
-
-struct paged_value *paged_times_of_roots(const struct paged_root *root, const struct page_tree_root *tree, const struct paged_bounds *bounds, uint64_t id)
-{
-    return create(root, tree, bounds, id);
 }
 
 /* The value has another root for the same pages. */
@@ -35,8 +30,9 @@ static void change_root(struct value *hash, enum value_encoding encoding, struct
 void paged_times_begin(struct value *hash)
 {
     const struct paged_value *paged = paged_of(hash);
+    const struct paged_bounds none = { (int64_t)PAIR_NUMBER_MAX, 0 };
 
-    change_root(hash, HASH_PAGED_TIMES, create(&paged->root, &(struct page_tree_root){ 0 }, &(struct paged_bounds){ (int64_t)PAIR_NUMBER_MAX, 0 }, paged->id));
+    change_root(hash, HASH_PAGED_TIMES, paged_times_of_roots(&paged->root, &(struct page_tree_root){ 0 }, &none, paged->id));
 }
 
 void paged_times_end_if_none(struct value *hash)

@@ -44,7 +44,7 @@ static size_t stream_free_effort(const struct value *value)
     return 1 + stream->nodes.count + idmap_blocks(&stream->nodes) + stream_groups_blocks(stream);
 }
 
-/* A value that leaves its key is whole. */
+/* A value that leaves its database is whole. */
 static struct value stream_copy(const struct value *value)
 {
     const struct stream *from = stream_of(value);

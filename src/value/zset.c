@@ -581,7 +581,7 @@ static size_t zset_free_effort(const struct value *zset)
     return is_listpack(zset) || value_is_paged(zset) ? 1 : btree_blocks(tree_of(zset));
 }
 
-/* A value that leaves its key is whole. */
+/* A value that leaves its database is whole. */
 static struct value zset_copy(const struct value *zset)
 {
     if (UNLIKELY(value_is_paged(zset)))

@@ -1,7 +1,5 @@
 #include "commands/hash_fields.h"
 
-#include "value/hash.h"
-
 /* The limit of Redis, in the year 4199. */
 static const int64_t when_max_ms = ((int64_t)1 << 46) - 1;
 
@@ -46,14 +44,6 @@ bool hash_fields_argument(struct call *call, int arg, const char *bad_count, str
 bool hash_time_is_past(const struct call *call, int64_t when_ms)
 {
     return when_ms <= call->turn->now_ms && !call->turn->clock_stopped;
-}
-
-bool hash_fields_ready(const struct key *key, const struct bytes *fields, int count, int step, int64_t when_ms)
-{
-    if (!key->present || hash_has_change(&key->value, fields, count, step, when_ms))
-        return true;
-    key_ask(key);
-    return false;
 }
 
 void hash_log_begin(struct hash_log *log, struct call *call, enum hash_log_form form, const struct bytes *head, int head_count,

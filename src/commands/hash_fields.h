@@ -5,6 +5,7 @@
 
 #include "call/call.h"
 #include "call/key.h"
+#include "value/hash.h"
 
 enum hash_time_form { HASH_TIME_SECONDS = 1, HASH_TIME_ABSOLUTE = 2 };      /* neither: milliseconds from now */
 
@@ -23,7 +24,13 @@ struct hash_fields {
 bool hash_fields_argument(struct call *call, int arg, const char *bad_count, struct hash_fields *fields);
 
 /* Whether what a change of these fields needs is there, every step-th of `count`: their times go (HASH_NO_TIME), or are set to `when_ms`. False: the call asks for it (key_ask). */
-bool hash_fields_ready(const struct key *key, const struct bytes *fields, int count, int step, int64_t when_ms);
+static inline bool hash_fields_ready(const struct key *key, const struct bytes *fields, int count, int step, int64_t when_ms)
+{
+    if (!key->present || hash_has_change(&key->value, fields, count, step, when_ms))
+        return true;
+    key_ask(key);
+    return false;
+}
 
 enum hash_log_form {
     HASH_LOG_PLAIN,             /* HDEL key field ... */

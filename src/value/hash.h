@@ -9,6 +9,7 @@
 #ifndef KELVIN_VALUE_HASH_H
 #define KELVIN_VALUE_HASH_H
 
+#include "base/compiler.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "containers/paged_table.h"
@@ -85,7 +86,11 @@ struct paged_value *hash_to_pages(const struct value *hash, const struct paged_p
 bool hash_has_fields(const struct value *hash, const struct bytes *fields, int count, int step);
 /* Whether what a change of fields needs of a hash in pages beside their own pages is there: their times go (time_ms < 0), or are set. `fields`: every step-th of `count`, for example of arguments.
  * False: pages are missing (value/paged.h). */
-bool hash_has_change(const struct value *hash, const struct bytes *fields, int count, int step, int64_t time_ms);
+bool hash_times_have_change(const struct value *hash, const struct bytes *fields, int count, int step, int64_t time_ms);          /* only of HASH_PAGED_TIMES */
+static inline bool hash_has_change(const struct value *hash, const struct bytes *fields, int count, int step, int64_t time_ms)
+{
+    return LIKELY(hash->encoding != HASH_PAGED_TIMES) || hash_times_have_change(hash, fields, count, step, time_ms);
+}
 /* The same for the removal of up to `count_max` fields that have expired (hash_remove_expired). `*ready`: how many of them can be removed now. */
 bool hash_has_expired(const struct value *hash, int64_t now_ms, size_t count_max, size_t *ready);
 

@@ -374,12 +374,10 @@ bool hash_has_fields(const struct value *hash, const struct bytes *fields, int c
     return has;
 }
 
-bool hash_has_change(const struct value *hash, const struct bytes *fields, int count, int step, int64_t time_ms)
+bool hash_times_have_change(const struct value *hash, const struct bytes *fields, int count, int step, int64_t time_ms)
 {
     bool has = true;
 
-    if (!value_is_paged(hash) || !hash_has_times(hash))
-        return true;
     for (int i = 0; i < count; i += step)
         has = paged_times_has_change(hash, fields[i], time_ms, (size_t)(count / step)) && has;
     return has;

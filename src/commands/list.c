@@ -38,7 +38,7 @@ static void push_elements(struct call *call, enum list_end end, enum push_mode m
     }
     if (!key.present)
         key_replace(&key, list_create());
-    if (!list_has_push(&key.value, end, (size_t)call->arg_count - 2)) {
+    if (!list_has_push(&key.value, end, (size_t)call->arg_count - 2, bytes)) {
         key_ask(&key);
         return;
     }
@@ -147,7 +147,7 @@ void lset_command(struct call *call)
         return;
     }
     index = index < 0 ? index + count : index;
-    if (!list_has_ranks(&key.value, (size_t)index, 1)) {
+    if (!list_has_set(&key.value, (size_t)index, call->args[3].size)) {
         key_ask(&key);
         return;
     }

@@ -186,9 +186,12 @@ static void rotate_list(struct key *key, enum list_end from, enum list_end to, s
     key_event(key, pop_event(from));
 }
 
-static bool has_pushed(struct key *key, enum list_end end)
+/* Whether the element at an end of `source`, which is there, can be added. */
+static bool has_pushed(struct key *key, enum list_end end, const struct key *source, enum list_end from)
 {
-    if (list_has_push(&key->value, end, 1))
+    char digits[TEXT_INT_SIZE];
+
+    if (list_is_here(&key->value) || list_has_push(&key->value, end, 1, list_end_element(&source->value, from, digits).size))
         return true;
     key_ask(key);
     return false;
@@ -211,12 +214,12 @@ bool list_move(struct key *source, enum list_end from, enum list_end to)
     struct key target;
 
     if (bytes_equal(call->args[1], call->args[2])) {
-        if (!has_popped(source, from, 1) || !has_pushed(source, to))
+        if (!has_popped(source, from, 1) || !has_pushed(source, to, source, from))
             return false;
         element = take_copy(source, from);
         rotate_list(source, from, to, element);
     } else {
-        if (!key_open_as(call, 2, KEY_FOR_WRITING, VALUE_LIST, &target) || !has_popped(source, from, 1) || (target.present && !has_pushed(&target, to)))
+        if (!key_open_as(call, 2, KEY_FOR_WRITING, VALUE_LIST, &target) || !has_popped(source, from, 1) || (target.present && !has_pushed(&target, to, source, from)))
             return false;
         element = take_copy(source, from);
         push_to(&target, to, element);

@@ -16,7 +16,7 @@
 #include "containers/listpack.h"
 
 enum list_page_form { LIST_PAGE_PACK, LIST_PAGE_LARGE };
-enum { LIST_PAGE_FORM_SIZE = 1 };
+enum { LIST_PAGE_FORM_SIZE = 1, LIST_PAGE_EMPTY_SIZE = LIST_PAGE_FORM_SIZE + LISTPACK_EMPTY_SIZE };
 
 /* For bytes from outside: nothing else is read. */
 bool list_page_is_sound(struct bytes page);
@@ -32,6 +32,12 @@ static inline const struct listpack *list_page_pack(struct bytes page)
     return (const struct listpack *)(page.data + LIST_PAGE_FORM_SIZE);
 }
 
+/* The same, to be changed (listpack_place ...). */
+static inline struct listpack *list_page_pack_in(char *page)
+{
+    return (struct listpack *)(page + LIST_PAGE_FORM_SIZE);
+}
+
 /* The large element. */
 static inline struct bytes list_page_large(struct bytes page)
 {
@@ -40,6 +46,10 @@ static inline struct bytes list_page_large(struct bytes page)
 
 size_t list_page_count(struct bytes page);
 
+/* Whether a page with this element, and no other, would have more than `size_max` bytes: then it is one of a large element. */
+bool list_page_is_too_large(struct bytes element, size_t size_max);
+/* A page of LIST_PAGE_EMPTY_SIZE bytes without elements, which gets some at once. */
+void list_page_write_empty(char *page);
 /* Bytes of a page with this element only, which is a large one if it would have more than `size_max` bytes otherwise; writes it. */
 size_t list_page_size_of(struct bytes element, size_t size_max);
 void list_page_write(char *page, struct bytes element, size_t size_max);

@@ -335,8 +335,7 @@ static void init_access(struct pages_access *access, struct keyspace *keyspace, 
 
     keyspace_assert_locked(space);
     pages_init(&access->pages, space, id, now_ms);
-    access->paged = (struct paged_access){ .table = { .pager = &access->pages.pager, .seed = limits->seed, .limits = paged_limits_of(limits) } };
-    paged_tree_pager_init(&access->paged.tree_pager, &access->pages.pager);
+    paged_access_init(&access->paged, &access->pages.pager, limits);
 }
 
 void pages_attach(struct pages_access *access, struct keyspace *keyspace, const struct value *value, const struct value_limits *limits, int64_t now_ms)

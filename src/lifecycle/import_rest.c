@@ -292,7 +292,7 @@ static bool has_place_of_time(const struct value *value, const struct element *e
 static bool has_place(const struct value *value, enum rest_step step, const struct element *element)
 {
     switch (step) {
-    case STEP_LIST: return list_has_push(value, LIST_TAIL, 1);
+    case STEP_LIST: return list_has_push(value, LIST_TAIL, 1, element->key.size);
     case STEP_STREAM: return stream_has_append(stream_of(value));
     case STEP_STREAM_END: return stream_has_range(stream_of(value), (struct stream_id){ 0, 0 }, STREAM_ID_MAX, 1, STREAM_UP) && stream_has_append(stream_of(value));
     case STEP_STRING: return string_has_change(value, string_size(value), element->key.size);

@@ -13,6 +13,7 @@
 #include "tier/record.h"
 #include "tier/tags.h"
 #include "value/codec.h"
+#include "value/paged_list.h"
 #include "value/stream_nodes.h"
 
 enum { ROOTS_FIRST = 64, PART_SIZE = 256 << 10, NODES_KEPT = 4 };
@@ -334,20 +335,29 @@ static bool end_stream(struct pages_reading *reading, const struct image_root *r
     return reading->status == STATUS_OK;
 }
 
+static void append_end(struct pages_reading *reading, struct bytes pack)
+{
+    if (pack.size > 0)
+        codec_write_list_pack(&reading->payload, pack);
+}
+
 /* The highest element of a sorted set comes first, which is the order in which Redis and this server load it fastest. */
 static bool read_tree(struct pages_reading *reading, const struct recordmap *map, const struct image_root *root, const struct image_item *item, enum value_type type)
 {
     struct node_pager nodes = { .pager = { .find = find_node }, .reading = reading, .map = map, .root = root };
     struct page_tree_root tree_root;
     struct page_tree tree = { &tree_root, &nodes.pager, PAGE_TREE_LIMITS_DEFAULT };
+    struct bytes ends[2] = { { NULL, 0 }, { NULL, 0 } };
     bool good;
 
-    if (!record_peek_tree(item->record, &tree_root))
+    if ((type == VALUE_LIST && !record_peek_ends(item->record, ends)) || !record_peek_tree(item->record, &tree_root))
         return fail_page(reading, root, 0, STATUS_CORRUPT);
     nodes.next = tree_root.next;
     /* Redis' lists and streams begin with how many chunks there are. */
-    good = begin_value(reading, item, type == VALUE_ZSET ? root->root.count : tree_root.leaves) && walk_leaves(reading, &tree, &nodes, item, type) &&
-        (type != VALUE_STREAM || end_stream(reading, root, item));
+    good = begin_value(reading, item, type == VALUE_ZSET ? root->root.count : tree_root.leaves + (ends[LIST_HEAD].size > 0) + (ends[LIST_TAIL].size > 0));
+    append_end(reading, ends[LIST_HEAD]);
+    good = good && walk_leaves(reading, &tree, &nodes, item, type) && (type != VALUE_STREAM || end_stream(reading, root, item));
+    append_end(reading, ends[LIST_TAIL]);
     for (int i = 0; i < NODES_KEPT; i++)
         buffer_release(&nodes.kept[i].bytes);
     page_tree_root_release(&tree_root);

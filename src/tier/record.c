@@ -3,6 +3,7 @@
 #include "keyspace/page_name.h"
 #include "store/dictionaries.h"
 #include "value/codec.h"
+#include "value/paged_list.h"
 #include "value/paged_string.h"
 #include "value/paged_times.h"
 #include "value/paged_zset.h"
@@ -11,7 +12,8 @@
 
 enum { RECORD_FORMAT = 1, RECORD_FORMAT_ROOT = 2, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_PACKED = 0x08,
     RECORD_FLAGS = 0xf8, HEAD_SIZE = 4 };
-enum { TYPE_AND_ID_SIZE = 1 + 8, BYTES_SIZE = 8, TREE_SIZE_SIZE = 4, LENGTH_AND_BLOCK_SIZE = 8 + 4, BOUNDS_SIZE = 8 + 8 };
+enum { TYPE_AND_ID_SIZE = 1 + 8, BYTES_SIZE = 8, SIZE_SIZE = 4, LENGTH_AND_BLOCK_SIZE = 8 + 4, BOUNDS_SIZE = 8 + 8 };
+#define SIZE_WITH_ENDS (1ull << 63)      /* in the size of a list that has elements with its root */
 enum { CODEC_LAST = COMPRESS_LZ4, TYPE_SIZE = 1, VARINT_SIZE_MAX = 5 };
 
 /* Flags of how a value is kept that the payload does not have. */
@@ -28,16 +30,40 @@ static uint8_t kept_flags(const struct value *value)
     return value->encoding == STRING_EMBEDDED && string_to_int(value, &number) ? RECORD_TEXT : 0;
 }
 
-/* Something comes after it. */
+/* Bytes after which others come have their size in front. */
+static size_t begin_sized(struct buffer *out)
+{
+    buffer_append(out, &(uint32_t){ 0 }, SIZE_SIZE);
+    return out->size;
+}
+
+static void end_sized(struct buffer *out, size_t begin)
+{
+    uint32_t size = (uint32_t)(out->size - begin);
+
+    memcpy(out->data + begin - SIZE_SIZE, &size, SIZE_SIZE);
+}
+
 static void tree_encode_sized(const struct page_tree_root *tree, struct buffer *out)
 {
-    size_t at = out->size;
-    uint32_t size = 0;
+    size_t begin = begin_sized(out);
 
-    buffer_append(out, &size, TREE_SIZE_SIZE);
     page_tree_root_write(tree, out);
-    size = (uint32_t)(out->size - at - TREE_SIZE_SIZE);
-    memcpy(out->data + at, &size, TREE_SIZE_SIZE);
+    end_sized(out, begin);
+}
+
+static bool has_ends(const struct value *value)
+{
+    return value->type == VALUE_LIST && (paged_list_end_count(value, LIST_HEAD) > 0 || paged_list_end_count(value, LIST_TAIL) > 0);
+}
+
+static void ends_encode(const struct value *value, struct buffer *out)
+{
+    size_t begin = begin_sized(out);
+
+    paged_list_write_end(value, LIST_HEAD, out);
+    end_sized(out, begin);
+    paged_list_write_end(value, LIST_TAIL, out);
 }
 
 static void root_encode(const struct value *value, struct buffer *out)
@@ -51,7 +77,9 @@ static void root_encode(const struct value *value, struct buffer *out)
         paged_root_write(&paged->root, root);
         buffer_append(out, root, sizeof(root));
     } else {
-        buffer_append(out, &paged->root.size, BYTES_SIZE);
+        uint64_t size = paged->root.size | (has_ends(value) ? SIZE_WITH_ENDS : 0);
+
+        buffer_append(out, &size, BYTES_SIZE);
     }
     if (value->type == VALUE_STRING) {
         buffer_append(out, &paged_string_of(value)->length, 8);
@@ -64,6 +92,9 @@ static void root_encode(const struct value *value, struct buffer *out)
     if (value->type == VALUE_STREAM) {
         tree_encode_sized(&paged_ordered_of(value)->tree, out);
         codec_write_stream_rest(value, out);
+    } else if (has_ends(value)) {
+        tree_encode_sized(&paged_ordered_of(value)->tree, out);
+        ends_encode(value, out);
     } else if (paged_has_tree(value)) {
         page_tree_root_write(&paged_ordered_of(value)->tree, out);
     }
@@ -131,6 +162,8 @@ struct roots {
     uint32_t block;
     struct paged_bounds bounds;         /* of a hash with a tree */
     struct bytes rest;                  /* of a stream (codec_write_stream_rest) */
+    bool has_ends;                      /* of a list */
+    struct bytes ends[2];               /* listpacks, or empty */
 };
 
 static struct bytes after(struct bytes bytes, size_t size)
@@ -147,28 +180,56 @@ static bool table_read(struct bytes *bytes, struct paged_root *table)
     return is_sound;
 }
 
-static bool bytes_read(struct bytes *bytes, struct paged_root *table)
+static bool bytes_read(struct bytes *bytes, struct roots *roots)
 {
+    uint64_t *size = &roots->table.size;
+
     if (bytes->size < BYTES_SIZE)
         return false;
-    memcpy(&table->size, bytes->data, BYTES_SIZE);
+    memcpy(size, bytes->data, BYTES_SIZE);
     *bytes = after(*bytes, BYTES_SIZE);
+    roots->has_ends = roots->value.type == VALUE_LIST && *size & SIZE_WITH_ENDS;
+    if (roots->has_ends)
+        *size &= ~SIZE_WITH_ENDS;
+    return true;
+}
+
+/* Moves past bytes that have their size in front. */
+static bool sized_read(struct bytes *bytes, struct bytes *part)
+{
+    uint32_t size = 0;
+
+    if (bytes->size < SIZE_SIZE)
+        return false;
+    memcpy(&size, bytes->data, SIZE_SIZE);
+    *bytes = after(*bytes, SIZE_SIZE);
+    if (size > bytes->size)
+        return false;
+    *part = bytes_of(bytes->data, size);
+    *bytes = after(*bytes, size);
     return true;
 }
 
 /* To be released if it is true. */
 static bool tree_read_sized(struct bytes *bytes, struct page_tree_root *tree)
 {
-    uint32_t size = 0;
+    struct bytes part;
 
-    if (bytes->size < TREE_SIZE_SIZE)
+    return sized_read(bytes, &part) && page_tree_root_read(part, tree);
+}
+
+/* What follows the bytes of a list with ends. The tree is to be released if it is true. */
+static bool ends_read(struct bytes bytes, struct roots *roots)
+{
+    if (!tree_read_sized(&bytes, &roots->tree))
         return false;
-    memcpy(&size, bytes->data, TREE_SIZE_SIZE);
-    *bytes = after(*bytes, TREE_SIZE_SIZE);
-    if (size > bytes->size || !page_tree_root_read(bytes_of(bytes->data, size), tree))
-        return false;
-    *bytes = after(*bytes, size);
-    return true;
+    if (sized_read(&bytes, &roots->ends[LIST_HEAD])) {
+        roots->ends[LIST_TAIL] = bytes;
+        if (roots->ends[LIST_HEAD].size + bytes.size > 0 && paged_list_end_is_sound(roots->ends[LIST_HEAD]) && paged_list_end_is_sound(roots->ends[LIST_TAIL]))
+            return true;
+    }
+    page_tree_root_release(&roots->tree);
+    return false;
 }
 
 /* The end of a string's root. */
@@ -206,7 +267,7 @@ static enum status roots_read(struct bytes bytes, struct roots *roots)
     if (roots->id >> PAGE_ID_BITS != 0)
         return STATUS_CORRUPT;
     bytes = after(bytes, TYPE_AND_ID_SIZE);
-    if (!(paged_has_table(&roots->value) ? table_read(&bytes, &roots->table) : bytes_read(&bytes, &roots->table)))
+    if (!(paged_has_table(&roots->value) ? table_read(&bytes, &roots->table) : bytes_read(&bytes, roots)))
         return STATUS_CORRUPT;
     if (roots->value.type == VALUE_STRING)
         return string_root_read(bytes, roots) ? STATUS_OK : STATUS_CORRUPT;
@@ -216,6 +277,8 @@ static enum status roots_read(struct bytes bytes, struct roots *roots)
         roots->rest = bytes;
         return has_tree ? STATUS_OK : STATUS_CORRUPT;
     }
+    if (roots->has_ends)
+        return ends_read(bytes, roots) ? STATUS_OK : STATUS_CORRUPT;
     if (roots->value.type == VALUE_HASH && bytes.size > 0 && !bounds_read(&bytes, roots))
         return STATUS_CORRUPT;
     if (!paged_has_tree(&roots->value))
@@ -230,6 +293,8 @@ static enum status roots_read(struct bytes bytes, struct roots *roots)
 
 static struct paged_value *paged_of_roots(const struct roots *roots)
 {
+    if (roots->value.type == VALUE_LIST)
+        return paged_list_of_roots(&roots->table, &roots->tree, (struct chunk_list *[2]){ paged_list_read_end(roots->ends[LIST_HEAD]), paged_list_read_end(roots->ends[LIST_TAIL]) }, roots->id);
     if (roots->value.type == VALUE_STRING)
         return paged_string_of_root(&roots->table, roots->length, roots->block, roots->id);
     if (roots->value.type == VALUE_STREAM)
@@ -304,6 +369,16 @@ bool record_peek_string(struct bytes bytes, uint64_t *length, uint32_t *block)
     *length = roots.length;
     *block = roots.block;
     return roots.value.type == VALUE_STRING;
+}
+
+bool record_peek_ends(struct bytes bytes, struct bytes ends[2])
+{
+    struct roots roots;
+
+    if (!record_peek_roots(bytes, &roots) || roots.value.type != VALUE_LIST)
+        return false;
+    memcpy(ends, roots.ends, sizeof(roots.ends));
+    return true;
 }
 
 bool record_peek_tree(struct bytes bytes, struct page_tree_root *tree)

@@ -6,7 +6,12 @@
  *            0x10 if each field of a hash has a time; then `death_ms` is the latest of them: when the key expires as a whole,
  *            0x08 if the payload is packed
  *            Of a value in pages: 2 in place of 1, and of the others 0x80 and 0x10 at most
- *   payload as in value/codec.h; of a value in pages: type u8 (enum value_type) | ID u64 | root of containers/paged_table.h, of a hash whose fields expire then: bounds of the times i64, i64 | root of containers/page_tree.h, or of a list or stream: bytes u64 | of a sorted set or list: root of containers/page_tree.h | of a stream: its size u32 | root of containers/page_tree.h | what a payload has after the nodes
+ *   payload as in value/codec.h; of a value in pages: type u8 (enum value_type) | ID u64 | root
+ *   root    = of a hash, set or sorted set: root of containers/paged_table.h, of a hash whose fields expire then: bounds of the times i64, i64; of these and of sorted sets then: root of containers/page_tree.h
+ *           | of a list: bytes u64 | root of containers/page_tree.h; if some of its elements are with the root: bytes u64, the highest bit set | size u32 | root of containers/page_tree.h | size u32 | listpack of
+ *             those at its head | listpack of those at its tail; either may have no bytes
+ *           | of a stream: bytes u64 | size u32 | root of containers/page_tree.h | what a payload has after the nodes
+ *           | of a string: bytes u64 | length u64 | bytes of a block u32
  *   packed  = RDB type u8 | codec u8 (1: zstd, 2: LZ4) | dictionary varint (0: none) | size varint | frame of base/compress.h: the payload's `size` bytes
  *             after its type
  *
@@ -78,6 +83,8 @@ bool record_peek_pages(struct bytes bytes, struct paged_extent *extent, struct p
 bool record_peek_first_time(struct bytes bytes, int64_t *first_ms);
 /* The length of a string in blocks and the size of these (value/paged_string.h). False: it is no such record. */
 bool record_peek_string(struct bytes bytes, uint64_t *length, uint32_t *block);
+/* The ends of a list in pages as listpacks, each empty if it has no elements; borrowed. False: it is no such record, or they are damaged. */
+bool record_peek_ends(struct bytes bytes, struct bytes ends[2]);
 /* The tree of a sorted set in pages, which is the caller's to release. False: it is no such record. */
 bool record_peek_tree(struct bytes bytes, struct page_tree_root *tree);
 

@@ -126,11 +126,16 @@ size_t chunk_list_pack_size(const struct chunk_list *list)
 
 size_t chunk_list_size(const struct chunk_list *list)
 {
-    size_t samples = list->used < SIZE_SAMPLES ? list->used : SIZE_SAMPLES, sum = 0;
+    size_t sum = 0;
 
-    for (size_t i = 0; i < samples; i++)
-        sum += pack_size_of(chunk_at(list, i * list->used / samples));
-    return samples < list->used ? (size_t)((double)sum / (double)samples * list->used) : sum;
+    if (list->used <= SIZE_SAMPLES) {
+        for (size_t i = 0; i < list->used; i++)
+            sum += pack_size_of(chunk_at(list, i));
+        return sum;
+    }
+    for (size_t i = 0; i < SIZE_SAMPLES; i++)
+        sum += pack_size_of(chunk_at(list, i * list->used / SIZE_SAMPLES));
+    return (size_t)((double)sum / SIZE_SAMPLES * list->used);
 }
 
 struct listpack *chunk_list_take_pack(struct chunk_list *list)

@@ -39,7 +39,7 @@ struct chunk_list *chunk_list_copy(const struct chunk_list *list);
 
 size_t chunk_list_count(const struct chunk_list *list);         /* of elements */
 size_t chunk_list_chunks(const struct chunk_list *list);
-/* Bytes of the elements as their chunks have them, uncompressed, about: a few chunks are looked at. */
+/* Bytes of the elements as their chunks have them, uncompressed; of many chunks about: a few are looked at. */
 size_t chunk_list_size(const struct chunk_list *list);
 /* As the allocator counts it. Measures `samples` chunks and extrapolates; 0 measures all. */
 size_t chunk_list_memory(const struct chunk_list *list, size_t samples);
@@ -58,6 +58,10 @@ void chunk_list_set(struct chunk_list *list, size_t index, struct bytes element)
 void chunk_list_insert(struct chunk_list *list, size_t index, struct bytes element);
 /* Removes `count` elements from `index` on, which must exist. */
 void chunk_list_delete(struct chunk_list *list, size_t index, size_t count);
+
+/* Moves elements from an end, in their order, to the end of a pack in memory of the caller (listpack_place), which may grow to `size_max` bytes: as many as fit. Returns how many. Of a list whose
+ * elements are all in listpacks that are not compressed. */
+size_t chunk_list_move(struct chunk_list *list, enum list_end from, struct listpack *pack, size_t size_max);
 
 /* The element at an end of a list that is not empty: borrowed until the list changes, or printed into `digits`. */
 struct bytes chunk_list_end_element(const struct chunk_list *list, enum list_end end, char digits[TEXT_INT_SIZE]);

@@ -259,3 +259,54 @@ size_t chunk_list_remove(struct chunk_list *list, struct bytes element, size_t c
     }
     return removed;
 }
+
+static size_t elements_size(const struct chunk *chunk)
+{
+    CHECK(chunk->form == CHUNK_PACK);
+    return listpack_size(pack_of(chunk)) - LISTPACK_EMPTY_SIZE;
+}
+
+/* The elements at an end of the chunk that have at most `room` bytes together are copied to the pack. */
+static size_t copy_some(const struct chunk *chunk, enum list_end from, struct listpack *pack, size_t room)
+{
+    const struct listpack *source = pack_of(chunk);
+    size_t first = listpack_first(source), count = 0, size = elements_size(chunk), skipped = 0;
+
+    if (from == LIST_TAIL) {
+        while (size - skipped > room) {
+            skipped += listpack_size_between(source, first + skipped, 1);
+            count++;
+        }
+        listpack_place_some(pack, source, first + skipped, size - skipped, chunk->count - count);
+        return chunk->count - count;
+    }
+    for (size_t more; count < chunk->count && (more = listpack_size_between(source, first + skipped, 1)) <= room - skipped; count++)
+        skipped += more;
+    listpack_place_some(pack, source, first, skipped, count);
+    return count;
+}
+
+size_t chunk_list_move(struct chunk_list *list, enum list_end from, struct listpack *pack, size_t size_max)
+{
+    size_t room = size_max - listpack_size(pack), whole = 0, moved = 0, index = 0;
+
+    /* The chunks that go as a whole, and a part of the next one. */
+    while (whole < list->used && elements_size(chunk_at(list, from == LIST_HEAD ? whole : list->used - 1 - whole)) <= room) {
+        room -= elements_size(chunk_at(list, from == LIST_HEAD ? whole : list->used - 1 - whole));
+        whole++;
+    }
+    if (from == LIST_TAIL && whole < list->used && room > 0)
+        moved = copy_some(chunk_at(list, list->used - 1 - whole), from, pack, room);
+    for (size_t i = 0; i < whole; i++) {
+        const struct chunk *chunk = chunk_at(list, from == LIST_HEAD ? i : list->used - whole + i);
+
+        listpack_place_some(pack, pack_of(chunk), listpack_first(pack_of(chunk)), elements_size(chunk), chunk->count);
+        moved += chunk->count;
+    }
+    if (from == LIST_HEAD && whole < list->used)
+        moved += copy_some(chunk_at(list, whole), from, pack, room);
+    if (from == LIST_TAIL)
+        index = list->count - moved;
+    chunk_list_delete(list, index, moved);
+    return moved;
+}

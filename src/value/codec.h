@@ -107,7 +107,8 @@ enum status codec_read_string(struct bytes *input, size_t unpacked_max, struct b
 /* Appends a string, as an integer if it is a canonical one of 32 bits. */
 void codec_write_string(struct buffer *out, struct bytes string);
 
-/* Appends a page of a list (containers/list_page.h) as a chunk of CODEC_RDB_LIST_QUICKLIST_2. */
+/* Appends a page of a list (containers/list_page.h), or a listpack, as a chunk of CODEC_RDB_LIST_QUICKLIST_2. */
+void codec_write_list_pack(struct buffer *out, struct bytes pack);
 void codec_write_list_page(struct buffer *out, struct bytes page);
 
 /* A node of a stream, as the two strings that a dump has of it. */

@@ -27,6 +27,11 @@ static void write_chunk(struct buffer *out, struct chunk_view chunk)
         codec_write_raw(out, chunk.bytes);
 }
 
+void codec_write_list_pack(struct buffer *out, struct bytes pack)
+{
+    write_chunk(out, (struct chunk_view){ .form = CHUNK_PACK, .bytes = pack });
+}
+
 void codec_write_list_page(struct buffer *out, struct bytes page)
 {
     bool is_large = list_page_is_large(page);
@@ -34,17 +39,30 @@ void codec_write_list_page(struct buffer *out, struct bytes page)
     write_chunk(out, (struct chunk_view){ .form = is_large ? CHUNK_PLAIN : CHUNK_PACK, .bytes = list_page_large(page) });
 }
 
+static void write_chunks(const struct chunk_list *list, struct buffer *out)
+{
+    for (size_t i = 0; list != NULL && i < chunk_list_chunks(list); i++)
+        write_chunk(out, chunk_list_view(list, i));
+}
+
+static size_t chunks_at(const struct value *value, enum list_end end)
+{
+    return paged_list_end_count(value, end) > 0 ? chunk_list_chunks(paged_list_end(value, end)) : 0;
+}
+
 /* Each page is a chunk. */
 static void write_pages(const struct value *value, struct buffer *out)
 {
-    struct paged_list_place place;
-    bool more = paged_list_count(value) > 0;
+    struct list_tree_place place;
+    bool more = list_tree_count(value) > 0;
 
-    codec_write_length(out, paged_list_leaves(value));
+    codec_write_length(out, chunks_at(value, LIST_HEAD) + list_tree_leaves(value) + chunks_at(value, LIST_TAIL));
+    write_chunks(paged_list_end(value, LIST_HEAD), out);
     if (more)
-        (void)paged_list_seek(value, 0, &place);
-    for (; more; more = paged_list_step(value, LIST_TAIL, &place))
+        (void)list_tree_seek(value, 0, &place);
+    for (; more; more = list_tree_step(value, LIST_TAIL, &place))
         codec_write_list_page(out, place.page);
+    write_chunks(paged_list_end(value, LIST_TAIL), out);
 }
 
 void codec_write_list(const struct value *value, struct buffer *out)
@@ -60,8 +78,7 @@ void codec_write_list(const struct value *value, struct buffer *out)
         return;
     }
     codec_write_length(out, chunk_list_chunks(value->object));
-    for (size_t i = 0; i < chunk_list_chunks(value->object); i++)
-        write_chunk(out, chunk_list_view(value->object, i));
+    write_chunks(value->object, out);
 }
 
 static enum status read_element(struct bytes *input, const struct value_limits *limits, struct buffer *scratch, struct value *list)

@@ -90,6 +90,15 @@ static bool fits_pack(const struct value_limits *limits, size_t size, size_t cou
     return count > 0 && is_small(limits, size, count, 2) && !chunk_exceeds(limits->list_fill, size, 1);
 }
 
+/* Whether a list in pages may be so small when `kept` of its elements are left, each of which has the mean size over `slack` at least. */
+static bool may_fit_pack(const struct value *list, const struct value_limits *limits, size_t kept, double slack)
+{
+    double share = (double)kept / (double)paged_list_count(list) / slack;
+
+    return fits_pack(limits, (size_t)((double)paged_of(list)->root.size * share), kept) &&      /* the pages alone: in most cases it is known then */
+        fits_pack(limits, (size_t)((double)paged_list_size(list) * share), kept);
+}
+
 /* Not if pages would have to be read. The value's size is not exact. */
 bool list_becomes_pack(const struct value *list, const struct value_limits *limits, struct value *pack)
 {
@@ -97,7 +106,7 @@ bool list_becomes_pack(const struct value *list, const struct value_limits *limi
     char digits[TEXT_INT_SIZE];
     bool fits = true;
 
-    if (list_is_here(list) || !fits_pack(limits, paged_of(list)->root.size, paged_list_count(list)) || !paged_list_is_resident(list))
+    if (list_is_here(list) || !may_fit_pack(list, limits, paged_list_count(list), 1) || !list_tree_is_resident(list))
         return false;
     *pack = list_create();
     list_iterate(&iterator, list, 0, LIST_TAIL);
@@ -179,54 +188,20 @@ struct bytes list_end_element(const struct value *list, enum list_end end, char 
 
     if (list->encoding == LIST_CHUNKS)
         return chunk_list_end_element(chunks_of(list), end, digits);
-    if (UNLIKELY(value_is_paged(list))) {
-        struct paged_list_place place;
-
-        (void)paged_list_seek(list, end == LIST_HEAD ? 0 : paged_list_count(list) - 1, &place);
-        if (list_page_is_large(place.page))
-            return list_page_large(place.page);
-        pack = list_page_pack(place.page);
-    }
+    if (UNLIKELY(value_is_paged(list)))
+        return paged_list_end_element(list, end, digits);
     return listpack_get(pack, end == LIST_HEAD ? listpack_first(pack) : listpack_last(pack), digits);
-}
-
-/* The leaf's elements from one on. */
-static void iterate_leaf(struct list_iterator *iterator, size_t index)
-{
-    struct bytes page = iterator->in_pages.page;
-    enum list_end towards = iterator->chunks.towards;
-
-    if (list_page_is_large(page))
-        iterator->chunks = (struct chunk_list_iterator){ .plain = list_page_large(page), .towards = towards };
-    else
-        chunk_list_iterate_pack(&iterator->chunks, list_page_pack(page), iterator->in_pages.path.count, index, towards);
-}
-
-bool list_step_in_pages(struct list_iterator *iterator)
-{
-    if (!paged_list_step(iterator->list, iterator->chunks.towards, &iterator->in_pages)) {
-        iterator->list = NULL;
-        return false;
-    }
-    iterate_leaf(iterator, iterator->chunks.towards == LIST_TAIL ? 0 : iterator->in_pages.path.count - 1);
-    return chunk_list_step(&iterator->chunks);
 }
 
 void list_iterate(struct list_iterator *iterator, const struct value *list, size_t index, enum list_end towards)
 {
-    iterator->list = NULL;
-    if (list->encoding == LIST_CHUNKS) {
+    iterator->in_pages.list = NULL;
+    if (list->encoding == LIST_CHUNKS)
         chunk_list_iterate(&iterator->chunks, chunks_of(list), index, towards);
-    } else if (LIKELY(list->encoding == LIST_LISTPACK)) {
+    else if (LIKELY(list->encoding == LIST_LISTPACK))
         chunk_list_iterate_pack(&iterator->chunks, pack_of(list), listpack_count(pack_of(list)), index, towards);
-    } else if (index >= paged_list_count(list)) {
-        iterator->chunks = (struct chunk_list_iterator){ .ended = true };
-    } else {
-        index = paged_list_seek(list, index, &iterator->in_pages);
-        iterator->chunks.towards = towards;
-        iterate_leaf(iterator, index);
-        iterator->list = list;
-    }
+    else
+        paged_list_iterate(&iterator->in_pages, &iterator->chunks, list, index, towards);
 }
 
 /* Questions */
@@ -234,14 +209,6 @@ void list_iterate(struct list_iterator *iterator, const struct value *list, size
 bool list_has_ranks(const struct value *list, size_t index, size_t count)
 {
     return list_is_here(list) || paged_list_has(list, index, count);
-}
-
-/* Whether it may become a listpack if `kept` elements stay. */
-static bool may_fit_pack(const struct value *list, const struct value_limits *limits, size_t kept)
-{
-    double mean = (double)paged_of(list)->root.size / (double)paged_list_count(list);
-
-    return fits_pack(limits, (size_t)(mean * (double)kept) / SMALL_SLACK, kept);
 }
 
 bool list_has_trim(const struct value *list, const struct value_limits *limits, size_t from, size_t to)
@@ -252,7 +219,7 @@ bool list_has_trim(const struct value *list, const struct value_limits *limits, 
         return true;
     has = paged_list_has_removal(list, 0, from);
     has = paged_list_has_removal(list, to, paged_list_count(list) - to) && has;
-    if (may_fit_pack(list, limits, to - from))
+    if (may_fit_pack(list, limits, to - from, SMALL_SLACK))
         has = paged_list_has(list, from, to - from) && has;
     return has;
 }
@@ -262,15 +229,20 @@ bool list_has_popped(const struct value *list, const struct value_limits *limits
     size_t all = list_count(list);
     bool has;
 
-    if (list_is_here(list) || (!may_fit_pack(list, limits, all - count) && paged_list_has_end(list, end, count)))
+    if (list_is_here(list) || (!may_fit_pack(list, limits, all - count, SMALL_SLACK) && paged_list_has_end(list, end, count)))
         return true;
     has = paged_list_has(list, end == LIST_HEAD ? 0 : all - count, count);
     return list_has_trim(list, limits, end == LIST_HEAD ? count : 0, end == LIST_HEAD ? all : all - count) && has;
 }
 
-bool list_has_push(const struct value *list, enum list_end end, size_t count)
+bool list_has_push(const struct value *list, enum list_end end, size_t count, size_t bytes)
 {
-    return list_is_here(list) || paged_list_has_push(list, end, count);
+    return list_is_here(list) || paged_list_has_push(list, end, count, bytes);
+}
+
+bool list_has_set(const struct value *list, size_t index, size_t bytes)
+{
+    return list_is_here(list) || paged_list_has_set(list, index, bytes);
 }
 
 bool list_has_search(const struct value *list, struct bytes element, enum list_end from, size_t matches, size_t length_max)
@@ -347,7 +319,7 @@ static void list_free(struct value *list)
     if (list->encoding == LIST_LISTPACK)
         listpack_destroy(pack_of(list));
     else if (UNLIKELY(value_is_paged(list)))
-        paged_ordered_free(list);
+        paged_list_free(list);
     else
         chunk_list_destroy(chunks_of(list));
 }
@@ -355,7 +327,7 @@ static void list_free(struct value *list)
 static size_t list_memory(const struct value *list, size_t samples)
 {
     if (UNLIKELY(value_is_paged(list)))
-        return paged_ordered_memory(list);
+        return paged_list_memory(list);
     return list->encoding == LIST_LISTPACK ? listpack_memory(pack_of(list)) : chunk_list_memory(chunks_of(list), samples);
 }
 
@@ -365,12 +337,25 @@ static size_t list_free_effort(const struct value *list)
 }
 
 /* A value that leaves its database is whole. */
+static struct chunk_list *copy_to_chunks(const struct value *list)
+{
+    struct chunk_list *copy = chunk_list_create(COPY_FILL, 0);
+    struct list_iterator iterator;
+    char digits[TEXT_INT_SIZE];
+
+    list_iterate(&iterator, list, 0, LIST_TAIL);
+    while (list_step(&iterator))
+        chunk_list_push(copy, LIST_TAIL, list_element(&iterator, digits));
+    list_iterate_end(&iterator);
+    return copy;
+}
+
 static struct value list_copy(const struct value *list)
 {
     struct value copy = *list;
 
     if (UNLIKELY(value_is_paged(list)))
-        return (struct value){ .type = VALUE_LIST, .encoding = LIST_CHUNKS, .object = paged_list_to_chunks(list, COPY_FILL, 0) };
+        return (struct value){ .type = VALUE_LIST, .encoding = LIST_CHUNKS, .object = copy_to_chunks(list) };
     if (list->encoding == LIST_LISTPACK)
         copy.object = listpack_copy(pack_of(list));
     else

@@ -42,17 +42,15 @@ size_t list_remove(struct value *list, struct bytes element, size_t count_max, e
  *
  * An element is borrowed until the next step, or printed into `digits`. The list must not change meanwhile. */
 struct list_iterator {
-    struct chunk_list_iterator chunks;          /* in pages: the leaf's */
-    const struct value *list;                   /* of one in pages; else NULL */
-    struct paged_list_place in_pages;
+    struct chunk_list_iterator chunks;          /* of one in pages: a part's or a leaf's */
+    struct paged_list_iterator in_pages;
 };
 /* The element at an end of a list that is not empty: borrowed until the list changes, or printed into `digits`. */
 struct bytes list_end_element(const struct value *list, enum list_end end, char digits[TEXT_INT_SIZE]);
 void list_iterate(struct list_iterator *iterator, const struct value *list, size_t index, enum list_end towards);
-bool list_step_in_pages(struct list_iterator *iterator);       /* to the next leaf: only for list_step */
 static inline bool list_step(struct list_iterator *iterator)
 {
-    return chunk_list_step(&iterator->chunks) || (iterator->list != NULL && list_step_in_pages(iterator));
+    return chunk_list_step(&iterator->chunks) || (iterator->in_pages.list != NULL && paged_list_next_part(&iterator->in_pages, &iterator->chunks));
 }
 static inline struct bytes list_element(const struct list_iterator *iterator, char digits[TEXT_INT_SIZE])
 {
@@ -66,8 +64,9 @@ static inline void list_iterate_end(struct list_iterator *iterator) { chunk_list
 
 /* Questions of a call about what it is about to do with a list that may be in pages. False: pages are missing, and the call asks for them (key_ask); the question is to be put again then. */
 static inline bool list_is_here(const struct value *list) { return !value_is_paged(list); }       /* nothing needs to be asked */
-bool list_has_ranks(const struct value *list, size_t index, size_t count);              /* reading or replacing these, as far as they are there; 0, SIZE_MAX: all */
-bool list_has_push(const struct value *list, enum list_end end, size_t count);         /* list_push of that many */
+bool list_has_ranks(const struct value *list, size_t index, size_t count);              /* reading these, as far as they are there; 0, SIZE_MAX: all */
+bool list_has_push(const struct value *list, enum list_end end, size_t count, size_t bytes);           /* list_push of that many, which have `bytes` bytes together */
+bool list_has_set(const struct value *list, size_t index, size_t bytes);                /* list_set of one, which exists */
 bool list_has_popped(const struct value *list, const struct value_limits *limits, enum list_end end, size_t count);     /* reading and deleting these, which exist */
 bool list_has_trim(const struct value *list, const struct value_limits *limits, size_t from, size_t to);            /* list_delete of all but these, of which there is one at least, or of all */
 /* Reading from an end up to the `matches`th element that equals this one, `length_max` at most; and list_insert there, or list_remove of them. */

@@ -150,6 +150,16 @@ static struct page_tree_limits tree_limits(size_t page_size, enum value_type typ
     return (struct page_tree_limits){ node_size, node_size - TOP_SIZE_LESS, child_size };
 }
 
+void paged_access_init(struct paged_access *access, struct pager *pages, const struct value_limits *limits)
+{
+    access->table = (struct paged_table){ .pager = pages, .seed = limits->seed, .limits = paged_limits_of(limits) };
+    paged_tree_pager_init(&access->tree_pager, pages);
+    access->ahead = 0;
+    access->asks = access->wants_all = false;
+    access->wanted_count = access->wanted_capacity = 0;
+    access->wanted = NULL;
+}
+
 void paged_attach(const struct value *value, struct paged_access *access)
 {
     struct paged_value *paged = paged_of(value);
@@ -177,29 +187,30 @@ uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_A
     return count;
 }
 
-/* The pages that a tree needs for that many elements more, about, of those that are free. */
-static bool has_leaves(const struct value *value, size_t count)
+bool paged_has_leaves(const struct value *value, uint64_t leaves)
 {
-    struct paged_access *access = paged_of(value)->access;
-    struct page_tree tree;
+    struct page_tree tree = paged_tree(paged_of(value)->access);
     uint32_t trunk;
-    double leaves;
 
-    if (access->tree == NULL)
-        return true;
-    tree = paged_tree(access);
-    leaves = access->tree->count > 0 ? (double)count * access->tree->leaves / (double)access->tree->count : (double)count;
-    if (page_tree_has_free(&tree, (uint64_t)(leaves * LEAVES_FACTOR) + 1, &trunk))
+    if (page_tree_has_free(&tree, leaves * LEAVES_FACTOR + 1, &trunk))
         return true;
     paged_want(value, PAGED_TREE_FIRST + trunk);
     return false;
+}
+
+/* For that many elements more, about. */
+static bool has_leaves_for(const struct value *value, size_t count)
+{
+    const struct page_tree_root *tree = paged_of(value)->access->tree;
+
+    return tree == NULL || paged_has_leaves(value, tree->count > 0 ? (uint64_t)((double)count * tree->leaves / (double)tree->count) : count);
 }
 
 bool paged_has_room(const struct value *value, size_t count)
 {
     uint32_t max = count < PAGE_ROW_AHEAD_MAX ? (uint32_t)count : PAGE_ROW_AHEAD_MAX, numbers[PAGE_ROW_AHEAD_MAX];
     uint32_t behind = paged_has_table(value) ? paged_table_behind(table_of(value), numbers, max) : 0;
-    bool has = has_leaves(value, count);
+    bool has = has_leaves_for(value, count);
 
     for (uint32_t i = 0; i < behind; i++)
         has = paged_has_page(value, numbers[i]) && has;

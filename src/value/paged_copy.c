@@ -1,5 +1,6 @@
 #include "value/paged.h"
 
+#include "value/paged_list.h"
 #include "value/paged_string.h"
 #include "value/paged_times.h"
 #include "value/stream_nodes.h"
@@ -22,6 +23,8 @@ static struct paged_value *copy_ordered(const struct value *value, uint64_t id)
         return stream_copy_root(stream_of(value), root, &tree, id);
     if (value->type == VALUE_HASH)
         return paged_times_of_roots(root, &tree, &paged_times_of(value)->bounds, id);
+    if (value->type == VALUE_LIST)
+        return paged_list_copy_root(value, &tree, id);
     return paged_ordered_of_roots(root, &tree, id);
 }
 

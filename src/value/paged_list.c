@@ -1,429 +1,460 @@
-/* Changing lists in pages. */
 #include "value/paged_list.h"
 
-#include <string.h>
-
 #include "base/check.h"
+#include "base/compiler.h"
 #include "base/mem.h"
-#include "value/paged_list_private.h"
 
 enum {
-    AHEAD_ELEMENTS = 16,            /* that are left in the leaf at an end when the next one is loaded */
-    SMALL_SHARE = 4, JOINED_SHARE_NUM = 3, JOINED_SHARE_OF = 4,         /* a leaf below a quarter is joined, if both have three quarters at most */
+    END_LEAVES = 2,                     /* bytes of an end at most, in those of leaves */
+    END_FILL = -1,                      /* its chunks: 4 KiB */
+    AHEAD_ELEMENTS = 16,                /* that are left at an end when the tree's leaf there is loaded */
 };
+
+static struct paged_list *list_of(const struct value *value)
+{
+    return value->object;
+}
 
 static size_t leaf_size_max(const struct value *value)
 {
     return paged_tree_leaf_max(paged_of(value)->access);
 }
 
-static void change_size(const struct value *value, size_t more, size_t less)
+static bool is_large(const struct value *value, struct bytes element)
 {
-    paged_tree_change_size(paged_ordered_of(value), more, less);
+    return list_page_is_too_large(element, leaf_size_max(value));
 }
 
-/* --- leaves --- */
+/* --- roots --- */
 
-static bool element_fits(const struct value *value, struct bytes page, struct bytes element)
+struct paged_value *paged_list_of_roots(const struct paged_root *root, const struct page_tree_root *tree, struct chunk_list *const ends[2], uint64_t id)
 {
-    size_t size_max = leaf_size_max(value);
+    struct paged_list *list = mem_alloc(sizeof(*list));
 
-    return !list_page_is_large(page) && element.size < size_max && page.size + listpack_element_size(element) <= size_max;
+    *list = (struct paged_list){ { { .root = *root, .id = id }, *tree }, { ends[0], ends[1] } };
+    return &list->ordered.paged;
 }
 
-/* Paths that were found are not valid any more. */
-static void forget_found(const struct value *value)
+struct paged_value *paged_list_create(const struct chunk_list *list, uint64_t id, struct paged_access *access)
 {
-    paged_of(value)->access->found.count = 0;
+    struct paged_value *paged = paged_list_of_roots(&(struct paged_root){ 0 }, &(struct page_tree_root){ 0 }, (struct chunk_list *[2]){ NULL }, id);
+    struct value value = { .type = VALUE_LIST, .encoding = LIST_PAGED, .object = paged };
+
+    paged_attach(&value, access);
+    list_tree_fill(&value, list);
+    return paged;
 }
 
-/* The leaf at the path, which is still where it is, has that many elements. */
-static void set_count(const struct value *value, const struct page_tree_path *path, uint64_t count)
+static struct chunk_list *copy_end(const struct value *value, enum list_end end)
 {
-    struct page_tree tree = paged_list_tree(value);
-    struct page_tree_path *found = &paged_of(value)->access->found;
-
-    page_tree_set_count(&tree, path, count);
-    if (found->rank == path->rank)
-        found->count = count;
-    else
-        found->count = 0;
+    return paged_list_end_count(value, end) > 0 ? chunk_list_copy(paged_list_end(value, end)) : NULL;
 }
 
-/* A leaf for the element beside the path's; NULL: the first one. */
-static void add_leaf(const struct value *value, const struct page_tree_path *path, enum page_tree_side side, struct bytes element)
+struct paged_value *paged_list_copy_root(const struct value *value, const struct page_tree_root *tree, uint64_t id)
 {
-    struct page_tree tree = paged_list_tree(value);
-    size_t size_max = leaf_size_max(value), size = list_page_size_of(element, size_max);
-
-    forget_found(value);
-    list_page_write(page_tree_insert(&tree, path, side, BYTES(""), 1, size, NULL), element, size_max);
-    change_size(value, size, 0);
+    return paged_list_of_roots(&paged_of(value)->root, tree, (struct chunk_list *[2]){ copy_end(value, LIST_HEAD), copy_end(value, LIST_TAIL) }, id);
 }
 
-/* Into a leaf in which it fits, before the position. */
-static void insert_into(const struct value *value, const struct paged_list_place *place, size_t at, struct bytes element)
+void paged_list_write_end(const struct value *value, enum list_end end, struct buffer *out)
 {
-    struct page_tree tree = paged_list_tree(value);
-    size_t more = listpack_element_size(element);
+    struct listpack *pack;
+    struct listpack_gather gather;
+    struct chunk_list_iterator iterator;
+    char digits[TEXT_INT_SIZE];
 
-    list_page_insert(tree.pager->change(tree.pager, place->path.leaf, place->page.size + more), at, element);
-    set_count(value, &place->path, place->path.count + 1);
-    change_size(value, more, 0);
-}
-
-/* Removes `count` elements from the position on, not all of the leaf's. */
-static void cut_leaf(const struct value *value, const struct paged_list_place *place, size_t at, size_t count)
-{
-    struct page_tree tree = paged_list_tree(value);
-    size_t size = place->page.size, less = listpack_size_between(list_page_pack(place->page), at, count);
-
-    list_page_remove(tree.pager->change(tree.pager, place->path.leaf, size), at, count);
-    tree.pager->change(tree.pager, place->path.leaf, size - less);
-    set_count(value, &place->path, place->path.count - count);
-    change_size(value, 0, less);
-}
-
-static void drop_leaf(const struct value *value, const struct page_tree_path *path)
-{
-    forget_found(value);
-    paged_tree_remove_leaf(paged_ordered_of(value), path);
-}
-
-/* The leaf's elements from `index` on, which is not 0, go into a new one after it. */
-static void split_leaf(const struct value *value, const struct paged_list_place *place, size_t index)
-{
-    struct page_tree tree = paged_list_tree(value);
-    size_t at = listpack_seek(list_page_pack(place->page), (int64_t)index), count = place->path.count - index;
-    size_t size = list_page_size_of_some(place->page, at, count);
-    char *right = mem_alloc(size);
-    struct page_tree_path again;
-
-    list_page_write_some(right, place->page, at, count);
-    cut_leaf(value, place, at, count);
-    CHECK(page_tree_seek_rank(&tree, place->path.rank, &again) == PAGE_TREE_YES);
-    forget_found(value);
-    memcpy(page_tree_insert(&tree, &again, PAGE_TREE_AFTER, BYTES(""), count, size, NULL), right, size);
-    change_size(value, size, 0);
-    mem_free(right);
-}
-
-/* Joins two neighbours, if both are there and small enough. */
-static bool join_leaves(const struct value *value, const struct page_tree_path *left, const struct page_tree_path *right)
-{
-    struct page_tree tree = paged_list_tree(value);
-    struct bytes low = paged_tree_resident_leaf(&tree, left->leaf), high = paged_tree_resident_leaf(&tree, right->leaf);
-    uint64_t right_rank = left->rank + left->count + right->count;
-    struct page_tree_path again;
-    size_t size;
-    char *copy;
-
-    if (low.data == NULL || high.data == NULL || list_page_is_large(low) || list_page_is_large(high))
-        return false;
-    size = list_page_size_of_both(low, high);
-    if (size > leaf_size_max(value) * JOINED_SHARE_NUM / JOINED_SHARE_OF)
-        return false;
-    copy = mem_alloc(high.size);
-    memcpy(copy, high.data, high.size);
-    high.data = copy;
-    change_size(value, size, low.size);
-    list_page_append(tree.pager->change(tree.pager, left->leaf, size), high);
-    set_count(value, left, left->count + right->count);
-    mem_free(copy);
-    /* The elements of the right one are counted twice until it is gone. */
-    CHECK(page_tree_seek_rank(&tree, right_rank, &again) == PAGE_TREE_YES);
-    drop_leaf(value, &again);
-    return true;
-}
-
-/* Joins the leaf with this element with a neighbour if it is small, and neither the first nor the last one: those get more elements, or go. */
-static void join_if_small(const struct value *value, size_t index)
-{
-    struct page_tree tree = paged_list_tree(value);
-    struct page_tree_path path;
-    struct bytes page;
-
-    if (index >= tree.root->count || page_tree_seek_rank(&tree, index, &path) != PAGE_TREE_YES || path.rank == 0 || path.rank + path.count == tree.root->count)
+    if (paged_list_end_count(value, end) == 0)
         return;
-    page = paged_tree_resident_leaf(&tree, path.leaf);
-    if (page.data != NULL && page.size < leaf_size_max(value) / SMALL_SHARE)
-        paged_tree_join_beside(value, &path, join_leaves);
+    pack = listpack_create();
+    listpack_gather_begin(&gather, &pack);
+    chunk_list_iterate(&iterator, paged_list_end(value, end), 0, LIST_TAIL);
+    while (chunk_list_step(&iterator))
+        listpack_gather(&gather, chunk_list_element(&iterator, digits));
+    chunk_list_iterate_end(&iterator);
+    listpack_gather_end(&gather);
+    buffer_append_bytes(out, listpack_bytes(pack));
+    listpack_destroy(pack);
+}
+
+bool paged_list_end_is_sound(struct bytes bytes)
+{
+    return bytes.size == 0 || (listpack_is_valid(bytes) && listpack_count((const struct listpack *)bytes.data) > 0);
+}
+
+struct chunk_list *paged_list_read_end(struct bytes bytes)
+{
+    struct chunk_list *chunks = NULL;
+
+    if (bytes.size > 0) {
+        chunks = chunk_list_create(END_FILL, 0);
+        chunk_list_add_pack_take(chunks, listpack_of_bytes(bytes));
+    }
+    return chunks;
+}
+
+void paged_list_free(struct value *value)
+{
+    for (int end = 0; end < 2; end++) {
+        if (list_of(value)->ends[end] != NULL)
+            chunk_list_destroy(list_of(value)->ends[end]);
+    }
+    paged_ordered_free(value);
+}
+
+size_t paged_list_memory(const struct value *value)
+{
+    size_t memory = paged_ordered_memory(value);
+
+    for (int end = 0; end < 2; end++) {
+        if (list_of(value)->ends[end] != NULL)
+            memory += chunk_list_memory(list_of(value)->ends[end], 0);
+    }
+    return memory;
+}
+
+static size_t end_size(const struct value *value, enum list_end end)
+{
+    return paged_list_end_count(value, end) > 0 ? chunk_list_size(paged_list_end(value, end)) : 0;
+}
+
+size_t paged_list_size(const struct value *value)
+{
+    return end_size(value, LIST_HEAD) + paged_of(value)->root.size + end_size(value, LIST_TAIL);
+}
+
+/* --- ends --- */
+
+static struct chunk_list *make_end(const struct value *value, enum list_end end)
+{
+    struct chunk_list **chunks = &list_of(value)->ends[end];
+
+    if (UNLIKELY(*chunks == NULL))
+        *chunks = chunk_list_create(END_FILL, 0);
+    return *chunks;
+}
+
+/* The elements of an end that are next to the tree become a leaf. */
+static void spill(const struct value *value, enum list_end end)
+{
+    size_t size_max = leaf_size_max(value), count;
+    struct buffer page = { 0 };
+
+    list_page_write_empty(buffer_reserve(&page, size_max));
+    count = chunk_list_move(list_of(value)->ends[end], end == LIST_HEAD ? LIST_TAIL : LIST_HEAD, list_page_pack_in(page.data), size_max - LIST_PAGE_FORM_SIZE);
+    page.size = LIST_PAGE_FORM_SIZE + listpack_size(list_page_pack_in(page.data));
+    list_tree_add_page(value, end, buffer_bytes(&page), count);
+    buffer_release(&page);
+}
+
+/* An end has become longer. */
+static void settle_end(const struct value *value, enum list_end end)
+{
+    while (UNLIKELY(chunk_list_size(list_of(value)->ends[end]) > END_LEAVES * leaf_size_max(value)))
+        spill(value, end);
+}
+
+/* All elements of an end go into the tree. */
+static void empty_end(const struct value *value, enum list_end end)
+{
+    while (paged_list_end_count(value, end) > 0)
+        spill(value, end);
+}
+
+/* Elements are about to be taken from an end without any: the leaf there becomes the end, unless all of it goes. */
+static void fill_end(const struct value *value, enum list_end end, size_t count)
+{
+    size_t in_tree = list_tree_count(value);
+    struct list_tree_place place;
+    struct listpack *pack;
+
+    if (paged_list_end_count(value, end) > 0 || in_tree == 0)
+        return;
+    CHECK(list_tree_find_path(value, end == LIST_HEAD ? 0 : in_tree - 1, &place.path));
+    if (place.path.count <= count)
+        return;
+    place.page = paged_tree_leaf(value, &place.path);
+    if (list_page_is_large(place.page))
+        return;
+    pack = listpack_of_bytes(list_page_large(place.page));
+    list_tree_drop_leaf(value, &place.path);
+    chunk_list_add_pack_take(make_end(value, end), pack);
+}
+
+/* --- parts --- */
+
+static size_t part_count(const struct value *value, enum list_part part)
+{
+    return part == PART_TREE ? list_tree_count(value) : paged_list_end_count(value, part == PART_HEAD ? LIST_HEAD : LIST_TAIL);
+}
+
+/* The part with the element, which exists; `*index` becomes the one in it. */
+static enum list_part find_part(const struct value *value, size_t *index)
+{
+    enum list_part part = PART_HEAD;
+
+    while (*index >= part_count(value, part))
+        *index -= part_count(value, part++);
+    return part;
+}
+
+static enum list_end end_of_part(enum list_part part)
+{
+    return part == PART_HEAD ? LIST_HEAD : LIST_TAIL;
+}
+
+/* How many of these elements are in the part, from `*first` of it on. */
+static size_t count_in_part(const struct value *value, enum list_part part, size_t index, size_t count, size_t *first)
+{
+    size_t begin = 0, end, from = index, to = count > SIZE_MAX - index ? SIZE_MAX : index + count;
+
+    for (enum list_part before = PART_HEAD; before < part; before++)
+        begin += part_count(value, before);
+    end = begin + part_count(value, part);
+    if (from < begin)
+        from = begin;
+    if (to > end)
+        to = end;
+    *first = from - begin;
+    return from < to ? to - from : 0;
 }
 
 /* --- changing --- */
 
 void paged_list_push(const struct value *value, enum list_end end, struct bytes element)
 {
-    struct paged_list_place place;
-
-    if (paged_list_count(value) == 0) {
-        add_leaf(value, NULL, PAGE_TREE_AFTER, element);
+    if (UNLIKELY(is_large(value, element))) {
+        empty_end(value, end);
+        list_tree_push(value, end, element);
         return;
     }
-    (void)paged_list_seek(value, end == LIST_HEAD ? 0 : paged_list_count(value) - 1, &place);
-    if (element_fits(value, place.page, element))
-        insert_into(value, &place, end == LIST_HEAD ? listpack_first(list_page_pack(place.page)) : LISTPACK_NONE, element);
-    else
-        add_leaf(value, &place.path, end == LIST_HEAD ? PAGE_TREE_BEFORE : PAGE_TREE_AFTER, element);
-}
-
-/* Before the first element of the place's leaf: into the leaf before, if that is there, into this one, or into a new one. What is added in order fills leaves like that. */
-static void insert_before(const struct value *value, const struct paged_list_place *place, struct bytes element)
-{
-    struct page_tree tree = paged_list_tree(value);
-    struct paged_list_place before = *place;
-
-    if (page_tree_previous(&tree, &before.path) == PAGE_TREE_YES) {
-        before.page = paged_tree_resident_leaf(&tree, before.path.leaf);
-        if (before.page.data != NULL && element_fits(value, before.page, element)) {
-            insert_into(value, &before, LISTPACK_NONE, element);
-            return;
-        }
-    }
-    if (element_fits(value, place->page, element))
-        insert_into(value, place, listpack_first(list_page_pack(place->page)), element);
-    else
-        add_leaf(value, &place->path, PAGE_TREE_BEFORE, element);
-}
-
-/* Into the place's leaf, where the element `within` it is, or before it. */
-static void insert_at(const struct value *value, struct paged_list_place *place, size_t within, struct bytes element)
-{
-    size_t index = place->path.rank + within;
-
-    if (within == 0) {
-        insert_before(value, place, element);
-    } else if (element_fits(value, place->page, element)) {
-        insert_into(value, place, listpack_seek(list_page_pack(place->page), (int64_t)within), element);
-    } else {
-        split_leaf(value, place, within);
-        (void)paged_list_seek(value, index, place);
-        insert_before(value, place, element);
-        join_if_small(value, index + 1);
-        join_if_small(value, index - 1);
-    }
-}
-
-/* The leaf with the element, if it is there. */
-static bool look_for(const struct value *value, size_t index, struct paged_list_place *place)
-{
-    struct page_tree tree = paged_list_tree(value);
-
-    if (page_tree_seek_rank(&tree, index, &place->path) != PAGE_TREE_YES)
-        return false;
-    place->page = paged_tree_resident_leaf(&tree, place->path.leaf);
-    return place->page.data != NULL;
-}
-
-void paged_list_insert(const struct value *value, size_t index, struct bytes element)
-{
-    struct paged_list_place place;
-
-    if (index == 0 || index == paged_list_count(value)) {
-        paged_list_push(value, index == 0 ? LIST_HEAD : LIST_TAIL, element);
-    } else if (look_for(value, index, &place)) {
-        insert_at(value, &place, index - place.path.rank, element);
-    } else if (paged_list_seek(value, index - 1, &place) + 1 < place.path.count) {
-        insert_at(value, &place, index - place.path.rank, element);
-    } else if (element_fits(value, place.page, element)) {       /* after the last element of a leaf: the next one is not needed */
-        insert_into(value, &place, LISTPACK_NONE, element);
-    } else {
-        add_leaf(value, &place.path, PAGE_TREE_AFTER, element);
-    }
+    chunk_list_push(make_end(value, end), end, element);
+    settle_end(value, end);
 }
 
 void paged_list_set(const struct value *value, size_t index, struct bytes element)
 {
-    struct page_tree tree = paged_list_tree(value);
-    struct pager *pager = tree.pager;
-    struct paged_list_place place;
-    size_t within = paged_list_seek(value, index, &place), old = place.page.size, size_max = leaf_size_max(value), size, at;
-    char *page;
+    size_t within = index;
+    enum list_part part = find_part(value, &within);
+    enum list_end end = end_of_part(part);
 
-    if (place.path.count == 1) {
-        size = list_page_size_of(element, size_max);
-        list_page_write(pager->change(pager, place.path.leaf, size), element, size_max);
-        change_size(value, size, old);
+    if (part != PART_TREE && !is_large(value, element)) {
+        chunk_list_set(list_of(value)->ends[end], within, element);
+        settle_end(value, end);
         return;
     }
-    at = listpack_seek(list_page_pack(place.page), (int64_t)within);
-    size = element.size < size_max ? old - listpack_size_between(list_page_pack(place.page), at, 1) + listpack_element_size(element) : SIZE_MAX;
-    if (size > size_max) {
-        cut_leaf(value, &place, at, 1);
-        paged_list_insert(value, index, element);
-        return;
-    }
-    page = pager->change(pager, place.path.leaf, size > old ? size : old);
-    list_page_insert(page, list_page_remove(page, at, 1), element);
-    if (size < old)
-        pager->change(pager, place.path.leaf, size);
-    change_size(value, size, old);
+    if (part != PART_TREE)
+        empty_end(value, end);
+    list_tree_set(value, index - paged_list_end_count(value, LIST_HEAD), element);
 }
 
-/* Elements have gone at an end, and the leaf there has not many more than a call takes: the next one is needed soon. */
-static void note_ahead(const struct value *value, enum list_end end, size_t taken)
+void paged_list_insert(const struct value *value, size_t index, struct bytes element)
 {
-    struct paged_access *access = paged_of(value)->access;
-    struct page_tree tree = paged_list_tree(value);
-    struct page_tree_path path;
-    enum page_tree_answer answer = end == LIST_HEAD ? page_tree_first(&tree, &path) : page_tree_last(&tree, &path);
+    size_t within = index;
+    enum list_part part;
+    enum list_end end;
 
-    if (answer == PAGE_TREE_YES && paged_tree_resident_leaf(&tree, path.leaf).data != NULL) {
-        if (path.count > AHEAD_ELEMENTS + taken)
-            return;
-        answer = end == LIST_HEAD ? page_tree_next(&tree, &path) : page_tree_previous(&tree, &path);
+    if (index == 0 || index == paged_list_count(value)) {
+        paged_list_push(value, index == 0 ? LIST_HEAD : LIST_TAIL, element);
+        return;
     }
-    if (answer == PAGE_TREE_MISSING)
-        access->ahead = path.missing + 1;
-    else if (answer == PAGE_TREE_YES && paged_tree_resident_leaf(&tree, path.leaf).data == NULL)
-        access->ahead = path.leaf + 1;
+    part = index == paged_list_end_count(value, LIST_HEAD) ? PART_HEAD : find_part(value, &within);      /* at the end of the head, not in front of the tree */
+    end = end_of_part(part);
+    if (part != PART_TREE && !is_large(value, element)) {
+        chunk_list_insert(list_of(value)->ends[end], within, element);
+        settle_end(value, end);
+        return;
+    }
+    if (part != PART_TREE)
+        empty_end(value, end);
+    list_tree_insert(value, index - paged_list_end_count(value, LIST_HEAD), element);
+}
+
+static void delete_in_part(const struct value *value, enum list_part part, size_t first, size_t count)
+{
+    if (part == PART_TREE)
+        list_tree_delete(value, first, count);
+    else
+        chunk_list_delete(list_of(value)->ends[end_of_part(part)], first, count);
+}
+
+static void delete_in_parts(const struct value *value, size_t index, size_t count)
+{
+    for (int part = PART_TAIL; part >= PART_HEAD; part--) {
+        size_t first, some = count_in_part(value, (enum list_part)part, index, count, &first);
+
+        if (some > 0)
+            delete_in_part(value, (enum list_part)part, first, some);
+    }
 }
 
 void paged_list_delete(const struct value *value, size_t index, size_t count)
 {
-    size_t all = count, left = 0;       /* elements of the last leaf */
+    bool is_at_end = index == 0 || index + count == paged_list_count(value);
+    enum list_end end = index == 0 ? LIST_HEAD : LIST_TAIL;
 
-    while (count > 0) {
-        struct paged_list_place place;
-        size_t within, here;
-
-        CHECK(paged_list_find_path(value, index, &place.path));
-        within = index - place.path.rank;
-        here = place.path.count - within < count ? place.path.count - within : count;
-        if (here == place.path.count) {
-            drop_leaf(value, &place.path);
-        } else {
-            place.page = paged_tree_leaf(value, &place.path);
-            cut_leaf(value, &place, listpack_seek(list_page_pack(place.page), (int64_t)within), here);
-            if (index > 0 && index < paged_list_count(value))
-                join_if_small(value, place.path.rank);
-        }
-        count -= here;
-        left = place.path.count - here;
-    }
-    if (left <= AHEAD_ELEMENTS + all && (index == 0 || index == paged_list_count(value)))
-        note_ahead(value, index == 0 ? LIST_HEAD : LIST_TAIL, all);
-}
-
-/* In the page, which may be without elements then. */
-static size_t remove_in_page(char *page, struct bytes element, size_t count_max, enum list_end from)
-{
-    const struct listpack *pack = list_page_pack(bytes_of(page, 0));
-    size_t removed = 0, at = from == LIST_HEAD ? listpack_find(pack, listpack_first(pack), element, 0) : listpack_last(pack);
-
-    while (at != LISTPACK_NONE && removed < count_max) {
-        size_t previous = from == LIST_TAIL ? listpack_previous(pack, at) : LISTPACK_NONE;
-
-        if (listpack_equals(pack, at, element)) {
-            at = list_page_remove(page, at, 1);
-            removed++;
-        }
-        at = from == LIST_TAIL ? previous : listpack_find(pack, at, element, 0);
-    }
-    return removed;
-}
-
-static size_t remove_in_leaf(const struct value *value, const struct paged_list_place *place, struct bytes element, size_t count_max, enum list_end from)
-{
-    struct page_tree tree = paged_list_tree(value);
-    const struct listpack *pack = list_page_pack(place->page);
-    size_t removed, size = place->page.size, size_after;
-    char *page;
-
-    if (list_page_is_large(place->page)) {
-        if (!bytes_equal(list_page_large(place->page), element))
-            return 0;
-        drop_leaf(value, &place->path);
-        return 1;
-    }
-    if (listpack_find(pack, listpack_first(pack), element, 0) == LISTPACK_NONE)
-        return 0;
-    page = tree.pager->change(tree.pager, place->path.leaf, size);
-    removed = remove_in_page(page, element, count_max, from);
-    if (removed == place->path.count) {
-        drop_leaf(value, &place->path);
-        return removed;
-    }
-    size_after = LIST_PAGE_FORM_SIZE + listpack_size(list_page_pack(bytes_of(page, size)));
-    tree.pager->change(tree.pager, place->path.leaf, size_after);
-    set_count(value, &place->path, place->path.count - removed);
-    change_size(value, size_after, size);
-    return removed;
+    if (is_at_end)
+        fill_end(value, end, count);
+    if (LIKELY(is_at_end && count <= paged_list_end_count(value, end)))
+        delete_in_part(value, end == LIST_HEAD ? PART_HEAD : PART_TAIL, end == LIST_HEAD ? 0 : paged_list_end_count(value, end) - count, count);
+    else
+        delete_in_parts(value, index, count);
+    if (is_at_end && paged_list_end_count(value, end) <= AHEAD_ELEMENTS + count)
+        list_tree_note_ahead(value, end);
 }
 
 size_t paged_list_remove(const struct value *value, struct bytes element, size_t count_max, enum list_end from)
 {
-    size_t removed = 0, index = from == LIST_HEAD ? 0 : paged_list_count(value) - 1;
+    size_t removed = 0;
 
-    while (removed < count_max && index < paged_list_count(value)) {
-        struct paged_list_place place;
-        size_t here;
+    for (int i = 0; i < 3 && removed < count_max; i++) {
+        enum list_part part = (enum list_part)(from == LIST_HEAD ? i : PART_TAIL - i);
 
-        (void)paged_list_seek(value, index, &place);
-        here = remove_in_leaf(value, &place, element, count_max - removed, from);
-        index = from == LIST_HEAD ? place.path.rank + place.path.count - here : place.path.rank - 1;       /* before the first: wraps to beyond the last */
-        if (here > 0 && here < place.path.count)
-            join_if_small(value, place.path.rank);
-        removed += here;
+        if (part_count(value, part) > 0 && part == PART_TREE)
+            removed += list_tree_remove(value, element, count_max - removed, from);
+        else if (part_count(value, part) > 0)
+            removed += chunk_list_remove(list_of(value)->ends[end_of_part(part)], element, count_max - removed, from);
     }
     return removed;
 }
 
-/* --- making --- */
+/* --- reading --- */
 
-struct building {
-    const struct value *value;
-    struct buffer page;
-    size_t count;                       /* elements of the page */
-};
-
-static void finish_leaf(struct building *building)
+struct bytes paged_list_end_element(const struct value *value, enum list_end end, char digits[TEXT_INT_SIZE])
 {
-    struct page_tree tree = paged_list_tree(building->value);
-    struct page_tree_path last;
-    bool is_first = tree.root->leaves == 0;
+    const struct listpack *pack;
+    struct list_tree_place place;
 
-    if (building->count == 0)
+    if (paged_list_end_count(value, end) > 0)
+        return chunk_list_end_element(paged_list_end(value, end), end, digits);
+    if (list_tree_count(value) == 0)
+        return chunk_list_end_element(paged_list_end(value, end == LIST_HEAD ? LIST_TAIL : LIST_HEAD), end, digits);
+    (void)list_tree_seek(value, end == LIST_HEAD ? 0 : list_tree_count(value) - 1, &place);
+    if (list_page_is_large(place.page))
+        return list_page_large(place.page);
+    pack = list_page_pack(place.page);
+    return listpack_get(pack, end == LIST_HEAD ? listpack_first(pack) : listpack_last(pack), digits);
+}
+
+/* The leaf's elements from one on. */
+static void iterate_leaf(const struct paged_list_iterator *iterator, struct chunk_list_iterator *chunks, size_t index, enum list_end towards)
+{
+    struct bytes page = iterator->leaf.page;
+
+    if (list_page_is_large(page))
+        *chunks = (struct chunk_list_iterator){ .plain = list_page_large(page), .towards = towards };
+    else
+        chunk_list_iterate_pack(chunks, list_page_pack(page), iterator->leaf.path.count, index, towards);
+}
+
+static void iterate_part(struct paged_list_iterator *iterator, struct chunk_list_iterator *chunks, enum list_part part, size_t index, enum list_end towards)
+{
+    iterator->part = part;
+    if (part == PART_TREE)
+        iterate_leaf(iterator, chunks, list_tree_seek(iterator->list, index, &iterator->leaf), towards);
+    else
+        chunk_list_iterate(chunks, paged_list_end(iterator->list, end_of_part(part)), index, towards);
+}
+
+void paged_list_iterate(struct paged_list_iterator *iterator, struct chunk_list_iterator *chunks, const struct value *list, size_t index, enum list_end towards)
+{
+    enum list_part part;
+
+    iterator->list = NULL;
+    if (index >= paged_list_count(list)) {
+        *chunks = (struct chunk_list_iterator){ .ended = true };
         return;
-    if (!is_first)
-        CHECK(page_tree_last(&tree, &last) == PAGE_TREE_YES);
-    memcpy(page_tree_insert(&tree, is_first ? NULL : &last, PAGE_TREE_AFTER, BYTES(""), building->count, building->page.size, NULL), building->page.data, building->page.size);
-    change_size(building->value, building->page.size, 0);
-    building->page.size = building->count = 0;
-}
-
-static void build_add(struct building *building, struct bytes element)
-{
-    size_t size_max = leaf_size_max(building->value), size;
-
-    if (building->count > 0 && element_fits(building->value, buffer_bytes(&building->page), element)) {
-        size = listpack_element_size(element);
-        buffer_reserve(&building->page, size);
-        list_page_insert(building->page.data, LISTPACK_NONE, element);
-        building->page.size += size;
-    } else {
-        finish_leaf(building);
-        size = list_page_size_of(element, size_max);
-        list_page_write(buffer_reserve(&building->page, size), element, size_max);
-        building->page.size = size;
     }
-    building->count++;
+    iterator->list = list;
+    part = find_part(list, &index);
+    iterate_part(iterator, chunks, part, index, towards);
 }
 
-struct paged_value *paged_list_create(const struct chunk_list *list, uint64_t id, struct paged_access *access)
+bool paged_list_next_part(struct paged_list_iterator *iterator, struct chunk_list_iterator *chunks)
 {
-    struct paged_value *paged = paged_ordered_of_roots(&(struct paged_root){ 0 }, &(struct page_tree_root){ 0 }, id);
-    struct value value = { .type = VALUE_LIST, .encoding = LIST_PAGED, .object = paged };
-    struct building building = { .value = &value };
-    struct chunk_list_iterator iterator;
-    char digits[TEXT_INT_SIZE];
+    enum list_end towards = chunks->towards;
 
-    paged_attach(&value, access);
-    chunk_list_iterate(&iterator, list, 0, LIST_TAIL);
-    while (chunk_list_step(&iterator))
-        build_add(&building, chunk_list_element(&iterator, digits));
+    if (iterator->part == PART_TREE && list_tree_step(iterator->list, towards, &iterator->leaf)) {
+        iterate_leaf(iterator, chunks, towards == LIST_TAIL ? 0 : iterator->leaf.path.count - 1, towards);
+        return chunk_list_step(chunks);
+    }
+    while (iterator->part != (towards == LIST_TAIL ? PART_TAIL : PART_HEAD)) {
+        enum list_part part = towards == LIST_TAIL ? iterator->part + 1 : iterator->part - 1;
+        size_t count = part_count(iterator->list, part);
+
+        iterator->part = part;
+        if (count > 0) {
+            iterate_part(iterator, chunks, part, towards == LIST_TAIL ? 0 : count - 1, towards);
+            return chunk_list_step(chunks);
+        }
+    }
+    iterator->list = NULL;
+    return false;
+}
+
+/* --- what calls will need --- */
+
+bool paged_list_has(const struct value *value, size_t index, size_t count)
+{
+    size_t first, in_tree = count_in_part(value, PART_TREE, index, count, &first);
+
+    return in_tree == 0 || paged_tree_has_ranks(value, first, in_tree);
+}
+
+bool paged_list_has_push(const struct value *value, enum list_end end, size_t count, size_t bytes)
+{
+    size_t leaf_max = leaf_size_max(value), more = bytes + count * (LISTPACK_ELEMENT_OVERHEAD + LIST_PAGE_EMPTY_SIZE);     /* at most, each in a chunk of its own */
+    size_t size = end_size(value, end) + more;
+
+    if (LIKELY(more <= leaf_max && size <= END_LEAVES * leaf_max))
+        return true;
+    return paged_has_leaves(value, 2 * size / leaf_max + 1) && list_tree_has_nodes_at(value, end);     /* two neighbours have more than one leaf */
+}
+
+bool paged_list_has_set(const struct value *value, size_t index, size_t bytes)
+{
+    size_t within = index;
+    enum list_part part = find_part(value, &within);
+
+    return part == PART_TREE ? paged_list_has(value, index, 1) : paged_list_has_push(value, end_of_part(part), 1, bytes);
+}
+
+bool paged_list_has_removal(const struct value *value, size_t index, size_t count)
+{
+    size_t first, in_tree = count_in_part(value, PART_TREE, index, count, &first);
+
+    return in_tree == 0 || list_tree_has_removal(value, first, in_tree);
+}
+
+bool paged_list_has_end(const struct value *value, enum list_end end, size_t count)
+{
+    size_t at_end = paged_list_end_count(value, end);
+
+    if (LIKELY(at_end > 0))
+        return count <= at_end;
+    return list_tree_count(value) > 0 && list_tree_has_end(value, end, count);
+}
+
+/* How many elements of an end equal this one, `max` at most; of `length` from `from` on. */
+static size_t count_at_end(const struct chunk_list *chunks, struct bytes element, enum list_end from, size_t max, size_t length)
+{
+    struct chunk_list_iterator iterator;
+    size_t found = 0;
+
+    chunk_list_iterate(&iterator, chunks, from == LIST_HEAD ? 0 : chunk_list_count(chunks) - 1, from == LIST_HEAD ? LIST_TAIL : LIST_HEAD);
+    for (; length > 0 && found < max && chunk_list_step(&iterator); length--)
+        found += chunk_list_equals(&iterator, element);
     chunk_list_iterate_end(&iterator);
-    finish_leaf(&building);
-    buffer_release(&building.page);
-    return paged;
+    return found;
+}
+
+bool paged_list_has_search(const struct value *value, struct bytes element, enum list_end from, size_t matches, size_t length_max)
+{
+    size_t at_end = paged_list_end_count(value, from);
+
+    if (at_end > 0) {
+        if (!list_tree_has_nodes_at(value, from))
+            return false;
+        matches -= count_at_end(paged_list_end(value, from), element, from, matches, length_max);
+        length_max -= at_end < length_max ? at_end : length_max;
+    }
+    return matches == 0 || length_max == 0 || list_tree_count(value) == 0 || list_tree_has_search(value, element, from, matches, length_max);
 }

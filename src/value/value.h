@@ -45,7 +45,7 @@ enum value_encoding {   /* four bits in an entry; the meaning depends on the typ
 
     LIST_LISTPACK = 0,      /* `object` is a listpack: its elements */
     LIST_CHUNKS = 1,        /* `object` is a struct chunk_list; says quicklist */
-    LIST_PAGED = VALUE_PAGED | LIST_CHUNKS,     /* a struct paged_ordered without a table; says quicklist */
+    LIST_PAGED = VALUE_PAGED | LIST_CHUNKS,     /* a struct paged_list; says quicklist */
 
     ZSET_LISTPACK = 0,      /* `object` is a listpack: member, score, member, score ..., in order */
     ZSET_TREE = 1,          /* `object` is a struct btree; says skiplist */

@@ -11,6 +11,7 @@
 #include "keyspace/partition.h"
 #include "support/seed.h"
 #include "value/hash.h"
+#include "value/paged_list.h"
 #include "value/paged_string.h"
 #include "value/paged_times.h"
 #include "value/paged_zset.h"
@@ -549,6 +550,10 @@ static void a_root_comes_back_as_it_went(void **state)
         if (type == VALUE_LIST)
             root = (struct paged_root){ .size = 30000 };
         value.object = has_tree ? paged_ordered_of_roots(&root, &tree, 0x123456789abc) : paged_of_root(&root, 0x123456789abc);
+        if (type == VALUE_LIST) {
+            mem_free(value.object);
+            value.object = paged_list_of_roots(&root, &tree, (struct chunk_list *[2]){ NULL }, 0x123456789abc);
+        }
         if (!has_tree)
             buffer_release(&tree.top);
         entry = entry_of(all, &value, expiries[i / 4]);
@@ -577,6 +582,73 @@ static void a_root_comes_back_as_it_went(void **state)
                 value_free(&record.value);
             (void)record_peek_pages(buffer_bytes(&bytes), &extent, NULL);
             bytes.data[at] ^= (char)0xff;
+        }
+        buffer_release(&bytes);
+        buffer_release(&scratch);
+    }
+    partitions_unlock_all(all);
+    partitions_destroy(all);
+}
+
+static struct chunk_list *end_of(const char *name, int count)
+{
+    struct chunk_list *chunks = count > 0 ? chunk_list_create(-1, 0) : NULL;
+    char text[32];
+
+    for (int i = 0; i < count; i++)
+        chunk_list_push(chunks, LIST_TAIL, bytes_of(text, (size_t)sprintf(text, "%s element %d", name, i)));
+    return chunks;
+}
+
+/* A list may have elements with its root. Any other bytes are damage, or harmless. */
+static void roots_of_lists_with_ends(void **state)
+{
+    struct key_seed seed = { { 1, 2 }, false };
+    struct partitions *all = partitions_create(1, 1, seed);
+
+    (void)state;
+    partitions_lock_all(all);
+    for (int which = 1; which < 8; which++) {
+        const struct paged_root root = { .size = which & 4 ? 30000 : 0 };
+        struct page_tree_root tree = { .count = which & 4 ? 1000 : 0, .leaves = which & 4 ? 1 : 0, .next = which & 4 ? 1 : 0 };
+        struct value value = { .type = VALUE_LIST, .encoding = LIST_PAGED };
+        struct buffer bytes = { 0 }, scratch = { 0 };
+        struct bytes ends[2];
+        struct record record;
+
+        if (which & 4)
+            buffer_append(&tree.top, "\0\0\0\0\xe8\3\0\0\0\0\0", 11);
+        value.object = paged_list_of_roots(&root, &tree, (struct chunk_list *[2]){ end_of("head", which & 1 ? 300 : 0), end_of("tail", which & 2 ? 3 : 0) }, 0x123456789abc);
+        record_encode(entry_of(all, &value, -1), &bytes);
+        assert_int_equal(record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record), STATUS_OK);
+        assert_int_equal(record.value.encoding, LIST_PAGED);
+        assert_int_equal(paged_of(&record.value)->root.size, root.size);
+        assert_int_equal(paged_list_count(&record.value), tree.count + (which & 1 ? 300 : 0) + (which & 2 ? 3 : 0));
+        for (int end = 0; end < 2; end++) {
+            char text[48], digits[TEXT_INT_SIZE];
+            size_t count = paged_list_end_count(&record.value, (enum list_end)end);
+
+            assert_int_equal(count, which & (1 << end) ? (end == LIST_HEAD ? 300 : 3) : 0);
+            if (count > 0)
+                assert_true(bytes_equal(chunk_list_end_element(paged_list_end(&record.value, (enum list_end)end), LIST_TAIL, digits),
+                    bytes_of(text, (size_t)sprintf(text, "%s element %zu", end == LIST_HEAD ? "head" : "tail", count - 1))));
+        }
+        value_free(&record.value);
+        assert_true(record_peek_ends(buffer_bytes(&bytes), ends));
+        assert_true((ends[LIST_HEAD].size > 0) == ((which & 1) > 0) && (ends[LIST_TAIL].size > 0) == ((which & 2) > 0));
+        for (size_t size = 0; size < bytes.size; size++) {
+            if (record_decode(bytes_of(bytes.data, size), NULL, &limits, &scratch, &record) != STATUS_OK)
+                continue;
+            assert_int_equal(which & 3, 3);                 /* what is left is a list without a tail */
+            assert_int_equal(size, bytes.size - ends[LIST_TAIL].size);
+            value_free(&record.value);
+        }
+        for (size_t at = 0; at < bytes.size * 8; at++) {
+            bytes.data[at / 8] ^= (char)(1 << at % 8);
+            if (record_decode(buffer_bytes(&bytes), NULL, &limits, &scratch, &record) == STATUS_OK && value_is_object(&record.value))
+                value_free(&record.value);
+            (void)record_peek_ends(buffer_bytes(&bytes), ends);
+            bytes.data[at / 8] ^= (char)(1 << at % 8);
         }
         buffer_release(&bytes);
         buffer_release(&scratch);
@@ -744,6 +816,7 @@ static void roots_of_streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(roots_of_lists_with_ends),
         cmocka_unit_test(roots_of_hashes_with_times),
         cmocka_unit_test(roots_of_strings),
         cmocka_unit_test(roots_of_streams),

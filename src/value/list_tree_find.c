@@ -1,12 +1,12 @@
-/* Finding and walking in lists in pages, and questions about what a call will need. */
+/* Finding and walking, and questions about what a call will need. */
 #include "base/check.h"
-#include "value/paged_list_private.h"
+#include "value/list_tree_private.h"
 
 enum { AHEAD_MIN = 16 };        /* leaves that a search wants beyond those it has seen; then as many as these */
 
-bool paged_list_find_path(const struct value *value, size_t index, struct page_tree_path *path)
+bool list_tree_find_path(const struct value *value, size_t index, struct page_tree_path *path)
 {
-    struct page_tree tree = paged_list_tree(value);
+    struct page_tree tree = list_tree_of(value);
     struct page_tree_path *found = &paged_of(value)->access->found;
     enum page_tree_answer answer;
 
@@ -24,21 +24,21 @@ bool paged_list_find_path(const struct value *value, size_t index, struct page_t
 }
 
 /* False: pages are wanted. */
-static bool find_leaf(const struct value *value, size_t index, struct paged_list_place *place)
+static bool find_leaf(const struct value *value, size_t index, struct list_tree_place *place)
 {
-    if (!paged_list_find_path(value, index, &place->path))
+    if (!list_tree_find_path(value, index, &place->path))
         return false;
     place->page = paged_tree_leaf(value, &place->path);
     return place->page.data != NULL;
 }
 
-size_t paged_list_seek(const struct value *value, size_t index, struct paged_list_place *place)
+size_t list_tree_seek(const struct value *value, size_t index, struct list_tree_place *place)
 {
     CHECK(find_leaf(value, index, place));
     return index - place->path.rank;
 }
 
-bool paged_list_step(const struct value *value, enum list_end towards, struct paged_list_place *place)
+bool list_tree_step(const struct value *value, enum list_end towards, struct list_tree_place *place)
 {
     bool is_there = paged_tree_reach(value, &place->path, towards == LIST_TAIL ? page_tree_next : page_tree_previous);
 
@@ -47,54 +47,24 @@ bool paged_list_step(const struct value *value, enum list_end towards, struct pa
     return is_there;
 }
 
-struct chunk_list *paged_list_to_chunks(const struct value *value, int fill, int depth)
-{
-    struct chunk_list *list = chunk_list_create(fill, depth);
-    struct paged_list_place place;
-    bool more = paged_list_count(value) > 0;
-    char digits[TEXT_INT_SIZE];
-
-    if (more)
-        (void)paged_list_seek(value, 0, &place);
-    for (; more; more = paged_list_step(value, LIST_TAIL, &place)) {
-        const struct listpack *pack = list_page_pack(place.page);
-
-        if (list_page_is_large(place.page)) {
-            chunk_list_push(list, LIST_TAIL, list_page_large(place.page));
-            continue;
-        }
-        for (size_t at = listpack_first(pack); at != LISTPACK_NONE; at = listpack_next(pack, at))
-            chunk_list_push(list, LIST_TAIL, listpack_get(pack, at, digits));
-    }
-    return list;
-}
-
 /* --- what calls will need --- */
 
-bool paged_list_is_resident(const struct value *value)
+bool list_tree_is_resident(const struct value *value)
 {
-    struct page_tree tree = paged_list_tree(value);
+    struct page_tree tree = list_tree_of(value);
     uint32_t missing;
 
     return tree.root->count == 0 || page_tree_needs(&tree, 0, tree.root->count - 1, true, &missing, 1) == 0;
 }
 
-bool paged_list_has_push(const struct value *value, enum list_end end, size_t count)
+bool list_tree_has_nodes_at(const struct value *value, enum list_end end)
 {
-    struct paged_access *access;
-    struct paged_list_place place;
-
-    if (!paged_has_room(value, count))
-        return false;
-    if (paged_list_count(value) == 0)
-        return true;
-    access = paged_begin_question(value);
-    return paged_end_question(access, find_leaf(value, end == LIST_HEAD ? 0 : paged_list_count(value) - 1, &place));
+    return list_tree_count(value) == 0 || paged_tree_has_nodes(value, end == LIST_HEAD ? 0 : list_tree_count(value) - 1, 1);
 }
 
-bool paged_list_has_end(const struct value *value, enum list_end end, size_t count)
+bool list_tree_has_end(const struct value *value, enum list_end end, size_t count)
 {
-    struct page_tree tree = paged_list_tree(value);
+    struct page_tree tree = list_tree_of(value);
     struct page_tree_path *path = &paged_of(value)->access->found;
 
     if ((end == LIST_HEAD ? page_tree_first(&tree, path) : page_tree_last(&tree, path)) == PAGE_TREE_YES)
@@ -108,12 +78,12 @@ static bool has_border(const struct value *value, size_t index, size_t from, siz
 {
     struct page_tree_path path;
 
-    if (!paged_list_find_path(value, index, &path))
+    if (!list_tree_find_path(value, index, &path))
         return false;
     return (path.rank >= from && path.rank + path.count <= to) || paged_tree_leaf(value, &path).data != NULL;
 }
 
-bool paged_list_has_removal(const struct value *value, size_t index, size_t count)
+bool list_tree_has_removal(const struct value *value, size_t index, size_t count)
 {
     struct paged_access *access;
     bool has;
@@ -145,22 +115,22 @@ static size_t count_in(struct bytes page, struct bytes element, size_t max)
 /* Some more leaves than the one with this element, `left` elements at most. */
 static void want_ahead(const struct value *value, enum list_end from, size_t index, size_t left, size_t seen)
 {
-    size_t each = paged_list_count(value) / paged_list_leaves(value) + 1, count = (seen > AHEAD_MIN ? seen : AHEAD_MIN) * each;
+    size_t each = list_tree_count(value) / list_tree_leaves(value) + 1, count = (seen > AHEAD_MIN ? seen : AHEAD_MIN) * each;
 
     if (count > left)
         count = left;
     (void)paged_tree_has_ranks(value, from == LIST_HEAD ? index : index + 1 - count, count);
 }
 
-bool paged_list_has_search(const struct value *value, struct bytes element, enum list_end from, size_t matches, size_t length_max)
+bool list_tree_has_search(const struct value *value, struct bytes element, enum list_end from, size_t matches, size_t length_max)
 {
-    size_t count = paged_list_count(value), left = length_max < count ? length_max : count, seen = 0;
+    size_t count = list_tree_count(value), left = length_max < count ? length_max : count, seen = 0;
     struct paged_access *access = paged_begin_question(value);
     bool has = true;
 
     while (has && left > 0 && matches > 0) {
         size_t passed = (length_max < count ? length_max : count) - left, index = from == LIST_HEAD ? passed : count - 1 - passed, here;
-        struct paged_list_place place;
+        struct list_tree_place place;
 
         has = find_leaf(value, index, &place);
         if (!has) {

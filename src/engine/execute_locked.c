@@ -612,8 +612,7 @@ static bool must_run_again(struct call *call, struct worker *worker, enum reside
     if (residency == SHORT)
         turn_count(call->turn, STAT_THROTTLED, 1);
     if (residency == REAPED) {
-        if (call->unit == NULL)
-            parking_give_pins(worker, call->client);        /* what was loaded for these fields may go */
+        parking_give_pins(worker, call->requester);         /* what was loaded for these fields may go */
         client_wake(call->requester);
     }
     return must_queue || residency == WAITING || residency == REAPED || residency == OWNED;

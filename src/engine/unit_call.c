@@ -133,31 +133,6 @@ static void wait_for_more(struct unit *unit)
         wait_for_client(unit);
 }
 
-static bool run_call(struct unit *unit, struct call *call)
-{
-    struct worker *worker = unit->worker;
-
-    for (;;) {
-        enum run_result result;
-
-        if (!own_keys(unit, call))
-            return unit->stop == UNIT_GOES_ON;
-        worker->turn.now_ms = unit->now_ms;
-        result = execute_once(call, worker);
-        blocking_keep_notes(worker, unit);      /* before others have their turn */
-        if (call->asks) {
-            execute_take_asked(call);
-            continue;
-        }
-        if (result == RUN_DONE)
-            return true;
-        wait_for_more(unit);
-        if (unit->stop != UNIT_GOES_ON)
-            return false;
-        reset_call(call);
-    }
-}
-
 static void forget_job(struct unit *unit)
 {
     if (unit->client->job != NULL)
@@ -176,7 +151,7 @@ static void wait_for_memory(struct unit *unit)
             memory_wait(worker->engine);
         return;
     }
-    while (!tier_is_blocked(tier) && unit->releases_pins && worker->turn.over_memory && memory_state(worker->engine) == MEMORY_COMES &&
+    while (!tier_is_blocked(tier) && worker->turn.over_memory && memory_state(worker->engine) == MEMORY_COMES &&
            unit->stop == UNIT_GOES_ON) {
         parking_add(worker, unit->client, PARKED_FOR_WRITER);
         tier_nudge(tier);
@@ -202,6 +177,36 @@ static bool go_on(struct unit *unit)
     return unit->stop == UNIT_GOES_ON;
 }
 
+static bool run_call(struct unit *unit, struct call *call)
+{
+    struct worker *worker = unit->worker;
+
+    for (;;) {
+        enum run_result result;
+
+        if (!own_keys(unit, call))
+            return unit->stop == UNIT_GOES_ON;
+        worker->turn.now_ms = unit->now_ms;
+        result = execute_once(call, worker);
+        blocking_keep_notes(worker, unit);      /* before others have their turn */
+        if (call->asks) {
+            execute_take_asked(call);
+            continue;
+        }
+        if (result == RUN_DONE)
+            return true;
+        wait_for_more(unit);
+        unit->clock_ns = clock_mono_ns();
+        if (!go_on(unit))
+            return false;
+        if (unit->client->loads.waits == NULL)      /* it has given its pins back, to go on a step at a time */
+            wait_for_memory(unit);
+        if (unit->stop != UNIT_GOES_ON)
+            return false;
+        reset_call(call);
+    }
+}
+
 bool unit_go_on(struct unit *unit)
 {
     unit->clock_ns = clock_mono_ns();
@@ -224,7 +229,8 @@ bool unit_call(struct unit *unit, struct call *call)
 
     if (!go_on(unit))
         return false;
-    wait_for_memory(unit);
+    if (unit->releases_pins || waits_in_place(unit))
+        wait_for_memory(unit);
     began_ns = unit->clock_ns;
     mark = arena_mark(&unit->arena);
     done = unit_call_uncounted(unit, call);

@@ -72,7 +72,7 @@ static bool goes_on(void *context, uint64_t size)
     return !fetch->stopping && has_memory(fetch);
 }
 
-/* The page that an element is in. False: its key is not in pages. */
+/* The page that an element is in. False: what its key has now is no table in pages. */
 static bool find_page(struct fetch *fetch, const struct window *window, const struct element *element, uint64_t *hash, char name[PAGE_NAME_SIZE])
 {
     const struct tier_wanted *wanted = &window->wanted[element->key];
@@ -80,20 +80,21 @@ static bool find_page(struct fetch *fetch, const struct window *window, const st
     struct partition *partition = &all->partitions[partition_index(all, wanted->hash)];
     struct keyspace *keyspace;
     uint32_t handle = 0;
-    bool is_paged;
+    bool has_page = false;
 
     partition_lock(partition);
     keyspace = partition_keyspace_if(partition, wanted->db);
     if (keyspace != NULL)
         handle = keyspace_find(keyspace, wanted->hash, bytes_of(window->keys.data + wanted->key_at, wanted->key_size));
-    is_paged = handle != 0 && entry_is_paged(keyspace_entry(keyspace, handle));
-    if (is_paged) {
+    if (handle != 0 && entry_is_paged(keyspace_entry(keyspace, handle))) {
         struct value value = entry_value(keyspace_entry(keyspace, handle));
 
-        *hash = pages_name(paged_of(&value)->id, (uint32_t)linear_hash_index(paged_of(&value)->root.pages, element->hash), name);
+        has_page = paged_has_table(&value);
+        if (has_page)
+            *hash = pages_name(paged_of(&value)->id, (uint32_t)linear_hash_index(paged_of(&value)->root.pages, element->hash), name);
     }
     partition_unlock(partition);
-    return is_paged;
+    return has_page;
 }
 
 /* The roots are there. */

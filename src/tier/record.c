@@ -218,7 +218,7 @@ static bool tree_read_sized(struct bytes *bytes, struct page_tree_root *tree)
     return sized_read(bytes, &part) && page_tree_root_read(part, tree);
 }
 
-/* What follows the bytes of a list with ends. The tree is to be released if it is true. */
+/* Reads what follows the bytes of a list with ends. The tree is to be released if it is true. */
 static bool ends_read(struct bytes bytes, struct roots *roots)
 {
     if (!tree_read_sized(&bytes, &roots->tree))

@@ -44,6 +44,8 @@ void hash_set_time(struct value *hash, const struct value_limits *limits, struct
 bool hash_set_keeping(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value);
 /* When the next field expires; HASH_NO_TIME if none does. In pages it may be a bound: none expires before it. */
 int64_t hash_next_expiry(const struct value *hash);
+/* When the first of those fields does that have not by now; HASH_NO_TIME if none does. Reads a page that is missing. */
+int64_t hash_next_expiry_after(const struct value *hash, int64_t now_ms);
 /* When the last field expires; HASH_NO_TIME if one does not. In pages it may be a bound: all have expired then. */
 int64_t hash_last_expiry(const struct value *hash);
 /* Fields of a hash in pages that are removed together, as each may need a page. */

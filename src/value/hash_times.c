@@ -273,6 +273,26 @@ int64_t hash_next_expiry(const struct value *hash)
     return time_ms > 0 ? time_ms : HASH_NO_TIME;
 }
 
+int64_t hash_next_expiry_after(const struct value *hash, int64_t now_ms)
+{
+    const struct btree *times;
+    size_t rank, at;
+    int64_t time_ms;
+
+    if (!hash_has_times(hash))
+        return HASH_NO_TIME;
+    if (value_is_paged(hash))
+        return paged_times_next_after(hash, now_ms);
+    if (!hash_is_pack(hash)) {
+        times = hash_timed(hash)->times;
+        rank = btree_count_by_score(times, (double)now_ms, BTREE_NOT_ABOVE);
+        return rank < btree_count(times) ? time_of_rank(times, rank) : HASH_NO_TIME;
+    }
+    at = pack_place(hash, now_ms);
+    time_ms = at != LISTPACK_NONE ? hash_pack_time(hash, at) : 0;
+    return time_ms > 0 ? time_ms : HASH_NO_TIME;
+}
+
 int64_t hash_last_expiry(const struct value *hash)
 {
     size_t count = hash_count(hash);

@@ -150,16 +150,6 @@ static struct page_tree_limits tree_limits(size_t page_size, enum value_type typ
     return (struct page_tree_limits){ node_size, node_size - TOP_SIZE_LESS, child_size };
 }
 
-void paged_access_init(struct paged_access *access, struct pager *pages, const struct value_limits *limits)
-{
-    access->table = (struct paged_table){ .pager = pages, .seed = limits->seed, .limits = paged_limits_of(limits) };
-    paged_tree_pager_init(&access->tree_pager, pages);
-    access->ahead = 0;
-    access->asks = access->wants_all = false;
-    access->wanted_count = access->wanted_capacity = 0;
-    access->wanted = NULL;
-}
-
 void paged_attach(const struct value *value, struct paged_access *access)
 {
     struct paged_value *paged = paged_of(value);

@@ -121,8 +121,6 @@ uint32_t paged_ahead(const struct paged_access *access, uint32_t numbers[PAGED_A
 bool paged_has_room(const struct value *value, size_t count);
 /* The same for a tree that gets that many leaves. */
 bool paged_has_leaves(const struct value *value, uint64_t leaves);
-/* To be attached. Not all of its bytes are written: each call makes one. */
-void paged_access_init(struct paged_access *access, struct pager *pages, const struct value_limits *limits);
 /* Makes what was attached that of this value. */
 void paged_attach(const struct value *value, struct paged_access *access);
 /* Notes that the page is wanted. */

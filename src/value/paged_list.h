@@ -23,7 +23,7 @@ struct paged_list {
 struct paged_value *paged_list_create(const struct chunk_list *list, uint64_t id, struct paged_access *access);
 /* Only roots; the pages exist. The tree's root and the ends (each may be NULL) are the value's afterwards. */
 struct paged_value *paged_list_of_roots(const struct paged_root *root, const struct page_tree_root *tree, struct chunk_list *const ends[2], uint64_t id);
-/* Of a copy: with copies of the ends. */
+/* The root of a copy, with copies of the ends. */
 struct paged_value *paged_list_copy_root(const struct value *value, const struct page_tree_root *tree, uint64_t id);
 /* An end as one listpack, appended to the buffer: nothing if it has no elements. */
 void paged_list_write_end(const struct value *value, enum list_end end, struct buffer *out);

@@ -252,7 +252,8 @@ bool paged_times_has_view(const struct value *hash, int64_t now_ms)
     return find_seen(hash, now_ms, &hidden);
 }
 
-void paged_times_hide(const struct value *hash, int64_t now_ms, struct paged_times *room, struct value *view)
+/* Returns how many times are hidden; `*first_ms` is the first one that is not, or -1. */
+static size_t see(const struct value *hash, int64_t now_ms, int64_t *first_ms)
 {
     struct paged_access *access = paged_of(hash)->access;
     struct pager *pager = access->table.pager;
@@ -264,13 +265,31 @@ void paged_times_hide(const struct value *hash, int64_t now_ms, struct paged_tim
             pager->bring(pager, access->wanted[i]);
         paged_forget_wanted(access);
     }
+    *first_ms = -1;
+    if (hidden < paged_ordered_of(hash)->tree.count) {
+        paged_order_seek_rank(hash, hidden, &first);
+        *first_ms = (int64_t)paged_order_get(&first).score;
+    }
+    return hidden;
+}
+
+int64_t paged_times_next_after(const struct value *hash, int64_t now_ms)
+{
+    int64_t first_ms;
+
+    see(hash, now_ms, &first_ms);
+    return first_ms;
+}
+
+void paged_times_hide(const struct value *hash, int64_t now_ms, struct paged_times *room, struct value *view)
+{
+    struct paged_access *access = paged_of(hash)->access;
+    int64_t first_ms;
+    size_t hidden = see(hash, now_ms, &first_ms);
+
     *room = *paged_times_of(hash);
     room->ordered.paged.root.count -= hidden;
-    room->bounds.first_ms = (int64_t)PAIR_NUMBER_MAX;
-    if (hidden < room->ordered.tree.count) {
-        paged_order_seek_rank(hash, hidden, &first);
-        room->bounds.first_ms = (int64_t)paged_order_get(&first).score;
-    }
+    room->bounds.first_ms = first_ms < 0 ? (int64_t)PAIR_NUMBER_MAX : first_ms;
     *view = (struct value){ .type = hash->type, .encoding = hash->encoding, .object = room };
     paged_attach(view, access);
     access->table.hidden_until = (uint64_t)now_ms;

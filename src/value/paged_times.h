@@ -51,7 +51,9 @@ bool paged_times_has_due(const struct value *hash, int64_t now_ms, size_t max, s
 
 /* Makes `view` a hash that is read in place of this one: with the pages attached, but as if the fields that expire until then were gone. `room` belongs to the caller; nothing is to be freed. */
 void paged_times_hide(const struct value *hash, int64_t now_ms, struct paged_times *room, struct value *view);
-/* Needed by that. */
+/* The first time after that; -1: there is none. */
+int64_t paged_times_next_after(const struct value *hash, int64_t now_ms);
+/* Needed by both. */
 bool paged_times_has_view(const struct value *hash, int64_t now_ms);
 
 /* Needed by a change of the field, as one of `count`: its time goes (time_ms < 0), or is set. */

@@ -39,6 +39,16 @@ void paged_tree_pager_init(struct paged_tree_pager *pager, struct pager *all)
     *pager = (struct paged_tree_pager){ { .find = find_page, .change = change_page, .create = create_page, .drop = drop_page, .bring = bring_page }, all };
 }
 
+void paged_access_init(struct paged_access *access, struct pager *pages, const struct value_limits *limits)
+{
+    access->table = (struct paged_table){ .pager = pages, .seed = limits->seed, .limits = paged_limits_of(limits) };
+    paged_tree_pager_init(&access->tree_pager, pages);
+    access->ahead = 0;
+    access->asks = access->wants_all = false;
+    access->wanted_count = access->wanted_capacity = 0;
+    access->wanted = NULL;
+}
+
 /* --- roots --- */
 
 struct paged_value *paged_ordered_of_roots(const struct paged_root *root, const struct page_tree_root *tree, uint64_t id)

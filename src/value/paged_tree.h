@@ -17,6 +17,8 @@ static inline struct paged_ordered *paged_ordered_of(const struct value *value)
     return value->object;
 }
 
+/* Prepares what is to be attached. Not all of its bytes are written, as each call makes one. */
+void paged_access_init(struct paged_access *access, struct pager *pages, const struct value_limits *limits);
 /* Numbers pages from 0 on that `all` has from PAGED_TREE_FIRST on. */
 void paged_tree_pager_init(struct paged_tree_pager *pager, struct pager *all);
 /* The tree of the value whose pages are attached. */

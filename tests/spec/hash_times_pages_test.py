@@ -5,9 +5,10 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.bound import rss_peak, rss_peak_reset                                                # noqa: E402
 from support.case import kelvin_only, main                                                           # noqa: E402
 from support.paged import KeptPagedCase, PagedCase, checkpoint, demote, pages                       # noqa: E402
-from support.resp import Error, Status                                                                 # noqa: E402
+from support.resp import NULL_ARRAY, Error, Status                                                                 # noqa: E402
 from support.server import Server, scaled, seed_new, until                                           # noqa: E402
 
 SMALL = {"tier-page-threshold": 256, "tier-page-size": 128, "hash-max-listpack-entries": 0}
@@ -293,6 +294,49 @@ class HashTimesPagesTest(TimesCase):
     def test_a_watch_of_a_hash_with_hidden_fields_holds(self):
         self.expired_hash("h", 300, 200)
         self.assertEqual(self.c.pipeline([("WATCH", "h"), ("MULTI",), ("HLEN", "h"), ("EXEC",)])[-1], [100])
+
+    def test_a_watch_of_a_hash_with_hidden_fields_sees_the_next_one_expire(self):
+        for renamed in None, "k":
+            key, when = renamed or "h", milliseconds() + 200
+            self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+            self.c.must("HSET", "h", *[word for i in range(300) for word in (b"field:%06d" % i, b"v")])
+            self.c.must("HPEXPIREAT", "h", when, "FIELDS", 200, *["field:%06d" % i for i in range(200)])
+            self.c.must("HPEXPIREAT", "h", when + 500, "FIELDS", 1, "field:000299")
+            if renamed is not None:
+                self.c.must("RENAME", "h", renamed)
+            demote(self.c, key)
+            wait_for(when)
+            self.c.must("WATCH", key)
+            self.assertEqual(self.c.must("HMGET", key, "field:000299", "field:000000"), [b"v", None])
+            self.assertEqual(self.c.pipeline([("MULTI",), ("HLEN", key), ("EXEC",)])[-1], [100])
+            self.c.must("WATCH", key)
+            wait_for(when + 500)
+            self.assertIs(self.c.pipeline([("MULTI",), ("HGET", key, "field:000299"), ("EXEC",)])[-1], NULL_ARRAY)
+            self.c.must("DEL", key)
+
+    def test_expired_fields_go_a_few_at_a_time_in_transactions_and_scripts_too(self):
+        calls = {
+            "MULTI": lambda client: client.pipeline([("MULTI",), ("HSET", "h", "new", "v"), ("HLEN", "h"), ("EXEC",)])[-1][1],
+            "EVAL": lambda client: client.must("EVAL", "redis.call('HSET', KEYS[1], 'new', 'v'); return redis.call('HLEN', KEYS[1])", 1, "h"),
+            "MULTI, renamed": lambda client: client.pipeline([("MULTI",), ("RENAME", "h", "k"), ("HSET", "k", "new", "v"), ("HLEN", "k"), ("RENAME", "k", "h"), ("EXEC",)])[-1][2],
+        }
+        with Server({"maxmemory": "16mb", "tier-page-threshold": "64kb", "maxmemory-policy": "noeviction"}) as server, server.client() as client:
+            client.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+            for name, call in calls.items():
+                with self.subTest(call=name):
+                    when = milliseconds() + 4000
+                    for i in range(0, 40000, 100):
+                        client.must("HSET", "h", *[word for n in range(i, i + 100) for word in (b"f%d" % n, b"%d" % n + b"v" * 1000)])
+                        client.must("HPEXPIREAT", "h", when, "FIELDS", 95, *["f%d" % n for n in range(i, i + 95)])
+                    wait_for(when)
+                    demote(client, "h")
+                    rss_peak_reset(server.process.pid)
+                    before = rss_peak(server.process.pid)
+                    self.assertEqual(call(client), 2001)
+                    self.assertLess(rss_peak(server.process.pid), before + (8 << 20))
+                    self.assertEqual(client.must("HLEN", "h"), 2001)
+                    client.must("DEL", "h")
+                    until(lambda: pages(server) == (0, 0), what="the end of the pages")
 
     def test_expired_fields_with_large_values_go_a_few_at_a_time(self):
         with Server({"maxmemory": "8mb", "tier-page-threshold": "64kb", "maxmemory-policy": "noeviction"}) as server, server.client() as client:

@@ -720,6 +720,25 @@ class KeptPagesTest(unittest.TestCase):
                 until(lambda: pages(server) == (0, 0), what="the end of the pages")
             server.stop()
 
+    def test_a_replay_of_a_hash_in_place_of_another_value_in_pages(self):
+        """It looks ahead for the pages of the hash's fields, but what the image has is no table."""
+        fills = {"list": ("RPUSH", "l", *["v%d" % i * 20 for i in range(300)]), "string": ("SETRANGE", "l", 20000, "x")}
+        for name, call in list(fills.items()) + [("stream", None)]:
+            server = self.start(LOGGED)
+            with server.client() as client:
+                if call is None:
+                    client.pipeline([("XADD", "l", "%d-1" % (i + 1), "a", "v" * 50) for i in range(100)])
+                else:
+                    client.must(*call)
+                demote(client, "l")
+                checkpoint(server, client)
+                client.pipeline([("DEL", "l"), ("HSET", "l", "a", "b")])
+            server.restart(kill=True)
+            with server.client() as client:
+                self.assertEqual(client.must("HGETALL", "l"), [b"a", b"b"], name)
+                until(lambda: pages(server) == (0, 0), what="the end of the pages")
+            server.stop()
+
     def image_of_cold_hash(self):
         """Returns a server that has ended, and the hash."""
         server = self.start(LOGGED)

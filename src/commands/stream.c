@@ -243,7 +243,7 @@ void xadd_command(struct call *call)
     }
     value = key.present ? key.value : stream_create();
     forget_refs(&options, stream_of(&value));
-    if (!stream_has_append(stream_of(&value)) || (options.trims && !may_trim(&options, stream_of(&value), 1))) {
+    if (!stream_has_append(stream_of(&value), &call->turn->limits, call->args + options.next + 1, (size_t)pair_words / 2) || (options.trims && !may_trim(&options, stream_of(&value), 1))) {
         key_ask(&key);
         return;
     }

@@ -293,8 +293,8 @@ static bool has_place(const struct value *value, enum rest_step step, const stru
 {
     switch (step) {
     case STEP_LIST: return list_has_push(value, LIST_TAIL, 1, element->key.size);
-    case STEP_STREAM: return stream_has_append(stream_of(value));
-    case STEP_STREAM_END: return stream_has_range(stream_of(value), (struct stream_id){ 0, 0 }, STREAM_ID_MAX, 1, STREAM_UP) && stream_has_append(stream_of(value));
+    case STEP_STREAM: return stream_has_add(stream_of(value));
+    case STEP_STREAM_END: return stream_has_range(stream_of(value), (struct stream_id){ 0, 0 }, STREAM_ID_MAX, 1, STREAM_UP) && stream_has_range(stream_of(value), (struct stream_id){ 0, 0 }, STREAM_ID_MAX, 1, STREAM_DOWN);
     case STEP_STRING: return string_has_change(value, string_size(value), element->key.size);
     case STEP_TIMED: return has_place_of_time(value, element);
     default: return paged_order_has_place(value, score_of(element), element->key);

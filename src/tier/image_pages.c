@@ -335,10 +335,22 @@ static bool end_stream(struct pages_reading *reading, const struct image_root *r
     return reading->status == STATUS_OK;
 }
 
-static void append_end(struct pages_reading *reading, struct bytes pack)
+/* The parts that a list or a stream has with its root. */
+static bool peek_ends(struct bytes record, enum value_type type, struct bytes ends[2])
 {
-    if (pack.size > 0)
-        codec_write_list_pack(&reading->payload, pack);
+    if (type == VALUE_STREAM)
+        return record_peek_tail(record, &ends[LIST_TAIL]);
+    return type != VALUE_LIST || record_peek_ends(record, ends);
+}
+
+static void append_end(struct pages_reading *reading, enum value_type type, struct bytes end)
+{
+    if (end.size == 0)
+        return;
+    if (type == VALUE_LIST)
+        codec_write_list_pack(&reading->payload, end);
+    else
+        codec_write_stream_node(&reading->payload, stream_page_id(end), stream_page_pack(end));
 }
 
 /* The highest element of a sorted set comes first, which is the order in which Redis and this server load it fastest. */
@@ -350,14 +362,15 @@ static bool read_tree(struct pages_reading *reading, const struct recordmap *map
     struct bytes ends[2] = { { NULL, 0 }, { NULL, 0 } };
     bool good;
 
-    if ((type == VALUE_LIST && !record_peek_ends(item->record, ends)) || !record_peek_tree(item->record, &tree_root))
+    if (!peek_ends(item->record, type, ends) || !record_peek_tree(item->record, &tree_root))
         return fail_page(reading, root, 0, STATUS_CORRUPT);
     nodes.next = tree_root.next;
     /* Redis' lists and streams begin with how many chunks there are. */
     good = begin_value(reading, item, type == VALUE_ZSET ? root->root.count : tree_root.leaves + (ends[LIST_HEAD].size > 0) + (ends[LIST_TAIL].size > 0));
-    append_end(reading, ends[LIST_HEAD]);
-    good = good && walk_leaves(reading, &tree, &nodes, item, type) && (type != VALUE_STREAM || end_stream(reading, root, item));
-    append_end(reading, ends[LIST_TAIL]);
+    append_end(reading, type, ends[LIST_HEAD]);
+    good = good && walk_leaves(reading, &tree, &nodes, item, type);
+    append_end(reading, type, ends[LIST_TAIL]);
+    good = good && (type != VALUE_STREAM || end_stream(reading, root, item));
     for (int i = 0; i < NODES_KEPT; i++)
         buffer_release(&nodes.kept[i].bytes);
     page_tree_root_release(&tree_root);

@@ -52,8 +52,11 @@ static void tree_encode_sized(const struct page_tree_root *tree, struct buffer *
     end_sized(out, begin);
 }
 
+/* Whether a part of the elements is with the root: at the ends of a list, or the last node of a stream. */
 static bool has_ends(const struct value *value)
 {
+    if (value->type == VALUE_STREAM)
+        return stream_of(value)->nodes.count > 0;
     return value->type == VALUE_LIST && (paged_list_end_count(value, LIST_HEAD) > 0 || paged_list_end_count(value, LIST_TAIL) > 0);
 }
 
@@ -61,9 +64,13 @@ static void ends_encode(const struct value *value, struct buffer *out)
 {
     size_t begin = begin_sized(out);
 
-    paged_list_write_end(value, LIST_HEAD, out);
+    if (value->type == VALUE_LIST)
+        paged_list_write_end(value, LIST_HEAD, out);
+    else
+        stream_write_tail(stream_of(value), out);
     end_sized(out, begin);
-    paged_list_write_end(value, LIST_TAIL, out);
+    if (value->type == VALUE_LIST)
+        paged_list_write_end(value, LIST_TAIL, out);
 }
 
 static void root_encode(const struct value *value, struct buffer *out)
@@ -89,12 +96,12 @@ static void root_encode(const struct value *value, struct buffer *out)
         buffer_append(out, &paged_times_of(value)->bounds.first_ms, 8);
         buffer_append(out, &paged_times_of(value)->bounds.last_ms, 8);
     }
-    if (value->type == VALUE_STREAM) {
+    if (value->type == VALUE_STREAM || has_ends(value)) {
         tree_encode_sized(&paged_ordered_of(value)->tree, out);
-        codec_write_stream_rest(value, out);
-    } else if (has_ends(value)) {
-        tree_encode_sized(&paged_ordered_of(value)->tree, out);
-        ends_encode(value, out);
+        if (has_ends(value))
+            ends_encode(value, out);
+        if (value->type == VALUE_STREAM)
+            codec_write_stream_rest(value, out);
     } else if (paged_has_tree(value)) {
         page_tree_root_write(&paged_ordered_of(value)->tree, out);
     }
@@ -162,8 +169,9 @@ struct roots {
     uint32_t block;
     struct paged_bounds bounds;         /* of a hash with a tree */
     struct bytes rest;                  /* of a stream (codec_write_stream_rest) */
-    bool has_ends;                      /* of a list */
-    struct bytes ends[2];               /* listpacks, or empty */
+    bool has_ends;                      /* of a list or stream */
+    struct bytes ends[2];               /* of a list: listpacks, or empty */
+    struct bytes tail;                  /* of a stream: a page, or empty */
 };
 
 static struct bytes after(struct bytes bytes, size_t size)
@@ -188,7 +196,7 @@ static bool bytes_read(struct bytes *bytes, struct roots *roots)
         return false;
     memcpy(size, bytes->data, BYTES_SIZE);
     *bytes = after(*bytes, BYTES_SIZE);
-    roots->has_ends = roots->value.type == VALUE_LIST && *size & SIZE_WITH_ENDS;
+    roots->has_ends = (roots->value.type == VALUE_LIST || roots->value.type == VALUE_STREAM) && *size & SIZE_WITH_ENDS;
     if (roots->has_ends)
         *size &= ~SIZE_WITH_ENDS;
     return true;
@@ -242,6 +250,22 @@ static bool string_root_read(struct bytes bytes, struct roots *roots)
     return paged_string_root(roots->table.size, roots->length, roots->block, &roots->table);
 }
 
+/* Reads what follows the bytes of a stream. The tree is to be released if it is true. */
+static bool stream_root_read(struct bytes bytes, struct roots *roots)
+{
+    bool is_sound = tree_read_sized(&bytes, &roots->tree);
+    uint64_t live;
+
+    if (!is_sound)
+        return false;
+    if (roots->has_ends)
+        is_sound = sized_read(&bytes, &roots->tail) && stream_page_is_sound(roots->tail, &live);
+    roots->rest = bytes;
+    if (!is_sound)
+        page_tree_root_release(&roots->tree);
+    return is_sound;
+}
+
 /* A hash whose fields expire has more after its table than one without. */
 static bool bounds_read(struct bytes *bytes, struct roots *roots)
 {
@@ -271,12 +295,8 @@ static enum status roots_read(struct bytes bytes, struct roots *roots)
         return STATUS_CORRUPT;
     if (roots->value.type == VALUE_STRING)
         return string_root_read(bytes, roots) ? STATUS_OK : STATUS_CORRUPT;
-    if (roots->value.type == VALUE_STREAM) {
-        bool has_tree = tree_read_sized(&bytes, &roots->tree);
-
-        roots->rest = bytes;
-        return has_tree ? STATUS_OK : STATUS_CORRUPT;
-    }
+    if (roots->value.type == VALUE_STREAM)
+        return stream_root_read(bytes, roots) ? STATUS_OK : STATUS_CORRUPT;
     if (roots->has_ends)
         return ends_read(bytes, roots) ? STATUS_OK : STATUS_CORRUPT;
     if (roots->value.type == VALUE_HASH && bytes.size > 0 && !bounds_read(&bytes, roots))
@@ -313,8 +333,10 @@ static enum status root_decode(struct bytes bytes, const struct value_limits *li
         return status;
     *value = roots.value;
     value->object = paged_of_roots(&roots);
-    if (value->type == VALUE_STREAM)
+    if (value->type == VALUE_STREAM) {
+        stream_read_tail(stream_of(value), roots.tail);
         status = codec_read_stream_rest(roots.rest, limits, scratch, value);
+    }
     if (status != STATUS_OK)
         value_free(value);
     return status;
@@ -378,6 +400,16 @@ bool record_peek_ends(struct bytes bytes, struct bytes ends[2])
     if (!record_peek_roots(bytes, &roots) || roots.value.type != VALUE_LIST)
         return false;
     memcpy(ends, roots.ends, sizeof(roots.ends));
+    return true;
+}
+
+bool record_peek_tail(struct bytes bytes, struct bytes *tail)
+{
+    struct roots roots;
+
+    if (!record_peek_roots(bytes, &roots) || roots.value.type != VALUE_STREAM)
+        return false;
+    *tail = roots.tail;
     return true;
 }
 

@@ -10,7 +10,8 @@
  *   root    = of a hash, set or sorted set: root of containers/paged_table.h, of a hash whose fields expire then: bounds of the times i64, i64; of these and of sorted sets then: root of containers/page_tree.h
  *           | of a list: bytes u64 | root of containers/page_tree.h; if some of its elements are with the root: bytes u64, the highest bit set | size u32 | root of containers/page_tree.h | size u32 | listpack of
  *             those at its head | listpack of those at its tail; either may have no bytes
- *           | of a stream: bytes u64 | size u32 | root of containers/page_tree.h | what a payload has after the nodes
+ *           | of a stream: bytes u64 | size u32 | root of containers/page_tree.h | what a payload has after the nodes; if its last node is with the root: bytes u64, the highest bit set | size u32
+ *             | root of containers/page_tree.h | size u32 | page of value/stream_nodes.h | what a payload has after the nodes
  *           | of a string: bytes u64 | length u64 | bytes of a block u32
  *   packed  = RDB type u8 | codec u8 (1: zstd, 2: LZ4) | dictionary varint (0: none) | size varint | frame of base/compress.h: the payload's `size` bytes
  *             after its type
@@ -85,6 +86,8 @@ bool record_peek_first_time(struct bytes bytes, int64_t *first_ms);
 bool record_peek_string(struct bytes bytes, uint64_t *length, uint32_t *block);
 /* The ends of a list in pages as listpacks, each empty if it has no elements; borrowed. False: it is no such record, or they are damaged. */
 bool record_peek_ends(struct bytes bytes, struct bytes ends[2]);
+/* The last node of a stream in pages as a page (value/stream_nodes.h), empty if it is in a page; likewise. */
+bool record_peek_tail(struct bytes bytes, struct bytes *tail);
 /* The tree of a sorted set in pages, which is the caller's to release. False: it is no such record. */
 bool record_peek_tree(struct bytes bytes, struct page_tree_root *tree);
 

@@ -369,7 +369,7 @@ enum status codec_read_stream_rest(struct bytes input, const struct value_limits
 {
     struct stream *stream = stream_of(value);
 
-    return read_state(CODEC_RDB_STREAM_3, &input, stream) && stream->length == stream->pages->tree.count &&
+    return read_state(CODEC_RDB_STREAM_3, &input, stream) && stream->length == stream_nodes_live(stream) &&
         read_groups(CODEC_RDB_STREAM_3, &input, limits->string_unpacked_max, scratch, stream) && input.size == 0 ? STATUS_OK : STATUS_CORRUPT;
 }
 

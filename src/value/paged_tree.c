@@ -173,10 +173,10 @@ bool paged_end_question(struct paged_access *access, bool answer)
 static bool has_all_of(const struct value *value, size_t first, size_t count, bool with_leaves)
 {
     struct page_tree tree = paged_tree(paged_of(value)->access);
-    uint64_t last = count > tree.root->count - 1 ? tree.root->count - 1 : first + count - 1;
+    uint64_t last = count > tree.root->count - first ? tree.root->count - 1 : first + count - 1;
     uint32_t one, found, *numbers;
 
-    if (count == 0 || tree.root->count == 0 || first > last || page_tree_needs(&tree, first, last, with_leaves, &one, 1) == 0)
+    if (count == 0 || first >= tree.root->count || page_tree_needs(&tree, first, last, with_leaves, &one, 1) == 0)
         return true;
     numbers = mem_alloc(PAGED_WANTED_MAX * sizeof(*numbers));
     found = page_tree_needs(&tree, first, last, with_leaves, numbers, PAGED_WANTED_MAX);

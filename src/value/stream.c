@@ -35,8 +35,16 @@ void stream_note_first(struct stream *stream)
     CHECK(stream_next(&iterator, &stream->first_id, &pair_count));
 }
 
-/* Whether the last node has room for one more entry. Counted against the size are, as in Redis, fields and values. */
-static bool node_takes(const struct stream *stream, const struct listpack *pack, const struct value_limits *limits, size_t pair_count, size_t size)
+size_t stream_pairs_size(const struct bytes *pairs, size_t pair_count)
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < pair_count * 2; i++)
+        size += pairs[i].size;
+    return size;
+}
+
+bool stream_node_takes(const struct stream *stream, const struct listpack *pack, const struct value_limits *limits, size_t pair_count, size_t size)
 {
     size_t size_max = limits->stream_node_size_max, largest = stream_node_size_max(stream), at = listpack_first(pack);
 
@@ -102,20 +110,18 @@ static void node_append(struct listpack **pack, struct stream_id node_id, struct
 bool stream_append(struct stream *stream, const struct value_limits *limits, struct stream_id id, const struct bytes *pairs,
     size_t pair_count)
 {
-    size_t size = 0, fields_size = 0;
+    size_t size = stream_pairs_size(pairs, pair_count), fields_size = 0;
     struct stream_id node_id;
     struct stream_place place;
     struct stream_edit edit;
 
     CHECK(stream_id_compare(id, stream->last_id) > 0);
-    for (size_t i = 0; i < pair_count; i++) {
+    for (size_t i = 0; i < pair_count; i++)
         fields_size += pairs[i * 2].size;
-        size += pairs[i * 2].size + pairs[i * 2 + 1].size;
-    }
     /* In a new node the fields are at the front, and not in the entry. */
     if (size + (pair_count * 3 + NODE_HEAD_ELEMENTS + ENTRY_HEAD_ELEMENTS) * LISTPACK_ELEMENT_OVERHEAD + fields_size > NODE_SIZE_MAX)
         return false;
-    if (stream_node_last(stream, &place) && node_takes(stream, stream_node_read(stream, &place, &node_id), limits, pair_count, size)) {
+    if (stream_node_last(stream, &place) && stream_node_takes(stream, stream_node_read(stream, &place, &node_id), limits, pair_count, size)) {
         stream_node_edit(stream, &place, &edit);
         node_append(edit.pack, node_id, id, pairs, pair_count);
         stream_node_store(stream, &place, &edit);

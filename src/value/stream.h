@@ -26,7 +26,7 @@
 struct stream_group;
 
 struct stream {                     /* anyone may read it; only value/stream*.c change it */
-    struct idmap nodes;             /* ID of the first entry -> struct listpack *; not in pages */
+    struct idmap nodes;             /* ID of the first entry -> struct listpack *; in pages: the last one, or none */
     struct paged_ordered *pages;    /* of a stream in pages: what it is a part of; else NULL */
     uint64_t length;                /* entries that are not deleted */
     uint64_t entries_added;         /* since its creation */
@@ -37,7 +37,7 @@ struct stream {                     /* anyone may read it; only value/stream*.c 
     uint32_t group_count, group_room;
 };
 
-/* In pages (value/paged.h) are the nodes only; all else is in memory with the root. */
+/* In pages (value/paged.h) are the nodes but the last one; all else is in memory with the root. */
 struct paged_stream {
     struct paged_ordered ordered;   /* first */
     struct stream stream;
@@ -76,7 +76,8 @@ struct stream_id stream_last_kept_id(const struct stream *stream);
 /* A node. Valid until the stream changes. */
 struct stream_place {               /* these fields are private */
     struct idmap_place in_memory;
-    struct page_tree_path in_pages;
+    struct page_tree_path in_pages; /* of a stream in pages; of its last node, if that is in memory, only rank and count */
+    bool is_in_page;
 };
 
 /* Iterates over the entries from `start` to `end`, both included, forwards or backwards. The stream must not change meanwhile. */
@@ -106,7 +107,8 @@ size_t stream_size(const struct stream *stream);
 
 /* Questions of a call about what it is about to do with a stream that may be in pages. False: pages are missing, and the call asks for them (key_ask); the question is to be put again then. */
 static inline bool stream_is_here(const struct stream *stream) { return stream->pages == NULL; }      /* nothing needs to be asked */
-bool stream_has_append(const struct stream *stream);
+bool stream_has_append(const struct stream *stream, const struct value_limits *limits, const struct bytes *pairs, size_t pair_count);
+bool stream_has_add(const struct stream *stream);                                       /* a node more at the end */
 /* Reading up to `count_max` entries; 0: all. With 0-0 and the highest ID also stream_last_live_id and stream_last_kept_id, if it is from the end. */
 bool stream_has_range(const struct stream *stream, struct stream_id start, struct stream_id end, uint64_t count_max, enum stream_direction direction);
 bool stream_has_ids(const struct stream *stream, const struct stream_id *ids, size_t count);    /* reading or deleting these */

@@ -22,21 +22,33 @@ static void want_node(const struct stream *stream, const struct stream_place *pl
     (void)stream_node_read(stream, place, &id);
 }
 
-bool stream_has_append(const struct stream *stream)
+bool stream_has_add(const struct stream *stream)
 {
-    struct paged_access *access;
-    struct stream_place last;
     struct value value;
+    uint64_t in_pages;
 
     if (LIKELY(stream->pages == NULL))
         return true;
     value = stream_nodes_value(stream);
-    if (!paged_has_room(&value, 1))
-        return false;
+    in_pages = stream->pages->tree.count;
+    return paged_has_leaves(&value, 1) && (in_pages == 0 || paged_tree_has_nodes(&value, in_pages - 1, 1));
+}
+
+bool stream_has_append(const struct stream *stream, const struct value_limits *limits, const struct bytes *pairs, size_t pair_count)
+{
+    const struct listpack *pack = NULL;
+    struct paged_access *access;
+    struct stream_place last;
+    struct stream_id id;
+
+    if (LIKELY(stream->pages == NULL))
+        return true;
     access = begin_question(stream);
     if (stream_node_last(stream, &last))
-        want_node(stream, &last);
-    return end_question(access);
+        pack = stream_node_read(stream, &last, &id);
+    if (!end_question(access))
+        return false;
+    return (pack != NULL && stream_node_takes(stream, pack, limits, pair_count, stream_pairs_size(pairs, pair_count))) || stream_has_add(stream);
 }
 
 /* By ranks: in the nodes at the ends there are entries outside of the range, so it may be one node more. */

@@ -101,6 +101,10 @@ static inline struct stream_id node_last_id(const struct listpack *pack, struct 
     return stream_entry_read(pack, node_id, node_last_entry(pack), 0).id;
 }
 
+/* Whether the node has room for one more entry. Counted against `size` are, as in Redis, fields and values. */
+bool stream_node_takes(const struct stream *stream, const struct listpack *pack, const struct value_limits *limits, size_t pair_count, size_t size);
+size_t stream_pairs_size(const struct bytes *pairs, size_t pair_count);
+
 /* Updates first_id. */
 void stream_note_first(struct stream *stream);
 

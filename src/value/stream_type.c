@@ -27,8 +27,8 @@ static size_t stream_memory(const struct value *value, size_t samples)
     size_t memory = mem_size(value->object) + stream_groups_memory(stream), packs = 0, looked_at = 0;
     struct idmap_place place;
 
-    if (stream->pages != NULL)
-        return memory + (stream->pages->tree.top.data != NULL ? mem_size(stream->pages->tree.top.data) : 0);
+    if (stream->pages != NULL && stream->pages->tree.top.data != NULL)
+        memory += mem_size(stream->pages->tree.top.data);
     memory += idmap_memory(&stream->nodes);
     for (bool more = idmap_first(&stream->nodes, &place); more && (samples == 0 || looked_at < samples); more = idmap_next(&stream->nodes, &place)) {
         packs += listpack_memory(*(struct listpack **)idmap_value(&stream->nodes, place));

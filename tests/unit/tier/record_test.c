@@ -17,6 +17,7 @@
 #include "value/paged_zset.h"
 #include "value/set.h"
 #include "value/stream_group.h"
+#include "value/stream_nodes.h"
 #include "value/string.h"
 
 static const struct value_limits limits = { .hash_listpack_entries_max = 16, .hash_listpack_value_max = 64,
@@ -756,6 +757,23 @@ static void roots_of_strings(void **state)
     partitions_destroy(all);
 }
 
+/* A node of a stream with this number of live entries, in which each has the fields of its first one: none. */
+static struct listpack *node_of(int entries)
+{
+    struct listpack *pack = listpack_create();
+
+    listpack_append_int(&pack, entries);
+    for (int i = 0; i < 3; i++)
+        listpack_append_int(&pack, 0);
+    for (int i = 0; i < entries; i++) {
+        listpack_append_int(&pack, 2);          /* same fields */
+        listpack_append_int(&pack, i);
+        listpack_append_int(&pack, 0);
+        listpack_append_int(&pack, 3);
+    }
+    return pack;
+}
+
 /* A stream's root has its groups. Any other bytes are damage, or harmless. */
 static void roots_of_streams(void **state)
 {
@@ -764,26 +782,32 @@ static void roots_of_streams(void **state)
 
     (void)state;
     partitions_lock_all(all);
-    for (int with_entries = 0; with_entries < 2; with_entries++) {
-        struct paged_stream *made = mem_zalloc(sizeof(*made));
-        struct value value = { .type = VALUE_STREAM, .encoding = STREAM_PAGED, .object = made };
+    for (int which = 0; which < 4; which++) {
+        const struct paged_root root = { .size = 5000 };
+        struct page_tree_root tree = { 0 };
+        bool with_pages = which & 1, with_tail = which & 2;
+        struct value value = { .type = VALUE_STREAM, .encoding = STREAM_PAGED };
+        struct paged_stream *made;
+        struct bytes tail;
         struct buffer bytes = { 0 }, scratch = { 0 };
         struct stream_group *group;
         struct paged_extent extent;
         struct record record;
         const struct stream *read;
 
-        made->ordered.paged.id = 0x123456789abc;
-        made->ordered.paged.root.size = 5000;
-        made->stream.pages = &made->ordered;
+        if (with_pages) {
+            tree = (struct page_tree_root){ .count = 9, .leaves = 1, .next = 1 };
+            buffer_append(&tree.top, "\0\0\0\0\x09\0\0\0\0\0\0", 11);
+        }
+        value.object = stream_of_roots(&root, &tree, 0x123456789abc);
+        made = value.object;
+        if (with_tail)
+            stream_node_add(&made->stream, (struct stream_id){ 900, 1 }, node_of(3));
         made->stream.last_id = (struct stream_id){ 1000, 7 };
         made->stream.entries_added = 20;
-        if (with_entries) {
-            made->ordered.tree = (struct page_tree_root){ .count = 9, .leaves = 1, .next = 1 };
-            buffer_append(&made->ordered.tree.top, "\0\0\0\0\x09\0\0\0\0\0\0", 11);
-            made->stream.length = 9;
+        made->stream.length = (with_pages ? 9 : 0) + (with_tail ? 3 : 0);
+        if (made->stream.length > 0)
             made->stream.first_id = (struct stream_id){ 3, 4 };
-        }
         group = stream_group_create(&made->stream, BYTES("group"), (struct stream_id){ 5, 0 }, 3);
         (void)stream_pending_assign(group, (struct stream_id){ 4, 4 }, stream_consumer_create(group, BYTES("consumer"), 77), 66);
         record_encode(entry_of(all, &value, -1), &bytes);
@@ -792,10 +816,13 @@ static void roots_of_streams(void **state)
         read = stream_of(&record.value);
         assert_true(read->pages == record.value.object && read->pages->paged.id == 0x123456789abc && read->pages->paged.root.size == 5000);
         assert_true(read->length == made->stream.length && read->last_id.seq == 7 && read->entries_added == 20 && stream_id_compare(read->first_id, made->stream.first_id) == 0);
+        assert_int_equal(stream_nodes_live(read), read->length);
+        assert_true(record_peek_tail(buffer_bytes(&bytes), &tail) && (tail.size > 0) == with_tail);
+        assert_true(!with_tail || stream_id_compare(stream_page_id(tail), (struct stream_id){ 900, 1 }) == 0);
         assert_true(read->group_count == 1 && read->groups[0]->pending.count == 1 && read->groups[0]->consumers[0]->seen_ms == 77);
         value_free(&record.value);
         assert_true(record_peek_pages(buffer_bytes(&bytes), &extent, NULL));
-        assert_true(extent.table_pages == 0 && extent.tree_pages == (uint32_t)with_entries);
+        assert_true(extent.table_pages == 0 && extent.tree_pages == (uint32_t)with_pages);
         for (size_t size = 0; size < bytes.size; size++)
             assert_int_not_equal(record_decode(bytes_of(bytes.data, size), NULL, &limits, &scratch, &record), STATUS_OK);
         for (size_t at = 0; at < bytes.size; at++) {

@@ -32,40 +32,67 @@ static inline uint64_t head_of(struct bytes bytes, size_t readable)
     return __builtin_bswap64(head);
 }
 
+/* A node is walked by one load for where the next child is and one or two more for what is compared: that is most of the time of a search. */
+static inline size_t next_child(struct bytes node, size_t at)
+{
+    uint16_t size;
+    size_t next;
+
+    CHECK(node.size - at >= CHILD_SEPARATOR_AT);
+    memcpy(&size, node.data + at + CHILD_SEPARATOR_AT - sizeof(size), sizeof(size));
+    next = at + CHILD_SEPARATOR_AT + size;
+    CHECK(next <= node.size);
+    return next;
+}
+
 /* As pick_child for a key. */
 static size_t pick_by_key(struct bytes node, struct bytes key, uint64_t *rank)
 {
     uint64_t key_head = head_of(key, key.size), before = *rank;
-    size_t picked = 0;
-    struct child child;
+    size_t picked = 0, next = next_child(node, 0);
 
-    for (size_t at = 0; at < node.size; at += child.size) {
-        child = child_at(node, at);
-        if (at > 0) {
-            uint64_t head = head_of(child.separator, node.size - at - CHILD_SEPARATOR_AT);
+    for (size_t at = next; at < node.size; at = next) {
+        struct bytes separator;
+        uint64_t head;
 
-            if (head > key_head || (head == key_head && bytes_compare(child.separator, key) > 0))
-                break;
-        }
+        before += child_count(node, picked);
+        next = next_child(node, at);
+        separator = bytes_of(node.data + at + CHILD_SEPARATOR_AT, next - at - CHILD_SEPARATOR_AT);
+        head = head_of(separator, node.size - at - CHILD_SEPARATOR_AT);
+        if (head > key_head || (UNLIKELY(head == key_head) && bytes_compare(separator, key) > 0))
+            break;
         picked = at;
         *rank = before;
-        before += child.count;
     }
     return picked;
 }
 
-static bool is_wanted(const struct wanted *wanted, const struct child *child, uint64_t before)
+/* As pick_child for a rank. */
+static size_t pick_by_rank(struct bytes node, uint64_t wanted, uint64_t *rank)
 {
-    switch (wanted->pick) {
-    case PICK_FIRST:
-        return before == 0;
-    case PICK_RANK:
-        return wanted->rank >= before;
-    case PICK_KEY:
-    case PICK_LAST:
-        return true;
+    uint64_t before = *rank;
+    size_t picked = 0;
+
+    for (size_t next = next_child(node, 0); next < node.size; next = next_child(node, next)) {
+        before += child_count(node, picked);
+        if (before > wanted)
+            break;
+        picked = next;
+        *rank = before;
     }
-    return true;
+    return picked;
+}
+
+/* As pick_child for the last one. */
+static size_t pick_end(struct bytes node, uint64_t *rank)
+{
+    size_t picked = 0;
+
+    for (size_t next = next_child(node, 0); next < node.size; next = next_child(node, next)) {
+        *rank += child_count(node, picked);
+        picked = next;
+    }
+    return picked;
 }
 
 /* As pick_child for the last one, where all have the same size but perhaps the first; the node has `count` elements. */
@@ -82,21 +109,13 @@ static size_t pick_last(struct bytes node, size_t child_size, uint64_t count, ui
 /* Where the child is: the last one that is wanted, or the first one. `*rank`: the number of elements before the node, then before the child. */
 static size_t pick_child(struct bytes node, const struct wanted *wanted, uint64_t *rank)
 {
-    uint64_t before = *rank;
-    size_t picked = 0;
-    struct child child;
-
-    if (wanted->pick == PICK_KEY)
-        return pick_by_key(node, wanted->key, rank);
-    for (size_t at = 0; at < node.size; at += child.size) {
-        child = child_at(node, at);
-        if (at > 0 && (wanted->pick == PICK_FIRST || !is_wanted(wanted, &child, before)))
-            break;
-        picked = at;
-        *rank = before;
-        before += child.count;
+    switch (wanted->pick) {
+    case PICK_FIRST: return 0;
+    case PICK_LAST: return pick_end(node, rank);
+    case PICK_RANK: return pick_by_rank(node, wanted->rank, rank);
+    case PICK_KEY: return pick_by_key(node, wanted->key, rank);
     }
-    return picked;
+    return 0;
 }
 
 /* From the node at the level on, which has `count` elements; before it there are path->rank. */

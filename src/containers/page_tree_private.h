@@ -20,16 +20,22 @@ struct child {
     size_t size;                    /* in the node */
 };
 
+static inline uint64_t child_count(struct bytes node, size_t at)
+{
+    uint32_t count;
+
+    memcpy(&count, node.data + at + CHILD_COUNT_AT, sizeof(count));         /* not five bytes into eight: the CPU would wait for these to be stored */
+    return (uint64_t)(uint8_t)node.data[at + CHILD_COUNT_AT + sizeof(count)] << 32 | count;
+}
+
 static inline struct child child_at(struct bytes node, size_t at)
 {
     struct child child;
-    uint32_t count;
     uint16_t size;
 
     CHECK(at + CHILD_SEPARATOR_AT <= node.size);
     memcpy(&child.page, node.data + at, sizeof(child.page));
-    memcpy(&count, node.data + at + CHILD_COUNT_AT, sizeof(count));         /* not five bytes into eight: the CPU would wait for these to be stored */
-    child.count = (uint64_t)(uint8_t)node.data[at + CHILD_COUNT_AT + sizeof(count)] << 32 | count;
+    child.count = child_count(node, at);
     memcpy(&size, node.data + at + CHILD_SEPARATOR_AT - sizeof(size), sizeof(size));
     child.separator = bytes_of(node.data + at + CHILD_SEPARATOR_AT, size);
     child.size = CHILD_SEPARATOR_AT + (size_t)size;

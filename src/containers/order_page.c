@@ -225,6 +225,26 @@ static void copy(char *to, const char *from, size_t size)
         memcpy(to, from, size);
 }
 
+/* The ends of `count` elements of a page, from one whose members begin at `begin` on, as those of elements that begin at `at`. */
+static void copy_ends(char *page, const struct shape *to, uint32_t index, size_t at, const char *source, const struct shape *from, uint32_t first, uint32_t count, size_t begin)
+{
+    if (LIKELY(to->width == NARROW && from->width == NARROW)) {
+        const char *read = source + from->ends + (size_t)first * NARROW;
+        char *write = page + to->ends + (size_t)index * NARROW;
+
+        for (uint32_t i = 0; i < count; i++) {
+            uint16_t end;
+
+            memcpy(&end, read + (size_t)i * NARROW, NARROW);
+            end = (uint16_t)(end - begin + at);
+            memcpy(write + (size_t)i * NARROW, &end, NARROW);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        end_set(page, to, index + i, end_get(source, from, first + i) - begin + at);
+}
+
 /* As the elements from `index` on, whose members begin at `at`. */
 static void write_part(char *page, const struct shape *to, uint32_t index, size_t at, const struct order_part *part)
 {
@@ -242,8 +262,7 @@ static void write_part(char *page, const struct shape *to, uint32_t index, size_
     from = shape_of(part->page);
     begin = begin_get(part->page.data, &from, part->from);
     copy(page + (size_t)index * SCORE_SIZE, part->page.data + (size_t)part->from * SCORE_SIZE, (size_t)(part->to - part->from) * SCORE_SIZE);
-    for (uint32_t i = part->from; i < part->to; i++)
-        end_set(page, to, index + (i - part->from), end_get(part->page.data, &from, i) - begin + at);
+    copy_ends(page, to, index, at, part->page.data, &from, part->from, part->to - part->from, begin);
     copy(page + to->members + at, part->page.data + from.members + begin, members_size_of(part));
 }
 

@@ -167,6 +167,15 @@ enum page_tree_answer page_tree_last(const struct page_tree *tree, struct page_t
     return seek(tree, (struct wanted){ .pick = PICK_LAST }, path);
 }
 
+void page_tree_use(const struct page_tree *tree, const struct page_tree_path *path)
+{
+    size_t size;
+
+    for (unsigned level = 1; level <= tree->root->height; level++)
+        (void)page_tree_node(tree, path, level);
+    (void)tree->pager->find(tree->pager, path->leaf, PAGER_USE, &size);
+}
+
 /* --- walking --- */
 
 /* Where the child before the one at `at` is. */

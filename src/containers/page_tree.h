@@ -92,6 +92,8 @@ enum page_tree_answer page_tree_last(const struct page_tree *tree, struct page_t
 enum page_tree_answer page_tree_next(const struct page_tree *tree, struct page_tree_path *path);
 enum page_tree_answer page_tree_previous(const struct page_tree *tree, struct page_tree_path *path);
 
+/* Counts a use of the nodes above the leaf, as a search does, and of the leaf: for a caller that comes back to a path. */
+void page_tree_use(const struct page_tree *tree, const struct page_tree_path *path);
 /* The leaf's separator, in a node; false: it is the first leaf, of which there is none. */
 bool page_tree_separator(const struct page_tree *tree, const struct page_tree_path *path, struct bytes *separator);
 

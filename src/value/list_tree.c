@@ -33,14 +33,14 @@ static bool element_fits(const struct value *value, struct bytes page, struct by
 /* Paths that were found are not valid any more. */
 static void forget_found(const struct value *value)
 {
-    paged_of(value)->access->found.count = 0;
+    paged_of(value)->access->found[0].count = 0;
 }
 
 /* The leaf at the path, which is still where it is, has that many elements. */
 static void set_count(const struct value *value, const struct page_tree_path *path, uint64_t count)
 {
     struct page_tree tree = list_tree_of(value);
-    struct page_tree_path *found = &paged_of(value)->access->found;
+    struct page_tree_path *found = &paged_of(value)->access->found[0];
 
     page_tree_set_count(&tree, path, count);
     if (found->rank == path->rank)

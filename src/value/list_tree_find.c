@@ -7,7 +7,7 @@ enum { AHEAD_MIN = 16 };        /* leaves that a search wants beyond those it ha
 bool list_tree_find_path(const struct value *value, size_t index, struct page_tree_path *path)
 {
     struct page_tree tree = list_tree_of(value);
-    struct page_tree_path *found = &paged_of(value)->access->found;
+    struct page_tree_path *found = &paged_of(value)->access->found[0];
     enum page_tree_answer answer;
 
     if (index - found->rank < found->count) {
@@ -65,7 +65,7 @@ bool list_tree_has_nodes_at(const struct value *value, enum list_end end)
 bool list_tree_has_end(const struct value *value, enum list_end end, size_t count)
 {
     struct page_tree tree = list_tree_of(value);
-    struct page_tree_path *path = &paged_of(value)->access->found;
+    struct page_tree_path *path = &paged_of(value)->access->found[0];
 
     if ((end == LIST_HEAD ? page_tree_first(&tree, path) : page_tree_last(&tree, path)) == PAGE_TREE_YES)
         return path->count > count && paged_tree_resident_leaf(&tree, path->leaf).data != NULL;

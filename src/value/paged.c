@@ -157,7 +157,9 @@ void paged_attach(const struct value *value, struct paged_access *access)
     paged->access = access;
     access->table.root = &paged->root;
     access->tree = paged_has_tree(value) ? &paged_ordered_of(value)->tree : NULL;
-    access->found.count = 0;
+    for (int i = 0; i < PAGED_FOUND; i++)
+        access->found[i].count = 0;
+    access->found_next = 0;
     access->tree_limits = tree_limits(access->table.limits.size_min, (enum value_type)value->type);
 }
 

@@ -29,13 +29,16 @@ struct paged_tree_pager {
     struct pager *all;
 };
 
+enum { PAGED_FOUND = 2 };           /* where an element is that moves, and where it goes to */
+
 /* For as long as its pages are attached. */
 struct paged_access {
     struct paged_table table;       /* its root is the value's */
     struct paged_tree_pager tree_pager;
     struct page_tree_root *tree;    /* of a sorted set, a list or a stream; else NULL */
     struct page_tree_limits tree_limits;
-    struct page_tree_path found;    /* of a list: the leaf that was found last, if its count is not 0: so until leaves come or go */
+    struct page_tree_path found[PAGED_FOUND];       /* leaves that were found last, if their count is not 0: so until leaves come or go. Of a list only the first one is used */
+    uint32_t found_next;            /* the one that is forgotten next */
     uint32_t ahead;                 /* a page of the tree that is used next if the calls go on like this one, and one more; 0: none */
     bool asks;                      /* what is missing is only noted */
     bool wants_all;

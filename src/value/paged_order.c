@@ -49,15 +49,29 @@ static size_t leaf_size_max(const struct value *value)
 }
 
 /* The path's leaf has that page from now on. */
-static void replace_leaf(const struct page_tree *tree, const struct page_tree_path *path, const struct rendered *rendered)
+static void replace_leaf(const struct value *value, const struct page_tree_path *path, const struct rendered *rendered)
 {
-    memcpy(tree->pager->change(tree->pager, path->leaf, rendered->size), rendered->bytes, rendered->size);
-    page_tree_set_count(tree, path, rendered->count);
+    struct page_tree tree = paged_order_tree(value);
+
+    memcpy(tree.pager->change(tree.pager, path->leaf, rendered->size), rendered->bytes, rendered->size);
+    page_tree_set_count(&tree, path, rendered->count);
+    paged_order_change_found(value, path, rendered->count);
 }
 
-static void add_leaf(const struct page_tree *tree, const struct page_tree_path *path, struct bytes separator, const struct rendered *rendered)
+static void add_leaf(const struct value *value, const struct page_tree_path *path, struct bytes separator, const struct rendered *rendered)
 {
-    memcpy(page_tree_insert(tree, path, PAGE_TREE_AFTER, separator, rendered->count, rendered->size, NULL), rendered->bytes, rendered->size);
+    struct page_tree tree = paged_order_tree(value);
+
+    paged_order_forget_found(value);
+    memcpy(page_tree_insert(&tree, path, PAGE_TREE_AFTER, separator, rendered->count, rendered->size, NULL), rendered->bytes, rendered->size);
+}
+
+static void remove_leaf(const struct value *value, const struct page_tree_path *path)
+{
+    struct page_tree tree = paged_order_tree(value);
+
+    paged_order_forget_found(value);
+    page_tree_remove(&tree, path);
 }
 
 /* Returns a key that is greater than the element on the left and not than the one on the right, which is greater: a short one, next to the left one, so that what comes in between goes to the right.
@@ -114,35 +128,33 @@ static void split_leaf(const struct value *value, const struct page_tree_path *p
     render(&right, cut, cut_parts(parts, count, middle, UINT32_MAX, cut));
     last = order_page_at(bytes_in(&left), left.count - 1);
     first = order_page_at(bytes_in(&right), 0);
-    replace_leaf(&tree, path, &left);
+    replace_leaf(value, path, &left);
     CHECK(page_tree_seek_rank(&tree, rank, &again) == PAGE_TREE_YES);
-    add_leaf(&tree, &again, separator_of(room, &last, &first), &right);
+    add_leaf(value, &again, separator_of(room, &last, &first), &right);
     rendered_release(&left);
     rendered_release(&right);
 }
 
 static void add_first(const struct value *value, double score, struct bytes member)
 {
-    struct page_tree tree = paged_order_tree(value);
     struct order_part part = order_part_single(score, member);
     struct rendered only;
 
     render(&only, &part, 1);
-    add_leaf(&tree, NULL, BYTES(""), &only);
+    add_leaf(value, NULL, BYTES(""), &only);
     rendered_release(&only);
 }
 
 /* The element is after all of the place's leaf, which stays as it is. */
 static void add_after(const struct value *value, const struct paged_order_place *place, double score, struct bytes member)
 {
-    struct page_tree tree = paged_order_tree(value);
     struct order_element last = order_page_at(place->page, order_page_count(place->page) - 1), added = { score, member };
     struct order_part part = order_part_single(score, member);
     char room[PAGE_TREE_SEPARATOR_MAX];
     struct rendered only;
 
     render(&only, &part, 1);
-    add_leaf(&tree, &place->path, separator_of(room, &last, &added), &only);
+    add_leaf(value, &place->path, separator_of(room, &last, &added), &only);
     rendered_release(&only);
 }
 
@@ -183,7 +195,7 @@ bool paged_order_insert(const struct value *value, struct bytes member, double s
         return true;
     }
     render(&leaf, parts, 3);
-    replace_leaf(&tree, &place.path, &leaf);
+    replace_leaf(value, &place.path, &leaf);
     rendered_release(&leaf);
     return true;
 }
@@ -206,11 +218,11 @@ static bool join_leaves(const struct value *value, const struct page_tree_path *
     if (order_page_size(parts, 2, NULL) > leaf_size_max(value) * JOINED_SHARE_NUM / JOINED_SHARE_OF)
         return false;
     render(&joined, parts, 2);
-    replace_leaf(&tree, left, &joined);
+    replace_leaf(value, left, &joined);
     rendered_release(&joined);
     /* The elements of the right one are counted twice until it is gone. */
     CHECK(page_tree_seek_rank(&tree, right_rank, &again) == PAGE_TREE_YES);
-    page_tree_remove(&tree, &again);
+    remove_leaf(value, &again);
     return true;
 }
 
@@ -227,7 +239,6 @@ static void join_with_neighbour(const struct value *value, uint64_t rank)
 /* Removes the elements from..to of the place's leaf from the tree. */
 static void cut_leaf(const struct value *value, const struct paged_order_place *place, uint32_t from, uint32_t to)
 {
-    struct page_tree tree = paged_order_tree(value);
     uint32_t count = order_page_count(place->page);
     uint64_t rank = place->path.rank;
     struct order_part parts[2];
@@ -235,13 +246,13 @@ static void cut_leaf(const struct value *value, const struct paged_order_place *
     bool is_small;
 
     if (to - from == count) {
-        page_tree_remove(&tree, &place->path);
+        remove_leaf(value, &place->path);
         return;
     }
     parts[0] = order_part_of(place->page, 0, from);
     parts[1] = order_part_of(place->page, to, count);
     render(&leaf, parts, 2);
-    replace_leaf(&tree, &place->path, &leaf);
+    replace_leaf(value, &place->path, &leaf);
     is_small = leaf.size < leaf_size_max(value) / SMALL_SHARE;
     rendered_release(&leaf);
     if (is_small)
@@ -260,7 +271,7 @@ static void append_leaf(const struct value *value, const struct order_part *part
     render(&leaf, parts, count);
     if (!is_first)
         CHECK(page_tree_last(&tree, &path) == PAGE_TREE_YES);
-    add_leaf(&tree, is_first ? NULL : &path, is_first ? BYTES("") : separator_of(room, last, &parts[0].single), &leaf);
+    add_leaf(value, is_first ? NULL : &path, is_first ? BYTES("") : separator_of(room, last, &parts[0].single), &leaf);
     rendered_release(&leaf);
 }
 
@@ -292,7 +303,6 @@ void paged_order_build(const struct value *value, const struct btree *tree)
 /* Gives the element at the place another score, with which it stays in the leaf. */
 static void move_within(const struct value *value, const struct paged_order_place *place, double score, struct bytes member)
 {
-    struct page_tree tree = paged_order_tree(value);
     uint32_t count = order_page_count(place->page), from = place->at, to;
     struct order_part parts[PARTS_MAX];
     struct rendered leaf;
@@ -304,7 +314,7 @@ static void move_within(const struct value *value, const struct paged_order_plac
     parts[2] = to > from ? order_part_single(score, member) : order_part_of(place->page, to, from);
     parts[3] = order_part_of(place->page, to > from ? to : from + 1, count);
     render(&leaf, parts, PARTS_MAX);
-    replace_leaf(&tree, &place->path, &leaf);
+    replace_leaf(value, &place->path, &leaf);
     rendered_release(&leaf);
 }
 

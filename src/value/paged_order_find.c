@@ -91,13 +91,69 @@ static bool look_before(const struct value *value, double score, struct bytes me
     return before.at > 0 || *is_there || search_before(value, score, member, before.path.rank, place, is_there);
 }
 
+/* Whether the element is in a leaf that was found before, or belongs between two of its elements: a call asks for the places that it then uses. */
+static bool recall(const struct value *value, double score, struct bytes member, struct paged_order_place *place, bool *is_there)
+{
+    struct paged_access *access = paged_of(value)->access;
+    struct page_tree tree = paged_order_tree(value);
+
+    for (int i = 0; i < PAGED_FOUND; i++) {
+        if (access->found[i].count == 0)
+            continue;
+        place->page = paged_tree_resident_leaf(&tree, access->found[i].leaf);
+        if (place->page.data == NULL)
+            continue;
+        place->at = order_page_place(place->page, score, member, is_there);
+        if (*is_there || (place->at > 0 && place->at < order_page_count(place->page))) {
+            place->path = access->found[i];
+            if (!access->asks)
+                page_tree_use(&tree, &place->path);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void remember(const struct value *value, const struct page_tree_path *path)
+{
+    struct paged_access *access = paged_of(value)->access;
+
+    for (int i = 0; i < PAGED_FOUND; i++) {
+        if (access->found[i].count > 0 && access->found[i].leaf == path->leaf)
+            return;
+    }
+    access->found[access->found_next] = *path;
+    access->found_next = (access->found_next + 1) % PAGED_FOUND;
+}
+
+void paged_order_forget_found(const struct value *value)
+{
+    for (int i = 0; i < PAGED_FOUND; i++)
+        paged_of(value)->access->found[i].count = 0;
+}
+
+void paged_order_change_found(const struct value *value, const struct page_tree_path *path, uint64_t count)
+{
+    struct paged_access *access = paged_of(value)->access;
+
+    for (int i = 0; i < PAGED_FOUND; i++) {
+        if (access->found[i].leaf == path->leaf && access->found[i].count > 0)
+            access->found[i].count = count;
+        else if (access->found[i].rank > path->rank)
+            access->found[i].rank += count - path->count;
+    }
+}
+
 bool paged_order_find_place(const struct value *value, double score, struct bytes member, struct paged_order_place *place, bool *is_there)
 {
     struct page_tree tree = paged_order_tree(value);
     char room[PAGE_TREE_SEPARATOR_MAX];
-    struct bytes key = paged_order_key(room, paged_order_score_bits(score), member);
+    struct bytes key;
     enum page_tree_answer answer;
 
+    if (recall(value, score, member, place, is_there))
+        return true;
+    key = paged_order_key(room, paged_order_score_bits(score), member);
     while ((answer = page_tree_seek(&tree, key, &place->path)) == PAGE_TREE_MISSING) {
         if (!paged_tree_resolve(value, place->path.missing))
             return false;
@@ -105,6 +161,7 @@ bool paged_order_find_place(const struct value *value, double score, struct byte
     CHECK(answer == PAGE_TREE_YES);
     if (!read_leaf(value, place))
         return false;
+    remember(value, &place->path);
     place->at = order_page_place(place->page, score, member, is_there);
     return member.size < KEY_MEMBER_MAX || place->at > 0 || *is_there || look_before(value, score, member, place, is_there);
 }

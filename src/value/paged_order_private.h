@@ -20,6 +20,10 @@ bool paged_order_stays(const struct value *value, const struct paged_order_place
 /* Where the element is, or where it would be: `at` may be the number of elements then. False: pages are wanted. */
 bool paged_order_find_place(const struct value *value, double score, struct bytes member, struct paged_order_place *place, bool *is_there);
 
+/* Places that were found before: leaves have come or gone; or the path's leaf gets another number of elements. */
+void paged_order_forget_found(const struct value *value);
+void paged_order_change_found(const struct value *value, const struct page_tree_path *path, uint64_t count);
+
 /* A key that separators are compared with: bits of the score, which memcmp orders as numbers, and as much of the member as they can have. 0 and -0 have the same bits. */
 uint64_t paged_order_score_bits(double score);
 struct bytes paged_order_key(char room[PAGE_TREE_SEPARATOR_MAX], uint64_t score_bits, struct bytes member);

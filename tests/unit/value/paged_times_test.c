@@ -63,6 +63,13 @@ static void rig_init(struct rig *rig, uint64_t seed, unsigned count, unsigned sh
         .object = hash_to_pages(&table, &(struct paged_plan){ dict_count(dict), dict_size(dict) }, 1, &rig->access) };
 }
 
+/* As between two calls. */
+static void lose(struct rig *rig, uint64_t one_in)
+{
+    memory_pager_lose(&rig->folder.memory, &rig->random, one_in);
+    paged_attach(&rig->paged, &rig->access);
+}
+
 static void rig_release(struct rig *rig)
 {
     value_free(&rig->plain);
@@ -278,7 +285,7 @@ static void all_functions_do_the_same(void **state)
             uint64_t brought;
 
             if (i % 5 == 0)
-                memory_pager_lose(&rig.folder.memory, &rig.random, seed % 4 + 1);
+                lose(&rig, seed % 4 + 1);
             brought = rig.folder.memory.brought;
             step(&rig, asks);
             if (asks)
@@ -322,7 +329,7 @@ static void a_view_is_without_the_fields_that_have_expired(void **state)
 
         rig_init(&rig, seed, 300, seed % 2 == 0 ? 100 : 40);
         rig.now_ms += (int64_t)random_below(&rig.random, seed % 4 == 0 ? TIMES : 400);
-        memory_pager_lose(&rig.folder.memory, &rig.random, 2);
+        lose(&rig, 2);
         FOLDED_ASK((&rig), 30, paged_times_has_view(&rig.paged, rig.now_ms));
         without = value_copy(&rig.plain);
         hash_remove_expired(&without, rig.now_ms, SIZE_MAX, note_gone, &gone);
@@ -365,7 +372,7 @@ static void fields_that_are_ready_are_the_first_ones(void **state)
         uint64_t brought = rig.folder.memory.brought;
 
         assert_true(i < 3000);
-        memory_pager_lose(&rig.folder.memory, &rig.random, 3);
+        lose(&rig, 3);
         if (!hash_has_expired(&rig.paged, rig.now_ms, 64, &ready) && ready == 0) {
             folded_pager_load_wanted(&rig.folder, &rig.access);
             (void)hash_has_expired(&rig.paged, rig.now_ms, 1, &ready);

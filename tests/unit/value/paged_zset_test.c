@@ -68,6 +68,13 @@ static void rig_init(struct rig *rig, uint64_t seed, unsigned count)
         .object = paged_zset_create(zset_tree(&tree), &(struct paged_plan){ btree_count(zset_tree(&tree)), btree_size(zset_tree(&tree)) }, 1, &rig->access) };
 }
 
+/* As between two calls. */
+static void lose(struct rig *rig, uint64_t one_in)
+{
+    memory_pager_lose(&rig->folder.memory, &rig->random, one_in);
+    paged_attach(&rig->paged, &rig->access);
+}
+
 static void rig_release(struct rig *rig)
 {
     value_free(&rig->plain);
@@ -232,7 +239,7 @@ static void all_functions_do_the_same(void **state)
             uint64_t brought;
 
             if (i % 5 == 0)
-                memory_pager_lose(&rig.folder.memory, &rig.random, seed % 4 + 1);
+                lose(&rig, seed % 4 + 1);
             brought = rig.folder.memory.brought;
             step(&rig, asks);
             if (asks)
@@ -263,7 +270,7 @@ static void it_grows_and_shrinks_from_one_member_to_many(void **state)
             zset_put(&rig.paged, &limits, member, score);
             zset_put(&rig.plain, &limits, member, score);
             if (i % 50 == 0)
-                memory_pager_lose(&rig.folder.memory, &rig.random, 3);
+                lose(&rig, 3);
         }
         assert_same(&rig);
         verify_tree(&rig);
@@ -291,7 +298,7 @@ static void copies_are_whole(void **state)
 
     (void)state;
     rig_init(&rig, 9, 700);
-    memory_pager_lose(&rig.folder.memory, &rig.random, 2);
+    lose(&rig, 2);
     copy = value_copy(&rig.paged);
     assert_int_equal(copy.encoding, ZSET_TREE);
     value_digest(&copy, digest);
@@ -347,7 +354,7 @@ static void a_scan_finds_all_that_stay(void **state)
                 zset_put(&rig.paged, &limits, member, score);
                 zset_put(&rig.plain, &limits, member, score);
             }
-            memory_pager_lose(&rig.folder.memory, &rig.random, 2);
+            lose(&rig, 2);
             rig.folder.memory.brought = 0;
             ASK(&rig, zset_scan(zset, &cursor, 30, mark, &seen));
             assert_int_equal(rig.folder.memory.brought, 0);
@@ -374,7 +381,7 @@ static void draws_are_fair(void **state)
         double score;
 
         if (i % 10 == 0)
-            memory_pager_lose(&rig.folder.memory, &rig.random, 3);
+            lose(&rig, 3);
         for (;;) {
             struct random before = rig.random;
 

@@ -60,13 +60,18 @@ static bool is_watched_by(const struct transaction *transaction, int db, uint64_
 /* Fields that have expired already are as good as gone. */
 static void note_times(struct watch *watch, const struct key *key)
 {
+    int64_t now_ms = key->call->turn->now_ms;
+
     watch->present = key->present;
     watch->expire_ms = watch->field_ms = -1;
     if (!key->present)
         return;
     watch->expire_ms = key->expire_ms;
-    if (key->value.type == VALUE_HASH)
-        watch->field_ms = hash_next_expiry_after(&key->value, key->call->turn->now_ms);
+    if (key->value.type != VALUE_HASH)
+        return;
+    watch->field_ms = hash_next_expiry(&key->value);
+    if (watch->field_ms >= 0 && watch->field_ms <= now_ms)      /* the executor has loaded what this needs */
+        watch->field_ms = hash_next_expiry_after(&key->value, now_ms);
 }
 
 static void link_watch(struct watch *watch, struct watch **list)

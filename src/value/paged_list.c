@@ -132,14 +132,23 @@ static struct chunk_list *make_end(const struct value *value, enum list_end end)
     return *chunks;
 }
 
-/* The elements of an end that are next to the tree become a leaf. */
+/* The elements of an end that are next to the tree become a leaf; one that is too large for it, as leaves were larger when it came, has one to itself. */
 static void spill(const struct value *value, enum list_end end)
 {
+    struct chunk_list *chunks = list_of(value)->ends[end];
+    enum list_end inner = end == LIST_HEAD ? LIST_TAIL : LIST_HEAD;
     size_t size_max = leaf_size_max(value), count;
+    char digits[TEXT_INT_SIZE];
+    struct bytes next = chunk_list_end_element(chunks, inner, digits);
     struct buffer page = { 0 };
 
+    if (UNLIKELY(is_large(value, next))) {
+        list_tree_push(value, end, next);
+        chunk_list_delete(chunks, inner == LIST_HEAD ? 0 : chunk_list_count(chunks) - 1, 1);
+        return;
+    }
     list_page_write_empty(buffer_reserve(&page, size_max));
-    count = chunk_list_move(list_of(value)->ends[end], end == LIST_HEAD ? LIST_TAIL : LIST_HEAD, list_page_pack_in(page.data), size_max - LIST_PAGE_FORM_SIZE);
+    count = chunk_list_move(chunks, inner, list_page_pack_in(page.data), size_max - LIST_PAGE_FORM_SIZE);
     page.size = LIST_PAGE_FORM_SIZE + listpack_size(list_page_pack_in(page.data));
     list_tree_add_page(value, end, buffer_bytes(&page), count);
     buffer_release(&page);

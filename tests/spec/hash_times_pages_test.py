@@ -509,6 +509,36 @@ class KeptHashTimesPagesTest(KeptPagedCase):
 
         self.check_damage(LOGGED, fill, "h", (b"value:000555", b"VALUE:000555"), 1, look, 60, then)
 
+    def damage_segments(self, server, old, new):
+        """What has these bytes gets others, so that its checksum is wrong."""
+        for folder, _, names in os.walk(server.folder):
+            for name in names:
+                if name.endswith(".seg"):
+                    path = os.path.join(folder, name)
+                    with open(path, "rb") as file:
+                        text = file.read()
+                    with open(path, "wb") as file:
+                        file.write(text.replace(old, new))
+
+    def test_a_watch_of_a_hash_of_which_nothing_has_expired_reads_no_page(self):
+        """So damage of the page with the first times costs it nothing."""
+        server = Server(LOGGED)
+        try:
+            with server.client() as client:
+                fill(client, "h", 1000, far)
+                demote(client, "h")
+                checkpoint(server, client)
+                client.must("SET", "another", "x")
+            server.terminate()
+            self.damage_segments(server, b"field:000000", b"FIELD:000000")
+            server.start()
+            with server.client() as client:
+                self.assertEqual(client.pipeline([("WATCH", "h"), ("MULTI",), ("HLEN", "h"), ("EXEC",)])[-1], [1000])
+                self.assertEqual(int(server.info("tiering")["tier_unplanned_reads"]), 0)
+                self.assertIsInstance(client.call("HGET", "h", "field:000000"), Error)
+        finally:
+            server.stop()
+
     def test_a_damaged_page_with_expired_fields_costs_no_others(self):
         server = Server(dict(LOGGED, **{"enable-debug-command": "yes"}))
         try:
@@ -520,14 +550,7 @@ class KeptHashTimesPagesTest(KeptPagedCase):
                 checkpoint(server, client)
                 client.must("SET", "another", "x")
             server.terminate()
-            for folder, _, names in os.walk(server.folder):
-                for name in names:
-                    if name.endswith(".seg"):
-                        path = os.path.join(folder, name)
-                        with open(path, "rb") as file:
-                            text = file.read()
-                        with open(path, "wb") as file:
-                            file.write(text.replace(b"value:000555", b"VALUE:000555"))
+            self.damage_segments(server, b"value:000555", b"VALUE:000555")
             server.start()
             wait_for(when)
             with server.client() as client:

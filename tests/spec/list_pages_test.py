@@ -163,6 +163,25 @@ class ListPagesTest(PagedCase):
             self.c.must(pop, "q")
             until(lambda: loads() == before + needed + 1, what="the next page")
 
+    def test_ends_with_elements_that_are_larger_than_a_leaf_is_now(self):
+        for size in 64, 128, 256:
+            self.c.must("CONFIG", "SET", "tier-page-size", 1024)
+            for calls in ("RPUSH", "LPUSH"), ("LPUSH", "RPUSH"):
+                self.c.must("RPUSH", "q", *["x" * 1000] * 20)
+                self.c.must("RPUSH", "q", "y" * 900, "z" * 1000)
+                self.c.must("LPUSH", "q", "y" * 900, "z" * 1000)
+                self.c.must("CONFIG", "SET", "tier-page-size", size)
+                for i, call in enumerate(calls):
+                    self.assertEqual(self.c.must(call, "q", "small", "large" * 500), 26 + 2 * i)
+                self.assertEqual(sorted(map(len, whole(self.c, "q"))), [5, 5, 900, 900] + [1000] * 22 + [2500, 2500])
+                self.c.must("LSET", "q", 0, "s")
+                self.c.must("LINSERT", "q", "BEFORE", "x" * 1000, "t" * 300)
+                self.c.must("RPOPLPUSH", "q", "q")
+                self.assertEqual(self.c.must("LLEN", "q"), 29)
+                self.c.must("DEL", "q")
+                self.c.must("CONFIG", "SET", "tier-page-size", 1024)
+        until(lambda: pages(self.server) == (0, 0), what="the end of the pages")
+
     def test_a_list_that_gets_short_is_a_listpack_again(self):
         fill(self.c, count=500)
         self.c.must("LTRIM", "l", 0, 20)

@@ -360,6 +360,31 @@ static void removing_a_range_reads_its_borders_only(void **state)
     rig_release(&rig);
 }
 
+/* Elements near the ends may be larger than a leaf is now. */
+static void leaves_of_another_size(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= (uint64_t)scaled(20); seed++) {
+        struct rig rig;
+
+        rig_init(&rig, seed, 400);
+        for (int i = 0; i < 2000; i++) {
+            struct value_limits other = limits;
+
+            if (i % 50 == 0) {
+                other.page_size = (size_t[]){ 64, 1024, 256, 32 }[random_below(&rig.random, 4)];
+                rig.access.table.limits = paged_limits_of(&other);
+                paged_attach(&rig.paged, &rig.access);
+            }
+            step(&rig, false);
+            if (i % 100 == 0)
+                assert_same(&rig);
+        }
+        assert_same(&rig);
+        rig_release(&rig);
+    }
+}
+
 static void a_short_list_becomes_a_listpack(void **state)
 {
     struct value pack;
@@ -404,6 +429,7 @@ int main(void)
         cmocka_unit_test(a_queue_uses_its_pages_again),
         cmocka_unit_test(insertions_at_one_place_fill_leaves),
         cmocka_unit_test(removing_a_range_reads_its_borders_only),
+        cmocka_unit_test(leaves_of_another_size),
         cmocka_unit_test(a_short_list_becomes_a_listpack),
         cmocka_unit_test(damaged_pages_are_found),
     };

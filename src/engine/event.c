@@ -99,7 +99,7 @@ void event_tell(struct engine *engine, struct call *call, struct keyspace *keysp
         blocking_note(engine, call, keyspace, hash, key);
     else if (effects & EVENT_FEEDS)
         blocking_note_removed(engine, keyspace, hash, key);
-    if (effects & EVENT_TOUCHES)
+    if (effects & EVENT_TOUCHES && event != EVENT_HEXPIRED)        /* a watch knows when a field expires (watch.c); when it is removed depends on calls that read */
         watch_touch(engine, keyspace, hash, key);
     if (effects & EVENT_TOUCHES && tracking_is_on(engine))
         note_changed(engine, call, keyspace, hash, key);

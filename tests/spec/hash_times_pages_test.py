@@ -295,6 +295,22 @@ class HashTimesPagesTest(TimesCase):
         self.expired_hash("h", 300, 200)
         self.assertEqual(self.c.pipeline([("WATCH", "h"), ("MULTI",), ("HLEN", "h"), ("EXEC",)])[-1], [100])
 
+    def test_a_watch_does_not_see_that_expired_fields_are_removed(self):
+        """They were gone when it began, in pages and in memory."""
+        for threshold in 256, 0:
+            self.c.must("CONFIG", "SET", "tier-page-threshold", threshold)
+            for expired in 1, 200, 300:
+                with self.subTest(threshold=threshold, expired=expired), self.server.client() as other:
+                    self.expired_hash("h", 300, expired)
+                    self.c.must("WATCH", "h")
+                    other.must("HGETALL", "h")
+                    other.call("HGET", "h", "field:000299")
+                    reply = self.c.pipeline([("MULTI",), ("HLEN", "h"), ("EXEC",)])[-1]
+                    if expired < 300:
+                        self.assertEqual(reply, [300 - expired])
+                    self.c.must("DEL", "h")
+        self.c.must("CONFIG", "SET", "tier-page-threshold", 256)
+
     def test_a_watch_of_a_hash_with_hidden_fields_sees_the_next_one_expire(self):
         for renamed in None, "k":
             key, when = renamed or "h", milliseconds() + 200

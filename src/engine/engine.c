@@ -74,8 +74,8 @@ void engine_limits(const struct engine *engine, struct value_limits *limits)
 {
     limits_read(engine->config, limits);
     limits->seed = engine->partitions->seed.sip;
-    if (engine->tier == NULL || !config_number(engine->config, CONFIG_TIER_ENABLED))
-        limits->page_threshold = 0;
+    if (engine->tier == NULL || !config_number(engine->config, CONFIG_TIER_ENABLED) || config_number(engine->config, CONFIG_MAXMEMORY) == 0)
+        limits->page_threshold = 0;             /* nothing is demoted, and a hot value is a little faster as a whole */
 }
 
 void engine_set_active_expire(struct engine *engine, bool on)

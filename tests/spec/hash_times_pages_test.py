@@ -11,7 +11,7 @@ from support.paged import KeptPagedCase, PagedCase, checkpoint, demote, pages   
 from support.resp import NULL_ARRAY, Error, Status                                                                 # noqa: E402
 from support.server import Server, scaled, seed_new, until                                           # noqa: E402
 
-SMALL = {"tier-page-threshold": 256, "tier-page-size": 128, "hash-max-listpack-entries": 0}
+SMALL = {"maxmemory": "8gb", "tier-page-threshold": 256, "tier-page-size": 128, "hash-max-listpack-entries": 0}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
 KEYS = ["h1", "h2", "h3"]
 FAR = 4000000000000                             # milliseconds

@@ -9,7 +9,7 @@ from support.paged import KeptPagedCase, PagedCase, demote, pages, refuses_damag
 from support.resp import Error, encode                                                               # noqa: E402
 from support.server import Server, scaled, seed_new, until                                           # noqa: E402
 
-SMALL = {"tier-page-threshold": 256, "tier-page-size": 64, "list-max-listpack-size": 8}
+SMALL = {"maxmemory": "8gb", "tier-page-threshold": 256, "tier-page-size": 64, "list-max-listpack-size": 8}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
 KEYS = ["l1", "l2", "l3"]
 
@@ -164,6 +164,7 @@ class ListPagesTest(PagedCase):
             until(lambda: loads() == before + needed + 1, what="the next page")
 
     def test_ends_with_elements_that_are_larger_than_a_leaf_is_now(self):
+        self.addCleanup(self.c.must, "CONFIG", "SET", "tier-page-size", SMALL["tier-page-size"])
         for size in 64, 128, 256:
             self.c.must("CONFIG", "SET", "tier-page-size", 1024)
             for calls in ("RPUSH", "LPUSH"), ("LPUSH", "RPUSH"):

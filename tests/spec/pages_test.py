@@ -15,7 +15,7 @@ from support.paged import refuses_damaged_dumps                                 
 from support.resp import OK, Error                                                                   # noqa: E402
 from support.server import Server, StartFailed, scaled, seed_new, until                                           # noqa: E402
 
-SMALL = {"tier-page-threshold": 256, "tier-page-size": 128}
+SMALL = {"maxmemory": "8gb", "tier-page-threshold": 256, "tier-page-size": 128}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
 HASHES, SETS = ["h1", "h2", "h3"], ["s1", "s2", "s3"]
 
@@ -545,7 +545,7 @@ class PagesTest(ServerCase):
 
     def test_arguments_that_are_in_the_same_pages_count_once(self):
         self.c.must("CONFIG", "SET", "maxmemory", "12mb")
-        self.addCleanup(self.c.must, "CONFIG", "SET", "maxmemory", 0)
+        self.addCleanup(self.c.must, "CONFIG", "SET", "maxmemory", SMALL["maxmemory"])
         model = fill(self.c, count=20000)
         demote(self.c, "h")
         self.assertEqual(self.c.must("HMGET", "h", *model), list(model.values()))

@@ -9,7 +9,7 @@ from support.paged import KeptPagedCase, PagedCase, demote, pages, refuses_damag
 from support.resp import Error, encode                                                               # noqa: E402
 from support.server import REDIS, Server, scaled, seed_new, until                                   # noqa: E402
 
-SMALL = {"tier-page-threshold": 256, "tier-page-size": 64, "stream-node-max-entries": 4}
+SMALL = {"maxmemory": "8gb", "tier-page-threshold": 256, "tier-page-size": 64, "stream-node-max-entries": 4}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
 KEYS = ["s1", "s2", "s3"]
 GROUPS, CONSUMERS = ["g1", "g2"], ["alice", "bob"]

@@ -9,7 +9,7 @@ from support.paged import KeptPagedCase, PagedCase, checkpoint, counter, demote,
 from support.resp import Error                                                                       # noqa: E402
 from support.server import Server, scaled, seed_new, until                                           # noqa: E402
 
-SMALL = {"tier-page-threshold": 256, "tier-page-size": 64}         # blocks of 192 bytes
+SMALL = {"maxmemory": "8gb", "tier-page-threshold": 256, "tier-page-size": 64}         # blocks of 192 bytes
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
 KEYS = ["s1", "s2", "s3"]
 BLOCK = 192
@@ -200,7 +200,7 @@ class StringPagesTest(PagedCase):
         self.assertEqual(pages(self.server), (6, 0))
 
     def test_a_sparse_bitmap_takes_no_memory_for_what_was_never_set(self):
-        with Server({"tier-page-threshold": "64kb"}) as server, server.client() as client:
+        with Server({"maxmemory": "8gb", "tier-page-threshold": "64kb"}) as server, server.client() as client:
             before = int(server.info("memory")["used_memory"])
             self.assertEqual(client.must("SETBIT", "b", (1 << 30) - 1, 1), 0)
             self.assertEqual(client.must("SETBIT", "b", 5000, 1), 0)

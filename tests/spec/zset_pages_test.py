@@ -9,7 +9,7 @@ from support.paged import KeptPagedCase, PagedCase, counter, demote, pages, refu
 from support.resp import Error, encode                                                               # noqa: E402
 from support.server import Server, scaled, seed_new, until                                           # noqa: E402
 
-SMALL = {"tier-page-threshold": 256, "tier-page-size": 128}
+SMALL = {"maxmemory": "8gb", "tier-page-threshold": 256, "tier-page-size": 128}
 LOGGED = dict(SMALL, appendonly="yes", appendfsync="always", **{"auto-aof-rewrite-percentage": 0})
 KEYS, PLACES = ["z1", "z2", "z3"], ["g1", "g2"]
 

@@ -138,7 +138,7 @@ enum memory_state memory_judge(const struct memory_view *view)
     return view->can_demote || view->used - view->limit <= view->leaving ? MEMORY_COMES : MEMORY_OUT;
 }
 
-/* The lazy free, what the writer has of a big value, and the log's tail, which is being written. The tail counts only beside a tier that can write: an import fills the tail without flushing it, and
+/* The lazy free, pages of deleted values, what the writer has of a big value, and the log's tail, which is being written. The tail counts only beside a tier that can write: an import fills the tail without flushing it, and
  * would wait for itself. */
 static uint64_t leaving(const struct engine *engine)
 {
@@ -146,7 +146,7 @@ static uint64_t leaving(const struct engine *engine)
 
     if (lazy_free_pending(engine->lazy_free) > 0)
         return UINT64_MAX;
-    if (engine->tier != NULL && tier_holds_big(engine->tier))
+    if (engine->tier != NULL && (tier_holds_big(engine->tier) || tier_drops_pages(engine->tier)))
         return UINT64_MAX;
     if (tier_is_blocked(engine->tier))
         return 0;

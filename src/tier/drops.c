@@ -229,6 +229,11 @@ void tier_drop_value(struct tier *tier, struct keyspace *keyspace, const struct 
         tier_drop_pages(tier, space, pages->id, PAGED_TREE_FIRST, PAGED_TREE_FIRST + pages->tree_pages, now_ms);
 }
 
+bool tier_drops_pages(const struct tier *tier)
+{
+    return tier->state == TIER_OK && tier->drops_at_once > 0 && atomic_load_explicit(&tier->drop_lists, memory_order_relaxed) > 0;
+}
+
 /* The last item of a list. False: there is none, which is damage that no checksum has shown. */
 static bool last_item(struct pages *list, struct item *item)
 {

@@ -216,6 +216,8 @@ void tier_drop_value(struct tier *tier, struct keyspace *keyspace, const struct 
 
 /* The writer has a big value in a batch, or is encoding one, for a checkpoint also without tier-enabled: that memory is about to become free. Any thread. */
 bool tier_holds_big(const struct tier *tier);
+/* Whether the writer is about to remove pages of values that were deleted. */
+bool tier_drops_pages(const struct tier *tier);
 
 /* The keyspace was taken out by a flush: wakes clients that wait for its keys, and frees the tier's part of it. Its partition is locked. If it has
  * records, the writer purges them later. */

@@ -114,7 +114,7 @@ class CopiesTest(ServerCase):
 
 
 class GrowingListTest(ServerCase):
-    """One list, the only key, grows beyond maxmemory again and again. It is evicted as soon as no client uses it, and no client gets an error. In pages it has room on the disk, and is evicted only if that is not fast enough."""
+    """One list, the only key, grows beyond maxmemory again and again. It is evicted as soon as no client uses it, and no client gets an error."""
 
     options = {"maxmemory": "8mb", "maxmemory-policy": "allkeys-lru", "save": "", "appendonly": "no"}
     CLIENTS, ROUNDS, PUSHES, SIZE = 16, 100, 50, 400
@@ -146,13 +146,6 @@ class GrowingListTest(ServerCase):
     def test_with_a_tier(self):
         self.c.must("CONFIG", "SET", "tier-enabled", "yes", "tier-page-threshold", 0)
         self.assertGreater(self.grow()[0], 0)
-
-    @kelvin_only
-    def test_in_pages(self):
-        self.c.must("CONFIG", "SET", "tier-enabled", "yes", "tier-page-threshold", "1mb")
-        evicted, refused = self.grow(may_be_full=True)         # while only pages are left in memory, and being written
-        if evicted == 0:
-            self.assertEqual(self.c.must("LLEN", "list"), self.CLIENTS * self.ROUNDS * self.PUSHES - refused)
 
 
 @kelvin_only

@@ -223,7 +223,7 @@ uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t 
 {
     uint32_t handles[DEMOTE_WINDOW_MAX], counts[CENSUS_RANKS] = { 0 };
     uint8_t ranks[DEMOTE_WINDOW_MAX];
-    uint32_t count = window_collect(keyspace, handles);
+    uint32_t count = window_collect(keyspace, handles), i;
     size_t before = batch_work(targets->batch);
     const struct key_rules *rules = rulebook_hold_if_any(&tier->rules);
     struct census_limit limit;
@@ -231,7 +231,7 @@ uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t 
 
     ASSERT_LOCKED(keyspace->partition);
     age_window(tier, keyspace, handles, count);
-    for (uint32_t i = 0; i < count; i++) {
+    for (i = 0; i < count; i++) {
         ranks[i] = (uint8_t)rank_of(tier, keyspace, keyspace_entry(keyspace, handles[i]), which, rules);
         if (ranks[i] != RANK_NOT_NOW)
             counts[ranks[i] == RANK_FIRST ? 0 : ranks[i]]++;
@@ -241,10 +241,12 @@ uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t 
     limit = census_limit(&tier->demotion->census, share, DEMOTE_SHARE_ONE, counts, count, rules == NULL);
     key_rules_release(rules);
     /* Other threads wait for the lock: what is left of the window's share, the next round of the windows takes. */
-    for (uint32_t i = 0; i < count && batch_work(targets->batch) - before < BATCH_HOLD_ENOUGH; i++) {
+    for (i = 0; i < count && batch_work(targets->batch) - before < BATCH_HOLD_ENOUGH; i++) {
         if (ranks[i] == RANK_FIRST || (ranks[i] != RANK_NOT_NOW && is_beyond(limit, ranks[i], random)))
             freed += take_entry(tier, keyspace, handles[i], targets);
     }
+    if (i < count)
+        stuck_note_cut(&tier->stuck);
     return freed;
 }
 

@@ -52,6 +52,12 @@ static inline void stuck_note_held(struct stuck *stuck)
 {
     stuck->held_count++;
 }
+/* A window has more that can go than is taken under one hold of a lock, so the pass has not seen all: of a large value in pages all are in one
+ * partition. */
+static inline void stuck_note_cut(struct stuck *stuck)
+{
+    stuck->windows = 0;
+}
 /* The last pass freed next to nothing, so the next one is to take every key that it can. */
 static inline bool stuck_is_likely(const struct stuck *stuck)
 {

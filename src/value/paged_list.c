@@ -239,19 +239,28 @@ void paged_list_push(const struct value *value, enum list_end end, struct bytes 
     settle_end(value, end);
 }
 
+/* Whether an element gets into an end, where its place is. If it is too large for that, the elements of the end are moved into the tree before. */
+static bool is_for_end(const struct value *value, enum list_part part, struct bytes element)
+{
+    if (part == PART_TREE)
+        return false;
+    if (!is_large(value, element))
+        return true;
+    empty_end(value, end_of_part(part));
+    return false;
+}
+
 void paged_list_set(const struct value *value, size_t index, struct bytes element)
 {
     size_t within = index;
     enum list_part part = find_part(value, &within);
     enum list_end end = end_of_part(part);
 
-    if (part != PART_TREE && !is_large(value, element)) {
+    if (is_for_end(value, part, element)) {
         chunk_list_set(list_of(value)->ends[end], within, element);
         settle_end(value, end);
         return;
     }
-    if (part != PART_TREE)
-        empty_end(value, end);
     list_tree_set(value, index - paged_list_end_count(value, LIST_HEAD), element);
 }
 
@@ -267,13 +276,11 @@ void paged_list_insert(const struct value *value, size_t index, struct bytes ele
     }
     part = index == paged_list_end_count(value, LIST_HEAD) ? PART_HEAD : find_part(value, &within);      /* at the end of the head, not in front of the tree */
     end = end_of_part(part);
-    if (part != PART_TREE && !is_large(value, element)) {
+    if (is_for_end(value, part, element)) {
         chunk_list_insert(list_of(value)->ends[end], within, element);
         settle_end(value, end);
         return;
     }
-    if (part != PART_TREE)
-        empty_end(value, end);
     list_tree_insert(value, index - paged_list_end_count(value, LIST_HEAD), element);
 }
 

@@ -1,5 +1,5 @@
 /* List in pages: the elements near both ends are with the root, in chunks; those between them are in a tree of pages (value/list_tree.h). So a call at an end, which is what queues are used for, changes
- * nothing but the root, and costs what it costs in a list in chunks.
+ * nothing but the root, and costs little more than in a list in chunks.
  *
  *   list = head, chunks | tree | tail, chunks
  *

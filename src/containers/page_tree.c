@@ -45,11 +45,11 @@ static inline size_t next_child(struct bytes node, size_t at)
     return next;
 }
 
-/* As pick_child for a key. */
-static size_t pick_by_key(struct bytes node, struct bytes key, uint64_t *rank)
+/* As pick_child for a key; from the child at `picked` on, to which it is not below, and before which are `*rank` elements. */
+static size_t pick_by_key(struct bytes node, struct bytes key, size_t picked, uint64_t *rank)
 {
     uint64_t key_head = head_of(key, key.size), before = *rank;
-    size_t picked = 0, next = next_child(node, 0);
+    size_t next = next_child(node, picked);
 
     for (size_t at = next; at < node.size; at = next) {
         struct bytes separator;
@@ -113,9 +113,20 @@ static size_t pick_child(struct bytes node, const struct wanted *wanted, uint64_
     case PICK_FIRST: return 0;
     case PICK_LAST: return pick_end(node, rank);
     case PICK_RANK: return pick_by_rank(node, wanted->rank, rank);
-    case PICK_KEY: return pick_by_key(node, wanted->key, rank);
+    case PICK_KEY: return pick_by_key(node, wanted->key, 0, rank);
     }
     return 0;
+}
+
+/* Goes on to the child at path->steps[level].at, whose elements are counted in path->rank. */
+static void take_child(const struct page_tree *tree, struct page_tree_path *path, unsigned level, struct bytes node)
+{
+    struct child child = child_at(node, path->steps[level].at);
+
+    path->leaf = child.page;
+    path->count = child.count;
+    if (level < tree->root->height)
+        path->steps[level + 1].node = child.page;
 }
 
 /* From the node at the level on, which has `count` elements; before it there are path->rank. */
@@ -125,19 +136,16 @@ static enum page_tree_answer descend(const struct page_tree *tree, const struct 
 
     for (;; level++) {
         struct bytes node = page_tree_node(tree, path, level);
-        struct child child;
 
         if (node.data == NULL) {
             path->missing = path->steps[level].node;
             return PAGE_TREE_MISSING;
         }
         path->steps[level].at = (uint32_t)(child_size > 0 ? pick_last(node, child_size, count, &path->rank) : pick_child(node, wanted, &path->rank));
-        child = child_at(node, path->steps[level].at);
-        path->leaf = child.page;
-        path->count = count = child.count;
+        take_child(tree, path, level, node);
+        count = path->count;
         if (level == tree->root->height)
             return PAGE_TREE_YES;
-        path->steps[level + 1].node = child.page;
     }
 }
 
@@ -155,6 +163,41 @@ enum page_tree_answer page_tree_seek_rank(const struct page_tree *tree, uint64_t
 enum page_tree_answer page_tree_seek(const struct page_tree *tree, struct bytes key, struct page_tree_path *path)
 {
     return seek(tree, (struct wanted){ .pick = PICK_KEY, .key = key }, path);
+}
+
+static void fetch_children(const struct page_tree *tree, const struct page_tree_path *low, const struct page_tree_path *high, bool are_leaves)
+{
+    struct pager *pager = tree->pager;
+
+    for (enum pager_part part = PAGER_PLACE; part <= (are_leaves ? PAGER_REST : PAGER_BEGIN); part++) {
+        pager->fetch(pager, low->leaf, part);
+        if (high->leaf != low->leaf)
+            pager->fetch(pager, high->leaf, part);
+    }
+}
+
+bool page_tree_seek_both(const struct page_tree *tree, struct bytes low_key, struct bytes high_key, struct page_tree_path *low, struct page_tree_path *high)
+{
+    if (tree->root->leaves == 0)
+        return false;
+    low->rank = high->rank = 0;
+    low->leaf = high->leaf = 0;
+    for (unsigned level = 0; level <= tree->root->height; level++) {
+        struct bytes low_node = page_tree_node(tree, low, level), high_node = high->leaf == low->leaf ? low_node : page_tree_node(tree, high, level);
+        bool is_same = high->leaf == low->leaf;
+
+        if (low_node.data == NULL || high_node.data == NULL)
+            return false;
+        low->steps[level].at = (uint32_t)pick_by_key(low_node, low_key, 0, &low->rank);
+        if (is_same)
+            high->rank = low->rank;
+        high->steps[level].at = (uint32_t)pick_by_key(high_node, high_key, is_same ? low->steps[level].at : 0, &high->rank);
+        take_child(tree, low, level, low_node);
+        take_child(tree, high, level, high_node);
+        if (tree->pager->fetch != NULL)
+            fetch_children(tree, low, high, level == tree->root->height);
+    }
+    return true;
 }
 
 enum page_tree_answer page_tree_first(const struct page_tree *tree, struct page_tree_path *path)
@@ -193,15 +236,9 @@ static size_t before(const struct page_tree *tree, struct bytes node, size_t at)
 /* Goes on in the child at `at` of the node at the level. */
 static enum page_tree_answer turn(const struct page_tree *tree, struct page_tree_path *path, unsigned level, struct bytes node, size_t at, enum pick pick)
 {
-    struct child child = child_at(node, at);
-
     path->steps[level].at = (uint32_t)at;
-    path->leaf = child.page;
-    path->count = child.count;
-    if (level == tree->root->height)
-        return PAGE_TREE_YES;
-    path->steps[level + 1].node = child.page;
-    return descend(tree, &(struct wanted){ .pick = pick }, level + 1, child.count, path);
+    take_child(tree, path, level, node);
+    return level == tree->root->height ? PAGE_TREE_YES : descend(tree, &(struct wanted){ .pick = pick }, level + 1, path->count, path);
 }
 
 /* The leaf beside the path's: the lowest node that has a child on that side decides. */

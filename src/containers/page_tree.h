@@ -86,6 +86,8 @@ enum page_tree_answer page_tree_seek_rank(const struct page_tree *tree, uint64_t
 /* The leaf to which an element belongs that sorts as the key: the last one whose separator is not above it, or the next one if a leaf between them was removed. PAGE_TREE_NO: there is
  * no leaf. */
 enum page_tree_answer page_tree_seek(const struct page_tree *tree, struct bytes key, struct page_tree_path *path);
+/* The searches for two keys, the first not above the second, at once: they wait for memory side by side (pager.fetch). True: both are PAGE_TREE_YES. */
+bool page_tree_seek_both(const struct page_tree *tree, struct bytes low_key, struct bytes high_key, struct page_tree_path *low, struct page_tree_path *high);
 enum page_tree_answer page_tree_first(const struct page_tree *tree, struct page_tree_path *path);
 enum page_tree_answer page_tree_last(const struct page_tree *tree, struct page_tree_path *path);
 /* PAGE_TREE_NO: there is none. The path stays as it was, but for `missing`, if not PAGE_TREE_YES. */

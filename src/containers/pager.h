@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 enum pager_use { PAGER_USE, PAGER_LOOK };      /* a look does not make the page hotter */
+/* What find reads: where the page is, then its first bytes, then the rest. */
+enum pager_part { PAGER_PLACE, PAGER_BEGIN, PAGER_REST };
 
 /* The first member of a struct that knows more. */
 struct pager {
@@ -27,6 +29,9 @@ struct pager {
     void (*drop)(struct pager *pager, uint32_t number);
     /* Not used by containers: a page that find has not found is read now. The caller has not foreseen that it needs it. */
     void (*bring)(struct pager *pager, uint32_t number);
+    /* Asks the CPU for that part of a page that will be looked at; each part is found with the one before it, so several searches may wait for memory side by side. NULL: the pager
+     * does not do that. */
+    void (*fetch)(struct pager *pager, uint32_t number, enum pager_part part);
 };
 
 #endif

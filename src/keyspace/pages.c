@@ -12,7 +12,7 @@
 #include "value/zset.h"
 #include "value/string.h"
 
-enum { ROOM_UNIT = 64, FETCH_SIZE = 128 };
+enum { ROOM_UNIT = 64, FETCH_SIZE = 128, FETCH_LINE = 64, FETCH_BEGIN = 512 };
 
 _Static_assert(STRING_INLINE_MAX % ROOM_UNIT == 0 && ROOM_UNIT <= UINT8_MAX, "sizes of fillers are bytes");
 
@@ -295,10 +295,48 @@ static void bring_page(struct pager *pager, uint32_t number)
         keyspace_find(pages->space, place.hash, name_of(&place)) != 0));
 }
 
+/* The page will be used soon: asks the CPU for its end, where a table's page has what is looked at first (containers/pair_page.h). */
+static inline __attribute__((always_inline)) void fetch_end(const struct entry *entry)
+{
+    const char *end = entry_value_at(entry) + entry->value_size;
+
+    if (!entry_is_inline(entry))
+        return;
+    __builtin_prefetch(end - FETCH_SIZE / 2);
+    __builtin_prefetch(end - FETCH_SIZE);
+}
+
+static void fetch_lines(const char *from, const char *to)
+{
+    for (; from < to; from += FETCH_LINE)
+        __builtin_prefetch(from);
+}
+
+static void fetch_page(struct pager *pager, uint32_t number, enum pager_part part)
+{
+    struct pages *pages = (struct pages *)pager;
+    const struct table *table = &pages->space->table;
+    uint64_t hash = page_hash_of(pages->id, number);
+    const char *begin;
+
+    keyspace_assert_locked(pages->space);
+    if (part == PAGER_PLACE) {
+        __builtin_prefetch(table_bucket_at(table, hash));
+        return;
+    }
+    begin = table_entry_at(table, hash);
+    if (begin == NULL)
+        return;
+    if (part == PAGER_BEGIN)
+        fetch_lines(begin, begin + FETCH_BEGIN);
+    else if (entry_is_inline((const struct entry *)begin))
+        fetch_lines(begin + FETCH_BEGIN, entry_value_at((const struct entry *)begin) + ((const struct entry *)begin)->value_size);
+}
+
 void pages_init(struct pages *pages, struct keyspace *space, uint64_t id, int64_t now_ms)
 {
     CHECK(incarnation_is_of_pages(space->incarnation) && pages_partition(space->partition->all, id) == space->partition->index);
-    *pages = (struct pages){ .pager = { .find = find_page, .change = change_page, .create = create_page, .drop = drop_page, .bring = bring_page }, .space = space, .id = id, .now_ms = now_ms };
+    *pages = (struct pages){ .pager = { .find = find_page, .change = change_page, .create = create_page, .drop = drop_page, .bring = bring_page, .fetch = fetch_page }, .space = space, .id = id, .now_ms = now_ms };
 }
 
 void pages_drop(struct pages *pages, uint32_t first, uint32_t count)
@@ -485,17 +523,6 @@ void pages_drop_of(struct keyspace *keyspace, const struct value *value, int64_t
     drop_range(space, extent.id, 0, extent.table_pages, now_ms);
     if (extent.tree_pages > 0)
         drop_range(space, extent.id, PAGED_TREE_FIRST, extent.tree_pages, now_ms);
-}
-
-/* The page will be used soon: asks the CPU for its end, where a table's page has what is looked at first (containers/pair_page.h). */
-static inline __attribute__((always_inline)) void fetch_end(const struct entry *entry)
-{
-    const char *end = entry_value_at(entry) + entry->value_size;
-
-    if (!entry_is_inline(entry))
-        return;
-    __builtin_prefetch(end - FETCH_SIZE / 2);
-    __builtin_prefetch(end - FETCH_SIZE);
 }
 
 bool pages_have(struct keyspace *space, uint64_t id, uint32_t number)

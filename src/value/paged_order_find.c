@@ -161,6 +161,7 @@ bool paged_order_find_place(const struct value *value, double score, struct byte
     CHECK(answer == PAGE_TREE_YES);
     if (!read_leaf(value, place))
         return false;
+    order_page_fetch(place->page);
     remember(value, &place->path);
     place->at = order_page_place(place->page, score, member, is_there);
     return member.size < KEY_MEMBER_MAX || place->at > 0 || *is_there || look_before(value, score, member, place, is_there);
@@ -310,6 +311,19 @@ static bool has_neighbours(const struct value *value, const struct paged_order_p
     return has_leaf(value, page_tree_next(&tree, &after.path), &after) && has;
 }
 
+/* Finds the leaves of both places at once, if they are there: they are remembered. */
+static void find_both(const struct value *value, struct bytes member, double low, double high)
+{
+    struct page_tree tree = paged_order_tree(value);
+    char low_room[PAGE_TREE_SEPARATOR_MAX], high_room[PAGE_TREE_SEPARATOR_MAX];
+    struct page_tree_path low_path, high_path;
+
+    if (page_tree_seek_both(&tree, paged_order_key(low_room, paged_order_score_bits(low), member), paged_order_key(high_room, paged_order_score_bits(high), member), &low_path, &high_path)) {
+        remember(value, &low_path);
+        remember(value, &high_path);
+    }
+}
+
 bool paged_order_has_move(const struct value *value, struct bytes member, const double *old, double score, size_t count)
 {
     struct paged_access *access = paged_begin_question(value);
@@ -317,6 +331,7 @@ bool paged_order_has_move(const struct value *value, struct bytes member, const 
     bool has = true, is_there, stays = false;
 
     if (old != NULL) {
+        find_both(value, member, *old < score ? *old : score, *old < score ? score : *old);
         has = paged_order_find_place(value, *old, member, &place, &is_there);
         stays = has && paged_order_stays(value, &place, score, member);
         if (has && !stays && count > 1 && order_page_count(place.page) <= count)

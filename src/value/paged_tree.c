@@ -34,9 +34,14 @@ static void bring_page(struct pager *pager, uint32_t number)
     all_of(pager)->bring(all_of(pager), PAGED_TREE_FIRST + number);
 }
 
+static void fetch_page(struct pager *pager, uint32_t number, enum pager_part part)
+{
+    all_of(pager)->fetch(all_of(pager), PAGED_TREE_FIRST + number, part);
+}
+
 void paged_tree_pager_init(struct paged_tree_pager *pager, struct pager *all)
 {
-    *pager = (struct paged_tree_pager){ { .find = find_page, .change = change_page, .create = create_page, .drop = drop_page, .bring = bring_page }, all };
+    *pager = (struct paged_tree_pager){ { .find = find_page, .change = change_page, .create = create_page, .drop = drop_page, .bring = bring_page, .fetch = all->fetch != NULL ? fetch_page : NULL }, all };
 }
 
 void paged_access_init(struct paged_access *access, struct pager *pages, const struct value_limits *limits)

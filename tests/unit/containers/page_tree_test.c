@@ -202,6 +202,29 @@ static void take_out(struct rig *rig, size_t index)
     memmove(rig->leaves + index, rig->leaves + index + 1, (rig->count - index) * sizeof(rig->leaves[0]));
 }
 
+static void assert_same(const struct rig *rig, const struct page_tree_path *path, const struct page_tree_path *other)
+{
+    assert_true(path->leaf == other->leaf && path->count == other->count && path->rank == other->rank);
+    for (unsigned level = 0; level <= rig->root.height; level++)
+        assert_true(path->steps[level].at == other->steps[level].at && (level == 0 || path->steps[level].node == other->steps[level].node));
+}
+
+/* Two searches at once find what each of them finds, or nothing if nodes are missing. */
+static void look_for_both(struct rig *rig, uint64_t low, uint64_t high)
+{
+    struct page_tree_path paths[2], both[2];
+    char rooms[2][40];
+    bool all = page_tree_seek_both(&rig->tree, separator_of(rig, low, rooms[0]), separator_of(rig, high, rooms[1]), &both[0], &both[1]);
+    uint64_t missing = rig->missing;
+
+    assert_int_equal(seek(rig, low, &paths[0]), PAGE_TREE_YES);
+    assert_int_equal(seek(rig, high, &paths[1]), PAGE_TREE_YES);
+    assert_int_equal(all, rig->missing == missing);
+    assert_true(page_tree_seek_both(&rig->tree, separator_of(rig, low, rooms[0]), separator_of(rig, high, rooms[1]), &both[0], &both[1]));
+    assert_same(rig, &both[0], &paths[0]);
+    assert_same(rig, &both[1], &paths[1]);
+}
+
 static void look(struct rig *rig)
 {
     uint64_t rank = random_below(&rig->random, rig->root.count + 3), before = 0, order = random_next(&rig->random);
@@ -220,8 +243,10 @@ static void look(struct rig *rig)
     }
     if (rig->count == 0) {
         assert_int_equal(seek(rig, order, &path), PAGE_TREE_NO);
+        assert_false(page_tree_seek_both(&rig->tree, BYTES(""), BYTES(""), &path, &path));
         return;
     }
+    look_for_both(rig, order, random_below(&rig->random, 3) > 0 ? order + random_below(&rig->random, UINT64_MAX - order) : order);
     assert_int_equal(seek(rig, order, &path), PAGE_TREE_YES);
     for (index = rig->count - 1; index > 0 && rig->kind != BY_POSITION && rig->leaves[index].order > order; index--)
         ;

@@ -6,6 +6,8 @@
 #include "engine/parking.h"
 #include "engine/role.h"
 #include "engine/unit.h"
+#include "keyspace/pages.h"
+#include "value/string.h"
 
 enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024, VALUE_SAMPLES = 5 };
 
@@ -97,6 +99,14 @@ static struct changed large_value(const struct call *call, const struct call_key
     return changed;
 }
 
+/* A value from before there was a maxmemory, or a threshold: it gets into pages before the call changes it, and these can be demoted. */
+static bool is_for_pages(const struct call *call, const struct value *value)
+{
+    const struct value_limits *limits = &call->turn->limits;
+
+    return pages_takes(value, limits) || (value->type == VALUE_STRING && pages_takes_string(string_size(value), limits));
+}
+
 struct weight {
     uint64_t all, evictable, largest;       /* bytes; of all values, of those that may be evicted, and of the largest of these */
     int largest_key;
@@ -120,6 +130,8 @@ static struct weight weigh_values(const struct call *call, size_t samples)
         if (same < i)
             continue;
         value = entry_value(changed.entry);
+        if (is_for_pages(call, &value))
+            continue;
         size = value_memory(&value, samples);
         weight.all += size;
         if (!evict_allows(call->engine, call->keys[i].hash, changed.entry))

@@ -20,7 +20,10 @@ static uint64_t memory_used(const struct tier *tier)
 
 bool tier_is_stuck(struct tier *tier)
 {
-    return tier->stuck.is_stuck && memory_used(tier) < tier->stuck.bytes + growth_step(tier);
+    const struct stuck *stuck = &tier->stuck;
+    uint64_t step = growth_step(tier);
+
+    return stuck->is_stuck && memory_used(tier) < stuck->bytes + step && segment_pool_used(tier->partitions->pool) < stuck->heap_bytes + step;
 }
 
 bool stuck_pauses(struct tier *tier)
@@ -103,6 +106,7 @@ static bool end_poor_pass(struct tier *tier)
     if (now_us - stuck->since_us < patience_us)
         return true;
     stuck->bytes = memory_used(tier);
+    stuck->heap_bytes = segment_pool_used(tier->partitions->pool);
     stuck->is_stuck = true;
     tier->hooks.memory_freed(tier->hooks.context);      /* clients that wait for memory have to learn that none comes */
     return true;

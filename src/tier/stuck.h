@@ -8,7 +8,7 @@
  *
  * The state ends when memory is below maxmemory, or when demotion makes progress again. While it lasts, memory that has
  * grown by a step since the last pass is worth waiting for: so a replay goes on at full speed up to the next step, instead
- * of waiting for each key.
+ * of waiting for each key. So are heaps that have grown by a step, whatever the rest has given back: a value that was too large got into pages.
  *
  * Owner: the writer. tier_is_stuck (tier.h) reads it on any thread.
  */
@@ -33,6 +33,7 @@ enum {
 struct stuck {
     _Atomic bool is_stuck;          /* nothing more could be demoted, though memory is over the mark */
     _Atomic uint64_t bytes;         /* memory that was used then */
+    _Atomic uint64_t heap_bytes;    /* of it in heaps */
     /* The writer's. */
     uint64_t held_count;            /* entries held for the moment that demotion met since its last progress */
     int64_t since_us;               /* end of the first pass that freed next to nothing; 0: the last one freed more */

@@ -257,6 +257,38 @@ class UnitTest(ServerCase):
         self.assertEqual(self.server.info("stats")["evicted_keys"], evicted)
 
 
+@kelvin_only
+class FromBeforeTest(ServerCase):
+    """Values that are larger than maxmemory, from the time before there was one: a write takes them into pages, and is neither refused nor a reason to evict them."""
+
+    options = {"save": "", "appendonly": "no"}
+    WRITES = {
+        "hash": lambda i: ["HSET", "hash", i, b"v" * 1000],
+        "set": lambda i: ["SADD", "set", b"%01000d" % i],
+        "zset": lambda i: ["ZADD", "zset", i, b"%01000d" % i],
+        "list": lambda i: ["RPUSH", "list", b"v" * 1000],
+        "stream": lambda i: ["XADD", "stream", "*", "f", b"v" * 1000],
+        "string": lambda i: ["SETRANGE", "string", i * 1000, b"v" * 1000],
+    }
+
+    def grow(self, policy, name, write):
+        self.c.must("CONFIG", "SET", "maxmemory", 0, "maxmemory-policy", policy)
+        for i in range(0, 14000, 100):
+            self.c.pipeline([write(k) for k in range(i, i + 100)])
+        self.c.must("CONFIG", "SET", "maxmemory", "10mb")
+        for i in range(14000, 14003):
+            self.c.must(*write(i))
+            self.c.must("SET", "a", "b")
+        self.c.must("DEL", name)
+
+    def test_they_are_kept(self):
+        for policy in ("noeviction", "allkeys-lru"):
+            for name, write in self.WRITES.items():
+                with self.subTest(policy=policy, type=name):
+                    self.grow(policy, name, write)
+                    self.assertEqual(self.server.info("stats")["evicted_keys"], "0")
+
+
 class ScriptGarbageTest(ServerCase):
     """What a script has left in its heap is no reason to evict keys, nor to refuse writes."""
 

@@ -55,8 +55,9 @@ bool execute_make_room(struct call *call, struct worker *worker)
             (void)evict_keys(engine, worker);       /* replica-ignore-maxmemory no */
         return true;
     }
-    if (call->turn->memory_fill >= 0 && call->client->loads.waits != NULL) {
-        /* The client has waited before it loaded. Waiting again, without its pins, could go on for ever: what it has loaded would be what has to go. */
+    if (call->client->loads.waits != NULL) {
+        /* The client has passed this gate before it loaded. If it waited again, without its pins, that could go on for ever, as what it has loaded would be what has to go; nor is that a reason to
+         * refuse the call. Values that are too large are found when all keys are there (execute_weigh_values). */
         pace_charge(engine, request_weight(call));
         return true;
     }

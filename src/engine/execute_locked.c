@@ -565,7 +565,7 @@ static enum residency make_resident(struct call *call, struct worker *worker)
         }
     }
     /* Last: what it evicts is logged with the call, which runs now. */
-    if (UNLIKELY(call->turn->memory_fill >= 0) && residency == RESIDENT && call->command->flags & COMMAND_DENYOOM &&
+    if (UNLIKELY(call->turn->memory_fill >= 0 || (call->turn->over_memory && call->client->loads.waits != NULL)) && residency == RESIDENT && call->command->flags & COMMAND_DENYOOM &&
         !(call->client->caller & (TRAIT_UNGATED | TRAIT_WAITS_IN_PLACE)))
         residency = execute_weigh_values(call);
     return residency;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum pager_use { PAGER_USE, PAGER_LOOK };      /* a look does not make the page hotter */
-/* What find reads: where the page is, then its first bytes, then the rest. */
+/* Parts of what find reads, each of which is found with the one before it: where the page is, its first bytes, the rest. */
 enum pager_part { PAGER_PLACE, PAGER_BEGIN, PAGER_REST };
 
 /* The first member of a struct that knows more. */

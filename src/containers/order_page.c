@@ -142,9 +142,7 @@ struct order_element order_page_at(struct bytes page, uint32_t index)
 
 void order_page_fetch(struct bytes page)
 {
-    const char *end = page.data + (size_t)order_page_count(page) * SCORE_SIZE;
-
-    for (const char *line = page.data; line < end; line += LINE)
+    for (const char *line = page.data, *end = line + page.size; line < end; line += LINE)
         __builtin_prefetch(line);
 }
 

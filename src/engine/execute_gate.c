@@ -78,6 +78,16 @@ bool execute_make_room(struct call *call, struct worker *worker)
     return false;
 }
 
+bool execute_may_load(struct call *call, uint64_t bytes)
+{
+    if (call->turn->memory_fill < 0 || call->unit != NULL)
+        return true;
+    if (call->client->loads.waits == NULL && !(call->command->flags & COMMAND_DENYOOM))
+        return pace_take(call->engine, call->turn->memory_fill, bytes);
+    pace_charge(call->engine, bytes);
+    return true;
+}
+
 /* A key whose value the call changes. */
 struct changed {
     struct keyspace *keyspace;

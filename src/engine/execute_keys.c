@@ -101,18 +101,10 @@ enum residency execute_weigh(struct call *call)
     return big_call_take(engine, call->client) ? RESIDENT : QUEUED;
 }
 
-/* A load needs memory, too. A call that has pins already goes on: no call waits for memory while it holds them. */
 bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key)
 {
-    struct engine *engine = call->engine;
-    uint64_t size = tier_record_size(engine->tier);
-
-    if (call->turn->memory_fill < 0 || !tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
-        return false;
-    if (call->client->loads.waits == NULL)
-        return !pace_take(engine, call->turn->memory_fill, size);
-    pace_charge(engine, size);
-    return false;
+    return tier_may_be_cold(call->engine->tier, keyspace, key->hash, call->args[key->arg]) &&
+           !execute_may_load(call, tier_record_size(call->engine->tier));
 }
 
 /* A proxy waits for nothing: what is cold is loaded in place (tier rule 8), what is latched is copied (rule 9). False: it can't be read.

@@ -252,7 +252,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
                 return pages == HOMELESS ? HOMELESS : UNREADABLE;
             continue;
         }
-        if (__builtin_expect(call->turn->memory_fill >= 0, 0) && call->unit == NULL && execute_lacks_memory(call, keyspace, key))
+        if (__builtin_expect(call->turn->memory_fill >= 0, 0) && execute_lacks_memory(call, keyspace, key))
             return SHORT;
         switch (tier_load(tier, keyspace, key->hash, call->args[key->arg], execute_purpose_of(call), call->requester, worker->reader)) {
         case TIER_ABSENT:

@@ -165,12 +165,8 @@ static enum residency weigh(struct call *call, const struct needed *needed, uint
             needed->all ? "all" : "too many", (unsigned long long)all);
         return TOO_BIG;
     }
-    if (call->turn->memory_fill >= 0 && call->unit == NULL) {
-        if (call->client->loads.waits == NULL && !pace_take(engine, call->turn->memory_fill, bytes))
-            return SHORT;
-        if (call->client->loads.waits != NULL)
-            pace_charge(engine, bytes);
-    }
+    if (!execute_may_load(call, bytes))
+        return SHORT;
     if (missing < BIG_CALL_PAGES || call->unit != NULL || engine->big_client == call->client)
         return RESIDENT;
     return big_call_take(engine, call->client) ? RESIDENT : QUEUED;

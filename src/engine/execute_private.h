@@ -108,6 +108,9 @@ bool execute_is_held(struct call *call, struct keyspace *keyspace, const struct 
 bool execute_reap(struct call *call, struct keyspace *keyspace, const struct call_key *key);
 /* Decides about a call for BIG_CALL_COLD_KEYS keys and more: RESIDENT, TOO_BIG (it gets an error) or QUEUED. */
 enum residency execute_weigh(struct call *call);
+/* A load needs memory, too: whether it may take `bytes` now. A call that takes memory itself has passed the gate in this turn, and owes what it loads: if it had to find credit a second time, what it took the first
+ * time would be what is missing, each time again. One that has pins goes on: no call waits for memory while it holds them. */
+bool execute_may_load(struct call *call, uint64_t bytes);
 /* Returns whether there is no memory for a key that is not in RAM, when memory seemed short. */
 bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key);
 bool execute_make_resident(struct call *call, struct keyspace *keyspace, struct call_key *key);

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/compiler.h"
 
-enum { COUNT_SIZE = sizeof(uint32_t), SCORE_SIZE = sizeof(double), NARROW = 2, WIDE = 4, NARROW_MAX = 0xffff, LINE = 64 };
+enum { COUNT_SIZE = sizeof(uint32_t), SCORE_SIZE = sizeof(double), NARROW = 2, WIDE = 4, NARROW_MAX = 0xffff };
 
 /* Where the parts of a page are. */
 struct shape {
@@ -138,12 +138,6 @@ struct order_element order_page_at(struct bytes page, uint32_t index)
     struct shape shape = shape_of(page);
 
     return (struct order_element){ score_get(page.data, index), member_get(page.data, &shape, index) };
-}
-
-void order_page_fetch(struct bytes page)
-{
-    for (const char *line = page.data, *end = line + page.size; line < end; line += LINE)
-        __builtin_prefetch(line);
 }
 
 uint32_t order_page_place(struct bytes page, double score, struct bytes member, bool *is_there)

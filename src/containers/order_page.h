@@ -26,8 +26,6 @@ uint32_t order_page_count(struct bytes page);
 struct order_element order_page_at(struct bytes page, uint32_t index);
 /* The index of the element, or of the first one above it. */
 uint32_t order_page_place(struct bytes page, double score, struct bytes member, bool *is_there);
-/* Asks the CPU for all of it: it is about to be searched, and often to be written again. */
-void order_page_fetch(struct bytes page);
 /* How many elements have a score below this one, or not above it. */
 enum order_border { ORDER_BELOW, ORDER_NOT_ABOVE };
 uint32_t order_page_count_by_score(struct bytes page, double score, enum order_border border);

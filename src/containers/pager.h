@@ -29,8 +29,7 @@ struct pager {
     void (*drop)(struct pager *pager, uint32_t number);
     /* Not used by containers: a page that find has not found is read now. The caller has not foreseen that it needs it. */
     void (*bring)(struct pager *pager, uint32_t number);
-    /* Asks the CPU for that part of a page that will be looked at; each part is found with the one before it, so several searches may wait for memory side by side. NULL: the pager
-     * does not do that. */
+    /* Asks the CPU for that part of a page that will be looked at, so that several searches wait for memory side by side. NULL: the pager does not do that. */
     void (*fetch)(struct pager *pager, uint32_t number, enum pager_part part);
 };
 

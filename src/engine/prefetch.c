@@ -8,10 +8,11 @@
  */
 #include "engine/prefetch.h"
 
+#include "base/fetch_lines.h"
 #include "engine/engine.h"
 #include "tier/tier.h"
 
-enum { LINE = 64, ENTRY_LINES = 4 };
+enum { ENTRY_SIZE = 256 };
 
 /* Returns what is to be fetched next; NULL: nothing. The keyspace's partition is locked. */
 typedef const char *find_address(const struct keyspace *keyspace, struct request_hint *hint);
@@ -97,8 +98,7 @@ static void fetch_all(const struct engine *engine, struct request_hint *hints, i
             absent_count++;
             continue;
         }
-        for (int line = 0; line < ENTRY_LINES; line++)
-            __builtin_prefetch(hints[i].at + line * LINE);
+        fetch_lines(hints[i].at, hints[i].at + ENTRY_SIZE);
         hints[i].at = NULL;
     }
     if (absent_count > 0)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/fetch_lines.h"
 #include "base/mem.h"
 #include "keyspace/uses.h"
 #include "value/hash.h"
@@ -12,7 +13,7 @@
 #include "value/zset.h"
 #include "value/string.h"
 
-enum { ROOM_UNIT = 64, FETCH_SIZE = 128, FETCH_LINE = 64, FETCH_BEGIN = 512 };
+enum { ROOM_UNIT = 64, FETCH_SIZE = 128, FETCH_BEGIN = 512 };
 
 _Static_assert(STRING_INLINE_MAX % ROOM_UNIT == 0 && ROOM_UNIT <= UINT8_MAX, "sizes of fillers are bytes");
 
@@ -304,12 +305,6 @@ static inline __attribute__((always_inline)) void fetch_end(const struct entry *
         return;
     __builtin_prefetch(end - FETCH_SIZE / 2);
     __builtin_prefetch(end - FETCH_SIZE);
-}
-
-static void fetch_lines(const char *from, const char *to)
-{
-    for (; from < to; from += FETCH_LINE)
-        __builtin_prefetch(from);
 }
 
 static void fetch_page(struct pager *pager, uint32_t number, enum pager_part part)

@@ -239,8 +239,8 @@ void paged_list_push(const struct value *value, enum list_end end, struct bytes 
     settle_end(value, end);
 }
 
-/* Whether an element gets into an end, where its place is. If it is too large for that, the elements of the end are moved into the tree before. */
-static bool is_for_end(const struct value *value, enum list_part part, struct bytes element)
+/* True: the place is in an end, which takes the element. If that is too large for it, the elements of the end are moved into the tree, where the place is then. */
+static bool end_takes(const struct value *value, enum list_part part, struct bytes element)
 {
     if (part == PART_TREE)
         return false;
@@ -256,7 +256,7 @@ void paged_list_set(const struct value *value, size_t index, struct bytes elemen
     enum list_part part = find_part(value, &within);
     enum list_end end = end_of_part(part);
 
-    if (is_for_end(value, part, element)) {
+    if (end_takes(value, part, element)) {
         chunk_list_set(list_of(value)->ends[end], within, element);
         settle_end(value, end);
         return;
@@ -276,7 +276,7 @@ void paged_list_insert(const struct value *value, size_t index, struct bytes ele
     }
     part = index == paged_list_end_count(value, LIST_HEAD) ? PART_HEAD : find_part(value, &within);      /* at the end of the head, not in front of the tree */
     end = end_of_part(part);
-    if (is_for_end(value, part, element)) {
+    if (end_takes(value, part, element)) {
         chunk_list_insert(list_of(value)->ends[end], within, element);
         settle_end(value, end);
         return;

@@ -80,9 +80,9 @@ bool execute_make_room(struct call *call, struct worker *worker)
 
 bool execute_may_load(struct call *call, uint64_t bytes)
 {
-    if (call->turn->memory_fill < 0 || call->unit != NULL)
+    if (call->turn->memory_fill < 0)
         return true;
-    if (call->client->loads.waits == NULL && !(call->command->flags & COMMAND_DENYOOM))
+    if (call->unit == NULL && call->client->loads.waits == NULL && !(call->command->flags & COMMAND_DENYOOM))
         return pace_take(call->engine, call->turn->memory_fill, bytes);
     pace_charge(call->engine, bytes);
     return true;

@@ -76,7 +76,7 @@ enum residency execute_weigh(struct call *call)
 {
     struct engine *engine = call->engine;
     int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
-    uint64_t cold = 0, needed;
+    uint64_t cold = 0, needed = 0;
 
     for (int i = 0; i < call->key_count; i++) {
         const struct call_key *key = &call->keys[i];
@@ -87,12 +87,13 @@ enum residency execute_weigh(struct call *call)
         keyspace = partition_keyspace_if(partition, call->db);
         if (keyspace != NULL && !(key->flags & (KEY_OW | KEY_NOT_KEY)) &&
             keyspace_find(keyspace, key->hash, call->args[key->arg]) == 0 &&
-            tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
+            tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg])) {
             cold++;
+            needed += tier_load_size(keyspace, key->hash, call->args[key->arg]);
+        }
     }
     if (cold < BIG_CALL_COLD_KEYS || engine->big_client == call->client)
         return RESIDENT;
-    needed = cold * tier_record_size(engine->tier);
     if (limit > 0 && needed > (uint64_t)limit / BIG_CALL_SHARE) {
         reply_errorf(call, "ERR this call needs about %llu bytes of cold keys in RAM at once, more than a quarter of maxmemory; "
             "ask for fewer keys", (unsigned long long)needed);
@@ -104,7 +105,7 @@ enum residency execute_weigh(struct call *call)
 bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key)
 {
     return tier_may_be_cold(call->engine->tier, keyspace, key->hash, call->args[key->arg]) &&
-           !execute_may_load(call, tier_record_size(call->engine->tier));
+           !execute_may_load(call, tier_load_size(keyspace, key->hash, call->args[key->arg]));
 }
 
 /* A proxy waits for nothing: what is cold is loaded in place (tier rule 8), what is latched is copied (rule 9). False: it can't be read.

@@ -258,6 +258,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
         case TIER_ABSENT:
             break;
         case TIER_WAIT:
+            pace_note_loads(worker, tier_load_size(keyspace, key->hash, call->args[key->arg]));
             result = WAITING;
             break;
         case TIER_FAILED:

@@ -205,6 +205,8 @@ static enum residency load_needed(struct call *call, struct worker *worker, stru
     }
     if (missing > 0)
         result = weigh(call, needed, missing, bytes);
+    if (result == RESIDENT)
+        pace_note_loads(worker, bytes);
     for (uint32_t i = 0; i < count && missing > 0 && (result == RESIDENT || result == WAITING); i++) {
         uint32_t number = number_at(needed, i);
         enum residency page;

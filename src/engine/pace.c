@@ -8,7 +8,7 @@
 enum {
     REFILL_US = 250,
     BURST_US = 2000,                    /* credit never exceeds what comes in that time */
-    ELAPSED_US_MAX = 1000000,           /* what was owed longer ago is forgotten */
+    ELAPSED_US_MAX = 1000000,           /* for longer nothing comes, nor is more owed than what comes to an empty memory in that time */
     SAMPLE_US = 50000,
     SAMPLE_US_MAX = 1000000,
     SAMPLE_SHARE = 20,                   /* of a sample in the running mean */
@@ -28,7 +28,7 @@ static int64_t drain_of(const struct pace *pace)
 /* Returns the fill of memory, while demotion can make room or other threads are about to free some. */
 static int fill_of(const struct engine *engine, const struct memory_view *view)
 {
-    uint64_t mark = view->limit / 100 * (uint64_t)config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK), counted = memory_counted(view);
+    uint64_t mark = view->limit / 100 * (uint64_t)config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK), counted = memory_counted(view) + tier_loads_bytes(engine->tier);
 
     if (counted > view->limit)
         return PACE_FILL_ONE;
@@ -75,7 +75,7 @@ static void sample_drain(struct pace *pace, const struct pace_view *view)
 
 void pace_refill(struct pace *pace, const struct pace_view *view)
 {
-    int64_t last = pace->refilled_us, elapsed = view->now_us - last, rate, most, credit;
+    int64_t last = pace->refilled_us, elapsed = view->now_us - last, rate, least, most, credit;
 
     if (elapsed < REFILL_US)
         return;
@@ -86,9 +86,15 @@ void pace_refill(struct pace *pace, const struct pace_view *view)
         elapsed = ELAPSED_US_MAX;
     rate = view->fill < PACE_FILL_ONE ? drain_of(pace) * 2 * (PACE_FILL_ONE - view->fill) / PACE_FILL_ONE : 0;
     most = rate * BURST_US / 1000000;
+    least = -2 * drain_of(pace) * ELAPSED_US_MAX / 1000000;
     credit = atomic_fetch_add(&pace->credit, rate * elapsed / 1000000) + rate * elapsed / 1000000;
-    while (credit > most && !atomic_compare_exchange_weak(&pace->credit, &credit, most))
+    while ((credit > most || credit < least) && !atomic_compare_exchange_weak(&pace->credit, &credit, credit > most ? most : least))
         ;
+}
+
+void pace_note_loads(struct worker *worker, uint64_t bytes)
+{
+    worker->allocated_at_check -= bytes;        /* as if they were allocated already */
 }
 
 bool pace_has_credit(struct engine *engine, int fill)

@@ -3,7 +3,7 @@
  * Below tier-high-watermark nothing is counted. Between it and maxmemory, a request takes its bytes from a credit that grows with time:
  *
  *     bytes a second = 2 x drain x (1 - fill)
- *     fill           0 at the high watermark, 1 at maxmemory
+ *     fill           0 at the high watermark, 1 at maxmemory; what is being loaded counts
  *     drain          bytes a second that demotion has freed lately, while it was at it
  *
  * In a steady overload the memory in use settles where as much is admitted as is freed, so that every write is delayed a little, in order
@@ -50,6 +50,9 @@ void pace_check(struct worker *worker);
 bool pace_take(struct engine *engine, int fill, uint64_t bytes);
 /* The same for a call that can't wait any more. */
 void pace_charge(struct engine *engine, uint64_t bytes);
+
+/* Loads were posted that will take `bytes`: memory is looked at sooner. On the worker. */
+void pace_note_loads(struct worker *worker, uint64_t bytes);
 
 /* Whether pace_take would succeed now. */
 bool pace_has_credit(struct engine *engine, int fill);

@@ -2,6 +2,7 @@
  * that are cold. */
 #include "base/mem.h"
 #include "call/command_keys.h"
+#include "engine/pace.h"
 #include "engine/redirect.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
@@ -198,6 +199,9 @@ static void load_key(struct loading *loading, struct keyspace *keyspace, const s
 {
     struct call *call = loading->call;
     uint32_t handle = keyspace_find(keyspace, key->hash, key->name);
+    uint64_t size;
+
+    keyspace_assert_locked(keyspace);
 
     if (handle != 0) {
         const struct entry *entry = keyspace_entry(keyspace, handle);
@@ -207,12 +211,13 @@ static void load_key(struct loading *loading, struct keyspace *keyspace, const s
             loading->pinned_bytes += value_memory(&value, 5);
         return;
     }
+    size = tier_load_size(keyspace, key->hash, key->name);
     switch (tier_load(call->engine->tier, keyspace, key->hash, key->name, loading->purpose, call->client, loading->worker->reader)) {
     case TIER_ABSENT:
         return;
     case TIER_WAIT:
         loading->posted++;
-        loading->posted_bytes += tier_record_size(call->engine->tier);
+        loading->posted_bytes += size;
         loading->result = UNIT_IS_LOADING;
         return;
     case TIER_FAILED:
@@ -266,6 +271,9 @@ enum unit_loading unit_load(struct call *call, struct worker *worker)
     if (call->engine->tier == NULL || call->command->flags & COMMAND_EXCLUSIVE || call->client->caller & TRAIT_CLAIMS_NOTHING)
         return UNIT_IS_RESIDENT;        /* what a replay needs has been asked for ahead, or is loaded in place */
     unit_visit_keys(call, visit_load, &loading);
+    pace_note_loads(worker, loading.posted_bytes);
+    if (worker->turn.memory_fill >= 0)
+        pace_charge(call->engine, loading.posted_bytes);
     if (loading.result == UNIT_CANT_LOAD) {
         reply_error(call, ERR_TIER_READ);
     } else if (is_too_much(&loading)) {

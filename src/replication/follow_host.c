@@ -14,6 +14,7 @@
 
 enum {
     INBOX_MEMORY = 16 << 20,        /* bytes that are not applied yet; more of them are on the disk */
+    INBOX_SHARE = 32,               /* of maxmemory, if that is less: what is applied needs the rest */
     INBOX_KEPT = 1 << 20,           /* bytes that stay in memory although they are applied */
     INBOX_ROOM_MIN = 1 << 20,
     AGAIN_MS_MIN = 1000, AGAIN_MS_MAX = 10000,      /* the pause before all is asked for again because the stream could not be applied */
@@ -22,12 +23,20 @@ enum {
 
 /* --- the inbox and the applier --- */
 
+static uint64_t inbox_memory(const struct config *config)
+{
+    uint64_t share = (uint64_t)config_number(config, CONFIG_MAXMEMORY) / INBOX_SHARE;
+
+    return share > 0 && share < INBOX_MEMORY ? share : INBOX_MEMORY;
+}
+
 static void make_inbox(struct follow *follow, int64_t offset)
 {
     struct engine *engine = follow->engine;
+    uint64_t memory = inbox_memory(engine->config);
     struct backlog_options options = {
-        .memory_size = INBOX_KEPT,
-        .reader_memory = INBOX_MEMORY,
+        .memory_size = memory < INBOX_KEPT ? memory : INBOX_KEPT,
+        .reader_memory = memory,
         .disk_size = (uint64_t)config_number(engine->config, CONFIG_REPL_BACKLOG_DISK_SIZE),
         .first = (uint64_t)offset,
         .dir = ".",

@@ -153,6 +153,12 @@ static struct load *load_create(struct keyspace *keyspace, uint64_t hash, struct
     return load;
 }
 
+/* The class of its place says it to a factor of two. */
+static uint64_t load_size(uint64_t place)
+{
+    return place_size(place) / 4 * 3;
+}
+
 static void load_post(struct tier *tier, struct load *load, struct tier_reader *reader)
 {
     load->state = LOAD_READING;
@@ -163,6 +169,7 @@ static void load_post(struct tier *tier, struct load *load, struct tier_reader *
     CHECK(reading_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
     reader_add(reader, &load->reading);
     atomic_fetch_add_explicit(&tier->loads_waiting, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tier->loads_bytes, load_size(load->reading.place), memory_order_relaxed);
 }
 
 static struct tier_wait *wait_of(struct load *load, const struct client *client)
@@ -250,6 +257,16 @@ uint64_t tier_record_bound(const struct keyspace *keyspace, uint64_t hash, struc
     return keyspace->tier != NULL && reading_find(keyspace, hash, key, &place) ? place_size(place) : 0;
 }
 
+uint64_t tier_load_size(const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    return tier_record_bound(keyspace, hash, key) / 4 * 3;
+}
+
+uint64_t tier_loads_bytes(const struct tier *tier)
+{
+    return tier->loads_bytes;
+}
+
 uint64_t tier_loads_waiting(struct tier *tier)
 {
     return tier->loads_waiting;
@@ -331,6 +348,7 @@ static bool settle_load(struct tier *tier, struct load *load, enum status status
 static void finish_load(struct tier *tier, struct load *load, enum status status, struct record *record, const struct worker *self)
 {
     struct partition *partition = load->partition;
+    uint64_t size = load_size(load->reading.place);
     struct rings rings = { .self = self };
     bool is_taken = false;
 
@@ -352,6 +370,7 @@ static void finish_load(struct tier *tier, struct load *load, enum status status
     if (!is_taken && status == STATUS_OK)
         value_free(&record->value);
     tier->loads_waiting--;
+    tier->loads_bytes -= size;
 }
 
 enum status load_decode(struct tier *tier, const struct reading *reading, const struct read_record *read, struct record *record)

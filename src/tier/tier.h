@@ -169,6 +169,7 @@ bool tier_discard_unread(struct tier *tier, struct keyspace *keyspace, uint64_t 
  * worker, or before it runs. */
 struct tier_reader *tier_open_reader(struct tier *tier, struct worker *worker, bool without_ring);
 uint64_t tier_loads_waiting(struct tier *tier);     /* posted, and not ended */
+uint64_t tier_loads_bytes(const struct tier *tier); /* what those will take in RAM, about */
 
 /* For look-ahead: prefetches what an overwrite of a key without an entry will read. It reads what tier_row_at returns, so that that can be fetched
  * before; NULL: nothing. The partition is locked. */
@@ -319,7 +320,9 @@ bool tier_is_blocked(struct tier *tier);
 bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* Bytes of the key's record: this at most, unless it has more than 4 MiB, and half of it at least. 0: there is none. Reads nothing. */
 uint64_t tier_record_bound(const struct keyspace *keyspace, uint64_t hash, struct bytes key) REQUIRES(keyspace->partition->lock);
-/* Bytes of an average record, about; for guessing what a call will need in RAM. */
+/* Bytes that the key will take in RAM when it is loaded, about; of more than 4 MiB only these. 0: it certainly is not cold. Reads nothing. */
+uint64_t tier_load_size(const struct keyspace *keyspace, uint64_t hash, struct bytes key) REQUIRES(keyspace->partition->lock);
+/* Bytes of an average record, about. */
 uint64_t tier_record_size(struct tier *tier);
 /* Nothing was left to demote when the writer last looked, and memory has not grown by much since: waiting for memory is of no use. */
 bool tier_is_stuck(struct tier *tier);

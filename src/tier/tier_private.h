@@ -61,6 +61,7 @@ struct tier {
 
     /* Any thread. */
     _Atomic uint64_t loads_waiting;     /* loads that were posted and have not ended */
+    _Atomic uint64_t loads_bytes;       /* load_size of those */
     struct {
         _Atomic int worker_count;       /* open rings of workers' readers */
         _Atomic int refused;            /* that could not be opened */

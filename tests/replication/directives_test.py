@@ -391,6 +391,21 @@ class MaxmemoryTest(ReplicationCase):
         self.assertEqual(evicted, 0)
         self.same(primary, replica, least=self.COUNT)
 
+    @only("redis-kelvin", "kelvin-kelvin")
+    def scenario_no_evicts_nothing_while_it_is_far_behind(self):
+        """What it has received and not applied is no reason: it is on the disk."""
+        primary = self.start("primary", {"repl-backlog-size": 512 << 20, "client-output-buffer-limit": ["replica", "0", "0", "0"]})
+        replica = self.start("replica", {"maxmemory": 24 << 20, "maxmemory-policy": "allkeys-lru", "replica-ignore-maxmemory": "no"})
+        servers.make_replica(replica, primary)
+        with self.client(primary, timeout=60) as client:
+            for turn in range(700):
+                fields = range(50 * turn, 50 * turn + 50)
+                client.pipeline([["HSET", "hash", number, value_of(number, 500)] for number in fields] + [["RPUSH", "list", value_of(number, 300)] for number in fields] +
+                                [["ZADD", "zset", number % 977, number] for number in fields] + [["SET", "k%d" % (turn % 40), value_of(turn, 800000 if turn % 5 == 0 else 1000)]])
+        servers.wait_in_sync(primary, replica, timeout=120)
+        self.assertEqual(replica.info("stats")["evicted_keys"], "0")
+        self.assertEqual(servers.values_of(replica, "HLEN hash", "LLEN list", "ZCARD zset", "DBSIZE"), [35000, 35000, 35000, 43])
+
     def scenario_no_limits_a_full_synchronization(self):
         primary = self.start("primary")
         with self.client(primary, timeout=60) as client:

@@ -1,6 +1,7 @@
 """maxmemory and its policies: without a second tier they work as in Redis."""
 import os
 import random
+import select
 import sys
 import threading
 import unittest
@@ -8,7 +9,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                              # noqa: E402
 from support.cluster import Node                                                                    # noqa: E402
-from support.resp import OK, Error                                                                  # noqa: E402
+from support.resp import OK, Error, encode                                                                  # noqa: E402
 from support.server import is_redis, until                                                          # noqa: E402
 
 OOM = Error(b"OOM command not allowed when used memory > 'maxmemory'.")
@@ -287,6 +288,38 @@ class FromBeforeTest(ServerCase):
                 with self.subTest(policy=policy, type=name):
                     self.grow(policy, name, write)
                     self.assertEqual(self.server.info("stats")["evicted_keys"], "0")
+
+
+@kelvin_only
+class ColdReadsTest(ServerCase):
+    """What is being loaded counts before it is there: many clients that ask for large cold values wait, and memory stays within its bound."""
+
+    options = {"maxmemory": "24mb", "maxmemory-policy": "noeviction", "save": "", "appendonly": "no"}
+    CLIENTS, VALUES, SIZE = 80, 80, 900000
+
+    def peak_during(self, command):
+        clients = [self.server.client(timeout=60) for _ in range(self.CLIENTS)]
+        chosen = random.Random(self.id())
+        peak = 0
+        for client in clients:
+            client.send(encode(command(["v%d" % number for number in chosen.sample(range(self.VALUES), 3)])))
+        for client in clients:
+            while not select.select([client.socket], [], [], 0.005)[0]:
+                peak = max(peak, int(self.server.info("memory")["used_memory"]))
+            self.assertNotIsInstance(client.receive(), Error)
+            client.close()
+        return peak
+
+    def test_memory_is_bounded(self):
+        for number in range(0, 50000, 500):         # so that the records are small on average
+            self.c.pipeline([["SET", "k%d" % key, "v" * 50] for key in range(number, number + 500)])
+        for number in range(self.VALUES):
+            self.c.must("SET", "v%d" % number, random.Random(number).randbytes(self.SIZE))
+        length = "return #redis.call('GET', KEYS[1]) + #redis.call('GET', KEYS[2])"
+        for name, command in {"BITOP": lambda keys: ["BITOP", "OR", "to:" + keys[0], *keys], "EVAL": lambda keys: ["EVAL", length, 2, *keys[:2]]}.items():
+            with self.subTest(command=name):
+                self.assertLess(self.peak_during(command) >> 20, 48)
+        self.assertEqual(self.server.info("stats")["evicted_keys"], "0")
 
 
 class ScriptGarbageTest(ServerCase):

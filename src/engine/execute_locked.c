@@ -257,6 +257,10 @@ static enum residency look_up(struct call *call, struct worker *worker)
         switch (tier_load(tier, keyspace, key->hash, call->args[key->arg], execute_purpose_of(call), call->requester, worker->reader)) {
         case TIER_ABSENT:
             break;
+        case TIER_PROMOTED:
+            call->handles_stale = true;
+            i--;                        /* once more, as one that is there */
+            break;
         case TIER_WAIT:
             pace_note_loads(worker, tier_load_size(keyspace, key->hash, call->args[key->arg]));
             result = WAITING;

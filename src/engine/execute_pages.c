@@ -185,7 +185,13 @@ static enum residency load_page(struct call *call, struct worker *worker, const 
         return UNREADABLE;
     if (loads_in_place(call))
         return tier_load_in_place(tier, needed->space, hash, page) == STATUS_OK && is_there(needed, number) ? RESIDENT : UNREADABLE;
-    return tier_load(tier, needed->space, hash, page, execute_purpose_of(call), call->requester, worker->reader) == TIER_WAIT ? WAITING : UNREADABLE;
+    switch (tier_load(tier, needed->space, hash, page, execute_purpose_of(call), call->requester, worker->reader)) {
+    case TIER_PROMOTED: return RESIDENT;
+    case TIER_WAIT: return WAITING;
+    case TIER_ABSENT:
+    case TIER_FAILED: break;
+    }
+    return UNREADABLE;
 }
 
 static enum residency load_needed(struct call *call, struct worker *worker, struct needed *needed) REQUIRES(needed->space->partition->lock);

@@ -214,6 +214,7 @@ static void load_key(struct loading *loading, struct keyspace *keyspace, const s
     size = tier_load_size(keyspace, key->hash, key->name);
     switch (tier_load(call->engine->tier, keyspace, key->hash, key->name, loading->purpose, call->client, loading->worker->reader)) {
     case TIER_ABSENT:
+    case TIER_PROMOTED:
         return;
     case TIER_WAIT:
         loading->posted++;

@@ -104,6 +104,9 @@ void info_tiering(struct buffer *out, void *context)
     info_float(out, "tier_compression_ratio", engine->tier != NULL ? stats.packing_ratio : 1);
     info_number(out, "tier_compressed_records", (int64_t)stats.packed_records);
     info_number(out, "tier_compression_saved_bytes", (int64_t)stats.packing_saved_bytes);
+    info_number(out, "tier_packed_keys", (int64_t)stats.packed_keys);
+    info_number(out, "tier_packed_bytes", (int64_t)stats.packed_bytes);
+    info_number(out, "tier_packed_hits", (int64_t)stats.packed_hits);
     info_number(out, "tier_dictionaries", (int64_t)stats.dictionaries);
     info_number(out, "tier_store_memory", (int64_t)stats.store_memory);
     info_number(out, "tier_memory_set_aside", (int64_t)(view.can_demote ? view.set_aside : 0));

@@ -30,6 +30,7 @@ static const struct tier_row tier_rows[] = {
     { CONFIG_TIER_WARMUP, offsetof(struct tier_settings, warmup) },
     { CONFIG_TIER_WARMUP_RATE, offsetof(struct tier_settings, warmup_rate) },
     { CONFIG_TIER_COMPRESSION, offsetof(struct tier_settings, compression) },
+    { CONFIG_TIER_PACKED_SHARE, offsetof(struct tier_settings, packed_share) },
     { CONFIG_TIER_DICTIONARY_AFTER, offsetof(struct tier_settings, dictionary_after) },
 };
 

@@ -137,6 +137,8 @@ void batch_put(struct tier *tier, struct batch *batch, struct keyspace *keyspace
     batch->record.size = 0;
     record_encode(entry, &batch->record);
     place = put_record(tier, batch, keyspace->db, keyspace->incarnation, hash, entry, entry_key(entry));
+    if (kind == BATCH_DEMOTE)
+        packed_put(tier, keyspace, hash, entry, place, buffer_bytes(&batch->record));
     note_put(tier, batch, keyspace, hash, handle, place, kind, request);
 }
 

@@ -52,6 +52,11 @@ void batch_release(struct batch *batch);
 
 /* Grows by the bytes that are encoded, those that are packed counting several times. */
 size_t batch_work(const struct batch *batch);
+/* Other work was done, in the same measure. */
+static inline void batch_note_work(struct batch *batch, size_t work)
+{
+    batch->packing_work += work;
+}
 
 /* Under the partition's lock. The entry's record is known (not RECORD_UNKNOWN); it is not pinned. BATCH_DEMOTE frees the entry
  * when its record is written and it is unchanged; BATCH_CLEAN keeps it. */

@@ -182,6 +182,7 @@ static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_
 
     tier->demotion->taken++;
     if (entry_record(entry) == RECORD_CLEAN) {
+        batch_note_work(targets->batch, packed_keep(tier, keyspace, hash, entry));
         demote_entry(tier, keyspace, hash, handle);
         statistics_count(&tier->statistics.clean_demotions);
     } else if (entry_record(entry) == RECORD_UNKNOWN) {
@@ -421,7 +422,8 @@ static uint64_t sum_live(struct tier *tier, uint64_t *key_count)
  * much takes what is hot. */
 static uint32_t demote_share(struct tier *tier, uint64_t need)
 {
-    uint64_t live = sum_live(tier, &tier->demotion->hot_count), half = memory_used(tier) / 2, movable = live > half ? live : half;
+    uint64_t live = sum_live(tier, &tier->demotion->hot_count), used = memory_used(tier), packed = packed_bytes(tier);
+    uint64_t half = used > packed ? (used - packed) / 2 : 0, movable = live > half ? live : half;
     uint64_t share = movable > need ? need * DEMOTE_SHARE_ONE / movable + 1 : DEMOTE_SHARE_ONE / 2;
 
     if (share < SHARE_MIN)
@@ -484,6 +486,8 @@ bool demotion_run(struct tier *tier)
     while (!tier->stopping && memory_is_over(tier, tier->settings.low_percent, &need)) {
         uint64_t most = (uint64_t)tier->settings.memory_max / BATCH_SHARE + 1, freed = demote_batch(tier, share, need < most ? need : most, &is_round);
 
+        if (stuck_is_likely(&tier->stuck))
+            freed += packed_give(tier, need < most ? need : most);
         if (freed > 0)
             tier->hooks.memory_freed(tier->hooks.context);
         demotion->has_freed |= freed > 0;
@@ -531,6 +535,7 @@ static enum attempt attempt_demotion(struct tier *tier, struct demote_request *r
     if (entry->flags & ENTRY_PINNED || epoch_bars_write(tier, keyspace, entry) || tier_keeps(tier, keyspace, entry)) {
         return ATTEMPT_ENDED;
     } else if (entry_record(entry) == RECORD_CLEAN) {
+        (void)packed_keep(tier, keyspace, request->hash, entry);
         demote_entry(tier, keyspace, request->hash, handle);
         statistics_count(&tier->statistics.clean_demotions);
         request->result = TIER_MOVED;

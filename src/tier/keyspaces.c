@@ -65,6 +65,7 @@ static void release_part(struct tier *tier, struct keyspace *keyspace)
     struct tier_keyspace *part = keyspace->tier;
 
     ASSERT_LOCKED(keyspace->partition);
+    packed_forget(tier, keyspace);
     free_graves(tier, keyspace);
     drops_forget(tier, part);
     loads_void_all(tier, keyspace);
@@ -98,6 +99,7 @@ bool tier_keep_flushed(struct tier *tier, struct keyspace *keyspace)
         return false;
     advise_forget(tier->advise);
     loads_void_all(tier, keyspace);
+    packed_forget(tier, keyspace);
     keyspace->next_flushed = partition->flushed;
     partition->flushed = keyspace;
     return true;

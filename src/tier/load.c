@@ -159,17 +159,66 @@ static uint64_t load_size(uint64_t place)
     return place_size(place) / 4 * 3;
 }
 
-static void load_post(struct tier *tier, struct load *load, struct tier_reader *reader)
+struct entry *load_install(struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct record *record)
 {
+    uint32_t handle;
+    struct entry *entry;
+
+    handle = keyspace_insert(keyspace, hash, key, &record->value, record->expire_ms, RECORD_CLEAN, clock_wall_ms());
+    CHECK(handle != 0);
+    entry = keyspace_entry(keyspace, handle);
+    entry->heat = record->heat;
+    entry->heat_minutes = record->heat_minutes;
+    entry->uses = ghost_take(&keyspace->tier->ghost, hash) & USES_MAX;      /* a new entry is on probation */
+    return entry;
+}
+
+/* Reading has ended with `status`. Returns whether the record's value was taken. */
+static bool settle_load(struct tier *tier, struct load *load, enum status status, const struct record *record)
+{
+    struct keyspace *keyspace = load->keyspace;
+    struct entry *entry;
+
+    if (status == STATUS_NOT_FOUND) {
+        load->state = LOAD_ABSENT;
+        statistics_count(&tier->statistics.false_maybes);
+        return false;
+    }
+    if (status != STATUS_OK) {
+        load->state = LOAD_FAILED;
+        load->is_damaged = status == STATUS_CORRUPT;
+        return false;
+    }
+    load->state = LOAD_DONE;
+    keyspace_assert_locked(keyspace);
+    entry = load_install(keyspace, load->node.hash, load->node.key, record);
+    load->is_looked_at = !load->is_used && load->pins > 0;
+    if (!load->is_looked_at)
+        statistics_count(&tier->statistics.promotions);
+    if (load->pins > 0)
+        entry->flags |= ENTRY_PINNED;
+    return true;
+}
+
+/* True: its record was in memory, and is installed. Otherwise it is being read. */
+static bool load_begin(struct tier *tier, struct load *load, struct tier_reader *reader)
+{
+    struct record record;
+
+    keyspace_assert_locked(load->keyspace);
+    CHECK(reading_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
+    if (packed_find(tier, load->keyspace, &load->reading, &record)) {
+        reading_end(&load->reading);
+        return settle_load(tier, load, STATUS_OK, &record);
+    }
     load->state = LOAD_READING;
     load->in_flight = true;
     load->posted_ticket = ++load->ticket;
     load->posted_us = clock_mono_us();
-    keyspace_assert_locked(load->keyspace);
-    CHECK(reading_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
     reader_add(reader, &load->reading);
     atomic_fetch_add_explicit(&tier->loads_waiting, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&tier->loads_bytes, load_size(load->reading.place), memory_order_relaxed);
+    return false;
 }
 
 static struct tier_wait *wait_of(struct load *load, const struct client *client)
@@ -181,7 +230,7 @@ static struct tier_wait *wait_of(struct load *load, const struct client *client)
     return wait;
 }
 
-static void wait_for(struct load *load, struct client *client)
+static struct tier_wait *pin_for(struct load *load, struct client *client)
 {
     struct tier_wait *wait = wait_of(load, client);
 
@@ -192,15 +241,21 @@ static void wait_for(struct load *load, struct client *client)
         load->waits = wait;
         load->pins++;
     }
-    if (!wait->waiting) {
-        wait->waiting = true;
-        atomic_fetch_add(&client->loads.pending, 1);
-    }
+    return wait;
+}
+
+static void wait_for(struct tier_wait *wait)
+{
+    if (wait->waiting)
+        return;
+    wait->waiting = true;
+    atomic_fetch_add(&wait->client->loads.pending, 1);
 }
 
 enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum tier_purpose purpose,
     struct client *client, struct tier_reader *reader)
 {
+    struct tier_wait *wait;
     struct load *load;
 
     ASSERT_LOCKED(keyspace->partition);
@@ -216,21 +271,27 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
     if (load == NULL)
         load = load_create(keyspace, hash, key);
     load->is_used |= purpose == TIER_TO_USE;
+    wait = pin_for(load, client);
     if (load->in_flight)
         load->state = LOAD_READING;     /* perhaps an older read of it is still under way: its end posts nothing, so wait for it */
-    else
-        load_post(tier, load, reader);
-    wait_for(load, client);
+    else if (load_begin(tier, load, reader))
+        return TIER_PROMOTED;
+    wait_for(wait);
     return TIER_WAIT;
 }
 
 void tier_load_ahead(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct tier_reader *reader)
 {
+    struct load *load;
+
     ASSERT_LOCKED(keyspace->partition);
     if (keyspace_find(keyspace, hash, key) != 0 || grave_find(keyspace, hash, key) != NULL || load_find(keyspace, hash, key) != NULL ||
         !reading_is_possible(keyspace, hash, key))
         return;
-    load_post(tier, load_create(keyspace, hash, key), reader);
+    load = load_create(keyspace, hash, key);
+    partition_assert_locked(load->partition);
+    if (load_begin(tier, load, reader))
+        free_if_unused(tier, load);
 }
 
 void tier_note_used(struct keyspace *keyspace, uint64_t hash, struct bytes key)
@@ -301,47 +362,6 @@ void tier_release(struct tier *tier, struct client *client)
         partition_unlock(partition);
         mem_free(wait);
     }
-}
-
-struct entry *load_install(struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct record *record)
-{
-    uint32_t handle;
-    struct entry *entry;
-
-    handle = keyspace_insert(keyspace, hash, key, &record->value, record->expire_ms, RECORD_CLEAN, clock_wall_ms());
-    CHECK(handle != 0);
-    entry = keyspace_entry(keyspace, handle);
-    entry->heat = record->heat;
-    entry->heat_minutes = record->heat_minutes;
-    entry->uses = ghost_take(&keyspace->tier->ghost, hash) & USES_MAX;      /* a new entry is on probation */
-    return entry;
-}
-
-/* Reading has ended with `status`. Returns whether the record's value was taken. */
-static bool settle_load(struct tier *tier, struct load *load, enum status status, const struct record *record)
-{
-    struct keyspace *keyspace = load->keyspace;
-    struct entry *entry;
-
-    if (status == STATUS_NOT_FOUND) {
-        load->state = LOAD_ABSENT;
-        statistics_count(&tier->statistics.false_maybes);
-        return false;
-    }
-    if (status != STATUS_OK) {
-        load->state = LOAD_FAILED;
-        load->is_damaged = status == STATUS_CORRUPT;
-        return false;
-    }
-    load->state = LOAD_DONE;
-    keyspace_assert_locked(keyspace);
-    entry = load_install(keyspace, load->node.hash, load->node.key, record);
-    load->is_looked_at = !load->is_used && load->pins > 0;
-    if (!load->is_looked_at)
-        statistics_count(&tier->statistics.promotions);
-    if (load->pins > 0)
-        entry->flags |= ENTRY_PINNED;
-    return true;
 }
 
 /* Installs the record if the load's ticket is still the one it was posted with, wakes those that wait, and may free the load. */
@@ -476,7 +496,7 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
     ASSERT_LOCKED(keyspace->partition);
     if (keyspace_find(keyspace, hash, key) != 0 || grave_find(keyspace, hash, key) != NULL || !reading_begin(tier, keyspace, hash, key, &reading))
         return STATUS_OK;
-    status = read_in_place(tier, &reading, &buffers, &record);
+    status = packed_find(tier, keyspace, &reading, &record) ? STATUS_OK : read_in_place(tier, &reading, &buffers, &record);
     reading_end(&reading);
     if (status == STATUS_OK) {
         load_install(keyspace, hash, key, &record);

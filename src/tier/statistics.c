@@ -101,6 +101,7 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
     stats->collected_bytes = tier->statistics.collected_bytes;
     stats->packed_records = tier->packing.records;
     stats->packing_saved_bytes = tier->packing.saved_bytes;
+    stats->packed_hits = tier->statistics.packed_hits;
     stats->packing_ratio = packing_info_ratio(&tier->packing);
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];
@@ -119,6 +120,10 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
             stats->hot_bytes += keyspace_live_size(keyspace);
             stats->held_bytes += keyspace_held_size(keyspace);
             stats->recordmap_bytes += recordmap_size(keyspace->tier->map);
+            if (keyspace->tier->packed != NULL) {
+                stats->packed_keys += keyspace->tier->packed->table.count;
+                stats->packed_bytes += keyspace_held_size(keyspace->tier->packed);
+            }
         }
         partition_unlock(partition);
     }
@@ -139,7 +144,7 @@ uint64_t tier_load_latency(const struct tier *tier, uint64_t counts[LOAD_LATENCY
 
 void tier_reset_stats(struct tier *tier)
 {
-    tier->statistics.demotions = tier->statistics.clean_demotions = tier->statistics.promotions = tier->statistics.looks = tier->statistics.batches = tier->statistics.false_maybes = 0;
+    tier->statistics.demotions = tier->statistics.clean_demotions = tier->statistics.promotions = tier->statistics.packed_hits = tier->statistics.looks = tier->statistics.batches = tier->statistics.false_maybes = 0;
     tier->statistics.errors = tier->statistics.unplanned_reads = tier->statistics.expired_cold = tier->statistics.evicted_cold = tier->statistics.resolved = 0;
     advise_reset(tier->advise);
     histogram_clear(tier->statistics.latency, LOAD_LATENCY_BUCKETS);

@@ -17,6 +17,7 @@ struct statistics {
     _Atomic uint64_t graves;            /* that there are */
     _Atomic uint64_t graves_seen;       /* looks at a grave by the writer, to bury it */
     _Atomic uint64_t store_bytes;       /* on disk, images included */
+    _Atomic uint64_t packed_hits;       /* promotions of records that were in memory (tier/packed.h) */
     _Atomic uint64_t collected_bytes;   /* of records that garbage collection has moved */
     _Atomic uint64_t record_bytes, record_count;    /* of all puts and loads so far */
     _Atomic uint64_t latency[LOAD_LATENCY_BUCKETS]; /* of loads that a client waited for: microseconds */

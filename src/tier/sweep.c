@@ -168,6 +168,14 @@ size_t sweep_unknown(struct tier *tier, size_t count, struct key_list *unknown, 
     return taken;
 }
 
+static bool compact_packed(struct keyspace *packed)
+{
+    if (packed == NULL)
+        return false;
+    keyspace_assert_locked(packed);
+    return keyspace_compact(packed, COMPACT_BLOCKS, HOLE_PERCENT);
+}
+
 bool sweep_compact(struct tier *tier)
 {
     bool more = false;
@@ -183,6 +191,7 @@ bool sweep_compact(struct tier *tier)
             if (keyspace != NULL) {
                 keyspace_assert_locked(keyspace);
                 more |= keyspace_compact(keyspace, COMPACT_BLOCKS, HOLE_PERCENT);
+                more |= compact_packed(keyspace->tier->packed);
             }
             partition_unlock(partition);
         }

@@ -139,6 +139,7 @@ int tier_start(struct tier *tier, struct partitions *partitions)
         .changing = handover_changing,
         .incarnation_is_taken = keyspaces_incarnation_is_taken,
     };
+    packed_start(tier);
     return read_pool_adjust(tier) ? writer_start(tier) : EAGAIN;
 }
 
@@ -178,6 +179,7 @@ void tier_close(struct tier *tier)
     purge_destroy(tier->purge);
     demoted_release(&tier->demoted);
     packing_release(&tier->packing);
+    packed_release(tier);
     buffer_release(&tier->expiry.from);
     buffer_release(&tier->outdated.from);
     mem_free(tier->dir);

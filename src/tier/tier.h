@@ -56,6 +56,7 @@ struct tier_settings {
     _Atomic int64_t warmup;                 /* 0: the warm-up pauses */
     _Atomic int64_t warmup_rate;            /* keys a second, or KiB if they are larger; 0: no limit */
     _Atomic int64_t compression;            /* enum packing_codec: of records that are written from now on */
+    _Atomic int64_t packed_share;           /* tier-packed-share: percent of memory_max (tier/packed.h) */
     _Atomic int64_t dictionary_after, dictionary_interval_s;    /* tier/training.h; less for tests only */
     _Atomic int64_t write_buffer_size;      /* of the store */
 };
@@ -98,6 +99,7 @@ struct tier_keyspace {
     struct grave *waiting_first, *waiting_last;     /* those that are not being applied, by their epoch: in the order in which they were made */
     struct keyed loads;             /* struct load */
     struct drops drops;             /* of a page space */
+    struct keyspace *packed;        /* tier/packed.h; NULL: nothing is */
     uint64_t unknown_graves;
     uint64_t counted;               /* number of the count that has looked for unknowns here; see tier_count */
     struct key_list *noted;         /* those that came up since; NULL: none */
@@ -143,6 +145,7 @@ void tier_close(struct tier *tier);         /* after tier_stop, before the parti
 /* A key has no entry (the caller looked, and holds its partition's lock). */
 enum tier_load_result {
     TIER_ABSENT,        /* it exists nowhere */
+    TIER_PROMOTED,      /* it has an entry now, pinned for `client`; handles of its keyspace are not valid any more */
     TIER_WAIT,          /* it may be cold: `client` waits for it; its load is in the reader, or on its way */
     TIER_FAILED,        /* its record can't be read: the client gets an error */
 };
@@ -279,6 +282,7 @@ struct tier_stats {
     uint64_t packed_records, packing_saved_bytes;   /* since the start: tier-compression (tier/packing.h) */
     double packing_ratio;                   /* of the last values, those that did not get smaller included; 1 if there were none */
     uint64_t dictionaries;
+    uint64_t packed_keys, packed_bytes, packed_hits;    /* records in memory, pages included; promotions from there (tier/packed.h) */
     uint64_t unplanned_reads, errors, expired_cold, evicted_cold, resolved;
     uint64_t pinned_keys, rules;            /* names that are pinned; tier/key_rules.h */
     uint64_t hot_bytes, held_bytes;         /* of entries and tables: needed, and held */

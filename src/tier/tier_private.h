@@ -17,6 +17,7 @@
 #include "tier/load.h"
 #include "tier/look_up.h"
 #include "tier/oversized.h"
+#include "tier/packed.h"
 #include "tier/packing.h"
 #include "tier/request.h"
 #include "tier/shed.h"
@@ -76,6 +77,7 @@ struct tier {
     struct counting counting;
     struct requests requests;
     struct latch latch;                 /* partition lock */
+    struct packed packed;               /* partition lock, and the writer */
     struct purge *purge;
     struct collect *collect;
     struct warm *_Atomic warm;          /* NULL: there is no warm-up. Changed by tier_warm_up and tier_replace */

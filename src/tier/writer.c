@@ -136,6 +136,7 @@ static bool writer_round(struct tier *tier)
         return drops_step(tier);    /* hot pages of deleted values take memory that clients wait for */
     }
     read_pool_adjust(tier);
+    packed_trim(tier);
     demotion_note_room(tier);
     writing_retune(tier);
     writing_check_size(tier);

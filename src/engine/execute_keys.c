@@ -89,6 +89,7 @@ enum residency execute_weigh(struct call *call)
             keyspace_find(keyspace, key->hash, call->args[key->arg]) == 0 &&
             tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg])) {
             cold++;
+            keyspace_assert_locked(keyspace);
             needed += tier_load_size(keyspace, key->hash, call->args[key->arg]);
         }
     }
@@ -104,6 +105,7 @@ enum residency execute_weigh(struct call *call)
 
 bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key)
 {
+    keyspace_assert_locked(keyspace);
     return tier_may_be_cold(call->engine->tier, keyspace, key->hash, call->args[key->arg]) &&
            !execute_may_load(call, tier_load_size(keyspace, key->hash, call->args[key->arg]));
 }

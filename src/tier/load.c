@@ -200,6 +200,17 @@ static bool settle_load(struct tier *tier, struct load *load, enum status status
     return true;
 }
 
+static bool take_packed(struct tier *tier, struct keyspace *keyspace, const struct reading *reading, struct record *record) REQUIRES(keyspace->partition->lock);
+static bool take_packed(struct tier *tier, struct keyspace *keyspace, const struct reading *reading, struct record *record)
+{
+    struct value_limits limits;
+
+    if (LIKELY(keyspace->tier->packed == NULL))
+        return false;
+    limits = tier_limits(tier);
+    return packed_find(tier, keyspace, reading, &limits, record);
+}
+
 /* True: its record was in memory, and is installed. Otherwise it is being read. */
 static bool load_begin(struct tier *tier, struct load *load, struct tier_reader *reader)
 {
@@ -207,7 +218,7 @@ static bool load_begin(struct tier *tier, struct load *load, struct tier_reader 
 
     keyspace_assert_locked(load->keyspace);
     CHECK(reading_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
-    if (packed_find(tier, load->keyspace, &load->reading, &record)) {
+    if (take_packed(tier, load->keyspace, &load->reading, &record)) {
         reading_end(&load->reading);
         return settle_load(tier, load, STATUS_OK, &record);
     }
@@ -496,7 +507,7 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
     ASSERT_LOCKED(keyspace->partition);
     if (keyspace_find(keyspace, hash, key) != 0 || grave_find(keyspace, hash, key) != NULL || !reading_begin(tier, keyspace, hash, key, &reading))
         return STATUS_OK;
-    status = packed_find(tier, keyspace, &reading, &record) ? STATUS_OK : read_in_place(tier, &reading, &buffers, &record);
+    status = take_packed(tier, keyspace, &reading, &record) ? STATUS_OK : read_in_place(tier, &reading, &buffers, &record);
     reading_end(&reading);
     if (status == STATUS_OK) {
         load_install(keyspace, hash, key, &record);

@@ -14,7 +14,6 @@ enum {
     ID_SIZE = 8,
     RECORD_MAX = STRING_INLINE_MAX - ID_SIZE,
     ENCODED_MAX = 4 * RECORD_MAX,       /* larger ones are hardly ever packed into RECORD_MAX */
-    ROOM_MIN = 128 * 1024,              /* bytes of a partition, two segments of a heap: with less nothing is packed */
     BUCKETS_A_PUT = 16,                 /* that the hand looks at */
     BUCKETS_A_HOLD = 256,               /* the same, when it only takes */
     SCRATCH_KEPT_MAX = 8 * 1024,
@@ -29,6 +28,7 @@ struct packed_room {
 
 void packed_start(struct tier *tier)
 {
+    tier->packed.room_min = PACKED_ROOM_MIN;
     tier->packed.rooms = mem_zalloc(tier->partitions->count * sizeof(*tier->packed.rooms));
 }
 
@@ -49,7 +49,7 @@ static uint64_t room_max(struct tier *tier)
     if (limit <= 0 || tier->settings.packed_share <= 0 || tier->settings.compression == PACKING_NO)
         return 0;
     bytes = (uint64_t)limit / 100 * (uint64_t)tier->settings.packed_share / tier->partitions->count;
-    return bytes >= ROOM_MIN ? bytes : 0;
+    return bytes >= tier->packed.room_min ? bytes : 0;
 }
 
 /* Nothing is added while these keys have to go because no others can. */
@@ -117,14 +117,16 @@ static void make_room(struct tier *tier, struct partition *partition, uint64_t m
 
     while (room->bytes > most && buckets > 0 && empty <= tier->partitions->space_count) {
         struct keyspace *keyspace = partition_keyspace_if(partition, room->hand), *packed = keyspace != NULL ? keyspace->tier->packed : NULL;
-        bool is_there = packed != NULL && packed->table.count > 0;
+        bool has_more = false;
 
-        empty = is_there ? 0 : empty + 1;
-        if (is_there) {
+        empty++;
+        if (packed != NULL && packed->table.count > 0) {
             keyspace_assert_locked(packed);
+            has_more = sweep_bucket(room, packed);
             buckets--;
+            empty = 0;
         }
-        if (!is_there || !sweep_bucket(room, packed))
+        if (!has_more)
             room->hand = (room->hand + 1) % tier->partitions->space_count;
     }
 }
@@ -153,9 +155,9 @@ static struct bytes record_of(const struct entry *entry)
     return bytes_of(entry_value_at(entry) + ID_SIZE, entry->value_size - ID_SIZE);
 }
 
-static void put(struct tier *tier, struct keyspace *keyspace, uint64_t hash, const struct entry *entry, uint64_t id, struct bytes record)
+static void put_packed(struct tier *tier, struct keyspace *keyspace, uint64_t hash, const struct entry *entry, uint64_t id, struct bytes record)
     REQUIRES(keyspace->partition->lock);
-static void put(struct tier *tier, struct keyspace *keyspace, uint64_t hash, const struct entry *entry, uint64_t id, struct bytes record)
+static void put_packed(struct tier *tier, struct keyspace *keyspace, uint64_t hash, const struct entry *entry, uint64_t id, struct bytes record)
 {
     struct packed_room *room = room_of(tier, keyspace);
     struct bytes key = entry_key(entry);
@@ -190,7 +192,7 @@ static void put(struct tier *tier, struct keyspace *keyspace, uint64_t hash, con
 void packed_put(struct tier *tier, struct keyspace *keyspace, uint64_t hash, const struct entry *entry, uint64_t place, struct bytes record)
 {
     if (may_put(tier) && record_is_packed(record))
-        put(tier, keyspace, hash, entry, id_at(tier, place), record);
+        put_packed(tier, keyspace, hash, entry, id_at(tier, place), record);
 }
 
 size_t packed_keep(struct tier *tier, struct keyspace *keyspace, uint64_t hash, const struct entry *entry)
@@ -215,32 +217,30 @@ size_t packed_keep(struct tier *tier, struct keyspace *keyspace, uint64_t hash, 
     if (record->size <= ENCODED_MAX)
         work += packing_pack(tier, keyspace->db, record);
     if (record_is_packed(buffer_bytes(record)))
-        put(tier, keyspace, hash, entry, id, buffer_bytes(record));
+        put_packed(tier, keyspace, hash, entry, id, buffer_bytes(record));
     return work;
 }
 
 /* --- finding --- */
 
-bool packed_find(struct tier *tier, struct keyspace *keyspace, const struct reading *reading, struct record *record)
+bool packed_find(struct tier *tier, struct keyspace *keyspace, const struct reading *reading, const struct value_limits *limits, struct record *record)
 {
     struct keyspace *packed = keyspace->tier->packed;
     struct packed_room *room = room_of(tier, keyspace);
-    struct value_limits limits;
     struct entry *entry;
     uint32_t handle;
 
-    if (LIKELY(packed == NULL) || reading->segment == NULL)
+    if (packed == NULL || reading->segment == NULL)
         return false;
     keyspace_assert_locked(packed);
     handle = keyspace_find(packed, reading->hash, reading->key);
     if (handle == 0)
         return false;
     entry = keyspace_entry(packed, handle);
-    limits = tier_limits(tier);
     buffer_shrink(&room->scratch, SCRATCH_KEPT_MAX);
     room->scratch.size = 0;
     if (id_of(entry) != (segment_sequence(reading->segment) << PLACE_UNIT_BITS | place_unit(reading->place)) ||
-        record_decode(record_of(entry), store_dictionaries(tier->store), &limits, &room->scratch, record) != STATUS_OK) {
+        record_decode(record_of(entry), store_dictionaries(tier->store), limits, &room->scratch, record) != STATUS_OK) {
         remove_entry(room, packed, reading->hash, handle);      /* it is not the newest one, or its dictionary has gone */
         return false;
     }
@@ -253,7 +253,7 @@ bool packed_find(struct tier *tier, struct keyspace *keyspace, const struct read
 
 static void give_up(struct tier *tier, struct keyspace *packed)
 {
-    if (tier->hooks.free_keyspace != NULL)
+    if (tier->hooks.free_keyspace != NULL && !tier->stopping)      /* when it is closed the engine's threads have gone */
         tier->hooks.free_keyspace(tier->hooks.context, packed);
     else
         keyspace_destroy(packed);

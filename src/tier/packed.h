@@ -1,12 +1,12 @@
 /* Packed: records of cold keys that stay in memory, compressed (tier-packed-share). A key whose record is there is loaded without a read of the disk.
  *
- * A keyspace has a second one for them (struct tier_keyspace, `packed`), which nobody else sees:
+ * A keyspace has a second one for them (struct tier_keyspace, `packed`), which no other file sees:
  *
  *   key: as in the keyspace | value: an inline string: ID u64 | record (tier/record.h), compressed
  *   ID = sequence of a segment 42 bits | unit of the record in it 22 bits          (store/segments.h)
  *
  * It is a cache of the store. An ID names one record for as long as the store lives, so what is found there is valid if the record map still has that
- * place, and nothing is told to the cache when a key is changed or deleted. A key that is loaded from it leaves it when it needs the room: if
+ * place: changes and deletions need not reach the cache. A key that is loaded from it leaves it when it needs the room: if
  * it is demoted before, unchanged, its record need not be made again.
  *
  * Each partition has the same share of the room. When it is full, a hand goes round the buckets and takes the keys without uses, which it counts
@@ -26,13 +26,18 @@
 #include "keyspace/keyspace.h"
 
 struct reading;
+struct value_limits;
 struct record;
 struct tier;
+
+/* Two segments of a heap. */
+enum { PACKED_ROOM_MIN = 128 << 10 };
 
 /* All zero: nothing is packed. */
 struct packed {
     struct packed_room *rooms;          /* by partition; NULL: before tier_start */
     struct buffer record;               /* the writer's */
+    uint64_t room_min;                  /* bytes of a partition: with less nothing is packed. PACKED_ROOM_MIN; in tests less */
     bool was_used;                      /* likewise: since the start */
 };
 
@@ -46,7 +51,7 @@ void packed_put(struct tier *tier, struct keyspace *keyspace, uint64_t hash, con
 size_t packed_keep(struct tier *tier, struct keyspace *keyspace, uint64_t hash, const struct entry *entry) REQUIRES(keyspace->partition->lock);
 
 /* The record that is to be read, decoded; its value may borrow from memory that is valid until the partition is unlocked. False: it has to be read. */
-bool packed_find(struct tier *tier, struct keyspace *keyspace, const struct reading *reading, struct record *record)
+bool packed_find(struct tier *tier, struct keyspace *keyspace, const struct reading *reading, const struct value_limits *limits, struct record *record)
     REQUIRES(keyspace->partition->lock);
 
 /* The keyspace ends, or its records do. */
@@ -56,7 +61,7 @@ void packed_forget(struct tier *tier, struct keyspace *keyspace) REQUIRES(keyspa
 void packed_trim(struct tier *tier);
 /* The same for about `bytes`, because nothing else can go. Returns how many. */
 uint64_t packed_give(struct tier *tier, uint64_t bytes);
-/* What there is. */
+/* Bytes of all that are there. */
 uint64_t packed_bytes(struct tier *tier);
 
 #endif

@@ -655,9 +655,18 @@ struct tier_stats tier_box_stats(struct tier_box *box)
     return stats;
 }
 
+/* Returns the bytes that the records in memory are counted with. */
+static uint64_t verify_packed(const struct keyspace *packed)
+{
+    if (packed == NULL)
+        return 0;
+    keyspace_verify(packed);
+    return packed->heap.live_bytes + packed->table.count * (TABLE_BUCKET_SLOTS / 2);
+}
+
 void tier_box_verify(struct tier_box *box)
 {
-    uint64_t weight = 0;
+    uint64_t weight = 0, packed = 0;
 
     tier_box_hold_writer(box);
     for (uint32_t i = 0; i < box->partitions->count; i++) {
@@ -669,9 +678,11 @@ void tier_box_verify(struct tier_box *box)
                 continue;
             verify_keyspace(box, partition->keyspaces[space]);
             verify_places(box, partition->keyspaces[space], &weight);
+            packed += verify_packed(partition->keyspaces[space]->tier->packed);
         }
         partition_unlock(partition);
     }
+    BOX_DEMAND(box, packed_bytes(box->tier) == packed, "packed records: %llu bytes instead of %llu", (unsigned long long)packed_bytes(box->tier), (unsigned long long)packed);
     if (purge_count(box->tier->purge) == 0)
         verify_purged(box);
     if (collect_is_idle(box->tier))

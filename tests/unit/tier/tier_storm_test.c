@@ -982,6 +982,8 @@ static void *weather_main(void *context)
             limit_memory(storm, round % 16 == 15 ? 0 : calm + (60000ll << random_below(&random, 5)));
         else
             tier_settings(box->tier)->memory_max = random_below(&random, 2) == 0 ? 0 : (int64_t)(300000 + random_below(&random, 1000000));
+        tier_settings(box->tier)->packed_share = random_below(&random, 4) == 0 ? 0 : (int64_t)random_below(&random, 91);
+        box->tier->packed.room_min = 4096;
         if (storm->is_packed)
             tier_settings(box->tier)->compression = random_below(&random, 8) == 0 ? PACKING_NO : random_below(&random, 2) ? PACKING_ZSTD : PACKING_LZ4;
         if (storm->weather == WRITES_FAIL || storm->weather == READS_FAIL) {
@@ -1140,14 +1142,15 @@ static void run_storm(enum weather weather, uint64_t seed)
     verify_all(storm);
     tier_stats(storm->box.tier, &stats);
     printf("%llu demotions, %llu clean, %llu promotions, %llu resolved, %llu expired cold, %llu in place, %llu errors, %llu throttled, "
-        "%llu images, %llu without, %llu packed, %llu dictionaries\n",
+        "%llu images, %llu without, %llu packed, %llu dictionaries, %llu hits in memory\n",
         (unsigned long long)stats.demotions, (unsigned long long)stats.clean_demotions, (unsigned long long)stats.promotions,
         (unsigned long long)stats.resolved, (unsigned long long)stats.expired_cold, (unsigned long long)stats.unplanned_reads,
         (unsigned long long)stats.errors, (unsigned long long)engine_stat(&storm->box.engine, STAT_THROTTLED),
         (unsigned long long)storm->images, (unsigned long long)storm->images_failed, (unsigned long long)stats.packed_records,
-        (unsigned long long)stats.dictionaries);
+        (unsigned long long)stats.dictionaries, (unsigned long long)stats.packed_hits);
     assert_true(storm->images > 0 || weather == WRITES_FAIL || weather == READS_FAIL);
     assert_true(stats.packed_records > 0 || !storm->is_packed || weather == MEMORY_SHORT);      /* nothing is packed while clients wait for memory */
+    assert_true(stats.packed_hits > 0 || stats.packed_records < 1000);
     assert_true(stats.demotions > 0 && stats.clean_demotions > 0 && stats.promotions > 0 && stats.resolved > 0);
     for (int t = 0; t < THREADS; t++) {
         struct storm_thread *thread = &storm->threads[t];

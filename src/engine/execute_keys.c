@@ -90,7 +90,7 @@ enum residency execute_weigh(struct call *call)
             tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg])) {
             cold++;
             keyspace_assert_locked(keyspace);
-            needed += tier_load_size(keyspace, key->hash, call->args[key->arg]);
+            needed += tier_load_size(engine->tier, keyspace, key->hash, call->args[key->arg]);
         }
     }
     if (cold < BIG_CALL_COLD_KEYS || engine->big_client == call->client)
@@ -107,7 +107,7 @@ bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const st
 {
     keyspace_assert_locked(keyspace);
     return tier_may_be_cold(call->engine->tier, keyspace, key->hash, call->args[key->arg]) &&
-           !execute_may_load(call, tier_load_size(keyspace, key->hash, call->args[key->arg]));
+           !execute_may_load(call, tier_load_size(call->engine->tier, keyspace, key->hash, call->args[key->arg]));
 }
 
 /* A proxy waits for nothing: what is cold is loaded in place (tier rule 8), what is latched is copied (rule 9). False: it can't be read.

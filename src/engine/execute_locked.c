@@ -258,11 +258,12 @@ static enum residency look_up(struct call *call, struct worker *worker)
         case TIER_ABSENT:
             break;
         case TIER_PROMOTED:
+            pace_note_loads(worker, tier_load_size(tier, keyspace, key->hash, call->args[key->arg]));
             call->handles_stale = true;
             i--;                        /* once more, as one that is there */
             break;
         case TIER_WAIT:
-            pace_note_loads(worker, tier_load_size(keyspace, key->hash, call->args[key->arg]));
+            pace_note_loads(worker, tier_load_size(tier, keyspace, key->hash, call->args[key->arg]));
             result = WAITING;
             break;
         case TIER_FAILED:

@@ -181,7 +181,7 @@ void unit_want(struct unit *unit, struct call *call)
 struct loading {
     struct call *call;
     struct worker *worker;
-    int seen, posted;
+    int seen, posted, promoted;
     uint64_t posted_bytes, pinned_bytes, limit;     /* 0: no limit */
     enum tier_purpose purpose;
     enum unit_loading result;
@@ -194,6 +194,15 @@ static bool is_needed(const struct loading *loading, struct keyspace *keyspace, 
     return !key->is_hint && !(key->flags & KEY_RM && tier_is_damaged(loading->call->engine->tier, keyspace, key->hash, key->name));
 }
 
+static void note_pinned(struct loading *loading, const struct keyspace *keyspace, uint32_t handle)
+{
+    const struct entry *entry = keyspace_entry(keyspace, handle);
+    struct value value = entry_value(entry);
+
+    if (entry->flags & ENTRY_PINNED)
+        loading->pinned_bytes += value_memory(&value, 5);
+}
+
 /* With the partition locked. */
 static void load_key(struct loading *loading, struct keyspace *keyspace, const struct planned *key)
 {
@@ -204,17 +213,16 @@ static void load_key(struct loading *loading, struct keyspace *keyspace, const s
     keyspace_assert_locked(keyspace);
 
     if (handle != 0) {
-        const struct entry *entry = keyspace_entry(keyspace, handle);
-        struct value value = entry_value(entry);
-
-        if (entry->flags & ENTRY_PINNED)
-            loading->pinned_bytes += value_memory(&value, 5);
+        note_pinned(loading, keyspace, handle);
         return;
     }
-    size = tier_load_size(keyspace, key->hash, key->name);
+    size = tier_load_size(call->engine->tier, keyspace, key->hash, key->name);
     switch (tier_load(call->engine->tier, keyspace, key->hash, key->name, loading->purpose, call->client, loading->worker->reader)) {
     case TIER_ABSENT:
+        return;
     case TIER_PROMOTED:
+        loading->promoted++;
+        note_pinned(loading, keyspace, keyspace_find(keyspace, key->hash, key->name));
         return;
     case TIER_WAIT:
         loading->posted++;
@@ -248,7 +256,7 @@ static bool visit_load(void *context, const struct planned *key)
     if (keyspace != NULL)
         load_key(loading, keyspace, key);
     partition_unlock(partition);
-    if (loading->limit > 0 && loading->posted_bytes + loading->pinned_bytes > loading->limit && loading->posted > 0)
+    if (loading->limit > 0 && loading->posted_bytes + loading->pinned_bytes > loading->limit && loading->posted + loading->promoted > 0)
         return false;
     return loading->posted < LOADS_A_ROUND && loading->result != UNIT_CANT_LOAD;
 }

@@ -329,9 +329,11 @@ uint64_t tier_record_bound(const struct keyspace *keyspace, uint64_t hash, struc
     return keyspace->tier != NULL && reading_find(keyspace, hash, key, &place) ? place_size(place) : 0;
 }
 
-uint64_t tier_load_size(const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+uint64_t tier_load_size(struct tier *tier, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
-    return tier_record_bound(keyspace, hash, key) / 4 * 3;
+    uint64_t percent = tier->packing.recent_percent;
+
+    return tier_record_bound(keyspace, hash, key) / 4 * 3 * (percent > 100 ? percent : 100) / 100;
 }
 
 uint64_t tier_loads_bytes(const struct tier *tier)

@@ -282,7 +282,7 @@ void packed_trim(struct tier *tier)
         partition_lock(partition);
         if (most > 0)
             make_room(tier, partition, most, BUCKETS_A_HOLD);
-        for (int space = 0; most == 0 && tier->packed.rooms[i].bytes > 0 && space < tier->partitions->space_count; space++) {
+        for (int space = 0; most == 0 && space < tier->partitions->space_count; space++) {
             struct keyspace *keyspace = partition_keyspace_if(partition, space);
 
             if (keyspace != NULL) {
@@ -292,6 +292,7 @@ void packed_trim(struct tier *tier)
         }
         partition_unlock(partition);
     }
+    tier->packed.was_used = most > 0;
 }
 
 uint64_t packed_give(struct tier *tier, uint64_t bytes)

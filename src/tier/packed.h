@@ -38,7 +38,7 @@ struct packed {
     struct packed_room *rooms;          /* by partition; NULL: before tier_start */
     struct buffer record;               /* the writer's */
     uint64_t room_min;                  /* bytes of a partition: with less nothing is packed. PACKED_ROOM_MIN; in tests less */
-    bool was_used;                      /* likewise: since the start */
+    bool was_used;                      /* likewise: some may be there */
 };
 
 void packed_start(struct tier *tier);

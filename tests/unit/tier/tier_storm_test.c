@@ -983,7 +983,6 @@ static void *weather_main(void *context)
         else
             tier_settings(box->tier)->memory_max = random_below(&random, 2) == 0 ? 0 : (int64_t)(300000 + random_below(&random, 1000000));
         tier_settings(box->tier)->packed_share = random_below(&random, 4) == 0 ? 0 : (int64_t)random_below(&random, 91);
-        box->tier->packed.room_min = 4096;
         if (storm->is_packed)
             tier_settings(box->tier)->compression = random_below(&random, 8) == 0 ? PACKING_NO : random_below(&random, 2) ? PACKING_ZSTD : PACKING_LZ4;
         if (storm->weather == WRITES_FAIL || storm->weather == READS_FAIL) {
@@ -1115,6 +1114,9 @@ static void run_storm(enum weather weather, uint64_t seed)
     storm->weather = weather;
     storm->is_packed = seed / 4 % 2 == 0;
     tier_box_create(&storm->box, &options);
+    tier_box_hold_writer(&storm->box);
+    storm->box.tier->packed.room_min = 4096;
+    tier_box_release_writer(&storm->box);
     tier_settings(storm->box.tier)->dictionary_after = DICTIONARY_AFTER;
     tier_settings(storm->box.tier)->dictionary_interval_s = 0;
     tier_set_expiry(storm->box.tier, true);

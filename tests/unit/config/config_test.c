@@ -106,7 +106,7 @@ static void get_all_shows_the_directives_of_redis_and_our_own(void **state)
         /* client-output-pending-max, script-heap-max, slowlog-log-waits-slower-than, repl-backlog-disk-size, repl-field-times,
          * repl-image-sync, repl-promotion-timeout, metrics-port, metrics-bind */
 
-    assert_int_equal(own, 33);
+    assert_int_equal(own, 34);
     assert_int_equal(get(*state, "*").count, redis + own - 3);        /* tier-segment-size, tier-page-size and tier-dictionary-after are hidden */
 }
 

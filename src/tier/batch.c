@@ -395,7 +395,6 @@ enum status batch_commit(struct tier *tier, struct batch *batch)
 
     if (store_batch_count(batch->store) == 0) {
         batch_clear(batch);
-        packing_after_batch(tier);      /* clean keys are packed without a batch */
         return STATUS_OK;
     }
     status = store_write(tier->store, batch->store);

@@ -392,6 +392,7 @@ static uint64_t demote_batch(struct tier *tier, uint32_t share, uint64_t wanted,
     freed += resolve_unknown(tier, targets);
     put_big(tier, &targets->big);
     writing_commit(tier);
+    packing_after_batch(tier);          /* there may have been none */
     demotion_note_room(tier);
     statistics_add(&demotion->freed_bytes, freed);
     return freed;

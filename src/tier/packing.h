@@ -66,7 +66,7 @@ size_t packing_pack(struct tier *tier, int db, struct buffer *record);
 /* Any thread. */
 double packing_info_ratio(const struct packing *packing);
 
-/* A batch was written, or there was nothing to write. No partition is locked. */
+/* A batch was written, or clean keys were demoted without one. No partition is locked. */
 void packing_after_batch(struct tier *tier);
 
 #endif

@@ -112,13 +112,13 @@ static uint64_t page_size(const struct needed *needed)
     return root->size / (root->pages > 0 ? root->pages : needed->tree->leaves + 1) + PAGE_EXTRA;
 }
 
-static uint64_t cold_page_size(const struct needed *needed, uint32_t number) REQUIRES(needed->space->partition->lock);
-static uint64_t cold_page_size(const struct needed *needed, uint32_t number)
+static uint64_t cold_page_size(const struct call *call, const struct needed *needed, uint32_t number) REQUIRES(needed->space->partition->lock);
+static uint64_t cold_page_size(const struct call *call, const struct needed *needed, uint32_t number)
 {
     char name[PAGE_NAME_SIZE];
     uint64_t hash = pages_name(needed->paged->id, number, name);
 
-    return tier_record_bound(needed->space, hash, bytes_of(name, sizeof(name))) / 4 * 3 + PAGE_EXTRA;
+    return tier_load_size(call->engine->tier, needed->space, hash, bytes_of(name, sizeof(name))) + PAGE_EXTRA;
 }
 
 static bool loads_in_place(const struct call *call)
@@ -207,7 +207,7 @@ static enum residency load_needed(struct call *call, struct worker *worker, stru
         if (is_there(needed, number_at(needed, i)))
             continue;
         missing++;
-        bytes += cold_page_size(needed, number_at(needed, i));
+        bytes += cold_page_size(call, needed, number_at(needed, i));
     }
     if (missing > 0)
         result = weigh(call, needed, missing, bytes);
@@ -280,7 +280,7 @@ static uint32_t fitting(const struct call *call, const struct needed *needed)
     if (limit == 0)
         return needed->count;
     while (count < needed->count && bytes < limit / DEAD_SHARE)
-        bytes += cold_page_size(needed, needed->numbers[count++]);
+        bytes += cold_page_size(call, needed, needed->numbers[count++]);
     return count;
 }
 

@@ -105,7 +105,7 @@ size_t expiry_ready(struct worker *worker, struct keyspace *keyspace, uint32_t h
         uint64_t hash = pages_name(access.pages.id, access.paged.wanted[i], name);
 
         if (limit > 0)
-            bytes += tier_record_bound(access.pages.space, hash, bytes_of(name, sizeof(name)));
+            bytes += tier_load_size(tier, access.pages.space, hash, bytes_of(name, sizeof(name)));
         tier_load_ahead(tier, access.pages.space, hash, bytes_of(name, sizeof(name)), worker->reader);
     }
     paged_forget_wanted(&access.paged);

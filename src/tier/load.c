@@ -322,18 +322,14 @@ bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t has
            reading_is_possible(keyspace, hash, key);
 }
 
-uint64_t tier_record_bound(const struct keyspace *keyspace, uint64_t hash, struct bytes key)
-{
-    uint64_t place;
-
-    return keyspace->tier != NULL && reading_find(keyspace, hash, key, &place) ? place_size(place) : 0;
-}
-
 uint64_t tier_load_size(struct tier *tier, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
-    uint64_t percent = tier->packing.recent_percent;
+    uint64_t percent, place;
 
-    return tier_record_bound(keyspace, hash, key) / 4 * 3 * (percent > 100 ? percent : 100) / 100;
+    if (keyspace->tier == NULL || !reading_find(keyspace, hash, key, &place))
+        return 0;
+    percent = tier->packing.recent_percent;
+    return load_size(place) * (percent > 100 ? percent : 100) / 100;
 }
 
 uint64_t tier_loads_bytes(const struct tier *tier)

@@ -133,13 +133,18 @@ static void make_room(struct tier *tier, struct partition *partition, uint64_t m
 
 /* --- putting --- */
 
+static uint64_t id_in(const struct segment *segment, uint64_t place)
+{
+    return segment_sequence(segment) << PLACE_UNIT_BITS | place_unit(place);
+}
+
 static uint64_t id_at(struct tier *tier, uint64_t place)
 {
     struct segment *segment = segments_pin(store_segments(tier->store), place);
-    uint64_t sequence = segment_sequence(segment);
+    uint64_t id = id_in(segment, place);
 
     segments_unpin(segment);
-    return sequence << PLACE_UNIT_BITS | place_unit(place);
+    return id;
 }
 
 static uint64_t id_of(const struct entry *entry)
@@ -237,9 +242,9 @@ bool packed_find(struct tier *tier, struct keyspace *keyspace, const struct read
     if (handle == 0)
         return false;
     entry = keyspace_entry(packed, handle);
-    buffer_shrink(&room->scratch, SCRATCH_KEPT_MAX);
     room->scratch.size = 0;
-    if (id_of(entry) != (segment_sequence(reading->segment) << PLACE_UNIT_BITS | place_unit(reading->place)) ||
+    buffer_shrink(&room->scratch, SCRATCH_KEPT_MAX);
+    if (id_of(entry) != id_in(reading->segment, reading->place) ||
         record_decode(record_of(entry), store_dictionaries(tier->store), limits, &room->scratch, record) != STATUS_OK) {
         remove_entry(room, packed, reading->hash, handle);      /* it is not the newest one, or its dictionary has gone */
         return false;

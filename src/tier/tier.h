@@ -322,8 +322,6 @@ int64_t tier_image_spare(struct tier *tier);
 bool tier_is_blocked(struct tier *tier);
 /* Whether the key may be cold: it has no entry, the caller looked under the lock. Reads nothing, posts nothing. */
 bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
-/* Bytes of the key's record: this at most, unless it has more than 4 MiB, and half of it at least. 0: there is none. Reads nothing. */
-uint64_t tier_record_bound(const struct keyspace *keyspace, uint64_t hash, struct bytes key) REQUIRES(keyspace->partition->lock);
 /* Bytes that the key will take in RAM when it is loaded, about (if it is compressed, by the mean ratio); of more than 4 MiB only these. 0: it certainly is not cold. Reads nothing. */
 uint64_t tier_load_size(struct tier *tier, const struct keyspace *keyspace, uint64_t hash, struct bytes key) REQUIRES(keyspace->partition->lock);
 /* Bytes of an average record, about. */
